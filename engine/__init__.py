@@ -1,0 +1,1 @@
+"""The engine: schedules tasks, runs them as processes, writes down what happened."""

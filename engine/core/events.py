@@ -1,0 +1,417 @@
+"""What comes in and what is written down.
+
+*Inputs* tell the core what happened outside; *facts* are its decisions, past tense, and the only thing that changes the
+state (`apply`). Facts are journalled before they are acted on, and a restore is a replay of them. Both carry only ids,
+numbers and text. Times: `at` is seconds of CLOCK_BOOTTIME, `wall` is seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Reason = Literal[
+    "ok", "exit", "signal", "oom", "timeout", "missing output", "stale output", "watch", "spawn error", "lost",
+    "interrupted", "cancelled",
+]  # fmt: skip
+"""How an attempt ended. `exit` is a code that is not a success; `lost`: proven gone, its code unknown."""
+
+Next = Literal["succeeded", "failed", "cancelled", "backoff", "queued"]
+"""Where a task goes when its attempt has ended. `queued`: again at once, nothing charged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended, as far as it is known."""
+
+    reason: Reason
+    exit_code: int | None = None
+    """As a shell would say it; 129 to 192 may be a signal or an exit. None: not known."""
+    signal: int | None = None
+    """Only where a signal is certain (we reaped the process itself)."""
+    detail: str = ""
+    """One line for the user: the exception's last line, the missing path, …"""
+    device_fault: bool = False
+    """The log names a fault of the device itself (CUDA initialisation, ECC, Xid, lost)."""
+
+    @property
+    def ok(self) -> bool:
+        return self.reason == "ok"
+
+
+# -- facts ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A run began: everything that it takes up is queued with a fresh budget."""
+
+    run: int
+    seed: str
+    """Random; tokens of this run's attempts derive from it."""
+    at: float
+    wall: float
+    boot_id: str = ""
+    host: str = ""
+    takes: tuple[str, ...] = ("new",)
+    """Of "new", "failed", "changed", "stale", "cancelled", "all" (all: nothing counts as done)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    run: int
+    at: float
+    wall: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCached:
+    """Done earlier: nothing runs."""
+
+    task: str
+    fingerprint: str
+    why: str
+    """"journal", or "outputs" where only files tell."""
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarting:
+    """Slots are taken and a process may exist from here on. On disk before it does."""
+
+    task: str
+    attempt: int
+    """From 1, never reused."""
+    token: str
+    fingerprint: str
+    gpus: tuple[str, ...]
+    """UUIDs, in the order of CUDA_VISIBLE_DEVICES."""
+    cpu_slots: int
+    """CPU slots held; 0 for a task on GPUs."""
+    reserved_mib: int
+    """GPU memory reserved on each of its GPUs; 0: none."""
+    at: float
+    wall: float
+    rung: int = 0
+    """0: the command as written; k: rung k of on_oom."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartRevoked:
+    """The start never reached the world (fork refused, disk full, log unwritable): not an attempt, nothing charged."""
+
+    task: str
+    attempt: int
+    why: str
+    until: float
+    """Not tried again before."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRunning:
+    task: str
+    attempt: int
+    pid: int
+    """The wrapper, leader of the attempt's session."""
+    start_ticks: int
+    """Field 22 of its /proc/PID/stat: with the pid, its identity on this boot."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested:
+    """Its end is decided, before the first signal. `why` becomes the reason whatever the exit code."""
+
+    task: str
+    attempt: int
+    why: Literal["cancelled", "timeout", "interrupted", "watch"]
+    by: str
+    at: float
+    kill_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderEnded:
+    """The outcome is fixed; its tree still lives, the slots stay taken."""
+
+    task: str
+    attempt: int
+    outcome: Outcome
+    at: float
+    wall: float
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """Nothing of it lives any more; the slots are free; what comes next is decided."""
+
+    task: str
+    attempt: int
+    outcome: Outcome
+    at: float
+    """When its leader ended."""
+    wall: float
+    duration_s: float
+    next: Next
+    until: float = 0.0
+    """For `backoff`: not before."""
+    charged: bool = True
+    """False: uses no retry."""
+    peak_mib: int = 0
+    """Highest GPU memory seen on one of its GPUs; 0: not seen."""
+    left_behind: tuple[int, ...] = ()
+    """Pids that go on by the user's choice."""
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCancelled:
+    """Cancelled while nothing of it ran."""
+
+    task: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRetried:
+    """Asked for again by hand: queued with a fresh budget."""
+
+    task: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskHeld:
+    task: str
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityChanged:
+    task: str
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeckPaused:
+    paused: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """Enough tasks failed (`halt`): nothing more starts in this run."""
+
+    by: str
+    """The task whose failure tipped it."""
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class GpuQuarantined:
+    """Different tasks in a row failed fast on this GPU: nothing starts there but a probe from `probe_at` on."""
+
+    gpu: str
+    tasks: tuple[str, ...]
+    """Requeued once, uncharged."""
+    at: float
+    probe_at: float
+    step: int
+    """How many probes have failed so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReleased:
+    """A probe passed, or the user enabled it."""
+
+    gpu: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class GpuJoined:
+    """Somebody else began to use a GPU that an attempt of ours is on."""
+
+    gpu: str
+    user: str
+    pid: int
+    used_mib: int
+    at: float
+    wall: float
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMarked:
+    """The user drains a GPU, takes one although others use it, or gives it back to the rules."""
+
+    gpu: str
+    mark: Literal["drain", "take", "enable"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardsFixed:
+    """`shards = "gpus"` was resolved, once and for all."""
+
+    entry: str
+    shards: int
+
+
+Fact = (
+    RunStarted | RunEnded | TaskCached | AttemptStarting | StartRevoked | AttemptRunning | StopRequested | LeaderEnded
+    | AttemptEnded | TaskCancelled | TaskRetried | TaskHeld | PriorityChanged | DeckPaused | Halted | GpuQuarantined
+    | GpuReleased | GpuJoined | GpuMarked | ShardsFixed
+)  # fmt: skip
+
+FACTS: tuple[type[Fact], ...] = (
+    RunStarted, RunEnded, TaskCached, AttemptStarting, StartRevoked, AttemptRunning, StopRequested, LeaderEnded,
+    AttemptEnded, TaskCancelled, TaskRetried, TaskHeld, PriorityChanged, DeckPaused, Halted, GpuQuarantined,
+    GpuReleased, GpuJoined, GpuMarked, ShardsFixed,
+)  # fmt: skip
+"""Every kind of fact; a journal keeps them by class name and reads old shapes through version-numbered readers."""
+
+
+# -- inputs -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed; due deadlines are acted on and free slots are filled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """The wrapper of an attempt exists."""
+
+    token: str
+    pid: int
+    start_ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnRefused:
+    """No process came to be: fork refused, disk full. Not an attempt."""
+
+    token: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderExited:
+    """The command's process is gone."""
+
+    token: str
+    code: int | None
+    """As the wrapper or waitpid tells it, 128 + n for signal n; None: nobody can know."""
+    at: float
+    signal: int | None = None
+    """Where waitpid told of a signal."""
+    spawn_error: str = ""
+    """It never ran: "no such command: trian.py", "no such folder: …"."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeGone:
+    """Nothing of an attempt lives any more, but for what was left behind on purpose."""
+
+    token: str
+    at: float
+    left_behind: tuple[int, ...] = ()
+    never_ran: bool = False
+    """Proven: no process ever existed (the record could be made by the engine)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """The answer to `Examine`: what logs and outputs say about an end."""
+
+    token: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class DoneChecked:
+    """The answer to `CheckDone`, for one task."""
+
+    task: str
+    outputs_exist: bool
+    attempted: bool
+    """Logs of an earlier attempt exist although the journal knows none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process on a GPU, as NVML tells it."""
+
+    pid: int
+    used_mib: int | None
+    """None: the driver does not say."""
+    token: str = ""
+    """The attempt of ours that it belongs to; empty: not ours."""
+    user: str = ""
+    """Login name, "" when it cannot be seen from here."""
+    graphics: bool = False
+    visible: bool = True
+    """False: this pid is not in our /proc (a container sees the host's pids)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReading:
+    """One GPU at one moment. None in a field: not known, which is not zero."""
+
+    uuid: str
+    at: float
+    total_mib: int | None = None
+    used_mib: int | None = None
+    util_percent: int | None = None
+    temperature_c: int | None = None
+    power_w: float | None = None
+    processes: tuple[Process, ...] = ()
+    lost: str = ""
+    """Why it cannot be used now, in NVML's words; empty: it answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class DevicesSampled:
+    """A reading of every GPU of the deck, and of the host's memory."""
+
+    readings: tuple[GpuReading, ...]
+    mem_available_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiskState:
+    """The journal cannot be written, or can again."""
+
+    full: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """What a user asks for, on tasks by name, or on the deck with none."""
+
+    verb: Literal["cancel", "kill", "retry", "hold", "release", "pause", "unpause", "priority"]
+    tasks: tuple[str, ...] = ()
+    value: int = 0
+    by: str = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuVerb:
+    verb: Literal["drain", "take", "enable"]
+    gpu: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """The engine was told to end its tasks: they are interrupted; `now`: KILL at once."""
+
+    now: bool
+    by: str
+    grace_s: float | None = None
+    """Caps the tasks' own grace."""
+
+
+Input = (
+    Tick | Spawned | SpawnRefused | LeaderExited | TreeGone | Examined | DoneChecked | DevicesSampled | DiskState | Verb
+    | GpuVerb | Shutdown
+)  # fmt: skip

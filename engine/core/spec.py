@@ -1,0 +1,175 @@
+"""What a task file says, after validation and expansion: one `TaskSpec` per task, one `DeckSettings` per deck.
+
+Frozen and shared: tasks of one entry point to the same `Resources` and `Policy` where their values are equal, so that
+a deck of 100,000 tasks stays small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Command = str | tuple[str, ...]
+"""A tuple is executed as it is; a string runs in `bash -c`."""
+
+Barrier = Literal["succeeded", "ended"]
+Leftovers = Literal["stop", "leave", "wait"]
+StopScope = Literal["group", "leader"]
+Launch = Literal["command", "torchrun", "accelerate", "srun", "auto"]
+RetryOn = Literal["fail", "signal", "oom", "timeout", "lost", "watch", "preempted", "node_fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one attempt of a task takes from the box."""
+
+    gpus: int | Literal["all"] = 1
+    """GPUs taken together, one slot on each; 0 is a CPU task."""
+    gpu_ids: tuple[str, ...] = ()
+    """Only these GPUs: indices ("3") or UUIDs ("GPU-5f2a…"); empty: any of the deck's."""
+    exclusive: bool = False
+    gpu_memory_mib: int | Literal["auto"] | None = None
+    """Free memory it needs on each of its GPUs; None: nothing said."""
+    cpus: int | None = None
+    """Cores, only when the file says so; admission counts these against the box's cores."""
+    memory_mib: int | None = None
+    max_parallel: int | None = None
+    """Tasks of this entry at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How an attempt is ended, judged and repeated. All times in seconds."""
+
+    retries: int = 0
+    retry_on: frozenset[RetryOn] = frozenset({"fail", "oom", "timeout", "lost"})
+    backoff_s: float = 10.0
+    timeout_s: float | None = None
+    grace_s: float = 30.0
+    stop_signal: str = "TERM"
+    stop_scope: StopScope = "group"
+    warn_signal: str | None = None
+    warn_before_s: float = 300.0
+    success_codes: frozenset[int] = frozenset({0})
+    leftovers: Leftovers = "stop"
+    linger_s: float = 10.0
+    """How long processes that outlive their leader are left alone before the stop sequence."""
+    merge_stderr: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an attempt executes. Placeholders known only at its start ({attempt}, {gpu_ids}, …) are still in it."""
+
+    command: Command
+    env: tuple[tuple[str, str | None], ...] = ()
+    """Added to the caller's environment, in order; None unsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """`resume_command`: runs instead of the command when an earlier attempt left something to go on from."""
+
+    command: Command
+    when: tuple[str, ...]
+    """Globs; one of them must match a file. Empty: no condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """One task after expansion. Immutable; an attempt keeps the spec that it began with."""
+
+    name: str
+    entry: str
+    """The entry's name as written ("train-{noise}-s{seed}"): tasks of one entry share learned durations and memory."""
+    position: int
+    """Place in file order, from 0."""
+    work: Work
+    fingerprint: str
+    """Identity of the work (hex): same fingerprint, same result expected."""
+    resources: Resources = Resources()
+    policy: Policy = Policy()
+    cwd: str = "."
+    """Absolute."""
+    python: str = ""
+    """Absolute path of the interpreter for {python}; its folder goes first on PATH. Empty: the one running gpudeck."""
+    python_env: tuple[tuple[str, str], ...] = ()
+    """VIRTUAL_ENV or CONDA_PREFIX that goes with `python`."""
+    env_required: tuple[str, ...] = ()
+    params: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Matrix values (and shard) as text, for selectors and tables."""
+    tags: tuple[str, ...] = ()
+    round: int = 0
+    group: str = ""
+    barrier: Barrier = "succeeded"
+    needs: tuple[str, ...] = ()
+    """Names or globs that must succeed first."""
+    after: tuple[str, ...] = ()
+    """Names or globs that must have ended first, however."""
+    priority: int = 0
+    outputs: tuple[str, ...] = ()
+    """Absolute paths or globs that exit code 0 must leave behind, non-empty."""
+    ladder: tuple[Work, ...] = ()
+    """on_oom: the work after the 1st, 2nd, … out-of-memory end."""
+    resume: Resume | None = None
+    line: int = 0
+    """Line of its [[task]] in the task file, from 1; 0 unknown."""
+
+    @property
+    def stdout_label(self) -> str:
+        return "stdout+stderr" if self.policy.merge_stderr else "stdout"
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """When failures stop the deck, in GNU parallel's words."""
+
+    when: Literal["soon", "now"]
+    fail: int | None = None
+    """Number of settled failures."""
+    fail_percent: float | None = None
+    """Percent of the settled tasks, counted from three failures on."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeckSettings:
+    """The [deck] table, validated. Sizes in MiB, times in seconds."""
+
+    name: str = "deck"
+    gpus: Literal["all", "none"] | tuple[str, ...] | int = "all"
+    """"all", "none", ids in order of preference, or a number for `sim:N`."""
+    slots_per_gpu: int | Literal["auto"] | Mapping[str, int] = 1
+    """One number, "auto", or by GPU id."""
+    cpu_slots: int | None = None
+    no_gpu: Literal["auto", "cpu", "fail"] = "auto"
+    log_dir: str = "logs"
+    """Absolute."""
+    state_dir: str = ".gpudeck"
+    """Absolute."""
+    skip_existing: bool = True
+    order: Literal["file", "longest"] = "file"
+    halt: Halt | None = None
+    foreign: Literal["avoid", "fit", "ignore"] = "avoid"
+    foreign_memory_mib: int = 1024
+    foreign_quiet_s: float = 60.0
+    keep_free: int = 0
+    gpu_quarantine: int = 3
+    gang_patience_s: float = 900.0
+    reload: Literal["ask", "auto", "off"] = "ask"
+    backend: Literal["local", "slurm"] = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class DeckFile:
+    """A task file, read, validated and expanded."""
+
+    path: str
+    """Absolute."""
+    stem: str
+    """Name of the state folder: the file's stem, `stem@name` with a profile or --name."""
+    settings: DeckSettings
+    tasks: tuple[TaskSpec, ...]
+    selected: frozenset[str] | None = None
+    """Names that --only, --exclude and --limit leave in; None: all."""
+    warnings: tuple[str, ...] = ()

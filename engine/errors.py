@@ -1,0 +1,29 @@
+"""Errors that are the user's to mend: one line each, no traceback. Anything else is our bug and keeps its traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class DeckError(Exception):
+    """Something the user can mend. `str(error)` is the whole message: what, where, what to do."""
+
+    exit_code = 2
+
+
+class TaskFileError(DeckError):
+    """All problems of one task file at once, a line each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class UsageError(DeckError):
+    """A command line that cannot be meant."""
+
+
+class EngineUnavailableError(DeckError):
+    """The engine cannot run here and now: the deck is held by another, the driver does not answer, the disk is full."""
+
+    exit_code = 3

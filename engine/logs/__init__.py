@@ -1,0 +1,1 @@
+"""Reading what tasks wrote: tails, failures, progress. Pure parsers over bytes and text."""

@@ -1,0 +1,180 @@
+"""What an observer of a deck is told, one message per event: the headless lines, the JSON lines and the summary are made
+of nothing else. Frozen; times in seconds; `at` counts from the start of the run, `wall` is seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Tasks by what the user calls their state."""
+
+    total: int = 0
+    waiting: int = 0
+    queued: int = 0
+    running: int = 0
+    """starting, running, stopping and closing ones."""
+    backoff: int = 0
+    succeeded: int = 0
+    cached: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    blocked: int = 0
+    unknown: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeckOpened:
+    """The first message of a run."""
+
+    deck: str
+    file: str
+    run: int
+    continued: bool
+    """True: an unfinished run goes on."""
+    gpus: tuple[str, ...]
+    """A line for each GPU: "0  NVIDIA A40  44.5 GiB  GPU-5f2a…"."""
+    slots: int
+    """Tasks that run at once, GPU and CPU slots together where both are used."""
+    simulated: bool
+    counts: Counts
+    log_dir: str
+    warnings: tuple[str, ...]
+    wall: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStarted:
+    task: str
+    attempt: int
+    gpus: tuple[int, ...]
+    """Indices; empty: a CPU task."""
+    pid: int
+    log: str
+    """Path of attempt-N.log, relative to the caller's folder where that is shorter."""
+    at: float
+    wall: float
+    rung: int = 0
+    resumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnded:
+    """An attempt ended. `next` tells whether the task did too."""
+
+    task: str
+    attempt: int
+    gpus: tuple[int, ...]
+    outcome: Literal["ok", "failed", "cancelled", "interrupted", "lost"]
+    reason: str
+    """One line: "exit 1: ValueError: bad rate", "137 (KILL or exit 137)", "timeout after 3 h", "out of memory (CUDA)"."""
+    exit_code: int | None
+    next: Literal["succeeded", "failed", "cancelled", "backoff", "queued"]
+    retry_in_s: float
+    duration_s: float
+    peak_mib: int | None
+    mean_util_percent: float | None
+    log: str
+    err: str
+    digest: tuple[str, ...]
+    """The lines that tell why, for an end that is not ok: the right traceback, else the last 20 lines."""
+    at: float
+    wall: float
+    left_behind: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSettled:
+    """A task reached an end without an attempt: cached, blocked, cancelled while it waited."""
+
+    task: str
+    state: Literal["cached", "blocked", "cancelled"]
+    why: str
+    at: float
+    wall: float
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something the user should know now: a GPU lost, a colleague who joined, a full disk, a halt, a signal."""
+
+    level: Literal["info", "warning", "error"]
+    text: str
+    at: float
+    wall: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTask:
+    task: str
+    attempt: int
+    gpus: tuple[int, ...]
+    elapsed_s: float
+    expected_s: float | None
+    """Expected length of the whole attempt."""
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class GpuLine:
+    index: int
+    tasks: tuple[str, ...]
+    util_percent: int | None
+    used_mib: int | None
+    total_mib: int | None
+    note: str = ""
+    """Why it is not used: "alice uses it (31 GiB, pid 4711)", "lost: GPU is lost", "quarantined", …"""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How things stand: for status lines and the live display."""
+
+    counts: Counts
+    running: tuple[RunningTask, ...]
+    gpus: tuple[GpuLine, ...]
+    waiting_why: tuple[str, ...]
+    """The most common reasons why something waits, longest first: "14 tasks: every GPU is busy"."""
+    eta_s: float | None
+    at: float
+    wall: float
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    task: str
+    state: str
+    """succeeded, cached, failed, cancelled, blocked, waiting, …"""
+    attempts: int
+    gpus: tuple[int, ...]
+    duration_s: float | None
+    """Of the last attempt."""
+    reason: str
+    log: str
+    """Of the last attempt, "" without one."""
+    digest: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """The last message of a run."""
+
+    exit_code: int
+    counts: Counts
+    rows: tuple[SummaryRow, ...]
+    wall_s: float
+    task_s: float
+    """Sum of the attempts' durations."""
+    gpu_busy_s: dict[int, float] = field(default_factory=dict[int, float])
+    """Seconds with one of our attempts on it, by index."""
+    ended: bool = True
+    """False: the run can be continued (a signal, the engine's stop)."""
+    why: str = ""
+    """"halted by train-3", "130: stopped by SIGINT", …"""
+    wall: float = 0.0
+
+
+Message = DeckOpened | TaskStarted | TaskEnded | TaskSettled | Note | Status | RunFinished
