@@ -77,6 +77,44 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True)
+class Metric:
+    """A number to read from a task: from its output by *regex* (first group), else *key* of a JSON *file*."""
+
+    name: str
+    regex: str = ""
+    file: str = ""
+    """Absolute."""
+    key: str = ""
+    best: Literal["max", "min", "last"] = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Signs of a stuck or diverged attempt. Times in seconds."""
+
+    silent_s: float | None = None
+    idle_gpu_s: float | None = None
+    pattern: str = ""
+    """Regular expression, both streams."""
+    action: Literal["notify", "fail"] = "notify"
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What few tasks say; shared between equal ones."""
+
+    launch: Launch = "command"
+    nproc: int | None = None
+    nodes: int = 1
+    progress: str = ""
+    """Regular expression: groups are the step and the total, or the percentage alone."""
+    metrics: tuple[Metric, ...] = ()
+    watch: Watch | None = None
+    slurm: tuple[tuple[str, object], ...] = ()
+    """The task's own slurm table, over the deck's."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskSpec:
     """One task after expansion. Immutable; an attempt keeps the spec that it began with."""
 
@@ -115,6 +153,7 @@ class TaskSpec:
     resume: Resume | None = None
     line: int = 0
     """Line of its [[task]] in the task file, from 1; 0 unknown."""
+    extras: Extras = Extras()
 
     @property
     def stdout_label(self) -> str:
@@ -173,3 +212,13 @@ class DeckFile:
     selected: frozenset[str] | None = None
     """Names that --only, --exclude and --limit leave in; None: all."""
     warnings: tuple[str, ...] = ()
+    shown: str = ""
+    """The path as the user gave it, for messages."""
+    fixed_shards: Mapping[str, int] = field(default_factory=dict[str, int])
+    """By entry, what `shards = "gpus"` was resolved to; without those for which the GPUs are not known yet."""
+    vars: Mapping[str, str] = field(default_factory=dict[str, str])
+    """[vars] after profile and --set, as text."""
+    places: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Where a [deck] key was said, to begin a message with: "tasks.toml:3: [deck]" or "--gpus"."""
+    later: tuple[str, ...] = ()
+    """A line for each thing that the file asks for and this version cannot do yet."""

@@ -1,0 +1,299 @@
+"""The state of a deck: one object, owned by the loop, changed only by `apply` and by the opening of gates.
+
+Indexes are kept up to date with every move, so that no event costs a scan of all tasks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Literal, NamedTuple
+
+from .devices import Gpu
+from .gates import STANDING_OF_GATE, Gate, GateState, Standing
+from .learned import Entry, Learned
+from .phases import (
+    ACTIVE,
+    LEGAL,
+    WAITING,
+    Attempt,
+    Blocked,
+    Cached,
+    Cancelled,
+    Closing,
+    Ended,
+    Failed,
+    IllegalMoveError,
+    Phase,
+    Queued,
+    Running,
+    Starting,
+    Stopping,
+    Succeeded,
+    Unknown,
+)
+from .queue import Key, Queue, Shape, length_class
+from .spec import DeckSettings, TaskSpec
+
+STANDING_OF_PHASE: dict[type[Phase], Standing] = {
+    Succeeded: Standing.GOOD,
+    Cached: Standing.GOOD,
+    Failed: Standing.FAILED,
+    Blocked: Standing.FAILED,
+    Cancelled: Standing.CANCELLED,
+}
+"""How a task counts for those that wait for it; every other phase is pending."""
+
+DeadlineKind = Literal["timeout", "warn", "linger", "backoff", "minute", "plan"]
+
+
+class Deadline(NamedTuple):
+    at: float
+    kind: DeadlineKind
+    task: int
+    """Index; -1 for `plan`."""
+    token: str
+    """The attempt that it belongs to; a deadline of an attempt that is over is ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    fingerprint: str
+    wall: float
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One task: its spec, where it stands, and what this run has spent on it."""
+
+    index: int
+    spec: TaskSpec
+    entry: Entry
+    phase: Phase = WAITING
+    gates: tuple[Gate, ...] = ()
+    feeds: tuple[Gate, ...] = ()
+    standing: Standing = Standing.PENDING
+    selected: bool = True
+    held: bool = False
+    decided: bool = False
+    """Found not to be done already: it will run."""
+    forced: bool = False
+    """Asked for by hand: runs whatever the journal says."""
+    priority: int = 0
+    effective: int = 0
+    """The larger of its own priority and that of everything that waits for it."""
+    attempts: int = 0
+    """Number of the newest attempt, 0 before the first."""
+    ended: tuple[Ended, ...] = ()
+    retries_used: int = 0
+    oom_ends: int = 0
+    free_requeues: int = 0
+    """Requeued uncharged (lost by a reboot, a colleague joined) in this run."""
+    unfinished: str = ""
+    """Fingerprint of the newest attempt that ran and did not succeed; resume_command needs it."""
+    avoid: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def attempt(self) -> Attempt | None:
+        """The attempt that lasts now."""
+        phase = self.phase
+        return phase.attempt if isinstance(phase, (Starting, Running, Stopping, Closing, Unknown)) else None
+
+
+@dataclass(slots=True)
+class Run:
+    """From its start until the deck is settled; an engine's death does not end it."""
+
+    number: int = 0
+    seed: str = ""
+    takes: frozenset[str] = frozenset()
+    ended: bool = True
+    halted: str = ""
+    failures: int = 0
+    """Tasks settled as failed in this run."""
+    settled: int = 0
+    boot_id: str = ""
+    host: str = ""
+    started_wall: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Deck:
+    settings: DeckSettings
+    cpu_slots: int
+    cores: int
+    tasks: list[Task] = field(default_factory=list[Task])
+    by_name: dict[str, Task] = field(default_factory=dict[str, Task])
+    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    gates: list[Gate] = field(default_factory=list[Gate])
+    gpus: dict[str, Gpu] = field(default_factory=dict[str, Gpu])
+    """By UUID, in order of preference."""
+    on_cpu: bool = False
+    """No GPU to use: GPU tasks run on CPU slots."""
+    on_cpu_slots: int = 0
+    """How many slots of GPU tasks at once then."""
+    run: Run = field(default_factory=Run)
+    queue: Queue = field(default_factory=Queue)
+    learned: Learned = field(default_factory=Learned)
+    counts: Counter[type[Phase]] = field(default_factory=Counter[type[Phase]])
+    """Selected tasks by phase."""
+    active: dict[str, Task] = field(default_factory=dict[str, Task])
+    """By token, while slots are held."""
+    arrivals: deque[int] = field(default_factory=deque[int])
+    """Queued tasks of which it is still to be decided whether they are done already."""
+    dirty: deque[Gate] = field(default_factory=deque[Gate])
+    """Gates whose change of state has still to reach their dependents."""
+    rekey: deque[Entry] = field(default_factory=deque[Entry])
+    deadlines: list[Deadline] = field(default_factory=list[Deadline])
+    successes: dict[str, Success] = field(default_factory=dict[str, Success])
+    by_fingerprint: dict[str, float] = field(default_factory=dict[str, float])
+    """Wall time of the newest success under each fingerprint, whatever the task was called then."""
+    known: set[str] = field(default_factory=set[str])
+    """Names that the journal has attempts of."""
+    shards: dict[str, int] = field(default_factory=dict[str, int])
+    cpu_used: int = 0
+    cpu_tasks: int = 0
+    """CPU slots held by tasks with gpus = 0."""
+    cores_used: int = 0
+    memory_mib: int | None = None
+    """The host's MemAvailable at the last sample."""
+    memory_at: float = -1e9
+    paused: str = ""
+    """Why nothing starts: the user's pause, a shutdown; empty: things start."""
+    stopping: bool = False
+    """The engine is on its way out."""
+    disk_full: str = ""
+    no_starts_until: float = -1e9
+    opened: int = 0
+    """Tasks before this index have been looked at since the run began."""
+    checking: set[int] = field(default_factory=set[int])
+    """Tasks whose outputs are being looked at."""
+    plan_due: bool = True
+    heads: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
+    """The task that GPUs are held for, and since when, by pool."""
+    replaying: bool = False
+
+    # -- moves --------------------------------------------------------------------------------------------------------
+
+    def move(self, task: Task, phase: Phase) -> None:
+        """The only place where a task's phase changes: legality, counters, indexes and gates follow."""
+        old = task.phase
+        if type(phase) not in LEGAL[type(old)]:
+            raise IllegalMoveError(f"{task.name}: {type(old).__name__} -> {type(phase).__name__}")
+        task.phase = phase
+        if task.selected:
+            self.counts[type(old)] -= 1
+            self.counts[type(phase)] += 1
+        if isinstance(old, Queued):
+            self.queue.drop(task.index)
+        if isinstance(phase, Queued):
+            self.arrivals.append(task.index)
+        was_active, is_active = isinstance(old, ACTIVE), isinstance(phase, ACTIVE)
+        if was_active or is_active:
+            self._hold(old, phase, task, was_active, is_active)
+        self._stand(task, STANDING_OF_PHASE.get(type(phase), Standing.PENDING))
+
+    def _hold(self, old: Phase, new: Phase, task: Task, was_active: bool, is_active: bool) -> None:
+        if is_active and not was_active and isinstance(new, (Starting, Unknown)):
+            self._take(task, new.attempt)
+        elif was_active and not is_active and isinstance(old, (Starting, Running, Stopping, Closing, Unknown)):
+            self._give(task, old.attempt)
+
+    def _take(self, task: Task, attempt: Attempt) -> None:
+        need = task.spec.resources
+        self.active[attempt.token] = task
+        task.entry.running += 1
+        self.cores_used += need.cpus or 0
+        self.cpu_used += attempt.cpu_slots
+        if need.gpus == 0:
+            self.cpu_tasks += attempt.cpu_slots
+        for uuid in attempt.gpus:
+            if uuid in self.gpus:
+                self.gpus[uuid].take(attempt, exclusive=need.exclusive, at=attempt.at)
+
+    def _give(self, task: Task, attempt: Attempt) -> None:
+        need = task.spec.resources
+        del self.active[attempt.token]
+        task.entry.running -= 1
+        self.cores_used -= need.cpus or 0
+        self.cpu_used -= attempt.cpu_slots
+        if need.gpus == 0:
+            self.cpu_tasks -= attempt.cpu_slots
+        at = attempt.gone_at or attempt.exited_at or attempt.at
+        for uuid in attempt.gpus:
+            if uuid in self.gpus:
+                self.gpus[uuid].release(attempt.token, at=at)
+        self.plan_due = True
+
+    def _stand(self, task: Task, standing: Standing) -> None:
+        old = task.standing
+        if standing is old:
+            return
+        task.standing = standing
+        for gate in task.feeds:
+            if gate.count(old, standing):
+                self.gate_changed(gate)
+
+    def gate_changed(self, gate: Gate) -> None:
+        """A gate's state differs from before: tell the next round's gate now, and its dependents in a while."""
+        if gate.cursor < 0:
+            self.dirty.append(gate)
+        gate.cursor = 0
+        chained = gate.feeds_gate
+        if chained is not None:
+            before, chained.behind = chained.behind, STANDING_OF_GATE[gate.state]
+            if chained.count(before, chained.behind):
+                self.gate_changed(chained)
+
+    # -- what decisions ask -------------------------------------------------------------------------------------------
+
+    def gates_say(self, task: Task) -> GateState:
+        state = GateState.OPEN
+        for gate in task.gates:
+            if gate.state is GateState.SHUT:
+                return GateState.SHUT
+            if gate.state is GateState.WAIT:
+                state = GateState.WAIT
+        return state
+
+    def expected_s(self, task: Task) -> float | None:
+        """How long an attempt of this task is expected to take: its own median, else its entry's, else its timeout."""
+        own = self.learned.seconds(task.spec.fingerprint)
+        if own is not None:
+            return own
+        if task.entry.typical_s is not None:
+            return task.entry.typical_s
+        return task.spec.policy.timeout_s
+
+    def enqueue(self, task: Task) -> None:
+        """Give a task that will run its place in the queue."""
+        need = task.spec.resources
+        expected = self.expected_s(task)
+        by_entry = need.max_parallel is not None or need.gpu_memory_mib == "auto"
+        shape = Shape(need, task.avoid, length_class(expected), task.spec.entry if by_entry else "")
+        length = 0.0
+        if self.settings.order == "longest":
+            own = self.learned.seconds(task.spec.fingerprint)
+            longest = own if own is not None else task.entry.longest_s
+            length = -longest if longest is not None else float("-inf")
+        self.queue.put(task.index, shape, Key(-task.effective, length, task.spec.position))
+        self.plan_due = True
+
+    # -- deadlines ----------------------------------------------------------------------------------------------------
+
+    def wake(self, at: float, kind: DeadlineKind, task: int = -1, token: str = "") -> None:
+        heappush(self.deadlines, Deadline(at, kind, task, token))
+
+    def next_deadline(self) -> float | None:
+        """When the core wants the next `Tick`; None: only when something happens."""
+        return self.deadlines[0].at if self.deadlines else None
+
+    def due(self, now: float) -> list[Deadline]:
+        found: list[Deadline] = []
+        while self.deadlines and self.deadlines[0].at <= now:
+            found.append(heappop(self.deadlines))
+        return found

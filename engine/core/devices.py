@@ -1,0 +1,212 @@
+"""GPUs as the scheduler sees them: who holds a slot, how much memory is spoken for, and who else is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .events import GpuReading, Process
+from .phases import Attempt
+from .spec import DeckSettings
+
+DRAIN_S = 5.0
+"""Memory of an attempt that has just ended may still show for this long."""
+RELEARN = 1.1
+"""Learned memory peaks are reserved with this margin."""
+
+
+@dataclass(slots=True)
+class Quarantine:
+    """Nothing starts here but one probe at a time, from `probe_at` on."""
+
+    probe_at: float
+    step: int
+    probing: str = ""
+    """Token of the probe that runs."""
+
+
+@dataclass(slots=True, eq=False)
+class Gpu:
+    """One GPU. Sizes in MiB, times in seconds of CLOCK_BOOTTIME."""
+
+    uuid: str
+    index: int
+    order: int
+    """Place in the deck's preference, from 0."""
+    slots: int | Literal["auto"] = 1
+    total_mib: int | None = None
+    links: Mapping[str, int] = field(default_factory=dict[str, int])
+    simulated: bool = False
+    holders: dict[str, Attempt] = field(default_factory=dict[str, Attempt])
+    """Attempts of ours that hold a slot here, by token."""
+    exclusive: str = ""
+    """Token of the holder that wants no other beside it."""
+    changed_at: float = -1e9
+    """Last start or end of ours here."""
+    ended_at: float = -1e9
+    reading: GpuReading | None = None
+    lost: str = ""
+    others_mib: int = 0
+    """Memory that is not our attempts'."""
+    foreign: str = ""
+    """Who else computes here ("alice, pid 4711, 31.0 GiB"); empty: nobody."""
+    foreign_since: float | None = None
+    quiet_until: float = -1e9
+    """Others have just left: not free before this."""
+    mark: Literal["", "drain", "take"] = ""
+    quarantine: Quarantine | None = None
+    first_seen: dict[int, float] = field(default_factory=dict[int, float])
+    """When a process id first showed up here."""
+
+    @property
+    def used(self) -> bool:
+        return bool(self.holders)
+
+    @property
+    def avoided(self) -> bool:
+        """Others use it, or have only just left, and the user did not take it."""
+        return self.mark != "take" and (bool(self.foreign) or self.quiet_until > 0)
+
+    def slots_free(self) -> bool:
+        return not self.exclusive and (self.slots == "auto" or len(self.holders) < self.slots)
+
+    def free_mib(self) -> int | None:
+        """Memory not spoken for: total minus others' minus, for each of ours, the larger of reserved and measured.
+
+        A holder that reserved nothing counts with its share of the card where it has several slots. None: the card's
+        size is not known.
+        """
+        if self.total_mib is None:
+            return None
+        share = self.total_mib // self.slots if isinstance(self.slots, int) and self.slots > 1 else 0
+        spoken = 0
+        for attempt in self.holders.values():
+            spoken += max(attempt.reserved_mib or share, attempt.measured.get(self.uuid, 0))
+        return self.total_mib - self.others_mib - spoken
+
+    def take(self, attempt: Attempt, *, exclusive: bool, at: float) -> None:
+        self.holders[attempt.token] = attempt
+        self.changed_at = max(self.changed_at, at)
+        if exclusive:
+            self.exclusive = attempt.token
+
+    def release(self, token: str, *, at: float) -> None:
+        if self.holders.pop(token, None) is None:
+            return
+        self.changed_at = max(self.changed_at, at)
+        self.ended_at = max(self.ended_at, at)
+        if self.exclusive == token:
+            self.exclusive = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Somebody began to use a GPU that an attempt of ours is on."""
+
+    user: str
+    pid: int
+    used_mib: int
+
+
+def gib(mib: float) -> str:
+    return f"{mib / 1024:.1f} GiB"
+
+
+def observe(gpu: Gpu, reading: GpuReading, settings: DeckSettings, *, now: float) -> Joined | None:
+    """Take a reading in: our attempts' memory, others' memory, and whether others use the GPU.
+
+    A reading taken before our last start or end here proves nothing: the last verdict stands.
+    """
+    gpu.reading = reading
+    gpu.lost = reading.lost
+    if reading.lost or reading.at < gpu.changed_at:
+        return None
+    if reading.total_mib:
+        gpu.total_mib = reading.total_mib
+    ours, strangers, graphics_mib = _split(gpu, reading)
+    ours_mib = _measure(gpu, ours, reading, strangers)
+    used = reading.used_mib or 0
+    gpu.others_mib = max(0, used - ours_mib)
+    unexplained = max(0, used - ours_mib - graphics_mib)
+    draining = now < gpu.ended_at + DRAIN_S
+    if draining:
+        strangers = [process for process in strangers if process.visible]
+    foreign = _name_strangers(strangers)
+    if not foreign and not draining and unexplained > settings.foreign_memory_mib and not gpu.simulated:
+        foreign = f"{gib(unexplained)} that no process of ours explains"
+    return _verdict(gpu, foreign, strangers, unexplained, settings, now)
+
+
+def _split(gpu: Gpu, reading: GpuReading) -> tuple[list[Process], list[Process], int]:
+    """Our processes, strangers that compute, and the memory of graphics processes."""
+    ours: list[Process] = []
+    strangers: list[Process] = []
+    graphics_mib = 0
+    first_start = min((attempt.at for attempt in gpu.holders.values()), default=None)
+    seen: dict[int, float] = {}
+    for process in reading.processes:
+        seen[process.pid] = gpu.first_seen.get(process.pid, reading.at)
+        if process.token in gpu.holders:
+            ours.append(process)
+        elif process.graphics:
+            graphics_mib += process.used_mib or 0
+        elif not process.visible and first_start is not None and seen[process.pid] >= first_start:
+            ours.append(process)
+        else:
+            strangers.append(process)
+    gpu.first_seen = seen
+    return ours, strangers, graphics_mib
+
+
+def _measure(gpu: Gpu, ours: list[Process], reading: GpuReading, strangers: list[Process]) -> int:
+    """Attribute memory to the attempts that hold the GPU. Returns the sum."""
+    if not gpu.holders:
+        return 0
+    by_token = dict.fromkeys(gpu.holders, 0)
+    only = next(iter(gpu.holders)) if len(gpu.holders) == 1 else ""
+    for process in ours:
+        token = process.token or only
+        if token:
+            by_token[token] += process.used_mib or 0
+    untold = any(process.used_mib is None for process in ours)
+    if only and untold and not strangers:
+        by_token[only] = reading.used_mib or 0
+    for token, mib in by_token.items():
+        attempt = gpu.holders[token]
+        attempt.measured[gpu.uuid] = mib
+        attempt.peak_mib = max(attempt.peak_mib, mib)
+    return sum(by_token.values())
+
+
+def _name_strangers(strangers: list[Process]) -> str:
+    if not strangers:
+        return ""
+    largest = max(strangers, key=lambda process: process.used_mib or 0)
+    memory = "" if largest.used_mib is None else f", {gib(largest.used_mib)}"
+    more = "" if len(strangers) == 1 else f" and {len(strangers) - 1} more"
+    return f"{largest.user or 'another process'}, pid {largest.pid}{memory}{more}"
+
+
+def _verdict(
+    gpu: Gpu, foreign: str, strangers: list[Process], unexplained_mib: int, settings: DeckSettings, now: float
+) -> Joined | None:
+    had = bool(gpu.foreign)
+    gpu.foreign = foreign
+    if foreign:
+        gpu.foreign_since = gpu.foreign_since if had else now
+        gpu.quiet_until = -1e9
+        if had or not gpu.holders:
+            return None
+        for attempt in gpu.holders.values():
+            attempt.joined = True
+        first = max(strangers, key=lambda process: process.used_mib or 0, default=None)
+        if first is None:
+            return Joined("another process", 0, unexplained_mib)
+        return Joined(first.user or "another process", first.pid, first.used_mib or 0)
+    gpu.foreign_since = None
+    if had:
+        gpu.quiet_until = now + settings.foreign_quiet_s
+    elif now >= gpu.quiet_until:
+        gpu.quiet_until = -1e9
+    return None

@@ -1,0 +1,136 @@
+"""Ends: from a leader that exited to a task that is done, failed or tried again."""
+
+from __future__ import annotations
+
+from . import events as e
+from .deck import Task
+from .effects import Examine, Stop
+from .opening import reconsider
+from .phases import Attempt, Closing, Running, Starting, Stopping, StopWhy
+from .retry import decide
+from .turn import Turn
+
+
+def ending(turn: Turn, item: e.LeaderExited | e.TreeGone | e.Examined) -> None:
+    task = turn.deck.active.get(item.token)
+    attempt = task.attempt() if task else None
+    if task is None or attempt is None:
+        return
+    match item:
+        case e.LeaderExited():
+            attempt.exited_at, attempt.exit_code, attempt.exited_signal = item.at, item.code, item.signal
+            attempt.spawn_error = item.spawn_error
+        case e.TreeGone():
+            attempt.gone_at, attempt.left_behind = item.at, item.left_behind
+            attempt.never_ran = item.never_ran
+        case e.Examined():
+            attempt.outcome = item.outcome
+    turn.touched.append(task)
+
+
+def stop(turn: Turn, task: Task, attempt: Attempt, why: StopWhy, by: str, *, grace_s: float | None = None) -> None:
+    policy = task.spec.policy
+    grace = policy.grace_s if grace_s is None else min(policy.grace_s, grace_s)
+    turn.record(e.StopRequested(task.name, attempt.number, why, by, turn.at, turn.at + grace))
+    turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, grace))
+
+
+def stop_rest(turn: Turn, task: Task, attempt: Attempt, *, now: bool = False) -> None:
+    """The leader is gone: what it left is stopped."""
+    policy = task.spec.policy
+    turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, 0.0 if now else policy.grace_s))
+
+
+def resolve(turn: Turn, task: Task) -> None:
+    """Bring an attempt whose leader or tree ended as far as what is known allows."""
+    attempt = task.attempt()
+    if attempt is None:
+        return
+    if attempt.never_ran:
+        turn.record(e.StartRevoked(task.name, attempt.number, "it never ran", turn.at))
+        return
+    if attempt.exited_at is None:
+        return
+    outcome = outcome_of(task, attempt)
+    if outcome is None:
+        if not attempt.examining:
+            attempt.examining = True
+            turn.do(Examine(attempt.token, task.name, attempt.number, attempt.exit_code, attempt.exited_signal))
+    elif attempt.gone_at is not None:
+        end(turn, task, attempt, outcome)
+    elif not isinstance(task.phase, Closing):
+        wall = turn.wall - max(0.0, turn.at - attempt.exited_at)
+        turn.record(e.LeaderEnded(task.name, attempt.number, outcome, attempt.exited_at, wall))
+        linger(turn, task, attempt)
+
+
+def linger(turn: Turn, task: Task, attempt: Attempt) -> None:
+    if task.spec.policy.leftovers == "stop":
+        at = (attempt.exited_at or turn.at) + task.spec.policy.linger_s
+        turn.deck.wake(at, "linger", task.index, attempt.token)
+
+
+def outcome_of(task: Task, attempt: Attempt) -> e.Outcome | None:
+    """How it ended; None: its logs and outputs must be looked at first."""
+    phase = task.phase
+    if isinstance(phase, Closing):
+        return phase.outcome
+    if isinstance(phase, Stopping) and (attempt.exited_at or 0.0) >= phase.asked_at:
+        return e.Outcome(phase.why, attempt.exit_code, attempt.exited_signal, f"by {phase.by}" if phase.by else "")
+    if attempt.spawn_error:
+        return e.Outcome("spawn error", attempt.exit_code, None, attempt.spawn_error)
+    if attempt.outcome is not None:
+        return attempt.outcome
+    if attempt.exit_code in task.spec.policy.success_codes and not task.spec.outputs:
+        return e.Outcome("ok", attempt.exit_code)
+    if attempt.exit_code is None and attempt.exited_signal is None:
+        return e.Outcome("lost", detail="it is gone and nobody knows its exit code")
+    return None
+
+
+def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome) -> None:
+    exited_at = attempt.exited_at if attempt.exited_at is not None else turn.at
+    halted = bool(turn.deck.run.halted)
+    choice = decide(
+        task, attempt, outcome, at=turn.at, cancelled=attempt.unwanted, halted=halted, rebooted=attempt.rebooted
+    )
+    fact = e.AttemptEnded(
+        task.name, attempt.number, outcome, exited_at, turn.wall - max(0.0, turn.at - exited_at),
+        max(0.0, exited_at - attempt.at), choice.next, choice.until, choice.charged, attempt.peak_mib,
+        attempt.left_behind, attempt.fingerprint,
+    )  # fmt: skip
+    turn.record(fact)
+    turn.streaks.ended(task, attempt.gpus, outcome, fact.duration_s)
+    if not outcome.ok and len(attempt.gpus) == 1:
+        quarantine = turn.streaks.verdict(turn.deck, attempt.gpus[0], turn.at)
+        if quarantine is not None:
+            turn.record(quarantine)
+            for name in quarantine.tasks:
+                reconsider(turn.deck, turn.deck.by_name[name])
+    elif outcome.ok:
+        released(turn, attempt)
+    check_halt(turn, task)
+
+
+def released(turn: Turn, attempt: Attempt) -> None:
+    for uuid in attempt.gpus:
+        gpu = turn.deck.gpus.get(uuid)
+        if gpu is not None and gpu.quarantine is not None:
+            turn.record(e.GpuReleased(uuid, turn.at))
+
+
+def check_halt(turn: Turn, task: Task) -> None:
+    halt, run = turn.deck.settings.halt, turn.deck.run
+    if halt is None or run.halted or run.failures == 0:
+        return
+    tipped = halt.fail is not None and run.failures >= halt.fail
+    if halt.fail_percent is not None and run.failures >= 3:
+        tipped = tipped or run.failures * 100 >= halt.fail_percent * run.settled
+    if not tipped:
+        return
+    turn.record(e.Halted(task.name, turn.at))
+    if halt.when == "now":
+        for other in list(turn.deck.active.values()):
+            attempt = other.attempt()
+            if isinstance(other.phase, (Starting, Running)) and attempt is not None and attempt.exited_at is None:
+                stop(turn, other, attempt, "interrupted", f"halt, {task.name} failed")

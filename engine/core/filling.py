@@ -1,0 +1,108 @@
+"""From queued to starting: what is done already is cached, the rest gets a place in the queue and, in turn, slots."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from . import events as e
+from .deck import Task
+from .effects import CheckDone, Launch
+from .opening import arrivals, cached_by_outputs, cached_now
+from .phases import Queued
+from .schedule import Placement, pick
+from .turn import Turn
+
+STARTS = 8
+"""Tasks started in one step at most."""
+
+
+def arrive(turn: Turn, portion: int) -> int:
+    deck = turn.deck
+    looked: list[str] = []
+    for task in arrivals(deck, portion):
+        portion -= 1
+        verdict = cached_now(deck, task, turn.at)
+        if verdict is True:
+            deck.checking.add(task.index)
+            looked.append(task.name)
+        elif isinstance(verdict, e.TaskCached):
+            decided(turn, task, verdict)
+        else:
+            decided(turn, task, None)
+    if looked:
+        turn.do(CheckDone(tuple(looked)))
+    return portion
+
+
+def decided(turn: Turn, task: Task, fact: e.TaskCached | None) -> None:
+    if fact is not None:
+        turn.record(fact)
+        return
+    task.decided = True
+    if not task.held:
+        turn.deck.enqueue(task)
+
+
+def done_checked(turn: Turn, item: e.DoneChecked) -> None:
+    task = turn.deck.by_name.get(item.task)
+    if task is None or task.index not in turn.deck.checking:
+        return
+    turn.deck.checking.discard(task.index)
+    turn.deck.plan_due = True
+    if not isinstance(task.phase, Queued):
+        return
+    fact = cached_by_outputs(turn.deck, task, outputs_exist=item.outputs_exist, attempted=item.attempted, at=turn.at)
+    decided(turn, task, fact)
+
+
+def rekey(turn: Turn, portion: int) -> None:
+    """The first known duration of an entry changes the places of its queued tasks."""
+    deck = turn.deck
+    while portion > 0 and deck.rekey:
+        entry = deck.rekey[0]
+        chunk = entry.tasks[entry.rekeyed : entry.rekeyed + portion]
+        entry.rekeyed += len(chunk)
+        portion -= len(chunk)
+        for index in chunk:
+            if index in deck.queue:
+                deck.enqueue(deck.tasks[index])
+        if entry.rekeyed >= len(entry.tasks):
+            deck.rekey.popleft()
+
+
+def fill(turn: Turn) -> None:
+    deck = turn.deck
+    for _ in range(STARTS):
+        choice = pick(deck, turn.at)
+        held = choice.reservation
+        if held is None:
+            deck.heads.pop("gpu", None)
+        else:
+            deck.heads["gpu"] = (held.task, held.since)
+        if choice.placement is None:
+            return
+        start(turn, choice.placement)
+    deck.plan_due = True
+
+
+def start(turn: Turn, placement: Placement) -> None:
+    deck = turn.deck
+    task = deck.tasks[placement.task]
+    number = task.attempts + 1
+    token = blake2b(f"{deck.run.seed}\0{task.name}\0{number}".encode(), digest_size=12).hexdigest()
+    rung = min(task.oom_ends, len(task.spec.ladder))
+    fact = e.AttemptStarting(
+        task=task.name,
+        attempt=number,
+        token=token,
+        fingerprint=task.spec.fingerprint,
+        gpus=placement.gpus,
+        cpu_slots=placement.cpu_slots,
+        reserved_mib=placement.reserved_mib,
+        at=turn.at,
+        wall=turn.wall,
+        rung=rung,
+    )
+    turn.record(fact)
+    may_resume = task.spec.resume is not None and task.unfinished == task.spec.fingerprint
+    turn.do(Launch(task.name, number, token, placement.gpus, rung, may_resume))

@@ -1,0 +1,171 @@
+"""Whether a task fits, and if not, what is in the way: the one set of predicates that scheduling and explain share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .deck import Deck, Task
+from .devices import Gpu, gib
+
+ObstacleKind = Literal[
+    "paused", "halted", "stopping", "disk", "later", "held", "checking", "needs", "after", "round", "backoff",
+    "max_parallel", "cpus", "memory", "cpu slots", "order", "reserved", "keep_free", "gpus",
+    "lost", "foreign", "quiet", "drained", "quarantined", "not allowed", "slots", "exclusive", "gpu_memory", "left out",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One thing that keeps a task from starting."""
+
+    kind: ObstacleKind
+    text: str
+    """For people: "GPU 3: alice, pid 4711, 31.0 GiB"."""
+    gpu: str = ""
+    """UUID, where it is about one GPU."""
+    tasks: tuple[str, ...] = ()
+    """Names, where it is about other tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a task takes, with "all" and "auto" resolved."""
+
+    gpus: int
+    memory_mib: int | None
+    """On each GPU; None: nothing said."""
+    alone: bool
+    """No other attempt beside it: exclusive, or its memory is still to be learned."""
+    only: frozenset[str]
+    """Allowed ids (index or UUID); empty: any."""
+
+
+def need_of(deck: Deck, task: Task) -> Need:
+    asked = task.spec.resources
+    live = sum(not gpu.lost for gpu in deck.gpus.values())
+    gpus = live if asked.gpus == "all" else asked.gpus
+    memory, alone = asked.gpu_memory_mib, asked.exclusive
+    if memory == "auto":
+        memory = deck.learned.memory_mib(task.spec.fingerprint, task.entry)
+        alone = alone or memory is None
+    elif memory is None and deck.settings.slots_per_gpu == "auto":
+        alone = True
+    return Need(gpus, memory, alone, frozenset(asked.gpu_ids))
+
+
+def starts_barred(deck: Deck, at: float) -> Obstacle | None:
+    """Why nothing at all starts now."""
+    if deck.stopping:
+        return Obstacle("stopping", "the engine is stopping")
+    if deck.paused:
+        return Obstacle("paused", f"the deck is {deck.paused}")
+    if deck.run.halted:
+        return Obstacle("halted", f"halted by {deck.run.halted}")
+    if deck.disk_full:
+        return Obstacle("disk", f"the journal cannot be written: {deck.disk_full}")
+    if at < deck.no_starts_until:
+        return Obstacle("later", f"the last start was refused; next try in {deck.no_starts_until - at:.0f} s")
+    return None
+
+
+def host_obstacle(deck: Deck, task: Task) -> Obstacle | None:
+    """What the box's cores and memory, or the entry's own limit, say."""
+    asked = task.spec.resources
+    if asked.max_parallel is not None and task.entry.running >= asked.max_parallel:
+        return Obstacle("max_parallel", f"max_parallel = {asked.max_parallel} of {task.spec.entry} run")
+    if asked.cpus and deck.cores_used and deck.cores_used + asked.cpus > deck.cores:
+        return Obstacle("cpus", f"needs {asked.cpus} cores, {max(0, deck.cores - deck.cores_used)} are free")
+    if asked.memory_mib and deck.memory_mib is not None:
+        free = deck.memory_mib - _memory_to_come(deck)
+        if asked.memory_mib > free and deck.active:
+            return Obstacle("memory", f"needs {gib(asked.memory_mib)} of memory, {gib(max(0, free))} are free")
+    return None
+
+
+def _memory_to_come(deck: Deck) -> int:
+    """Host memory promised to attempts that started after the last sample was taken, or shortly before."""
+    total = 0
+    for task in deck.active.values():
+        attempt = task.attempt()
+        if attempt is not None and attempt.at > deck.memory_at - MEMORY_RAMP_S:
+            total += task.spec.resources.memory_mib or 0
+    return total
+
+
+MEMORY_RAMP_S = 60.0
+"""How long after its start an attempt's host memory counts as still to come."""
+
+
+def cpu_slots_needed(deck: Deck, task: Task) -> int:
+    """CPU slots that a task takes: one, or as many as its GPUs where there are none."""
+    gpus = task.spec.resources.gpus
+    wanted = 1 if gpus == "all" else max(1, gpus)
+    return min(wanted, deck.on_cpu_slots if gpus != 0 else deck.cpu_slots)
+
+
+def cpu_obstacle(deck: Deck, task: Task) -> Obstacle | None:
+    if task.spec.resources.gpus == 0:
+        free = deck.cpu_slots - deck.cpu_tasks
+        total = deck.cpu_slots
+    else:
+        free = deck.on_cpu_slots - (deck.cpu_used - deck.cpu_tasks)
+        total = deck.on_cpu_slots
+    if cpu_slots_needed(deck, task) <= free:
+        return None
+    return Obstacle("cpu slots", f"{total - max(0, free)} of {total} CPU slots are taken")
+
+
+def bar(deck: Deck, gpu: Gpu, need: Need, at: float) -> Obstacle | None:
+    """What makes a GPU not to be had at all for this need, whoever of ours ends."""
+    if gpu.lost:
+        return Obstacle("lost", f"GPU {gpu.index}: lost ({gpu.lost})", gpu.uuid)
+    if need.only and str(gpu.index) not in need.only and gpu.uuid not in need.only:
+        return Obstacle("not allowed", f"GPU {gpu.index}: not in gpu_ids", gpu.uuid)
+    if gpu.mark == "drain":
+        return Obstacle("drained", f"GPU {gpu.index}: drained", gpu.uuid)
+    if gpu.quarantine is not None:
+        probe = at >= gpu.quarantine.probe_at and not gpu.quarantine.probing and need.gpus == 1
+        if not probe:
+            return Obstacle("quarantined", f"GPU {gpu.index}: quarantined, tasks failed fast on it", gpu.uuid)
+    if deck.settings.foreign != "ignore" and gpu.avoided:
+        fits = deck.settings.foreign == "fit" and need.memory_mib is not None
+        if not fits and gpu.foreign:
+            return Obstacle("foreign", f"GPU {gpu.index}: {gpu.foreign}", gpu.uuid)
+        if not fits and not gpu.foreign:
+            wait = max(0.0, gpu.quiet_until - at)
+            return Obstacle("quiet", f"GPU {gpu.index}: others have just left it, free in {wait:.0f} s", gpu.uuid)
+    if need.memory_mib is not None and gpu.total_mib is not None:
+        others = gpu.others_mib if deck.settings.foreign != "ignore" else 0
+        if need.memory_mib > gpu.total_mib - others:
+            text = f"GPU {gpu.index}: {gib(gpu.total_mib - others)} at most, needs {gib(need.memory_mib)}"
+            return Obstacle("gpu_memory", text, gpu.uuid)
+    return None
+
+
+def crowd(gpu: Gpu, need: Need) -> Obstacle | None:
+    """What our own attempts on a GPU leave no room for."""
+    if not gpu.slots_free():
+        names = f"{len(gpu.holders)} of {gpu.slots} slots taken"
+        return Obstacle("slots", f"GPU {gpu.index}: {names}", gpu.uuid, tuple(gpu.holders))
+    if need.alone and gpu.holders:
+        return Obstacle("exclusive", f"GPU {gpu.index}: wanted alone, {len(gpu.holders)} on it", gpu.uuid)
+    if need.memory_mib is not None:
+        free = gpu.free_mib()
+        if free is not None and need.memory_mib > free:
+            text = f"GPU {gpu.index}: {gib(max(0, free))} free, needs {gib(need.memory_mib)}"
+            return Obstacle("gpu_memory", text, gpu.uuid)
+    return None
+
+
+def usable_limit(deck: Deck) -> int:
+    """How many GPUs we may use at once: live ones minus those left to others."""
+    live = [gpu for gpu in deck.gpus.values() if not gpu.lost]
+    foreign = 0
+    if deck.settings.foreign != "ignore":
+        foreign = sum(gpu.avoided and not gpu.used for gpu in live)
+    return len(live) - max(deck.settings.keep_free, foreign)
+
+
+def used_gpus(deck: Deck) -> int:
+    return sum(gpu.used for gpu in deck.gpus.values())

@@ -1,0 +1,85 @@
+"""What must be over before a task may start, as counters: one gate for each set of predecessors, shared by all that
+wait for it, so that an end costs a few additions however many tasks wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Literal
+
+GateKind = Literal["needs", "after", "round", "round ended"]
+
+
+class Standing(IntEnum):
+    """How a predecessor counts."""
+
+    PENDING = 0
+    GOOD = 1
+    FAILED = 2
+    """Failed for good, or blocked itself."""
+    CANCELLED = 3
+
+
+class GateState(IntEnum):
+    WAIT = 0
+    OPEN = 1
+    SHUT = 2
+    """Cannot open unless something that failed is mended."""
+
+
+@dataclass(slots=True, eq=False)
+class Gate:
+    """A set of predecessors and how they stand. For rounds, `feeds_gate` chains to the group's next round."""
+
+    kind: GateKind
+    label: str
+    """The pattern of needs and after, "round 2" or "group a, round 2" for rounds."""
+    members: list[int] = field(default_factory=list[int])
+    """Tasks by index."""
+    dependents: list[int] = field(default_factory=list[int])
+    """Tasks that may start only when it is open, in file order."""
+    feeds_gate: Gate | None = None
+    behind: Standing | None = None
+    """How the gate of the round before counts in this one; None: there is none."""
+    counts: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
+    state: GateState = GateState.OPEN
+    latest_success: float = 0.0
+    """Wall time of the newest success among its members and the gates before it."""
+    cursor: int = -1
+    """Next dependent to look at while a change of state spreads; -1: nothing to spread."""
+
+    def judged(self) -> GateState:
+        """The state that the counters ask for."""
+        pending, _, failed, cancelled = self.counts
+        if self.kind == "needs" and failed + cancelled:
+            return GateState.SHUT
+        if self.kind == "round" and failed:
+            return GateState.SHUT
+        return GateState.WAIT if pending else GateState.OPEN
+
+    def count(self, old: Standing | None, new: Standing | None) -> bool:
+        """Move one member from one standing to another (None: joins, leaves). True when the state changed."""
+        if old is not None:
+            self.counts[old] -= 1
+        if new is not None:
+            self.counts[new] += 1
+        state = self.judged()
+        if state is self.state:
+            return False
+        self.state = state
+        return True
+
+    def note_success(self, wall: float) -> None:
+        gate: Gate | None = self
+        while gate is not None and wall > gate.latest_success:
+            gate.latest_success = wall
+            gate = gate.feeds_gate
+
+
+STANDING_OF_GATE = {
+    GateState.WAIT: Standing.PENDING,
+    GateState.OPEN: Standing.GOOD,
+    GateState.SHUT: Standing.FAILED,
+}
+"""How an earlier round counts in the gate of the next one."""

@@ -1,0 +1,105 @@
+"""From waiting to queued: gates that changed reach their dependents, and a queued task that is done already is cached.
+
+Done in portions, so that a round of 50,000 tasks opens without holding anything else up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .deck import Deck, Success, Task
+from .events import TaskCached
+from .gates import GateState
+from .phases import BLOCKED, QUEUED, WAITING, Blocked, Queued, Waiting
+
+PORTION = 400
+"""Tasks looked at in one step."""
+
+_PHASE_FOR = {GateState.OPEN: QUEUED, GateState.WAIT: WAITING, GateState.SHUT: BLOCKED}
+
+
+def reconsider(deck: Deck, task: Task) -> None:
+    """Let a task that has not started follow its gates."""
+    if not task.selected or not isinstance(task.phase, (Waiting, Queued, Blocked)):
+        return
+    phase = _PHASE_FOR[deck.gates_say(task)]
+    if type(phase) is not type(task.phase):
+        deck.move(task, phase)
+
+
+def spread(deck: Deck, portion: int = PORTION) -> int:
+    """Carry changes of gates to the tasks behind them. Returns what is left of the portion; 0: call again."""
+    if deck.run.ended:
+        return portion
+    while portion and deck.opened < len(deck.tasks):
+        reconsider(deck, deck.tasks[deck.opened])
+        deck.opened += 1
+        portion -= 1
+    while portion and deck.dirty:
+        gate = deck.dirty[0]
+        if gate.cursor >= len(gate.dependents):
+            gate.cursor = -1
+            deck.dirty.popleft()
+            continue
+        index = gate.dependents[gate.cursor]
+        gate.cursor += 1
+        portion -= 1
+        reconsider(deck, deck.tasks[index])
+    return portion
+
+
+def spread_all(deck: Deck) -> None:
+    """Everything at once, for a restore."""
+    while not spread(deck, 1_000_000):
+        pass
+
+
+def arrivals(deck: Deck, portion: int) -> Iterator[Task]:
+    """Tasks that have become queued and of which it is to be decided what becomes of them; at most *portion*."""
+    while portion and deck.arrivals:
+        task = deck.tasks[deck.arrivals.popleft()]
+        portion -= 1
+        if isinstance(task.phase, Queued) and task.index not in deck.queue and task.index not in deck.checking:
+            yield task
+
+
+def success_of(deck: Deck, task: Task) -> float | None:
+    """Wall time of a success of this very work, under this name or another; None: there is none."""
+    success = deck.successes.get(task.name)
+    if success is not None and success.fingerprint == task.spec.fingerprint:
+        return success.wall
+    return deck.by_fingerprint.get(task.spec.fingerprint)
+
+
+def is_stale(task: Task, success_wall: float) -> bool:
+    """Something that it builds on has succeeded again since."""
+    return any(gate.latest_success > success_wall for gate in task.gates)
+
+
+def is_changed(deck: Deck, task: Task) -> bool:
+    """It succeeded as something else than the task file now says."""
+    success: Success | None = deck.successes.get(task.name)
+    return success is not None and success.fingerprint != task.spec.fingerprint
+
+
+def cached_now(deck: Deck, task: Task, at: float) -> TaskCached | bool | None:
+    """Whether a task that arrives is done: the fact, None when it is not, True when its outputs must be looked at."""
+    if task.decided or task.forced or "all" in deck.run.takes:
+        return None
+    wall = success_of(deck, task)
+    if wall is not None:
+        if is_stale(task, wall) and "stale" in deck.run.takes:
+            return None
+        return True if task.spec.outputs else TaskCached(task.name, task.spec.fingerprint, "journal", at)
+    return True if task.spec.outputs and task.name not in deck.known else None
+
+
+def cached_by_outputs(deck: Deck, task: Task, *, outputs_exist: bool, attempted: bool, at: float) -> TaskCached | None:
+    """The same, once its outputs were looked at. Outputs of an attempt that did not succeed prove nothing."""
+    if not outputs_exist:
+        return None
+    if success_of(deck, task) is not None:
+        return TaskCached(task.name, task.spec.fingerprint, "journal", at)
+    if attempted or task.name in deck.known:
+        return None
+    return TaskCached(task.name, task.spec.fingerprint, "outputs", at)

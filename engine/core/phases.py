@@ -1,0 +1,180 @@
+"""The life of a task as data: its phases, each with what only it can have, and the table of legal moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .events import Outcome
+
+StopWhy = Literal["cancelled", "timeout", "interrupted", "watch"]
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One execution while it lasts: what it holds and what is known of it so far."""
+
+    number: int
+    token: str
+    fingerprint: str
+    gpus: tuple[str, ...]
+    cpu_slots: int
+    reserved_mib: int
+    at: float
+    wall: float
+    rung: int = 0
+    pid: int = 0
+    start_ticks: int = 0
+    measured: dict[str, int] = field(default_factory=dict[str, int])
+    """GPU memory by UUID (MiB), from the last reading that told it."""
+    peak_mib: int = 0
+    joined: bool = False
+    """Somebody else came onto one of its GPUs while it ran."""
+    exit_code: int | None = None
+    exited_signal: int | None = None
+    exited_at: float | None = None
+    gone_at: float | None = None
+    """Since when nothing of its tree lives."""
+    left_behind: tuple[int, ...] = ()
+    spawn_error: str = ""
+    never_ran: bool = False
+    outcome: Outcome | None = None
+    """What its logs and outputs say, once they were examined."""
+    examining: bool = False
+    unwanted: bool = False
+    """Cancelled when its end had already come: it is not tried again."""
+    rebooted: bool = False
+    """The box was restarted under it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One execution afterwards."""
+
+    number: int
+    outcome: Outcome
+    gpus: tuple[str, ...]
+    duration_s: float
+    peak_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A need or an earlier round is not done yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """Ready as far as other tasks go; waits for slots."""
+
+
+@dataclass(frozen=True, slots=True)
+class Starting:
+    """Slots are taken; a process may exist from here on."""
+
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """Asked to end. Still holds its slots: a GPU is free only when the process is gone."""
+
+    attempt: Attempt
+    why: StopWhy
+    by: str
+    asked_at: float
+    kill_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """The leader ended, its tree not yet, or its logs are still being read. The slots stay taken."""
+
+    attempt: Attempt
+    outcome: Outcome
+    why: StopWhy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Failed, and will be tried again."""
+
+    until: float
+    after: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Cached:
+    """Done earlier; nothing ran in this run."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A need failed or an earlier round is closed; opens by itself when that is mended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """What became of it cannot be proven. Keeps its slots; the user decides."""
+
+    attempt: Attempt
+
+
+Phase = (
+    Waiting | Queued | Starting | Running | Stopping | Closing | Backoff | Succeeded | Cached | Failed | Cancelled
+    | Blocked | Unknown
+)  # fmt: skip
+
+WAITING, QUEUED, SUCCEEDED, CANCELLED, BLOCKED = Waiting(), Queued(), Succeeded(), Cancelled(), Blocked()
+
+_ENDS: frozenset[type[Phase]] = frozenset({Succeeded, Failed, Cancelled, Backoff, Queued, Waiting})
+
+LEGAL: dict[type[Phase], frozenset[type[Phase]]] = {
+    Waiting: frozenset({Queued, Blocked, Cancelled}),
+    Queued: frozenset({Starting, Cached, Waiting, Blocked, Cancelled}),
+    Starting: _ENDS | {Running, Stopping, Closing, Unknown},
+    Running: _ENDS | {Stopping, Closing, Unknown},
+    Stopping: _ENDS | {Closing, Unknown},
+    Closing: _ENDS | {Unknown},
+    Backoff: frozenset({Waiting, Cancelled}),
+    Unknown: _ENDS | {Closing},
+    Blocked: frozenset({Waiting, Queued, Cancelled}),
+    Succeeded: frozenset({Waiting}),
+    Cached: frozenset({Waiting}),
+    Failed: frozenset({Waiting}),
+    Cancelled: frozenset({Waiting}),
+}
+"""Every move that a task can make. `Queued` straight from an active phase: again at once, nothing charged."""
+
+ACTIVE = (Starting, Running, Stopping, Closing, Unknown)
+"""Phases that hold slots."""
+FINAL = (Succeeded, Cached, Failed, Cancelled)
+
+NAMES: dict[type[Phase], str] = {phase: phase.__name__.lower() for phase in LEGAL}
+"""What people call them."""
+
+
+class IllegalMoveError(Exception):
+    """A bug of ours: a decision asked for a move that no task can make."""

@@ -1,0 +1,130 @@
+"""The queue: tasks that wait for slots, in buckets of equal shape; a shape that does not fit is passed over whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush, nsmallest
+from math import log2
+from typing import NamedTuple
+
+from .spec import Resources
+
+LOOK_AT = 64
+"""Buckets that one plan looks at."""
+
+
+class Shape(NamedTuple):
+    """Tasks of one shape fit or wait together."""
+
+    resources: Resources
+    avoid: frozenset[str]
+    """GPUs that the task failed on: another one is preferred."""
+    length: int
+    """Length class: log2 of the expected seconds; -1: unknown."""
+    entry: str
+    """Only where the entry itself is a limit (max_parallel) or decides the memory ("auto"); else empty."""
+
+
+def length_class(expected_s: float | None) -> int:
+    return -1 if expected_s is None else int(log2(max(expected_s, 1.0)))
+
+
+class Key(NamedTuple):
+    """Order of the queue: the smallest first."""
+
+    priority: int
+    """Negated effective priority."""
+    length: float
+    """Negated expected seconds with order = "longest", else 0."""
+    position: int
+    """Place in the file."""
+
+
+class Place(NamedTuple):
+    """A queued task's place; `version` tells a place that was given up."""
+
+    key: Key
+    task: int
+    version: int
+
+
+class Queue:
+    """Heaps by shape with lazy deletion: a place counts only while its version is the task's."""
+
+    __slots__ = ("_buckets", "_versions", "count")
+
+    def __init__(self) -> None:
+        self._buckets: dict[Shape, list[Place]] = {}
+        self._versions: dict[int, int] = {}
+        self.count = 0
+
+    def __contains__(self, index: int) -> bool:
+        return self._versions.get(index, 0) > 0
+
+    def put(self, index: int, shape: Shape, key: Key) -> None:
+        """Add a task, or move it to another place."""
+        version = self._versions.get(index, 0)
+        if version <= 0:
+            self.count += 1
+        version = abs(version) + 1
+        self._versions[index] = version
+        heappush(self._buckets.setdefault(shape, []), Place(key, index, version))
+
+    def drop(self, index: int) -> None:
+        """Take a task out. One that is not in is not an error."""
+        version = self._versions.get(index, 0)
+        if version > 0:
+            self._versions[index] = -version
+            self.count -= 1
+
+    def _head(self, bucket: list[Place]) -> Place | None:
+        while bucket:
+            place = bucket[0]
+            if self._versions.get(place.task) == place.version:
+                return place
+            heappop(bucket)
+        return None
+
+    def heads(self) -> list[tuple[Place, Shape]]:
+        """The first task of each shape, in order; at most LOOK_AT of them."""
+        found: list[tuple[Place, Shape]] = []
+        empty: list[Shape] = []
+        for shape, bucket in self._buckets.items():
+            head = self._head(bucket)
+            if head is None:
+                empty.append(shape)
+            else:
+                found.append((head, shape))
+        for shape in empty:
+            del self._buckets[shape]
+        if len(found) > 1:
+            found = nsmallest(LOOK_AT, found, key=lambda item: item[0])
+        return found
+
+    def head_of(self, shape: Shape, skip: set[int]) -> Place | None:
+        """The first task of a shape that is not in *skip* (those already placed in this plan)."""
+        bucket = self._buckets.get(shape)
+        if bucket is None:
+            return None
+        set_aside: list[Place] = []
+        head = self._head(bucket)
+        while head is not None and head.task in skip:
+            set_aside.append(heappop(bucket))
+            head = self._head(bucket)
+        for place in set_aside:
+            heappush(bucket, place)
+        return head
+
+    def __iter__(self) -> Iterator[int]:
+        """All queued tasks, in no order."""
+        return (index for index, version in self._versions.items() if version > 0)
+
+    def compact(self) -> None:
+        """Forget places that were given up. For idle moments."""
+        for shape, bucket in list(self._buckets.items()):
+            live = [place for place in bucket if self._versions.get(place.task) == place.version]
+            if not live:
+                del self._buckets[shape]
+                continue
+            heapify(live)
+            self._buckets[shape] = live

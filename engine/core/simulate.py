@@ -1,0 +1,110 @@
+"""A deck run against a simulated clock: what would run where and when. The same core, without processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from .deck import Deck, Task
+from .effects import Again, CheckDone, Effect, Examine, Launch
+from .events import (
+    DoneChecked,
+    Examined,
+    Input,
+    LeaderExited,
+    Outcome,
+    RunStarted,
+    Spawned,
+    Tick,
+    TreeGone,
+)
+from .step import Core, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One task of the plan. Seconds from the start of the run."""
+
+    task: str
+    gpus: tuple[str, ...]
+    start_s: float
+    end_s: float
+    guessed: bool
+    """Its length is not known; the end is a guess."""
+
+
+def simulate(
+    deck: Deck,
+    length_s: Callable[[Task], float | None],
+    *,
+    takes: tuple[str, ...] = ("failed", "changed", "stale"),
+    done: Callable[[Task], bool] = lambda _: False,
+    guess_s: float = 3600.0,
+) -> list[Planned]:
+    """Run a deck to its end as if every attempt succeeded after `length_s(task)` seconds (None: *guess_s*).
+
+    Uses the deck up. Returns the tasks in the order of their starts; a task missing from it would never start.
+    """
+    return _Simulation(deck, length_s, done, guess_s).run(takes)
+
+
+class _Simulation:
+    def __init__(
+        self, deck: Deck, length_s: Callable[[Task], float | None], done: Callable[[Task], bool], guess_s: float
+    ) -> None:
+        self.core = Core(deck)
+        self.deck = deck
+        self.length_s = length_s
+        self.done = done
+        self.guess_s = guess_s
+        self.now = 0.0
+        self.ends: list[tuple[float, int, str]] = []
+        self.inbox: list[Input] = []
+        self.planned: list[Planned] = []
+
+    def run(self, takes: tuple[str, ...]) -> list[Planned]:
+        self._work(self.core.begin(RunStarted(self.deck.run.number + 1, "plan", 0.0, 0.0, takes=takes)))
+        while not self.deck.run.ended:
+            if not self.inbox and not self._advance():
+                break
+            inputs, self.inbox = self.inbox, []
+            self._work(self.core.step(inputs, at=self.now, wall=self.now))
+        return self.planned
+
+    def _advance(self) -> bool:
+        """Move the clock to the next end or deadline. False: nothing will ever happen again."""
+        deadline = self.deck.next_deadline()
+        if self.ends and (deadline is None or self.ends[0][0] <= deadline):
+            self.now, _, token = heappop(self.ends)
+            self.inbox += [LeaderExited(token, 0, self.now), TreeGone(token, self.now)]
+        elif deadline is not None:
+            self.now = max(self.now, deadline)
+            self.inbox.append(Tick())
+        else:
+            return False
+        return True
+
+    def _work(self, step: Step) -> None:
+        for effect in step.effects:
+            self._effect(effect)
+
+    def _effect(self, effect: Effect) -> None:
+        match effect:
+            case Launch():
+                task = self.deck.by_name[effect.task]
+                known = self.length_s(task)
+                length = self.guess_s if known is None else known
+                self.planned.append(Planned(task.name, effect.gpus, self.now, self.now + length, known is None))
+                heappush(self.ends, (self.now + length, task.index, effect.token))
+                self.inbox.append(Spawned(effect.token, 0, 0))
+            case Examine():
+                self.inbox.append(Examined(effect.token, Outcome("ok", 0)))
+            case CheckDone():
+                for name in effect.tasks:
+                    done = self.done(self.deck.by_name[name])
+                    self.inbox.append(DoneChecked(name, outputs_exist=done, attempted=False))
+            case Again():
+                self.inbox.append(Tick())
+            case _:
+                pass

@@ -1,0 +1,179 @@
+"""The engine without the world: step(inputs) -> facts to write, and work to do once they are on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from . import events as e
+from .deck import Deadline, Deck, Task
+from .devices import observe
+from .effects import Again, Warn
+from .ends import end, ending, released, resolve, stop, stop_rest
+from .filling import arrive, done_checked, fill, rekey
+from .opening import reconsider, spread
+from .phases import WAITING, Attempt, Backoff, Closing, Queued, Running, Starting, Stopping, Waiting
+from .quarantine import Streaks
+from .turn import Step, Turn
+from .verbs import shutdown, verb
+
+REFUSED_WAIT_S = 2.0
+"""No start is tried for this long after the box refused one."""
+
+
+class Core:
+    """A deck and its short memory. One `step` at a time; the caller writes the facts, then does the effects."""
+
+    def __init__(self, deck: Deck) -> None:
+        self.deck = deck
+        self.streaks = Streaks()
+
+    def step(self, inputs: Sequence[e.Input], *, at: float, wall: float) -> Step:
+        """Take inputs in, decide, fill free slots. *at*: CLOCK_BOOTTIME seconds; *wall*: seconds since the epoch."""
+        turn = Turn(self.deck, self.streaks, at, wall)
+        for item in inputs:
+            take(turn, item)
+        settle(turn)
+        return turn.out
+
+    def begin(self, fact: e.RunStarted) -> Step:
+        """Start a run."""
+        turn = Turn(self.deck, self.streaks, fact.at, fact.wall)
+        turn.record(fact)
+        settle(turn)
+        return turn.out
+
+
+def take(turn: Turn, item: e.Input) -> None:
+    match item:
+        case e.Tick():
+            pass
+        case e.Spawned():
+            spawned(turn, item)
+        case e.SpawnRefused():
+            refused(turn, item)
+        case e.LeaderExited() | e.TreeGone() | e.Examined():
+            ending(turn, item)
+        case e.DoneChecked():
+            done_checked(turn, item)
+        case e.DevicesSampled():
+            sampled(turn, item)
+        case e.DiskState():
+            turn.deck.disk_full = (item.why or "no space left") if item.full else ""
+            turn.deck.plan_due = True
+        case e.Verb():
+            verb(turn, item)
+        case e.GpuVerb():
+            if item.gpu in turn.deck.gpus:
+                turn.record(e.GpuMarked(item.gpu, item.verb))
+        case e.Shutdown():
+            shutdown(turn, item)
+        case _:
+            assert_never(item)
+
+
+def spawned(turn: Turn, item: e.Spawned) -> None:
+    task = turn.deck.active.get(item.token)
+    attempt = task.attempt() if task else None
+    if task is None or attempt is None:
+        return
+    turn.record(e.AttemptRunning(task.name, attempt.number, item.pid, item.start_ticks))
+    policy = task.spec.policy
+    if policy.timeout_s is not None:
+        turn.deck.wake(attempt.at + policy.timeout_s, "timeout", task.index, item.token)
+        if policy.warn_signal is not None:
+            early = max(0.0, policy.timeout_s - policy.warn_before_s)
+            turn.deck.wake(attempt.at + early, "warn", task.index, item.token)
+
+
+def refused(turn: Turn, item: e.SpawnRefused) -> None:
+    task = turn.deck.active.get(item.token)
+    attempt = task.attempt() if task else None
+    if task is None or attempt is None:
+        return
+    if isinstance(task.phase, Stopping):
+        attempt.exited_at = attempt.gone_at = turn.at
+        end(turn, task, attempt, e.Outcome(task.phase.why))
+    else:
+        turn.record(e.StartRevoked(task.name, attempt.number, item.why, turn.at + REFUSED_WAIT_S))
+
+
+def sampled(turn: Turn, item: e.DevicesSampled) -> None:
+    deck = turn.deck
+    deck.plan_due = True
+    if item.mem_available_mib is not None:
+        deck.memory_mib, deck.memory_at = item.mem_available_mib, turn.at
+    for reading in item.readings:
+        gpu = deck.gpus.get(reading.uuid)
+        joined = None if gpu is None else observe(gpu, reading, deck.settings, now=turn.at)
+        if joined is not None:
+            fact = e.GpuJoined(reading.uuid, joined.user, joined.pid, joined.used_mib, turn.at, turn.wall)
+            turn.record(fact)
+
+
+def due(turn: Turn, deadline: Deadline) -> None:
+    if deadline.kind == "plan":
+        turn.deck.plan_due = True
+        return
+    task = turn.deck.tasks[deadline.task]
+    if deadline.kind == "backoff":
+        if isinstance(task.phase, Backoff) and task.phase.until <= turn.at:
+            turn.deck.move(task, WAITING)
+            reconsider(turn.deck, task)
+        return
+    attempt = task.attempt()
+    if attempt is None or attempt.token != deadline.token:
+        return
+    due_attempt(turn, deadline, task, attempt)
+
+
+def due_attempt(turn: Turn, deadline: Deadline, task: Task, attempt: Attempt) -> None:
+    policy = task.spec.policy
+    runs = isinstance(task.phase, (Starting, Running)) and attempt.exited_at is None
+    if deadline.kind == "timeout" and runs:
+        stop(turn, task, attempt, "timeout", "")
+    elif deadline.kind == "warn" and runs and policy.warn_signal is not None:
+        turn.do(Warn(attempt.token, policy.warn_signal))
+    elif deadline.kind == "linger" and isinstance(task.phase, Closing):
+        stop_rest(turn, task, attempt)
+    elif deadline.kind == "minute" and runs:
+        released(turn, attempt)
+
+
+def settle(turn: Turn) -> None:
+    """Act on everything that the inputs have made possible."""
+    deck = turn.deck
+    for deadline in deck.due(turn.at):
+        due(turn, deadline)
+    for task in turn.touched:
+        resolve(turn, task)
+    portion = spread(deck)
+    portion = arrive(turn, portion)
+    rekey(turn, portion)
+    busy = bool(deck.dirty or deck.arrivals or deck.rekey or (deck.opened < len(deck.tasks) and not deck.run.ended))
+    if deck.plan_due and not deck.checking and not (busy and deck.settings.order == "longest"):
+        deck.plan_due = False
+        fill(turn)
+    if busy or (deck.plan_due and not deck.checking):
+        turn.do(Again())
+    elif not deck.run.ended and run_is_over(deck):
+        turn.record(e.RunEnded(deck.run.number, turn.at, turn.wall))
+
+
+def run_is_over(deck: Deck) -> bool:
+    """The deck is settled, or halted with nothing left under way."""
+    counts = deck.counts
+    if deck.active or deck.stopping:
+        return False
+    if deck.run.halted:
+        return True
+    return not (counts[Waiting] or counts[Queued] or counts[Backoff])
+
+
+def at_standstill(deck: Deck) -> bool:
+    """Nothing is under way, and nothing can start unless a user acts: only held tasks are left, or all is paused."""
+    if deck.active or deck.counts[Backoff] or deck.arrivals or deck.dirty or deck.checking:
+        return False
+    if deck.opened < len(deck.tasks) and not deck.run.ended:
+        return False
+    return bool(deck.paused or deck.run.halted) or deck.queue.count == 0
