@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from .core.events import Fact, GpuReading, Input
 from .core.spec import Leftovers, StopScope
@@ -57,6 +56,21 @@ class Known:
     """0: its start was never recorded."""
     start_ticks: int
     leftovers: Leftovers = "stop"
+
+
+_T = TypeVar("_T")
+
+
+class Aside(Protocol):
+    """Work that may hang, away from the loop: a log on a dead file server."""
+
+    def submit(self, work: Callable[[], _T], done: Callable[[_T | None], None], *, timeout_s: float = 2.0) -> None:
+        """Run *work*, which must not raise, then *done* on the loop's thread with its result; with None if it hangs."""
+        ...
+
+    def close(self) -> None:
+        """Drop what is pending. Returns at once."""
+        ...
 
 
 class Launcher(Protocol):
@@ -154,16 +168,23 @@ class GpuProbe(Protocol):
         ...
 
 
+Done = Callable[[Exception | None], None]
+"""Told in the journal's thread how a write ended: None, OSError (full disk) or JournalBrokenError."""
+
+
 class Journal(Protocol):
     """The facts of a deck, in order, durable."""
 
     def load(self) -> Iterator[Fact]:
-        """All facts from the beginning, in order. Stops at the first damaged one (see `damage`)."""
+        """All facts from the beginning, in order; damaged ones and what follows them are left out."""
         ...
 
-    def append(self, facts: Sequence[Fact], *, durable: bool) -> Future[None]:
-        """Write facts after all earlier ones. The future is done when they are: on disk for *durable*, at the latest
-        100 ms later otherwise. It fails with OSError (full disk) or JournalBrokenError; then none of them is written."""
+    def submit(self, facts: Sequence[Fact], *, durable: bool, done: Done | None = None, keep: bool = False) -> None:
+        """Write facts after all earlier ones; *done* is called when they are on disk, in the order of the calls.
+
+        Facts that are not *durable* may be on disk up to 100 ms later. A full disk fails with OSError and nothing of
+        this call is written; with *keep* the facts stay first in line and are written when there is space.
+        """
         ...
 
     def close(self) -> None:

@@ -1,0 +1,37 @@
+"""The `gpudeck` command. Imports nothing heavy at its top: `gpudeck --version` answers in tens of milliseconds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments in (["--version"], ["-V"]):
+        from .. import __version__
+
+        print(f"gpudeck {__version__}")
+        return 0
+    from .arguments import parse
+
+    parsed = parse(arguments)
+    from ..engine.errors import DeckError
+
+    try:
+        from ..engine.main import run_command
+
+        return run_command(parsed)
+    except DeckError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 141
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -7,6 +7,7 @@ from collections import Counter
 from .deck import Deck, Task
 from .fit import (
     Obstacle,
+    ObstacleKind,
     bar,
     cpu_obstacle,
     crowd,
@@ -110,7 +111,7 @@ def _gate(deck: Deck, gate: Gate) -> Obstacle:
     if gate.kind == "round" and gate.state is GateState.SHUT:
         wanted = {Standing.FAILED}
     names = [deck.tasks[index].name for index in gate.members if deck.tasks[index].standing in wanted]
-    kind = "round" if gate.kind.startswith("round") else gate.kind
+    kind: ObstacleKind = "needs" if gate.kind == "needs" else "after" if gate.kind == "after" else "round"
     if not names:
         return Obstacle("round", f"an earlier round than {gate.label} is not done")
     shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
 from . import events as e
@@ -14,6 +14,7 @@ from .filling import arrive, done_checked, fill, rekey
 from .opening import reconsider, spread
 from .phases import WAITING, Attempt, Backoff, Closing, Queued, Running, Starting, Stopping, Waiting
 from .quarantine import Streaks
+from .restore import take_over, take_up_changed
 from .turn import Step, Turn
 from .verbs import shutdown, verb
 
@@ -40,6 +41,18 @@ class Core:
         """Start a run."""
         turn = Turn(self.deck, self.streaks, fact.at, fact.wall)
         turn.record(fact)
+        settle(turn)
+        return turn.out
+
+    def go_on(self, verdicts: Mapping[str, str], *, changed: bool, at: float, wall: float) -> Step:
+        """Continue an unfinished run after a restore; *verdicts* are `Launcher.recover`'s.
+
+        *changed*: finished tasks that the file has changed since run again.
+        """
+        turn = Turn(self.deck, self.streaks, at, wall)
+        take_over(turn, verdicts)
+        if changed:
+            take_up_changed(turn)
         settle(turn)
         return turn.out
 

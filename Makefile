@@ -1,0 +1,31 @@
+PY ?= .venv/bin/python
+BIN = $(dir $(PY))
+
+.PHONY: check lint types imports fast test bench links
+
+check: lint types imports fast  ## before every commit: about a minute
+
+lint:
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+types: links
+	$(PY) -m basedpyright --pythonpath $(PY)
+
+imports:
+	$(BIN)lint-imports
+
+fast:  ## the tests that are not marked slow
+	$(PY) -m pytest -q -m "not slow"
+
+test:
+	$(PY) -m pytest
+
+bench:  ## one script per budget; each prints a line a case: ours, peer, ratio
+	@for script in $$(grep -l __main__ bench/*.py); do echo "# $$script"; $(PY) $$script || exit 1; done
+
+# The checkout is the package: type checkers and editors find `gpudeck.…` for the tests here.
+links: .types/gpudeck
+.types/gpudeck:
+	mkdir -p $@
+	ln -sfn ../../engine ../../tui ../../__init__.py ../../__main__.py $@/

@@ -1,0 +1,120 @@
+"""Who belongs to an attempt: its session and group, all descendants, orphans, carriers of its token."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from ..core.spec import Leftovers
+from . import proc
+from .proc import Stat
+from .watch import Watch
+
+
+@dataclass(eq=False, slots=True)
+class Attempt:
+    """One attempt while anything of it lives."""
+
+    token: str
+    record: str
+    """Path of its record file."""
+    pid: int
+    """The wrapper, whose pid is also the number of its group and session."""
+    start_ticks: int
+    leftovers: Leftovers
+    own: bool
+    """Our child, and so are its orphans; False: adopted from an earlier engine."""
+    started_s: float = 0.0
+    """CLOCK_BOOTTIME; 0: not known."""
+    cwd: str = ""
+    stderr: str = ""
+    wrapper: Watch | None = None
+    """Set as long as the wrapper is known to exist: its pid means nobody else."""
+    command: tuple[int, int] | None = None
+    """Pid and start of the command that outlived its wrapper and is the leader now."""
+    reaped: list[tuple[int, int, int | None]] = field(default_factory=list[tuple[int, int, int | None]])
+    """Start, pid and exit code (negative: signal) of orphans that died with the wrapper: one may be the command."""
+    leader_ended: bool = False
+    survivor: Watch | None = None
+    """Adopted, leader ended: one of what still lives."""
+    strays: dict[int, int] = field(default_factory=dict[int, int])
+    """Adopted: members seen by scans, pid and start, that descent alone would lose."""
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        return self.pid, self.start_ticks
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The live members of an attempt."""
+
+    signalled: dict[int, Stat]
+    """Those that a stop may reach, parents before children."""
+    protected: dict[int, Stat]
+    """Terminals of the user and what keeps them: never signalled."""
+
+
+def split(processes: Mapping[int, Stat], session: int) -> Members:
+    """Set apart what must not be signalled (parents come before children in *processes*).
+
+    Outside the attempt's own session: a process with a controlling terminal (a shell in tmux), its ancestors (the tmux
+    server) and everything below those.
+    """
+    protected: set[int] = set()
+    for process in processes.values():
+        at: Stat | None = process if process.terminal and process.live else None
+        while at is not None and at.session != session and at.pid not in protected:
+            protected.add(at.pid)
+            at = processes.get(at.ppid)
+    for process in processes.values():
+        if process.ppid in protected:
+            protected.add(process.pid)
+    live = {pid: process for pid, process in processes.items() if process.live}
+    return Members(
+        {pid: process for pid, process in live.items() if pid not in protected},
+        {pid: process for pid, process in live.items() if pid in protected},
+    )
+
+
+def walk(roots: Collection[int], *, children_files: bool) -> dict[int, Stat]:
+    """*roots* and all their descendants, parents before children."""
+    return proc.descend(roots) if children_files else proc.descend_in(proc.everyone(), roots)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """All processes of the box at one moment, and the tokens that those carry which are young enough."""
+
+    processes: dict[int, Stat]
+    tokens: dict[int, str]
+
+
+def picture(oldest_ticks: int) -> Picture:
+    """Read all of /proc, and the environment of what started since *oldest_ticks*. May hang: for helper threads."""
+    processes = proc.everyone()
+    me = os.getpid()
+    young = (pid for pid, p in processes.items() if p.start_ticks >= oldest_ticks and p.live and pid != me)
+    tokens = {pid: token for pid in young if (token := proc.token_of(pid))}
+    return Picture(processes, tokens)
+
+
+def found_in(picture: Picture, attempt: Attempt) -> dict[int, Stat]:
+    """The members of an adopted attempt, and whatever descends from them."""
+    roots = [process.pid for process in picture.processes.values() if _belongs(process, picture, attempt)]
+    found = proc.descend_in(picture.processes, roots)
+    found.pop(os.getpid(), None)
+    return found
+
+
+def _belongs(process: Stat, picture: Picture, attempt: Attempt) -> bool:
+    if picture.tokens.get(process.pid) == attempt.token:
+        return True
+    if attempt.strays.get(process.pid) == process.start_ticks:
+        return True
+    if attempt.pid not in (process.session, process.group) or process.start_ticks < attempt.start_ticks:
+        return False
+    # A session's number is not given away while it has members; a leader of another age means a later session.
+    leader = picture.processes.get(attempt.pid)
+    return leader is None or leader.start_ticks == attempt.start_ticks

@@ -1,0 +1,167 @@
+"""Attempts as process trees on this box."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from ..core.spec import StopScope
+from ..ports import Known, Sink, StartOrder
+from . import proc, record
+from .background import Background
+from .ends import Ends, World
+from .family import Attempt, Members
+from .lookup import Everybody
+from .proc import Features, Stat
+from .recovery import Recovery
+from .stopping import Stopping
+from .watch import Watcher, send
+from .wrapper import Spawner
+
+_SWEEP_S = 10.0
+
+become_subreaper = proc.become_subreaper
+
+
+class LocalLauncher:
+    """`ports.Launcher` for this box. Call `become_subreaper` once before the first start."""
+
+    def __init__(
+        self,
+        attempts_dir: str,
+        sink: Sink,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        same_boot: bool = True,
+        same_namespace: bool = True,
+        features: Features | None = None,
+    ) -> None:
+        """Record files lie in *attempts_dir*. *same_boot* and *same_namespace* (of pids) tell whether attempts that
+        are to be recovered were started where this process runs. *features*: what to make use of; default: probed."""
+        os.makedirs(attempts_dir, mode=0o700, exist_ok=True)
+        self._dir = attempts_dir
+        self._loop = loop
+        features = features or proc.probe()
+        self._watcher = Watcher(loop, pidfd=features.pidfd)
+        self._background = Background(loop)
+        self._ends = Ends(World(loop, sink, self._watcher, self._background, features))
+        self._recovery = Recovery(self._ends, loop, sink, same_boot=same_boot, same_namespace=same_namespace)
+        self._children_files = features.children_files
+        self._spawner = Spawner()
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def start(self, order: StartOrder) -> tuple[int, int]:
+        """See `ports.Launcher`. Costs about 0.1 ms."""
+        path = self._record(order.token)
+        started_s = proc.boot_s()
+        pid = self._spawner.spawn(order, path)
+        process = proc.stat(pid)
+        start_ticks = process.start_ticks if process else 0
+        self._ends.follow(
+            Attempt(
+                order.token, path, pid, start_ticks, order.leftovers, own=True,
+                started_s=started_s, cwd=order.cwd, stderr=order.stderr,
+            )
+        )  # fmt: skip
+        self._keep_sweeping()
+        return pid, start_ticks
+
+    def recover(self, attempts: Sequence[Known]) -> Mapping[str, str]:
+        """See `ports.Launcher`. May take some hundred milliseconds, and seconds where a process hangs in the kernel."""
+        self._recovery.begin()
+        found = {known.token: self._recovery.recover(known, self._record(known.token)) for known in attempts}
+        self._keep_sweeping()
+        return found
+
+    def stop(self, token: str, *, signal: int, scope: StopScope, grace_s: float) -> None:
+        """See `ports.Launcher`."""
+        attempt = self._ends.attempts.get(token)
+        if attempt is None:
+            return
+        if token in self._ends.stops:
+            self._ends.stops[token].hasten(number=signal, grace_s=grace_s)
+            return
+        target = _Tree(attempt, self._ends, children_files=self._children_files)
+        stop = Stopping(self._loop, target, number=signal, scope=scope)
+        self._ends.stops[token] = stop
+        stop.begin(grace_s)
+
+    def warn(self, token: str, signal: int) -> int:
+        """See `ports.Launcher`. For adopted attempts only what descends from the wrapper is found."""
+        attempt = self._ends.attempts.get(token)
+        if attempt is None:
+            return 0
+        members = self._ends.descendants(attempt).signalled.values()
+        listening = [p for p in members if p.pid != attempt.pid and proc.catches(p.pid, signal)]
+        return sum(send(process.pid, process.start_ticks, signal) for process in listening)
+
+    def members(self) -> Mapping[int, str]:
+        """See `ports.Launcher`. Looking up a pid reads a few files, going through all of them reads whole trees."""
+        return Everybody(self._ends)
+
+    def forget(self, token: str) -> None:
+        """See `ports.Launcher`."""
+        record.drop(self._record(token))
+
+    def close(self) -> None:
+        """See `ports.Launcher`. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        self._ends.close()
+        self._watcher.close()
+        self._background.close()
+        self._spawner.close()
+
+    def _record(self, token: str) -> str:
+        return f"{self._dir}/{token}"
+
+    def _keep_sweeping(self) -> None:
+        """Orphans that die while their leader runs would stay zombies."""
+        if self._sweeping is None:
+            self._sweeping = self._loop.call_later(_SWEEP_S, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeping = None
+        self._ends.orphans.sweep()
+        if self._ends.attempts or self._ends.orphans:
+            self._keep_sweeping()
+
+
+class _Tree:
+    """An attempt as the stop sequence sees it."""
+
+    def __init__(self, attempt: Attempt, ends: Ends, *, children_files: bool) -> None:
+        self._attempt = attempt
+        self._ends = ends
+        self._children_files = children_files
+
+    @property
+    def group(self) -> int:
+        return self._attempt.pid
+
+    def wrapper_lives(self) -> bool:
+        attempt = self._attempt
+        return attempt.wrapper is not None and proc.is_live(*attempt.identity)
+
+    def commands(self) -> dict[int, int]:
+        pid = self._attempt.pid
+        if self._children_files:
+            found = [process for child in proc.children(pid) if (process := proc.stat(child)) is not None]
+        else:
+            found = list(proc.everyone().values())
+        # Between its fork and its exec the command still has the wrapper's handlers, and loses what they catch.
+        ours = proc.handled(pid)
+        return {p.pid: p.start_ticks for p in found if p.ppid == pid and proc.handled(p.pid) != ours}
+
+    def members(self, then: Callable[[dict[int, Stat]], None]) -> None:
+        def told(members: Members) -> None:
+            then(members.signalled)
+            if not members.signalled:
+                self._ends.look(self._attempt)
+
+        self._ends.members(self._attempt, told)

@@ -1,0 +1,51 @@
+"""Whose a process is, by pid."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+
+class Owners:
+    """Remembers the login names of user ids, which can be slow to ask for (LDAP)."""
+
+    def __init__(self, proc: str = "/proc") -> None:
+        self._proc = proc
+        self._names: dict[int, str] = {}
+
+    def look(self, pid: int) -> tuple[str, bool]:
+        """(login name, visible): visible is False where no such process exists in our pid namespace.
+
+        A process that exists but is hidden from us (hidepid) is visible and has no name.
+        """
+        if pid <= 0:
+            return "", False
+        try:
+            uid = os.stat(f"{self._proc}/{pid}").st_uid
+        except OSError:
+            return "", _exists(pid)
+        return self._name(uid), True
+
+    def _name(self, uid: int) -> str:
+        name = self._names.get(uid)
+        if name is None:
+            name = self._names[uid] = _login(uid)
+        return name
+
+
+def _login(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OSError):
+        return str(uid)
+
+
+def _exists(pid: int) -> bool:
+    """Signal 0 tells of a process of another user by being refused."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True

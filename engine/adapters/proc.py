@@ -1,0 +1,192 @@
+"""Reading /proc: who lives, who descends from whom, who carries which token.
+
+`environ` (and `cmdline`) take the process's memory lock and hang as long as it is stuck in the kernel, so
+`token_of` is for helper threads only; everything else here is safe on the loop's thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+_PR_SET_CHILD_SUBREAPER = 36
+_DEAD = frozenset("ZXx")
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """The fields of /proc/PID/stat that tell who a process is."""
+
+    pid: int
+    state: str
+    ppid: int
+    group: int
+    session: int
+    terminal: int
+    """Device number of its controlling terminal; 0: none."""
+    threads: int
+    start_ticks: int
+    """When it started, in ticks of CLOCK_BOOTTIME: with the pid its identity on this boot."""
+
+    @property
+    def live(self) -> bool:
+        """Runs, or can run again. A process whose first thread has ended looks like a zombie while others go on."""
+        return self.state not in _DEAD or self.threads > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What this kernel offers; the launcher does without at a price."""
+
+    pidfd: bool = True
+    """Ends of processes wake the loop (Linux 5.3); otherwise it looks four times a second."""
+    children_files: bool = True
+    """/proc/PID/task/TID/children exists (CONFIG_PROC_CHILDREN); otherwise all of /proc is read for parents."""
+
+
+def probe() -> Features:
+    """Find out what the kernel offers, by trying."""
+    return Features(pidfd=_has_pidfd(), children_files=os.path.exists(f"/proc/self/task/{os.getpid()}/children"))
+
+
+def _has_pidfd() -> bool:
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):
+        return False
+    return True
+
+
+def become_subreaper() -> bool:
+    """Make this process the parent of all orphans among its descendants. False where the kernel refuses."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    return libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+def boot_s() -> float:
+    """Seconds of CLOCK_BOOTTIME."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def read(path: str) -> bytes | None:
+    """The whole of a small file, or None when it cannot be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        # Files of /proc may come in pages, and a short read is not their end.
+        chunks: list[bytes] = []
+        while chunk := os.read(fd, 65536):
+            chunks.append(chunk)
+        return b"".join(chunks)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def parse_stat(line: bytes) -> Stat | None:
+    """Parse a line of /proc/PID/stat; None when it is not whole. The name in it may hold blanks and parentheses."""
+    head, _, tail = line.rpartition(b")")
+    fields = tail.split()
+    if len(fields) < 20:
+        return None
+    try:
+        return Stat(
+            pid=int(head.partition(b"(")[0]),
+            state=fields[0].decode("ascii"),
+            ppid=int(fields[1]),
+            group=int(fields[2]),
+            session=int(fields[3]),
+            terminal=int(fields[4]),
+            threads=int(fields[17]),
+            start_ticks=int(fields[19]),
+        )
+    except ValueError:
+        return None
+
+
+def stat(pid: int) -> Stat | None:
+    """Who *pid* is now; None: there is no such process."""
+    line = read(f"/proc/{pid}/stat")
+    return parse_stat(line) if line else None
+
+
+def is_live(pid: int, start_ticks: int) -> bool:
+    """Whether this very process runs (a zombie does not)."""
+    now = stat(pid)
+    return now is not None and now.start_ticks == start_ticks and now.live
+
+
+def handled(pid: int) -> int:
+    """The signals that the process has handlers of its own for, as in SigCgt: bit n - 1 for signal n."""
+    for line in (read(f"/proc/{pid}/status") or b"").splitlines():
+        if line.startswith(b"SigCgt:"):
+            return int(line[7:], 16)
+    return 0
+
+
+def catches(pid: int, signal: int) -> bool:
+    """Whether the process has a handler of its own for *signal*."""
+    return bool(handled(pid) >> (signal - 1) & 1)
+
+
+def token_of(pid: int) -> str:
+    """GPUDECK_TOKEN in the environment that *pid* was started with, "" where there is none or it cannot be read."""
+    environ = b"\0" + (read(f"/proc/{pid}/environ") or b"")
+    value = environ.partition(b"\0GPUDECK_TOKEN=")[2].partition(b"\0")[0]
+    return value.decode("utf-8", "replace")
+
+
+def own_children() -> list[int]:
+    """Pids of this process's children, zombies too, as far as the main thread is their parent: orphans always are."""
+    me = os.getpid()
+    return [int(pid) for pid in (read(f"/proc/{me}/task/{me}/children") or b"").split()]
+
+
+def everyone() -> dict[int, Stat]:
+    """All processes by pid. Takes about 10 µs for each."""
+    found = (stat(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return {process.pid: process for process in found if process is not None}
+
+
+def descend(roots: Collection[int]) -> dict[int, Stat]:
+    """The processes *roots* and all below them, parents before children. Reads only what belongs to them."""
+    found: dict[int, Stat] = {}
+    pids = list(roots)
+    for pid in pids:
+        process = None if pid in found else stat(pid)
+        if process is not None:
+            found[pid] = process
+            pids.extend(children(pid))
+    return found
+
+
+def descend_in(processes: Mapping[int, Stat], roots: Collection[int]) -> dict[int, Stat]:
+    """Like `descend`, within a picture of all processes taken before."""
+    below: dict[int, list[int]] = {}
+    for process in processes.values():
+        below.setdefault(process.ppid, []).append(process.pid)
+    found: dict[int, Stat] = {}
+    pids = list(roots)
+    for pid in pids:
+        if pid in processes and pid not in found:
+            found[pid] = processes[pid]
+            pids.extend(below.get(pid, ()))
+    return found
+
+
+def children(pid: int) -> list[int]:
+    """Children of all threads of *pid*: each thread keeps a list of its own."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    lists = (read(f"/proc/{pid}/task/{thread}/children") or b"" for thread in threads)
+    return [int(child) for text in lists for child in text.split()]

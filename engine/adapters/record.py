@@ -1,0 +1,86 @@
+"""The record file of an attempt: made by its wrapper before anything runs, closed by it with the exit code.
+
+    start UPTIME STAT      STAT is the wrapper's own /proc/self/stat line
+    end CODE UPTIME        CODE is a number, or spawn-cwd, spawn-log
+
+A line counts only with its newline. A file that an engine made (`void`) forbids the start for good.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+
+from . import proc
+
+_VOID = b"void\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a record file tells."""
+
+    exists: bool = False
+    void: bool = False
+    """An engine took the place of the wrapper: it never ran and never will."""
+    wrapper: proc.Stat | None = None
+    """Who the wrapper is; None: its line is missing or torn, nothing ran."""
+    end: str = ""
+    """The code as written, or "spawn-cwd", "spawn-log"; "" while it runs or when nobody wrote it."""
+    end_uptime_s: float = 0.0
+
+
+def read(path: str) -> Record:
+    """Read a record; a missing file is an empty record."""
+    data = proc.read(path)
+    return Record() if data is None else parse(data)
+
+
+def parse(data: bytes) -> Record:
+    """What the whole lines of a record tell."""
+    if data == _VOID:
+        return Record(exists=True, void=True)
+    lines = data.split(b"\n")[:-1]
+    # An end without a start: somebody removed the file under a running wrapper.
+    wrapper = _started(lines[0]) if lines else None
+    if len(lines) < 2:
+        return Record(exists=True, wrapper=wrapper)
+    end, uptime_s = _ended(lines[-1])
+    return Record(exists=True, wrapper=wrapper, end=end, end_uptime_s=uptime_s)
+
+
+def claim(path: str) -> bool:
+    """Take the place of a wrapper that has not begun: True proves that it never ran and never will.
+
+    Raises OSError when neither can be told (full disk, no permission).
+    """
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return False
+    with contextlib.suppress(OSError):
+        os.write(fd, _VOID)  # on a full disk the empty file forbids the start as well
+    os.close(fd)
+    return True
+
+
+def drop(path: str) -> None:
+    """Remove a record. Idempotent."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _started(line: bytes) -> proc.Stat | None:
+    words = line.split(b" ", 2)
+    return proc.parse_stat(words[2]) if len(words) == 3 and words[0] == b"start" else None
+
+
+def _ended(line: bytes) -> tuple[str, float]:
+    words = line.split()
+    if len(words) != 3 or words[0] != b"end":
+        return "", 0.0
+    try:
+        return words[1].decode("ascii"), float(words[2])
+    except ValueError:
+        return "", 0.0

@@ -1,0 +1,160 @@
+"""What became of the attempts of an earlier engine.
+
+The record file is the identity: who could make it exclusively decides whether an attempt ran at all. Tokens in
+environments only help to find processes, since programs erase them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from dataclasses import dataclass, field
+
+from ..core.events import LeaderExited, TreeGone
+from ..ports import Known, Sink
+from . import proc, record
+from .ends import Ends
+from .family import Attempt, Picture, found_in, picture
+from .record import Record
+
+_PICTURE_TIMEOUT_S = 5.0
+_BIRTH_S = 1.0
+_BIRTH_LOOK_S = 0.02
+
+
+@dataclass(slots=True)
+class Recovery:
+    """Finds attempts again; hands those that live, or may have left something alive, to `Ends`."""
+
+    ends: Ends
+    loop: asyncio.AbstractEventLoop
+    sink: Sink
+    same_boot: bool
+    same_namespace: bool
+    _picture: Picture | None = field(default=None, init=False)
+
+    def begin(self) -> None:
+        """Forget what was seen for an earlier call."""
+        self._picture = None
+
+    def recover(self, known: Known, path: str) -> str:
+        """What `ports.Launcher.recover` returns for one attempt. What the sink gets comes in later turns."""
+        if not self.same_boot:
+            return self._other_boot(known, path)
+        if not self.same_namespace:
+            return "ended" if self._tell_end(known.token, record.read(path)) else "unknown"
+        deadline_s = time.monotonic() + _BIRTH_S
+        while (verdict := self._judge(known, path)) == "being born":
+            if time.monotonic() > deadline_s:
+                return "unknown"
+            time.sleep(_BIRTH_LOOK_S)
+            self._picture = None
+        return verdict
+
+    def _other_boot(self, known: Known, path: str) -> str:
+        """All dead. A record may have been lost with the power, so a missing one does not prove that nothing ran."""
+        if self._tell_end(known.token, record.read(path)):
+            return "ended"
+        self._tell(LeaderExited(known.token, None, proc.boot_s()), TreeGone(known.token, proc.boot_s()))
+        return "lost"
+
+    def _tell_end(self, token: str, written: Record) -> bool:
+        """Another boot or namespace: its tree went with it."""
+        if not written.end:
+            return False
+        now = proc.boot_s()
+        code = int(written.end) if written.end.isdigit() else 125
+        self._tell(LeaderExited(token, code, min(written.end_uptime_s, now)), TreeGone(token, now))
+        return True
+
+    def _judge(self, known: Known, path: str) -> str:
+        try:
+            claimed = record.claim(path)
+        except OSError:
+            return "unknown"
+        written = record.read(path)
+        if claimed and known.pid and proc.is_live(known.pid, known.start_ticks):
+            return self._claimed_alive(known, path)
+        if claimed and known.pid:
+            return self._dead(Attempt(known.token, path, known.pid, known.start_ticks, known.leftovers, own=False))
+        if claimed or written.void:
+            return self._never_ran(known.token)
+        if written.wrapper is None:
+            return self._torn(known)
+        wrapper = written.wrapper
+        attempt = Attempt(known.token, path, wrapper.pid, wrapper.start_ticks, known.leftovers, own=False)
+        if written.end:
+            return self._adopt_dead(attempt, "ended")
+        if proc.is_live(wrapper.pid, wrapper.start_ticks):
+            return self._adopt(attempt)
+        return self._dead(attempt)
+
+    def _never_ran(self, token: str) -> str:
+        self._tell(TreeGone(token, proc.boot_s(), never_ran=True))
+        return "never ran"
+
+    def _claimed_alive(self, known: Known, path: str) -> str:
+        """Its record was missing: a wrapper that comes too late ends by itself; else somebody removed the file."""
+        deadline_s = time.monotonic() + _BIRTH_S
+        while time.monotonic() < deadline_s:
+            if not proc.is_live(known.pid, known.start_ticks):
+                return self._never_ran(known.token)
+            time.sleep(_BIRTH_LOOK_S)
+        return self._adopt(Attempt(known.token, path, known.pid, known.start_ticks, known.leftovers, own=False))
+
+    def _torn(self, known: Known) -> str:
+        """Nothing ran yet. Unless its wrapper is about to finish the line, nothing will."""
+        self._picture = None
+        seen = self._look_at_all()
+        if seen is None:
+            return "unknown"
+        if known.token in seen.tokens.values() or (known.pid and proc.is_live(known.pid, known.start_ticks)):
+            return "being born"
+        return self._never_ran(known.token)
+
+    def _adopt(self, attempt: Attempt) -> str:
+        attempt.own = _is_child(attempt.pid)
+        self.ends.follow(attempt)
+        return "adopted"
+
+    def _adopt_dead(self, attempt: Attempt, verdict: str) -> str:
+        """Its wrapper is gone or about to be; what it left is looked for in the background."""
+        attempt.own = _is_child(attempt.pid)
+        self.ends.attempts[attempt.token] = attempt
+        self.loop.call_soon(self.ends.wrapper_ended, attempt)
+        return verdict
+
+    def _dead(self, attempt: Attempt) -> str:
+        """No wrapper and no end line: lost only if nothing of it is found."""
+        seen = self._look_at_all()
+        if record.read(attempt.record).end:
+            return self._adopt_dead(attempt, "ended")
+        if seen is None:
+            return "unknown"
+        if any(process.live for process in found_in(seen, attempt).values()):
+            return self._adopt_dead(attempt, "adopted")
+        now = proc.boot_s()
+        self._tell(LeaderExited(attempt.token, None, now), TreeGone(attempt.token, now))
+        return "lost"
+
+    def _look_at_all(self) -> Picture | None:
+        """All processes and their tokens; None when one of them hangs. In a thread, since that may last for ever."""
+        if self._picture is None:
+            thread = threading.Thread(target=self._take_picture, name="gpudeck-recover", daemon=True)
+            thread.start()
+            thread.join(_PICTURE_TIMEOUT_S)
+        return self._picture
+
+    def _take_picture(self) -> None:
+        self._picture = picture(0)
+
+    def _tell(self, *inputs: LeaderExited | TreeGone) -> None:
+        for item in inputs:
+            self.loop.call_soon(self.sink, item)
+
+
+def _is_child(pid: int) -> bool:
+    process = proc.stat(pid)
+    return process is not None and process.ppid == os.getpid()

@@ -1,0 +1,128 @@
+"""Simulated GPUs for demos and tests (`gpus = "sim:4"`): no driver, readings that follow who runs."""
+
+from __future__ import annotations
+
+import math
+import threading
+import zlib
+from collections.abc import Callable, Sequence
+
+from ..core.events import GpuReading, Process
+from ..ports import GpuInfo, Inventory
+from .host import boottime_s
+from .nvml_hardware import has_nvidia_hardware
+from .sampling import Sampling
+
+TOTAL_MIB = 80 * 1024
+_IDLE_MIB = 4
+_IDLE_W = 62.0
+_LIMIT_W = 400.0
+_WARM_UP_S = 20.0
+"""Time constant with which a busy chip heats up and an idle one cools down."""
+
+Sink = Callable[[tuple[GpuReading, ...]], None]
+
+
+class SimulatedProbe:
+    """ports.GpuProbe for *count* GPUs "SIM-0", "SIM-1", … of 80 GiB, pairs of them linked more closely."""
+
+    def __init__(self, count: int, *, clock_s: Callable[[], float] = boottime_s) -> None:
+        self._gpus = tuple(_info(index, count) for index in range(count))
+        self._clock_s = clock_s
+        self._lock = threading.Lock()
+        self._holders: dict[str, dict[str, Process]] = {gpu.uuid: {} for gpu in self._gpus}
+        self._heat: dict[str, tuple[float, float]] = {}
+        self._sampling: Sampling[tuple[GpuReading, ...]] | None = None
+
+    def discover(self) -> Inventory:
+        return Inventory(gpus=self._gpus, driver="simulated", hardware=has_nvidia_hardware())
+
+    def occupy(self, uuid: str, token: str | None, mib: int | None = None, *, pid: int = 0) -> None:
+        """Let the attempt *token* use *mib* on a GPU (None: some amount that depends on the token); token None: nobody
+        uses it any more. Unknown GPUs are ignored."""
+        with self._lock:
+            holders = self._holders.get(uuid)
+            if holders is None:
+                return
+            if token is None:
+                holders.clear()
+            else:
+                used = _some_mib(token) if mib is None else mib
+                holders[token] = Process(pid=pid or _some_pid(token), used_mib=used, visible=pid != 0)
+
+    def release(self, token: str) -> None:
+        """The attempt is gone from all GPUs. One that never was there is not an error."""
+        with self._lock:
+            for holders in self._holders.values():
+                holders.pop(token, None)
+
+    def start(self, uuids: Sequence[str], sink: Sink, *, period_s: float) -> None:
+        self.stop()
+        self._sampling = Sampling("simulated-gpus", lambda: lambda: self.read(uuids), sink, period_s)
+
+    def poke(self) -> None:
+        if self._sampling is not None:
+            self._sampling.poke()
+
+    def stop(self) -> None:
+        if self._sampling is not None:
+            self._sampling.stop()
+            self._sampling = None
+
+    def read(self, uuids: Sequence[str]) -> tuple[GpuReading, ...]:
+        """What these GPUs read now; unknown ones are left out."""
+        at = self._clock_s()
+        with self._lock:
+            return tuple(self._read_one(uuid, at) for uuid in uuids if uuid in self._holders)
+
+    def _read_one(self, uuid: str, at: float) -> GpuReading:
+        processes = tuple(self._holders[uuid].values())
+        util = _util_percent(uuid, len(processes), at)
+        heat = self._warm(uuid, util / 100, at)
+        return GpuReading(
+            uuid=uuid,
+            at=at,
+            total_mib=TOTAL_MIB,
+            used_mib=min(TOTAL_MIB, _IDLE_MIB + sum(process.used_mib or 0 for process in processes)),
+            util_percent=util,
+            temperature_c=round(31 + 42 * heat),
+            power_w=round(_IDLE_W + (_LIMIT_W - _IDLE_W) * 0.85 * util / 100, 1),
+            processes=processes,
+        )
+
+    def _warm(self, uuid: str, load: float, at: float) -> float:
+        """Heat from 0 to 1, drawn towards the load."""
+        heat, since = self._heat.get(uuid, (0.0, at))
+        heat = load + (heat - load) * math.exp(-max(0.0, at - since) / _WARM_UP_S)
+        self._heat[uuid] = (heat, at)
+        return heat
+
+
+def _info(index: int, count: int) -> GpuInfo:
+    return GpuInfo(
+        uuid=f"SIM-{index}",
+        index=index,
+        name="SIM 80GB",
+        total_mib=TOTAL_MIB,
+        slowdown_c=89,
+        power_limit_w=_LIMIT_W,
+        simulated=True,
+        links={f"SIM-{other}": 100 if other // 2 == index // 2 else 30 for other in range(count) if other != index},
+    )
+
+
+def _util_percent(uuid: str, tasks: int, at: float) -> int:
+    """0 when idle; busy GPUs waver a little, each at its own rhythm."""
+    if tasks == 0:
+        return 0
+    phase = zlib.crc32(uuid.encode()) % 60
+    return min(100, round(84 + 4 * min(tasks, 3) + 4 * math.sin(at / 7 + phase)))
+
+
+def _some_mib(token: str) -> int:
+    return 8 * 1024 + zlib.crc32(token.encode()) % (24 * 1024)
+
+
+def _some_pid(token: str) -> int:
+    """A pid that no process of this box can have (Linux stops at 2**22)."""
+    return (1 << 22) + 1 + zlib.crc32(token.encode()) % (1 << 20)

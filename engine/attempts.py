@@ -1,0 +1,325 @@
+"""Does the core's work in the world: starts, stops, warns, examines ends and looks for finished outputs."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from .core.deck import Deck, Task
+from .core.effects import Again, CheckDone, Effect, Examine, Launch, Stop, Warn
+from .core.events import AttemptEnded, AttemptStarting, DiskState, DoneChecked, Examined, Outcome, Spawned, SpawnRefused
+from .core.spec import TaskSpec, Work
+from .environment import attempt_environment
+from .logs.digest import digest
+from .logs.examine import describe, examine
+from .logs.files import AttemptPaths, LogFolder
+from .logs.outputs import OutputStamp, matches, outputs_exist, stamp_outputs
+from .logs.record import AttemptEnd, AttemptHeader
+from .logs.writer import AttemptJsonWriter
+from .ports import Aside, Launcher, Sink, SpawnRefusedError, StartOrder
+from .taskfile.finish import RuntimeValues, finish
+from .usage import Usage
+
+LOOK_TIMEOUT_S = 60.0
+"""Logs and outputs on a file server that answers nothing for so long are not waited for."""
+CHECK_AGAIN_S = 5.0
+
+
+@dataclass(slots=True)
+class Box:
+    """What attempts need to know about the box and the deck's start."""
+
+    environment: Mapping[str, str]
+    """What every attempt starts from."""
+    visible: Callable[[tuple[str, ...]], str]
+    """CUDA_VISIBLE_DEVICES for these UUIDs."""
+    index_of: Mapping[str, int]
+    cpus_each: int
+    """Cores for a GPU task that asks for no number of its own."""
+    notice: Callable[[str], None] = field(default=lambda _: None)
+
+
+@dataclass(slots=True)
+class _Live:
+    """What an attempt was started with, until its end is written."""
+
+    spec: TaskSpec
+    paths: AttemptPaths
+    started_wall: float
+    before: Mapping[str, OutputStamp]
+    resumed: bool = False
+
+
+class Attempts:
+    """The shell around the core. All methods on the loop's thread."""
+
+    def __init__(
+        self,
+        deck: Deck,
+        launcher: Launcher,
+        logs: LogFolder,
+        box: Box,
+        writer: AttemptJsonWriter,
+        post: Sink,
+        *,
+        readers: Aside,
+        checks: Aside,
+    ) -> None:
+        self._deck = deck
+        self._launcher = launcher
+        self._logs = logs
+        self._box = box
+        self._writer = writer
+        self._post = post
+        self._readers = readers
+        self._checks = checks
+        self.guard: Callable[[], str] = lambda: ""
+        """Why no process may be started any more; "" while one may."""
+        self._live: dict[str, _Live] = {}
+        self.digests: dict[str, tuple[str, ...]] = {}
+        """By token: the lines that tell why an attempt failed, until its end is reported."""
+        self.usage = Usage()
+
+    def do(self, effect: Effect) -> None:
+        """Carry an effect out; its answer comes back as an input."""
+        match effect:
+            case Launch():
+                self._launch(effect)
+            case Stop():
+                number = signal.Signals[f"SIG{effect.signal}"]
+                self._launcher.stop(effect.token, signal=number, scope=effect.scope, grace_s=effect.grace_s)
+            case Warn():
+                self._warn(effect)
+            case Examine():
+                self._examine(effect)
+            case CheckDone():
+                self._check(effect.tasks)
+            case Again():
+                pass
+            case _:
+                assert_never(effect)
+
+    # -- starts -------------------------------------------------------------------------------------------------------
+
+    def _launch(self, effect: Launch) -> None:
+        task = self._deck.by_name[effect.task]
+        barred = self.guard()
+        if barred:
+            self._post(DiskState(full=True, why=barred))
+            self._post(SpawnRefused(effect.token, barred))
+            return
+        try:
+            order, resumed = self._order(task, effect)
+            pid, start_ticks = self._launcher.start(order)
+        except (SpawnRefusedError, OSError) as error:
+            self._live.pop(effect.token, None)
+            self._post(SpawnRefused(effect.token, str(error)))
+            return
+        self._live[effect.token].resumed = resumed
+        self._post(Spawned(effect.token, pid, start_ticks))
+
+    def _order(self, task: Task, effect: Launch) -> tuple[StartOrder, bool]:
+        """Everything the process is made of. Raises OSError when its log folder cannot be made."""
+        spec = task.spec
+        attempt = task.attempt()
+        started_wall = attempt.wall if attempt is not None else 0.0
+        work, resumed = self._work(spec, effect)
+        paths = self._logs.prepare(spec.name, effect.attempt, spec.policy.merge_stderr)
+        argv, env = finish(spec, work, self._values(spec, effect, paths))
+        before = stamp_outputs(spec.outputs) if spec.outputs else {}
+        self._live[effect.token] = _Live(spec, paths, started_wall, before)
+        self._write_header(effect, spec, paths, argv, env, started_wall, before)
+        order = StartOrder(
+            token=effect.token,
+            argv=argv,
+            env=self._environment(spec, effect, paths, env),
+            cwd=spec.cwd,
+            stdout=paths.out,
+            stderr=paths.err,
+            leftovers=spec.policy.leftovers,
+            claims=effect.gpus,
+        )
+        return order, resumed
+
+    def _work(self, spec: TaskSpec, effect: Launch) -> tuple[Work, bool]:
+        work = spec.ladder[effect.rung - 1] if effect.rung else spec.work
+        resume = spec.resume
+        if not effect.may_resume or resume is None:
+            return work, False
+        if resume.when and not any(True for pattern in resume.when for _ in matches(pattern)):
+            return work, False
+        return Work(resume.command, work.env), True
+
+    def _values(self, spec: TaskSpec, effect: Launch, paths: AttemptPaths) -> RuntimeValues:
+        indices = self._box.index_of
+        return RuntimeValues(
+            attempt=effect.attempt,
+            gpu_ids=tuple(str(indices.get(uuid, uuid)) for uuid in effect.gpus),
+            cpus=self._cpus(spec),
+            run_dir=paths.dir,
+            log_dir=self._deck.settings.log_dir,
+            python=sys.executable,
+            environ=self._box.environment,
+        )
+
+    def _cpus(self, spec: TaskSpec) -> int:
+        return spec.resources.cpus or (1 if spec.resources.gpus == 0 else self._box.cpus_each)
+
+    def _environment(
+        self, spec: TaskSpec, effect: Launch, paths: AttemptPaths, env: tuple[tuple[str, str | None], ...]
+    ) -> dict[str, str]:
+        sizes = [self._deck.gpus[uuid].total_mib for uuid in effect.gpus if uuid in self._deck.gpus]
+        known = [size for size in sizes if size is not None]
+        return attempt_environment(
+            self._box.environment,
+            spec,
+            env,
+            attempt=effect.attempt,
+            deck=self._deck.settings.name,
+            token=effect.token,
+            log=paths.out,
+            run_dir=paths.dir,
+            gpu_mem_mib=min(known) if known else None,
+            cuda_visible_devices=self._box.visible(effect.gpus),
+            cpus=self._cpus(spec),
+        )
+
+    def _write_header(
+        self,
+        effect: Launch,
+        spec: TaskSpec,
+        paths: AttemptPaths,
+        argv: tuple[str, ...],
+        env: tuple[tuple[str, str | None], ...],
+        started_wall: float,
+        before: Mapping[str, OutputStamp],
+    ) -> None:
+        indices = [self._box.index_of[uuid] for uuid in effect.gpus if uuid in self._box.index_of]
+        header = AttemptHeader(
+            task=spec.name,
+            attempt=effect.attempt,
+            deck=self._deck.settings.name,
+            command=argv,
+            env=env,
+            cwd=spec.cwd,
+            gpus=tuple(zip(indices, effect.gpus, strict=False)),
+            started_wall=started_wall,
+            log=paths.out,
+            err=paths.err,
+            fingerprint=spec.fingerprint,
+            outputs_before=before,
+        )
+        self._writer.begin(paths.json, header, self._logs.links(paths, indices))
+
+    def _warn(self, effect: Warn) -> None:
+        told = self._launcher.warn(effect.token, signal.Signals[f"SIG{effect.signal}"])
+        task = self._deck.active.get(effect.token)
+        if task is not None and not told:
+            self._box.notice(f"{task.name}: nothing in it handles {effect.signal}; no warning was sent")
+
+    # -- ends ---------------------------------------------------------------------------------------------------------
+
+    def _live_of(self, token: str, task: Task, attempt: int) -> _Live:
+        """What is known of an attempt; one of an earlier engine has no stamps of its outputs."""
+        live = self._live.get(token)
+        if live is None:
+            current = task.attempt()
+            wall = current.wall if current is not None else 0.0
+            paths = self._logs.paths(task.name, attempt, task.spec.policy.merge_stderr)
+            live = self._live[token] = _Live(task.spec, paths, wall, {})
+        return live
+
+    def _examine(self, effect: Examine) -> None:
+        task = self._deck.by_name[effect.task]
+        live = self._live_of(effect.token, task, effect.attempt)
+        success = self._deck.successes.get(task.name)
+        success_wall = success.wall if success is not None else None
+
+        def look() -> tuple[Outcome, tuple[str, ...]]:
+            outcome = examine(
+                live.spec,
+                out_log=live.paths.out,
+                err_log=live.paths.err,
+                exit_code=effect.exit_code,
+                signal=effect.signal,
+                started_wall=live.started_wall,
+                before=live.before,
+                success_wall=success_wall,
+            )
+            return outcome, () if outcome.ok else digest(live.paths.err, live.paths.out)
+
+        def done(found: tuple[Outcome, tuple[str, ...]] | None) -> None:
+            outcome, lines = found or (Outcome("exit", effect.exit_code, effect.signal, "its logs do not answer"), ())
+            self.digests[effect.token] = lines
+            self._post(Examined(effect.token, outcome))
+
+        self._readers.submit(look, done, timeout_s=LOOK_TIMEOUT_S)
+
+    def ended(self, fact: AttemptEnded, start: AttemptStarting | None) -> tuple[str, ...]:
+        """An end is on disk: complete attempt-N.json, drop the record. Returns the digest of a failure."""
+        if start is None:
+            return ()
+        self._launcher.forget(start.token)
+        live = self._live.pop(start.token, None)
+        paths = self._paths(fact.task, fact.attempt, live)
+        lines = self.digests.pop(start.token, ())
+        if not lines and fact.outcome.reason in ("timeout", "lost", "watch"):
+            lines = digest(paths.err, paths.out)
+        used = self.usage.finish(start.token)
+        self._writer.end(
+            paths.json,
+            AttemptEnd(
+                reason=describe(fact.outcome),
+                exit_code=fact.outcome.exit_code,
+                ended_wall=fact.wall,
+                duration_s=fact.duration_s,
+                signal=fact.outcome.signal,
+                peak_mib=used.peak_mib or fact.peak_mib or None,
+                mean_mib=used.mean_mib,
+                peak_util_percent=used.peak_util_percent,
+                mean_util_percent=used.mean_util_percent,
+            ),
+        )
+        return lines
+
+    def _paths(self, task: str, attempt: int, live: _Live | None) -> AttemptPaths:
+        if live is not None:
+            return live.paths
+        known = self._deck.by_name.get(task)
+        return self._logs.paths(task, attempt, known is not None and known.spec.policy.merge_stderr)
+
+    def paths(self, task: str, attempt: int) -> AttemptPaths:
+        known = self._deck.by_name.get(task)
+        return self._logs.paths(task, attempt, known is not None and known.spec.policy.merge_stderr)
+
+    def resumed(self, token: str) -> bool:
+        live = self._live.get(token)
+        return live is not None and live.resumed
+
+    # -- done already? ------------------------------------------------------------------------------------------------
+
+    def _check(self, names: tuple[str, ...]) -> None:
+        patterns = {name: self._deck.by_name[name].spec.outputs for name in names if name in self._deck.by_name}
+
+        def look() -> dict[str, bool]:
+            return {name: outputs_exist(outputs) for name, outputs in patterns.items()}
+
+        def done(found: dict[str, bool] | None) -> None:
+            if found is None:
+                self._box.notice(
+                    f"outputs of {names[0]} and others cannot be looked at: the file system does not answer"
+                )
+                asyncio.get_running_loop().call_later(CHECK_AGAIN_S, self._check, names)
+                return
+            for name, exist in found.items():
+                self._post(DoneChecked(name, exist, attempted=exist and self._logs.attempted(name)))
+
+        self._checks.submit(look, done, timeout_s=LOOK_TIMEOUT_S)
+
+    def close(self) -> None:
+        self._readers.close()
+        self._checks.close()

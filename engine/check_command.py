@@ -1,0 +1,40 @@
+"""`gpudeck check`: everything that is wrong with a task file, before anything starts."""
+
+from __future__ import annotations
+
+import os
+
+from .adapters import host
+from .core.spec import DeckFile
+from .errors import EngineUnavailableError
+from .opening import look_at_gpus
+from .taskfile.fit import check_fit
+from .taskfile.load import load, load_settings
+from .taskfile.options import Box, RunOptions
+
+
+def check(path: str, options: RunOptions) -> int:
+    """Read, validate and expand a file, compare it with this box, and say so. Raises TaskFileError."""
+    settings = load_settings(path, options)
+    gpus = None
+    trouble = ""
+    try:
+        gpus = look_at_gpus(settings, os.environ)
+    except EngineUnavailableError as error:
+        trouble = str(error)
+    count = len(gpus.chosen) if gpus is not None else 0
+    file = load(path, options, Box(count or None, host.cores(), {}))
+    if gpus is not None:
+        check_fit(file, gpus.inventory, gpus.chosen)
+    for line in [*file.warnings, *([trouble] if trouble else []), *file.later]:
+        print(f"warning: {line}")
+    print(_verdict(file))
+    return 0
+
+
+def _verdict(file: DeckFile) -> str:
+    entries = len({spec.entry for spec in file.tasks})
+    rounds = {(spec.group, spec.round) for spec in file.tasks}
+    chosen = "" if file.selected is None else f", {len(file.selected)} of them selected"
+    in_rounds = f" in {len(rounds)} rounds" if len(rounds) > 1 else ""
+    return f"{os.path.relpath(file.path)}: sound; {len(file.tasks)} tasks from {entries} entries{in_rounds}{chosen}"

@@ -1,0 +1,173 @@
+"""SEL: which tasks a user means, on the command line and in the screen's filter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import translate
+from typing import Literal, Protocol
+
+from ..errors import UsageError
+
+STATES = (
+    "waiting", "queued", "starting", "running", "stopping", "closing", "backoff", "succeeded", "failed", "cancelled",
+    "cached", "blocked", "unknown", "held", "changed", "stale",
+)  # fmt: skip
+"""What can follow `state:`; the last three are flags beside the phase."""
+
+REASONS = (
+    "ok", "exit", "signal", "oom", "timeout", "missing output", "stale output", "watch", "spawn error", "lost",
+    "interrupted", "cancelled",
+)  # fmt: skip
+
+
+class Subject(Protocol):
+    """What a selector looks at."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def tags(self) -> Sequence[str]: ...
+    @property
+    def params(self) -> Mapping[str, str]: ...
+    @property
+    def states(self) -> Sequence[str]:
+        """Its phase and flags."""
+        ...
+    @property
+    def reason(self) -> str:
+        """How its last attempt ended; empty: it has none."""
+        ...
+    @property
+    def gpus(self) -> Sequence[str]:
+        """Indices and UUIDs of the GPUs of its present or last attempt."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A subject made of plain values."""
+
+    name: str
+    tags: Sequence[str] = ()
+    params: Mapping[str, str] = field(default_factory=dict[str, str])
+    states: Sequence[str] = ()
+    reason: str = ""
+    gpus: Sequence[str] = ()
+
+
+Kind = Literal["name", "state", "reason", "tag", "gpu", "param"]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One condition."""
+
+    kind: Kind
+    pattern: re.Pattern[str]
+    key: str = ""
+    """For a param: its name."""
+    text: str = ""
+    """As written, for names that contain "="."""
+
+    def matches(self, subject: Subject) -> bool:
+        match self.kind:
+            case "name":
+                return self._any((subject.name,))
+            case "state":
+                return self._any(subject.states)
+            case "reason":
+                return self._any((_dashed(subject.reason),))
+            case "tag":
+                return self._any(subject.tags)
+            case "gpu":
+                return self._any(subject.gpus)
+            case "param":
+                return self._param(subject)
+
+    def _any(self, texts: Sequence[str]) -> bool:
+        return any(self.pattern.match(text) is not None for text in texts)
+
+    def _param(self, subject: Subject) -> bool:
+        value = subject.params.get(self.key)
+        if value is not None and (self._any((value,)) or _equal_numbers(value, self.text.partition("=")[2])):
+            return True
+        return re.match(translate(self.text), subject.name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Conditions that must all hold."""
+
+    text: str
+    terms: tuple[Term, ...]
+
+    @property
+    def needs_history(self) -> bool:
+        """It asks for what only a deck that has run can tell: states, reasons, GPUs."""
+        return any(term.kind in ("state", "reason", "gpu") for term in self.terms)
+
+    def matches(self, subject: Subject) -> bool:
+        return all(term.matches(subject) for term in self.terms)
+
+
+def parse_selector(text: str) -> Selector:
+    """Names, globs, `state:failed`, `reason:oom`, `tag:x`, `gpu:5`, `noise=asym`; several with spaces between must all
+    hold. Raises UsageError for one that can match nothing."""
+    terms = tuple(_term(word) for word in text.split())
+    if not terms:
+        raise UsageError('an empty selector: use a name, a glob such as "train-*", or state:failed')
+    return Selector(text, terms)
+
+
+def _term(word: str) -> Term:
+    kind, colon, value = word.partition(":")
+    if colon:
+        return _by_kind(word, kind, value)
+    key, equals, value = word.partition("=")
+    if equals and key and re.fullmatch(r"[A-Za-z_]\w*", key):
+        return Term("param", _glob(value), key, word)
+    return Term("name", _glob(word), text=word)
+
+
+def _by_kind(word: str, kind: str, value: str) -> Term:
+    if not value:
+        raise UsageError(f"{word}: nothing after the colon")
+    match kind:
+        case "state":
+            _check(word, value, STATES)
+            return Term("state", _glob(value))
+        case "reason":
+            _check(word, _dashed(value), [_dashed(reason) for reason in REASONS])
+            return Term("reason", _glob(_dashed(value)))
+        case "tag":
+            return Term("tag", _glob(value))
+        case "gpu":
+            return Term("gpu", _glob(f"{value}*" if value.startswith(("GPU-", "MIG-")) else value))
+        case _:
+            raise UsageError(f"{word}: there is no {kind}: (state:, reason:, tag: and gpu: are known)")
+
+
+def _check(word: str, value: str, known: Sequence[str]) -> None:
+    if value not in known and not any(character in value for character in "*?["):
+        near = get_close_matches(value, known, n=1)
+        kind = word.partition(":")[0]
+        raise UsageError(f"{word}: " + (f"did you mean {kind}:{near[0]}?" if near else "it knows " + ", ".join(known)))
+
+
+def _glob(text: str) -> re.Pattern[str]:
+    return re.compile(translate(text))
+
+
+def _dashed(text: str) -> str:
+    return text.replace(" ", "-").replace("_", "-")
+
+
+def _equal_numbers(one: str, other: str) -> bool:
+    """0.50 is what `rate=0.5` means."""
+    try:
+        return float(one) == float(other)
+    except ValueError:
+        return False

@@ -1,0 +1,288 @@
+"""One engine over one open deck: core, journal, launcher and observers wired together, until the run is over."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+from collections.abc import Callable, Sequence
+
+from .adapters import host
+from .adapters.background import Background
+from .adapters.local import LocalLauncher, become_subreaper
+from .adapters.simulated import SimulatedProbe
+from .attempts import Attempts, Box
+from .core.events import AttemptEnded, AttemptStarting, DiskState, Fact, GpuReading, RunStarted, Shutdown
+from .core.phases import Failed, Unknown
+from .core.spec import Leftovers
+from .core.step import Core, at_standstill
+from .logs.writer import AttemptJsonWriter
+from .loop import Loop
+from .opening import OpenDeck
+from .ports import Known
+from .protocol.messages import DeckOpened, Message
+from .reporter import Reporter
+from .status import counts_of, slot_count
+from .visible import cuda_visible_devices
+from .watcher import Watcher
+
+Show = Callable[[Message], None]
+
+
+class Engine:
+    """Runs a deck. Made on a running asyncio loop; `run` returns when nothing is left to do here."""
+
+    def __init__(self, opened: OpenDeck, show: Show, *, cwd: str) -> None:
+        self._opened = opened
+        self._deck = opened.deck
+        self._show = show
+        self._asyncio = asyncio.get_running_loop()
+        self._clock = host.SystemClock()
+        self._over = asyncio.Event()
+        self._stop_signal = 0
+        self._status_timer: asyncio.TimerHandle | None = None
+        self._box = _box(opened, self._note)
+        self._writer = AttemptJsonWriter(lambda text: self._from_thread(lambda: self._note(text)))
+        core = Core(self._deck)
+        self._launcher = LocalLauncher(
+            opened.state.attempts,
+            lambda item: self._loop.post(item),
+            self._asyncio,
+            same_boot=opened.same_boot,
+            same_namespace=opened.same_namespace,
+        )
+        self._attempts = Attempts(
+            self._deck,
+            self._launcher,
+            opened.logs,
+            self._box,
+            self._writer,
+            lambda item: self._loop.post(item),
+            readers=Background(self._asyncio),
+            checks=Background(self._asyncio),
+        )
+        self._attempts.guard = self._lock_lost
+        self._reporter = Reporter(self._deck, self._attempts, self._clock, show, cwd=cwd)
+        self._loop = Loop(core, clock=self._clock, journal=opened.journal, do=self._attempts.do, publish=self._publish)
+        self._loop.after_turn = self._after_turn
+        opened.journal.on_disk = self._on_disk
+        self._watcher = Watcher(
+            opened.gpus.probe,
+            [gpu.uuid for gpu in opened.gpus.chosen],
+            members=self._launcher.members,
+            mem_available_mib=host.mem_available_mib,
+            post=lambda item: self._loop.post(item),
+            seen=self._seen,
+            host_too=any(task.spec.resources.memory_mib for task in self._deck.tasks),
+        )
+
+    # -- the run ------------------------------------------------------------------------------------------------------
+
+    async def run(self, *, takes: Sequence[str], status_period_s: float) -> int:
+        """Start or continue a run and see it through. Returns the exit code."""
+        become_subreaper()
+        self._handle_signals()
+        self._quiet_collector()
+        try:
+            self._watcher.start()
+            self._begin(takes)
+            if status_period_s:
+                self._tell_status(status_period_s)
+            await self._over.wait()
+        finally:
+            self._close()
+        code, why = self._verdict()
+        self._reporter.finished(code, why)
+        self._writer.close()
+        return code
+
+    def _begin(self, takes: Sequence[str]) -> None:
+        run = self._deck.run
+        continued = not run.ended
+        again = continued and "all" in takes
+        known = [Known(start.token, *self._identity(start), self._leftovers(start)) for start in self._starts()]
+        verdicts = self._launcher.recover(known)
+        for start in self._starts():
+            self._reporter.adopt(start)
+        self._announce(continued and not again)
+        if continued:
+            self._loop.go_on(verdicts, changed=True)
+            self._say_what_stays()
+        if not continued or again:
+            now = self._clock.now()
+            seed = os.urandom(8).hex()
+            fact = RunStarted(
+                run.number + 1, seed, now.boot_s, now.wall_s, host.boot_id(), host.hostname(), tuple(takes)
+            )
+            self._loop.begin(fact)
+
+    def _starts(self) -> list[AttemptStarting]:
+        return list(self._opened.starts.values())
+
+    def _identity(self, start: AttemptStarting) -> tuple[int, int]:
+        attempt = self._deck.active[start.token].attempt()
+        return (attempt.pid, attempt.start_ticks) if attempt is not None else (0, 0)
+
+    def _leftovers(self, start: AttemptStarting) -> Leftovers:
+        return self._deck.active[start.token].spec.policy.leftovers
+
+    def _announce(self, continued: bool) -> None:
+        opened = self._opened
+        run = self._deck.run
+        number = run.number if continued else run.number + 1
+        self._show(
+            DeckOpened(
+                deck=self._deck.settings.name,
+                file=self._reporter.shorten(opened.file.path),
+                run=number,
+                continued=continued,
+                gpus=tuple(_gpu_line(gpu.index, gpu.name, gpu.total_mib, gpu.uuid) for gpu in opened.gpus.chosen),
+                slots=slot_count(self._deck),
+                simulated=opened.gpus.simulated,
+                counts=counts_of(self._deck),
+                log_dir=self._reporter.shorten(self._deck.settings.log_dir),
+                warnings=tuple(opened.warnings),
+                wall=self._clock.now().wall_s,
+            )
+        )
+
+    def _say_what_stays(self) -> None:
+        failed = self._deck.counts[Failed]
+        if failed:
+            self._note(
+                f"{failed} failed in this run and stay so; once it has ended, the next one takes them up", "info"
+            )
+        unknown = [task.name for task in self._deck.tasks if isinstance(task.phase, Unknown)]
+        if unknown:
+            names = ", ".join(unknown[:5])
+            self._note(f"what became of {names} cannot be proven: their slots stay taken, they are not started again")
+
+    # -- between the parts --------------------------------------------------------------------------------------------
+
+    def _publish(self, facts: Sequence[Fact]) -> None:
+        simulated = self._opened.gpus.probe
+        if isinstance(simulated, SimulatedProbe):
+            for fact in facts:
+                if isinstance(fact, AttemptStarting):
+                    for uuid in fact.gpus:
+                        simulated.occupy(uuid, fact.token, fact.reserved_mib or None)
+                elif isinstance(fact, AttemptEnded):
+                    simulated.release(self._reporter.token_of(fact))
+        self._reporter.publish(facts)
+
+    def _seen(self, readings: tuple[GpuReading, ...]) -> None:
+        self._attempts.usage.take(readings, self._deck.gpus)
+
+    def _after_turn(self) -> None:
+        self._reporter.settled()
+        deck = self._deck
+        if self._stop_signal:
+            held = any(not isinstance(task.phase, Unknown) for task in deck.active.values())
+            if not held:
+                self._over.set()
+        elif deck.run.ended or at_standstill(deck):
+            self._over.set()
+
+    def _lock_lost(self) -> str:
+        if self._opened.lock.still_ours():
+            return ""
+        return f"{self._opened.state.path} was removed or replaced under this engine; nothing more is started"
+
+    def _on_disk(self, full: bool, why: str) -> None:
+        """In the journal's thread."""
+
+        def tell() -> None:
+            self._loop.post(DiskState(full, why))
+            if full:
+                self._note(f"the journal cannot be written ({why}): running tasks go on, nothing new starts", "error")
+            else:
+                self._note("the journal can be written again", "info")
+
+        self._from_thread(tell)
+
+    def _from_thread(self, call: Callable[[], None]) -> None:
+        if not self._asyncio.is_closed():
+            self._asyncio.call_soon_threadsafe(call)
+
+    def _note(self, text: str, level: str = "warning") -> None:
+        self._reporter.note(level, text)
+
+    def _tell_status(self, period_s: float) -> None:
+        def tick() -> None:
+            self._reporter.status()
+            self._tell_status(period_s)
+
+        self._status_timer = self._asyncio.call_later(period_s, tick)
+
+    # -- signals ------------------------------------------------------------------------------------------------------
+
+    def _handle_signals(self) -> None:
+        """Handlers, never SIG_IGN: what is ignored is inherited by every task."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._asyncio.add_signal_handler(number, self._signalled, number)
+        self._asyncio.add_signal_handler(signal.SIGHUP, self._note, "the terminal is gone; the deck goes on", "info")
+        for number in (signal.SIGQUIT, signal.SIGUSR1):
+            self._asyncio.add_signal_handler(number, lambda: None)
+
+    def _signalled(self, number: signal.Signals) -> None:
+        again = self._stop_signal != 0
+        if not again:
+            self._stop_signal = number
+            self._note(f"{number.name}: stopping the tasks; once more kills them at once", "info")
+        grace = 5.0 if os.environ.get("GITHUB_ACTIONS") == "true" else None
+        self._loop.post(Shutdown(now=again, by=number.name, grace_s=grace))
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    def _verdict(self) -> tuple[int, str]:
+        deck = self._deck
+        if self._stop_signal:
+            return 128 + self._stop_signal, f"stopped by {signal.Signals(self._stop_signal).name}"
+        counts = counts_of(deck)
+        if deck.run.halted:
+            return 1, f"halted by {deck.run.halted}"
+        if counts.succeeded + counts.cached == counts.total:
+            return 0, ""
+        return 1, ""
+
+    def _close(self) -> None:
+        if self._status_timer is not None:
+            self._status_timer.cancel()
+        self._loop.stop()
+        self._watcher.stop()
+        self._opened.journal.close()
+        self._attempts.close()
+        self._launcher.close()
+        self._opened.lock.release()
+
+    @staticmethod
+    def _quiet_collector() -> None:
+        """A full collection over a large deck takes tens of milliseconds: what is loaded by now is left alone."""
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 100)
+
+
+def _box(opened: OpenDeck, notice: Callable[[str], None]) -> Box:
+    inventory = opened.gpus.inventory
+    inherited = opened.environment.get("CUDA_VISIBLE_DEVICES")
+    gpus = opened.deck.gpus
+    slots = max(1, slot_count(opened.deck))
+
+    def visible(uuids: tuple[str, ...]) -> str:
+        lost = [gpu.uuid for gpu in gpus.values() if gpu.lost]
+        return cuda_visible_devices(uuids, inventory, inherited=inherited, lost=lost)
+
+    return Box(
+        environment=opened.environment,
+        visible=visible,
+        index_of={gpu.uuid: gpu.index for gpu in inventory.gpus},
+        cpus_each=max(1, opened.deck.cores // slots),
+        notice=notice,
+    )
+
+
+def _gpu_line(index: int, name: str, total_mib: int | None, uuid: str) -> str:
+    size = "" if total_mib is None else f"  {total_mib / 1024:.1f} GiB"
+    return f"{index}  {name}{size}  {uuid}"

@@ -1,0 +1,136 @@
+"""`--junit FILE`: one testcase for each task, named as the task."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+
+from ..errors import UsageError
+from ..protocol.messages import DeckOpened, Message, RunFinished, SummaryRow, TaskEnded, TaskSettled, TaskStarted
+from .summary import DONE_STATES
+from .text import log_line
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_REFERENCES = {ord(sign): f"&#{ord(sign)};" for sign in "&<>\"'\t\n\r"}
+_TEXT_REFERENCES = {ord(sign): f"&#{ord(sign)};" for sign in "&<>\r"}
+
+
+class JunitFile:
+    """Written at `RunFinished`, all at once; without one when the output closes, with what is known by then.
+
+    Raises UsageError when the file cannot be written there.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = os.path.abspath(path)
+        self.error = ""
+        """Why the file could not be written at the end."""
+        self._rows: dict[str, SummaryRow] = {}
+        self._deck = "gpudeck"
+        self._began_wall = 0.0
+        self._wall_s = 0.0
+        self._written = False
+        _check_place(self._path)
+
+    def show(self, message: Message) -> None:
+        match message:
+            case DeckOpened():
+                self._deck, self._began_wall = message.deck, message.wall
+            case TaskStarted() | TaskEnded() | TaskSettled():
+                self._rows[message.task] = _known(message)
+                self._wall_s = message.at
+            case RunFinished():
+                self._rows = {row.task: row for row in message.rows}
+                self._wall_s = message.wall_s
+                self.close()
+            case _:
+                pass
+
+    def close(self) -> None:
+        """Write the file, once."""
+        if self._written:
+            return
+        self._written = True
+        document = "".join(junit_xml(self._deck, self._rows.values(), self._wall_s, self._began_wall))
+        try:
+            _replace(self._path, document)
+        except OSError as error:
+            self.error = f"cannot write the JUnit file {self._path}: {error.strerror or error}"
+
+
+def _known(message: TaskStarted | TaskEnded | TaskSettled) -> SummaryRow:
+    if isinstance(message, TaskSettled):
+        return SummaryRow(message.task, message.state, 0, (), None, message.why, "")
+    if isinstance(message, TaskStarted):
+        return SummaryRow(message.task, "running", message.attempt, message.gpus, None, "", message.log)
+    digest = () if message.outcome == "ok" else message.digest
+    spent = message.duration_s
+    return SummaryRow(
+        message.task, message.next, message.attempt, message.gpus, spent, message.reason, message.log, digest
+    )
+
+
+def junit_xml(deck: str, rows: Iterable[SummaryRow], wall_s: float, began_wall: float) -> Iterator[str]:
+    """The document, in pieces. Characters that XML cannot carry are left out."""
+    rows = list(rows)
+    failures = sum(row.state == "failed" for row in rows)
+    errors = sum(row.state == "unknown" for row in rows)
+    skipped = sum(row.state not in DONE_STATES for row in rows) - failures - errors
+    counts = f'tests="{len(rows)}" failures="{failures}" errors="{errors}" skipped="{skipped}" time="{wall_s:.3f}"'
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(began_wall))
+    yield '<?xml version="1.0" encoding="utf-8"?>\n'
+    yield f'<testsuites {counts}>\n<testsuite name={_attribute(deck)} timestamp="{stamp}" {counts}>\n'
+    for row in rows:
+        yield _testcase(deck, row)
+    yield "</testsuite>\n</testsuites>\n"
+
+
+def _testcase(deck: str, row: SummaryRow) -> str:
+    head = f'<testcase classname={_attribute(deck)} name={_attribute(row.task)} time="{row.duration_s or 0:.3f}"'
+    if row.state in DONE_STATES:
+        return f"{head}/>\n"
+    return f"{head}>\n{_verdict(row)}</testcase>\n"
+
+
+def _verdict(row: SummaryRow) -> str:
+    if row.state not in ("failed", "unknown"):
+        return f"<skipped message={_attribute(f'{row.state}: {row.reason}' if row.reason else row.state)}/>\n"
+    tag = "failure" if row.state == "failed" else "error"
+    text = "\n".join([row.reason, row.log, *map(log_line, row.digest)])
+    text = _NOT_XML.sub("", text).translate(_TEXT_REFERENCES)
+    kind = _attribute(row.reason.partition(":")[0] or row.state)
+    return f"<{tag} type={kind} message={_attribute(row.reason or row.state)}>{text}</{tag}>\n"
+
+
+def _attribute(text: str) -> str:
+    return f'"{_NOT_XML.sub("", text).translate(_REFERENCES)}"'
+
+
+def _check_place(path: str) -> None:
+    folder = os.path.dirname(path)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--junit {path}: cannot make its folder: {error.strerror}") from error
+    if os.path.isdir(path):
+        raise UsageError(f"--junit {path}: this is a folder, name a file in it")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"--junit {path}: {folder} is not writable")
+
+
+def _replace(path: str, text: str) -> None:
+    """Readers see the old file or the whole new one."""
+    draft = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(draft, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
+        raise

@@ -1,0 +1,178 @@
+"""One line per event: pure functions from messages to text, stable and greppable.
+
+`[00:00:01] gpu 2  start train-sym-0.375  attempt 1  logs/train-sym-0.375/attempt-1.log`: the time since the run began,
+where (`gpu 2`, `gpu 0-3`, `cpu`, `SIM 2` for a simulated GPU, `deck`, `-`), a word, the task, then fields that two
+spaces part.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+from ..protocol.messages import Counts, DeckOpened, Note, Status, TaskEnded, TaskSettled, TaskStarted
+from .text import field_text, hhmmss, log_line, mib_text, plural, ranges, short_time
+
+Tone = Literal["plain", "good", "bad", "warn", "dim", "bold", "command"]
+"""What a line is to the eye; `command`: it is meant for a CI service, and nothing from outside may look like it."""
+
+MAX_DIGEST_LINES = 60
+"""Of a failure's log; the last ones."""
+
+
+class Weight(IntEnum):
+    DETAIL = 0
+    """Only with -v."""
+    NORMAL = 1
+    VITAL = 2
+    """Also with -q."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    text: str
+    """Printable, without a line break."""
+    weight: Weight = Weight.NORMAL
+    tone: Tone = "plain"
+
+
+def where(gpus: tuple[int, ...], *, simulated: bool = False) -> str:
+    if not gpus:
+        return "cpu"
+    return f"{'SIM' if simulated else 'gpu'} {ranges(gpus)}"
+
+
+def event(at_s: float, place: str, word: str, *fields: str) -> str:
+    shown = "  ".join(field_text(part) for part in fields if part)
+    return f"[{hhmmss(at_s)}] {place:<5}  {word:<5} {shown}".rstrip()
+
+
+def opened_lines(message: DeckOpened) -> list[Line]:
+    counts = message.counts
+    head = event(
+        0,
+        "deck",
+        "open",
+        message.deck,
+        f"run {message.run}" + (" goes on" if message.continued else ""),
+        plural(counts.total, "task") + (f" ({counts.cached:,} cached)" if counts.cached else ""),
+        plural(message.slots, "slot"),
+        "SIM: simulated GPUs" if message.simulated else "",
+        f"logs in {message.log_dir}",
+        message.file,
+        time.strftime("%Y-%m-%d %H:%M:%S%z", time.localtime(message.wall)),
+    )
+    gpus = [Line(event(0, "deck", "gpu", gpu), tone="dim") for gpu in message.gpus]
+    warnings = [Line(event(0, "deck", "warning", text), Weight.VITAL, "warn") for text in message.warnings]
+    return [Line(head, tone="bold"), *gpus, *warnings]
+
+
+def start_line(message: TaskStarted, *, simulated: bool = False, verbose: bool = False) -> Line:
+    text = event(
+        message.at,
+        where(message.gpus, simulated=simulated),
+        "start",
+        message.task,
+        f"attempt {message.attempt}",
+        f"on_oom rung {message.rung}" if message.rung else "",
+        "resumed" if message.resumed else "",
+        f"pid {message.pid}" if verbose else "",
+        message.log,
+    )
+    return Line(text)
+
+
+_ENDS: dict[str, tuple[str, Weight, Tone]] = {
+    "ok": ("ok", Weight.NORMAL, "good"),
+    "failed": ("fail", Weight.VITAL, "bad"),
+    "lost": ("lost", Weight.VITAL, "bad"),
+    "cancelled": ("cancelled", Weight.NORMAL, "warn"),
+    "interrupted": ("interrupted", Weight.NORMAL, "warn"),
+}
+
+
+def end_line(message: TaskEnded, *, simulated: bool = False) -> Line:
+    word, weight, tone = _ENDS[message.outcome]
+    ok = message.outcome == "ok"
+    text = event(
+        message.at,
+        where(message.gpus, simulated=simulated),
+        word,
+        message.task,
+        f"attempt {message.attempt}",
+        hhmmss(message.duration_s),
+        "" if ok else message.reason,
+        f"peak {mib_text(message.peak_mib)}" if message.peak_mib is not None else "",
+        f"util {message.mean_util_percent:.0f} %" if message.mean_util_percent is not None else "",
+        _next_text(message),
+        f"left running: pid {', '.join(map(str, message.left_behind))}" if message.left_behind else "",
+        "" if ok else message.err or message.log,
+    )
+    return Line(text, weight, tone)
+
+
+def _next_text(message: TaskEnded) -> str:
+    if message.next == "backoff":
+        return f"retry in {short_time(message.retry_in_s)}"
+    return "requeued" if message.next == "queued" else ""
+
+
+def digest_lines(digest: tuple[str, ...], weight: Weight = Weight.VITAL) -> list[Line]:
+    """A bar before each line keeps a log's text from being read as one of ours, or as a command of a CI service."""
+    shown = [log_line(text) for text in digest[-MAX_DIGEST_LINES:]]
+    if len(shown) < len(digest):
+        shown.insert(0, f"… {plural(len(digest) - len(shown), 'line')} before")
+    return [Line(f"  | {text}".rstrip(), weight, "dim") for text in shown]
+
+
+def settled_line(message: TaskSettled) -> Line:
+    text = event(message.at, "-", message.state, message.task, message.why)
+    return Line(text, tone="dim" if message.state == "cached" else "warn")
+
+
+_NOTES: dict[str, tuple[Weight, Tone]] = {
+    "info": (Weight.NORMAL, "plain"),
+    "warning": (Weight.VITAL, "warn"),
+    "error": (Weight.VITAL, "bad"),
+}
+
+
+def note_line(message: Note) -> Line:
+    weight, tone = _NOTES[message.level]
+    word = "note" if message.level == "info" else message.level
+    return Line(event(message.at, "deck", word, message.text), weight, tone)
+
+
+def done_count(counts: Counts) -> int:
+    return counts.succeeded + counts.cached + counts.failed + counts.cancelled + counts.blocked
+
+
+_SHOWN_COUNTS = ("queued", "waiting", "backoff", "unknown", "failed", "blocked", "cancelled")
+
+
+def status_line(message: Status, *, simulated: bool = False) -> Line:
+    fields = status_fields(message, simulated=simulated)
+    eta = f"eta {hhmmss(message.eta_s)}" if message.eta_s is not None else ""
+    return Line(event(message.at, "deck", "status", *fields, eta), tone="dim")
+
+
+def status_fields(message: Status, *, simulated: bool = False) -> tuple[str, ...]:
+    """All that a status line shows but the clock: two equal ones are one piece of news."""
+    counts = message.counts
+    gpus = {gpu for task in message.running for gpu in task.gpus}
+    on = f" on {where(tuple(gpus), simulated=simulated)}" if gpus else ""
+    rest = (f"{getattr(counts, name):,} {name}" for name in _SHOWN_COUNTS if getattr(counts, name))
+    return (f"{done_count(counts):,}/{counts.total:,} done", f"{counts.running:,} running{on}", *rest)
+
+
+def detail_lines(message: Status, *, simulated: bool = False) -> list[Line]:
+    """What -v adds to a status line: why tasks wait, why GPUs are not used."""
+    reasons = [event(message.at, "deck", "waits", text) for text in message.waiting_why]
+    gpus = [
+        event(message.at, where((gpu.index,), simulated=simulated), "note", gpu.note)
+        for gpu in message.gpus
+        if gpu.note
+    ]
+    return [Line(text, Weight.DETAIL, "dim") for text in (*reasons, *gpus)]

@@ -1,0 +1,102 @@
+"""From messages to lines: which event gives which lines, and when a status line is news."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from ..protocol.messages import (
+    DeckOpened,
+    Message,
+    Note,
+    RunFinished,
+    Status,
+    TaskEnded,
+    TaskSettled,
+    TaskStarted,
+)
+from .lines import (
+    Line,
+    Weight,
+    detail_lines,
+    digest_lines,
+    end_line,
+    note_line,
+    opened_lines,
+    settled_line,
+    start_line,
+    status_fields,
+    status_line,
+)
+from .summary import summary_lines
+
+_EARLY_S = 0.5
+"""A status that comes this much early still counts as due: the caller's timer and ours are not the same."""
+
+
+class Summarise(Protocol):
+    """The lines at the end of a run."""
+
+    def __call__(self, finished: RunFinished, *, simulated: bool) -> Iterable[Line]: ...
+
+
+class Narrator:
+    """Tells a run in lines, for one reader.
+
+    Status lines come at most each *check_interval_s* (0: none); with *only_news* only when one says something else
+    than the last one did.
+    """
+
+    def __init__(
+        self,
+        *,
+        check_interval_s: float,
+        only_news: bool,
+        lowest: Weight = Weight.NORMAL,
+        summarise: Summarise = summary_lines,
+    ) -> None:
+        self._interval_s = check_interval_s
+        self._only_news = only_news
+        self._lowest = lowest
+        self._summarise = summarise
+        self._simulated = False
+        self._said: object = None
+        self._due_at = 0.0
+
+    def lines(self, message: Message) -> list[Line]:
+        """What is to be shown, in order."""
+        return [line for line in self._all(message) if line.weight >= self._lowest]
+
+    def _all(self, message: Message) -> Iterable[Line]:
+        match message:
+            case DeckOpened():
+                self._simulated = message.simulated
+                return opened_lines(message)
+            case TaskStarted():
+                return [start_line(message, simulated=self._simulated, verbose=self._lowest is Weight.DETAIL)]
+            case TaskEnded():
+                return self._ended(message)
+            case TaskSettled():
+                return [settled_line(message)]
+            case Note():
+                return [note_line(message)]
+            case Status():
+                return self._status(message)
+            case RunFinished():
+                return self._summarise(message, simulated=self._simulated)
+
+    def _ended(self, message: TaskEnded) -> Iterator[Line]:
+        yield end_line(message, simulated=self._simulated)
+        if message.outcome != "ok":
+            yield from digest_lines(message.digest, Weight.DETAIL)
+
+    def _status(self, message: Status) -> list[Line]:
+        if not self._interval_s or message.at < self._due_at - min(_EARLY_S, self._interval_s / 2):
+            return []
+        self._due_at = message.at + self._interval_s
+        details = detail_lines(message, simulated=self._simulated) if self._lowest is Weight.DETAIL else []
+        said = (status_fields(message, simulated=self._simulated), [line.text.partition("] ")[2] for line in details])
+        if self._only_news and said == self._said:
+            return []
+        self._said = said
+        return [status_line(message, simulated=self._simulated), *details]

@@ -1,0 +1,133 @@
+"""What stands at the end: a table of the tasks, each failure with its last lines, and the totals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ..protocol.messages import Counts, RunFinished, SummaryRow
+from .lines import Line, Tone, Weight, digest_lines, event, where
+from .text import field_text, hhmmss, plural
+
+FAILED_STATES = frozenset({"failed", "unknown"})
+DONE_STATES = frozenset({"succeeded", "cached"})
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How many are shown of each kind; None: all."""
+
+    done: int | None = 50
+    """Succeeded and cached tasks."""
+    other: int | None = 20
+    """Cancelled, blocked, waiting, … ones."""
+    failures: int | None = 100
+
+
+SCREEN_CAPS = Caps()
+NO_CAPS = Caps(None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The rows of a run by what the user wants of them, cut to the caps."""
+
+    done: Sequence[SummaryRow]
+    other: Sequence[SummaryRow]
+    failures: Sequence[SummaryRow]
+    hidden: tuple[tuple[int, str], ...]
+    """How many rows of which kind are left out."""
+
+
+def select(rows: Iterable[SummaryRow], caps: Caps) -> Selection:
+    done: list[SummaryRow] = []
+    other: list[SummaryRow] = []
+    failures: list[SummaryRow] = []
+    for row in rows:
+        (failures if row.state in FAILED_STATES else done if row.state in DONE_STATES else other).append(row)
+    kinds = (done, caps.done, "done"), (other, caps.other, "not run to their end"), (failures, caps.failures, "failed")
+    hidden = tuple((len(kind) - cap, word) for kind, cap, word in kinds if cap is not None and len(kind) > cap)
+    return Selection(done[: caps.done], other[: caps.other], failures[: caps.failures], hidden)
+
+
+def summary_lines(finished: RunFinished, caps: Caps = SCREEN_CAPS, *, simulated: bool = False) -> Iterator[Line]:
+    chosen = select(finished.rows, caps)
+    if finished.rows:
+        yield Line("")
+        yield from table_lines(chosen, simulated=simulated)
+    for row in chosen.failures:
+        yield from failure_lines(row)
+    yield from totals_lines(finished, simulated=simulated)
+
+
+def table_lines(chosen: Selection, *, simulated: bool = False) -> Iterator[Line]:
+    """What failed stands last, nearest to the prompt. With -q nothing that is done or untouched is listed."""
+    rows = [*chosen.done, *chosen.other, *chosen.failures]
+    width = max((len(field_text(row.task)) for row in rows), default=4)
+    vital = Weight.VITAL if chosen.failures else Weight.NORMAL
+    yield Line(f"{'task':<{width}}  {'state':<9}  attempts  {'gpu':<7}  {'time':>8}  reason", vital, "bold")
+    for row in rows:
+        weight = Weight.VITAL if row.state in FAILED_STATES else Weight.NORMAL
+        yield Line(_row_text(row, width, simulated), weight, _state_tone(row.state))
+    for count, kind in chosen.hidden:
+        yield Line(f"… and {count:,} more {kind}: all in deck.log", tone="dim")
+
+
+def _row_text(row: SummaryRow, width: int, simulated: bool) -> str:
+    place = where(row.gpus, simulated=simulated).removeprefix("gpu ") if row.attempts else "-"
+    spent = hhmmss(row.duration_s) if row.duration_s is not None else "-"
+    cells = f"{field_text(row.task):<{width}}  {field_text(row.state):<9}  {row.attempts:>8}  {place:<7}  {spent:>8}"
+    return f"{cells}  {field_text(row.reason)}".rstrip()
+
+
+def _state_tone(state: str) -> Tone:
+    if state in FAILED_STATES:
+        return "bad"
+    return {"succeeded": "good", "cached": "dim"}.get(state, "warn")  # pyright: ignore[reportReturnType]
+
+
+def failure_title(row: SummaryRow) -> str:
+    attempt = f"attempt {row.attempts}" if row.attempts else ""
+    return "  ".join(field_text(part) for part in (row.state, row.task, attempt, row.reason) if part)
+
+
+def failure_lines(row: SummaryRow) -> Iterator[Line]:
+    yield Line("", Weight.VITAL)
+    yield Line(failure_title(row), Weight.VITAL, "bad")
+    yield from failure_body(row)
+
+
+def failure_body(row: SummaryRow) -> Iterator[Line]:
+    if row.log:
+        yield Line(f"  {field_text(row.log)}", Weight.VITAL)
+    yield from digest_lines(row.digest)
+
+
+def totals_lines(finished: RunFinished, *, simulated: bool = False) -> Iterator[Line]:
+    yield Line("", Weight.VITAL)
+    if finished.gpu_busy_s and finished.wall_s > 0:
+        busy = (f"{gpu}: {share:.0f} %" for gpu, share in busy_percent(finished))
+        yield Line(event(finished.wall_s, "deck", "busy", "SIM" if simulated else "gpu", *busy), Weight.VITAL)
+    fields = [counts_text(finished.counts), f"wall {hhmmss(finished.wall_s)}", f"tasks {hhmmss(finished.task_s)}"]
+    gain = speed_up(finished)
+    fields += [f"speed-up {gain:.1f}x"] if gain is not None else []
+    fields += [finished.why, "" if finished.ended else "goes on at the next start", f"exit {finished.exit_code}"]
+    tone: Tone = "good" if finished.exit_code == 0 else "bad"
+    yield Line(event(finished.wall_s, "deck", "end", *fields), Weight.VITAL, tone)
+
+
+def busy_percent(finished: RunFinished) -> list[tuple[int, float]]:
+    return [(gpu, 100 * busy_s / finished.wall_s) for gpu, busy_s in sorted(finished.gpu_busy_s.items())]
+
+
+def speed_up(finished: RunFinished) -> float | None:
+    """Sum of the attempts' times over wall time; None where nothing ran."""
+    return finished.task_s / finished.wall_s if finished.wall_s > 0 and finished.task_s > 0 else None
+
+
+def counts_text(counts: Counts) -> str:
+    names = (
+        "succeeded", "cached", "failed", "cancelled", "blocked", "unknown", "running", "queued", "waiting", "backoff",
+    )  # fmt: skip
+    parts = [f"{getattr(counts, name):,} {name}" for name in names if getattr(counts, name)]
+    return f"{plural(counts.total, 'task')}: {', '.join(parts)}" if parts else plural(counts.total, "task")

@@ -1,0 +1,80 @@
+"""Small pieces of text: everything that comes from outside is made printable here, and only here."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+
+MAX_FIELD_CHARS = 500
+"""Longest name, reason or path on a line."""
+MAX_DIGEST_CHARS = 1000
+"""Longest line of a log that is shown."""
+
+_SEQUENCE = re.compile(
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
+    r"|\x1b[PX^_][^\x1b]*(?:\x1b\\)?"  # DCS, SOS, PM, APC
+    r"|\x1b[ -/]*[0-~]"
+)
+
+
+def printable(text: str) -> str:
+    """The text on one line with nothing in it that a terminal obeys: what cannot be printed is shown as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _shown(char) for char in text)
+
+
+def _shown(char: str) -> str:
+    if char.isspace() and char not in "\n\r\v\f\x1c\x1d\x1e\x1f\x85\u2028\u2029":
+        return " "
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def shorten(text: str, limit: int = MAX_FIELD_CHARS) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def field_text(text: str) -> str:
+    """A name, reason or path as it stands on a line."""
+    return shorten(printable(shorten(text, 4 * MAX_FIELD_CHARS)))
+
+
+def log_line(text: str) -> str:
+    """A line of a task's log: escape sequences dropped, of a progress bar's frames the last one."""
+    text = shorten(text, 16 * MAX_DIGEST_CHARS).rstrip("\r\n")
+    text = _SEQUENCE.sub("", text.rpartition("\r")[2])
+    return shorten(printable(text.expandtabs(4)), MAX_DIGEST_CHARS)
+
+
+def hhmmss(seconds: float) -> str:
+    """Hours run on beyond 24."""
+    if not math.isfinite(seconds):
+        return "--:--:--"
+    minutes, second = divmod(max(0, int(seconds)), 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
+
+
+def short_time(seconds: float) -> str:
+    """For waits: "10 s", from two minutes on "00:02:30"."""
+    return f"{math.ceil(seconds)} s" if 0 <= seconds < 120 else hhmmss(seconds)
+
+
+def mib_text(mib: float) -> str:
+    return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """(0, 1, 2, 5) as "0-2,5"."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,0 +1,77 @@
+"""Who is told: plain lines, the deck's log, JSON lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from ..protocol.jsonlines import json_lines
+from ..protocol.messages import Message
+from .lines import Line, Tone
+from .narrate import Narrator
+from .writer import AppendLog, StreamWriter
+
+
+class Observer(Protocol):
+    """Told every message of a run, in order. Raises nothing that a full disk or a lost reader causes."""
+
+    def show(self, message: Message) -> None: ...
+
+    def close(self) -> None:
+        """The run's output ends here, with or without a `RunFinished`. Idempotent."""
+        ...
+
+
+_SGR: dict[Tone, str] = {"good": "32", "bad": "31", "warn": "33", "dim": "2", "bold": "1"}
+
+
+def paint(line: Line, *, colour: bool) -> str:
+    code = _SGR.get(line.tone) if colour and line.text else None
+    return f"\x1b[{code}m{line.text}\x1b[0m" if code else line.text
+
+
+def as_text(lines: Iterable[Line], *, colour: bool = False) -> str:
+    return "".join(f"{paint(line, colour=colour)}\n" for line in lines)
+
+
+class PlainView:
+    """Lines on a stream."""
+
+    def __init__(self, writer: StreamWriter, narrator: Narrator, *, colour: bool) -> None:
+        self._writer = writer
+        self._narrator = narrator
+        self._colour = colour
+
+    def show(self, message: Message) -> None:
+        self._writer.write(as_text(self._narrator.lines(message), colour=self._colour))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class DeckLog:
+    """All lines in deck.log, uncut."""
+
+    def __init__(self, log: AppendLog, narrator: Narrator) -> None:
+        self._log = log
+        self._narrator = narrator
+
+    def show(self, message: Message) -> None:
+        if text := as_text(self._narrator.lines(message)):
+            self._log.write(text)
+
+    def close(self) -> None:
+        self._log.close()
+
+
+class JsonView:
+    """JSON lines on a stream, nothing else."""
+
+    def __init__(self, writer: StreamWriter) -> None:
+        self._writer = writer
+
+    def show(self, message: Message) -> None:
+        self._writer.write("".join(f"{line}\n" for line in json_lines(message)))
+
+    def close(self) -> None:
+        self._writer.close()

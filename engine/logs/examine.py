@@ -1,0 +1,145 @@
+"""Judges the end of an attempt by what it left: exit code, outputs, ends of its logs.
+
+Reads files: not for the loop's thread where outputs or logs may lie on a file system that hangs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..core.events import Outcome
+from ..core.spec import TaskSpec
+from .cause import root_cause
+from .failure import classify, hint_for, signal_name, signal_of
+from .outputs import OutputStamp, is_empty, matches, outputs_exist, stamp_of, stamp_outputs
+from .tail import lines_of, printable, read_tail
+
+__all__ = ["OutputStamp", "describe", "examine", "hint_of", "outputs_exist", "stamp_outputs", "tail_lines"]
+
+_CLOCK_SLACK_S = 2.0
+"""Time stamps of network and FAT file systems are this coarse."""
+_SHOWN_PATHS = 3
+
+
+def examine(
+    spec: TaskSpec,
+    *,
+    out_log: str,
+    err_log: str,
+    exit_code: int | None,
+    signal: int | None,
+    started_wall: float,
+    before: Mapping[str, OutputStamp],
+    oom_killed: bool = False,
+    success_wall: float | None = None,
+) -> Outcome:
+    """How an attempt ended, for one whose end nobody asked for (a stop's reason is known without looking).
+
+    *before* is what `stamp_outputs` said just before its start. *success_wall* is when the task's last recorded success
+    ended, if it has one: outputs not touched since were left by it and are good although this attempt left them as they
+    were. For reason "ok" `detail` is a warning or empty. Raises nothing.
+    """
+    if exit_code is None and signal is None:
+        return Outcome("lost", detail="its exit code could not be learned")
+    if exit_code in spec.policy.success_codes and signal is None:
+        return _judge_outputs(spec, exit_code, started_wall, before, success_wall)
+    err, out = tail_lines(err_log, out_log)
+    finding = classify(err, out, exit_code=exit_code, signal=signal, oom_killed=oom_killed)
+    return Outcome(finding.reason, exit_code, signal, finding.detail, finding.device_fault)
+
+
+def tail_lines(err_log: str, out_log: str) -> tuple[list[str], list[str]]:
+    """Printable ends of stderr and stdout; with merged streams all of it is stderr's. The log of the rank that torchrun
+    names as the first to fail goes before stderr where it has one of its own."""
+    err = lines_of(read_tail(err_log))
+    out = lines_of(read_tail(out_log)) if out_log != err_log else []
+    root = root_cause(err) or root_cause(out)
+    if root is not None:
+        of_rank = lines_of(read_tail(f"{out_log.removesuffix('.log')}.rank{root.rank}.log"))
+        err = [*(f"[rank{root.rank}]: {line}" for line in of_rank), *err]
+    return err, out
+
+
+def describe(outcome: Outcome) -> str:
+    """One line for people: `exit 1: ValueError: bad rate`, `137 (KILL or exit 137)`, `out of memory (CUDA): …`."""
+    detail = outcome.detail
+    match outcome.reason:
+        case "exit" | "signal":
+            return _with(_code(outcome), detail)
+        case "oom":
+            where, _, rest = detail.partition(": ")
+            return _with(f"out of memory ({where})" if where else "out of memory", rest)
+        case "timeout" if detail.startswith("after "):
+            return f"timeout {detail}"
+        case _:
+            return _with(outcome.reason, detail)
+
+
+def hint_of(outcome: Outcome) -> str:
+    """What the user may do about this end, one line; empty: nothing known."""
+    if outcome.reason in ("exit", "signal", "oom"):
+        return hint_for(outcome.reason, outcome.detail, outcome.exit_code)
+    return ""
+
+
+def _judge_outputs(
+    spec: TaskSpec,
+    exit_code: int | None,
+    started_wall: float,
+    before: Mapping[str, OutputStamp],
+    success_wall: float | None,
+) -> Outcome:
+    missing: list[str] = []
+    stale: list[str] = []
+    older: list[str] = []
+    for pattern in spec.outputs:
+        found = [path for path in matches(pattern) if not is_empty(path)]
+        stamps = {path: stamp for path in found if (stamp := stamp_of(path)) is not None}
+        if not stamps:
+            missing.append(_lacking(pattern, spec.cwd))
+        elif all(_untouched(path, stamp, before, success_wall) for path, stamp in stamps.items()):
+            stale.append(_shown(pattern, spec.cwd))
+        elif all(stamp.mtime_ns < (started_wall - _CLOCK_SLACK_S) * 1e9 for stamp in stamps.values()):
+            older.append(_shown(pattern, spec.cwd))
+    if missing:
+        return Outcome("missing output", exit_code, detail=_list(missing))
+    if stale:
+        return Outcome("stale output", exit_code, detail=f"{_list(stale)}: as before the attempt, not written by it")
+    warning = f"{_list(older)}: older than the attempt" if older else ""
+    return Outcome("ok", exit_code, detail=warning)
+
+
+def _untouched(path: str, now: OutputStamp, before: Mapping[str, OutputStamp], success_wall: float | None) -> bool:
+    """It is as it was before the attempt, and no recorded success vouches for that."""
+    if before.get(path) != now:
+        return False
+    return success_wall is None or now.mtime_ns > (success_wall + _CLOCK_SLACK_S) * 1e9
+
+
+def _lacking(pattern: str, cwd: str) -> str:
+    exists = any(True for _ in matches(pattern))
+    return f"{_shown(pattern, cwd)} is empty" if exists else _shown(pattern, cwd)
+
+
+def _shown(path: str, cwd: str) -> str:
+    """Relative to the task's folder where it lies below."""
+    below = cwd.rstrip("/") + "/"
+    return printable(path[len(below) :] if path.startswith(below) else path)
+
+
+def _list(paths: Sequence[str]) -> str:
+    more = len(paths) - _SHOWN_PATHS
+    return ", ".join(paths[:_SHOWN_PATHS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _code(outcome: Outcome) -> str:
+    if outcome.signal is not None:
+        return f"killed by {signal_name(outcome.signal)}"
+    maybe = signal_of(outcome.exit_code)
+    if maybe is not None:
+        return f"{outcome.exit_code} ({signal_name(maybe)} or exit {outcome.exit_code})"
+    return f"exit {outcome.exit_code}" if outcome.exit_code is not None else "exit code unknown"
+
+
+def _with(what: str, detail: str) -> str:
+    return f"{what}: {detail}" if detail else what

@@ -1,0 +1,170 @@
+"""Why an attempt failed, from the ends of its logs. Pure; texts come from `tail.lines_of`."""
+
+from __future__ import annotations
+
+import re
+import signal as signals
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from .cause import RootCause, Traceback, choose, is_bar, lines_of_rank, root_cause, tracebacks
+from .signs import GPU_MEMORY_HINT, HOST_MEMORY_HINT, KILLED_HINT, Sign, first_sign
+
+_MAX_DETAIL_CHARS = 200
+_CONTEXT_LINES = 40
+_LAST_LINES = 12
+
+_NOISE = re.compile(
+    r"\s*$|wandb: |[=*─-]{5,}|Exception ignored in|\s+warnings\.warn\(|.{0,200}resource_tracker: |frame #"
+)
+_ERROR_WORDS = re.compile(r"error|fatal|exception|fail|abort|cannot|not found|denied|terminate called", re.IGNORECASE)
+_OOM_WORDS = re.compile(r".{0,300}(?:[Oo]ut of memory|allocate memory|OutOfMemoryError|MemoryError)[.:]? ?")
+_HANDLED = re.compile(r"(?<!NCCL )\bWARN|[Ww]arning|[Rr]etry|[Hh]alving")
+_WORKER_KILLED = re.compile(
+    r"killed by signal: Killed|BrokenProcessPool|terminated abruptly|exited unexpectedly|SIGKILL"
+)
+_SILENT_SIGNALS = frozenset({signals.SIGKILL, signals.SIGTERM, signals.SIGINT, signals.SIGHUP, signals.SIGXCPU})
+"""They come from outside: what the log ends with is not their cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the logs say about an end that is not a success."""
+
+    reason: Literal["oom", "exit", "signal"]
+    detail: str = ""
+    """One printable line. For `oom` it begins with whose memory: "CUDA: …", "host: …"."""
+    device_fault: bool = False
+    hint: str = ""
+    """What to do about it, one line; empty: nothing known."""
+    unsure: bool = False
+    """The code may be a signal or the program's own exit."""
+
+
+def classify(
+    err_tail: Sequence[str],
+    out_tail: Sequence[str],
+    *,
+    exit_code: int | None,
+    signal: int | None,
+    oom_killed: bool = False,
+) -> Finding:
+    """Read the ends of stderr and stdout of an attempt that did not succeed.
+
+    *exit_code* as a shell would say it, *signal* only where it is certain, *oom_killed*: the kernel killed something of
+    the attempt for lack of memory (its or the cgroup's counters went up).
+    """
+    root = root_cause(err_tail) or root_cause(out_tail)
+    block = choose_in(err_tail, out_tail, root)
+    killed_by = signal or signal_of(exit_code)
+    context = _context(err_tail, out_tail, root, block)
+    sign, line = _find_sign(context, sure=block is not None) if exit_code != 0 else (None, "")
+    who = f"rank {root.rank}" if root else ""
+    if sign is not None and sign.kind in ("gpu memory", "host memory"):
+        where = "CUDA" if sign.kind == "gpu memory" else "host"
+        return Finding("oom", _detail(", ".join(filter(None, (where, who))), _memory_words(line)), hint=sign.hint)
+    said = _said(block, line, context, killed_by)
+    if oom_killed and (_killed(root, killed_by) or _WORKER_KILLED.search(said)):
+        return Finding(
+            "oom", _detail(", ".join(filter(None, ("host", who))), "killed by the kernel"), hint=HOST_MEMORY_HINT
+        )
+    if root is not None and root.exit_code < 0:
+        who = f"{who} killed by {signal_name(-root.exit_code)}"
+    return Finding(
+        "exit" if killed_by is None else "signal",
+        _detail(who, said),
+        device_fault=(sign is not None and sign.kind == "device") or _lost_its_gpu(err_tail),
+        hint=sign.hint if sign else (KILLED_HINT if _killed(root, killed_by) else ""),
+        unsure=signal is None and killed_by is not None,
+    )
+
+
+def choose_in(err: Sequence[str], out: Sequence[str], root: RootCause | None) -> Traceback | None:
+    """The traceback that tells the cause: stderr's, and stdout's only when stderr has none."""
+    return _recent(err, root) or _recent(out, root)
+
+
+def _recent(lines: Sequence[str], root: RootCause | None) -> Traceback | None:
+    """Not one that was printed and survived: a program that goes on writes more than a few lines."""
+    found = tracebacks(lines)
+    block = choose(found, root)
+    if block is None or root is not None:
+        return block
+    later = sum(len(other.lines) for other in found if other.end > block.end)
+    return block if len(lines) - block.end - later <= _CONTEXT_LINES else None
+
+
+def hint_for(reason: str, detail: str, exit_code: int | None = None) -> str:
+    """What to do about an end of this reason with this detail line; empty: nothing known."""
+    if reason == "oom":
+        return HOST_MEMORY_HINT if detail.startswith("host") else GPU_MEMORY_HINT
+    if found := first_sign(detail):
+        return found[0].hint
+    return KILLED_HINT if reason == "signal" and signal_of(exit_code) == signals.SIGKILL else ""
+
+
+def signal_of(exit_code: int | None) -> int | None:
+    """The signal that a code of 129 to 192 may stand for."""
+    return exit_code - 128 if exit_code is not None and 129 <= exit_code <= 192 else None
+
+
+def signal_name(number: int) -> str:
+    """`KILL`, `TERM`, `RTMIN+1`, …"""
+    try:
+        return signals.Signals(number).name.removeprefix("SIG")
+    except ValueError:
+        return f"RTMIN+{number - signals.SIGRTMIN}" if number > signals.SIGRTMIN else str(number)
+
+
+def _context(err: Sequence[str], out: Sequence[str], root: RootCause | None, block: Traceback | None) -> Sequence[str]:
+    """The lines among which the cause is looked for: not the whole tail, which may tell of troubles long overcome."""
+    if block is not None:
+        return block.lines
+    if root is not None:
+        return lines_of_rank(err, root.rank)[-_CONTEXT_LINES:]
+    return [*out[-_LAST_LINES:], *err[-_CONTEXT_LINES:]]
+
+
+def _find_sign(context: Sequence[str], *, sure: bool) -> tuple[Sign | None, str]:
+    """The most important sign, and its line. Unless *sure*, lines that speak of something handled do not count."""
+    text = "\n".join(line for line in context if sure or not _HANDLED.search(line))
+    found = first_sign(text)
+    if found is None:
+        return None, ""
+    sign, match = found
+    start = text.rfind("\n", 0, match.start()) + 1
+    end = text.find("\n", match.end())
+    return sign, text[start : end if end >= 0 else len(text)]
+
+
+def _lost_its_gpu(err: Sequence[str]) -> bool:
+    """torch only warns when it cannot initialise CUDA; the program then fails with words of its own."""
+    warnings = (line for line in err if "UserWarning: CUDA initialization: " in line)
+    return any((found := first_sign(line)) is not None and found[0].kind == "device" for line in warnings)
+
+
+def _said(block: Traceback | None, sign_line: str, context: Sequence[str], killed_by: int | None) -> str:
+    if block is not None:
+        return block.summary
+    if sign_line:
+        return sign_line
+    if killed_by in _SILENT_SIGNALS:
+        return ""
+    last = [line for line in context[-_LAST_LINES:] if not _NOISE.match(line) and not is_bar(line)]
+    return next((line for line in reversed(last) if _ERROR_WORDS.search(line)), last[-1] if last else "")
+
+
+def _killed(root: RootCause | None, killed_by: int | None) -> bool:
+    return killed_by == signals.SIGKILL or (root is not None and root.exit_code == -signals.SIGKILL)
+
+
+def _memory_words(line: str) -> str:
+    """ "Tried to allocate 2.00 GiB. GPU 0 has …" of torch's line, without the class and the words said anyway."""
+    found = _OOM_WORDS.match(line)
+    return line[found.end() :] if found else line
+
+
+def _detail(who: str, said: str) -> str:
+    detail = ": ".join(part for part in (who, said.strip()) if part)
+    return detail if len(detail) <= _MAX_DETAIL_CHARS else detail[: _MAX_DETAIL_CHARS - 1].rstrip() + "…"

@@ -1,0 +1,167 @@
+"""Where an attempt's files lie: LOG_DIR/TASK/attempt-N.log|err|json, and the links that point to the newest."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_MAX_NAME_BYTES = 200
+_PLAIN = re.compile(r"[\w.\-=,+@]+(?:/[\w.\-=,+@]+)*")
+_NOT_PLAIN = re.compile(r"[^\w.\-=,+@]")
+_RESERVED = re.compile(r"attempt-\d+\..*|latest\.(?:log|err)|gpu\d+\.log|deck\.log|\.\.?", re.IGNORECASE)
+_ATTEMPT_FILE = re.compile(r"attempt-(\d{1,9})\..+")
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptPaths:
+    """Absolute paths of one attempt's files. `err` is `out` where the streams are merged."""
+
+    out: str
+    err: str
+    json: str
+    dir: str
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A symbolic link to be made: its absolute path, and what it says."""
+
+    path: str
+    target: str
+    only_replace: bool = False
+    """Only where one is already, which would be out of date."""
+
+
+def safe_name(task: str, *, twin: bool = False) -> str:
+    """The folder of a task below LOG_DIR: its name, unless that cannot be one.
+
+    `/` makes sub folders. A hash is added to names over 200 bytes (UTF-8), with `..`, empty parts or characters that
+    task names do not have, to names that would meet files of ours (`attempt-1.log`, `gpu0.log`), and to a *twin*, which
+    differs from another task's name only in case. `~` stands before the hash because no task name has it.
+    """
+    parts = task.split("/")
+    plain = _PLAIN.fullmatch(task) is not None and not any(_RESERVED.fullmatch(part) for part in parts)
+    raw = task.encode("utf-8", "surrogatepass")
+    fits = plain and len(raw) <= _MAX_NAME_BYTES
+    if fits and not twin:
+        return task
+    digest = hashlib.blake2s(raw, digest_size=5).hexdigest()
+    kept = raw if fits else _NOT_PLAIN.sub("_", task).encode()[: _MAX_NAME_BYTES - 11]
+    return f"{kept.decode('utf-8', 'ignore')}~{digest}"
+
+
+class LogFolder:
+    """The files below one LOG_DIR. One thread; every method may raise OSError when the folder cannot be used."""
+
+    def __init__(self, log_dir: str, names: Iterable[str] = ()) -> None:
+        """*names* are the deck's tasks in file order: of two that differ only in case the first keeps its name."""
+        self._dir = os.path.abspath(log_dir)
+        self._holders: dict[str, str] = {}
+        self._highest: dict[str, int] = {}
+        self.admit(names)
+        try:
+            self._found = set(os.listdir(self._dir))
+        except FileNotFoundError:
+            self._found = set[str]()
+
+    def admit(self, names: Iterable[str]) -> None:
+        """More tasks of the deck, in file order."""
+        holders = self._holders
+        for name in names:
+            holders.setdefault(name.casefold(), name)
+
+    def folder(self, task: str) -> str:
+        """Absolute path of a task's folder; it need not exist."""
+        twin = self._holders.setdefault(task.casefold(), task) != task
+        return f"{self._dir}/{safe_name(task, twin=twin)}"
+
+    def paths(self, task: str, attempt: int, merge_stderr: bool) -> AttemptPaths:
+        """Where this attempt's files are or would be. Touches nothing."""
+        folder = self.folder(task)
+        out = f"{folder}/attempt-{attempt}.log"
+        err = out if merge_stderr else f"{folder}/attempt-{attempt}.err"
+        return AttemptPaths(out, err, f"{folder}/attempt-{attempt}.json", folder)
+
+    def prepare(self, task: str, attempt: int, merge_stderr: bool) -> AttemptPaths:
+        """Make the task's folder. The logs are made by the attempt's process, the links by whoever gets `links`."""
+        paths = self.paths(task, attempt, merge_stderr)
+        if _make_folder(paths.dir) or task in self._highest:
+            self._highest[task] = max(attempt, self._highest.get(task, 0))
+        else:
+            self._found.add(self._top(paths.dir))
+        return paths
+
+    def links(self, paths: AttemptPaths, gpu_indices: Iterable[int]) -> tuple[Link, ...]:
+        """What should point to this attempt from its start on: latest.log, latest.err and LOG_DIR/gpuN.log, for
+        `make_link`. Relative, so that the folder can be moved or copied."""
+        merged = paths.err == paths.out
+        target = paths.out[len(self._dir) + 1 :]
+        return (
+            Link(f"{paths.dir}/latest.log", os.path.basename(paths.out)),
+            Link(f"{paths.dir}/latest.err", os.path.basename(paths.err), only_replace=merged),
+            *(Link(f"{self._dir}/gpu{index}.log", target) for index in gpu_indices),
+        )
+
+    def highest(self, task: str) -> int:
+        """Highest attempt number that has left files, 0 for none. Reads a task's folder once, and only if it exists."""
+        known = self._highest.get(task)
+        if known is not None:
+            return known
+        folder = self.folder(task)
+        if self._top(folder) not in self._found:
+            return 0
+        number = self._highest[task] = _highest_in(folder)
+        return number
+
+    def _top(self, folder: str) -> str:
+        return folder[len(self._dir) + 1 :].partition("/")[0]
+
+    def attempted(self, task: str) -> bool:
+        """Logs of an attempt exist, whatever the journal knows."""
+        return self.highest(task) > 0
+
+    def next_attempt(self, task: str, journal_max: int) -> int:
+        """The first number that neither the journal nor a file has used: logs are appended to, never begun again."""
+        return 1 + max(journal_max, self.highest(task))
+
+
+def make_link(link: Link) -> None:
+    """Make a link, or point it elsewhere: whoever follows it sees the old target or the new one. Raises OSError."""
+    if link.only_replace and not os.path.lexists(link.path):
+        return
+    try:
+        os.symlink(link.target, link.path)
+    except FileExistsError:
+        _replace_link(link)
+
+
+def _replace_link(link: Link) -> None:
+    temporary = f"{link.path}~"
+    try:
+        os.symlink(link.target, temporary)
+    except FileExistsError:
+        os.unlink(temporary)
+        os.symlink(link.target, temporary)
+    os.replace(temporary, link.path)
+
+
+def _make_folder(path: str) -> bool:
+    """Returns whether it is new."""
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        return False
+    except FileNotFoundError:
+        os.makedirs(path, exist_ok=True)
+    return True
+
+
+def _highest_in(folder: str) -> int:
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    return max((int(found[1]) for name in names if (found := _ATTEMPT_FILE.fullmatch(name))), default=0)

@@ -1,0 +1,130 @@
+"""What a task's `outputs` match on disk, and whether that changed."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+_MAGIC = re.compile(r"[*?[]")
+_MAX_FILES = 10_000
+"""Looked at for one pattern: a folder with a million files must not hold up an end."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStamp:
+    """What tells one state of an output from another; of a folder: its files together."""
+
+    inode: int
+    size: int
+    """Bytes; of a folder the sum over its files."""
+    mtime_ns: int
+    """Of a folder the newest of it and its files."""
+
+
+def stamp_outputs(patterns: Iterable[str]) -> Mapping[str, OutputStamp]:
+    """The state of everything that *patterns* (absolute paths or globs) match, by path. Empty files count too."""
+    stamps: dict[str, OutputStamp] = {}
+    for pattern in patterns:
+        for path in islice(matches(pattern), _MAX_FILES):
+            if (stamp := stamp_of(path)) is not None:
+                stamps[path] = stamp
+    return stamps
+
+
+def outputs_exist(patterns: Iterable[str]) -> bool:
+    """Each pattern matches a file or a folder that is not empty. No pattern: True."""
+    return all(any(not is_empty(path) for path in matches(pattern)) for pattern in patterns)
+
+
+def stamp_of(path: str) -> OutputStamp | None:
+    """None: nothing there. Follows links."""
+    try:
+        info = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    size, newest = info.st_size, info.st_mtime_ns
+    if _is_folder(info):
+        size = 0
+        for file in islice(_files_below(path), _MAX_FILES):
+            size += file.st_size
+            newest = max(newest, file.st_mtime_ns)
+    return OutputStamp(info.st_ino, size, newest)
+
+
+def is_empty(path: str) -> bool:
+    """A file of 0 bytes, a folder without entries, or nothing at all."""
+    try:
+        info = os.stat(path)
+        if not _is_folder(info):
+            return info.st_size == 0
+        with os.scandir(path) as entries:
+            return next(entries, None) is None
+    except (OSError, ValueError):
+        return True
+
+
+def matches(pattern: str) -> Iterator[str]:
+    """Existing paths, as the shell would find them: `*` and `?` skip hidden names, `**` any folders but linked ones.
+
+    A path that exists as it is written matches itself, whatever characters it has.
+    """
+    if os.path.lexists(pattern):
+        yield pattern
+    elif _MAGIC.search(pattern):
+        root, *parts = pattern.split("/")
+        yield from _below(root or "/", [part for part in parts if part])
+
+
+def _below(folder: str, parts: list[str]) -> Iterator[str]:
+    fixed = 0
+    while fixed < len(parts) and not _MAGIC.search(parts[fixed]):
+        fixed += 1
+    if fixed:
+        path = os.path.join(folder, *parts[:fixed])
+        if os.path.lexists(path):
+            yield from _below(path, parts[fixed:])
+    elif not parts:
+        yield folder
+    elif parts[0] == "**":
+        yield from _any_depth(folder, parts[1:])
+    else:
+        wanted = re.compile(fnmatch.translate(parts[0]))
+        for name in _names(folder, hidden=parts[0].startswith(".")):
+            if wanted.match(name):
+                yield from _below(f"{folder.rstrip('/')}/{name}", parts[1:])
+
+
+def _any_depth(folder: str, parts: list[str]) -> Iterator[str]:
+    """Linked folders are not entered: two links to a parent would never end."""
+    while parts and parts[0] == "**":
+        parts = parts[1:]
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if parts:
+            yield from _below(here, parts)
+        else:
+            yield from (f"{here.rstrip('/')}/{name}" for name in sorted(files) if not name.startswith("."))
+
+
+def _names(folder: str, *, hidden: bool) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(folder) if hidden or not name.startswith("."))
+    except OSError:
+        return []
+
+
+def _files_below(folder: str) -> Iterator[os.stat_result]:
+    for here, _, files in os.walk(folder):
+        for name in files:
+            try:
+                yield os.lstat(os.path.join(here, name))
+            except OSError:
+                continue
+
+
+def _is_folder(info: os.stat_result) -> bool:
+    return (info.st_mode & 0o170000) == 0o040000

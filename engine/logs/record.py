@@ -1,0 +1,143 @@
+"""attempt-N.json: what an attempt was made of and how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, cast
+
+import msgspec
+
+from .gitstate import GitState
+from .outputs import OutputStamp
+from .secrets import masked_command, masked_env
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptHeader:
+    """What an attempt was made of."""
+
+    task: str
+    attempt: int
+    deck: str
+    command: Sequence[str] | str
+    env: Sequence[tuple[str, str | None]]
+    """What the file gives, placeholders filled; secrets are masked when it is written."""
+    cwd: str
+    gpus: Sequence[tuple[int, str]]
+    """(index, UUID)."""
+    started_wall: float
+    log: str
+    err: str
+    fingerprint: str = ""
+    outputs_before: Mapping[str, OutputStamp] = field(default_factory=dict[str, OutputStamp])
+    """So that an engine that adopts the attempt can still tell stale outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnd:
+    """How it ended. None: not known."""
+
+    reason: str
+    """As `describe` says it."""
+    exit_code: int | None
+    ended_wall: float
+    duration_s: float
+    signal: int | None = None
+    peak_mib: int | None = None
+    mean_mib: float | None = None
+    peak_util_percent: float | None = None
+    mean_util_percent: float | None = None
+
+
+def header_record(header: AttemptHeader, *, host: str, git: GitState | None) -> dict[str, Any]:
+    return {
+        "task": header.task,
+        "attempt": header.attempt,
+        "deck": header.deck,
+        "command": masked_command(header.command),
+        "env": masked_env(header.env),
+        "cwd": header.cwd,
+        "gpus": [{"index": index, "uuid": uuid} for index, uuid in header.gpus],
+        "host": host,
+        "git": git,
+        "fingerprint": header.fingerprint,
+        "log": header.log,
+        "err": header.err,
+        "start": _iso(header.started_wall),
+        "outputs_before": header.outputs_before,
+    }
+
+
+def end_record(end: AttemptEnd) -> dict[str, Any]:
+    return {
+        "at": _iso(end.ended_wall),
+        "reason": end.reason,
+        "exit_code": end.exit_code,
+        "signal": end.signal,
+        "duration_s": round(end.duration_s, 3),
+        "peak_mib": end.peak_mib,
+        "mean_mib": end.mean_mib,
+        "peak_util_percent": end.peak_util_percent,
+        "mean_util_percent": end.mean_util_percent,
+    }
+
+
+def encode(record: Mapping[str, Any]) -> bytes:
+    """Indented, one newline at the end; names that are not UTF-8 stay readable as escapes."""
+    try:
+        raw = msgspec.json.encode(record)
+    except UnicodeEncodeError:
+        raw = json.dumps(msgspec.to_builtins(record)).encode()
+    return msgspec.json.format(raw, indent=2) + b"\n"
+
+
+def read_record(path: str) -> dict[str, Any]:
+    """What an attempt-N.json says; {} when it is missing or damaged."""
+    try:
+        with open(path, "rb") as file:
+            record: object = json.loads(file.read())
+    except (OSError, ValueError):
+        return {}
+    return cast("dict[str, Any]", record) if isinstance(record, dict) else {}
+
+
+def stamps_in(record: Mapping[str, Any]) -> Mapping[str, OutputStamp]:
+    """`outputs_before` of a record read back."""
+    try:
+        return msgspec.convert(record.get("outputs_before", {}), dict[str, OutputStamp])
+    except msgspec.ValidationError:
+        return {}
+
+
+def create(path: str, raw: bytes) -> bool:
+    """Write a file that does not exist yet. False: it does. Raises OSError, and then leaves nothing."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    except FileExistsError:
+        return False
+    try:
+        if os.write(fd, raw) != len(raw):
+            raise OSError(28, "No space left on device", path)
+    except OSError:
+        os.unlink(path)
+        raise
+    finally:
+        os.close(fd)
+    return True
+
+
+def replace(path: str, raw: bytes) -> None:
+    """Write a file so that readers see the old one or the new one. Raises OSError."""
+    temporary = f"{path}~"
+    while not create(temporary, raw):
+        os.unlink(temporary)
+    os.replace(temporary, path)
+
+
+def _iso(wall_s: float) -> str:
+    """Local time with its offset, to the millisecond."""
+    return datetime.fromtimestamp(wall_s).astimezone().isoformat(timespec="milliseconds")

@@ -1,0 +1,132 @@
+"""Writes attempt-N.json and the links to the newest logs off the start path."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from .files import Link, make_link
+from .gitstate import GitStates
+from .record import AttemptEnd, AttemptHeader, create, encode, end_record, header_record, read_record, replace
+
+_BATCH_S = 0.25
+"""How long writes are gathered: making a file is what costs (0.02 to 0.3 ms on ext4), so an attempt that ends sooner
+costs one instead of two, and a GPU's link changes once."""
+_MAX_PENDING = 4096
+
+
+class AttemptJsonWriter:
+    """One daemon thread. Nothing is dropped: with too much unwritten the caller waits.
+
+    An error (full disk) is reported once until a write succeeds again, through *on_error*, on the writer's thread; the
+    file is then missing or old, never half.
+    """
+
+    def __init__(self, on_error: Callable[[str], None], *, git: GitStates | None = None) -> None:
+        self._on_error = on_error
+        self._git = git if git is not None else GitStates()
+        self._host = socket.gethostname()
+        self._running: dict[str, AttemptHeader] = {}
+        self._pending: dict[str, AttemptEnd | None] = {}
+        self._links: dict[str, Link] = {}
+        self._failing = self._hurry = self._closed = self._busy = False
+        lock = threading.Lock()
+        self._work = threading.Condition(lock)
+        self._soon = threading.Condition(lock)
+        self._idle = threading.Condition(lock)
+        self._thread = threading.Thread(target=self._run, name="attempt-json", daemon=True)
+        self._thread.start()
+
+    def begin(self, path: str, header: AttemptHeader, links: Iterable[Link] = ()) -> None:
+        """An attempt started: make its links and write the header to *path*. Idempotent: an engine that adopts an
+        attempt may do it again."""
+        with self._work:
+            self._running[path] = header
+            for link in links:
+                self._links[link.path] = link
+            self._put(path, None)
+
+    def end(self, path: str, end: AttemptEnd) -> None:
+        """It ended: write all of it. Without a `begin` in this process the header is read back from the file."""
+        with self._work:
+            self._put(path, end)
+
+    def flush(self, timeout_s: float = 5.0) -> bool:
+        """Write what is pending now; False when that takes longer."""
+        with self._idle:
+            self._hurry = True
+            self._soon.notify()
+            done = self._idle.wait_for(lambda: not (self._pending or self._busy), timeout_s)
+            self._hurry = False
+            return done
+
+    def close(self, timeout_s: float = 5.0) -> bool:
+        """Flush and end the thread. False: a file system that hangs holds it, and it is left to itself."""
+        with self._work:
+            self._closed = True
+            self._work.notify()
+            self._soon.notify()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _put(self, path: str, end: AttemptEnd | None) -> None:
+        if len(self._pending) >= _MAX_PENDING and path not in self._pending:
+            self._soon.notify()
+            self._idle.wait_for(lambda: len(self._pending) < _MAX_PENDING)
+        if not self._pending:
+            self._work.notify()
+        self._pending[path] = end
+
+    def _run(self) -> None:
+        while True:
+            with self._work:
+                self._work.wait_for(lambda: self._pending or self._closed)
+                if not self._pending:
+                    return
+                self._soon.wait_for(self._must_write, _BATCH_S)
+                jobs, self._pending = self._pending, {}
+                links, self._links = self._links, {}
+                headers = {path: self._running.get(path) for path in jobs}
+                self._busy = True
+                self._idle.notify_all()
+            for link in links.values():
+                self._try(partial(make_link, link))
+            for path, end in jobs.items():
+                self._try(partial(self._write, path, headers[path], end))
+            with self._work:
+                for path, end in jobs.items():
+                    if end is not None:
+                        self._running.pop(path, None)
+                self._busy = False
+                self._idle.notify_all()
+
+    def _must_write(self) -> bool:
+        return self._hurry or self._closed or len(self._pending) >= _MAX_PENDING
+
+    def _try(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            self._report(f"{error.filename or 'beside the logs'}: {error.strerror or error}")
+        except Exception as error:  # The thread must go on; whoever is told keeps a record.
+            self._report(repr(error))
+        else:
+            self._failing = False
+
+    def _report(self, what: str) -> None:
+        if not self._failing:
+            self._failing = True
+            self._on_error(f"cannot write what is kept beside the logs: {what}")
+
+    def _write(self, path: str, header: AttemptHeader | None, end: AttemptEnd | None) -> None:
+        if header is None:
+            record = read_record(path)
+        else:
+            record = header_record(header, host=self._host, git=self._git.of(header.cwd))
+        if end is not None:
+            record["end"] = end_record(end)
+        raw = encode(record)
+        if not create(path, raw):
+            replace(path, raw)

@@ -1,0 +1,175 @@
+"""One writer: inputs -> core -> journal -> effects -> observers.
+
+State lives here and nowhere else. What a step decided is written first; its effects are released when the write has
+returned, while the loop goes on serving. Several steps that wait for the disk share one commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from .core.effects import Again, Effect, Launch
+from .core.events import AttemptRunning, DiskState, Fact, GpuJoined, Input, RunStarted, SpawnRefused, Tick
+from .core.step import Core
+from .core.turn import Step
+from .ports import Clock, Journal, JournalBrokenError
+
+_PASSING = (AttemptRunning, GpuJoined)
+"""Facts that may reach the disk a moment later: a crash in between loses nothing that cannot be found out again."""
+
+
+class _Pending(NamedTuple):
+    """A step that is being written."""
+
+    step: Step
+    awaited: bool
+    """False: nothing to wait for, only to keep the order."""
+
+
+class Loop:
+    """Runs a core on asyncio's loop. All methods on the loop's thread but `post_threadsafe`."""
+
+    def __init__(
+        self,
+        core: Core,
+        *,
+        clock: Clock,
+        journal: Journal,
+        do: Callable[[Effect], None],
+        publish: Callable[[Sequence[Fact]], None],
+    ) -> None:
+        self.core = core
+        self._clock = clock
+        self._journal = journal
+        self._do = do
+        self._publish = publish
+        self._asyncio = asyncio.get_running_loop()
+        self._inbox: list[Input] = []
+        self._scheduled = False
+        self._pending: deque[_Pending] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: float | None = None
+        self.after_turn: Callable[[], None] = lambda: None
+        """Called when a turn is over and nothing waits for the disk."""
+
+    # -- inputs -------------------------------------------------------------------------------------------------------
+
+    def post(self, item: Input) -> None:
+        """Take an input in; it is acted on in the next turn, together with all others that came meanwhile."""
+        self._inbox.append(item)
+        self._schedule()
+
+    def post_threadsafe(self, item: Input) -> None:
+        self._asyncio.call_soon_threadsafe(self.post, item)
+
+    def begin(self, fact: RunStarted) -> None:
+        """Start a run."""
+        self._release(self.core.begin(fact))
+        self._arm()
+
+    def go_on(self, verdicts: Mapping[str, str], *, changed: bool) -> None:
+        """Continue an unfinished run."""
+        now = self._clock.now()
+        self._release(self.core.go_on(verdicts, changed=changed, at=now.boot_s, wall=now.wall_s))
+        self._arm()
+
+    def wake(self) -> None:
+        """Take a turn soon."""
+        self.post(Tick())
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._asyncio.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        inputs, self._inbox = self._inbox, []
+        now = self._clock.now()
+        self._release(self.core.step(inputs, at=now.boot_s, wall=now.wall_s))
+        self._arm()
+        if not self._pending and not self._inbox:
+            self.after_turn()
+
+    # -- outputs ------------------------------------------------------------------------------------------------------
+
+    def _release(self, step: Step) -> None:
+        """Write a step's facts; its effects follow when they are on disk."""
+        if not step.facts:
+            self._follow(_Pending(step, awaited=False))
+            return
+        awaited = not all(isinstance(fact, _PASSING) for fact in step.facts)
+        if awaited:
+            self._pending.append(_Pending(step, awaited=True))
+            self._journal.submit(step.facts, durable=True, done=self._written, keep=True)
+        else:
+            self._journal.submit(step.facts, durable=False, keep=True)
+            self._follow(_Pending(step, awaited=False))
+
+    def _follow(self, pending: _Pending) -> None:
+        """A step that waits for no write of its own keeps its place behind those that do."""
+        if self._pending:
+            self._pending.append(pending)
+        else:
+            self._finish(pending.step)
+
+    def _written(self, error: Exception | None) -> None:
+        """In the journal's thread."""
+        self._asyncio.call_soon_threadsafe(self._committed, error)
+
+    def _committed(self, error: Exception | None) -> None:
+        pending = self._pending.popleft()
+        if error is None:
+            self._finish(pending.step)
+        else:
+            self._unwritten(pending.step, error)
+        while self._pending and not self._pending[0].awaited:
+            self._finish(self._pending.popleft().step)
+        if not self._pending and not self._inbox:
+            self.after_turn()
+
+    def _finish(self, step: Step) -> None:
+        if step.facts:
+            self._publish(step.facts)
+        for effect in step.effects:
+            if isinstance(effect, Again):
+                self.wake()
+            else:
+                self._do(effect)
+
+    def _unwritten(self, step: Step, error: Exception) -> None:
+        """The disk took nothing: no start without its fact; everything else acts at once, its facts follow later."""
+        if isinstance(error, JournalBrokenError):
+            self.post(DiskState(full=True, why=f"{error}; restart gpudeck once the disk is sound"))
+        for effect in step.effects:
+            if isinstance(effect, Launch):
+                self.post(SpawnRefused(effect.token, str(error)))
+        rest: list[Effect] = [effect for effect in step.effects if not isinstance(effect, Launch)]
+        self._finish(Step(step.facts, rest))
+
+    # -- time ---------------------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """One timer, for the core's next deadline."""
+        deadline = self.core.deck.next_deadline()
+        if deadline == self._timer_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._timer_at = None, deadline
+        if deadline is not None:
+            wait = max(0.0, deadline - self._clock.now().boot_s)
+            self._timer = self._asyncio.call_later(wait, self._fire)
+
+    def _fire(self) -> None:
+        self._timer, self._timer_at = None, None
+        self.wake()
+
+    def stop(self) -> None:
+        """Take no more turns by itself."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,208 @@
+"""Tells observers what happened: facts that are on disk become messages."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from .attempts import Attempts
+from .core import events as e
+from .core.deck import Deck, Task
+from .core.devices import gib
+from .core.phases import Blocked
+from .logs.examine import describe, hint_of
+from .ports import Clock
+from .protocol.messages import Message, Note, RunFinished, TaskEnded, TaskSettled, TaskStarted
+from .status import Times, counts_of, status_of
+from .summary import Summary
+
+_OUTCOMES = {"ok": "ok", "cancelled": "cancelled", "interrupted": "interrupted", "lost": "lost"}
+
+
+class Reporter:
+    """Facts in, messages out, in the order of the facts."""
+
+    def __init__(
+        self,
+        deck: Deck,
+        attempts: Attempts,
+        clock: Clock,
+        show: Callable[[Message], None],
+        *,
+        cwd: str,
+    ) -> None:
+        self._deck = deck
+        self._attempts = attempts
+        self._clock = clock
+        self._show = show
+        self._cwd = cwd
+        self._starts: dict[tuple[str, int], e.AttemptStarting] = {}
+        self._blocked: set[int] = set()
+        started = clock.now()
+        self.times = Times(started.boot_s, started.wall_s)
+        self.summary = Summary(deck, self.times, clock)
+        self._index = {gpu.uuid: gpu.index for gpu in deck.gpus.values()}
+
+    # -- facts --------------------------------------------------------------------------------------------------------
+
+    def publish(self, facts: Sequence[e.Fact]) -> None:
+        for fact in facts:
+            self._fact(fact)
+
+    def token_of(self, fact: e.AttemptEnded) -> str:
+        start = self._starts.get((fact.task, fact.attempt))
+        return start.token if start is not None else ""
+
+    def adopt(self, fact: e.AttemptStarting) -> None:
+        """An attempt of an earlier engine goes on."""
+        self._starts[fact.task, fact.attempt] = fact
+        self.summary.started(fact)
+
+    def _fact(self, fact: e.Fact) -> None:
+        match fact:
+            case e.AttemptStarting():
+                self._starts[fact.task, fact.attempt] = fact
+            case e.AttemptRunning():
+                self._running(fact)
+            case e.AttemptEnded():
+                self._ended(fact)
+            case e.StartRevoked():
+                self._starts.pop((fact.task, fact.attempt), None)
+                self.note("warning", f"{fact.task} could not be started yet: {fact.why}")
+            case e.TaskCached():
+                why = "done earlier" if fact.why == "journal" else "its outputs exist"
+                self._settled(fact.task, "cached", why)
+            case e.TaskCancelled():
+                self._settled(fact.task, "cancelled", "cancelled while it waited")
+            case e.StopRequested():
+                self._stopping(fact)
+            case _:
+                text = _note_of(fact, self._index)
+                if text:
+                    self.note("warning", text)
+
+    def _running(self, fact: e.AttemptRunning) -> None:
+        start = self._starts.get((fact.task, fact.attempt))
+        if start is None:
+            return
+        self.summary.started(start)
+        resumed = self._attempts.resumed(start.token)
+        paths = self._attempts.paths(fact.task, fact.attempt)
+        self._show(
+            TaskStarted(
+                task=fact.task,
+                attempt=fact.attempt,
+                gpus=self._indices(start.gpus),
+                pid=fact.pid,
+                log=self.shorten(paths.out),
+                at=self.times.since(start.at),
+                wall=start.wall,
+                rung=start.rung,
+                resumed=resumed,
+            )
+        )
+
+    def _ended(self, fact: e.AttemptEnded) -> None:
+        start = self._starts.pop((fact.task, fact.attempt), None)
+        used = self._attempts.usage.peek(start.token if start else "")
+        digest = self._attempts.ended(fact, start)
+        paths = self._attempts.paths(fact.task, fact.attempt)
+        gpus = self._indices(start.gpus) if start else ()
+        reason = describe(fact.outcome)
+        hint = hint_of(fact.outcome)
+        digest = (*digest, f"hint: {hint}") if hint and digest else digest
+        self.summary.ended(fact, start, reason, digest, self.shorten(paths.out))
+        self._show(
+            TaskEnded(
+                task=fact.task,
+                attempt=fact.attempt,
+                gpus=gpus,
+                outcome=_OUTCOMES.get(fact.outcome.reason, "failed"),  # pyright: ignore[reportArgumentType]
+                reason=reason,
+                exit_code=fact.outcome.exit_code,
+                next=fact.next,
+                retry_in_s=max(0.0, fact.until - self._clock.now().boot_s) if fact.next == "backoff" else 0.0,
+                duration_s=fact.duration_s,
+                peak_mib=used.peak_mib or fact.peak_mib or None,
+                mean_util_percent=used.mean_util_percent,
+                log=self.shorten(paths.out),
+                err=self.shorten(paths.err),
+                digest=digest,
+                at=self.times.since(fact.at),
+                wall=fact.wall,
+                left_behind=fact.left_behind,
+            )
+        )
+
+    def _stopping(self, fact: e.StopRequested) -> None:
+        if fact.why == "timeout":
+            self.note("warning", f"{fact.task} is past its timeout and is being stopped")
+
+    def _settled(self, name: str, state: str, why: str) -> None:
+        now = self._clock.now()
+        message = TaskSettled(name, state, why, self.times.since(now.boot_s), now.wall_s)  # pyright: ignore[reportArgumentType]
+        self._show(message)
+
+    # -- what facts do not tell ---------------------------------------------------------------------------------------
+
+    def settled(self) -> None:
+        """Report tasks that have become blocked since the last call."""
+        if not self._deck.counts[Blocked]:
+            self._blocked.clear()
+            return
+        if len(self._blocked) == self._deck.counts[Blocked]:
+            return
+        for task in self._deck.tasks:
+            if not isinstance(task.phase, Blocked):
+                self._blocked.discard(task.index)
+            elif task.index not in self._blocked and task.selected:
+                self._blocked.add(task.index)
+                self._settled(task.name, "blocked", self._why(task))
+
+    def _why(self, task: Task) -> str:
+        obstacles = self.summary.why(task)
+        return obstacles[0] if obstacles else "something that it needs failed"
+
+    def note(self, level: str, text: str) -> None:
+        now = self._clock.now()
+        self._show(Note(level, text, self.times.since(now.boot_s), now.wall_s))  # pyright: ignore[reportArgumentType]
+
+    def status(self) -> None:
+        self._show(status_of(self._deck, self.times, self._clock.now(), self.log_of))
+
+    def finished(self, exit_code: int, why: str) -> RunFinished:
+        message = self.summary.finish(exit_code, why, counts_of(self._deck))
+        self._show(message)
+        return message
+
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    def log_of(self, task: str, attempt: int) -> str:
+        return self.shorten(self._attempts.paths(task, attempt).out)
+
+    def shorten(self, path: str) -> str:
+        """Relative to where the command was typed, where that is shorter."""
+        relative = os.path.relpath(path, self._cwd)
+        return relative if len(relative) < len(path) else path
+
+    def _indices(self, uuids: tuple[str, ...]) -> tuple[int, ...]:
+        return tuple(self._index[uuid] for uuid in uuids if uuid in self._index)
+
+
+def _note_of(fact: e.Fact, index: dict[str, int]) -> str:
+    """Facts that the user should hear of although no task started or ended."""
+    match fact:
+        case e.GpuJoined():
+            who = f"{fact.user} (pid {fact.pid})" if fact.pid else fact.user
+            return f"{who} joined GPU {index.get(fact.gpu, fact.gpu)}, {gib(fact.used_mib)}"
+        case e.GpuQuarantined():
+            names = ", ".join(fact.tasks)
+            wait = max(0.0, fact.probe_at - fact.at)
+            gpu = index.get(fact.gpu, fact.gpu)
+            return f"GPU {gpu} is quarantined: {names} failed fast on it in a row; next try in {wait:.0f} s"
+        case e.GpuReleased():
+            return f"GPU {index.get(fact.gpu, fact.gpu)} works again and is used"
+        case e.Halted():
+            return f"halted: {fact.by} failed; nothing more starts"
+        case _:
+            return ""

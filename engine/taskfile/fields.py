@@ -1,0 +1,103 @@
+"""From the keys of a task to its Resources, Policy and Extras, shared between tasks with equal ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, cast
+
+from ..core.spec import Extras, Leftovers, Metric, Policy, Resources, RetryOn, StopScope, Watch
+from .problems import BadValueError
+
+Fields = Mapping[str, object]
+
+RESOURCE_KEYS = ("gpus", "gpu_ids", "exclusive", "gpu_memory", "cpus", "memory", "max_parallel")
+POLICY_KEYS = (
+    "retries", "retry_on", "backoff", "timeout", "grace", "stop_signal", "stop_scope", "warn_signal", "warn_before",
+    "success_codes", "leftovers", "linger", "stderr", "launch",
+)  # fmt: skip
+
+_DEFAULT = Policy()
+
+
+def resources(fields: Fields) -> Resources:
+    """Raises BadValueError whose words begin with the key."""
+    get = fields.get
+    made = Resources(
+        gpus=cast(int, get("gpus", 1)),
+        gpu_ids=cast(tuple[str, ...], get("gpu_ids", ())),
+        exclusive=cast(bool, get("exclusive", False)),
+        gpu_memory_mib=cast(int, get("gpu_memory")),
+        cpus=cast(int, get("cpus")),
+        memory_mib=cast(int, get("memory")),
+        max_parallel=cast(int, get("max_parallel")),
+    )
+    if made.gpu_ids and isinstance(made.gpus, int) and made.gpus > len(made.gpu_ids):
+        raise BadValueError(f"gpus = {made.gpus}, but gpu_ids names only {len(made.gpu_ids)}")
+    return made
+
+
+def policy(fields: Fields) -> Policy:
+    """Raises BadValueError whose words begin with the key."""
+    get = fields.get
+    scope = "leader" if get("launch") == "torchrun" else "group"
+    made = Policy(
+        retries=cast(int, get("retries", 0)),
+        retry_on=cast(frozenset[RetryOn], get("retry_on", _DEFAULT.retry_on)),
+        backoff_s=cast(float, get("backoff", 10.0)),
+        timeout_s=cast(float, get("timeout")),
+        grace_s=cast(float, get("grace", 30.0)),
+        stop_signal=cast(str, get("stop_signal", "TERM")),
+        stop_scope=cast(StopScope, get("stop_scope", scope)),
+        warn_signal=cast(str, get("warn_signal")),
+        warn_before_s=cast(float, get("warn_before", 300.0)),
+        success_codes=cast(frozenset[int], get("success_codes", _DEFAULT.success_codes)),
+        leftovers=cast(Leftovers, get("leftovers", "stop")),
+        linger_s=cast(float, get("linger", 10.0)),
+        merge_stderr=get("stderr") == "merge",
+    )
+    _check_warning(made, said="warn_before" in fields)
+    return made
+
+
+def _check_warning(policy: Policy, *, said: bool) -> None:
+    if policy.warn_signal is None:
+        return
+    if policy.timeout_s is None:
+        raise BadValueError("warn_signal says nothing without a timeout")
+    if policy.warn_before_s >= policy.timeout_s:
+        words = "is" if said else "is 5m by default, which is"
+        raise BadValueError(f"warn_before {words} not shorter than the timeout")
+
+
+def extras(
+    fields: Fields, metrics: tuple[Metric, ...], watch: Watch | None, slurm: tuple[tuple[str, object], ...]
+) -> Extras:
+    """Raises BadValueError whose words begin with the key."""
+    get = fields.get
+    launch = cast(Literal["command"], get("launch", "command"))
+    nproc = cast(int | None, get("nproc"))
+    if nproc is not None and launch in ("command", "srun"):
+        raise BadValueError(f'nproc says nothing with launch = "{launch}"')
+    return Extras(
+        launch=launch,
+        nproc=nproc,
+        nodes=cast(int, get("nodes", 1)),
+        progress=cast(str, get("progress", "")),
+        metrics=metrics,
+        watch=watch,
+        slurm=slurm,
+    )
+
+
+def later(fields: Fields, nodes: object) -> list[tuple[str, str]]:
+    """The keys of a task that this version cannot act on, each with what to say of it."""
+    found: list[tuple[str, str]] = []
+    launch, nproc = fields.get("launch", "command"), fields.get("nproc")
+    several = nproc != 1 if nproc is not None else fields.get("gpus", 1) not in (0, 1)
+    if launch not in ("command", "auto"):
+        found.append(("launch", f'launch = "{launch}"'))
+    elif launch == "auto" and several:
+        found.append(("launch", 'launch = "auto" with several processes'))
+    if nodes != 1:
+        found.append(("nodes", f"nodes = {nodes}"))
+    return found

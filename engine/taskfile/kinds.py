@@ -1,0 +1,218 @@
+"""Kinds of values: each knows how to read one, what to say of a wrong one, and its JSON Schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from . import units
+from .problems import BadValueError, did_you_mean
+from .values import as_text, kind_of, shown
+
+Read = Callable[[object], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of value."""
+
+    words: str
+    """For the reference."""
+    read: Read
+    """The value as the engine keeps it. Raises BadValueError."""
+    schema: Mapping[str, object]
+    textual: bool = False
+    """Made of text: a placeholder in it stands for its value's text, whatever that value's type."""
+
+
+def whole(minimum: int | None = None, maximum: int | None = None, *, words: Sequence[str] = ()) -> Kind:
+    """A whole number within limits, or one of *words*."""
+
+    def read(value: object) -> object:
+        if isinstance(value, str) and value in words:
+            return value
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise BadValueError(f"must be a whole number{_or(words)}, got {shown(value)}")
+        if minimum is not None and value < minimum:
+            raise BadValueError(f"must be at least {minimum}, got {value}")
+        if maximum is not None and value > maximum:
+            raise BadValueError(f"must be at most {maximum}, got {value}")
+        return value
+
+    number: dict[str, object] = {"type": "integer"}
+    if minimum is not None:
+        number["minimum"] = minimum
+    if maximum is not None:
+        number["maximum"] = maximum
+    schema = {"anyOf": [number, {"enum": list(words)}]} if words else number
+    return Kind(" or ".join(["whole number", *(f'"{word}"' for word in words)]), read, schema)
+
+
+def flag() -> Kind:
+    def read(value: object) -> object:
+        if not isinstance(value, bool):
+            raise BadValueError(f"must be true or false, got {shown(value)}")
+        return value
+
+    return Kind("true or false", read, {"type": "boolean"})
+
+
+def choice(*words: str) -> Kind:
+    quoted = ", ".join(f'"{word}"' for word in words[:-1]) + f' or "{words[-1]}"'
+
+    def read(value: object) -> object:
+        if value not in words or not isinstance(value, str):
+            hint = did_you_mean(value, words, form='"{}"') if isinstance(value, str) else ""
+            raise BadValueError(f"must be {quoted}, got {shown(value)}" + (f": {hint}" if hint else ""))
+        return value
+
+    return Kind(quoted, read, {"enum": list(words)})
+
+
+def text(*, what: str = "text", empty: bool = False) -> Kind:
+    def read(value: object) -> object:
+        if not isinstance(value, str):
+            raise BadValueError(f"must be {what}, got {shown(value)}")
+        if not value and not empty:
+            raise BadValueError("must not be empty")
+        return without_nul(value)
+
+    return Kind(what, read, {"type": "string"} if empty else {"type": "string", "minLength": 1}, textual=True)
+
+
+def without_nul(value: str) -> str:
+    """Text that can reach a process: NUL ends it there."""
+    if "\0" in value:
+        raise BadValueError("must not hold a NUL character")
+    return value
+
+
+def texts(*, what: str = "list of text", example: str = "a") -> Kind:
+    """A list of text, none empty."""
+
+    def read(value: object) -> object:
+        if isinstance(value, str):
+            raise BadValueError(f'must be a list: write ["{value or example}"]')
+        if not isinstance(value, (list, tuple)):
+            raise BadValueError(f'must be a list such as ["{example}"], got {shown(value)}')
+        for item in cast(Sequence[object], value):
+            if not isinstance(item, str) or not item:
+                raise BadValueError(f"must hold only text, got {shown(item)}")
+            without_nul(item)
+        return tuple(cast(Sequence[str], value))
+
+    schema = {"type": "array", "items": {"type": "string", "minLength": 1}}
+    return Kind(what, read, schema, textual=True)
+
+
+def words_of(*known: str) -> Kind:
+    """A list whose items are all among *known*, as a frozenset."""
+
+    def read(value: object) -> object:
+        for item in cast(tuple[str, ...], texts(example=known[0]).read(value)):
+            if item not in known:
+                hint = did_you_mean(item, known, form='"{}"') or "it knows " + ", ".join(known)
+                raise BadValueError(f"has {shown(item)}, which is none of its words: {hint}")
+        return frozenset(cast(Sequence[str], value))
+
+    return Kind("list of " + ", ".join(known), read, {"type": "array", "items": {"enum": list(known)}})
+
+
+def wholes(minimum: int, maximum: int) -> Kind:
+    def read(value: object) -> object:
+        if not isinstance(value, (list, tuple)) or not value:
+            raise BadValueError(f"must be a list of whole numbers such as [{minimum}], got {shown(value)}")
+        for item in cast(Sequence[object], value):
+            if isinstance(item, bool) or not isinstance(item, int) or not minimum <= item <= maximum:
+                raise BadValueError(f"must hold whole numbers from {minimum} to {maximum}, got {shown(item)}")
+        return frozenset(cast(Sequence[int], value))
+
+    item = {"type": "integer", "minimum": minimum, "maximum": maximum}
+    return Kind("list of whole numbers", read, {"type": "array", "items": item, "minItems": 1})
+
+
+def duration(*, zero: bool = True, none: bool = False) -> Kind:
+    """Seconds; "none" reads as None where it is allowed."""
+
+    def read(value: object) -> object:
+        if none and value == "none":
+            return None
+        seconds = units.duration_s(value)
+        if not zero and not seconds:
+            raise BadValueError("must be more than 0 seconds")
+        return seconds
+
+    pattern = r"^((\d+(\.\d+)?(ms|s|m|h|d))+|\d+(\.\d+)?" + ("|none)$" if none else ")$")
+    schema = {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": pattern}]}
+    return Kind("duration" + (' or "none"' if none else ""), read, schema)
+
+
+def size(*words: str) -> Kind:
+    """MiB, or one of *words*; "none" reads as None."""
+
+    def read(value: object) -> object:
+        if isinstance(value, str) and value in words:
+            return None if value == "none" else value
+        mib = units.size_mib(value)
+        if not mib:
+            raise BadValueError("must be more than 0")
+        return mib
+
+    pattern = "|".join([r"\d+(\.\d+)?\s*([kKmMgGtT]([iI]?[bB])?)", *words])
+    schema = {"type": "string", "pattern": f"^({pattern})$"}
+    return Kind(" or ".join(["size", *(f'"{word}"' for word in words)]), read, schema)
+
+
+def signal_name(*, none: bool = False) -> Kind:
+    def read(value: object) -> object:
+        return None if none and value == "none" else units.signal_name(value)
+
+    return Kind("signal" + (' or "none"' if none else ""), read, {"type": "string", "pattern": "^[A-Za-z0-9]+$"})
+
+
+def regex() -> Kind:
+    def read(value: object) -> object:
+        pattern = cast(str, text(what="a regular expression").read(value))
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise BadValueError(f"is no regular expression: {error}") from None
+        return pattern
+
+    return Kind("regular expression", read, {"type": "string", "minLength": 1, "format": "regex"})
+
+
+def command() -> Kind:
+    """A list is executed as it is, text runs in a shell. Numbers in a list become text as written."""
+
+    def read(value: object) -> object:
+        if isinstance(value, str):
+            if not value.strip():
+                raise BadValueError("must not be empty")
+            return without_nul(value)
+        if not isinstance(value, (list, tuple)):
+            raise BadValueError(f'must be text or a list such as ["python", "train.py"], got {shown(value)}')
+        items = cast(Sequence[object], value)
+        if not items or items[0] == "":
+            raise BadValueError("must not be empty")
+        return tuple(_word(item) for item in items)
+
+    words: dict[str, object] = {"type": "array", "items": {"type": ["string", "number", "boolean"]}, "minItems": 1}
+    return Kind("text or list", read, {"anyOf": [{"type": "string", "minLength": 1}, words]}, textual=True)
+
+
+def _word(item: object) -> str:
+    if isinstance(item, (list, dict)):
+        raise BadValueError(f"must hold only text and numbers, got {kind_of(cast(object, item))}: {shown(item)}")
+    return without_nul(as_text(item))
+
+
+def other(words: str, read: Read, schema: Mapping[str, object], *, textual: bool = False) -> Kind:
+    """A kind with a reader of its own."""
+    return Kind(words, read, schema, textual=textual)
+
+
+def _or(words: Sequence[str]) -> str:
+    return "".join(f' or "{word}"' for word in words)

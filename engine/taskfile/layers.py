@@ -1,0 +1,159 @@
+"""Puts [deck], [vars] and [defaults], the chosen profile and the run options on top of each other."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+from .check import Checker
+from .options import RunOptions
+from .placeholders import BUILT_IN, Scope, Slot, has_slots, lone, parse, template
+from .problems import BadValueError, did_you_mean
+from .readers import IDENTIFIER
+from .schema import MERGED, PROFILE, TOP
+from .values import SourceFloat
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(slots=True)
+class Layers:
+    """The tables of a file after profile and --set, and where each key was said."""
+
+    deck: dict[str, object] = field(default_factory=dict[str, object])
+    vars: dict[str, object] = field(default_factory=dict[str, object])
+    defaults: dict[str, object] = field(default_factory=dict[str, object])
+    slurm: dict[str, object] = field(default_factory=dict[str, object])
+    origins: dict[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
+
+    def path(self, table: str, key: str) -> Path:
+        """The path in the file of a key of "deck", "vars" or "defaults"; empty where --set gave it."""
+        return self.origins.get((table, key), (table, key))
+
+
+def layered(checker: Checker, options: RunOptions, environ: Mapping[str, str]) -> Layers:
+    """Merge what a file says at its top level; everything wrong with that is among the problems."""
+    data = checker.source.data
+    checker.unknown(data, TOP, (), where="")
+    layers = Layers()
+    for name in ("deck", "vars", "defaults", "slurm"):
+        _overlay(layers, name, checker.table(data.get(name, {}), (name,), where=f"[{name}]"), (name,))
+    _profile(layers, checker, options.profile)
+    _set(layers, checker, options)
+    layers.vars = _resolved_vars(layers, checker, environ)
+    return layers
+
+
+def _overlay(layers: Layers, name: str, values: Mapping[str, object], path: Path) -> None:
+    target = cast(dict[str, object], getattr(layers, name))
+    for key, value in values.items():
+        below = target.get(key)
+        if name == "defaults" and key in MERGED and isinstance(value, dict) and isinstance(below, dict):
+            target[key] = {**below, **value}
+        else:
+            target[key] = value
+        layers.origins[name, key] = (*path, key)
+
+
+def _profile(layers: Layers, checker: Checker, name: str | None) -> None:
+    profiles = checker.table(checker.source.data.get("profile", {}), ("profile",), where="[profile]")
+    for profile, value in profiles.items():
+        path: Path = ("profile", profile)
+        table = checker.table(value, path, where=table_of(path))
+        checker.unknown(table, PROFILE, path, where=table_of(path))
+        for key in PROFILE:
+            values = checker.table(table.get(key, {}), (*path, key), where=table_of(path))
+            known = PROFILE[key].tables
+            if profile == name:
+                _overlay(layers, key, values, (*path, key))
+            elif known is not None:
+                checker.unknown(values, known, (*path, key), where=table_of((*path, key)))
+    if name is not None and name not in profiles:
+        hint = did_you_mean(name, list(profiles)) or "the file has " + (", ".join(profiles) or "none")
+        checker.problems.add(0, f"--profile {name}: there is no [profile.{name}]: {hint}")
+
+
+def table_of(path: Path) -> str:
+    """How messages name the table that a path begins with: "[deck]", "[profile.smoke]"."""
+    return f"[profile.{path[1]}]" if path[:1] == ("profile",) and len(path) > 1 else f"[{path[0]}]" if path else ""
+
+
+def _set(layers: Layers, checker: Checker, options: RunOptions) -> None:
+    for key, text in options.set.items():
+        if not IDENTIFIER.fullmatch(key):
+            checker.problems.add(0, f"--set {key}={text}: {key!r} cannot be the name of a placeholder")
+        elif key not in layers.vars and f"{{{key}}}" not in checker.source.text:
+            hint = did_you_mean(key, list(layers.vars)) or "it is not in [vars], and nothing uses it"
+            checker.problems.add(0, f"--set {key}={text}: the file has no {{{key}}}: {hint}")
+        else:
+            layers.vars[key] = set_value(text)
+            layers.origins["vars", key] = ()
+
+
+def set_value(text: str) -> object:
+    """What `--set K=TEXT` means: a TOML value where it is one, else the text itself."""
+    if "\n" in text or "#" in text:
+        return text
+    try:
+        return tomllib.loads(f"x = {text}", parse_float=SourceFloat)["x"]
+    except (ValueError, RecursionError):
+        return text
+
+
+def _resolved_vars(layers: Layers, checker: Checker, environ: Mapping[str, str]) -> dict[str, object]:
+    """[vars] with `~` and placeholders for other vars and {env.NAME} filled in."""
+    done: dict[str, object] = {}
+    for key in layers.vars:
+        where, line = "[vars]", checker.source.lines.of(*layers.path("vars", key))
+        if not IDENTIFIER.fullmatch(key):
+            words = f'{key}: a placeholder is made of letters, digits and _: call it {key.replace("-", "_")}'
+            checker.problems.add(line, words, where=where)
+        elif key in BUILT_IN:
+            checker.problems.add(line, f"{key}: {{{key}}} means something already: give it another name", where=where)
+        try:
+            done[key] = _resolve(key, layers.vars, done, environ, ())
+        except BadValueError as error:
+            checker.problems.add(line, f"{key} {error.words}", where=where)
+            done[key] = ""
+    return done
+
+
+def _resolve(
+    key: str, raw: Mapping[str, object], done: dict[str, object], environ: Mapping[str, str], above: tuple[str, ...]
+) -> object:
+    if key in done:
+        return done[key]
+    if key in above:
+        raise BadValueError("is made of itself: " + " → ".join((*above[above.index(key) :], key)))
+    value = raw[key]
+    if has_slots(value):
+        for name in _names(value):
+            if name in raw:
+                done[name] = _resolve(name, raw, done, environ, (*above, key))
+    return filled(value, Scope({name: done[name] for name in done if name != key}, environ))
+
+
+def _names(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [part.name for part in parse(value) if isinstance(part, Slot)]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
+    return [name for item in items for name in _names(cast(object, item))]  # pyright: ignore[reportUnknownVariableType]
+
+
+def filled(value: object, scope: Scope) -> object:
+    """A value with constants put in and `~` expanded; a lone placeholder takes its value's type."""
+    if isinstance(value, str):
+        name = lone(value)
+        constant = scope.constant(name) if name else None
+        if constant is not None:
+            return constant[0]
+        text = template(value, scope)
+        return os.path.expanduser(text) if isinstance(text, str) and text.startswith("~") else text
+    if isinstance(value, list):
+        return [filled(item, scope) for item in cast(list[object], value)]
+    if isinstance(value, dict):
+        return {key: filled(item, scope) for key, item in cast(dict[str, object], value).items()}
+    return value

@@ -1,0 +1,186 @@
+"""Reads a task file: from a path to a validated, expanded deck."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Literal, cast
+
+from ..core.spec import DeckFile, DeckSettings, TaskSpec
+from .check import Checker
+from .context import Context
+from .entry import plan_entry
+from .graph import check_order
+from .interpreter import default_python
+from .layers import layered, table_of
+from .names import taken
+from .options import Box, RunOptions
+from .problems import BadValueError, Problems, SkipError
+from .rows import Rows
+from .said import Said
+from .schema import DECK, DISTRIBUTED, DOCTOR, SLURM, TASK
+from .select import Look, select
+from .settings import deck_settings, places, stem_of
+from .source import Source, read_source
+from .values import as_text, kind_of
+
+_NUL = re.compile(r"\\u0000|\\U00000000")
+
+
+def load(
+    path: str,
+    options: RunOptions | None = None,
+    box: Box | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    look: Look | None = None,
+) -> DeckFile:
+    """Read, validate and expand the task file at *path*.
+
+    *environ* is the environment that tasks will get (default: this process's), for {env.NAME} and the active Python.
+    *look* tells the present state of a task, for selectors such as `state:failed`.
+
+    Raises TaskFileError with every problem of the file, a line each, and UsageError for selectors.
+    """
+    options, box = options or RunOptions(), box or Box()
+    with _without_collector():
+        source = read_source(path)
+        reading = _Reading(source, options, box, os.environ if environ is None else environ)
+        return reading.deck(look)
+
+
+def load_settings(path: str, options: RunOptions | None = None) -> DeckSettings:
+    """Only the [deck] table and what overrides it; tasks are not looked at. Raises TaskFileError."""
+    source = read_source(path)
+    checker = Checker(source, Problems(source.shown))
+    options = options or RunOptions()
+    settings = deck_settings(checker, layered(checker, options, os.environ), options)
+    checker.problems.raise_any()
+    return settings
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Nothing here makes cycles, and a full collection over 100,000 tasks takes long."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+class _Reading:
+    """One file on its way to a deck."""
+
+    def __init__(self, source: Source, options: RunOptions, box: Box, environ: Mapping[str, str]) -> None:
+        self.source = source
+        self.options = options
+        self.problems = Problems(source.shown)
+        self.checker = Checker(source, self.problems)
+        self.layers = layered(self.checker, options, environ)
+        self.settings = deck_settings(self.checker, self.layers, options)
+        self.context = self._context(box, environ)
+        self.entries: dict[int, Said] = {}
+
+    def deck(self, look: Look | None) -> DeckFile:
+        tasks = self._tasks()
+        self._other_tables()
+        if not self.problems:
+            check_order(tasks, self.context, self.entries)
+        self.problems.raise_any()
+        return DeckFile(
+            path=self.source.path,
+            stem=stem_of(self.source.path, self.options),
+            settings=self.settings,
+            tasks=tuple(tasks),
+            selected=select(tasks, self.options, look),
+            shown=self.source.shown,
+            fixed_shards=self.context.resolved_shards,
+            vars={key: as_text(value) for key, value in self.layers.vars.items()},
+            places=places(self.checker, self.layers, self.options),
+            later=self._later(),
+        )
+
+    def _context(self, box: Box, environ: Mapping[str, str]) -> Context:
+        barrier = self.layers.deck.get("round_barrier", "succeeded")
+        return Context(
+            checker=self.checker,
+            layers=self.layers,
+            environ=environ,
+            constants={**self.layers.vars, "deck": self.settings.name},
+            log_dir=self.settings.log_dir,
+            python=default_python(self.source.folder, environ),
+            barrier=cast(Literal["ended"], barrier),
+            gpu_count=box.gpu_count,
+            fixed_shards=box.fixed_shards,
+        )
+
+    def _entries(self) -> Iterator[Said]:
+        found = self.source.data.get("task", [])
+        if isinstance(found, dict):
+            self.problems.add(self.source.lines.of("task"), "write [[task]] with two brackets: there can be many")
+            return
+        if not isinstance(found, list) or not found:
+            self.problems.add(0, "there is no [[task]] in the file")
+            return
+        entries = cast(list[object], found)
+        lines = self.source.lines.tasks(len(entries))
+        for index, (entry, line) in enumerate(zip(entries, lines, strict=True)):
+            if isinstance(entry, dict):
+                yield Said(self.context, index, cast(dict[str, object], entry), line)
+            else:
+                self.problems.add(line, f"must be a table, got {kind_of(entry)}", where=f"task {index + 1}")
+
+    def _tasks(self) -> list[TaskSpec]:
+        tasks: list[TaskSpec] = []
+        lines: dict[str, int] = {}
+        for said in self._entries():
+            self.entries[said.line] = said
+            try:
+                made = Rows(plan_entry(said)).tasks(len(tasks))
+            except SkipError:
+                continue
+            for task in made:
+                if task.name in lines:
+                    said.note(BadValueError(taken(task.name, lines)), "name")
+                    break
+                lines[task.name] = said.line
+            tasks += made
+        return tasks
+
+    def _other_tables(self) -> None:
+        """Check what no entry has looked at."""
+        for key, value in self.layers.defaults.items():
+            path = self.layers.path("defaults", key)
+            self.checker.unknown({key: value}, TASK, path[:-1], where=table_of(path))
+        for key, value in self.layers.slurm.items():
+            path = self.layers.path("slurm", key)
+            self.checker.read({key: value}, SLURM, path[:-1], where=table_of(path))
+        for name, table in (("distributed", DISTRIBUTED), ("doctor", DOCTOR)):
+            value = self.checker.table(self.source.data.get(name, {}), (name,), where=f"[{name}]")
+            self.checker.read(value, table, (name,), where=f"[{name}]")
+        nul = _NUL.search(self.source.text)
+        if nul is not None:
+            self.problems.add(self.source.text.count("\n", 0, nul.start()) + 1, "no text may hold a NUL character")
+
+    def _later(self) -> tuple[str, ...]:
+        """Lines for what this version cannot do."""
+        found = Problems(self.source.shown)
+        for line, where, words in self.context.later:
+            found.add(line, f"this version cannot do {words} yet", where=where)
+        for key in ("slurm", "distributed"):
+            if key in self.source.data:
+                found.add(self.source.lines.of(key), f"this version cannot do [{key}] yet")
+        for key in self.layers.deck:
+            if key in DECK and DECK[key].later:
+                path = self.layers.path("deck", key)
+                found.add(self.source.lines.of(*path), f"this version cannot do {key} yet", where=table_of(path))
+        if self.settings.backend == "slurm":
+            path = () if self.options.backend else self.layers.path("deck", "backend")
+            found.add(self.source.lines.of(*path), 'this version cannot do backend = "slurm" yet')
+        return tuple(found.lines())

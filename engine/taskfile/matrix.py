@@ -1,0 +1,192 @@
+"""`matrix`: from axes to combinations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, product
+from typing import cast
+
+from . import readers
+from .layers import filled
+from .placeholders import BUILT_IN, Scope, lone
+from .problems import BadValueError, did_you_mean
+from .values import as_text, kind_of, same, shown
+
+Values = tuple[object, ...]
+MAX_TASKS = 1_000_000
+
+
+class _Missing:
+    """Stands where matrix.include gave a key to other combinations only."""
+
+    def __repr__(self) -> str:
+        return "missing"
+
+
+MISSING = _Missing()
+
+
+@dataclass(slots=True)
+class Grid:
+    """The combinations of one entry, in order."""
+
+    keys: tuple[str, ...] = ()
+    values: list[Values] = field(default_factory=lambda: [()])
+    texts: list[tuple[str, ...]] = field(default_factory=lambda: [()])
+    axes: tuple[tuple[str, ...], ...] = ()
+    """The keys of each axis with more than one value, first the outermost."""
+    samples: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    partial: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class _Axis:
+    keys: tuple[str, ...]
+    values: list[Values]
+    texts: list[tuple[str, ...]]
+
+
+def grid(matrix: object, scope: Scope) -> Grid:
+    """Every combination, first key outermost; exclude, then include, as GitHub Actions applies them."""
+    table = readers.identifiers(matrix)
+    axes = [_axis(key, value, scope) for key, value in table.items() if key not in ("include", "exclude")]
+    _check_clashes([key for axis in axes for key in axis.keys], scope)
+    include, exclude = (_tables(table, key, scope) for key in ("include", "exclude"))
+    if not axes and not include:
+        raise BadValueError("has no axis: matrix.seed = [1, 2, 3]")
+    combinations = 1
+    for axis in axes:
+        combinations *= len(axis.values)
+    if combinations > MAX_TASKS:
+        raise BadValueError(f"makes {combinations:,} tasks; more than {MAX_TASKS:,} are refused")
+    if include or exclude:
+        return _with_changes(axes, include, exclude, scope)
+    return _plain(axes)
+
+
+def _plain(axes: Sequence[_Axis]) -> Grid:
+    values, texts = [axis.values for axis in axes], [axis.texts for axis in axes]
+    flat = all(len(axis.keys) == 1 for axis in axes)
+    if flat:
+        rows = list(product(*[[item[0] for item in axis] for axis in values]))
+        text_rows = list(product(*[[item[0] for item in axis] for axis in texts]))
+    else:
+        rows = [tuple(chain.from_iterable(row)) for row in product(*values)]
+        text_rows = [tuple(chain.from_iterable(row)) for row in product(*texts)]
+    keys = tuple(key for axis in axes for key in axis.keys)
+    samples = {key: _column(axis.texts, at) for axis in axes for at, key in enumerate(axis.keys)}
+    return Grid(keys, rows, text_rows, tuple(axis.keys for axis in axes if len(axis.values) > 1), samples)
+
+
+def _column(rows: Sequence[tuple[str, ...]], at: int) -> list[str]:
+    return list(dict.fromkeys(row[at] for row in rows))
+
+
+def _axis(key: str, raw: object, scope: Scope) -> _Axis:
+    try:
+        values = filled(raw, scope)
+    except BadValueError as error:
+        raise BadValueError(error.words, key) from None
+    if not isinstance(values, list):
+        raise BadValueError(_no_list(key, raw, values), key)
+    items = cast(list[object], values)
+    if not items:
+        raise BadValueError("is an empty list, so there would be no task", key)
+    tables = [item for item in items if isinstance(item, dict)]
+    if not tables:
+        return _Axis((key,), [(item,) for item in items], [(as_text(item),) for item in items])
+    return _paired(key, items)
+
+
+def _no_list(key: str, raw: object, value: object) -> str:
+    if isinstance(raw, str) and (name := lone(raw)):
+        return f"must be a list, but {{{name}}} is {kind_of(value)}: {shown(value)}"
+    return f"must be a list such as [{shown(value)}], got {kind_of(value)}: {shown(value)}"
+
+
+def _paired(key: str, items: Sequence[object]) -> _Axis:
+    first = cast(Mapping[str, object], items[0]) if isinstance(items[0], dict) else {}
+    keys = tuple(first)
+    if not keys:
+        raise BadValueError("must hold either values or tables, not both, and no empty table", key)
+    rows: list[Values] = []
+    for position, item in enumerate(items, start=1):
+        table = cast(Mapping[str, object], item) if isinstance(item, dict) else {}
+        if set(table) != set(keys):
+            raise BadValueError(f"needs the same keys in all its tables ({', '.join(keys)}): number {position} differs", key)
+        rows.append(tuple(table[name] for name in keys))
+    try:
+        readers.identifiers(first)
+    except BadValueError as error:
+        raise BadValueError(error.words, key) from None
+    return _Axis(keys, rows, [tuple(map(as_text, row)) for row in rows])
+
+
+def _check_clashes(keys: Sequence[str], scope: Scope) -> None:
+    for position, key in enumerate(keys):
+        if key in BUILT_IN:
+            raise BadValueError(f"has {key}, but {{{key}}} means something already: give it another name", key)
+        if key in scope.constants:
+            raise BadValueError(f"has {key}, which is also in [vars]: give one of them another name", key)
+        if key in keys[:position]:
+            raise BadValueError(f"has {key} twice", key)
+
+
+def _tables(table: Mapping[str, object], key: str, scope: Scope) -> list[Mapping[str, object]]:
+    if key not in table:
+        return []
+    try:
+        found = [readers.identifiers(item) for item in readers.tables(filled(table[key], scope))]
+    except BadValueError as error:
+        raise BadValueError(error.words, key) from None
+    if any(not item for item in found):
+        raise BadValueError("has an empty table", key)
+    return found
+
+
+def _with_changes(
+    axes: Sequence[_Axis],
+    include: Sequence[Mapping[str, object]],
+    exclude: Sequence[Mapping[str, object]],
+    scope: Scope,
+) -> Grid:
+    plain = _plain(axes) if axes else Grid(values=[])
+    for entry in exclude:
+        unknown = next((key for key in entry if key not in plain.keys), None)
+        if unknown is not None:
+            hint = did_you_mean(unknown, plain.keys) or "it has " + (", ".join(plain.keys) or "none")
+            raise BadValueError(f"has {unknown}, which is no axis: {hint}", "exclude")
+    rows = [dict(zip(plain.keys, row, strict=True)) for row in plain.values]
+    rows = [row for row in rows if not any(all(same(row[key], value) for key, value in item.items()) for item in exclude)]
+    rows = _included(rows, plain.keys, include)
+    if not rows:
+        raise BadValueError("is empty: exclude leaves no combination")
+    keys = tuple(dict.fromkeys(key for row in [dict.fromkeys(plain.keys), *rows] for key in row))
+    _check_clashes(keys, scope)
+    return _of_tables(keys, rows)
+
+
+def _included(
+    rows: list[dict[str, object]], axes: Sequence[str], include: Sequence[Mapping[str, object]]
+) -> list[dict[str, object]]:
+    """An include adds its other keys to every combination that has its axis values; to none: it is one itself."""
+    original = len(rows)
+    for item in include:
+        own = {key: value for key, value in item.items() if key in axes}
+        extra = {key: value for key, value in item.items() if key not in axes}
+        hits = [row for row in rows[:original] if all(same(row[key], value) for key, value in own.items())]
+        for row in hits:
+            row.update(extra)
+        if not hits:
+            rows.append(dict(item))
+    return rows
+
+
+def _of_tables(keys: tuple[str, ...], rows: Sequence[Mapping[str, object]]) -> Grid:
+    values = [tuple(row.get(key, MISSING) for key in keys) for row in rows]
+    texts = [tuple("" if value is MISSING else as_text(value) for value in row) for row in values]
+    samples = {key: _column(texts, at) for at, key in enumerate(keys)}
+    partial = frozenset(key for at, key in enumerate(keys) if any(row[at] is MISSING for row in values))
+    axes = tuple((key,) for key in keys if len(samples[key]) > 1)
+    return Grid(keys, values, texts, axes, samples, partial)

@@ -1,0 +1,216 @@
+"""From an entry's plan to its tasks. A deck of 100,000 tasks spends its loading time here."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal, cast
+
+from ..core.spec import Command, Extras, Policy, Resources, Resume, TaskSpec, Work
+from . import fields, tables
+from .entry import Plan
+from .fingerprint import digest_files
+from .interpreter import Python, named_python
+from .matrix import MISSING
+from .moving import Moving, Values
+from .names import check_name, clash
+from .placeholders import Row
+from .problems import BadValueError, SkipError
+from .schema import TASK
+
+Said = dict[str, object]
+Shard = tuple[int, int]
+"""A shard's number, from 0, and how many there are."""
+
+_SHAPE_KEYS = frozenset((*fields.RESOURCE_KEYS, *fields.POLICY_KEYS, "nproc", "progress"))
+
+
+class Rows:
+    """Makes the tasks of one entry."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.context = plan.said.context
+        self._key = ""
+        self._folder = self.context.checker.source.folder
+        self._shape_moves = any(key in _SHAPE_KEYS for key, _ in plan.moving) or isinstance(plan.metrics, Moving)
+        self._shape: tuple[Resources, Policy, Extras] | None = None
+        self._work: tuple[Work, str] | None = None
+        self._ladder: tuple[Work, ...] | None = None
+        self._known: dict[object, object] = {}
+        self._places_known: dict[tuple[object, object], tuple[str, Python]] = {}
+
+    def tasks(self, position: int) -> list[TaskSpec]:
+        """The tasks, numbered from *position* in the file's order. Raises SkipError when one of them is wrong."""
+        name, made = self.plan.name, list[TaskSpec]()
+        names: list[str] = []
+        for row, values in zip(self.plan.grid.texts, self.plan.grid.values, strict=True):
+            base = name if isinstance(name, str) else name(row)
+            names.append(base)
+            if self.plan.shards is None:
+                task = self._task(base, (*row, base), (*values, base), None, position + len(made))
+                if task is not None:
+                    made.append(task)
+            else:
+                self._shards(base, row, values, position, made)
+        if len(set(names)) != len(names):
+            self.plan.said.note(BadValueError(clash(self.plan.entry, names, self.plan.grid)), "name")
+        if self.plan.said.failed:
+            raise SkipError
+        return made
+
+    def _shards(self, base: str, row: Row, values: Values, position: int, made: list[TaskSpec]) -> None:
+        count = self.plan.shards or 0
+        self.context.sharded.add(base)
+        for shard in range(count):
+            name = f"{base}-shard{shard}"
+            texts = (*row, name, str(shard), str(count))
+            task = self._task(name, texts, (*values, name, shard, count), (shard, count), position + len(made))
+            if task is not None:
+                made.append(task)
+
+    def _task(self, name: str, row: Row, values: Values, shard: Shard | None, position: int) -> TaskSpec | None:
+        self._key = "name"
+        try:
+            check_name(name)
+            return self._spec(name, row, values, shard, position)
+        except BadValueError as error:
+            self.plan.said.note(error, self._key, where="" if self._key == "name" else f'task "{name}"')
+            return None
+
+    def _spec(self, name: str, row: Row, values: Values, shard: Shard | None, position: int) -> TaskSpec | None:
+        plan, context = self.plan, self.context
+        said = self._said(row, values) if plan.moving else plan.fixed
+        get = said.get
+        if get("enabled") is False:
+            context.disabled[name] = plan.said.line
+            context.disabled_rounds.add((cast(str, get("group", "")), cast(int, get("round", 0))))
+            return None
+        cwd, python = self._places(get("cwd"), get("python"))
+        resources, policy, extras = self._shapes(said, row, values, cwd)
+        work, identity = self._works(row, values, get("fingerprint_files"), cwd, shard)
+        outputs = cast(tuple[str, ...], get("outputs", ()))
+        return TaskSpec(
+            name,
+            plan.entry,
+            position,
+            work,
+            identity,
+            resources,
+            policy,
+            cwd,
+            python.path,
+            python.env,
+            cast(tuple[str, ...], get("env_required", ())),
+            self._params(values, row, shard),
+            cast(tuple[str, ...], get("tags", ())),
+            cast(int, get("round", 0)),
+            cast(str, get("group", "")),
+            cast(Literal["ended"], get("round_barrier", context.barrier)),
+            cast(tuple[str, ...], get("needs", ())),
+            cast(tuple[str, ...], get("after", ())),
+            cast(int, get("priority", 0)),
+            below(cwd, outputs) if outputs else (),
+            self._ladders(row, values, work, shard) if plan.rungs else (),
+            None if plan.resume is None else self._resume(row, values, get("resume_when"), cwd),
+            plan.said.line,
+            extras,
+        )
+
+    def _said(self, row: Row, values: Values) -> Said:
+        """All keys that are read alike, for one task. Equal values are read once and kept once."""
+        said, known = dict(self.plan.fixed), self._known
+        for key, moving in self.plan.moving:
+            self._key = key
+            value = moving.make(row, values)
+            try:
+                said[key] = known[key, value.__class__, value]
+            except KeyError:
+                said[key] = known[key, value.__class__, value] = TASK[key].kind.read(value)
+            except TypeError:
+                said[key] = TASK[key].kind.read(value)
+        return said
+
+    def _places(self, cwd: object, python: object) -> tuple[str, Python]:
+        known = self._places_known.get((cwd, python))
+        if known is not None:
+            return known
+        self._key = "cwd"
+        path = os.path.join(self._folder, os.path.expanduser(cast(str, cwd))) if cwd else self._folder
+        path = os.path.normpath(path) if cwd and ".." not in path else path
+        self._key = "python"
+        chosen = self.context.python
+        if isinstance(python, str):
+            chosen = named_python(python, self._folder, self.context.environ)
+        self._places_known[cwd, python] = path, chosen
+        return path, chosen
+
+    def _shapes(self, said: Said, row: Row, values: Values, cwd: str) -> tuple[Resources, Policy, Extras]:
+        if self._shape is not None and not self._shape_moves:
+            return self._shape
+        self._key = ""
+        share = self.context.share
+        metrics = self.plan.metrics
+        if isinstance(metrics, Moving):
+            metrics = metrics.make(row, values)
+        extras = fields.extras(said, tables.metrics(metrics, cwd) if metrics else (), self.plan.watch, self.plan.slurm)
+        self._shape = share(fields.resources(said)), share(fields.policy(said)), share(extras)
+        return self._shape
+
+    def _works(self, row: Row, values: Values, files: object, cwd: str, shard: Shard | None) -> tuple[Work, str]:
+        if self._work is not None:
+            return self._work
+        self._key = "fingerprint_files"
+        digest = self._digest(files, cwd) if files else ""
+        self._key = "command"
+        work = _sharded(self.plan.work.make(row, values), shard)
+        made = work, self.plan.work.identity(work, digest, shard)
+        if self.plan.work.fixed and shard is None and not any(key in ("fingerprint_files", "cwd") for key, _ in self.plan.moving):
+            self._work = made
+        return made
+
+    def _digest(self, files: object, cwd: str) -> str:
+        known = (files, cwd)
+        if known not in self._known:
+            self._known[known] = digest_files(cast(tuple[str, ...], files), cwd)
+        return cast(str, self._known[known])
+
+    def _ladders(self, row: Row, values: Values, work: Work, shard: Shard | None) -> tuple[Work, ...]:
+        if self._ladder is not None:
+            return self._ladder
+        self._key = "on_oom"
+        ladder = tuple(_sharded(rung.make(row, values), shard) for rung in self.plan.rungs)
+        for number, rung in enumerate(ladder, start=1):
+            if rung == work:
+                raise BadValueError(f"rung {number} changes neither the command nor the environment")
+        if shard is None and self.plan.work.fixed and all(rung.fixed for rung in self.plan.rungs):
+            self._ladder = ladder
+        return ladder
+
+    def _resume(self, row: Row, values: Values, when: object, cwd: str) -> Resume:
+        self._key = "resume_command"
+        command = self.plan.resume
+        if isinstance(command, Moving):
+            command = TASK["command"].kind.read(command.make(row, values))
+        return Resume(cast(Command, command), below(cwd, (cast(str, when),)) if when else ())
+
+    def _params(self, values: Values, row: Row, shard: Shard | None) -> dict[str, str]:
+        plan = self.plan
+        params = dict(zip(plan.grid.keys, row, strict=False))
+        if plan.grid.partial:
+            params = {key: text for key, text in params.items() if values[plan.grid.keys.index(key)] is not MISSING}
+        if shard is not None:
+            params["shard"] = str(shard[0])
+        return params
+
+
+def below(cwd: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Absolute paths; relative ones are in *cwd*."""
+    return tuple(
+        [path if path[0] == "/" else os.path.join(cwd, os.path.expanduser(path).removeprefix("./")) for path in paths]
+    )
+
+
+def _sharded(work: Work, shard: Shard | None) -> Work:
+    if shard is None:
+        return work
+    return Work(work.command, (*work.env, ("GPUDECK_SHARD", str(shard[0])), ("GPUDECK_SHARDS", str(shard[1]))))

@@ -1,0 +1,104 @@
+"""One [[task]] table over [defaults], and where each of its keys stands in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from . import tables
+from .check import misplaced
+from .context import Context
+from .layers import table_of
+from .moving import Moving, compiled
+from .placeholders import Scope, has_slots
+from .problems import BadValueError, SkipError, did_you_mean
+from .schema import MERGED, TASK
+
+
+class Said:
+    """What a task file says about one entry."""
+
+    def __init__(self, context: Context, index: int, own: Mapping[str, object], line: int) -> None:
+        self.context = context
+        self.index = index
+        self.own = own
+        self.line = line
+        self.failed = False
+        defaults = context.layers.defaults
+        self.all: Mapping[str, object] = {**defaults, **own} if defaults else own
+        for key in MERGED if defaults else ():
+            below, above = defaults.get(key), own.get(key)
+            if isinstance(below, dict) and isinstance(above, dict):
+                self.all = {**self.all, key: {**below, **above}}
+
+    @property
+    def where(self) -> str:
+        """How messages name the entry."""
+        name = self.all.get("name")
+        return f'task "{name}"' if isinstance(name, str) else f"task {self.index + 1}"
+
+    def path(self, key: str, *inside: str) -> tuple[str | int, ...]:
+        """Where a key, or a part of it, was said: here or in [defaults]."""
+        own = self.own.get(key)
+        elsewhere = key in MERGED and inside and isinstance(own, dict) and inside[0] not in own
+        if key in self.own and not elsewhere:
+            return ("task", self.index, key, *inside)
+        if key in self.context.layers.defaults:
+            return (*self.context.layers.path("defaults", key), *inside)
+        return ("task", self.index)
+
+    def note(self, error: BadValueError, key: str = "", *, where: str = "") -> None:
+        """Note what is wrong with *key*, or with the entry itself."""
+        self.failed = True
+        path = self.path(key, *error.inside)
+        line = self.context.checker.source.lines.of(*path) if key else self.line
+        if key and path[0] != "task" and not has_slots(self.all[key]):
+            where = table_of(path)
+        name = ".".join((key, *error.inside))
+        self.context.checker.problems.add(line or self.line, f"{name} {error.words}".strip(), where=where or self.where)
+
+    @contextmanager
+    def reading(self, key: str) -> Iterator[None]:
+        """A problem inside is noted under *key*."""
+        try:
+            yield
+        except BadValueError as error:
+            self.note(error, key)
+
+    def alone(self, key: str, scope: Scope, default: object) -> object:
+        """A key that must be the same for all tasks of the entry, read."""
+        if key not in self.all:
+            return default
+        with self.reading(key):
+            made = compiled(self.all[key], scope, textual=TASK[key].kind.textual)
+            if isinstance(made, Moving):
+                raise BadValueError("must be the same for all tasks of the entry")
+            return self.context.read(key, made)
+        return default
+
+    def check_keys(self) -> None:
+        """Note unknown, misplaced and missing keys. Raises SkipError where the rest makes no sense without them."""
+        lines = self.context.checker.source.lines
+        for key in self.own:
+            if key not in TASK:
+                hint = did_you_mean(key, list(TASK))
+                line = lines.of("task", self.index, key)
+                words = f'unknown key "{key}"' + (f": {hint}" if hint else "")
+                self.context.checker.problems.add(line, words, where=self.where)
+                self.failed = True
+        for path in tables.swallowed(self.own):
+            if lines.has_header("task", self.index, *path[:-1]):
+                line = lines.of("task", self.index, *path)
+                words = misplaced(path[-1], ("task", *path[:-1]))
+                self.context.checker.problems.add(line, words, where=self.where)
+                raise SkipError
+        missing = [key for key in ("name", "command") if key not in self.all]
+        for key in missing:
+            self.note(BadValueError(f"{key} is missing"))
+        if missing:
+            raise SkipError
+
+    def later(self, key: str, words: str) -> None:
+        """Note something that this version cannot do."""
+        line = self.context.checker.source.lines.of(*self.path(key))
+        self.context.later.append((line, self.where, words))

@@ -1,0 +1,249 @@
+"""Every table and key of a task file, as data: validation, hints, the reference and the JSON Schema derive from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from . import kinds, readers, units
+from .kinds import Kind
+
+STRING_TABLE: Mapping[str, object] = {"type": "object", "additionalProperties": {"type": "string"}}
+_ENV: Mapping[str, object] = {
+    "type": "object",
+    "additionalProperties": {"anyOf": [{"type": "string"}, {"const": False}]},
+}
+_VARS: Mapping[str, object] = {"type": "object", "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}}
+_IDS: Mapping[str, object] = {"type": "array", "items": {"type": ["integer", "string"]}, "uniqueItems": True}
+_TABLES: Mapping[str, object] = {"type": "array", "items": {"type": "object"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of a table."""
+
+    kind: Kind
+    default: str
+    """As the reference shows it."""
+    words: str
+    """What it means, one line."""
+    later: bool = False
+    """Read and checked, but this version cannot do it."""
+    tables: Mapping[str, Key] | None = None
+    """The keys of the table, or of each table in the list, that it holds."""
+
+
+Table = Mapping[str, Key]
+
+ENV = kinds.other("table of text", readers.env, _ENV, textual=True)
+TABLE = kinds.other("table", readers.table, {"type": "object"})
+VARS = kinds.other("table", readers.identifiers, _VARS)
+COMMANDS = kinds.texts(what="list of commands", example="{python} -c 'import torch'")
+
+SLURM: Table = {
+    "partition": Key(kinds.text(), "", "--partition"),
+    "account": Key(kinds.text(), "", "--account"),
+    "qos": Key(kinds.text(), "", "--qos"),
+    "time": Key(kinds.duration(zero=False), "timeout + grace", "--time"),
+    "gres": Key(kinds.text(), "gpu:{num_gpus}", "--gres"),
+    "mem": Key(kinds.size(), "memory", "--mem"),
+    "constraint": Key(kinds.text(), "", "--constraint"),
+    "nodelist": Key(kinds.text(), "", "--nodelist"),
+    "exclude": Key(kinds.text(), "", "--exclude"),
+    "exclusive": Key(kinds.flag(), "false", "--exclusive"),
+    "setup": Key(kinds.texts(what="list of shell lines", example="module load cuda"), "[]", "run before the command"),
+    "extra": Key(kinds.texts(what="list of options", example="--mail-type=END"), "[]", "raw #SBATCH lines"),
+    "array": Key(kinds.flag(), "false", "submit equal tasks as one array"),
+    "max_submitted": Key(kinds.whole(1), "", "jobs in the queue at once"),
+}
+
+WATCH: Table = {
+    "silent": Key(kinds.duration(zero=False), "", "no output for so long"),
+    "idle_gpu": Key(kinds.duration(zero=False), "", "its GPUs are idle for so long"),
+    "pattern": Key(kinds.regex(), "", "a line of either stream matches"),
+    "action": Key(kinds.choice("notify", "fail"), '"notify"', "what then happens"),
+}
+
+METRIC: Table = {
+    "regex": Key(kinds.regex(), "", "found in the output; its first group is the number"),
+    "file": Key(kinds.text(what="a path"), "", "a JSON file, relative to cwd"),
+    "key": Key(kinds.text(), "", "where in that file: acc, or val.acc"),
+    "best": Key(kinds.choice("max", "min", "last"), '"last"', "which value counts"),
+}
+
+RUNG: Table = {
+    "vars": Key(VARS, "", "placeholders with other values"),
+    "env": Key(ENV, "", "variables over those of the task"),
+}
+
+DISTRIBUTED: Table = {
+    "strategy": Key(kinds.choice("auto", "single", "dp", "ddp"), '"auto"', "how the model is spread"),
+    "backend": Key(kinds.choice("auto", "nccl", "gloo"), '"auto"', "nccl on CUDA, else gloo"),
+    "timeout": Key(kinds.duration(zero=False), "30m", "for collectives"),
+    "find_unused_parameters": Key(kinds.flag(), "false", "as DDP has it"),
+    "mixed_precision": Key(kinds.choice("no", "fp16", "bf16"), '"no"', "autocast"),
+}
+
+DOCTOR: Table = {"run": Key(COMMANDS, "[]", "checks of your own for gpudeck doctor")}
+
+DECK: Table = {
+    "name": Key(kinds.text(), "the file's stem, or the folder for tasks.toml", "shown everywhere, and {deck}"),
+    "gpus": Key(
+        kinds.other(
+            '"all", "none", "0-3,6", list of ids or "sim:N"',
+            units.deck_gpus,
+            {"anyOf": [{"type": "string", "minLength": 1}, {**_IDS, "minItems": 1}]},
+        ),
+        '"all"',
+        "the GPUs to use; the order is preference; sim:N simulates N",
+    ),
+    "slots_per_gpu": Key(
+        kinds.other(
+            'whole number, "auto" or table by GPU ids',
+            units.slots_per_gpu,
+            {
+                "anyOf": [
+                    {"type": "integer", "minimum": 1},
+                    {"const": "auto"},
+                    {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1}, "minProperties": 1},
+                ]
+            },
+        ),
+        "1",
+        'tasks on one GPU at once; "auto": as many as gpu_memory allows',
+    ),
+    "cpu_slots": Key(kinds.whole(1), "CPU cores", "tasks with gpus = 0 at once"),
+    "no_gpu": Key(kinds.choice("auto", "cpu", "fail"), '"auto"', "what GPU tasks do on a box without NVIDIA devices"),
+    "log_dir": Key(kinds.text(what="a path"), '"logs", or "logs/STEM" where the file is not tasks.toml', "log folder"),
+    "skip_existing": Key(kinds.flag(), "true", "tasks that are done are not run again"),
+    "order": Key(kinds.choice("file", "longest"), '"file"', "longest: longest expected first"),
+    "round_barrier": Key(kinds.choice("succeeded", "ended"), '"succeeded"', "what a round waits for; also per task"),
+    "halt": Key(
+        kinds.other(
+            '"never", "soon,fail=3", "now,fail=1" or "soon,fail=30%"',
+            units.halt,
+            {"type": "string", "pattern": r"^(never|(soon|now),\s*fail=\d+(\.\d+)?%?)$"},
+        ),
+        '"never"',
+        "when failures stop the deck",
+    ),
+    "foreign": Key(kinds.choice("avoid", "fit", "ignore"), '"avoid"', "GPUs that others use"),
+    "foreign_memory": Key(kinds.size(), '"1GiB"', "unexplained memory above this is somebody else's"),
+    "foreign_quiet": Key(kinds.duration(), '"60s"', "a GPU that others left is free after this"),
+    "keep_free": Key(kinds.whole(0), "0", "GPUs always left to others; those that others use count"),
+    "gpu_quarantine": Key(kinds.whole(0), "3", "different tasks in a row that fail fast on a GPU; 0: never"),
+    "gang_patience": Key(kinds.duration(), '"15m"', "how long smaller tasks of unknown length may pass a waiting gang"),
+    "reload": Key(kinds.choice("ask", "auto", "off"), '"ask"', "what an edit of the file does to a live deck"),
+    "backend": Key(kinds.choice("local", "slurm"), '"local"', "where tasks run"),
+    "state_dir": Key(kinds.text(what="a path"), '".gpudeck"', "where the deck's state lives"),
+    "snapshot": Key(kinds.flag(), "false", "run a copy of the code as it is at the start", later=True),
+    "notify": Key(kinds.texts(example="https://…"), "[]", "whom to tell when something fails or all is done", later=True),
+}
+
+_MATRIX: Mapping[str, object] = {
+    "type": "object",
+    "properties": {"include": _TABLES, "exclude": _TABLES},
+    "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+    "additionalProperties": {"anyOf": [{"type": "array", "minItems": 1}, {"type": "string", "pattern": r"^\{\w+\}$"}]},
+}
+_METRICS: Mapping[str, object] = {"type": "object", "additionalProperties": {"type": "object"}}
+
+TASK: Table = {
+    "name": Key(kinds.text(what="a name"), "required", "unique; letters, digits and . _ - = , + @ /; at most 120 bytes"),
+    "command": Key(kinds.command(), "required", "a list is executed as it is, text runs in bash -c"),
+    "python": Key(
+        kinds.text(what='a path, ".venv" or "conda:NAME"'),
+        ".venv beside the file, else the active environment",
+        "first on PATH, and {python}",
+    ),
+    "cwd": Key(kinds.text(what="a path"), "the file's folder", "where the command runs"),
+    "env": Key(ENV, "{}", "added to the environment; false unsets"),
+    "env_file": Key(kinds.text(what="a path"), "", "a file of NAME=value lines, below env"),
+    "env_required": Key(kinds.texts(example="HF_TOKEN"), "[]", "variables that the caller must have set"),
+    "matrix": Key(
+        kinds.other("table of lists", readers.identifiers, _MATRIX),
+        "",
+        "one task for each combination, first key outermost; include and exclude as in GitHub Actions",
+    ),
+    "shards": Key(kinds.whole(1, 100_000, words=("gpus",)), "", 'so many copies, NAME-shard0 on; "gpus": one for each GPU'),
+    "enabled": Key(kinds.flag(), "true", "false leaves it out"),
+    "round": Key(kinds.whole(0), "0", "starts when the earlier rounds of its group are done"),
+    "group": Key(kinds.text(empty=True), '""', "the scope of rounds"),
+    "round_barrier": Key(kinds.choice("succeeded", "ended"), "[deck] round_barrier", "what its round waits for"),
+    "needs": Key(kinds.texts(what="list of names or globs", example="prepare"), "[]", "tasks that must succeed first"),
+    "after": Key(kinds.texts(what="list of names or globs", example="prepare"), "[]", "tasks that must have ended first"),
+    "gpus": Key(kinds.whole(0, 1024, words=("all",)), "1", "GPUs taken together; 0 is a CPU task"),
+    "gpu_ids": Key(kinds.other("list of GPU ids", units.gpu_ids, _IDS), "[]", "only these GPUs"),
+    "exclusive": Key(kinds.flag(), "false", "takes every slot of its GPUs"),
+    "gpu_memory": Key(kinds.size("auto", "none"), '"none"', 'free memory it needs on each GPU; "auto": learned'),
+    "gpu_profile": Key(kinds.text(), "", "a MIG profile", later=True),
+    "cpus": Key(kinds.whole(1), "cores / slots", "cores it counts for; sets OMP_NUM_THREADS and MKL_NUM_THREADS"),
+    "memory": Key(kinds.size("none"), '"none"', "host memory it needs"),
+    "max_parallel": Key(kinds.whole(1), "", "tasks of this entry at once"),
+    "launch": Key(
+        kinds.choice("command", "torchrun", "accelerate", "srun", "auto"), '"command"', "what starts its processes"
+    ),
+    "nproc": Key(kinds.whole(1), "the GPUs given", "processes that torchrun starts"),
+    "nodes": Key(kinds.whole(1), "1", "more than 1 needs Slurm"),
+    "priority": Key(kinds.whole(), "0", "higher first"),
+    "retries": Key(kinds.whole(0), "0", "how often a failed attempt is repeated"),
+    "retry_on": Key(
+        kinds.words_of("fail", "signal", "oom", "timeout", "lost", "watch", "preempted", "node_fail"),
+        '["fail", "oom", "timeout", "lost"]',
+        "which ends are repeated",
+    ),
+    "backoff": Key(kinds.duration(), '"10s"', "wait before a retry; doubles, at most 10 minutes"),
+    "on_oom": Key(
+        kinds.other("list of tables", readers.tables, _TABLES),
+        "[]",
+        "what the attempt after the 1st, 2nd, … out-of-memory end changes, each against the task as written",
+        tables=RUNG,
+    ),
+    "resume_command": Key(kinds.command(), "", "runs instead once an attempt has left something to go on from"),
+    "resume_when": Key(kinds.text(what="a glob"), "", "a file that must exist for that"),
+    "timeout": Key(kinds.duration(zero=False, none=True), '"none"', "then it is stopped and counts as failed"),
+    "grace": Key(kinds.duration(), '"30s"', "between stop_signal and KILL"),
+    "stop_signal": Key(kinds.signal_name(), '"TERM"', "asks it to end"),
+    "warn_signal": Key(kinds.signal_name(none=True), '"none"', "sent before the timeout: write a checkpoint"),
+    "warn_before": Key(kinds.duration(zero=False), '"5m"', "how long before"),
+    "success_codes": Key(kinds.wholes(0, 255), "[0]", "exit codes that mean success"),
+    "outputs": Key(kinds.texts(what="list of paths or globs", example="out/model.pt"), "[]", "what success leaves behind"),
+    "leftovers": Key(kinds.choice("stop", "leave", "wait"), '"stop"', "processes that outlive the command"),
+    "linger": Key(kinds.duration(), '"10s"', "how long these are left alone before they are stopped"),
+    "stop_scope": Key(kinds.choice("group", "leader"), '"group"; "leader" with torchrun', "who gets stop_signal first"),
+    "stderr": Key(kinds.choice("separate", "merge"), '"separate"', "a log of its own, or one for both"),
+    "progress": Key(kinds.regex(), "the usual forms", "finds step and total in the output"),
+    "metrics": Key(kinds.other("table of tables", readers.table, _METRICS), "{}", "numbers to read", tables=METRIC),
+    "watch": Key(TABLE, "{}", "signs of a stuck or diverged task", later=True, tables=WATCH),
+    "fingerprint_ignore": Key(
+        kinds.texts(what="list of globs", example="WANDB_*"),
+        '["WANDB_*", "NCCL_*", "*_DEBUG", "OMP_*", "*_KEY", "*_TOKEN"]',
+        "variables whose value does not make it another task",
+    ),
+    "fingerprint_files": Key(
+        kinds.texts(what="list of paths or globs", example="configs/base.yaml"), "[]", "files whose content does"
+    ),
+    "slurm": Key(TABLE, "{}", "over [slurm]", later=True, tables=SLURM),
+    "tags": Key(kinds.texts(example="baseline"), "[]", "for selectors: tag:baseline"),
+}
+
+PROFILE: Table = {
+    "vars": Key(VARS, "", "over [vars]"),
+    "deck": Key(TABLE, "", "over [deck]", tables=DECK),
+    "defaults": Key(TABLE, "", "over [defaults]", tables=TASK),
+    "slurm": Key(TABLE, "", "over [slurm]", tables=SLURM),
+}
+
+TOP: Table = {
+    "deck": Key(TABLE, "", "how the deck runs", tables=DECK),
+    "vars": Key(VARS, "", "values for placeholders"),
+    "defaults": Key(TABLE, "", "keys for every task", tables=TASK),
+    "profile": Key(TABLE, "", "[profile.NAME]: other values for --profile NAME"),
+    "task": Key(kinds.other("list of tables", readers.tables, _TABLES), "required", "the tasks", tables=TASK),
+    "slurm": Key(TABLE, "", "for every task on Slurm", later=True, tables=SLURM),
+    "distributed": Key(TABLE, "", "for scripts that use gpudeck.distributed", later=True, tables=DISTRIBUTED),
+    "doctor": Key(TABLE, "", "gpudeck doctor", tables=DOCTOR),
+}
+
+MERGED = ("env", "slurm", "watch", "metrics")
+"""Task keys whose tables merge key by key with those in [defaults]; all others are replaced."""

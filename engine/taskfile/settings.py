@@ -1,0 +1,116 @@
+"""The [deck] table and the run options that override it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Literal, cast
+
+from ..core.spec import DeckSettings, Halt
+from .check import Checker
+from .layers import Layers, set_value, table_of
+from .options import RunOptions
+from .problems import BadValueError
+from .schema import DECK
+
+_NAME = re.compile(r"[A-Za-z0-9._+-]{1,60}")
+
+
+def stem_of(path: str, options: RunOptions) -> str:
+    """The name of the state: the file's stem, with `@` and the profile and --name where they are given."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return "@".join([stem, *filter(None, (options.profile, options.name))])
+
+
+def deck_settings(checker: Checker, layers: Layers, options: RunOptions) -> DeckSettings:
+    """Validated settings; where something is wrong, its default, and the problem is noted."""
+    said = _said(checker, layers)
+    said |= _from_command_line(checker, options)
+    folder, path = checker.source.folder, checker.source.path
+    return DeckSettings(
+        name=cast(str, said.get("name", _default_name(path))),
+        gpus=cast(Literal["all"], said.get("gpus", "all")),
+        slots_per_gpu=cast(int, said.get("slots_per_gpu", 1)),
+        cpu_slots=cast(int, said.get("cpu_slots")),
+        no_gpu=cast(Literal["auto"], said.get("no_gpu", "auto")),
+        log_dir=_log_dir(said, folder, stem_of(path, options)),
+        state_dir=os.path.join(folder, os.path.expanduser(cast(str, said.get("state_dir", ".gpudeck")))),
+        skip_existing=cast(bool, said.get("skip_existing", True)),
+        order=cast(Literal["file"], said.get("order", "file")),
+        halt=cast(Halt | None, said.get("halt")),
+        foreign=cast(Literal["avoid"], said.get("foreign", "avoid")),
+        foreign_memory_mib=cast(int, said.get("foreign_memory", 1024)),
+        foreign_quiet_s=cast(float, said.get("foreign_quiet", 60.0)),
+        keep_free=cast(int, said.get("keep_free", 0)),
+        gpu_quarantine=cast(int, said.get("gpu_quarantine", 3)),
+        gang_patience_s=cast(float, said.get("gang_patience", 900.0)),
+        reload=cast(Literal["ask"], said.get("reload", "ask")),
+        backend=cast(Literal["local"], said.get("backend", "local")),
+    )
+
+
+def _said(checker: Checker, layers: Layers) -> dict[str, object]:
+    said: dict[str, object] = {}
+    for key, value in layers.deck.items():
+        path = layers.path("deck", key)
+        if key not in DECK:
+            checker.unknown({key: value}, DECK, path[:-1], where=table_of(path))
+            continue
+        try:
+            said[key] = DECK[key].kind.read(value)
+        except BadValueError as error:
+            checker.note(error, path, key=key, where=table_of(path))
+    return said
+
+
+def _from_command_line(checker: Checker, options: RunOptions) -> dict[str, object]:
+    given: dict[str, tuple[str, object]] = {
+        "gpus": ("--gpus", options.gpus),
+        "slots_per_gpu": ("--slots-per-gpu", None if options.slots_per_gpu is None else set_value(options.slots_per_gpu)),
+        "halt": ("--fail-fast", "soon,fail=1") if options.fail_fast else ("--halt", options.halt),
+        "backend": ("--backend", options.backend),
+        "skip_existing": ("--skip-existing", options.skip_existing),
+    }
+    said: dict[str, object] = {}
+    for key, (option, value) in given.items():
+        if value is not None:
+            try:
+                said[key] = DECK[key].kind.read(value)
+            except BadValueError as error:
+                checker.problems.add(0, f"{option} {error.words}")
+    if options.log_dir is not None:
+        said["log_dir"] = os.path.abspath(os.path.expanduser(options.log_dir))
+    _check_names(checker, options)
+    return said
+
+
+def _check_names(checker: Checker, options: RunOptions) -> None:
+    check: Callable[[str], object] = _NAME.fullmatch
+    for option, name in (("--name", options.name), ("--profile", options.profile)):
+        if name is not None and not check(name):
+            checker.problems.add(0, f'{option} "{name}": use letters, digits and . _ - +, at most 60')
+    if options.limit is not None and options.limit < 1:
+        checker.problems.add(0, f"--limit must be at least 1, got {options.limit}")
+
+
+def _default_name(path: str) -> str:
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return (os.path.basename(os.path.dirname(path)) or stem) if os.path.basename(path) == "tasks.toml" else stem
+
+
+def _log_dir(said: Mapping[str, object], folder: str, stem: str) -> str:
+    default = "logs" if stem == "tasks" else os.path.join("logs", stem)
+    return os.path.join(folder, os.path.expanduser(cast(str, said.get("log_dir", default))))
+
+
+def places(checker: Checker, layers: Layers, options: RunOptions) -> dict[str, str]:
+    """For each deck key that was said: how a message about it begins."""
+    found: dict[str, str] = {}
+    for key in layers.deck:
+        path = layers.path("deck", key)
+        found[key] = f"{checker.source.shown}:{checker.source.lines.of(*path)}: {table_of(path)}"
+    for key, value in (("gpus", options.gpus), ("slots_per_gpu", options.slots_per_gpu), ("backend", options.backend)):
+        if value is not None:
+            found[key] = "--" + key.replace("_", "-")
+    return found

@@ -1,0 +1,89 @@
+"""Reads a task file: from a path to TOML values and their lines."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from dataclasses import dataclass
+
+from ..errors import TaskFileError
+from .lines import Lines
+from .values import SourceFloat
+
+_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_PLAINER = {
+    "Cannot overwrite a value": "this key is there twice",
+    "Cannot declare": "this table is there twice",
+    "Expected '=' after a key in a key/value pair": "expected KEY = VALUE",
+    "Invalid value": "this is no TOML value (text needs quotes)",
+    "Unclosed array": "a list is not closed with ]",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A task file's content."""
+
+    path: str
+    """Absolute."""
+    shown: str
+    """As the user gave it."""
+    text: str
+    data: dict[str, object]
+    lines: Lines
+
+    @property
+    def folder(self) -> str:
+        return os.path.dirname(self.path)
+
+
+def read_source(path: str) -> Source:
+    """Read and parse. Raises TaskFileError with one line when that fails."""
+    text = _decoded(path, _bytes(path))
+    if not text.strip():
+        raise TaskFileError([f"{path}: the file is empty: gpudeck init writes one to start from"])
+    try:
+        data = tomllib.loads(text, parse_float=SourceFloat)
+    except tomllib.TOMLDecodeError as error:
+        raise TaskFileError([_syntax(path, text, str(error))]) from None
+    except ValueError as error:
+        raise TaskFileError([f"{path}: not TOML: {error}"]) from None
+    except RecursionError:
+        raise TaskFileError([f"{path}: lists or tables are nested too deeply"]) from None
+    return Source(os.path.abspath(path), path, text, data, Lines(text))
+
+
+def _bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except IsADirectoryError:
+        raise TaskFileError([f"{path}: this is a folder, not a task file{_inside(path)}"]) from None
+    except FileNotFoundError:
+        raise TaskFileError([f"{path}: no such file"]) from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise TaskFileError([f"{path}: cannot be read: {why}"]) from None
+
+
+def _inside(path: str) -> str:
+    inside = os.path.join(path, "tasks.toml")
+    return f": did you mean {inside}?" if os.path.isfile(inside) else ""
+
+
+def _decoded(path: str, content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise TaskFileError([f"{path}:{line}: not UTF-8 text (byte 0x{content[error.start]:02x})"]) from None
+
+
+def _syntax(path: str, text: str, message: str) -> str:
+    match = _PLACE.search(message)
+    words = message[: match.start()] if match else message
+    words = next((plain for start, plain in _PLAINER.items() if words.startswith(start)), words)
+    if match is None or match[1] is None:
+        return f"{path}:{text.rstrip().count(chr(10)) + 1}: {words} (at the end of the file)"
+    return f"{path}:{match[1]}: {words} (column {match[2]})"

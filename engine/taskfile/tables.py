@@ -1,0 +1,85 @@
+"""Readers of metrics, watch and slurm, and the hint for task keys that stand below their headers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Literal, cast
+
+from ..core.spec import Metric, Watch
+from . import readers
+from .problems import BadValueError, did_you_mean
+from .schema import METRIC, SLURM, TASK, WATCH, Table
+
+_LISTS = {
+    "command", "env_required", "needs", "after", "gpu_ids", "retry_on", "on_oom", "success_codes", "outputs", "tags",
+    "resume_command", "fingerprint_ignore", "fingerprint_files",
+}  # fmt: skip
+
+
+def read_table(value: object, table: Table) -> dict[str, object]:
+    """Every key read. Raises BadValueError inside the first key that is wrong."""
+    found: dict[str, object] = {}
+    for key, item in readers.table(value).items():
+        if key not in table:
+            hint = did_you_mean(key, list(table)) or "it knows " + ", ".join(table)
+            raise BadValueError(f'has the unknown key "{key}": {hint}')
+        try:
+            found[key] = table[key].kind.read(item)
+        except BadValueError as error:
+            raise BadValueError(error.words, key, *error.inside) from None
+    return found
+
+
+def metrics(value: object, cwd: str) -> tuple[Metric, ...]:
+    return tuple(_metric(name, item, cwd) for name, item in readers.table(value).items())
+
+
+def _metric(name: str, value: object, cwd: str) -> Metric:
+    try:
+        said = cast(dict[str, str], read_table(value, METRIC))
+    except BadValueError as error:
+        raise BadValueError(error.words, name, *error.inside) from None
+    if ("regex" in said) == ("file" in said):
+        raise BadValueError("needs either regex, or file and key", name)
+    if ("file" in said) != ("key" in said):
+        raise BadValueError("needs key together with file", name)
+    best = cast(Literal["last"], said.get("best", "last"))
+    file = os.path.join(cwd, said["file"]) if "file" in said else ""
+    return Metric(name, said.get("regex", ""), file, said.get("key", ""), best)
+
+
+def watch(value: object) -> Watch | None:
+    said = read_table(value, WATCH)
+    if not said:
+        return None
+    return Watch(
+        silent_s=cast(float, said.get("silent")),
+        idle_gpu_s=cast(float, said.get("idle_gpu")),
+        pattern=cast(str, said.get("pattern", "")),
+        action=cast(Literal["notify"], said.get("action", "notify")),
+    )
+
+
+def slurm(value: object) -> tuple[tuple[str, object], ...]:
+    return tuple(read_table(value, SLURM).items())
+
+
+def swallowed(entry: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
+    """Paths of keys in a task's tables that look like the task's own: `[task.env]` and then `gpus = 2`."""
+    for name, known in (("env", {}), ("matrix", {}), ("watch", WATCH), ("slurm", SLURM), ("metrics", {})):
+        table = entry.get(name)
+        if not isinstance(table, dict):
+            continue
+        for key, value in cast(Mapping[str, object], table).items():
+            if key in TASK and key not in known and not _meant(name, key, value):
+                yield (name, key)
+            if name == "metrics" and isinstance(value, dict):
+                yield from ((name, key, inner) for inner in cast(Mapping[str, object], value) if inner in TASK)
+
+
+def _meant(table: str, key: str, value: object) -> bool:
+    """A matrix may have an axis called "gpus", a metric may be called "retries"."""
+    if table == "matrix":
+        return isinstance(value, list) and key not in _LISTS
+    return table == "metrics" and isinstance(value, dict)

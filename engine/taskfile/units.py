@@ -1,0 +1,153 @@
+"""The small languages inside values: durations, sizes, signals, GPU lists, halt."""
+
+from __future__ import annotations
+
+import math
+import re
+import signal
+from collections.abc import Iterable, Sequence
+
+from ..core.spec import Halt
+from .problems import BadValueError
+from .values import shown
+
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+BYTES = {
+    "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4,
+    "KIB": 1024, "MIB": 1024**2, "GIB": 1024**3, "TIB": 1024**4,
+    "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4,
+}  # fmt: skip
+MIB = 1024**2
+
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_HALT = re.compile(r"(soon|now),fail=(\d+(?:\.\d+)?)(%?)")
+_RANGE = re.compile(r"(\d+)-(\d+)")
+_UUID = re.compile(r"(GPU|MIG)-[A-Za-z0-9/-]+")
+
+
+def duration_s(value: object) -> float:
+    """Seconds of "30s", "1h30m", "2d", or of a bare number."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return float(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if value < 0 or not math.isfinite(value):
+            raise BadValueError(f"must be at least 0 seconds, got {shown(value)}")
+        return float(value)
+    if not isinstance(value, str) or not _DURATION.fullmatch(value):
+        raise BadValueError(f'must be a duration such as "30s", "6h" or "1h30m", got {shown(value)}')
+    return sum(float(number) * SECONDS[unit] for number, unit in _DURATION_PART.findall(value))
+
+
+def size_mib(value: object) -> int:
+    """MiB of "1GiB", "40GB", "512M", rounded up. GB is 1000³ bytes; GiB and G are 1024³."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        raise BadValueError(f'needs a unit: write "{value}GiB" or "{value}MiB"')
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None or match[2].upper() not in BYTES:
+        raise BadValueError(f'must be a size such as "24GiB" or "800MiB", got {shown(value)}')
+    return math.ceil(float(match[1]) * BYTES[match[2].upper()] / MIB)
+
+
+def signal_name(value: object) -> str:
+    """ "TERM" for "TERM" and "SIGTERM"."""
+    name = value.upper().removeprefix("SIG") if isinstance(value, str) else ""
+    if f"SIG{name}" not in signal.Signals.__members__ or name in {"STOP", "CONT", "CHLD", "CLD"}:
+        raise BadValueError(f'must be a signal such as "TERM", "INT" or "USR1", got {shown(value)}')
+    return name
+
+
+def halt(value: object) -> Halt | None:
+    """GNU parallel's words: "never", "soon,fail=3", "now,fail=1", "soon,fail=30%"."""
+    if value == "never":
+        return None
+    match = _HALT.fullmatch(value.replace(" ", "")) if isinstance(value, str) else None
+    if match is None:
+        raise BadValueError(f'must be "never", "soon,fail=3", "now,fail=1" or "soon,fail=30%", got {shown(value)}')
+    when = "soon" if match[1] == "soon" else "now"
+    number = float(match[2])
+    if match[3]:
+        if not 0 < number <= 100:
+            raise BadValueError(f"needs a percentage above 0 and at most 100, got {shown(value)}")
+        return Halt(when, fail_percent=number)
+    if number < 1 or number != int(number):
+        raise BadValueError(f"needs a whole number of failures, at least 1, got {shown(value)}")
+    return Halt(when, fail=int(number))
+
+
+def gpu_ids(value: object) -> tuple[str, ...]:
+    """GPU ids in the order given: [7, 6], ["GPU-5f2a…"], "0-3,6". A double one is an error."""
+    if isinstance(value, str):
+        found = [gpu for part in value.split(",") for gpu in _gpu_range(part.strip())]
+    elif isinstance(value, (list, tuple)):
+        found = [_gpu_id(item) for item in value]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    else:
+        raise BadValueError(f'must be a list of GPU ids such as [0, 1] or "0-3,6", got {shown(value)}')
+    refuse_doubles(found)
+    return tuple(found)
+
+
+def refuse_doubles(ids: Sequence[str]) -> None:
+    """Raises BadValueError naming the first id that is there twice."""
+    double = next((gpu for position, gpu in enumerate(ids) if gpu in ids[:position]), None)
+    if double is not None:
+        raise BadValueError(f"names GPU {double} twice")
+
+
+def _gpu_id(value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return str(value)
+    if isinstance(value, str) and (value.isdecimal() or _UUID.fullmatch(value)):
+        return value
+    raise BadValueError(f'has {shown(value)}, which is no GPU id: a number from 0, or a UUID such as "GPU-5f2a…"')
+
+
+def _gpu_range(part: str) -> Iterable[str]:
+    match = _RANGE.fullmatch(part)
+    if match is None:
+        return [_gpu_id(part)]
+    first, last = int(match[1]), int(match[2])
+    if first > last or last - first > 1023:
+        raise BadValueError(f"has the range {part}: the smaller number goes first")
+    return [str(gpu) for gpu in range(first, last + 1)]
+
+
+def deck_gpus(value: object) -> str | int | tuple[str, ...]:
+    """ "all", "none", N for "sim:N", else ids in order of preference."""
+    if value in ("all", "none"):
+        return str(value)
+    if isinstance(value, str) and value.startswith("sim"):
+        number = value.removeprefix("sim:")
+        if not number.isdecimal() or not 1 <= int(number) <= 1024:
+            raise BadValueError(f'must be "sim:N" with N from 1 to 1024 for simulated GPUs, got {shown(value)}')
+        return int(number)
+    if isinstance(value, int) and not isinstance(value, bool):
+        raise BadValueError(f'= {value} may mean {value} GPUs or GPU {value}: write "{value}" or "0-{max(value - 1, 1)}"')
+    if value in ("", [], ()):
+        raise BadValueError('names no GPU: write "none" for CPU only')
+    return gpu_ids(value)
+
+
+def slots_per_gpu(value: object) -> int | str | dict[str, int]:
+    """A number for every GPU, "auto", or a number by GPU ids: { "0-3" = 2, "4" = 1 }."""
+    if value == "auto":
+        return "auto"
+    if isinstance(value, dict):
+        found: list[tuple[str, int]] = []
+        for ids, slots in value.items():  # pyright: ignore[reportUnknownVariableType]
+            found += [(gpu, _slot_count(slots)) for gpu in gpu_ids(ids)]
+        if not found:
+            raise BadValueError("must not be empty")
+        refuse_doubles([gpu for gpu, _ in found])
+        return dict(found)
+    return _slot_count(value)
+
+
+def _slot_count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BadValueError(f'must be a whole number, "auto" or a table such as {{ "0-3" = 2 }}, got {shown(value)}')
+    if value < 1:
+        raise BadValueError(f"must be at least 1, got {value}")
+    return value

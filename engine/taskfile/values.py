@@ -1,0 +1,73 @@
+"""TOML values as text: what a placeholder puts into a command, and what an error message shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time
+from typing import cast
+
+SHOWN_CHARACTERS = 60
+"""Longest text that an error message repeats whole."""
+
+
+class SourceFloat(float):
+    """A float that remembers how the file wrote it: 1e-4 stays 1e-4, 0.50 stays 0.50."""
+
+    text: str
+
+    def __new__(cls, text: str) -> SourceFloat:
+        made = super().__new__(cls, text)
+        made.text = text.replace("_", "")
+        return made
+
+
+def as_text(value: object) -> str:
+    """A value as it appears in a command: floats as written, true/false, lists and tables as compact JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, SourceFloat):
+        return value.text
+    if isinstance(value, (datetime, date, time)):
+        return value.isoformat()
+    if isinstance(value, (list, tuple, dict)):
+        return compact_json(cast(object, value))
+    return str(value)
+
+
+def compact_json(value: object) -> str:
+    """JSON without spaces, numbers as the file wrote them."""
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(compact_json(item) for item in cast(Sequence[object], value)) + "]"
+    if isinstance(value, dict):
+        items = cast(Mapping[str, object], value).items()
+        return "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{compact_json(item)}" for key, item in items) + "}"
+    if isinstance(value, (bool, int, float)):
+        return as_text(value)
+    return json.dumps(as_text(value), ensure_ascii=False)
+
+
+def shown(value: object) -> str:
+    """A value for an error message, cut where it is long."""
+    text = compact_json(value)
+    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"
+
+
+def kind_of(value: object) -> str:
+    """What a TOML value is, in the words of the documentation."""
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, (int, float)):
+        return "a number"
+    if isinstance(value, list):
+        return "a list"
+    return "a table" if isinstance(value, dict) else "a date"
+
+
+def same(one: object, other: object) -> bool:
+    """Equality as a user means it: 0.50 is 0.5, but true is not 1."""
+    return isinstance(one, bool) == isinstance(other, bool) and one == other

@@ -1,0 +1,80 @@
+"""Facts as rows: every kind, old shapes, text that is no Unicode."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpudeck.engine.adapters.journal_codec import FactCodec, Row, UnknownFactError, place
+from gpudeck.engine.core.events import FACTS, AttemptEnded, Fact, Halted, Outcome, TaskHeld
+from gpudeck.tests.fakes.journal import any_fact, facts_of
+
+CODEC = FactCodec()
+
+
+def rows_of(facts: list[Fact], codec: FactCodec = CODEC) -> list[Row]:
+    flat: list[Any] = place(codec.encode(facts), 0)
+    columns = [flat[at : at + 5] for at in range(0, len(flat), 5)]
+    return [(seq, kind.encode(), version, body, crc) for seq, kind, version, body, crc in columns]
+
+
+def read(rows: list[Row], codec: FactCodec = CODEC) -> tuple[list[Fact], str]:
+    facts: list[Fact] = []
+    return facts, codec.decode(rows, facts)
+
+
+@pytest.mark.parametrize("kind", FACTS, ids=lambda kind: kind.__name__)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_every_kind_of_fact_comes_back_equal(kind: type[Fact], data: st.DataObject):
+    fact = data.draw(facts_of(kind))
+    assert read(rows_of([fact])) == ([fact], "")
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(any_fact, max_size=8))
+def test_a_mixture_of_facts_comes_back_in_order(facts: list[Fact]):
+    assert read(rows_of(facts)) == (facts, "")
+
+
+@settings(max_examples=200, deadline=None)
+@given(fact=any_fact, data=st.data())
+def test_a_flipped_bit_in_a_body_is_found(fact: Fact, data: st.DataObject):
+    ((seq, kind, version, body, crc),) = rows_of([fact])
+    at = data.draw(st.integers(0, len(body) * 8 - 1))
+    flipped = bytearray(body)
+    flipped[at // 8] ^= 1 << at % 8
+    assert read([(seq, kind, version, bytes(flipped), crc)]) == ([], "fact 1 is damaged")
+
+
+def test_undecodable_file_names_do_not_stop_the_journal():
+    fact = AttemptEnded("t", 1, Outcome("exit", 1, None, "no such file: caf\udce9"), 1.0, 2.0, 3.0, "failed")
+    (kept,), damage = read(rows_of([fact]))
+    assert (kept.outcome.detail, damage) == ("no such file: caf\ufffd", "")  # pyright: ignore
+
+
+def test_a_kind_of_another_version_is_refused_and_not_called_damage():
+    stranger = FactCodec((TaskHeld,))
+    with pytest.raises(UnknownFactError, match=re.escape("fact 1 (Halted, version 1) is unknown")):
+        read(rows_of([Halted("t", 1.0)]), stranger)
+
+
+def test_an_old_shape_is_lifted_step_by_step_to_the_present_one():
+    def renamed(fields: dict[str, Any]) -> dict[str, Any]:
+        return {**fields, "held": fields["held"]}
+
+    def negated(fields: dict[str, Any]) -> dict[str, Any]:
+        return {**fields, "held": not fields["held"]}
+
+    newer = FactCodec(lifts={("TaskHeld", 1): renamed, ("TaskHeld", 2): negated})
+    assert read(rows_of([TaskHeld("a", True)]), newer) == ([TaskHeld("a", False)], "")
+
+
+def test_a_lifted_kind_is_written_at_its_newest_version():
+    newer = FactCodec(lifts={("TaskHeld", 1): lambda fields: fields})
+    ((_, _, version, _, _),) = rows_of([TaskHeld("a", True)], newer)
+    assert version == 2

@@ -1,0 +1,72 @@
+"""Full and failing disks, with real ones: a small tmpfs in a mount namespace, and a kernel that refuses calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CHILD = str(Path(__file__).resolve().parent.parent / "fakes" / "journal_child.py")
+MOUNT = 'mount -t tmpfs -o size=16m none "$1" && exec "$2" "$3" fill "$1"'
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What happened to a journal on a disk of 16 MiB that was filled and freed."""
+    namespace = ["--mount"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--mount"]
+    script = ["sh", "-c", MOUNT, "sh", str(tmp_path_factory.mktemp("small")), sys.executable, CHILD]
+    done = subprocess.run(["unshare", *namespace, *script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def broken(folder: Path, calls: str, code: str) -> list[str]:
+    """The outcomes of three appends, of which the last two met the error."""
+    command = [sys.executable, CHILD, "break", str(folder), calls, code]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def test_a_full_disk_fails_the_append_that_meets_it(filled: dict[str, Any]):
+    assert filled["results"]["full"] == "ENOSPC"
+
+
+def test_the_reserve_takes_facts_that_must_be_kept(filled: dict[str, Any]):
+    assert filled["results"]["kept"] == "written"
+
+
+def test_the_reserve_is_not_for_other_facts(filled: dict[str, Any]):
+    assert filled["results"]["not kept"] == "ENOSPC"
+
+
+def test_kept_facts_beyond_the_reserve_fail_for_now(filled: dict[str, Any]):
+    assert filled["results"]["beyond the reserve"] == "ENOSPC"
+
+
+def test_appends_work_again_when_there_is_space(filled: dict[str, Any]):
+    assert filled["results"]["freed"] == "written"
+
+
+def test_everything_kept_is_there_in_order_and_nothing_that_failed(filled: dict[str, Any]):
+    kept = [0, *range(401, 501), *range(502, 40_502), 40_502]
+    assert (filled["kept"], filled["damage"]) == (kept, "")
+
+
+def test_full_and_free_are_each_told_once(filled: dict[str, Any]):
+    assert filled["told"] == [True, False]
+
+
+def test_a_failed_fsync_breaks_the_journal_for_good(tmp_path: Path):
+    assert broken(tmp_path, "fsync+fdatasync", "EIO") == ["written", "JournalBrokenError", "JournalBrokenError"]
+
+
+def test_a_failed_write_breaks_the_journal_for_good(tmp_path: Path):
+    assert broken(tmp_path, "pwrite64", "EIO") == ["written", "JournalBrokenError", "JournalBrokenError"]
+
+
+def test_a_used_up_quota_is_a_full_disk_although_sqlite_calls_it_an_io_error(tmp_path: Path):
+    assert broken(tmp_path, "pwrite64", "EDQUOT") == ["written", "EDQUOT", "EDQUOT"]

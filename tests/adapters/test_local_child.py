@@ -1,0 +1,109 @@
+"""What a command finds when it starts: a clean world, whatever the engine's own looks like."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+from gpudeck.tests.fakes.local_rig import PYTHON, Rig, launched
+
+
+@launched
+async def test_stdin_is_empty(rig: Rig) -> None:
+    token = rig.start("sh", "-c", "readlink /proc/self/fd/0; cat | wc -c")
+    await rig.tree_end(token)
+    assert rig.out(token).read_text().split() == ["/dev/null", "0"]
+
+
+@launched
+async def test_no_descriptor_of_the_engine_is_inherited(rig: Rig) -> None:
+    reader, writer = os.pipe()
+    for number in (9, 10, 57):
+        os.dup2(reader, number, inheritable=True)
+    token = rig.start("sh", "-c", "exec ls /proc/self/fd")
+    await rig.tree_end(token)
+    for descriptor in (reader, writer, 9, 10, 57):
+        os.close(descriptor)
+    assert rig.out(token).read_text().split() == ["0", "1", "2", "3"]  # 3: the folder that ls reads
+
+
+@launched
+async def test_signals_have_their_defaults_even_where_the_engine_ignores_or_blocks_them(rig: Rig) -> None:
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD, signal.SIGUSR2)
+    earlier = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGRTMIN})
+    try:
+        token = rig.start("grep", "-E", "Sig(Ign|Blk|Cgt)", "/proc/self/status")
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+    await rig.tree_end(token)
+    assert {int(line.split()[1], 16) for line in rig.out(token).read_text().splitlines()} == {0}
+
+
+@launched
+async def test_the_umask_is_the_engines(rig: Rig) -> None:
+    mask = os.umask(0o027)
+    try:
+        token = rig.start("sh", "-c", "umask")
+    finally:
+        os.umask(mask)
+    assert int(await rig.text(token), 8) == 0o027
+
+
+@launched
+async def test_the_environment_is_what_was_ordered(rig: Rig) -> None:
+    token = rig.start("env", "-0", env={"MULTI": "a\nb", "EMPTY": ""})
+    await rig.tree_end(token)
+    found = dict(item.split("=", 1) for item in rig.out(token).read_text().split("\0") if item)
+    ordered = {**os.environ, "GPUDECK_TOKEN": token, "MULTI": "a\nb", "EMPTY": "", "PWD": str(rig.folder)}
+    # A shell keeps its own books in these.
+    assert {k: v for k, v in found.items() if k not in ("OLDPWD", "_", "SHLVL")} == {
+        k: v for k, v in ordered.items() if k not in ("OLDPWD", "_", "SHLVL")
+    }
+
+
+@launched
+async def test_the_command_runs_in_its_folder(rig: Rig) -> None:
+    odd = rig.folder / "-a folder\n"
+    odd.mkdir()
+    token = rig.start(PYTHON, "-c", "import os; print(ascii(os.getcwd()))", cwd=str(odd))
+    assert await rig.text(token) == f"{ascii(str(odd))}\n"
+
+
+@launched
+async def test_the_attempt_has_a_session_of_its_own_without_a_terminal(rig: Rig) -> None:
+    token = rig.start("sh", "-c", 'read -r s </proc/self/stat; echo "$s"')
+    fields = (await rig.text(token)).rpartition(")")[2].split()
+    assert fields[2:5] == [str(rig.pids[token]), str(rig.pids[token]), "0"]
+
+
+@launched
+async def test_logs_are_appended_to(rig: Rig) -> None:
+    (rig.folder / "both").write_text("earlier\n")
+    token = rig.start("sh", "-c", "echo out; echo err >&2; echo out", log=str(rig.folder / "both"))
+    await rig.tree_end(token)
+    assert (rig.folder / "both").read_text() == "earlier\nout\nerr\nout\n"
+
+
+@launched
+async def test_the_shell_says_nothing_of_its_own_in_the_users_log(rig: Rig) -> None:
+    token = rig.start("sh", "-c", "kill -9 $$")
+    await rig.tree_end(token)
+    assert rig.err(token).read_text() == ""
+
+
+def test_an_engine_under_nohup_hands_no_ignored_hangup_on(tmp_path) -> None:
+    engine = f"""
+import asyncio, sys
+from pathlib import Path
+from gpudeck.tests.fakes.local_rig import run
+async def body(rig):
+    token = rig.start("grep", "SigIgn", "/proc/self/status")
+    print(await rig.text(token))
+run(Path({str(tmp_path)!r}), body)
+"""
+    told = subprocess.run(["nohup", PYTHON, "-c", engine], capture_output=True, text=True, check=True).stdout
+    assert int(told.split()[1], 16) == 0

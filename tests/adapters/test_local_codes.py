@@ -1,0 +1,207 @@
+"""Exit codes and spawn errors of real attempts: what the launcher says is what happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from gpudeck.tests.fakes.local_rig import PYTHON, Rig, kill, launched, run, until
+
+SHELL_FUNCTION = {"BASH_FUNC_module%%": "() { echo loaded; }"}
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 42, 125, 126, 127, 128, 137, 255])
+def test_a_commands_own_code_is_told_as_it_is(tmp_path: Path, code: int) -> None:
+    async def body(rig: Rig) -> None:
+        token = rig.start("sh", "-c", f"exit {code}")
+        end = await rig.leader_end(token)
+        assert (end.code, end.signal, end.spawn_error) == (code, None, "")
+
+    run(tmp_path, body)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+def test_a_command_that_dies_of_a_signal_gets_the_shells_code_for_it(tmp_path: Path, number: int) -> None:
+    async def body(rig: Rig) -> None:
+        assert await rig.code("sh", "-c", f"kill -{int(number)} $$") == 128 + number
+
+    run(tmp_path, body)
+
+
+@launched
+async def test_names_of_builtins_mean_programs(rig: Rig) -> None:
+    token = rig.start("echo", "x")
+    await rig.tree_end(token)
+    assert await rig.code("test", "1", "=", "2") == 1
+    assert rig.out(token).read_text() == "x\n"
+
+
+@launched
+async def test_a_builtin_that_is_no_program_is_no_command(rig: Rig) -> None:
+    end = await rig.leader_end(rig.start("exit", "3"))
+    assert (end.code, end.spawn_error) == (127, "no such command: exit")
+
+
+@launched
+async def test_arguments_arrive_byte_for_byte(rig: Rig) -> None:
+    arguments = ["", " ", "a b", "new\nline", "$HOME", "'\"\\`", "*", "-n", "é", "\udcff", "--", "{x}"]
+    script = "import os, sys; os.write(1, b'|'.join(map(os.fsencode, sys.argv[1:])))"
+    token = rig.start(PYTHON, "-c", script, *arguments)
+    await rig.tree_end(token)
+    assert rig.out(token).read_bytes() == b"|".join(map(os.fsencode, arguments))
+
+
+@launched
+async def test_255_arguments_arrive(rig: Rig) -> None:
+    token = rig.start("sh", "-c", "echo $#", "sh", *map(str, range(255)))
+    assert await rig.text(token) == "255\n"
+
+
+@launched
+async def test_a_command_that_is_too_long_for_the_kernel_is_a_spawn_error(rig: Rig) -> None:
+    end = await rig.leader_end(rig.start("echo", "x" * 3_000_000))
+    assert (end.code, end.spawn_error) == (126, "command and environment are too long")
+
+
+@launched
+async def test_a_nul_byte_is_a_spawn_error(rig: Rig) -> None:
+    end = await rig.leader_end(rig.start("echo", "a\0b"))
+    assert end.spawn_error == "embedded null byte"
+
+
+@launched
+async def test_exported_shell_functions_reach_the_command(rig: Rig) -> None:
+    token = rig.start("bash", "-c", "module", env=SHELL_FUNCTION)
+    assert await rig.text(token) == "loaded\n"
+
+
+@launched
+async def test_odd_variable_names_reach_the_command(rig: Rig) -> None:
+    odd = {"a.b": "1", "-x": "2", "with space": "3\n4", "é": "5"}
+    token = rig.start(PYTHON, "-c", f"import os; print({{k: os.environ.get(k) for k in {list(odd)!r}}})", env=odd)
+    assert await rig.text(token) == f"{odd}\n"
+
+
+@pytest.mark.parametrize("env", [{}, SHELL_FUNCTION])
+@pytest.mark.parametrize("command", ["trian.py", "./trian.py", "/no/such/train.py", "a: b"])
+def test_a_missing_command_is_named(tmp_path: Path, command: str, env: dict[str, str]) -> None:
+    async def body(rig: Rig) -> None:
+        end = await rig.leader_end(rig.start(command, "--lr", "1", env=env))
+        assert (end.code, end.spawn_error) == (127, f"no such command: {command}")
+
+    run(tmp_path, body)
+
+
+@pytest.mark.parametrize("env", [{}, SHELL_FUNCTION])
+def test_a_file_without_permission_is_not_executable(tmp_path: Path, env: dict[str, str]) -> None:
+    async def body(rig: Rig) -> None:
+        (rig.folder / "train.sh").write_text("#!/bin/sh\n")
+        end = await rig.leader_end(rig.start("./train.sh", env=env))
+        assert (end.code, end.spawn_error) == (126, "not executable: ./train.sh")
+
+    run(tmp_path, body)
+
+
+@launched
+async def test_a_script_without_its_interpreter_says_so(rig: Rig) -> None:
+    script = rig.folder / "train.py"
+    script.write_text("#!/no/such/python\n")
+    script.chmod(0o755)
+    end = await rig.leader_end(rig.start("./train.py"))
+    assert end.spawn_error == "no interpreter for ./train.py: see its first line"
+
+
+@launched
+async def test_a_script_that_misses_a_command_ran(rig: Rig) -> None:
+    end = await rig.leader_end(rig.start("sh", "-c", "trian.py"))
+    assert (end.code, end.spawn_error) == (127, "")
+
+
+@launched
+async def test_a_missing_folder_is_named(rig: Rig) -> None:
+    end = await rig.leader_end(rig.start("true", cwd=f"{rig.folder}/gone"))
+    assert end.spawn_error == f"no such folder: {rig.folder}/gone"
+
+
+@launched
+async def test_a_file_as_folder_is_named(rig: Rig) -> None:
+    (rig.folder / "file").touch()
+    end = await rig.leader_end(rig.start("true", cwd=f"{rig.folder}/file"))
+    assert end.spawn_error == f"not a folder: {rig.folder}/file"
+
+
+@launched
+async def test_an_attempt_whose_log_cannot_be_written_never_ran(rig: Rig) -> None:
+    (rig.folder / "log").mkdir()
+    token = rig.start("touch", "ran", log=str(rig.folder / "log"))
+    assert (await rig.tree_end(token)).never_ran
+    assert rig.leader(token) is None
+    assert not (rig.folder / "ran").exists()
+
+
+@launched
+async def test_an_attempt_whose_record_cannot_be_made_never_ran(rig: Rig) -> None:
+    (rig.folder / "attempts").rmdir()
+    token = rig.start("touch", "ran")
+    assert (await rig.tree_end(token)).never_ran
+    assert not (rig.folder / "ran").exists()
+
+
+@launched
+async def test_a_command_whose_wrapper_was_killed_keeps_its_code(rig: Rig) -> None:
+    token = rig.start("sh", "-c", "echo $$; while [ ! -e go ]; do sleep 0.02; done; exit 42")
+    await rig.text(token)
+    kill(rig.pids[token])
+    await until(lambda: not rig.launcher.members().get(rig.pids[token]))
+    assert rig.leader(token) is None
+    (rig.folder / "go").touch()
+    end = await rig.leader_end(token)
+    assert (end.code, end.signal) == (42, None)
+
+
+@launched
+async def test_a_killed_group_is_told_with_its_signal(rig: Rig) -> None:
+    token = rig.start("sh", "-c", "echo $$; sleep 100")
+    await rig.text(token)
+    os.killpg(rig.pids[token], signal.SIGKILL)
+    end = await rig.leader_end(token)
+    assert (end.code, end.signal) == (137, signal.SIGKILL)
+
+
+@launched
+async def test_a_daemon_does_not_pass_for_the_command_of_a_killed_wrapper(rig: Rig) -> None:
+    token = rig.start("sh", "-c", "(sleep 100 & echo $!); sleep 0.2; kill -9 $PPID; exit 3", leftovers="leave")
+    daemon = await rig.pid_from(token)
+    assert (await rig.leader_end(token)).code == 3
+    assert (await rig.tree_end(token)).left_behind == (daemon,)
+    kill(daemon)
+
+
+@pytest.mark.parametrize("name", ["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM"])
+def test_a_signal_that_the_command_survives_does_not_end_its_wrapper(tmp_path: Path, name: str) -> None:
+    async def body(rig: Rig) -> None:
+        token = rig.start("sh", "-c", f"trap 'exit 9' {name}; echo $$; while :; do sleep 0.02; done")
+        await rig.text(token)
+        os.killpg(rig.pids[token], getattr(signal, f"SIG{name}"))
+        assert (await rig.leader_end(token)).code == 9
+
+    run(tmp_path, body)
+
+
+@launched
+async def test_the_end_is_timed_by_the_wrapper_not_by_when_it_is_noticed(rig: Rig) -> None:
+    token = rig.start("true")
+    await until(lambda: b"\nend" in rig.record(token).read_bytes() if rig.record(token).exists() else False)
+    end = await rig.leader_end(token)
+    assert end.at == pytest.approx(float(rig.record(token).read_text().split()[-1]), abs=0.02)
+
+
+@launched
+async def test_forget_removes_the_record(rig: Rig) -> None:
+    token = rig.start("true")
+    await rig.tree_end(token)
+    rig.launcher.forget(token)
+    assert not rig.record(token).exists()

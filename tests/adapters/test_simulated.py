@@ -1,0 +1,99 @@
+"""Simulated GPUs: their readings follow who runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gpudeck.engine.adapters.simulated import TOTAL_MIB, SimulatedProbe
+from gpudeck.engine.core.events import GpuReading
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 50.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def probe(clock: Clock) -> SimulatedProbe:
+    return SimulatedProbe(2, clock_s=clock)
+
+
+@pytest.fixture
+def read(probe: SimulatedProbe) -> Callable[[], GpuReading]:
+    return lambda: probe.read(["SIM-0"])[0]
+
+
+def test_simulated_gpus_are_marked(probe: SimulatedProbe) -> None:
+    gpus = probe.discover().gpus
+
+    assert [(gpu.uuid, gpu.index, gpu.simulated) for gpu in gpus] == [("SIM-0", 0, True), ("SIM-1", 1, True)]
+
+
+def test_a_gpu_with_a_task_is_busy(probe: SimulatedProbe, read: Callable[[], GpuReading]) -> None:
+    probe.occupy("SIM-0", "token", 30000)
+
+    assert (read().util_percent or 0) > 70
+
+
+def test_memory_in_use_is_what_its_tasks_take(probe: SimulatedProbe, read: Callable[[], GpuReading]) -> None:
+    idle = read().used_mib or 0
+    probe.occupy("SIM-0", "one", 30000)
+    probe.occupy("SIM-0", "two", 10000)
+
+    assert read().used_mib == idle + 40000
+
+
+def test_memory_in_use_is_never_more_than_the_card_has(probe: SimulatedProbe, read: Callable[[], GpuReading]) -> None:
+    probe.occupy("SIM-0", "token", 10 * TOTAL_MIB)
+
+    assert read().used_mib == TOTAL_MIB
+
+
+def test_all_memory_in_use_is_explained_by_processes(probe: SimulatedProbe, read: Callable[[], GpuReading]) -> None:
+    probe.occupy("SIM-0", "token", 30000, pid=4711)
+
+    assert [(process.pid, process.used_mib) for process in read().processes] == [(4711, 30000)]
+
+
+def test_a_gpu_that_nobody_uses_any_more_is_idle(probe: SimulatedProbe, read: Callable[[], GpuReading]) -> None:
+    probe.occupy("SIM-0", "token")
+    probe.occupy("SIM-0", None)
+
+    assert (read().util_percent, read().processes) == (0, ())
+
+
+def test_a_released_attempt_leaves_all_its_gpus_and_no_other_attempts(probe: SimulatedProbe) -> None:
+    for uuid in ("SIM-0", "SIM-1"):
+        probe.occupy(uuid, "gang", 1000)
+    probe.occupy("SIM-1", "other", 2000)
+
+    probe.release("gang")
+
+    processes = [reading.processes for reading in probe.read(["SIM-0", "SIM-1"])]
+    assert [[process.used_mib for process in one] for one in processes] == [[], [2000]]
+
+
+def test_a_busy_gpu_grows_warm(probe: SimulatedProbe, read: Callable[[], GpuReading], clock: Clock) -> None:
+    probe.occupy("SIM-0", "token")
+    cold = read().temperature_c or 0
+    clock.now_s += 120
+
+    assert (read().temperature_c or 0) > cold + 20
+
+
+def test_the_same_task_at_the_same_time_reads_the_same(clock: Clock) -> None:
+    one, other = SimulatedProbe(1, clock_s=clock), SimulatedProbe(1, clock_s=clock)
+    for probe in (one, other):
+        probe.occupy("SIM-0", "token")
+
+    assert one.read(["SIM-0"]) == other.read(["SIM-0"])

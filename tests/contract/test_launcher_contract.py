@@ -1,0 +1,264 @@
+"""ports.Launcher: the same promises from real processes, on kernels that offer more or less, and from the fake."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from gpudeck.engine.adapters.local import LocalLauncher, become_subreaper
+from gpudeck.engine.adapters.proc import Features
+from gpudeck.engine.core.events import Input, LeaderExited, TreeGone
+from gpudeck.engine.ports import Known, Launcher, StartOrder
+from gpudeck.tests.fakes.launcher import FakeLauncher
+from gpudeck.tests.fakes.local_rig import until
+
+KINDS = {
+    "local": None,
+    "local without pidfds": Features(pidfd=False),
+    "local without children files": Features(children_files=False),
+    "fake": None,
+}
+
+
+class World(Protocol):
+    """How a test makes an attempt end."""
+
+    launcher: Launcher
+    inputs: list[Input]
+
+    def order(self, token: str) -> StartOrder: ...
+    def end(self, token: str, code: int) -> None: ...
+    def close(self) -> None: ...
+
+
+class RealWorld:
+    """Attempts that read their exit code from a pipe with a name."""
+
+    def __init__(self, folder: Path, features: Features | None) -> None:
+        become_subreaper()
+        self.inputs: list[Input] = []
+        self._folder = folder
+        self._pipes: dict[str, int] = {}
+        loop = asyncio.get_running_loop()
+        self.launcher: Launcher = LocalLauncher(str(folder / "attempts"), self.inputs.append, loop, features=features)
+
+    def order(self, token: str) -> StartOrder:
+        pipe = str(self._folder / f"{token}.pipe")
+        os.mkfifo(pipe)
+        self._pipes[token] = os.open(pipe, os.O_RDWR)
+        env = {**os.environ, "GPUDECK_TOKEN": token}
+        argv = ("sh", "-c", 'read code <"$0"; exit $code', pipe)
+        log = str(self._folder / f"{token}.log")
+        return StartOrder(token, argv, env, str(self._folder), log, log)
+
+    def end(self, token: str, code: int) -> None:
+        os.write(self._pipes[token], f"{code}\n".encode())
+
+    def close(self) -> None:
+        for pipe in self._pipes.values():
+            os.close(pipe)
+
+
+class FakeWorld:
+    """Attempts that end when the fake is told so."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Input] = []
+        self.launcher: FakeLauncher = FakeLauncher(self.inputs.append, obedient=True)
+
+    def order(self, token: str) -> StartOrder:
+        return StartOrder(token, ("true",), {}, "/", "/dev/null", "/dev/null")
+
+    def end(self, token: str, code: int) -> None:
+        self.launcher.end(token, code)
+
+    def close(self) -> None:
+        pass
+
+
+Run = Callable[[Callable[[World], Coroutine[None, None, None]]], None]
+
+
+@pytest.fixture(params=KINDS)
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    async def whole(body: Callable[[World], Coroutine[None, None, None]]) -> None:
+        world: World = FakeWorld() if request.param == "fake" else RealWorld(tmp_path, KINDS[request.param])
+        with contextlib.closing(world):
+            await body(world)
+            for token in set(world.launcher.members().values()):
+                world.launcher.stop(token, signal=signal.SIGKILL, scope="group", grace_s=0)
+            await until(lambda: not world.launcher.members())
+            world.launcher.close()
+
+    return lambda body: asyncio.run(whole(body))
+
+
+def told(world: World, kind: type[Input], token: str) -> list[Input]:
+    return [i for i in world.inputs if isinstance(i, kind) and i.token == token]
+
+
+async def gone(world: World, token: str) -> TreeGone:
+    await until(lambda: told(world, TreeGone, token))
+    (found,) = told(world, TreeGone, token)
+    assert isinstance(found, TreeGone)
+    return found
+
+
+async def code_of(world: World, token: str) -> int | None:
+    await gone(world, token)
+    (found,) = told(world, LeaderExited, token)
+    assert isinstance(found, LeaderExited)
+    return found.code
+
+
+def test_a_start_tells_who_leads_the_attempt(run: Run) -> None:
+    async def body(world: World) -> None:
+        pid, start_ticks = world.launcher.start(world.order("a"))
+        assert pid > 0
+        assert start_ticks > 0
+
+    run(body)
+
+
+def test_nothing_is_told_while_an_attempt_runs(run: Run) -> None:
+    async def body(world: World) -> None:
+        world.launcher.start(world.order("a"))
+        world.launcher.start(world.order("b"))
+        world.end("b", 0)
+        await gone(world, "b")
+        assert not told(world, LeaderExited, "a")
+
+    run(body)
+
+
+def test_the_end_of_the_leader_is_told_once_and_before_the_end_of_the_tree(run: Run) -> None:
+    async def body(world: World) -> None:
+        world.launcher.start(world.order("a"))
+        world.end("a", 0)
+        await gone(world, "a")
+        assert [type(i) for i in world.inputs] == [LeaderExited, TreeGone]
+
+    run(body)
+
+
+@pytest.mark.parametrize("code", [0, 1, 42, 137, 255])
+def test_the_exit_code_is_the_commands(run: Run, code: int) -> None:
+    async def body(world: World) -> None:
+        world.launcher.start(world.order("a"))
+        world.end("a", code)
+        assert await code_of(world, "a") == code
+
+    run(body)
+
+
+def test_attempts_end_in_any_order(run: Run) -> None:
+    async def body(world: World) -> None:
+        for token in "abc":
+            world.launcher.start(world.order(token))
+        for token, code in (("c", 3), ("a", 1), ("b", 2)):
+            world.end(token, code)
+            await gone(world, token)
+        assert [await code_of(world, token) for token in "abc"] == [1, 2, 3]
+
+    run(body)
+
+
+def test_a_stop_ends_the_attempt(run: Run) -> None:
+    async def body(world: World) -> None:
+        world.launcher.start(world.order("a"))
+        world.launcher.stop("a", signal=signal.SIGTERM, scope="group", grace_s=30)
+        assert await code_of(world, "a") == 128 + signal.SIGTERM
+
+    run(body)
+
+
+def test_a_stop_without_grace_kills(run: Run) -> None:
+    async def body(world: World) -> None:
+        world.launcher.start(world.order("a"))
+        world.launcher.stop("a", signal=signal.SIGTERM, scope="group", grace_s=0)
+        assert await code_of(world, "a") == 128 + signal.SIGKILL
+
+    run(body)
+
+
+def test_a_stop_reaches_only_its_attempt(run: Run) -> None:
+    async def body(world: World) -> None:
+        world.launcher.start(world.order("a"))
+        world.launcher.start(world.order("b"))
+        world.launcher.stop("a", signal=signal.SIGTERM, scope="group", grace_s=30)
+        await gone(world, "a")
+        assert set(world.launcher.members().values()) == {"b"}
+
+    run(body)
+
+
+def test_asking_twice_for_a_stop_ends_it_once(run: Run) -> None:
+    async def body(world: World) -> None:
+        world.launcher.start(world.order("a"))
+        for grace_s in (30, 30, 20):
+            world.launcher.stop("a", signal=signal.SIGTERM, scope="leader", grace_s=grace_s)
+        await gone(world, "a")
+        assert [type(i) for i in world.inputs] == [LeaderExited, TreeGone]
+
+    run(body)
+
+
+def test_stopping_what_is_gone_or_was_never_there_is_no_error(run: Run) -> None:
+    async def body(world: World) -> None:
+        world.launcher.start(world.order("a"))
+        world.end("a", 0)
+        await gone(world, "a")
+        for token in ("a", "never"):
+            world.launcher.stop(token, signal=signal.SIGTERM, scope="group", grace_s=0)
+        assert len(world.inputs) == 2
+
+    run(body)
+
+
+def test_members_names_the_processes_of_running_attempts(run: Run) -> None:
+    async def body(world: World) -> None:
+        pid, _ = world.launcher.start(world.order("a"))
+        assert world.launcher.members()[pid] == "a"
+        assert world.launcher.members().get(1) is None
+        world.end("a", 0)
+        await gone(world, "a")
+        assert not world.launcher.members()
+
+    run(body)
+
+
+def test_nobody_listens_to_a_warning_once_the_attempt_is_gone(run: Run) -> None:
+    async def body(world: World) -> None:
+        world.launcher.start(world.order("a"))
+        world.end("a", 0)
+        await gone(world, "a")
+        assert world.launcher.warn("a", signal.SIGUSR1) == 0
+
+    run(body)
+
+
+def test_forgetting_twice_is_no_error(run: Run) -> None:
+    async def body(world: World) -> None:
+        world.launcher.start(world.order("a"))
+        world.end("a", 0)
+        await gone(world, "a")
+        for token in ("a", "a", "never"):
+            world.launcher.forget(token)
+
+    run(body)
+
+
+def test_an_attempt_that_left_no_trace_never_ran(run: Run) -> None:
+    async def body(world: World) -> None:
+        assert world.launcher.recover([Known("a", 0, 0)]) == {"a": "never ran"}
+        assert (await gone(world, "a")).never_ran
+        assert not told(world, LeaderExited, "a")
+
+    run(body)

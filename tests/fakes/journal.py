@@ -1,0 +1,143 @@
+"""A journal in memory that fails on demand, and facts to put into one."""
+
+from __future__ import annotations
+
+import errno
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import fields, is_dataclass
+
+from hypothesis import strategies as st
+
+from gpudeck.engine.core.events import FACTS, Fact, PriorityChanged
+from gpudeck.engine.ports import Done, Journal, JournalBrokenError
+
+
+class MemoryJournal:
+    """`ports.Journal` without a disk: appends are done at once, or at `release` after `hold`."""
+
+    def __init__(self, facts: Sequence[Fact] = ()) -> None:
+        self.facts = list(facts)
+        """What is "on disk"."""
+        self.damage = ""
+        self.on_disk: Callable[[bool, str], None] | None = None
+        self.durable_appends = 0
+        self._held: list[tuple[list[Fact], bool, Done]] | None = None
+        self._backlog: list[Fact] = []
+        self._full = False
+        self._broken = False
+        self._closed = False
+
+    def load(self) -> Iterator[Fact]:
+        return iter(list(self.facts))
+
+    def submit(self, facts: Sequence[Fact], *, durable: bool, done: Done | None = None, keep: bool = False) -> None:
+        if self._closed:
+            raise JournalBrokenError("the journal is closed")
+        self.durable_appends += durable
+        waiting = (list(facts), keep, done or _ignore)
+        if self._held is None:
+            self._write(*waiting)
+        else:
+            self._held.append(waiting)
+
+    def close(self) -> None:
+        self.release()
+        self._closed = True
+
+    def hold(self) -> None:
+        """Let appends wait, as for a slow disk."""
+        self._held = self._held or []
+
+    def release(self) -> None:
+        """Write what waits, in order, and hold no longer."""
+        held, self._held = self._held or [], None
+        for waiting in held:
+            self._write(*waiting)
+
+    def fill(self) -> None:
+        """The disk is full from now on; noticed by the next append."""
+        self._full = True
+
+    def free(self) -> None:
+        """There is space again: what was kept is written."""
+        self._full = False
+        self.facts += self._backlog
+        self._backlog = []
+        if self.on_disk is not None:
+            self.on_disk(False, "")
+
+    def break_down(self) -> None:
+        """The disk fails for good."""
+        self._broken = True
+
+    def _write(self, facts: list[Fact], keep: bool, done: Done) -> None:
+        if self._broken:
+            done(JournalBrokenError("the disk failed"))
+        elif self._full:
+            if keep:
+                self._backlog += facts
+            if self.on_disk is not None:
+                self.on_disk(True, "no space is left")
+            done(OSError(errno.ENOSPC, "no space is left"))
+        else:
+            self.facts += facts
+            done(None)
+
+
+def _ignore(_: Exception | None) -> None:
+    pass
+
+
+def facts_of(kind: type[Fact]) -> st.SearchStrategy[Fact]:
+    """Every fact of a kind that its field types allow."""
+    return typing.cast("st.SearchStrategy[Fact]", _values(kind))
+
+
+any_fact: st.SearchStrategy[Fact] = st.sampled_from(FACTS).flatmap(facts_of)
+
+
+def _values(hint: typing.Any) -> st.SearchStrategy[typing.Any]:
+    if isinstance(hint, type) and is_dataclass(hint):
+        hints = typing.get_type_hints(hint)
+        return st.builds(hint, **{field.name: _values(hints[field.name]) for field in fields(hint)})
+    arguments = typing.get_args(hint)
+    origin = typing.get_origin(hint)
+    if origin is tuple:
+        return st.lists(_values(arguments[0]), max_size=4).map(tuple)
+    if origin in (typing.Union, types.UnionType):
+        return st.one_of(*(_values(argument) for argument in arguments))
+    plain: dict[typing.Any, st.SearchStrategy[typing.Any]] = {
+        int: st.integers(-(2**63), 2**64 - 1),
+        float: st.floats(allow_nan=False),
+        str: st.text(max_size=40),
+        bool: st.booleans(),
+        types.NoneType: st.none(),
+    }
+    return plain[hint] if hint in plain else st.from_type(hint)
+
+
+def appended(journal: Journal, facts: Sequence[Fact], *, durable: bool = True, keep: bool = False) -> Future[None]:
+    """Submit *facts*; the future is done when the callback was called."""
+    future: Future[None] = Future()
+
+    def done(error: Exception | None) -> None:
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+    journal.submit(facts, durable=durable, done=done, keep=keep)
+    return future
+
+
+def numbered(first: int, count: int = 1) -> list[Fact]:
+    """Small facts that tell their place in the order."""
+    return [PriorityChanged("t", number) for number in range(first, first + count)]
+
+
+def numbers(facts: Iterable[Fact]) -> list[int]:
+    """The places of `numbered` facts."""
+    return [fact.priority for fact in facts if isinstance(fact, PriorityChanged)]

@@ -1,0 +1,157 @@
+"""A real launcher on a loop of its own, with real processes, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any
+
+from gpudeck.engine.adapters import proc
+from gpudeck.engine.adapters.local import LocalLauncher, become_subreaper
+from gpudeck.engine.core.events import Input, LeaderExited, TreeGone
+from gpudeck.engine.core.spec import Leftovers
+from gpudeck.engine.ports import StartOrder
+
+PATIENCE_S = 30.0
+PYTHON = sys.executable
+
+
+class Rig:
+    """A launcher, what it posted, and the folder that its attempts run in."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        become_subreaper()
+        self.folder = folder
+        self.options = options
+        self.inputs: list[Input] = []
+        self.pids: dict[str, int] = {}
+        self.ticks: dict[str, int] = {}
+        self.launcher = self._launch()
+
+    def start(
+        self,
+        *argv: str,
+        token: str = "",
+        env: Mapping[str, str] | None = None,
+        cwd: str = "",
+        leftovers: Leftovers = "stop",
+        log: str = "",
+    ) -> str:
+        """Start an attempt and return its token."""
+        token = token or f"token{len(self.pids)}"
+        whole = {**os.environ, "GPUDECK_TOKEN": token, **(env or {})}
+        out, err = log or str(self.out(token)), log or str(self.err(token))
+        order = StartOrder(token, argv, whole, cwd or str(self.folder), out, err, leftovers)
+        self.pids[token], self.ticks[token] = self.launcher.start(order)
+        return token
+
+    def out(self, token: str) -> Path:
+        return self.folder / f"{token}.log"
+
+    def err(self, token: str) -> Path:
+        return self.folder / f"{token}.err"
+
+    def record(self, token: str) -> Path:
+        return self.folder / "attempts" / token
+
+    def leader(self, token: str) -> LeaderExited | None:
+        return next((i for i in self.inputs if isinstance(i, LeaderExited) and i.token == token), None)
+
+    def tree(self, token: str) -> TreeGone | None:
+        return next((i for i in self.inputs if isinstance(i, TreeGone) and i.token == token), None)
+
+    async def leader_end(self, token: str) -> LeaderExited:
+        await until(lambda: self.leader(token))
+        found = self.leader(token)
+        assert found is not None
+        return found
+
+    async def tree_end(self, token: str) -> TreeGone:
+        await until(lambda: self.tree(token))
+        found = self.tree(token)
+        assert found is not None
+        return found
+
+    async def code(self, *argv: str, **options: Any) -> int | None:
+        """Run to the end; the exit code."""
+        token = self.start(*argv, **options)
+        await self.tree_end(token)
+        return (await self.leader_end(token)).code
+
+    async def text(self, token: str) -> str:
+        """What an attempt printed, once it has printed a whole line."""
+        await until(lambda: self.out(token).exists() and self.out(token).read_text().endswith("\n"))
+        return self.out(token).read_text()
+
+    async def pid_from(self, token: str) -> int:
+        """The pid that an attempt printed as its first line."""
+        return int((await self.text(token)).split()[0])
+
+    def replace_launcher(self, **options: Any) -> None:
+        """A new engine: the old launcher lets go of everything."""
+        self.launcher.close()
+        self.options = options
+        self.inputs.clear()
+        self.launcher = self._launch()
+
+    async def clean_up(self) -> None:
+        """End what still runs, the launcher last."""
+        for token in self.pids:
+            self.launcher.stop(token, signal=signal.SIGKILL, scope="group", grace_s=0)
+        await until(lambda: not self.launcher.members())
+        self.launcher.close()
+
+    def _launch(self) -> LocalLauncher:
+        folder = str(self.folder / "attempts")
+        return LocalLauncher(folder, self.inputs.append, asyncio.get_running_loop(), **self.options)
+
+
+async def until(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
+    """Wait until *condition* is true."""
+    async with asyncio.timeout(patience_s):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def run(folder: Path, body: Callable[[Rig], Coroutine[Any, Any, None]], **options: Any) -> None:
+    """Run *body* with a rig, and clean up."""
+
+    async def whole() -> None:
+        rig = Rig(folder, **options)
+        try:
+            await body(rig)
+        finally:
+            await rig.clean_up()
+
+    asyncio.run(whole())
+
+
+def launched(body: Callable[[Rig], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
+    """Make a test of a coroutine that takes a rig."""
+
+    def test(tmp_path: Path) -> None:
+        run(tmp_path, body)
+
+    test.__name__, test.__doc__, test.__module__ = body.__name__, body.__doc__, body.__module__
+    return test
+
+
+def kill(pid: int) -> None:
+    """End a process that a test left alive on purpose."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def lives(pid: int) -> bool:
+    process = proc.stat(pid)
+    return process is not None and process.live
+
+
+def caught(pid: int, number: int) -> bool:
+    """Whether a process has come as far as to install its handler."""
+    return proc.catches(pid, number)

@@ -1,0 +1,171 @@
+import pytest
+from headless_samples import ended, failed, note, opened, settled, shown, started, status
+
+from gpudeck.engine.headless import HeadlessOptions
+from gpudeck.engine.headless.lines import end_line, note_line, opened_lines, settled_line, start_line, status_line
+from gpudeck.engine.headless.text import hhmmss, mib_text, printable, ranges, short_time
+from gpudeck.engine.protocol.messages import Counts, GpuLine
+
+VERBOSE = HeadlessOptions(verbose=True)
+QUIET = HeadlessOptions(quiet=True)
+
+
+def test_a_start_tells_time_gpu_task_attempt_and_log():
+    expected = "[00:00:01] gpu 2  start train-sym-0.375  attempt 1  logs/train-sym-0.375/attempt-1.log"
+    assert start_line(started()).text == expected
+
+
+def test_a_success_tells_duration_peak_and_utilisation():
+    expected = "[01:23:46] gpu 2  ok    train-sym-0.375  attempt 1  01:23:45  peak 41.2 GiB  util 87 %"
+    assert end_line(ended()).text == expected
+
+
+def test_a_success_without_measurements_leaves_them_out():
+    line = end_line(ended(peak_mib=None, mean_util_percent=None))
+    assert line.text == "[01:23:46] gpu 2  ok    train-sym-0.375  attempt 1  01:23:45"
+
+
+def test_a_failure_tells_its_reason_and_its_error_log():
+    line = end_line(failed(peak_mib=None, mean_util_percent=None))
+    assert line.text == (
+        "[00:00:03] gpu 2  fail  train-sym-0.375  attempt 1  00:00:02  exit 1: ValueError: bad rate"
+        "  logs/train-sym-0.375/attempt-1.err"
+    )
+
+
+def test_a_failure_that_will_be_retried_says_when():
+    assert "  retry in 10 s  " in end_line(failed(next="backoff", retry_in_s=9.6)).text
+
+
+def test_an_interrupted_attempt_is_requeued():
+    line = end_line(ended(outcome="interrupted", reason="stopped by SIGINT", next="queued", peak_mib=None))
+    assert " interrupted train-sym-0.375 " in line.text
+    assert "  requeued" in line.text
+
+
+def test_a_cancelled_attempt_is_not_called_failed():
+    assert " cancelled train-sym-0.375 " in end_line(ended(outcome="cancelled", next="cancelled")).text
+
+
+def test_a_lost_attempt_is_called_lost():
+    assert "gpu 2  lost  train-sym-0.375 " in end_line(failed(outcome="lost", reason="exit code unknown")).text
+
+
+def test_processes_left_behind_are_named():
+    assert end_line(ended(left_behind=(12, 13))).text.endswith("left running: pid 12, 13")
+
+
+def test_a_cpu_task_keeps_the_columns():
+    assert start_line(started(gpus=())).text.startswith("[00:00:01] cpu    start train-sym-0.375  ")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "place"), [((0, 1, 2, 3), "gpu 0-3"), ((3, 0, 1), "gpu 0-1,3"), ((0, 2), "gpu 0,2"), ((11,), "gpu 11")]
+)
+def test_a_gang_is_shown_as_ranges(gpus: tuple[int, ...], place: str):
+    assert start_line(started(gpus=gpus)).text.split("] ")[1].split("  ")[0] == place
+
+
+def test_simulated_gpus_are_marked_in_every_line():
+    text = shown([opened(simulated=True), started(), ended(), status()])
+    assert "gpu 2" not in text
+    assert text.count("SIM ") == 3
+
+
+def test_a_rung_and_a_resumed_start_are_told():
+    assert "  on_oom rung 2  resumed  logs/" in start_line(started(rung=2, resumed=True)).text
+
+
+def test_settled_tasks_have_no_place():
+    assert settled_line(settled()).text == "[00:00:00] -      cached train-b  journal"
+    blocked = settled_line(settled(state="blocked", why="needs train-a, which failed", at=5.0))
+    assert blocked.text == "[00:00:05] -      blocked train-b  needs train-a, which failed"
+
+
+def test_notes_carry_their_level():
+    assert note_line(note()).text == "[00:01:02] deck   warning alice joined GPU 3, 31 GiB"
+    assert note_line(note(level="info")).text == "[00:01:02] deck   note  alice joined GPU 3, 31 GiB"
+
+
+def test_a_status_line_tells_counts_gpus_and_eta():
+    assert status_line(status()).text == (
+        "[00:05:30] deck   status 13/40 done  4 running on gpu 0-3  20 queued  3 waiting  1 failed  eta 01:10:00"
+    )
+
+
+def test_the_opening_names_deck_run_slots_and_warnings():
+    lines = [line.text for line in opened_lines(opened(continued=True, warnings=("train-b: output is old",)))]
+    assert lines[0].startswith(
+        "[00:00:00] deck   open  noise  run 3 goes on  24 tasks (2 cached)  4 slots  logs in logs  tasks.toml  2023"
+    )
+    assert lines[1:] == [
+        "[00:00:00] deck   gpu   0  NVIDIA A40  44.5 GiB  GPU-5f2a",
+        "[00:00:00] deck   warning train-b: output is old",
+    ]
+
+
+def test_hours_run_on_beyond_a_day():
+    assert hhmmss(100 * 3600 + 61) == "100:01:01"
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -5.0])
+def test_a_time_that_is_none_does_not_break_a_line(seconds: float):
+    assert end_line(ended(duration_s=seconds, at=seconds)).text
+
+
+def test_sizes_and_waits_read_well():
+    assert (mib_text(512), mib_text(2048), short_time(0.2), short_time(600)) == (
+        "512 MiB",
+        "2.0 GiB",
+        "1 s",
+        "00:10:00",
+    )
+    assert ranges([5, 0, 1, 1, 2]) == "0-2,5"
+
+
+def test_control_characters_are_shown_as_escapes():
+    assert printable("a\x1b[31mb\nc\u202ed\xa0e") == "a\\x1b[31mb\\nc\\u202ed e"
+
+
+def test_without_a_terminal_a_status_comes_only_when_something_changed():
+    later = status(at=340.0, eta_s=4190.0)
+    news = status(at=350.0, counts=Counts(total=40, queued=19, running=4, succeeded=12, cached=1, failed=1))
+    assert shown([status(), later, news]).count(" status ") == 2
+
+
+def test_a_status_before_the_interval_is_over_is_not_shown():
+    soon = status(at=331.0, counts=Counts(total=40))
+    assert shown([status(), soon]).count(" status ") == 1
+
+
+def test_check_interval_zero_shows_no_status():
+    assert shown([status()], options=HeadlessOptions(check_interval_s=0)) == ""
+
+
+def test_quiet_shows_failures_and_warnings_only():
+    text = shown(
+        [opened(), started(), ended(), failed(), settled(), note(), note(level="info"), status()], options=QUIET
+    )
+    assert [line.split()[3] for line in text.splitlines()] == ["fail", "alice"]
+
+
+def test_verbose_adds_pids_reasons_to_wait_and_the_digest():
+    gpu = GpuLine(3, (), 3, 31744, 45568, "alice uses it")
+    text = shown([started(), failed(), status(gpus=(gpu,))], options=VERBOSE)
+    assert "  pid 4711  " in text
+    assert "\n  | ValueError: bad rate\n" in text
+    assert "deck   waits 20 tasks: every GPU is busy\n" in text
+    assert "gpu 3  note  alice uses it\n" in text
+
+
+def test_deck_log_gets_all_lines_of_a_quiet_run(tmp_path):
+    log = tmp_path / "logs" / "deck.log"
+    shown([started(), ended()], log=str(log), options=QUIET)
+    assert [line.split()[3] for line in log.read_text().splitlines()] == ["start", "ok"]
+
+
+def test_deck_log_is_appended_to(tmp_path):
+    log = tmp_path / "deck.log"
+    log.write_text("earlier\n")
+    shown([started()], log=str(log), options=HeadlessOptions(json=True))
+    assert log.read_text().startswith("earlier\n[00:00:01] gpu 2  start ")
