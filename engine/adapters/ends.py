@@ -71,9 +71,19 @@ class Ends:
         elif exit_code is not None and (written.wrapper is None or exit_code >= 0):
             self._end_unwritten(attempt, exit_code, began=written.wrapper is not None)
         elif attempt.own:
-            self._hand_over(attempt)
+            self._hand_over(attempt, exit_code)
         else:
             self._scan(attempt, partial(self._hand_over_adopted, attempt))
+
+    def learn_commands(self) -> bool:
+        """Note who the wrappers' children are. False: every running attempt's is known."""
+        unknown = [a for a in self.attempts.values() if a.wrapper is not None and a.command is None]
+        for attempt in unknown if self._world.features.children_files else ():
+            for pid in proc.children(attempt.pid):
+                child = proc.stat(pid)
+                if child is not None and child.ppid == attempt.pid:
+                    attempt.command = child.pid, child.start_ticks
+        return self._world.features.children_files and any(attempt.command is None for attempt in unknown)
 
     def members(self, attempt: Attempt, then: Callable[[Members], None]) -> None:
         """Call *then* with the live members: from within for our own attempts, later for adopted ones."""
@@ -106,7 +116,7 @@ class Ends:
         attempt = self.attempts.get(token)
         if attempt is None:
             return
-        if attempt.command == (pid, start_ticks):
+        if attempt.command == (pid, start_ticks) and attempt.wrapper is None:
             self._command_died(attempt, exit_code)
         elif attempt.leader_ended:
             self.look(attempt)
@@ -114,9 +124,11 @@ class Ends:
             attempt.reaped.append((start_ticks, pid, exit_code))
 
     def orphans_settled(self) -> None:
-        """Trees that might have had another member can be judged now."""
+        """Trees that might have had another member can be judged now, and stopped to the last."""
         for attempt in list(self.attempts.values()):
-            if attempt.own:
+            if attempt.own and attempt.leader_ended:
+                if attempt.token in self.stops:
+                    self.stops[attempt.token].leader_ended()
                 self.look(attempt)
 
     def leader_ended(
@@ -184,23 +196,27 @@ class Ends:
 
         self._world.background.submit(explain, told)
 
-    def _hand_over(self, attempt: Attempt) -> None:
-        """The wrapper was killed: its command is our child now, and tells its code itself."""
+    def _hand_over(self, attempt: Attempt, wrapper_code: int | None) -> None:
+        """The wrapper was killed: its command is our child now, and tells its code itself.
+
+        A command that is not known by its pid cannot be told from a daemon that it left: then the code is unknown,
+        unless what died with the wrapper died of the same signal.
+        """
         self.orphans.sweep()
-        session = [o for o in self.orphans.of(attempt.token) if o.session == attempt.pid and not o.early]
-        living = [(orphan.start_ticks, orphan.pid, None) for orphan in session]
-        dead = attempt.reaped
-        if not living and not dead:
-            self.leader_ended(attempt, None)
-            return
-        start_ticks, pid, exit_code = min([*living, *dead], key=lambda candidate: candidate[:2])
-        attempt.command = pid, start_ticks
-        if any(orphan.pid == pid for orphan in session):
-            return
-        self._command_died(attempt, exit_code)
+        living = sorted((o.start_ticks, o.pid) for o in self.orphans.of(attempt.token) if o.session == attempt.pid)
+        dead = {(pid, start_ticks): exit_code for start_ticks, pid, exit_code in attempt.reaped}
+        if attempt.command is None and wrapper_code not in dead.values() and living:
+            start_ticks, pid = living[0]
+            attempt.command, attempt.guessed = (pid, start_ticks), True
+        if attempt.command is None:
+            self._command_died(attempt, wrapper_code if dead else None)
+        elif attempt.command[::-1] not in living:
+            self._command_died(attempt, dead.get(attempt.command))
 
     def _command_died(self, attempt: Attempt, exit_code: int | None) -> None:
-        if exit_code is None or exit_code >= 0:
+        if exit_code is None or attempt.guessed:
+            self.leader_ended(attempt, None)
+        elif exit_code >= 0:
             self.leader_ended(attempt, exit_code)
         else:
             self.leader_ended(attempt, 128 - exit_code, signal=-exit_code)

@@ -32,7 +32,9 @@ class Attempt:
     wrapper: Watch | None = None
     """Set as long as the wrapper is known to exist: its pid means nobody else."""
     command: tuple[int, int] | None = None
-    """Pid and start of the command that outlived its wrapper and is the leader now."""
+    """Pid and start of the wrapper's child; not known at once."""
+    guessed: bool = False
+    """The wrapper was killed before its child was known: `command` is what probably was it."""
     reaped: list[tuple[int, int, int | None]] = field(default_factory=list[tuple[int, int, int | None]])
     """Start, pid and exit code (negative: signal) of orphans that died with the wrapper: one may be the command."""
     leader_ended: bool = False

@@ -9,7 +9,7 @@ from ..core.events import Fact
 from ..errors import EngineUnavailableError
 from ..ports import Done
 from .journal_codec import FactCodec
-from .journal_files import Reserve, glance
+from .journal_files import Glance, Reserve, glance
 from .journal_open import Opened, explain, open_db, read
 from .journal_schema import SCHEMA, Schema
 from .journal_writer import OnDisk, Waiting, Writer
@@ -20,7 +20,7 @@ _CODEC = FactCodec()
 def read_facts(path: str) -> tuple[list[Fact], str]:
     """All sound facts of a journal and what is damaged, for looking without the deck's lock: nothing is changed.
 
-    A missing file has none. Raises UnknownFactError and sqlite3.Error.
+    A missing file has none. Not for the process that has the journal open. Raises UnknownFactError and sqlite3.Error.
     """
     contents = read(path, _CODEC, glance(path))
     return contents.facts, contents.problem
@@ -84,7 +84,8 @@ class SqliteJournal:
         """All facts on disk, in order. The first call hands out what `open` read, if nothing was appended since."""
         facts, self._loaded = self._loaded, None
         if facts is None:
-            facts = read(self._path, self._codec, glance(self._path)).facts
+            # Not `glance`: closing another descriptor of the file would drop SQLite's own locks on it.
+            facts = read(self._path, self._codec, Glance(True)).facts
         return iter(facts)
 
     def submit(self, facts: Sequence[Fact], *, durable: bool, done: Done | None = None, keep: bool = False) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import gc
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..core.events import Fact
@@ -78,10 +80,23 @@ def read(path: str, codec: FactCodec, seen: Glance) -> Contents:
 
 def _decode_all(connection: sqlite3.Connection, codec: FactCodec, facts: list[Fact]) -> str:
     rows = connection.execute("SELECT seq, kind, version, body, crc FROM facts ORDER BY seq")
-    while batch := rows.fetchmany(_BATCH):
-        if problem := codec.decode(batch, facts):
-            return problem
+    with _no_collector():
+        while batch := rows.fetchmany(_BATCH):
+            if problem := codec.decode(batch, facts):
+                return problem
     return ""
+
+
+@contextlib.contextmanager
+def _no_collector() -> Iterator[None]:
+    """While hundreds of thousands of objects come to stay, looking for garbage among them doubles the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
@@ -153,7 +168,6 @@ def _connect(path: str, schema: Schema, last: int) -> sqlite3.Connection:
         _try_insert(connection, last)
         connection.execute("UPDATE opened SET yes = 1")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        os.chmod(path, 0o600)
     except BaseException:
         connection.close()
         raise

@@ -45,7 +45,10 @@ SCHEMA = Schema()
 
 
 def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection in autocommit mode, usable from any one thread at a time. Raises sqlite3.Error."""
+    """A connection in autocommit mode, usable from any one thread at a time. A new file is for its owner only, and so
+    is the -wal that takes its mode from it. Raises sqlite3.Error, OSError."""
+    if not read_only and not os.path.exists(path):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     uri = "file:" + path.replace("%", "%25").replace("?", "%3f").replace("#", "%23") + ("?mode=ro" if read_only else "")
     return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
 

@@ -168,20 +168,19 @@ class Writer:
         self._wal_pages += 1 + len(encoded) // 8
 
     def _no_space(self, error: sqlite3.Error) -> DiskFullError | None:
-        """The error for appends when writing may work later; None when the journal is broken."""
-        number = self._passing_errno(error)
+        """Give the reserve free and say so; None when the error does not pass by itself: the journal is broken."""
+        with contextlib.suppress(OSError):
+            self._reserve.release()
+        number = self._passing_errno(error.sqlite_errorcode)
         if not number:
             return None
         full = DiskFullError(number, explain(error), self._path)
         if not self._full:
             self._full = full
-            self._tell(True, explain(full))
+            self._tell(True, explain(error))
         return full
 
-    def _passing_errno(self, error: sqlite3.Error) -> int:
-        code = error.sqlite_errorcode
-        with contextlib.suppress(OSError):
-            self._reserve.release()
+    def _passing_errno(self, code: int) -> int:
         if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE):
             return errno.ENOSPC
         if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
@@ -189,7 +188,8 @@ class Writer:
         if code == sqlite3.SQLITE_IOERR_WRITE:
             # SQLite calls a used-up quota an I/O error; writing a file of our own tells which it is.
             refused = self._reserve.probe()
-            return refused.errno or 0 if refused and refused.errno in _FULL_ERRNOS else 0
+            if refused is not None and refused.errno in _FULL_ERRNOS:
+                return refused.errno
         return 0
 
     def _space_returned(self) -> bool:
@@ -213,7 +213,10 @@ class Writer:
 
     def _tell(self, full: bool, why: str) -> None:
         if self.on_disk is not None:
-            self.on_disk(full, why)
+            try:
+                self.on_disk(full, why)
+            except Exception:
+                _LOG.exception("a callback of the journal failed")
 
     def _checkpoint(self) -> None:
         """Bring the WAL into the db now and then, after the futures are done; sooner when nothing waits."""
@@ -224,10 +227,12 @@ class Writer:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except sqlite3.Error as error:
             # Without space for the db the WAL just goes on growing; the next append tells whether it can.
-            if not self._passing_errno(error):
+            if not self._no_space(error):
                 self._break([], explain(error))
 
     def _close_db(self) -> None:
+        if self._backlog:
+            _LOG.error("%s: %d facts could not be written, the disk is full", self._path, len(self._backlog))
         with contextlib.suppress(sqlite3.Error, OSError):
             if self._full:
                 self._reserve.release()

@@ -20,6 +20,7 @@ from .watch import Watcher, send
 from .wrapper import Spawner
 
 _SWEEP_S = 10.0
+_LEARN_S = 0.1
 
 become_subreaper = proc.become_subreaper
 
@@ -50,6 +51,7 @@ class LocalLauncher:
         self._children_files = features.children_files
         self._spawner = Spawner()
         self._sweeping: asyncio.TimerHandle | None = None
+        self._learning: asyncio.TimerHandle | None = None
         self._closed = False
 
     def start(self, order: StartOrder) -> tuple[int, int]:
@@ -110,8 +112,9 @@ class LocalLauncher:
         if self._closed:
             return
         self._closed = True
-        if self._sweeping is not None:
-            self._sweeping.cancel()
+        for timer in (self._sweeping, self._learning):
+            if timer is not None:
+                timer.cancel()
         self._ends.close()
         self._watcher.close()
         self._background.close()
@@ -121,9 +124,15 @@ class LocalLauncher:
         return f"{self._dir}/{token}"
 
     def _keep_sweeping(self) -> None:
-        """Orphans that die while their leader runs would stay zombies."""
+        """Orphans that die while their leader runs would stay zombies; commands are known once they exist."""
         if self._sweeping is None:
             self._sweeping = self._loop.call_later(_SWEEP_S, self._sweep)
+        if self._learning is None:
+            self._learning = self._loop.call_later(_LEARN_S, self._learn)
+
+    def _learn(self) -> None:
+        more = self._ends.learn_commands()
+        self._learning = self._loop.call_later(_LEARN_S, self._learn) if more else None
 
     def _sweep(self) -> None:
         self._sweeping = None

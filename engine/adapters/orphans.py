@@ -23,8 +23,6 @@ class Orphan:
     session: int
     token: str | None
     """Whose it is; "": nobody's any more; None: being found out."""
-    early: bool
-    """Lost its parent while its wrapper lived: it is not the wrapper's command."""
     watch: Watch | None = None
 
 
@@ -138,9 +136,7 @@ class Orphans:
             if token:
                 self._owner.orphan_died(token, process.pid, process.start_ticks, exit_code)
             return
-        attempt = self._attempts.get(token)
-        early = attempt is not None and attempt.wrapper is not None and proc.is_live(*attempt.identity)
-        orphan = Orphan(process.pid, process.start_ticks, process.session, token or None, early)
+        orphan = Orphan(process.pid, process.start_ticks, process.session, token or None)
         self._orphans[process.pid] = orphan
         orphan.watch = self._watcher.watch_child(process.pid, process.start_ticks, lambda: self._ended(orphan))
         if not token:

@@ -8,6 +8,7 @@ import re
 _TAIL_BYTES = 4096
 _SHELL = re.compile(r"gpudeck: (?:line )?\d+: (?:exec: )?(?P<command>.*): [^:]+")
 _ENV = re.compile(r"/usr/bin/env: \W?(?P<command>.*?)\W?: [^:]+")
+_ENV_HINT = "/usr/bin/env: use -[v]S"
 _OURS = re.compile(r"gpudeck: (?P<why>.+)")
 
 
@@ -46,4 +47,7 @@ def _last_line(path: str) -> str:
             lines = file.read().rstrip(b"\n").splitlines()
     except OSError:
         return ""
-    return lines[-1].decode("utf-8", "replace") if lines else ""
+    words = [line.decode("utf-8", "replace") for line in lines[-2:]]
+    if len(words) == 2 and words[1].startswith(_ENV_HINT):
+        words.pop()  # GNU's advice after a name with a blank
+    return words[-1] if words else ""

@@ -89,10 +89,9 @@ def end_record(end: AttemptEnd) -> dict[str, Any]:
 def encode(record: Mapping[str, Any]) -> bytes:
     """Indented, one newline at the end; names that are not UTF-8 stay readable as escapes."""
     try:
-        raw = msgspec.json.encode(record)
+        return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
     except UnicodeEncodeError:
-        raw = json.dumps(msgspec.to_builtins(record)).encode()
-    return msgspec.json.format(raw, indent=2) + b"\n"
+        return json.dumps(msgspec.to_builtins(record), indent=2).encode() + b"\n"
 
 
 def read_record(path: str) -> dict[str, Any]:

@@ -39,6 +39,10 @@ class Context:
     """Group and round of these."""
     sharded: set[str] = field(default_factory=set[str])
     """What tasks with shards are called without their shard."""
+    plain: object = None
+    """The scopes of entries without matrix and shards, made once."""
+    shapes: dict[object, object] = field(default_factory=dict[object, object])
+    """Resources and Policies by the values that they are made of."""
     _shared: dict[Hashable, object] = field(default_factory=dict[Hashable, object])
     _read: dict[Hashable, object] = field(default_factory=dict[Hashable, object])
 

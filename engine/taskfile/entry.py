@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import cast
 
-from ..core.spec import Metric, Watch
+from ..core.spec import Watch
 from . import readers, tables
 from .envfile import read_env_file
 from .fields import later
-from .fingerprint import IGNORED_VARIABLES
 from .layers import filled
-from .matrix import Grid, grid
 from .moving import Moving, command, compiled
-from .placeholders import RUNTIME, Scope, Template, has_slots, ignoring, template
+from .placeholders import Scope, Template, has_slots, template
 from .problems import BadValueError, SkipError
 from .said import Said
 from .schema import TASK
+from .scopes import Scopes, scopes_of
 from .works import EnvPlan, WorkPlan, env_plan, overridden, work_plan
 
 _APART = frozenset({
@@ -27,11 +26,10 @@ _APART = frozenset({
 })  # fmt: skip
 """Keys that are read one by one; all others are read alike."""
 
-_NOT_IN_NAME = dict.fromkeys(("task", "shard", "shards", *RUNTIME), "may not stand in name")
-_NOT_IN_NEEDS = dict.fromkeys(("attempt", "gpu_ids", "shard"), "may not stand in needs and after")
-_NO_SHARDS = dict.fromkeys(("shard", "shards"), "means something only in a task with shards")
-_RUNTIME = frozenset(RUNTIME)
 _PARTS = (str, list, dict)
+_LATER = frozenset(key for key, known in TASK.items() if known.later) | {"launch", "nodes"}
+
+RawCommand = str | tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -41,9 +39,8 @@ class Plan:
     said: Said
     entry: str
     """The name as written."""
+    scopes: Scopes
     name: Template
-    grid: Grid
-    shards: int | None
     work: WorkPlan
     rungs: tuple[WorkPlan, ...]
     resume: object
@@ -53,7 +50,7 @@ class Plan:
     moving: list[tuple[str, Moving]]
     """Keys whose values differ."""
     metrics: object
-    """tuple[Metric, ...] or Moving."""
+    """A table of metrics as written, or Moving."""
     watch: Watch | None
     slurm: tuple[tuple[str, object], ...]
 
@@ -61,134 +58,100 @@ class Plan:
 def plan_entry(said: Said) -> Plan:
     """Read an entry. Raises SkipError when something is wrong with it; what, is among the problems then."""
     said.check_keys()
-    scope, table = _scope(said)
-    shards = _shards(said, scope)
-    columns = {key: at for at, key in enumerate((*table.keys, "task", *(("shard", "shards") if shards else ())))}
-    scope = replace(
-        scope, columns=columns, samples=table.samples, partial=table.partial, refused={} if shards else _NO_SHARDS
-    )
-    name = _name(said, replace(scope, columns={key: at for key, at in columns.items() if key in table.keys}))
-    work, rungs, resume = _works(said, scope)
-    fixed, moving = _fields(said, scope)
-    fixed["nodes"] = scope.constants["nodes"]
-    plan = Plan(said, str(said.all["name"]), name, table, shards, work, rungs, resume, fixed, moving, (), None, ())
-    _tables(plan, scope)
-    if said.failed:
+    scopes = scopes_of(said)
+    name = _name(said, scopes.name)
+    variables = _Variables(said, scopes.work)
+    work = _work(said, scopes.work, variables)
+    rungs = _rungs(said, scopes.work, variables) if "on_oom" in said.all else ()
+    resume = _resume(said, scopes.work)
+    fixed, moving = _fields(said, scopes)
+    metrics, watch, slurm = _metrics(said, scopes.other), _watch(said), _slurm(said)
+    if said.failed or work is None or name is None:
         raise SkipError
-    _note_later(plan)
-    return plan
+    if not _LATER.isdisjoint(said.all):
+        _note_later(said, fixed)
+    entry = str(said.all["name"])
+    return Plan(said, entry, scopes, name, work, rungs, resume, fixed, moving, metrics, watch, slurm)
 
 
-def _scope(said: Said) -> tuple[Scope, Grid]:
-    """What placeholders stand for, without the columns, and the combinations that make these."""
-    constants = {**said.context.constants, "nodes": 1}
-    scope = Scope(constants, said.context.environ)
-    constants["nodes"] = said.alone("nodes", scope, 1)
-    table = Grid()
-    if "matrix" in said.all:
-        try:
-            table = grid(said.all["matrix"], scope)
-        except BadValueError as error:
-            said.note(error, "matrix")
-            raise SkipError from None
-    return Scope({**constants, "log_dir": said.context.log_dir}, said.context.environ), table
+def _name(said: Said, scope: Scope) -> Template | None:
+    try:
+        return template(cast(str, TASK["name"].kind.read(said.all["name"])), scope)
+    except BadValueError as error:
+        said.note(error, "name")
+        return None
 
 
-def _shards(said: Said, scope: Scope) -> int | None:
-    number = said.alone("shards", scope, None)
-    if number != "gpus":
-        return cast(int | None, number)
-    entry, context = str(said.all["name"]), said.context
-    if entry not in context.fixed_shards and context.gpu_count is None:
-        return 1
-    count = context.fixed_shards.get(entry) or max(1, context.gpu_count or 1)
-    context.resolved_shards[entry] = count
-    return count
+class _Variables:
+    """The environment of an entry, before placeholders are filled."""
 
+    def __init__(self, said: Said, scope: Scope) -> None:
+        self.table: Mapping[str, str | None] = {}
+        self.plain: Mapping[str, str] = {}
+        self.plan = EnvPlan((), (), ())
+        if "env_file" in said.all:
+            self._read_file(said, scope)
+        if "env" in said.all or self.plain:
+            try:
+                self.table = readers.env(said.all.get("env", {}))
+                self.plan = env_plan(self.table, self.plain, scope)
+            except BadValueError as error:
+                said.note(error, "env")
 
-def _name(said: Said, scope: Scope) -> Template:
-    with said.reading("name"):
-        name = cast(str, said.context.read("name", said.all["name"]))
-        constants = {key: value for key, value in scope.constants.items() if key != "log_dir"}
-        return template(name, replace(scope, constants=constants, refused=_NOT_IN_NAME))
-    raise SkipError
-
-
-def _works(said: Said, scope: Scope) -> tuple[WorkPlan, tuple[WorkPlan, ...], object]:
-    ignored = ignoring(cast(tuple[str, ...], said.alone("fingerprint_ignore", scope, IGNORED_VARIABLES)))
-    constants = {key: value for key, value in scope.constants.items() if key != "log_dir"}
-    scope = replace(scope, constants=constants, runtime=_RUNTIME, secret=ignored)
-    variables, plain = _variables(said, scope)
-    env = EnvPlan((), (), ())
-    with said.reading("env"):
-        env = env_plan(variables, plain, scope)
-    resume = _resume(said, scope)
-    with said.reading("command"):
-        raw = cast(str, said.context.read("command", said.all["command"]))
-        work = work_plan(raw, env, scope, ignored)
-        return work, _rungs(said, scope, raw, variables, plain, ignored), resume
-    raise SkipError
-
-
-def _variables(said: Said, scope: Scope) -> tuple[Mapping[str, str | None], Mapping[str, str]]:
-    variables: Mapping[str, str | None] = {}
-    plain: Mapping[str, str] = {}
-    if "env" in said.all:
-        with said.reading("env"):
-            variables = readers.env(said.all["env"])
-    if "env_file" in said.all:
+    def _read_file(self, said: Said, scope: Scope) -> None:
         path = said.alone("env_file", scope, None)
         with said.reading("env_file"):
             if isinstance(path, str):
                 folder = said.context.checker.source.folder
-                plain = read_env_file(os.path.join(folder, os.path.expanduser(path)))
-    return variables, plain
+                self.plain = read_env_file(os.path.join(folder, os.path.expanduser(path)))
+
+
+def _work(said: Said, scope: Scope, variables: _Variables) -> WorkPlan | None:
+    try:
+        raw = cast(RawCommand, TASK["command"].kind.read(said.all["command"]))
+        return work_plan(raw, variables.plan, scope)
+    except BadValueError as error:
+        said.note(error, "command")
+        return None
+
+
+def _rungs(said: Said, scope: Scope, variables: _Variables) -> tuple[WorkPlan, ...]:
+    """The on_oom ladder; each rung changes the task as written, not the rung before."""
+    rungs: list[WorkPlan] = []
+    with said.reading("on_oom"):
+        raw = cast(RawCommand, TASK["command"].kind.read(said.all["command"]))
+        for number, rung in enumerate(readers.tables(said.all["on_oom"]), start=1):
+            try:
+                changes = tables.read_table(rung, TASK["on_oom"].tables or {})
+                values = cast(dict[str, object], filled(changes.get("vars", {}), Scope(scope.constants, scope.environ)))
+                inner = overridden(scope, values)
+                env = {**variables.table, **cast(dict[str, str | None], changes.get("env", {}))}
+                rungs.append(work_plan(raw, env_plan(env, variables.plain, inner), inner))
+            except BadValueError as error:
+                words = f"{'.'.join(error.inside)} {error.words}".strip()
+                raise BadValueError(f"rung {number}: {words}") from None
+    return tuple(rungs)
 
 
 def _resume(said: Said, scope: Scope) -> object:
     if "resume_command" in said.all:
         with said.reading("resume_command"):
-            return command(cast(str, said.context.read("resume_command", said.all["resume_command"])), scope)
+            return command(cast(RawCommand, said.context.read("resume_command", said.all["resume_command"])), scope)
     elif "resume_when" in said.own:
         said.note(BadValueError("says nothing without resume_command"), "resume_when")
     return None
 
 
-def _rungs(
-    said: Said,
-    scope: Scope,
-    raw: str | tuple[str, ...],
-    variables: Mapping[str, str | None],
-    plain: Mapping[str, str],
-    ignored: Callable[[str], bool],
-) -> tuple[WorkPlan, ...]:
-    """The on_oom ladder; each rung changes the task as written, not the rung before."""
-    rungs: list[WorkPlan] = []
-    with said.reading("on_oom"):
-        for number, rung in enumerate(readers.tables(said.all.get("on_oom", [])), start=1):
-            try:
-                changes = tables.read_table(rung, TASK["on_oom"].tables or {})
-                values = cast(dict[str, object], filled(changes.get("vars", {}), Scope(scope.constants, scope.environ)))
-                inner = overridden(scope, values)
-                env = {**variables, **cast(dict[str, str | None], changes.get("env", {}))}
-                rungs.append(work_plan(raw, env_plan(env, plain, inner), inner, ignored))
-            except BadValueError as error:
-                raise BadValueError(f"rung {number}: {' '.join(('.'.join(error.inside), error.words)).strip()}") from None
-    return tuple(rungs)
-
-
-def _fields(said: Said, scope: Scope) -> tuple[dict[str, object], list[tuple[str, Moving]]]:
-    fixed: dict[str, object] = {}
+def _fields(said: Said, scopes: Scopes) -> tuple[dict[str, object], list[tuple[str, Moving]]]:
+    fixed: dict[str, object] = {"nodes": scopes.work.constants["nodes"]}
     moving: list[tuple[str, Moving]] = []
-    needs_scope = replace(scope, refused={**scope.refused, **_NOT_IN_NEEDS})
-    needs_scope.columns = {key: at for key, at in scope.columns.items() if key != "shard"}
     for key, value in said.all.items():
         if key in _APART or key not in TASK:
             continue
         try:
             if value.__class__ in _PARTS and has_slots(value):
-                inner = needs_scope if key in ("needs", "after") else scope
-                value = compiled(value, inner, textual=TASK[key].kind.textual)
+                scope = scopes.needs if key in ("needs", "after") else scopes.other
+                value = compiled(value, scope, textual=TASK[key].kind.textual)
                 if isinstance(value, Moving):
                     moving.append((key, value))
                     continue
@@ -198,25 +161,32 @@ def _fields(said: Said, scope: Scope) -> tuple[dict[str, object], list[tuple[str
     return fixed, moving
 
 
-def _tables(plan: Plan, scope: Scope) -> None:
-    said = plan.said
+def _metrics(said: Said, scope: Scope) -> object:
     if "metrics" in said.all:
         with said.reading("metrics"):
             made = compiled(said.all["metrics"], scope, textual=True)
             tables.metrics({} if isinstance(made, Moving) else made, "")
-            plan.metrics = made
+            return made
+    return None
+
+
+def _watch(said: Said) -> Watch | None:
     if "watch" in said.all:
         with said.reading("watch"):
-            plan.watch = tables.watch(said.all["watch"])
+            return tables.watch(said.all["watch"])
+    return None
+
+
+def _slurm(said: Said) -> tuple[tuple[str, object], ...]:
     if "slurm" in said.all:
         with said.reading("slurm"):
-            plan.slurm = tables.slurm(said.all["slurm"])
+            return tables.slurm(said.all["slurm"])
+    return ()
 
 
-def _note_later(plan: Plan) -> None:
-    said = plan.said
+def _note_later(said: Said, fixed: Mapping[str, object]) -> None:
     for key in said.all:
         if TASK[key].later:
             said.later(key, key)
-    for key, words in later(plan.fixed, plan.fixed.get("nodes", 1)):
+    for key, words in later(fixed):
         said.later(key, words)

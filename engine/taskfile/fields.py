@@ -19,6 +19,22 @@ POLICY_KEYS = (
 _DEFAULT = Policy()
 
 
+def resources_of(fields: Fields, known: dict[object, object]) -> Resources:
+    """`resources`, one for all tasks whose values are equal."""
+    key = tuple([fields.get(key) for key in RESOURCE_KEYS])
+    if key not in known:
+        known[key] = resources(fields)
+    return cast(Resources, known[key])
+
+
+def policy_of(fields: Fields, known: dict[object, object]) -> Policy:
+    """`policy`, one for all tasks whose values are equal."""
+    key = tuple([fields.get(key) for key in POLICY_KEYS])
+    if key not in known:
+        known[key] = policy(fields)
+    return cast(Policy, known[key])
+
+
 def resources(fields: Fields) -> Resources:
     """Raises BadValueError whose words begin with the key."""
     get = fields.get
@@ -89,7 +105,7 @@ def extras(
     )
 
 
-def later(fields: Fields, nodes: object) -> list[tuple[str, str]]:
+def later(fields: Fields) -> list[tuple[str, str]]:
     """The keys of a task that this version cannot act on, each with what to say of it."""
     found: list[tuple[str, str]] = []
     launch, nproc = fields.get("launch", "command"), fields.get("nproc")
@@ -98,6 +114,6 @@ def later(fields: Fields, nodes: object) -> list[tuple[str, str]]:
         found.append(("launch", f'launch = "{launch}"'))
     elif launch == "auto" and several:
         found.append(("launch", 'launch = "auto" with several processes'))
-    if nodes != 1:
-        found.append(("nodes", f"nodes = {nodes}"))
+    if fields["nodes"] != 1:
+        found.append(("nodes", f"nodes = {fields['nodes']}"))
     return found

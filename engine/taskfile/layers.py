@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -107,18 +108,21 @@ def _resolved_vars(layers: Layers, checker: Checker, environ: Mapping[str, str])
     """[vars] with `~` and placeholders for other vars and {env.NAME} filled in."""
     done: dict[str, object] = {}
     for key in layers.vars:
-        where, line = "[vars]", checker.source.lines.of(*layers.path("vars", key))
-        if not IDENTIFIER.fullmatch(key):
-            words = f'{key}: a placeholder is made of letters, digits and _: call it {key.replace("-", "_")}'
-            checker.problems.add(line, words, where=where)
-        elif key in BUILT_IN:
-            checker.problems.add(line, f"{key}: {{{key}}} means something already: give it another name", where=where)
         try:
+            _check_var(key)
             done[key] = _resolve(key, layers.vars, done, environ, ())
         except BadValueError as error:
-            checker.problems.add(line, f"{key} {error.words}", where=where)
-            done[key] = ""
+            path = layers.path("vars", key)
+            checker.problems.add(checker.source.lines.of(*path), f"{key} {error.words}", where=table_of(path) or "--set")
+            done.setdefault(key, "")
     return done
+
+
+def _check_var(key: str) -> None:
+    if not IDENTIFIER.fullmatch(key):
+        raise BadValueError(f"cannot stand in braces: call it {re.sub('[^A-Za-z0-9_]', '_', key)}")
+    if key in BUILT_IN:
+        raise BadValueError(f"is taken: {{{key}}} means something already")
 
 
 def _resolve(

@@ -22,6 +22,8 @@ Shard = tuple[int, int]
 """A shard's number, from 0, and how many there are."""
 
 _SHAPE_KEYS = frozenset((*fields.RESOURCE_KEYS, *fields.POLICY_KEYS, "nproc", "progress"))
+_EXTRA_KEYS = frozenset(("launch", "nproc", "nodes", "progress", "metrics", "watch", "slurm"))
+_NO_EXTRAS = Extras()
 
 
 class Rows:
@@ -43,23 +45,23 @@ class Rows:
         """The tasks, numbered from *position* in the file's order. Raises SkipError when one of them is wrong."""
         name, made = self.plan.name, list[TaskSpec]()
         names: list[str] = []
-        for row, values in zip(self.plan.grid.texts, self.plan.grid.values, strict=True):
+        for row, values in zip(self.plan.scopes.table.texts, self.plan.scopes.table.values, strict=True):
             base = name if isinstance(name, str) else name(row)
             names.append(base)
-            if self.plan.shards is None:
+            if self.plan.scopes.shards is None:
                 task = self._task(base, (*row, base), (*values, base), None, position + len(made))
                 if task is not None:
                     made.append(task)
             else:
                 self._shards(base, row, values, position, made)
         if len(set(names)) != len(names):
-            self.plan.said.note(BadValueError(clash(self.plan.entry, names, self.plan.grid)), "name")
+            self.plan.said.note(BadValueError(clash(self.plan.entry, names, self.plan.scopes.table)), "name")
         if self.plan.said.failed:
             raise SkipError
         return made
 
     def _shards(self, base: str, row: Row, values: Values, position: int, made: list[TaskSpec]) -> None:
-        count = self.plan.shards or 0
+        count = self.plan.scopes.shards or 0
         self.context.sharded.add(base)
         for shard in range(count):
             name = f"{base}-shard{shard}"
@@ -148,12 +150,14 @@ class Rows:
         if self._shape is not None and not self._shape_moves:
             return self._shape
         self._key = ""
-        share = self.context.share
         metrics = self.plan.metrics
         if isinstance(metrics, Moving):
             metrics = metrics.make(row, values)
-        extras = fields.extras(said, tables.metrics(metrics, cwd) if metrics else (), self.plan.watch, self.plan.slurm)
-        self._shape = share(fields.resources(said)), share(fields.policy(said)), share(extras)
+        extras = _NO_EXTRAS
+        if not _EXTRA_KEYS.isdisjoint(self.plan.said.all):
+            read = tables.metrics(metrics, cwd) if metrics else ()
+            extras = self.context.share(fields.extras(said, read, self.plan.watch, self.plan.slurm))
+        self._shape = fields.resources_of(said, self.context.shapes), fields.policy_of(said, self.context.shapes), extras
         return self._shape
 
     def _works(self, row: Row, values: Values, files: object, cwd: str, shard: Shard | None) -> tuple[Work, str]:
@@ -195,9 +199,9 @@ class Rows:
 
     def _params(self, values: Values, row: Row, shard: Shard | None) -> dict[str, str]:
         plan = self.plan
-        params = dict(zip(plan.grid.keys, row, strict=False))
-        if plan.grid.partial:
-            params = {key: text for key, text in params.items() if values[plan.grid.keys.index(key)] is not MISSING}
+        params = dict(zip(plan.scopes.table.keys, row, strict=False))
+        if plan.scopes.table.partial:
+            params = {key: text for key, text in params.items() if values[plan.scopes.table.keys.index(key)] is not MISSING}
         if shard is not None:
             params["shard"] = str(shard[0])
         return params

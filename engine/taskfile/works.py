@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -77,7 +77,9 @@ class WorkPlan:
         return fingerprint(work.command, variables + list(work.env[-2:]) if shard else variables, files)
 
 
-def work_plan(raw: str | tuple[str, ...], env: EnvPlan, scope: Scope, ignored: Callable[[str], bool]) -> WorkPlan:
+def work_plan(raw: str | tuple[str, ...], env: EnvPlan, scope: Scope) -> WorkPlan:
+    """Raises BadValueError about the command."""
+    ignored = scope.secret
     counts = tuple(at for at, name in enumerate(env.names) if not ignored(name))
     return WorkPlan(command(raw, scope), env, counts)
 

@@ -97,8 +97,11 @@ def test_a_migration_that_fails_changes_nothing(db: Path):
     assert (held, query(db, "SELECT version FROM versions")) == (list(range(10)), [(1,)])
 
 
-def test_a_new_db_is_for_its_owner_only(db: Path):
-    assert db.stat().st_mode & 0o777 == 0o600
+def test_a_new_db_and_its_wal_are_for_their_owner_only(tmp_path: Path):
+    journal = SqliteJournal.open(str(tmp_path / "deck.db"))
+    modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    journal.close()
+    assert modes == dict.fromkeys(["deck.db", "deck.db-wal", "deck.db-shm", "reserve"], 0o600)
 
 
 def test_a_folder_that_does_not_exist_is_a_clear_refusal(tmp_path: Path):

@@ -5,8 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from pathlib import Path
 
 from gpudeck.tests.fakes.local_rig import PYTHON, Rig, launched
+
+C_LIBRARYS_OWN = 3 << 31  # signals 32 and 33, which programs neither see nor set
+
+
+def changed(line: str) -> int:
+    """The signals in a line of /proc/PID/status that are not as they should be."""
+    return int(line.split()[1], 16) & ~C_LIBRARYS_OWN
 
 
 @launched
@@ -18,12 +26,12 @@ async def test_stdin_is_empty(rig: Rig) -> None:
 
 @launched
 async def test_no_descriptor_of_the_engine_is_inherited(rig: Rig) -> None:
-    reader, writer = os.pipe()
-    for number in (9, 10, 57):
-        os.dup2(reader, number, inheritable=True)
+    opened = [*os.pipe(), *os.pipe()]
+    for descriptor in opened:
+        os.set_inheritable(descriptor, True)
     token = rig.start("sh", "-c", "exec ls /proc/self/fd")
     await rig.tree_end(token)
-    for descriptor in (reader, writer, 9, 10, 57):
+    for descriptor in opened:
         os.close(descriptor)
     assert rig.out(token).read_text().split() == ["0", "1", "2", "3"]  # 3: the folder that ls reads
 
@@ -40,7 +48,7 @@ async def test_signals_have_their_defaults_even_where_the_engine_ignores_or_bloc
         for number, handler in earlier.items():
             signal.signal(number, handler)
     await rig.tree_end(token)
-    assert {int(line.split()[1], 16) for line in rig.out(token).read_text().splitlines()} == {0}
+    assert not any(changed(line) for line in rig.out(token).read_text().splitlines())
 
 
 @launched
@@ -70,7 +78,7 @@ async def test_the_command_runs_in_its_folder(rig: Rig) -> None:
     odd = rig.folder / "-a folder\n"
     odd.mkdir()
     token = rig.start(PYTHON, "-c", "import os; print(ascii(os.getcwd()))", cwd=str(odd))
-    assert await rig.text(token) == f"{ascii(str(odd))}\n"
+    assert await rig.text(token) == f"{str(odd)!a}\n"
 
 
 @launched
@@ -95,7 +103,7 @@ async def test_the_shell_says_nothing_of_its_own_in_the_users_log(rig: Rig) -> N
     assert rig.err(token).read_text() == ""
 
 
-def test_an_engine_under_nohup_hands_no_ignored_hangup_on(tmp_path) -> None:
+def test_an_engine_under_nohup_hands_no_ignored_hangup_on(tmp_path: Path) -> None:
     engine = f"""
 import asyncio, sys
 from pathlib import Path
@@ -106,4 +114,4 @@ async def body(rig):
 run(Path({str(tmp_path)!r}), body)
 """
     told = subprocess.run(["nohup", PYTHON, "-c", engine], capture_output=True, text=True, check=True).stdout
-    assert int(told.split()[1], 16) == 0
+    assert not changed(told)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudeck.engine.adapters.proc import Features
 from gpudeck.tests.fakes.local_rig import PYTHON, Rig, kill, launched, run, until
 
 SHELL_FUNCTION = {"BASH_FUNC_module%%": "() { echo loaded; }"}
@@ -154,6 +155,7 @@ async def test_an_attempt_whose_record_cannot_be_made_never_ran(rig: Rig) -> Non
 async def test_a_command_whose_wrapper_was_killed_keeps_its_code(rig: Rig) -> None:
     token = rig.start("sh", "-c", "echo $$; while [ ! -e go ]; do sleep 0.02; done; exit 42")
     await rig.text(token)
+    await rig.knows_command(token)
     kill(rig.pids[token])
     await until(lambda: not rig.launcher.members().get(rig.pids[token]))
     assert rig.leader(token) is None
@@ -173,11 +175,23 @@ async def test_a_killed_group_is_told_with_its_signal(rig: Rig) -> None:
 
 @launched
 async def test_a_daemon_does_not_pass_for_the_command_of_a_killed_wrapper(rig: Rig) -> None:
-    token = rig.start("sh", "-c", "(sleep 100 & echo $!); sleep 0.2; kill -9 $PPID; exit 3", leftovers="leave")
+    script = "(sleep 100 & echo $!); while [ ! -e go ]; do sleep 0.02; done; kill -9 $PPID; sleep 0.1; exit 3"
+    token = rig.start("sh", "-c", script, leftovers="leave")
     daemon = await rig.pid_from(token)
+    await rig.knows_command(token)
+    (rig.folder / "go").touch()
     assert (await rig.leader_end(token)).code == 3
     assert (await rig.tree_end(token)).left_behind == (daemon,)
     kill(daemon)
+
+
+def test_a_code_is_said_to_be_unknown_where_the_command_cannot_be_told_from_a_daemon(tmp_path: Path) -> None:
+    async def body(rig: Rig) -> None:
+        token = rig.start("sh", "-c", "kill -9 $PPID; sleep 0.2; exit 42")
+        end = await rig.leader_end(token)
+        assert (end.code, end.signal) == (None, None)
+
+    run(tmp_path, body, features=Features(children_files=False))
 
 
 @pytest.mark.parametrize("name", ["HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "ALRM"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pty
 import signal
 from pathlib import Path
 

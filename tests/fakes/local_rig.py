@@ -92,6 +92,11 @@ class Rig:
         """The pid that an attempt printed as its first line."""
         return int((await self.text(token)).split()[0])
 
+    async def knows_command(self, token: str) -> None:
+        """Wait until the launcher knows the wrapper's child by its pid."""
+        attempt = self.launcher._ends.attempts[token]  # no port tells this
+        await until(lambda: attempt.command)
+
     def replace_launcher(self, **options: Any) -> None:
         """A new engine: the old launcher lets go of everything."""
         self.launcher.close()

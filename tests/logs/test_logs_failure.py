@@ -22,9 +22,9 @@ CUDA_OOM = """\
     loss.backward()
   File "/env/lib/python3.11/site-packages/torch/_tensor.py", line 626, in backward
     torch.autograd.backward(
-torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 47.54 GiB of which \
-1.21 GiB is free. Process 4711 has 30.20 GiB memory in use. Including non-PyTorch memory, this process has 16.12 GiB \
-memory in use.
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 47.54 GiB of \
+which 1.21 GiB is free. Process 4711 has 30.20 GiB memory in use. Including non-PyTorch memory, this process has \
+16.12 GiB memory in use.
   3%|▎         | 12/400 [00:10<05:23,  1.20it/s]
 """
 

@@ -1,0 +1,85 @@
+"""What placeholders can stand for in the different keys of an entry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from .fingerprint import IGNORED_VARIABLES
+from .matrix import Grid, grid
+from .placeholders import RUNTIME, Scope, ignoring
+from .problems import BadValueError, SkipError
+from .said import Said
+
+_NOT_IN_NAME = dict.fromkeys(("task", "shard", "shards", *RUNTIME), "may not stand in name")
+_NOT_IN_NEEDS = dict.fromkeys(("attempt", "gpu_ids", "shard"), "may not stand in needs and after")
+_NO_SHARDS = dict.fromkeys(("shard", "shards"), "means something only in a task with shards")
+_RUNTIME = frozenset(RUNTIME)
+_CHANGING = frozenset(("matrix", "shards", "nodes", "fingerprint_ignore"))
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """The combinations of an entry, and a scope for each group of keys."""
+
+    table: Grid
+    shards: int | None
+    name: Scope
+    needs: Scope
+    work: Scope
+    """Commands and environment: what is known only at the start stays in them."""
+    other: Scope
+
+
+def scopes_of(said: Said) -> Scopes:
+    """The scopes of an entry; those of entries without a matrix are all the same. Raises SkipError."""
+    if not _CHANGING.isdisjoint(said.all):
+        return _made(said)
+    plain = said.context.plain
+    if plain is None:
+        plain = said.context.plain = _made(said)
+    return cast(Scopes, plain)
+
+
+def _made(said: Said) -> Scopes:
+    constants, environ = {**said.context.constants, "nodes": 1}, said.context.environ
+    first = Scope(constants, environ)
+    constants["nodes"] = said.alone("nodes", first, 1)
+    table = _grid(said, first)
+    shards = _shards(said, first)
+    names = (*table.keys, "task", "shard", "shards") if shards else (*table.keys, "task")
+    columns = {key: at for at, key in enumerate(names)}
+    refused = {} if shards else _NO_SHARDS
+    ignored = ignoring(cast(tuple[str, ...], said.alone("fingerprint_ignore", first, IGNORED_VARIABLES)))
+    known = {**constants, "log_dir": said.context.log_dir}
+
+    def scope(refused: dict[str, str], columns: dict[str, int]) -> Scope:
+        return Scope(known, environ, columns, table.samples, refused=refused, partial=table.partial)
+
+    in_name = scope(_NOT_IN_NAME, {key: columns[key] for key in table.keys})
+    in_name.constants = constants
+    in_needs = scope({**refused, **_NOT_IN_NEEDS}, {key: at for key, at in columns.items() if key != "shard"})
+    in_work = Scope(constants, environ, columns, table.samples, _RUNTIME, ignored, refused, table.partial)
+    return Scopes(table, shards, in_name, in_needs, in_work, scope(refused, columns))
+
+
+def _grid(said: Said, scope: Scope) -> Grid:
+    if "matrix" not in said.all:
+        return Grid()
+    try:
+        return grid(said.all["matrix"], scope)
+    except BadValueError as error:
+        said.note(error, "matrix")
+        raise SkipError from None
+
+
+def _shards(said: Said, scope: Scope) -> int | None:
+    number = said.alone("shards", scope, None)
+    if number != "gpus":
+        return cast(int | None, number)
+    entry, context = str(said.all["name"]), said.context
+    if entry not in context.fixed_shards and context.gpu_count is None:
+        return 1
+    count = context.fixed_shards.get(entry) or max(1, context.gpu_count or 1)
+    context.resolved_shards[entry] = count
+    return count

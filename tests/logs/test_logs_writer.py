@@ -1,0 +1,261 @@
+"""attempt-N.json: complete, never half, without secrets, and never in the way."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gpudeck.engine.logs.files import Link
+from gpudeck.engine.logs.outputs import OutputStamp
+from gpudeck.engine.logs.record import AttemptEnd, AttemptHeader, read_record, stamps_in
+from gpudeck.engine.logs.writer import AttemptJsonWriter
+
+END = AttemptEnd("ok", 0, ended_wall=1_000_005.0, duration_s=5.0, peak_mib=4242, mean_util_percent=87.5)
+
+
+def header(**changes):
+    values = {
+        "task": "train-1",
+        "attempt": 1,
+        "deck": "noise",
+        "command": ("python", "train.py"),
+        "env": (),
+        "cwd": "/",
+        "gpus": ((2, "GPU-5f2a"),),
+        "started_wall": 1_000_000.0,
+        "log": "/logs/train-1/attempt-1.log",
+        "err": "/logs/train-1/attempt-1.err",
+    }
+    return AttemptHeader(**(values | changes))
+
+
+class Errors:
+    """Collects what the writer reports."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, text):
+        self.seen.append(text)
+
+
+@pytest.fixture
+def errors():
+    return Errors()
+
+
+@pytest.fixture
+def writer(errors):
+    made = AttemptJsonWriter(errors)
+    yield made
+    assert made.close()
+
+
+def test_the_header_is_written_when_the_attempt_starts(writer, tmp_path):
+    path = str(tmp_path / "attempt-1.json")
+    writer.begin(path, header())
+    assert writer.flush()
+    record = read_record(path)
+    assert (record["task"], record["command"], record["gpus"]) == (
+        "train-1",
+        ["python", "train.py"],
+        [{"index": 2, "uuid": "GPU-5f2a"}],
+    )
+    assert record["start"].startswith("1970-01-12T")
+    assert "end" not in record
+
+
+def test_the_end_is_added_to_the_header(writer, tmp_path):
+    path = str(tmp_path / "attempt-1.json")
+    writer.begin(path, header())
+    writer.flush()
+    writer.end(path, END)
+    writer.flush()
+    record = read_record(path)
+    assert record["task"] == "train-1"
+    assert (record["end"]["reason"], record["end"]["duration_s"], record["end"]["peak_mib"]) == ("ok", 5.0, 4242)
+
+
+def test_an_attempt_that_ends_at_once_has_a_whole_record(writer, tmp_path):
+    path = str(tmp_path / "attempt-1.json")
+    writer.begin(path, header())
+    writer.end(path, END)
+    writer.flush()
+    assert {"task", "end"} <= read_record(path).keys()
+
+
+def test_an_adopted_attempt_keeps_the_header_of_the_engine_before(writer, errors, tmp_path):
+    path = str(tmp_path / "attempt-1.json")
+    before = AttemptJsonWriter(errors)
+    before.begin(path, header(fingerprint="abc"))
+    before.close()
+    writer.end(path, END)
+    writer.flush()
+    assert (read_record(path)["fingerprint"], read_record(path)["end"]["reason"]) == ("abc", "ok")
+
+
+def test_an_end_without_any_header_is_still_written(writer, tmp_path):
+    path = str(tmp_path / "attempt-1.json")
+    writer.end(path, END)
+    writer.flush()
+    assert read_record(path)["end"]["exit_code"] == 0
+
+
+def test_beginning_twice_writes_the_later_header(writer, tmp_path):
+    path = str(tmp_path / "attempt-1.json")
+    writer.begin(path, header(fingerprint="old"))
+    writer.flush()
+    writer.begin(path, header(fingerprint="new"))
+    writer.flush()
+    assert read_record(path)["fingerprint"] == "new"
+
+
+def test_nothing_temporary_is_left(writer, tmp_path):
+    path = tmp_path / "attempt-1.json"
+    (tmp_path / "attempt-1.json~").write_text("half, from a crash")
+    writer.begin(str(path), header())
+    writer.flush()
+    writer.end(str(path), END)
+    writer.flush()
+    assert os.listdir(tmp_path) == ["attempt-1.json"]
+
+
+def test_links_are_made(writer, tmp_path):
+    writer.begin(str(tmp_path / "a.json"), header(), [Link(str(tmp_path / "gpu0.log"), "a.log")])
+    writer.flush()
+    assert os.readlink(tmp_path / "gpu0.log") == "a.log"
+
+
+def test_of_two_links_of_one_name_the_later_wins(writer, tmp_path):
+    for name in ("a", "b"):
+        writer.begin(str(tmp_path / f"{name}.json"), header(), [Link(str(tmp_path / "gpu0.log"), f"{name}.log")])
+    writer.flush()
+    assert os.readlink(tmp_path / "gpu0.log") == "b.log"
+
+
+def test_closing_writes_what_is_pending(errors, tmp_path):
+    made = AttemptJsonWriter(errors)
+    for number in range(500):
+        made.begin(str(tmp_path / f"{number}.json"), header(attempt=number))
+    assert made.close()
+    assert len(os.listdir(tmp_path)) == 500
+
+
+def test_more_than_it_holds_is_waited_for_not_dropped(errors, tmp_path):
+    made = AttemptJsonWriter(errors)
+    for number in range(5000):
+        made.end(str(tmp_path / f"{number}.json"), END)
+    assert made.close(60)
+    assert len(os.listdir(tmp_path)) == 5000
+
+
+def test_a_folder_that_vanished_is_reported_once(writer, errors, tmp_path):
+    for number in range(3):
+        writer.begin(str(tmp_path / f"gone/{number}.json"), header())
+        writer.flush()
+    assert len(errors.seen) == 1
+    assert "gone/0.json" in errors.seen[0]
+
+
+def test_after_an_error_the_writer_goes_on(writer, tmp_path):
+    writer.begin(str(tmp_path / "gone/a.json"), header())
+    writer.begin(str(tmp_path / "a.json"), header())
+    writer.flush()
+    assert read_record(str(tmp_path / "a.json"))["task"] == "train-1"
+
+
+FULL_DISK = """
+import resource, sys
+from gpudeck.engine.logs.record import AttemptEnd
+from gpudeck.engine.logs.writer import AttemptJsonWriter
+
+errors = []
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+writer = AttemptJsonWriter(errors.append)
+writer.end(sys.argv[1], AttemptEnd("ok", 0, 0.0, 1.0))
+writer.end(sys.argv[2], AttemptEnd("ok", 0, 0.0, 1.0))
+assert writer.close()
+assert len(errors) == 1, errors
+assert "No space left" in errors[0], errors
+"""
+
+
+def test_a_full_disk_leaves_the_old_record_whole_and_no_half_one(writer, tmp_path):
+    old, new = str(tmp_path / "attempt-1.json"), str(tmp_path / "attempt-2.json")
+    writer.begin(old, header())
+    writer.flush()
+    subprocess.run([sys.executable, "-c", FULL_DISK, old, new], timeout=60, check=True)
+    assert read_record(old)["task"] == "train-1"
+    assert os.listdir(tmp_path) == ["attempt-1.json"]
+
+
+def test_the_writers_thread_does_not_hold_up_the_programs_end():
+    code = (
+        "from gpudeck.engine.logs.writer import AttemptJsonWriter\n"
+        "import threading\n"
+        "AttemptJsonWriter(print)\n"
+        "assert threading.active_count() == 2\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+
+
+def test_closed_twice_is_closed(errors):
+    made = AttemptJsonWriter(errors)
+    assert made.close()
+    assert made.close()
+
+
+def test_secrets_of_the_file_are_not_written(writer, tmp_path):
+    path = tmp_path / "a.json"
+    command = ("python", "t.py", "--api-key", "sesame", "--hf-token=sesame", "--max-tokens", "512")
+    env = (("HF_TOKEN", "sesame"), ("WANDB_API_KEY", "sesame"), ("LR", "0.1"), ("GONE", None))
+    writer.begin(str(path), header(command=command, env=env))
+    writer.flush()
+    assert "sesame" not in path.read_text()
+    assert read_record(str(path))["env"] == {"HF_TOKEN": "***", "WANDB_API_KEY": "***", "LR": "0.1", "GONE": None}
+    assert read_record(str(path))["command"][-2:] == ["--max-tokens", "512"]
+
+
+def test_names_that_are_not_utf8_are_written_as_escapes(writer, errors, tmp_path):
+    path = str(tmp_path / "a.json")
+    writer.begin(path, header(cwd=os.fsdecode(b"/data/\xff")))
+    writer.flush()
+    assert read_record(path)["cwd"] == os.fsdecode(b"/data/\xff")
+    assert errors.seen == []
+
+
+def test_stamps_of_outputs_come_back_as_they_were(writer, tmp_path):
+    stamps = {"/out/a.pt": OutputStamp(5, 6, 1_700_000_000_123_456_789)}
+    writer.begin(str(tmp_path / "a.json"), header(outputs_before=stamps))
+    writer.flush()
+    assert stamps_in(read_record(str(tmp_path / "a.json"))) == stamps
+
+
+def test_a_record_is_indented_json_for_people(writer, tmp_path):
+    writer.begin(str(tmp_path / "a.json"), header())
+    writer.flush()
+    text = (tmp_path / "a.json").read_text()
+    assert text.startswith('{\n  "task": "train-1",\n')
+    assert json.loads(text)["deck"] == "noise"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "\0\0\0"])
+def test_a_damaged_record_reads_as_empty(tmp_path, text):
+    (tmp_path / "a.json").write_text(text)
+    assert read_record(str(tmp_path / "a.json")) == {}
+
+
+def test_stamps_of_a_damaged_record_are_none():
+    assert stamps_in({"outputs_before": {"/a": 3}}) == {}
+
+
+def test_commit_and_dirty_flag_are_in_the_record(writer, tmp_path):
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    writer.begin(str(tmp_path / "a.json"), header(cwd=str(tmp_path)))
+    writer.flush()
+    record = read_record(str(tmp_path / "a.json"))
+    assert (len(record["git"]["commit"]), record["git"]["dirty"], record["git"]["branch"]) == (40, False, "main")
