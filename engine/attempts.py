@@ -18,7 +18,7 @@ from .logs.digest import digest
 from .logs.examine import describe, examine
 from .logs.files import AttemptPaths, LogFolder
 from .logs.outputs import OutputStamp, matches, outputs_exist, stamp_outputs
-from .logs.record import AttemptEnd, AttemptHeader
+from .logs.record import AttemptEnd, AttemptHeader, read_record, stamps_in
 from .logs.writer import AttemptJsonWriter
 from .ports import Aside, Launcher, Sink, SpawnRefusedError, StartOrder
 from .taskfile.finish import RuntimeValues, finish
@@ -50,7 +50,8 @@ class _Live:
     spec: TaskSpec
     paths: AttemptPaths
     started_wall: float
-    before: Mapping[str, OutputStamp]
+    before: Mapping[str, OutputStamp] | None
+    """State of its outputs at its start; None: an earlier engine started it, and attempt-N.json tells."""
     resumed: bool = False
 
 
@@ -130,7 +131,7 @@ class Attempts:
         work, resumed = self._work(spec, effect)
         paths = self._logs.prepare(spec.name, effect.attempt, spec.policy.merge_stderr)
         argv, env = finish(spec, work, self._values(spec, effect, paths))
-        before = stamp_outputs(spec.outputs) if spec.outputs else {}
+        before: Mapping[str, OutputStamp] = stamp_outputs(spec.outputs) if spec.outputs else {}
         self._live[effect.token] = _Live(spec, paths, started_wall, before)
         self._write_header(effect, spec, paths, argv, env, started_wall, before)
         order = StartOrder(
@@ -224,13 +225,13 @@ class Attempts:
     # -- ends ---------------------------------------------------------------------------------------------------------
 
     def _live_of(self, token: str, task: Task, attempt: int) -> _Live:
-        """What is known of an attempt; one of an earlier engine has no stamps of its outputs."""
+        """What is known of an attempt, also of one that an earlier engine started."""
         live = self._live.get(token)
         if live is None:
             current = task.attempt()
             wall = current.wall if current is not None else 0.0
             paths = self._logs.paths(task.name, attempt, task.spec.policy.merge_stderr)
-            live = self._live[token] = _Live(task.spec, paths, wall, {})
+            live = self._live[token] = _Live(task.spec, paths, wall, None)
         return live
 
     def _examine(self, effect: Examine) -> None:
@@ -247,7 +248,7 @@ class Attempts:
                 exit_code=effect.exit_code,
                 signal=effect.signal,
                 started_wall=live.started_wall,
-                before=live.before,
+                before=stamps_in(read_record(live.paths.json)) if live.before is None else live.before,
                 success_wall=success_wall,
             )
             return outcome, () if outcome.ok else digest(live.paths.err, live.paths.out)

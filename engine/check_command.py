@@ -25,7 +25,7 @@ def check(path: str, options: RunOptions) -> int:
     count = len(gpus.chosen) if gpus is not None else 0
     file = load(path, options, Box(count or None, host.cores(), {}))
     if gpus is not None:
-        check_fit(file, gpus.inventory, gpus.chosen)
+        check_fit(file, gpus.fitting())
     for line in [*file.warnings, *([trouble] if trouble else []), *file.later]:
         print(f"warning: {line}")
     print(_verdict(file))

@@ -13,7 +13,18 @@ from .adapters.background import Background
 from .adapters.local import LocalLauncher, become_subreaper
 from .adapters.simulated import SimulatedProbe
 from .attempts import Attempts, Box
-from .core.events import AttemptEnded, AttemptStarting, DiskState, Fact, GpuReading, RunStarted, Shutdown
+from .core.events import (
+    AttemptEnded,
+    AttemptStarting,
+    DiskState,
+    Fact,
+    GpuReading,
+    Input,
+    RunStarted,
+    ShardsFixed,
+    Shutdown,
+)
+from .core.explain import why_waiting
 from .core.phases import Failed, Unknown
 from .core.spec import Leftovers
 from .core.step import Core, at_standstill
@@ -28,6 +39,8 @@ from .visible import cuda_visible_devices
 from .watcher import Watcher
 
 Show = Callable[[Message], None]
+IDLE_S = 5.0
+"""A deck that has tasks and runs none says why after this long."""
 
 
 class Engine:
@@ -42,12 +55,16 @@ class Engine:
         self._over = asyncio.Event()
         self._stop_signal = 0
         self._status_timer: asyncio.TimerHandle | None = None
-        self._box = _box(opened, self._note)
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._said_idle = ""
+        self._lost: set[str] = set()
+        """Lost GPUs of the box, the deck's or not: CUDA counts without them."""
+        self._box = _box(opened, self._lost, self._note)
         self._writer = AttemptJsonWriter(lambda text: self._from_thread(lambda: self._note(text)))
         core = Core(self._deck)
         self._launcher = LocalLauncher(
             opened.state.attempts,
-            lambda item: self._loop.post(item),
+            self._post,
             self._asyncio,
             same_boot=opened.same_boot,
             same_namespace=opened.same_namespace,
@@ -58,7 +75,7 @@ class Engine:
             opened.logs,
             self._box,
             self._writer,
-            lambda item: self._loop.post(item),
+            self._post,
             readers=Background(self._asyncio),
             checks=Background(self._asyncio),
         )
@@ -69,10 +86,10 @@ class Engine:
         opened.journal.on_disk = self._on_disk
         self._watcher = Watcher(
             opened.gpus.probe,
-            [gpu.uuid for gpu in opened.gpus.chosen],
+            [gpu.uuid for gpu in opened.gpus.inventory.gpus] if opened.gpus.chosen else [],
             members=self._launcher.members,
             mem_available_mib=host.mem_available_mib,
-            post=lambda item: self._loop.post(item),
+            post=self._post,
             seen=self._seen,
             host_too=any(task.spec.resources.memory_mib for task in self._deck.tasks),
         )
@@ -103,6 +120,7 @@ class Engine:
         again = continued and "all" in takes
         known = [Known(start.token, *self._identity(start), self._leftovers(start)) for start in self._starts()]
         verdicts = self._launcher.recover(known)
+        self._fix_shards()
         for start in self._starts():
             self._reporter.adopt(start)
         self._announce(continued and not again)
@@ -116,6 +134,12 @@ class Engine:
                 run.number + 1, seed, now.boot_s, now.wall_s, host.boot_id(), host.hostname(), tuple(takes)
             )
             self._loop.begin(fact)
+
+    def _fix_shards(self) -> None:
+        """`shards = "gpus"` was resolved for the first time: it stays so, whatever GPUs are there later."""
+        for entry, shards in self._opened.file.fixed_shards.items():
+            if self._deck.shards.get(entry) != shards:
+                self._loop.record(ShardsFixed(entry, shards))
 
     def _starts(self) -> list[AttemptStarting]:
         return list(self._opened.starts.values())
@@ -160,6 +184,9 @@ class Engine:
 
     # -- between the parts --------------------------------------------------------------------------------------------
 
+    def _post(self, item: Input) -> None:
+        self._loop.post(item)
+
     def _publish(self, facts: Sequence[Fact]) -> None:
         simulated = self._opened.gpus.probe
         if isinstance(simulated, SimulatedProbe):
@@ -172,6 +199,8 @@ class Engine:
         self._reporter.publish(facts)
 
     def _seen(self, readings: tuple[GpuReading, ...]) -> None:
+        self._lost.clear()
+        self._lost.update(reading.uuid for reading in readings if reading.lost)
         self._attempts.usage.take(readings, self._deck.gpus)
 
     def _after_turn(self) -> None:
@@ -183,6 +212,19 @@ class Engine:
                 self._over.set()
         elif deck.run.ended or at_standstill(deck):
             self._over.set()
+        elif not deck.active and self._idle_timer is None:
+            self._idle_timer = self._asyncio.call_later(IDLE_S, self._say_why_idle)
+
+    def _say_why_idle(self) -> None:
+        """Nothing runs although something could: say what is in the way, once for each answer."""
+        self._idle_timer = None
+        if self._deck.active or self._over.is_set():
+            return
+        why = "; ".join(why_waiting(self._deck, self._clock.now().boot_s))
+        if why and why != self._said_idle:
+            self._said_idle = why
+            self._note(f"nothing runs: {why}")
+        self._idle_timer = self._asyncio.call_later(IDLE_S, self._say_why_idle)
 
     def _lock_lost(self) -> str:
         if self._opened.lock.still_ours():
@@ -247,8 +289,9 @@ class Engine:
         return 1, ""
 
     def _close(self) -> None:
-        if self._status_timer is not None:
-            self._status_timer.cancel()
+        for timer in (self._status_timer, self._idle_timer):
+            if timer is not None:
+                timer.cancel()
         self._loop.stop()
         self._watcher.stop()
         self._opened.journal.close()
@@ -264,14 +307,12 @@ class Engine:
         gc.set_threshold(20_000, 20, 100)
 
 
-def _box(opened: OpenDeck, notice: Callable[[str], None]) -> Box:
+def _box(opened: OpenDeck, lost: set[str], notice: Callable[[str], None]) -> Box:
     inventory = opened.gpus.inventory
     inherited = opened.environment.get("CUDA_VISIBLE_DEVICES")
-    gpus = opened.deck.gpus
     slots = max(1, slot_count(opened.deck))
 
     def visible(uuids: tuple[str, ...]) -> str:
-        lost = [gpu.uuid for gpu in gpus.values() if gpu.lost]
         return cuda_visible_devices(uuids, inventory, inherited=inherited, lost=lost)
 
     return Box(

@@ -33,7 +33,8 @@ def show_gpus(command: Command) -> int:
         if not arrived.wait(READ_TIMEOUT_S):
             raise EngineUnavailableError(f"the driver gave no reading within {READ_TIMEOUT_S:.0f} s")
         probe.stop()
-    print(report(inventory, readings, as_json=command.flag("json")))
+    problems = probe.problems if isinstance(probe, NvmlProbe) else ()
+    print(report(inventory, readings, as_json=command.flag("json"), problems=problems))
     return 0
 
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from .core.apply import apply
 from .core.effects import Again, Effect, Launch
 from .core.events import AttemptRunning, DiskState, Fact, GpuJoined, Input, RunStarted, SpawnRefused, Tick
 from .core.step import Core
@@ -75,6 +76,11 @@ class Loop:
         now = self._clock.now()
         self._release(self.core.go_on(verdicts, changed=changed, at=now.boot_s, wall=now.wall_s))
         self._arm()
+
+    def record(self, fact: Fact) -> None:
+        """Write and apply a fact that no input leads to."""
+        apply(self.core.deck, fact)
+        self._release(Step([fact], []))
 
     def wake(self) -> None:
         """Take a turn soon."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .adapters import host
 from .adapters.decklock import DeckLock, read_holder, this_machine
@@ -18,16 +20,19 @@ from .core.devices import Gpu
 from .core.events import AttemptStarting, Fact, RunStarted, ShardsFixed
 from .core.restore import rebooted, replay
 from .core.spec import DeckFile, DeckSettings
-from .environment import base_environment, missing_required
-from .errors import TaskFileError
+from .environment import base_environment
+from .errors import EngineUnavailableError
 from .logs.files import LogFolder
 from .ports import GpuInfo, GpuProbe, Inventory
-from .taskfile.fit import check_fit
+from .taskfile.fit import check_environment, check_fit
 from .taskfile.later import refuse_later
 from .taskfile.load import load, load_settings
 from .taskfile.options import Box, RunOptions
 from .taskfile.settings import stem_of
 from .visible import choose
+
+OLD_RECORD_S = 3600.0
+"""A wrapper that was late for its start has come and gone by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,10 @@ class BoxGpus:
     @property
     def simulated(self) -> bool:
         return any(gpu.simulated for gpu in self.chosen)
+
+    def fitting(self) -> Inventory:
+        """What tasks have to fit on: the deck's GPUs, or all that there is where it runs on the CPU."""
+        return replace(self.inventory, gpus=self.chosen) if self.chosen else self.inventory
 
 
 @dataclass(slots=True)
@@ -83,6 +92,7 @@ def core_gpus(settings: DeckSettings, chosen: Sequence[GpuInfo]) -> list[Gpu]:
             total_mib=info.total_mib,
             links=dict(info.links or {}),
             simulated=info.simulated,
+            unread=not info.simulated and settings.foreign != "ignore",
         )
         for order, info in enumerate(chosen)
     ]
@@ -101,7 +111,7 @@ def open_deck(path: str, options: RunOptions, environ: Mapping[str, str], *, as_
         facts = list(journal.load())
         shards = {fact.entry: fact.shards for fact in facts if isinstance(fact, ShardsFixed)}
         file = load(path, options, Box(len(gpus.chosen) or None, host.cores(), shards), environ=environ)
-        check_before_start(file, gpus.inventory, gpus.chosen, environ)
+        check_before_start(file, gpus, environ)
         opened = _restore(file, state, lock, journal, gpus, facts, environ)
         _same_place(opened, before)
     except BaseException:
@@ -110,21 +120,11 @@ def open_deck(path: str, options: RunOptions, environ: Mapping[str, str], *, as_
     return opened
 
 
-def check_before_start(
-    file: DeckFile, inventory: Inventory, chosen: Sequence[GpuInfo], environ: Mapping[str, str]
-) -> None:
+def check_before_start(file: DeckFile, gpus: BoxGpus, environ: Mapping[str, str]) -> None:
     """What only a start asks for: GPUs that exist, behaviour that exists, variables that the caller gives."""
-    check_fit(file, inventory, chosen)
+    check_fit(file, gpus.fitting())
     refuse_later(file)
-    problems = [
-        f'{os.path.relpath(file.path)}:{spec.line}: task "{spec.name}": {name} is not set in the environment '
-        f"(env_required)"
-        for spec in file.tasks
-        if spec.env_required and (file.selected is None or spec.name in file.selected)
-        for name in missing_required(spec, environ)
-    ]
-    if problems:
-        raise TaskFileError(problems)
+    check_environment(file, environ)
 
 
 def _restore(
@@ -144,9 +144,35 @@ def _restore(
     for task in deck.tasks:
         if not task.attempts:
             task.attempts = logs.highest(task.name)
-    warnings = [*file.warnings, *filter(None, (state.warning, journal.damage))]
+    _make_log_dir(settings.log_dir)
+    _sweep_records(state.attempts, starts)
+    warnings = [*file.warnings, *filter(None, (state.warning, journal.damage, _on_cpu_warning(deck)))]
     environment = _environment(state, deck, facts, environ)
     return OpenDeck(file, state, lock, journal, gpus, deck, logs, environment, starts, warnings=warnings)
+
+
+def _make_log_dir(path: str) -> None:
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise EngineUnavailableError(f"log_dir {path} cannot be made: {error.strerror}") from error
+
+
+def _on_cpu_warning(deck: Deck) -> str:
+    wanting = sum(task.selected and task.spec.resources.gpus != 0 for task in deck.tasks)
+    if not deck.on_cpu or not wanting or deck.settings.gpus == "none":
+        return ""
+    return f"no NVIDIA GPU on this box: {wanting} GPU tasks run on the CPU, {deck.on_cpu_slots} at once"
+
+
+def _sweep_records(folder: str, starts: Mapping[str, AttemptStarting]) -> None:
+    """Drop records that no attempt needs any more: of starts that came to nothing, long ago."""
+    limit = time.time() - OLD_RECORD_S
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if entry.name not in starts and entry.stat().st_mtime < limit:
+                    os.unlink(entry.path)
 
 
 def _environment(state: StateDir, deck: Deck, facts: Sequence[Fact], environ: Mapping[str, str]) -> Mapping[str, str]:

@@ -30,7 +30,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     facts, damage = read_facts(os.path.join(settings.state_dir, stem_of(path, options), "deck.db"))
     shards = {fact.entry: fact.shards for fact in facts if isinstance(fact, ShardsFixed)}
     file = load(path, options, Box(len(gpus.chosen) or None, host.cores(), shards))
-    check_fit(file, gpus.inventory, gpus.chosen)
+    check_fit(file, gpus.fitting())
     deck = _past(file, gpus, facts)
     takes = ("failed", "changed", "stale") if settings.skip_existing else ("all",)
     planned = simulate(deck, _length_s, takes=takes, done=lambda task: outputs_exist(task.spec.outputs))

@@ -19,6 +19,9 @@ from .summary import Summary
 _OUTCOMES = {"ok": "ok", "cancelled": "cancelled", "interrupted": "interrupted", "lost": "lost"}
 
 
+FAST_FAILURES = 10
+
+
 class Reporter:
     """Facts in, messages out, in the order of the facts."""
 
@@ -38,6 +41,8 @@ class Reporter:
         self._cwd = cwd
         self._starts: dict[tuple[str, int], e.AttemptStarting] = {}
         self._blocked: set[int] = set()
+        self._said_refused = ""
+        self._fast: set[str] = set()
         started = clock.now()
         self.times = Times(started.boot_s, started.wall_s)
         self.summary = Summary(deck, self.times, clock)
@@ -68,7 +73,7 @@ class Reporter:
                 self._ended(fact)
             case e.StartRevoked():
                 self._starts.pop((fact.task, fact.attempt), None)
-                self.note("warning", f"{fact.task} could not be started yet: {fact.why}")
+                self._refused(fact)
             case e.TaskCached():
                 why = "done earlier" if fact.why == "journal" else "its outputs exist"
                 self._settled(fact.task, "cached", why)
@@ -86,6 +91,7 @@ class Reporter:
         if start is None:
             return
         self.summary.started(start)
+        self._said_refused = ""
         resumed = self._attempts.resumed(start.token)
         paths = self._attempts.paths(fact.task, fact.attempt)
         self._show(
@@ -133,6 +139,21 @@ class Reporter:
                 left_behind=fact.left_behind,
             )
         )
+        self._streak(fact)
+
+    def _refused(self, fact: e.StartRevoked) -> None:
+        """Once for each reason: a full disk refuses every two seconds."""
+        if fact.why != self._said_refused:
+            self._said_refused = fact.why
+            self.note("warning", f"{fact.task} could not be started: {fact.why}; tried again")
+
+    def _streak(self, fact: e.AttemptEnded) -> None:
+        """Many fast failures of one entry in a row point to the command, not to bad luck."""
+        task = self._deck.by_name.get(fact.task)
+        if task is None or fact.outcome.ok or task.entry.fast_failures < FAST_FAILURES or task.spec.entry in self._fast:
+            return
+        self._fast.add(task.spec.entry)
+        self.note("error", f"the last {FAST_FAILURES} attempts of {task.spec.entry} failed within a minute each")
 
     def _stopping(self, fact: e.StopRequested) -> None:
         if fact.why == "timeout":

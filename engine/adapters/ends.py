@@ -11,7 +11,7 @@ from ..core.events import LeaderExited, TreeGone
 from ..ports import Sink
 from . import proc, record, spawn_error
 from .background import Background
-from .family import Attempt, Members, Picture, found_in, picture, split, walk
+from .family import Attempt, Members, Traces, split, walk
 from .orphans import Orphans, reap
 from .proc import Features, Stat
 from .record import Record
@@ -44,6 +44,7 @@ class Ends:
         self._world = world
         self._looks: dict[str, asyncio.TimerHandle] = {}
         self._pauses: dict[str, float] = {}
+        self._lag_s = proc.uptime_lag_s()
         self.orphans = Orphans(
             self.attempts, self, world.watcher, world.background, children_files=world.features.children_files
         )
@@ -51,15 +52,23 @@ class Ends:
     def follow(self, attempt: Attempt) -> None:
         """Take in an attempt whose wrapper was just started or found alive."""
         self.attempts[attempt.token] = attempt
+        self.orphans.add(attempt)
         ended = partial(self.wrapper_ended, attempt)
         if attempt.own:
-            self.orphans.add_wrapper(attempt)
             attempt.wrapper = self._world.watcher.watch_child(attempt.pid, attempt.start_ticks, ended)
         else:
             attempt.wrapper = self._world.watcher.watch(attempt.pid, attempt.start_ticks, ended)
 
+    def follow_dead(self, attempt: Attempt) -> None:
+        """Take in an attempt whose wrapper is gone, or as good as."""
+        self.attempts[attempt.token] = attempt
+        self.orphans.add(attempt)
+        self._world.loop.call_soon(self.wrapper_ended, attempt)
+
     def wrapper_ended(self, attempt: Attempt) -> None:
         """The record tells the code; where it does not, the wrapper or its command may."""
+        if attempt.token not in self.attempts:
+            return
         attempt.wrapper = None
         exit_code = None
         if attempt.own:
@@ -69,7 +78,7 @@ class Ends:
         if written.end:
             self._end_written(attempt, written)
         elif exit_code is not None and (written.wrapper is None or exit_code >= 0):
-            self._end_unwritten(attempt, exit_code, began=written.wrapper is not None)
+            self._end_unwritten(attempt, exit_code, began=written.wrapper is not None or 0 <= exit_code != UNABLE)
         elif attempt.own:
             self._hand_over(attempt, exit_code)
         else:
@@ -83,6 +92,7 @@ class Ends:
                 child = proc.stat(pid)
                 if child is not None and child.ppid == attempt.pid:
                     attempt.command = child.pid, child.start_ticks
+                    self.orphans.note([child], attempt.token)
         return self._world.features.children_files and any(attempt.command is None for attempt in unknown)
 
     def members(self, attempt: Attempt, then: Callable[[Members], None]) -> None:
@@ -168,7 +178,7 @@ class Ends:
         self.attempts.clear()
 
     def _end_written(self, attempt: Attempt, written: Record) -> None:
-        at = min(max(written.end_uptime_s, attempt.started_s), proc.boot_s())
+        at = min(max(written.end_uptime_s + self._lag_s, attempt.started_s), proc.boot_s())
         if written.end == "spawn-log" and attempt.token not in self.stops:
             self.gone(attempt, never_ran=True)
         elif written.end == "spawn-cwd":
@@ -203,18 +213,18 @@ class Ends:
         unless what died with the wrapper died of the same signal.
         """
         self.orphans.sweep()
-        living = sorted((o.start_ticks, o.pid) for o in self.orphans.of(attempt.token) if o.session == attempt.pid)
+        living = sorted((orphan.start_ticks, orphan.pid) for orphan in self.orphans.of(attempt.token))
         dead = {(pid, start_ticks): exit_code for start_ticks, pid, exit_code in attempt.reaped}
         if attempt.command is None and wrapper_code not in dead.values() and living:
             start_ticks, pid = living[0]
-            attempt.command, attempt.guessed = (pid, start_ticks), True
+            attempt.command, attempt.guessed = (pid, start_ticks), wrapper_code
         if attempt.command is None:
             self._command_died(attempt, wrapper_code if dead else None)
         elif attempt.command[::-1] not in living:
             self._command_died(attempt, dead.get(attempt.command))
 
     def _command_died(self, attempt: Attempt, exit_code: int | None) -> None:
-        if exit_code is None or attempt.guessed:
+        if exit_code is None or attempt.guessed not in (None, exit_code):
             self.leader_ended(attempt, None)
         elif exit_code >= 0:
             self.leader_ended(attempt, exit_code)
@@ -280,14 +290,14 @@ class Ends:
     def _scan(self, attempt: Attempt, then: Callable[[dict[int, Stat]], None]) -> None:
         """Find an adopted attempt's members among all processes; asked again after a hang."""
 
-        def seen(all_processes: Picture | None) -> None:
+        def seen(found: dict[int, Stat] | None) -> None:
             if attempt.token not in self.attempts:
                 return
-            if all_processes is None:
+            if found is None:
                 self._scan(attempt, then)
                 return
-            found = found_in(all_processes, attempt)
+            self.orphans.note(found.values(), attempt.token)
             attempt.strays = {pid: process.start_ticks for pid, process in found.items()}
             then(found)
 
-        self._world.background.submit(partial(picture, attempt.start_ticks), seen)
+        self._world.background.submit(Traces.of(attempt).search, seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -10,6 +11,11 @@ from ..core.spec import Leftovers
 from . import proc
 from .proc import Stat
 from .watch import Watch
+
+_DOUBT_S = 0.05
+_READS = 3
+_EXEC_S = 0.002
+_KTHREADD = 2
 
 
 @dataclass(eq=False, slots=True)
@@ -33,8 +39,8 @@ class Attempt:
     """Set as long as the wrapper is known to exist: its pid means nobody else."""
     command: tuple[int, int] | None = None
     """Pid and start of the wrapper's child; not known at once."""
-    guessed: bool = False
-    """The wrapper was killed before its child was known: `command` is what probably was it."""
+    guessed: int | None = None
+    """The wrapper was killed before its child was known, by this signal (negative): `command` probably was it."""
     reaped: list[tuple[int, int, int | None]] = field(default_factory=list[tuple[int, int, int | None]])
     """Start, pid and exit code (negative: signal) of orphans that died with the wrapper: one may be the command."""
     leader_ended: bool = False
@@ -97,26 +103,66 @@ def picture(oldest_ticks: int) -> Picture:
     """Read all of /proc, and the environment of what started since *oldest_ticks*. May hang: for helper threads."""
     processes = proc.everyone()
     me = os.getpid()
-    young = (pid for pid, p in processes.items() if p.start_ticks >= oldest_ticks and p.live and pid != me)
-    tokens = {pid: token for pid in young if (token := proc.token_of(pid))}
+    users = (p for p in processes.values() if p.live and p.pid != me and _KTHREADD not in (p.pid, p.ppid))
+    young = (process.pid for process in users if process.start_ticks >= oldest_ticks)
+    tokens = {pid: token for pid in young if (token := token_of(pid))}
     return Picture(processes, tokens)
 
 
-def found_in(picture: Picture, attempt: Attempt) -> dict[int, Stat]:
-    """The members of an adopted attempt, and whatever descends from them."""
-    roots = [process.pid for process in picture.processes.values() if _belongs(process, picture, attempt)]
-    found = proc.descend_in(picture.processes, roots)
-    found.pop(os.getpid(), None)
-    return found
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """What the members of an adopted attempt are known by."""
+
+    token: str
+    pid: int
+    start_ticks: int
+    strays: dict[int, int]
+
+    @classmethod
+    def of(cls, attempt: Attempt) -> Traces:
+        return cls(attempt.token, attempt.pid, attempt.start_ticks, dict(attempt.strays))
+
+    def search(self) -> dict[int, Stat]:
+        """The members and whatever descends from them. May hang: for helper threads.
+
+        That nobody is there is believed only the second time: while /proc is read, a process can fork and be gone, and
+        its child not be listed yet.
+        """
+        found = self.found_in(picture(self.start_ticks))
+        if not any(process.live for process in found.values()):
+            time.sleep(_DOUBT_S)
+            found = self.found_in(picture(self.start_ticks))
+        return found
+
+    def found_in(self, picture: Picture) -> dict[int, Stat]:
+        """Those that a picture shows."""
+        roots = [process.pid for process in picture.processes.values() if self._belongs(process, picture)]
+        found = proc.descend_in(picture.processes, roots)
+        found.pop(os.getpid(), None)
+        return found
+
+    def _belongs(self, process: Stat, picture: Picture) -> bool:
+        if picture.tokens.get(process.pid) == self.token:
+            return True
+        if self.strays.get(process.pid) == process.start_ticks:
+            return True
+        if self.pid not in (process.session, process.group) or process.start_ticks < self.start_ticks:
+            return False
+        # A session's number is not given away while it has members; a leader of another age means a later session.
+        leader = picture.processes.get(self.pid)
+        return leader is None or leader.start_ticks == self.start_ticks
 
 
-def _belongs(process: Stat, picture: Picture, attempt: Attempt) -> bool:
-    if picture.tokens.get(process.pid) == attempt.token:
-        return True
-    if attempt.strays.get(process.pid) == process.start_ticks:
-        return True
-    if attempt.pid not in (process.session, process.group) or process.start_ticks < attempt.start_ticks:
-        return False
-    # A session's number is not given away while it has members; a leader of another age means a later session.
-    leader = picture.processes.get(attempt.pid)
-    return leader is None or leader.start_ticks == attempt.start_ticks
+def token_of(pid: int) -> str:
+    """GPUDECK_TOKEN in the environment of *pid*, "" where there is none or it cannot be read. May hang.
+
+    In the middle of an exec a process has no environment for a moment.
+    """
+    for _ in range(_READS):
+        environ = proc.environ(pid)
+        if environ is None:
+            return ""
+        if environ:
+            return proc.token_in(environ)
+        time.sleep(_EXEC_S)
+    return ""

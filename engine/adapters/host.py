@@ -117,7 +117,7 @@ def _memory_limit(folder: str) -> int:
     """Bytes; 0: none. `memory.high` counts too: beyond it processes are throttled to a crawl."""
     names = ("memory.max", "memory.high", "memory.limit_in_bytes")
     limits = [int(text) for name in names if (text := _read(f"{folder}/{name}").strip()).isdigit()]
-    return min((limit for limit in limits if limit < 1 << 60), default=0)
+    return min(limits, default=0)
 
 
 def _memory_used(folder: str) -> int:

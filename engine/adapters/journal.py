@@ -9,7 +9,7 @@ from ..core.events import Fact
 from ..errors import EngineUnavailableError
 from ..ports import Done
 from .journal_codec import FactCodec
-from .journal_files import Glance, Reserve, glance
+from .journal_files import Glance, Reserve, glance, has_wal
 from .journal_open import Opened, explain, open_db, read
 from .journal_schema import SCHEMA, Schema
 from .journal_writer import OnDisk, Waiting, Writer
@@ -23,6 +23,9 @@ def read_facts(path: str) -> tuple[list[Fact], str]:
     A missing file has none. Not for the process that has the journal open. Raises UnknownFactError and sqlite3.Error.
     """
     contents = read(path, _CODEC, glance(path))
+    if contents.problem and has_wal(path):
+        # An engine may have begun to write between the two looks.
+        contents = read(path, _CODEC, glance(path))
     return contents.facts, contents.problem
 
 
@@ -62,14 +65,12 @@ class SqliteJournal:
         Damaged files are set aside and what is sound goes on in a new db (see `damage`).
         Raises EngineUnavailableError: written by a newer gpudeck, no permission, no space, locked.
         """
-        opened = open_db(path, codec, schema)
         reserve = Reserve(os.path.join(os.path.dirname(path), "reserve"))
         try:
             reserve.make()
         except OSError as error:
-            opened.connection.close()
             raise EngineUnavailableError(f"{path} cannot be opened: {explain(error)}") from error
-        return cls(path, opened, codec, reserve)
+        return cls(path, open_db(path, codec, schema), codec, reserve)
 
     @property
     def on_disk(self) -> OnDisk | None:

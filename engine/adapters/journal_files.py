@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import time
 from dataclasses import dataclass
 
@@ -47,6 +48,28 @@ def glance(path: str) -> Glance:
 
 def has_wal(path: str) -> bool:
     return os.path.exists(path + "-wal")
+
+
+def unread_commits(path: str, page_bytes: int) -> int:
+    """How many commits in the -wal lie behind a frame that SQLite could not read and stopped at, as it does silently.
+
+    To be called after a read-only connection was closed, which leaves its index (-shm). The last commit may be torn
+    by a power cut; with two or more the first had reached the disk, and the -wal was damaged since.
+    https://sqlite.org/fileformat2.html#the_write_ahead_log
+    """
+    try:
+        with open(path + "-shm", "rb") as file:
+            read = int.from_bytes(file.read(20)[16:], sys.byteorder)
+        with open(path + "-wal", "rb") as file:
+            salts = {file.read(32)[16:24], file.read(24)[8:16]}
+            file.seek(32 + read * (24 + page_bytes))
+            commits = 0
+            while len(header := file.read(24)) == 24:
+                commits += header[8:16] in salts and header[4:8] != bytes(4)
+                file.seek(page_bytes, os.SEEK_CUR)
+    except FileNotFoundError:
+        return 0
+    return commits
 
 
 def staged(path: str) -> str:

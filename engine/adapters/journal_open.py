@@ -7,13 +7,13 @@ import errno
 import gc
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
 from ..core.events import Fact
 from ..errors import EngineUnavailableError
 from .journal_codec import Encoded, FactCodec, UnknownFactError, place
-from .journal_files import Glance, finish_replacement, glance, has_wal, replace, staged
+from .journal_files import Glance, finish_replacement, glance, has_wal, replace, staged, unread_commits
 from .journal_schema import Schema, connect, create, migrate, prepare, refuse_newer
 
 MAX_ROWS = 32
@@ -52,29 +52,37 @@ def insert(connection: sqlite3.Connection, encoded: Sequence[Encoded], last: int
         raise
 
 
-def read(path: str, codec: FactCodec, seen: Glance) -> Contents:
-    """Everything in the db, which is not changed, not even by a checkpoint. Raises UnknownFactError, and sqlite3.Error
-    for what is no damage (busy, no permission)."""
+def read(path: str, codec: FactCodec, seen: Glance, *, alone: bool = False) -> Contents:
+    """Everything in the db. Nothing is changed, not even by a checkpoint, and no file is made.
+
+    *alone*: nobody writes now, so that what SQLite leaves unread in the -wal is damage.
+
+    Raises UnknownFactError, and sqlite3.Error for what is no damage (busy, no permission).
+    """
     contents = Contents(problem=seen.problem)
     if seen.problem or not seen.exists:
         return contents
     had_wal = has_wal(path)
-    connection = connect(path, read_only=True)
+    connection = connect(path, "mode=ro" if had_wal else "mode=ro&immutable=1")
     connection.text_factory = bytes
+    page_bytes = 0
     try:
         contents.problem = _decode_all(connection, codec, contents.facts)
         opened = connection.execute("SELECT yes FROM opened").fetchone()
+        page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
         if not contents.problem and not had_wal and opened != (0,):
             contents.problem = "its -wal is missing, the last facts with it"
     except UnicodeDecodeError as error:
         # A message of SQLite that quotes damaged text.
-        contents.problem = contents.problem or str(error.object)
+        contents.problem = contents.problem or error.object.decode(errors="replace")
     except sqlite3.DatabaseError as error:
         if not _is_damage(error):
             raise
         contents.problem = contents.problem or str(error)
     finally:
         connection.close()
+    if alone and had_wal and not contents.problem and (lost := unread_commits(path, page_bytes)) > 1:
+        contents.problem = f"its -wal is damaged, {lost} commits in it cannot be read"
     return contents
 
 
@@ -88,7 +96,7 @@ def _decode_all(connection: sqlite3.Connection, codec: FactCodec, facts: list[Fa
 
 
 @contextlib.contextmanager
-def _no_collector() -> Iterator[None]:
+def _no_collector() -> Generator[None]:
     """While hundreds of thousands of objects come to stay, looking for garbage among them doubles the time."""
     enabled = gc.isenabled()
     gc.disable()
@@ -120,7 +128,7 @@ def open_db(path: str, codec: FactCodec, schema: Schema) -> Opened:
         finish_replacement(path)
         seen = glance(path)
         refuse_newer(path, 0 if seen.problem else seen.version, schema)
-        contents = read(path, codec, seen)
+        contents = read(path, codec, seen, alone=True)
         connection = None if contents.problem else _try_connect(path, schema, contents)
         if connection:
             return Opened(connection, contents.facts, "")
@@ -161,7 +169,7 @@ def _connect(path: str, schema: Schema, last: int) -> sqlite3.Connection:
     fresh = not glance(path).exists
     connection = connect(path)
     try:
-        prepare(connection)
+        prepare(connection, path)
         if fresh:
             create(connection, schema)
         migrate(connection, path, schema)
@@ -169,9 +177,17 @@ def _connect(path: str, schema: Schema, last: int) -> sqlite3.Connection:
         connection.execute("UPDATE opened SET yes = 1")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     except BaseException:
-        connection.close()
+        close_db(connection)
         raise
     return connection
+
+
+def close_db(connection: sqlite3.Connection) -> None:
+    """Say that the db needs no -wal from here on, and close; SQLite then brings the -wal in and removes it."""
+    with contextlib.suppress(sqlite3.Error):
+        connection.execute("UPDATE opened SET yes = 0")
+    with contextlib.suppress(sqlite3.Error):
+        connection.close()
 
 
 def _try_insert(connection: sqlite3.Connection, last: int) -> None:
@@ -185,12 +201,12 @@ def _try_insert(connection: sqlite3.Connection, last: int) -> None:
 
 def explain(error: Exception) -> str:
     """What an error of SQLite or the system means, in the user's words, with what to do."""
-    code = getattr(error, "sqlite_errorcode", None)
-    number = getattr(error, "errno", None)
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    number = error.errno if isinstance(error, OSError) else None
     if code == sqlite3.SQLITE_FULL or number in (errno.ENOSPC, errno.EDQUOT):
         return "no space is left there: free some, or set state_dir to another disk"
-    if code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return "another program is writing to it: end that program"
-    if code is not None and code & 0xFF in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) or number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return "no permission to write there: set state_dir to a folder of yours"
-    return str(error)
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -44,18 +44,19 @@ class Schema:
 SCHEMA = Schema()
 
 
-def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
+def connect(path: str, mode: str = "mode=rwc") -> sqlite3.Connection:
     """A connection in autocommit mode, usable from any one thread at a time. A new file is for its owner only, and so
     is the -wal that takes its mode from it. Raises sqlite3.Error, OSError."""
-    if not read_only and not os.path.exists(path):
+    if mode == "mode=rwc" and not os.path.exists(path):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    uri = "file:" + path.replace("%", "%25").replace("?", "%3f").replace("#", "%23") + ("?mode=ro" if read_only else "")
+    uri = "file:" + path.replace("%", "%25").replace("?", "%3f").replace("#", "%23") + "?" + mode
     return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=False)
 
 
-def prepare(connection: sqlite3.Connection) -> None:
+def prepare(connection: sqlite3.Connection, path: str) -> None:
     """Durable commits; checkpoints are left to the journal, which sees their errors."""
-    connection.execute("PRAGMA journal_mode=WAL")
+    if connection.execute("PRAGMA journal_mode=WAL").fetchone() != ("wal",):
+        raise EngineUnavailableError(f"{path}: its file system cannot keep SQLite's WAL: set state_dir to a local disk")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA wal_autocheckpoint=0")
 

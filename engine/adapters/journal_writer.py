@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from ..ports import Done, JournalBrokenError
 from .journal_codec import Encoded
 from .journal_files import Reserve
-from .journal_open import explain, insert
+from .journal_open import close_db, explain, insert
 
 OnDisk = Callable[[bool, str], None]
 
@@ -233,12 +233,10 @@ class Writer:
     def _close_db(self) -> None:
         if self._backlog:
             _LOG.error("%s: %d facts could not be written, the disk is full", self._path, len(self._backlog))
-        with contextlib.suppress(sqlite3.Error, OSError):
-            if self._full:
+        if self._full:
+            with contextlib.suppress(OSError):
                 self._reserve.release()
-            self._connection.execute("UPDATE opened SET yes = 0")
-        with contextlib.suppress(sqlite3.Error):
-            self._connection.close()
+        close_db(self._connection)
 
 
 def _finish(batch: list[Waiting], errors: list[Exception | None]) -> None:

@@ -21,6 +21,7 @@ from .wrapper import Spawner
 
 _SWEEP_S = 10.0
 _LEARN_S = 0.1
+_LATE_S = 60.0
 
 become_subreaper = proc.become_subreaper
 
@@ -52,6 +53,7 @@ class LocalLauncher:
         self._spawner = Spawner()
         self._sweeping: asyncio.TimerHandle | None = None
         self._learning: asyncio.TimerHandle | None = None
+        self._void: set[str] = set()
         self._closed = False
 
     def start(self, order: StartOrder) -> tuple[int, int]:
@@ -74,6 +76,7 @@ class LocalLauncher:
         """See `ports.Launcher`. May take some hundred milliseconds, and seconds where a process hangs in the kernel."""
         self._recovery.begin()
         found = {known.token: self._recovery.recover(known, self._record(known.token)) for known in attempts}
+        self._void.update(token for token, fate in found.items() if fate == "never ran")
         self._keep_sweeping()
         return found
 
@@ -105,7 +108,12 @@ class LocalLauncher:
 
     def forget(self, token: str) -> None:
         """See `ports.Launcher`."""
-        record.drop(self._record(token))
+        if token in self._void:
+            # Its wrapper may still be on its way, and only this file keeps it from running.
+            self._void.discard(token)
+            self._loop.call_later(_LATE_S, record.drop, self._record(token))
+        else:
+            record.drop(self._record(token))
 
     def close(self) -> None:
         """See `ports.Launcher`. Idempotent."""

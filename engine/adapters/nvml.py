@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotDoneError
 
 from ..core.events import GpuReading
 from ..ports import Inventory
@@ -53,7 +52,7 @@ class NvmlProbe:
         threading.Thread(target=self._ask, args=(hardware, answer), name="nvml-discover", daemon=True).start()
         try:
             return answer.result(self._discover_timeout_s)
-        except NotDoneError:
+        except TimeoutError:
             error = f"NVML gave no answer in {self._discover_timeout_s:g} s"
             return Inventory(gpus=(), error=error, hardware=True)
 
@@ -82,13 +81,15 @@ class NvmlProbe:
             answer.set_exception(error)
 
     def _inventory(self, hardware: bool) -> Inventory:
-        """Without any device a missing or unreachable driver is no error: such a box has no GPUs."""
+        """Without any device a missing driver is no error: such a box has no GPUs. One that answers wrongly tells of a
+        device, even where the bus is not to be seen (WSL, containers)."""
         try:
             nvml = Nvml()
             nvml.connect()
             listing = list_gpus(nvml)
             driver = _driver(nvml)
         except NvmlError as failure:
+            hardware = hardware or failure.kind != "absent"
             return Inventory(gpus=(), error=str(failure) if hardware else "", hardware=hardware)
         self.problems = listing.problems
         hardware = hardware or bool(listing.gpus or listing.problems)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 Handle = Any
 """NVML's opaque pointer. Never None: the library would crash."""
 
-Kind = Literal["unsupported", "permission", "lost", "down", "size", "other"]
+Kind = Literal["unsupported", "permission", "lost", "down", "absent", "size", "other"]
 
 _MIB = 1024 * 1024
 _SIZE_RETRIES = 4
@@ -20,13 +20,18 @@ _SIZE_RETRIES = 4
 class NvmlError(Exception):
     """A call that failed. `str(failure)` is NVML's own words.
 
-    `kind`: the field is not supported here and never will be; not permitted; the GPU is lost; the library or driver
-    is down (every GPU is affected); a list outgrew its buffer; anything else, perhaps only for a moment.
+    `kind`: the field is not supported here and never will be; not permitted; the GPU is lost; the driver is down, or
+    there is none (every GPU is affected); a list outgrew its buffer; anything else, perhaps only for a moment.
     """
 
     def __init__(self, words: str, kind: Kind = "other") -> None:
         super().__init__(words)
         self.kind: Kind = kind
+
+    @property
+    def whole_gpu(self) -> bool:
+        """Not one field fails, but the GPU or all of them."""
+        return self.kind in ("lost", "down", "absent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class Nvml:
             "NOT_SUPPORTED": "unsupported", "FUNCTION_NOT_FOUND": "unsupported",
             "ARGUMENT_VERSION_MISMATCH": "unsupported", "DEPRECATED": "unsupported", "NO_PERMISSION": "permission",
             "GPU_IS_LOST": "lost", "RESET_REQUIRED": "lost", "GPU_NOT_FOUND": "lost", "UNINITIALIZED": "down",
-            "DRIVER_NOT_LOADED": "down", "LIB_RM_VERSION_MISMATCH": "down", "LIBRARY_NOT_FOUND": "down",
+            "DRIVER_NOT_LOADED": "absent", "LIB_RM_VERSION_MISMATCH": "down", "LIBRARY_NOT_FOUND": "absent",
             "INSUFFICIENT_SIZE": "size",
         }  # fmt: skip
         names = {name: getattr(self._py, f"NVML_ERROR_{name}", None) for name in kinds}
@@ -81,11 +86,7 @@ class Nvml:
         return self._handle(self._call("nvmlDeviceGetHandleByIndex", index))
 
     def by_uuid(self, uuid: str) -> Handle:
-        """A GPU that NVML does not know any more fails as lost."""
-        try:
-            return self._handle(self._call("nvmlDeviceGetHandleByUUID", uuid))
-        except NvmlError as failure:
-            raise failure if failure.kind != "other" else NvmlError(str(failure), "lost") from None
+        return self._handle(self._call("nvmlDeviceGetHandleByUUID", uuid))
 
     # -- what does not change -------------------------------------------------------------------------------------
 
@@ -198,7 +199,7 @@ class Nvml:
             return getattr(self._py, name)(*arguments)
         except self._py.NVMLError as error:
             kind: Kind = self._kinds.get(error.value, "other")
-            self._up = self._up and kind != "down"
+            self._up = self._up and kind not in ("down", "absent")
             raise NvmlError(self._words(error), kind) from None
         except (AttributeError, UnicodeDecodeError, self._py.NVMLLibraryMismatchError) as error:
             raise NvmlError(str(error), "unsupported") from None

@@ -86,7 +86,7 @@ class Device:
         try:
             value = call(self._handle)
         except NvmlError as failure:
-            if failure.kind in ("lost", "down"):
+            if failure.whole_gpu:
                 raise
             if failure.kind == "unsupported":
                 self._unsupported.add(name)

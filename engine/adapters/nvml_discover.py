@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TypeVar
@@ -61,12 +62,9 @@ def _instances(nvml: Nvml, card: Handle, first_index: int) -> list[GpuInfo]:
     """The instances of a card in MIG mode. They are numbered after all cards, so that a number means one of them."""
     found: list[GpuInfo] = []
     for place in range(_or_none(nvml.mig_slots, card) or 0):
-        try:
+        with suppress(NvmlError):
             handle = nvml.mig_instance(card, place)
             found.append(_describe(nvml, handle, first_index + len(found), mig=True))
-        except NvmlError as failure:
-            if failure.kind in ("lost", "down"):
-                raise
     return found
 
 
@@ -90,10 +88,8 @@ def _closeness(nvml: Nvml, one: Handle, other: Handle) -> int | None:
 
 
 def _or_none(call: Callable[[Handle], T], handle: Handle) -> T | None:
-    """A detail that the driver does not tell is not known; a GPU that is gone still fails."""
+    """A detail that the driver does not tell is not known."""
     try:
         return call(handle)
-    except NvmlError as failure:
-        if failure.kind in ("lost", "down"):
-            raise
+    except NvmlError:
         return None

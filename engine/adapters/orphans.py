@@ -9,7 +9,7 @@ from typing import Protocol
 
 from . import proc
 from .background import Background
-from .family import Attempt
+from .family import Attempt, token_of
 from .proc import Stat
 from .watch import Watch, Watcher
 
@@ -57,10 +57,11 @@ class Orphans:
         self._children_files = children_files
         self._session = os.getsid(0)
         self._orphans: dict[int, Orphan] = {}
-        self._wrappers: dict[int, str] = {}
+        self._wrappers: set[int] = set()
         self._sessions: dict[int, str] = {}
         self._seen: dict[int, tuple[int, str]] = {}
         self._last_ended = ""
+        self._left: set[str] = set()
 
     @property
     def unclear(self) -> bool:
@@ -70,14 +71,15 @@ class Orphans:
     def __bool__(self) -> bool:
         return bool(self._orphans)
 
-    def add_wrapper(self, attempt: Attempt) -> None:
-        """A child that is no orphan."""
-        self._wrappers[attempt.pid] = attempt.token
+    def add(self, attempt: Attempt) -> None:
+        """A new attempt: its session is its own, and its wrapper, where that is our child, is no orphan."""
         self._sessions[attempt.pid] = attempt.token
+        if attempt.own:
+            self._wrappers.add(attempt.pid)
 
     def wrapper_reaped(self, attempt: Attempt) -> None:
         """Its pid may mean somebody else from now on, its session only once that is empty."""
-        self._wrappers.pop(attempt.pid, None)
+        self._wrappers.discard(attempt.pid)
 
     def leader_ended(self, attempt: Attempt) -> None:
         """Orphans that nothing else explains are taken for what the last leader left."""
@@ -87,6 +89,7 @@ class Orphans:
         """The attempt is over: what it left behind is nobody's, and is only reaped."""
         for orphan in self.of(token):
             orphan.token = ""
+            self._left.add(token)
         self._sessions = {session: owner for session, owner in self._sessions.items() if owner != token}
         self._seen = {pid: seen for pid, seen in self._seen.items() if seen[1] != token}
 
@@ -141,23 +144,28 @@ class Orphans:
         orphan.watch = self._watcher.watch_child(process.pid, process.start_ticks, lambda: self._ended(orphan))
         if not token:
             pid = process.pid
-            self._background.submit(lambda: proc.token_of(pid), lambda found: self._told(orphan, found))
+            self._background.submit(lambda: token_of(pid), lambda found: self._told(orphan, found))
 
     def _told(self, orphan: Orphan, token: str | None) -> None:
         """Its environment was read, or could not be."""
         if orphan.token is None:
-            orphan.token = self._by_elimination(orphan) if not token else token if token in self._attempts else ""
+            if token in self._attempts or token in self._left:
+                orphan.token = token if token in self._attempts else ""
+            else:
+                orphan.token = self._by_elimination(orphan)
             if orphan.token:
                 self._sessions.setdefault(orphan.session, orphan.token)
         if not self.unclear:
             self._owner.orphans_settled()
 
     def _by_elimination(self, orphan: Orphan) -> str:
-        """The attempt whose leader ended last, unless the orphan is older; as init of a container we inherit anyone."""
-        attempt = self._attempts.get(self._last_ended)
-        if attempt is None or attempt.start_ticks > orphan.start_ticks or os.getpid() == 1:
-            return ""
-        return attempt.token
+        """The attempt whose leader ended last, else the only one there is, unless the orphan is older."""
+        if os.getpid() == 1:
+            return ""  # as the init of a container we inherit anyone's
+        old = [a.token for a in self._attempts.values() if a.own and a.start_ticks <= orphan.start_ticks]
+        if self._last_ended in old:
+            return self._last_ended
+        return old[0] if len(old) == 1 else ""
 
     def _ended(self, orphan: Orphan) -> None:
         exit_code = reap(orphan.pid)

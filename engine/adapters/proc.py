@@ -1,13 +1,14 @@
 """Reading /proc: who lives, who descends from whom, who carries which token.
 
 `environ` (and `cmdline`) take the process's memory lock and hang as long as it is stuck in the kernel, so
-`token_of` is for helper threads only; everything else here is safe on the loop's thread.
+`environ` is for helper threads only; everything else here is safe on the loop's thread.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -63,7 +64,13 @@ def _has_pidfd() -> bool:
 
 
 def become_subreaper() -> bool:
-    """Make this process the parent of all orphans among its descendants. False where the kernel refuses."""
+    """Make this process the parent of all orphans among its descendants. False where the kernel refuses.
+
+    Also undoes an inherited SIG_IGN for SIGCHLD, with which the kernel would throw exit codes away. For the main
+    thread.
+    """
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     libc = ctypes.CDLL(None, use_errno=True)
     return libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
@@ -71,6 +78,13 @@ def become_subreaper() -> bool:
 def boot_s() -> float:
     """Seconds of CLOCK_BOOTTIME."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def uptime_lag_s() -> float:
+    """How far /proc/uptime is behind CLOCK_BOOTTIME: 0, but in some containers it counts from their own start."""
+    words = (read("/proc/uptime") or b"").split()
+    lag_s = boot_s() - float(words[0]) if words else 0.0
+    return lag_s if lag_s > 1 else 0.0
 
 
 def read(path: str) -> bytes | None:
@@ -132,15 +146,19 @@ def handled(pid: int) -> int:
     return 0
 
 
-def catches(pid: int, signal: int) -> bool:
-    """Whether the process has a handler of its own for *signal*."""
-    return bool(handled(pid) >> (signal - 1) & 1)
+def catches(pid: int, number: int) -> bool:
+    """Whether the process has a handler of its own for signal *number*."""
+    return bool(handled(pid) >> (number - 1) & 1)
 
 
-def token_of(pid: int) -> str:
-    """GPUDECK_TOKEN in the environment that *pid* was started with, "" where there is none or it cannot be read."""
-    environ = b"\0" + (read(f"/proc/{pid}/environ") or b"")
-    value = environ.partition(b"\0GPUDECK_TOKEN=")[2].partition(b"\0")[0]
+def environ(pid: int) -> bytes | None:
+    """What *pid* was started with: empty for kernel threads and in the middle of an exec, None where not readable."""
+    return read(f"/proc/{pid}/environ")
+
+
+def token_in(environ: bytes) -> str:
+    """GPUDECK_TOKEN in an environment, "" where there is none."""
+    value = (b"\0" + environ).partition(b"\0GPUDECK_TOKEN=")[2].partition(b"\0")[0]
     return value.decode("utf-8", "replace")
 
 

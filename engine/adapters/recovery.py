@@ -16,7 +16,7 @@ from ..core.events import LeaderExited, TreeGone
 from ..ports import Known, Sink
 from . import proc, record
 from .ends import Ends
-from .family import Attempt, Picture, found_in, picture
+from .family import Attempt, Picture, Traces, picture
 from .record import Record
 
 _PICTURE_TIMEOUT_S = 5.0
@@ -44,7 +44,7 @@ class Recovery:
         if not self.same_boot:
             return self._other_boot(known, path)
         if not self.same_namespace:
-            return "ended" if self._tell_end(known.token, record.read(path)) else "unknown"
+            return self._tell_end(known.token, record.read(path)) or "unknown"
         deadline_s = time.monotonic() + _BIRTH_S
         while (verdict := self._judge(known, path)) == "being born":
             if time.monotonic() > deadline_s:
@@ -55,19 +55,21 @@ class Recovery:
 
     def _other_boot(self, known: Known, path: str) -> str:
         """All dead. A record may have been lost with the power, so a missing one does not prove that nothing ran."""
-        if self._tell_end(known.token, record.read(path)):
-            return "ended"
+        if ended := self._tell_end(known.token, record.read(path)):
+            return ended
         self._tell(LeaderExited(known.token, None, proc.boot_s()), TreeGone(known.token, proc.boot_s()))
         return "lost"
 
-    def _tell_end(self, token: str, written: Record) -> bool:
-        """Another boot or namespace: its tree went with it."""
+    def _tell_end(self, token: str, written: Record) -> str:
+        """Another boot or namespace: its tree went with it. "" where no end was written."""
         if not written.end:
-            return False
+            return ""
+        if written.end == "spawn-log":
+            return self._never_ran(token)
         now = proc.boot_s()
         code = int(written.end) if written.end.isdigit() else 125
         self._tell(LeaderExited(token, code, min(written.end_uptime_s, now)), TreeGone(token, now))
-        return True
+        return "ended"
 
     def _judge(self, known: Known, path: str) -> str:
         try:
@@ -79,10 +81,10 @@ class Recovery:
             return self._claimed_alive(known, path)
         if claimed and known.pid:
             return self._dead(Attempt(known.token, path, known.pid, known.start_ticks, known.leftovers, own=False))
-        if claimed or written.void:
+        if claimed or written.void or written.end == "spawn-log":
             return self._never_ran(known.token)
         if written.wrapper is None:
-            return self._torn(known)
+            return self._torn(known, path)
         wrapper = written.wrapper
         attempt = Attempt(known.token, path, wrapper.pid, wrapper.start_ticks, known.leftovers, own=False)
         if written.end:
@@ -104,13 +106,14 @@ class Recovery:
             time.sleep(_BIRTH_LOOK_S)
         return self._adopt(Attempt(known.token, path, known.pid, known.start_ticks, known.leftovers, own=False))
 
-    def _torn(self, known: Known) -> str:
-        """Nothing ran yet. Unless its wrapper is about to finish the line, nothing will."""
+    def _torn(self, known: Known, path: str) -> str:
+        """Nothing ran yet. Unless its wrapper is about to finish the line, or just did, nothing will."""
         self._picture = None
         seen = self._look_at_all()
         if seen is None:
             return "unknown"
-        if known.token in seen.tokens.values() or (known.pid and proc.is_live(known.pid, known.start_ticks)):
+        carried = known.token in seen.tokens.values()
+        if carried or record.read(path).wrapper or (known.pid and proc.is_live(known.pid, known.start_ticks)):
             return "being born"
         return self._never_ran(known.token)
 
@@ -122,19 +125,20 @@ class Recovery:
     def _adopt_dead(self, attempt: Attempt, verdict: str) -> str:
         """Its wrapper is gone or about to be; what it left is looked for in the background."""
         attempt.own = _is_child(attempt.pid)
-        self.ends.attempts[attempt.token] = attempt
-        self.loop.call_soon(self.ends.wrapper_ended, attempt)
+        self.ends.follow_dead(attempt)
         return verdict
 
     def _dead(self, attempt: Attempt) -> str:
         """No wrapper and no end line: lost only if nothing of it is found."""
-        seen = self._look_at_all()
-        if record.read(attempt.record).end:
-            return self._adopt_dead(attempt, "ended")
-        if seen is None:
-            return "unknown"
-        if any(process.live for process in found_in(seen, attempt).values()):
-            return self._adopt_dead(attempt, "adopted")
+        for _ in range(2):  # one look can miss a process that forks; two do not
+            seen = self._look_at_all()
+            if record.read(attempt.record).end:
+                return self._adopt_dead(attempt, "ended")
+            if seen is None:
+                return "unknown"
+            if any(process.live for process in Traces.of(attempt).found_in(seen).values()):
+                return self._adopt_dead(attempt, "adopted")
+            self._picture = None
         now = proc.boot_s()
         self._tell(LeaderExited(attempt.token, None, now), TreeGone(attempt.token, now))
         return "lost"

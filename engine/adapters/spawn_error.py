@@ -6,7 +6,7 @@ import os
 import re
 
 _TAIL_BYTES = 4096
-_SHELL = re.compile(r"gpudeck: (?:line )?\d+: (?:exec: )?(?P<command>.*): [^:]+")
+_SHELL = re.compile(r"gpudeck: (?:line )?\d+: (?:exec: )?(?P<command>.*?)(?:: cannot execute)?: [^:]+")
 _ENV = re.compile(r"/usr/bin/env: \W?(?P<command>.*?)\W?: [^:]+")
 _ENV_HINT = "/usr/bin/env: use -[v]S"
 _OURS = re.compile(r"gpudeck: (?P<why>.+)")
@@ -32,7 +32,9 @@ def explain_code(code: int, stderr: str, cwd: str) -> str:
 
 
 def explain_cwd(cwd: str) -> str:
-    """Why the wrapper could not enter its folder."""
+    """Why the wrapper could not enter its folder; "" where that is not known any more."""
+    if not cwd:
+        return "its folder cannot be entered"
     if not os.path.lexists(cwd):
         return f"no such folder: {cwd}"
     if not os.path.isdir(cwd):

@@ -8,7 +8,7 @@ import json
 import os
 import pwd
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import cast
 
@@ -17,16 +17,7 @@ import msgspec
 from ..errors import DeckError, EngineUnavailableError, UsageError
 from .decklock import Machine, this_machine
 from .journal_files import sync_dir
-
-NETWORK_FILE_SYSTEMS = frozenset(
-    (
-        "nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "smb3", "smbfs", "ceph", "afs", "panfs", "orangefs", "9p",
-        "fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.juicefs", "fuse.rclone", "fuse.s3fs",
-    )
-)  # fmt: skip
-"""Where SQLite's WAL and kernel locks do not hold between hosts."""
-
-_MOUNTS = "/proc/self/mountinfo"
+from .mounts import MOUNTS, NETWORK_FILE_SYSTEMS, file_system
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +63,7 @@ def open_state_dir(
     takeover: bool = False,
     euid: int | None = None,
     machine: Machine | None = None,
-    mounts: str = _MOUNTS,
+    mounts: str = MOUNTS,
 ) -> StateDir:
     """Find or make the state folder of the deck *stem* of *task_file*; *state_dir* is relative to the task file.
 
@@ -80,36 +71,41 @@ def open_state_dir(
     Raises UsageError (root in somebody else's folder, somebody else's state, a symbolic link) and
     EngineUnavailableError (cannot be written; the state lies on another machine and not *takeover*).
     """
-    owner = os.geteuid() if euid is None else euid
+    euid = os.geteuid() if euid is None else euid
     base = os.path.dirname(os.path.abspath(task_file))
     root = os.path.join(base, os.path.expanduser(state_dir))
     if not stem or "/" in stem or stem in (".", ".."):
         raise UsageError(f'"{stem}" cannot name a deck: it would be no folder inside {root}')
     try:
-        _refuse_root(base, owner, as_root)
+        owners = _owners(base, euid, as_root)
         kind = file_system(root, mounts)
         if kind not in NETWORK_FILE_SYSTEMS:
-            _make_root(root, owner)
-            return StateDir(_make_leaf(os.path.join(root, stem), owner))
-        return _beside_network(root, stem, owner, kind, machine or this_machine(), takeover, mounts)
+            _make_root(root, owners)
+            return StateDir(_make_leaf(os.path.join(root, stem), owners))
+        return _beside_network(root, stem, owners, kind, machine or this_machine(), takeover, mounts)
     except OSError as error:
         raise EngineUnavailableError(_unusable(error, root)) from error
 
 
-def _refuse_root(base: str, euid: int, as_root: bool) -> None:
-    if euid == 0 and not as_root and (uid := os.stat(base).st_uid) != 0:
+def _owners(base: str, euid: int, as_root: bool) -> tuple[int, ...]:
+    """Whose state may be used: ours; and for root, where told so, that of the task file's owner."""
+    owner = os.stat(base).st_uid
+    if euid != 0 or owner == 0:
+        return (euid,)
+    if not as_root:
         raise UsageError(
-            f"{base} belongs to {_user(uid)}, and root's files in it would lock them out: "
-            f"run gpudeck as {_user(uid)}, or give --as-root"
+            f"{base} belongs to {_user(owner)}, and root's files in it would lock them out: "
+            f"run gpudeck as {_user(owner)}, or give --as-root"
         )
+    return (euid, owner)
 
 
-def _make_root(root: str, euid: int) -> None:
+def _make_root(root: str, owners: tuple[int, ...]) -> None:
     """The folder that holds the state of all decks; what exists is only looked at."""
     try:
         os.mkdir(root, 0o700)
     except FileExistsError:
-        _refuse_strange(root, (euid, 0))
+        _refuse_strange(root, (*owners, 0))
         if os.path.basename(root) != ".gpudeck":
             return
     else:
@@ -124,13 +120,13 @@ def _ignore(root: str) -> None:
             file.write("*\n")
 
 
-def _make_leaf(path: str, euid: int) -> str:
+def _make_leaf(path: str, owners: tuple[int, ...]) -> str:
     for folder in (path, os.path.join(path, "attempts")):
         try:
             os.mkdir(folder, 0o700)
             sync_dir(os.path.dirname(folder))
         except FileExistsError:
-            _refuse_strange(folder, (euid,))
+            _refuse_strange(folder, owners)
             if stat.S_IMODE(os.stat(folder).st_mode) != 0o700:
                 os.chmod(folder, 0o700)
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -167,33 +163,8 @@ def _unusable(error: OSError, root: str) -> str:
 # Network file systems: the state is on a local disk, found again through a pointer file.
 
 
-def file_system(path: str, mounts: str = _MOUNTS) -> str:
-    """The kind of file system that *path*, which need not exist, is or would be on; "" when it cannot be told."""
-    target = os.path.realpath(path)
-    best, kind = "", ""
-    for point, candidate in _mount_points(mounts):
-        inside = target == point or target.startswith(point.rstrip("/") + "/")
-        if inside and len(point) >= len(best):
-            best, kind = point, candidate
-    return kind
-
-
-def _mount_points(mounts: str) -> Iterator[tuple[str, str]]:
-    try:
-        with open(mounts, "rb") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        before, _, after = line.partition(b" - ")
-        columns = before.split()
-        if len(columns) > 4 and after:
-            # The kernel writes blanks and backslashes of a path in octal.
-            yield os.fsdecode(columns[4].decode("unicode_escape").encode("latin-1")), after.split()[0].decode()
-
-
 def _beside_network(
-    root: str, stem: str, euid: int, kind: str, machine: Machine, takeover: bool, mounts: str
+    root: str, stem: str, owners: tuple[int, ...], kind: str, machine: Machine, takeover: bool, mounts: str
 ) -> StateDir:
     pointer = os.path.join(root, f"{stem}.json")
     known = _read_pointer(pointer)
@@ -203,17 +174,17 @@ def _beside_network(
             f"this deck's state lies on {host} in {known.path}: ssh -t {host} gpudeck …; "
             f"or gpudeck takeover when {host} is gone"
         )
-    _make_root(root, euid)
-    local = _local_root(euid, mounts)
+    _make_root(root, owners)
+    local = _local_root(owners[0], mounts)
     if not local:
         warning = (
             f"{root} is on {kind} and no local disk was found: a crash of the file server may lose the deck's state"
         )
-        return StateDir(_make_leaf(os.path.join(root, stem), euid), warning)
+        return StateDir(_make_leaf(os.path.join(root, stem), owners), warning)
     path = os.path.join(local, hashlib.sha256(os.fsencode(os.path.join(root, stem))).hexdigest()[:16])
     if known and machine.same_box(known.machine) and os.path.isdir(known.path):
         path = known.path
-    _make_leaf(path, euid)
+    _make_leaf(path, owners)
     write_private(pointer, json.dumps(asdict(_Pointer(machine, path))).encode())
     return StateDir(path, f"{root} is on {kind}: the deck's state lies in {path}")
 

@@ -20,7 +20,7 @@ from .watch import send, send_group
 _LOOK_FOR_COMMAND_S = 0.01
 _LOOK_FOR_COMMAND_TIMES = 100
 _FIRST_ROUND_S = 0.02
-_LONGEST_ROUND_S = 1.0
+_LONGEST_ROUND_S = 10.0
 _TIME_TO_WRITE_S = 0.5
 
 
@@ -126,14 +126,15 @@ class Stopping:
         if self._over or self.killing:
             return
         for process in members.values():
-            if process.pid != self._target.group and not self._was_reached(process):
+            if process.pid != self._target.group and not self._was_in_group(process):
                 self._signal(process.pid, process.start_ticks)
 
-    def _was_reached(self, process: Stat) -> bool:
-        in_group = process.group == self._target.group and process.start_ticks <= self._group_ticks
-        return in_group or (process.pid, process.start_ticks) in self._reached
+    def _was_in_group(self, process: Stat) -> bool:
+        return process.group == self._target.group and process.start_ticks <= self._group_ticks
 
     def _signal(self, pid: int, start_ticks: int) -> None:
+        if (pid, start_ticks) in self._reached:
+            return
         self._reached.add((pid, start_ticks))
         if send(pid, start_ticks, self._number):
             send(pid, start_ticks, signal.SIGCONT)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import assert_never
 
 from . import events as e
-from .deck import Deck, Run, Success, Task
-from .devices import Quarantine
+from .apply_run import fresh, gpu_fact, run_ended, run_started, unsettle
+from .deck import Deck, Success, Task
 from .phases import (
     CANCELLED,
     FINAL,
@@ -19,7 +19,6 @@ from .phases import (
     Attempt,
     Backoff,
     Cached,
-    Cancelled,
     Closing,
     Ended,
     Failed,
@@ -28,6 +27,7 @@ from .phases import (
     Starting,
     Stopping,
 )
+from .urgency import follow
 
 FAST_S = 60.0
 """An attempt that gets past this shows that its GPU works."""
@@ -43,19 +43,18 @@ def apply(deck: Deck, fact: e.Fact) -> None:
         case e.PriorityChanged():
             _task(deck, fact)
         case e.RunStarted():
-            _run_started(deck, fact)
+            run_started(deck, fact)
         case e.RunEnded():
-            deck.run.ended = True
-            deck.paused = ""
-            for task in deck.tasks:
-                task.held = False
+            run_ended(deck)
         case e.DeckPaused():
             deck.paused = fact.why or "paused" if fact.paused else ""
+            if not fact.paused:
+                deck.run.halted = ""
             deck.plan_due = True
         case e.Halted():
             deck.run.halted = fact.by
         case e.GpuQuarantined() | e.GpuReleased() | e.GpuJoined() | e.GpuMarked():
-            _gpu(deck, fact)
+            gpu_fact(deck, fact)
         case e.ShardsFixed():
             deck.shards[fact.entry] = fact.shards
         case _:
@@ -118,6 +117,7 @@ def _starting(deck: Deck, task: Task, fact: e.AttemptStarting) -> None:
         fact.at,
         fact.wall,
         fact.rung,
+        alone=fact.alone,
     )
     deck.move(task, Starting(attempt))
     for uuid in fact.gpus:
@@ -148,6 +148,10 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
         if fact.outcome.reason not in ("spawn error",):
             task.unfinished = attempt.fingerprint
         _charge(deck, task, fact, attempt)
+    if fact.outcome.ok or fact.duration_s >= FAST_S:
+        task.entry.fast_failures = 0
+    elif fact.outcome.reason not in ("cancelled", "interrupted"):
+        task.entry.fast_failures += 1
     if fact.duration_s >= FAST_S:
         task.entry.past_minute.update(dict.fromkeys(attempt.gpus, fact.at))
     _next_phase(deck, task, fact)
@@ -158,7 +162,7 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
 
 
 def _charge(deck: Deck, task: Task, fact: e.AttemptEnded, attempt: Attempt) -> None:
-    if fact.outcome.reason == "oom":
+    if fact.outcome.reason == "oom" and not (fact.next == "queued" and not fact.charged):
         deck.learned.out_of_memory(attempt.fingerprint, attempt.reserved_mib)
     if fact.next == "queued" and not fact.charged:
         if fact.outcome.reason != "interrupted":
@@ -182,6 +186,7 @@ def _next_phase(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
             deck.move(task, Failed(fact.outcome))
             deck.run.settled += 1
             deck.run.failures += 1
+            task.failed_in = deck.run.number
         case "cancelled":
             deck.move(task, CANCELLED)
             deck.run.settled += 1
@@ -210,6 +215,13 @@ def note_success(deck: Deck, name: str, fingerprint: str, wall: float) -> None:
             gate.note_success(wall)
 
 
+def _note_earlier(deck: Deck, name: str, fingerprint: str) -> None:
+    """Its outputs tell that it was done before this run; when, nobody knows, so nothing becomes stale by it."""
+    wall = deck.run.started_wall
+    deck.successes[name] = Success(fingerprint, wall)
+    deck.by_fingerprint[fingerprint] = max(wall, deck.by_fingerprint.get(fingerprint, 0.0))
+
+
 def _learn_duration(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
     deck.learned.success(fact.fingerprint, fact.duration_s, fact.peak_mib)
     task.entry.peak_mib = max(task.entry.peak_mib, fact.peak_mib)
@@ -229,6 +241,7 @@ def _task(deck: Deck, fact: TaskFact) -> None:
     match fact:
         case e.StartRevoked():
             task.attempts -= 1
+            task.revoked += 1
             deck.move(task, QUEUED)
             deck.no_starts_until = max(deck.no_starts_until, fact.until)
             deck.wake(fact.until, "plan")
@@ -236,82 +249,23 @@ def _task(deck: Deck, fact: TaskFact) -> None:
             _ready(deck, task)
             deck.move(task, Cached(fact.why))
             if fact.why == "outputs":
-                note_success(deck, task.name, fact.fingerprint, 0.0)
+                _note_earlier(deck, task.name, fact.fingerprint)
         case e.TaskCancelled():
             _ready(deck, task)
             deck.move(task, CANCELLED)
         case e.TaskRetried():
+            unsettle(deck, task)
+            avoid = task.avoid
             fresh(task)
-            task.forced = True
+            task.forced, task.avoid = True, avoid
+            deck.run.halted = ""
             if isinstance(task.phase, (*FINAL, Backoff)):
                 deck.move(task, WAITING)
         case e.TaskHeld():
             task.held = fact.held
+            (deck.held.add if fact.held else deck.held.discard)(task.index)
             deck.plan_due = True
         case e.PriorityChanged():
             task.priority = fact.priority
-
-
-def fresh(task: Task) -> None:
-    """A new budget: retries, rungs and free requeues as on the first day."""
-    task.retries_used = task.oom_ends = task.free_requeues = 0
-    task.avoid = frozenset()
-    task.decided = task.forced = False
-
-
-def _run_started(deck: Deck, fact: e.RunStarted) -> None:
-    deck.run = Run(
-        fact.run, fact.seed, frozenset(fact.takes), ended=False, boot_id=fact.boot_id, host=fact.host,
-        started_wall=fact.wall,
-    )  # fmt: skip
-    takes = deck.run.takes
-    deck.opened = 0
-    for task in deck.tasks:
-        fresh(task)
-        if isinstance(task.phase, Backoff) or (isinstance(task.phase, FINAL) and _taken_up(deck, task, takes)):
-            deck.move(task, WAITING)
-
-
-def _taken_up(deck: Deck, task: Task, takes: frozenset[str]) -> bool:
-    """Whether a run that begins looks at a finished task again: an unchanged success then comes out as cached."""
-    match task.phase:
-        case Failed():
-            return bool(takes & {"failed", "all"})
-        case Cancelled():
-            return "cancelled" in takes
-        case _:
-            success = deck.successes.get(task.name)
-            if success is not None and success.fingerprint != task.spec.fingerprint:
-                return bool(takes & {"changed", "all"})
-            return True
-
-
-# -- GPUs -------------------------------------------------------------------------------------------------------------
-
-
-def _gpu(deck: Deck, fact: e.GpuQuarantined | e.GpuReleased | e.GpuJoined | e.GpuMarked) -> None:
-    gpu = deck.gpus.get(fact.gpu)
-    deck.plan_due = True
-    if gpu is None:
-        return
-    match fact:
-        case e.GpuQuarantined():
-            gpu.quarantine = Quarantine(fact.probe_at, fact.step)
-            deck.wake(fact.probe_at, "plan")
-            for name in fact.tasks:
-                task = deck.by_name.get(name)
-                if task is not None and isinstance(task.phase, (Failed, Backoff)):
-                    if isinstance(task.phase, Failed):
-                        deck.run.failures -= 1
-                        deck.run.settled -= 1
-                    task.retries_used = max(0, task.retries_used - 1)
-                    deck.move(task, WAITING)
-        case e.GpuReleased():
-            gpu.quarantine = None
-        case e.GpuJoined():
-            for attempt in gpu.holders.values():
-                attempt.joined = True
-        case e.GpuMarked():
-            gpu.mark = "" if fact.mark == "enable" else fact.mark
-            if fact.mark == "enable":
-                gpu.quarantine = None
+            deck.mixed = True
+            follow(deck, task)

@@ -14,6 +14,7 @@ from .learned import Entry
 from .names import is_glob, matching
 from .phases import Waiting
 from .spec import DeckFile, DeckSettings
+from .urgency import demand_of
 
 ON_CPU_AT_MOST = 4
 """GPU tasks at once on a box without GPUs."""
@@ -134,7 +135,7 @@ def _add_rounds(deck: Deck, made: _Gates) -> None:
                 gate = Gate(kind, label, [task.index for task in rounds[before]])
                 made.add(gate)
                 if last is not None:
-                    last.feeds_gate = gate
+                    last.feeds_gate, gate.before = gate, last
                 last = gate
                 for task in rounds[number]:
                     if task.spec.barrier == barrier:
@@ -145,12 +146,14 @@ def inherit_priorities(deck: Deck) -> None:
     """A task is as urgent as the most urgent one that waits for it, directly or not."""
     for task in deck.tasks:
         task.effective = task.priority
-    if len({task.priority for task in deck.tasks}) < 2:
-        return
-    behind: dict[Gate, list[Gate]] = defaultdict(list)
-    for gate in deck.gates:
-        if gate.feeds_gate is not None:
-            behind[gate.feeds_gate].append(gate)
+    deck.mixed = len({task.priority for task in deck.tasks}) > 1
+    if deck.mixed:
+        _spread_priorities(deck)
+    for gate in reversed(deck.gates):
+        gate.demand = demand_of(deck, gate)
+
+
+def _spread_priorities(deck: Deck) -> None:
     seen: set[Gate] = set()
     # Most urgent first: a gate that was passed once has given all that it can give.
     for task in sorted((task for task in deck.tasks if task.gates), key=lambda task: -task.priority):
@@ -160,7 +163,8 @@ def inherit_priorities(deck: Deck) -> None:
             if gate in seen:
                 continue
             seen.add(gate)
-            todo.extend(behind.get(gate, ()))
+            if gate.before is not None:
+                todo.append(gate.before)
             for index in gate.members:
                 member = deck.tasks[index]
                 if member.effective < task.priority:
@@ -172,6 +176,8 @@ def stand_in(deck: Deck, task: Task, *, good: bool) -> None:
     """Let a task that --only leaves out count for those that need it: as done, or as not to be had."""
     new = Standing.GOOD if good else Standing.FAILED
     old, task.standing = task.standing, new
+    if old is new:
+        return
     for gate in task.feeds:
         if gate.count(old, new):
             deck.gate_changed(gate)

@@ -90,9 +90,14 @@ class Task:
     oom_ends: int = 0
     free_requeues: int = 0
     """Requeued uncharged (lost by a reboot, a colleague joined) in this run."""
+    revoked: int = 0
+    """Starts that came to nothing; part of the next token, so that a late process of such a start runs nothing."""
     unfinished: str = ""
     """Fingerprint of the newest attempt that ran and did not succeed; resume_command needs it."""
     avoid: frozenset[str] = frozenset()
+    """GPUs that it failed on in this run."""
+    failed_in: int = 0
+    """The run whose failures count this task; 0: none."""
 
     @property
     def name(self) -> str:
@@ -155,6 +160,12 @@ class Deck:
     known: set[str] = field(default_factory=set[str])
     """Names that the journal has attempts of."""
     shards: dict[str, int] = field(default_factory=dict[str, int])
+    held: set[int] = field(default_factory=set[int])
+    """Tasks that the user holds."""
+    urgent: deque[Gate] = field(default_factory=deque[Gate])
+    """Gates whose dependents have become more or less urgent, which has still to reach their members."""
+    mixed: bool = False
+    """Not all priorities are equal."""
     cpu_used: int = 0
     cpu_tasks: int = 0
     """CPU slots held by tasks with gpus = 0."""
@@ -213,7 +224,7 @@ class Deck:
             self.cpu_tasks += attempt.cpu_slots
         for uuid in attempt.gpus:
             if uuid in self.gpus:
-                self.gpus[uuid].take(attempt, exclusive=need.exclusive, at=attempt.at)
+                self.gpus[uuid].take(attempt, exclusive=need.exclusive or attempt.alone, at=attempt.at)
 
     def _give(self, task: Task, attempt: Attempt) -> None:
         need = task.spec.resources
@@ -275,13 +286,17 @@ class Deck:
         expected = self.expected_s(task)
         by_entry = need.max_parallel is not None or need.gpu_memory_mib == "auto"
         shape = Shape(need, task.avoid, length_class(expected), task.spec.entry if by_entry else "")
+        self.queue.put(task.index, shape, self.key_of(task))
+        self.plan_due = True
+
+    def key_of(self, task: Task) -> Key:
+        """A task's place in the order of the queue."""
         length = 0.0
         if self.settings.order == "longest":
             own = self.learned.seconds(task.spec.fingerprint)
             longest = own if own is not None else task.entry.longest_s
             length = -longest if longest is not None else float("-inf")
-        self.queue.put(task.index, shape, Key(-task.effective, length, task.spec.position))
-        self.plan_due = True
+        return Key(-task.effective, length, task.spec.position)
 
     # -- deadlines ----------------------------------------------------------------------------------------------------
 

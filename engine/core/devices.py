@@ -38,6 +38,8 @@ class Gpu:
     total_mib: int | None = None
     links: Mapping[str, int] = field(default_factory=dict[str, int])
     simulated: bool = False
+    unread: bool = False
+    """Nothing starts here before its first reading has told who else uses it."""
     holders: dict[str, Attempt] = field(default_factory=dict[str, Attempt])
     """Attempts of ours that hold a slot here, by token."""
     exclusive: str = ""
@@ -119,6 +121,7 @@ def observe(gpu: Gpu, reading: GpuReading, settings: DeckSettings, *, now: float
     A reading taken before our last start or end here proves nothing: the last verdict stands.
     """
     gpu.reading = reading
+    gpu.unread = False
     gpu.lost = reading.lost
     if reading.lost or reading.at < gpu.changed_at:
         return None
@@ -127,11 +130,14 @@ def observe(gpu: Gpu, reading: GpuReading, settings: DeckSettings, *, now: float
     ours, strangers, graphics_mib = _split(gpu, reading)
     ours_mib = _measure(gpu, ours, reading, strangers)
     used = reading.used_mib or 0
-    gpu.others_mib = max(0, used - ours_mib)
     unexplained = max(0, used - ours_mib - graphics_mib)
     draining = now < gpu.ended_at + DRAIN_S
+    others = max(0, used - ours_mib)
     if draining:
         strangers = [process for process in strangers if process.visible]
+        told = graphics_mib + sum(process.used_mib or 0 for process in strangers)
+        others = min(others, max(gpu.others_mib, told))
+    gpu.others_mib = others
     foreign = _name_strangers(strangers)
     if not foreign and not draining and unexplained > settings.foreign_memory_mib and not gpu.simulated:
         foreign = f"{gib(unexplained)} that no process of ours explains"
@@ -166,9 +172,12 @@ def _measure(gpu: Gpu, ours: list[Process], reading: GpuReading, strangers: list
     by_token = dict.fromkeys(gpu.holders, 0)
     only = next(iter(gpu.holders)) if len(gpu.holders) == 1 else ""
     for process in ours:
-        token = process.token or only
-        if token:
-            by_token[token] += process.used_mib or 0
+        if process.token:
+            by_token[process.token] += process.used_mib or 0
+    # In a container nothing tells which of several attempts a process belongs to.
+    share = sum(process.used_mib or 0 for process in ours if not process.token) // len(by_token)
+    for token in by_token:
+        by_token[token] += share
     untold = any(process.used_mib is None for process in ours)
     if only and untold and not strangers:
         by_token[only] = reading.used_mib or 0

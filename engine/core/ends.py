@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from . import events as e
-from .deck import Task
+from .deck import Deck, Task
 from .effects import Examine, Stop
 from .opening import reconsider
 from .phases import Attempt, Closing, Running, Starting, Stopping, StopWhy
 from .retry import decide
 from .turn import Turn
+
+REFUSED_WAIT_S = 2.0
+"""No start is tried for this long after the box refused one."""
+UPTIME_STEP_S = 0.011
+"""The wrapper tells the end in hundredths of a second, rounded down."""
 
 
 def ending(turn: Turn, item: e.LeaderExited | e.TreeGone | e.Examined) -> None:
@@ -47,7 +52,13 @@ def resolve(turn: Turn, task: Task) -> None:
     if attempt is None:
         return
     if attempt.never_ran:
-        turn.record(e.StartRevoked(task.name, attempt.number, "it never ran", turn.at))
+        if isinstance(task.phase, Stopping) or attempt.unwanted:
+            attempt.exited_at = attempt.gone_at = turn.at
+            end(turn, task, attempt, e.Outcome(task.phase.why if isinstance(task.phase, Stopping) else "cancelled"))
+            return
+        why = attempt.spawn_error or "its process never ran"
+        until = turn.at + REFUSED_WAIT_S if attempt.pid else turn.at
+        turn.record(e.StartRevoked(task.name, attempt.number, why, until))
         return
     if attempt.exited_at is None:
         return
@@ -75,8 +86,8 @@ def outcome_of(task: Task, attempt: Attempt) -> e.Outcome | None:
     phase = task.phase
     if isinstance(phase, Closing):
         return phase.outcome
-    if isinstance(phase, Stopping) and (attempt.exited_at or 0.0) >= phase.asked_at:
-        return e.Outcome(phase.why, attempt.exit_code, attempt.exited_signal, f"by {phase.by}" if phase.by else "")
+    if isinstance(phase, Stopping) and (attempt.exited_at or 0.0) + UPTIME_STEP_S > phase.asked_at:
+        return e.Outcome(phase.why, attempt.exit_code, attempt.exited_signal, _why_stopped(task, phase))
     if attempt.spawn_error:
         return e.Outcome("spawn error", attempt.exit_code, None, attempt.spawn_error)
     if attempt.outcome is not None:
@@ -88,19 +99,28 @@ def outcome_of(task: Task, attempt: Attempt) -> e.Outcome | None:
     return None
 
 
+def _why_stopped(task: Task, phase: Stopping) -> str:
+    if phase.why == "timeout" and task.spec.policy.timeout_s is not None:
+        return f"after {task.spec.policy.timeout_s:g} s"
+    return f"by {phase.by}" if phase.by else ""
+
+
 def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome) -> None:
     exited_at = attempt.exited_at if attempt.exited_at is not None else turn.at
     halted = bool(turn.deck.run.halted)
-    choice = decide(
-        task, attempt, outcome, at=turn.at, cancelled=attempt.unwanted, halted=halted, rebooted=attempt.rebooted
-    )
+    asked = isinstance(task.phase, (Stopping, Closing)) and task.phase.why == "cancelled"
+    unwanted = attempt.unwanted or asked
+    choice = decide(task, attempt, outcome, at=turn.at, cancelled=unwanted, halted=halted, rebooted=attempt.rebooted)
+    probed = [uuid for uuid in attempt.gpus if _probes(turn.deck, uuid, attempt)]
     fact = e.AttemptEnded(
         task.name, attempt.number, outcome, exited_at, turn.wall - max(0.0, turn.at - exited_at),
         max(0.0, exited_at - attempt.at), choice.next, choice.until, choice.charged, attempt.peak_mib,
         attempt.left_behind, attempt.fingerprint,
     )  # fmt: skip
     turn.record(fact)
-    turn.streaks.ended(task, attempt.gpus, outcome, fact.duration_s)
+    turn.streaks.ended(task, attempt.gpus, outcome, fact.duration_s, at=turn.at)
+    for uuid in probed if len(attempt.gpus) > 1 and not outcome.ok else ():
+        turn.record(turn.streaks.gang_failed(turn.deck.gpus[uuid], turn.at))
     if not outcome.ok and len(attempt.gpus) == 1:
         quarantine = turn.streaks.verdict(turn.deck, attempt.gpus[0], turn.at)
         if quarantine is not None:
@@ -110,6 +130,11 @@ def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome) -> None:
     elif outcome.ok:
         released(turn, attempt)
     check_halt(turn, task)
+
+
+def _probes(deck: Deck, uuid: str, attempt: Attempt) -> bool:
+    gpu = deck.gpus.get(uuid)
+    return gpu is not None and gpu.quarantine is not None and gpu.quarantine.probing == attempt.token
 
 
 def released(turn: Turn, attempt: Attempt) -> None:

@@ -94,6 +94,8 @@ class AttemptStarting:
     wall: float
     rung: int = 0
     """0: the command as written; k: rung k of on_oom."""
+    alone: bool = False
+    """No other attempt may come beside it on its GPUs."""
 
 
 @dataclass(frozen=True, slots=True)

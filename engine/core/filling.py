@@ -51,6 +51,9 @@ def done_checked(turn: Turn, item: e.DoneChecked) -> None:
     turn.deck.plan_due = True
     if not isinstance(task.phase, Queued):
         return
+    if task.forced or task.decided:
+        decided(turn, task, None)
+        return
     fact = cached_by_outputs(turn.deck, task, outputs_exist=item.outputs_exist, attempted=item.attempted, at=turn.at)
     decided(turn, task, fact)
 
@@ -75,11 +78,11 @@ def fill(turn: Turn) -> None:
     for _ in range(STARTS):
         choice = pick(deck, turn.at)
         held = choice.reservation
-        if held is None:
-            deck.heads.pop("gpu", None)
-        else:
+        if held is not None:
             deck.heads["gpu"] = (held.task, held.since)
         if choice.placement is None:
+            if held is None and deck.queue.count:
+                deck.heads.pop("gpu", None)
             return
         start(turn, choice.placement)
     deck.plan_due = True
@@ -89,7 +92,7 @@ def start(turn: Turn, placement: Placement) -> None:
     deck = turn.deck
     task = deck.tasks[placement.task]
     number = task.attempts + 1
-    token = blake2b(f"{deck.run.seed}\0{task.name}\0{number}".encode(), digest_size=12).hexdigest()
+    token = blake2b(f"{deck.run.seed}\0{task.name}\0{number}\0{task.revoked}".encode(), digest_size=12).hexdigest()
     rung = min(task.oom_ends, len(task.spec.ladder))
     fact = e.AttemptStarting(
         task=task.name,
@@ -102,6 +105,7 @@ def start(turn: Turn, placement: Placement) -> None:
         at=turn.at,
         wall=turn.wall,
         rung=rung,
+        alone=placement.alone,
     )
     turn.record(fact)
     may_resume = task.spec.resume is not None and task.unfinished == task.spec.fingerprint

@@ -9,9 +9,10 @@ from .deck import Deck, Task
 from .devices import Gpu, gib
 
 ObstacleKind = Literal[
-    "paused", "halted", "stopping", "disk", "later", "held", "checking", "needs", "after", "round", "backoff",
+    "ended", "paused", "halted", "stopping", "disk", "later", "held", "checking", "needs", "after", "round", "backoff",
     "max_parallel", "cpus", "memory", "cpu slots", "order", "reserved", "keep_free", "gpus",
-    "lost", "foreign", "quiet", "drained", "quarantined", "not allowed", "slots", "exclusive", "gpu_memory", "left out",
+    "lost", "unread", "foreign", "quiet", "drained", "quarantined", "not allowed", "slots", "exclusive", "gpu_memory",
+    "left out",
 ]  # fmt: skip
 
 
@@ -43,19 +44,37 @@ class Need:
 
 def need_of(deck: Deck, task: Task) -> Need:
     asked = task.spec.resources
-    live = sum(not gpu.lost for gpu in deck.gpus.values())
-    gpus = live if asked.gpus == "all" else asked.gpus
+    only = frozenset(asked.gpu_ids)
+    gpus = _all(deck, only) if asked.gpus == "all" else asked.gpus
     memory, alone = asked.gpu_memory_mib, asked.exclusive
     if memory == "auto":
         memory = deck.learned.memory_mib(task.spec.fingerprint, task.entry)
+        if memory is not None and memory >= max((gpu.total_mib or memory + 1 for gpu in deck.gpus.values()), default=0):
+            # After an out-of-memory end on a whole card there is no more to be had than a whole card.
+            memory = None
         alone = alone or memory is None
     elif memory is None and deck.settings.slots_per_gpu == "auto":
         alone = True
-    return Need(gpus, memory, alone, frozenset(asked.gpu_ids))
+    return Need(gpus, memory, alone, only)
+
+
+def allowed(gpu: Gpu, only: frozenset[str]) -> bool:
+    return not only or any(gpu.uuid.startswith(one) or one == str(gpu.index) for one in only)
+
+
+def _all(deck: Deck, only: frozenset[str]) -> int:
+    """How many GPUs "all" is now: those that neither the user nor a fault keeps from us."""
+    sound = sum(
+        not gpu.lost and gpu.mark != "drain" and gpu.quarantine is None and allowed(gpu, only)
+        for gpu in deck.gpus.values()
+    )
+    return max(1, min(sound, usable_limit(deck)))
 
 
 def starts_barred(deck: Deck, at: float) -> Obstacle | None:
     """Why nothing at all starts now."""
+    if deck.run.ended:
+        return Obstacle("ended", "the run has ended")
     if deck.stopping:
         return Obstacle("stopping", "the engine is stopping")
     if deck.paused:
@@ -116,17 +135,24 @@ def cpu_obstacle(deck: Deck, task: Task) -> Obstacle | None:
     return Obstacle("cpu slots", f"{total - max(0, free)} of {total} CPU slots are taken")
 
 
+GANG_PROBE_S = 900.0
+"""A task on several GPUs may probe a quarantined one this long after a smaller one might have."""
+
+
 def bar(deck: Deck, gpu: Gpu, need: Need, at: float) -> Obstacle | None:
     """What makes a GPU not to be had at all for this need, whoever of ours ends."""
     if gpu.lost:
         return Obstacle("lost", f"GPU {gpu.index}: lost ({gpu.lost})", gpu.uuid)
-    if need.only and str(gpu.index) not in need.only and gpu.uuid not in need.only:
+    if gpu.unread:
+        return Obstacle("unread", f"GPU {gpu.index}: the driver has not told yet who uses it", gpu.uuid)
+    if not allowed(gpu, need.only):
         return Obstacle("not allowed", f"GPU {gpu.index}: not in gpu_ids", gpu.uuid)
     if gpu.mark == "drain":
         return Obstacle("drained", f"GPU {gpu.index}: drained", gpu.uuid)
     if gpu.quarantine is not None:
-        probe = at >= gpu.quarantine.probe_at and not gpu.quarantine.probing and need.gpus == 1
-        if not probe:
+        # A gang is a costly probe: only where nothing smaller came for a long time.
+        probe_at = gpu.quarantine.probe_at + (0.0 if need.gpus == 1 else GANG_PROBE_S)
+        if at < probe_at or gpu.quarantine.probing:
             return Obstacle("quarantined", f"GPU {gpu.index}: quarantined, tasks failed fast on it", gpu.uuid)
     if deck.settings.foreign != "ignore" and gpu.avoided:
         fits = deck.settings.foreign == "fit" and need.memory_mib is not None
@@ -136,18 +162,20 @@ def bar(deck: Deck, gpu: Gpu, need: Need, at: float) -> Obstacle | None:
             wait = max(0.0, gpu.quiet_until - at)
             return Obstacle("quiet", f"GPU {gpu.index}: others have just left it, free in {wait:.0f} s", gpu.uuid)
     if need.memory_mib is not None and gpu.total_mib is not None:
-        others = gpu.others_mib if deck.settings.foreign != "ignore" else 0
-        if need.memory_mib > gpu.total_mib - others:
-            text = f"GPU {gpu.index}: {gib(gpu.total_mib - others)} at most, needs {gib(need.memory_mib)}"
+        most = gpu.total_mib - gpu.others_mib
+        if need.memory_mib > most:
+            text = f"GPU {gpu.index}: {gib(max(0, most))} at most, needs {gib(need.memory_mib)}"
             return Obstacle("gpu_memory", text, gpu.uuid)
     return None
 
 
 def crowd(gpu: Gpu, need: Need) -> Obstacle | None:
     """What our own attempts on a GPU leave no room for."""
-    if not gpu.slots_free():
+    if gpu.slots != "auto" and len(gpu.holders) >= gpu.slots:
         names = f"{len(gpu.holders)} of {gpu.slots} slots taken"
-        return Obstacle("slots", f"GPU {gpu.index}: {names}", gpu.uuid, tuple(gpu.holders))
+        return Obstacle("slots", f"GPU {gpu.index}: {names}", gpu.uuid)
+    if gpu.exclusive:
+        return Obstacle("exclusive", f"GPU {gpu.index}: the task on it wants it alone", gpu.uuid)
     if need.alone and gpu.holders:
         return Obstacle("exclusive", f"GPU {gpu.index}: wanted alone, {len(gpu.holders)} on it", gpu.uuid)
     if need.memory_mib is not None:
@@ -159,13 +187,10 @@ def crowd(gpu: Gpu, need: Need) -> Obstacle | None:
 
 
 def usable_limit(deck: Deck) -> int:
-    """How many GPUs we may use at once: live ones minus those left to others."""
-    live = [gpu for gpu in deck.gpus.values() if not gpu.lost]
-    foreign = 0
-    if deck.settings.foreign != "ignore":
-        foreign = sum(gpu.avoided and not gpu.used for gpu in live)
-    return len(live) - max(deck.settings.keep_free, foreign)
+    """How many GPUs we may use at once. Those that only others use are barred anyway and count as left to them."""
+    return sum(not gpu.lost for gpu in deck.gpus.values()) - deck.settings.keep_free
 
 
-def used_gpus(deck: Deck) -> int:
-    return sum(gpu.used for gpu in deck.gpus.values())
+def in_use(deck: Deck) -> set[str]:
+    """GPUs that attempts of ours are on, of those that can be used."""
+    return {gpu.uuid for gpu in deck.gpus.values() if gpu.holders and not gpu.lost}

@@ -40,6 +40,12 @@ class Gate:
     dependents: list[int] = field(default_factory=list[int])
     """Tasks that may start only when it is open, in file order."""
     feeds_gate: Gate | None = None
+    before: Gate | None = None
+    """For rounds: the gate of the round before, which feeds this one."""
+    demand: int = 0
+    """The most urgent of its dependents and of the gates that it feeds."""
+    demand_cursor: int = -1
+    """Next member to tell about a change of `demand`; -1: none is to be told."""
     behind: Standing | None = None
     """How the gate of the round before counts in this one; None: there is none."""
     counts: list[int] = field(default_factory=lambda: [0, 0, 0, 0])

@@ -59,7 +59,8 @@ def arrivals(deck: Deck, portion: int) -> Iterator[Task]:
     while portion and deck.arrivals:
         task = deck.tasks[deck.arrivals.popleft()]
         portion -= 1
-        if isinstance(task.phase, Queued) and task.index not in deck.queue and task.index not in deck.checking:
+        wanted = task.selected and isinstance(task.phase, Queued)
+        if wanted and task.index not in deck.queue and task.index not in deck.checking:
             yield task
 
 
@@ -101,5 +102,7 @@ def cached_by_outputs(deck: Deck, task: Task, *, outputs_exist: bool, attempted:
     if success_of(deck, task) is not None:
         return TaskCached(task.name, task.spec.fingerprint, "journal", at)
     if attempted or task.name in deck.known:
+        return None
+    if is_stale(task, deck.run.started_wall) and "stale" in deck.run.takes:
         return None
     return TaskCached(task.name, task.spec.fingerprint, "outputs", at)

@@ -43,6 +43,8 @@ class Attempt:
     examining: bool = False
     unwanted: bool = False
     """Cancelled when its end had already come: it is not tried again."""
+    alone: bool = False
+    """No other attempt may come beside it on its GPUs."""
     rebooted: bool = False
     """The box was restarted under it."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from .apply import FAST_S
 from .deck import Deck, Task
 from .devices import Gpu
@@ -11,13 +13,23 @@ PROBES_S = (60.0, 300.0, 900.0)
 """How long a quarantined GPU rests before the 1st, 2nd, 3rd and every further probe."""
 
 
+RECENT_S = 600.0
+"""A task that got past a minute elsewhere longer ago than this does not speak for today's environment."""
+
+
+class _Failure(NamedTuple):
+    task: str
+    device_fault: bool
+    at: float
+
+
 class Streaks:
     """Fast failures in a row, by GPU. Live memory only: a restart begins to count anew."""
 
     def __init__(self) -> None:
-        self._by_gpu: dict[str, list[tuple[str, bool]]] = {}
+        self._by_gpu: dict[str, list[_Failure]] = {}
 
-    def ended(self, task: Task, gpus: tuple[str, ...], outcome: Outcome, duration_s: float) -> None:
+    def ended(self, task: Task, gpus: tuple[str, ...], outcome: Outcome, duration_s: float, *, at: float) -> None:
         """Take an end in. Only single-GPU attempts say which GPU it was."""
         if outcome.reason in ("cancelled", "interrupted", "spawn error", "lost"):
             return
@@ -26,8 +38,8 @@ class Streaks:
                 self._by_gpu.pop(uuid, None)
             elif len(gpus) == 1:
                 streak = self._by_gpu.setdefault(uuid, [])
-                streak[:] = [(name, device) for name, device in streak if name != task.name]
-                streak.append((task.name, outcome.device_fault))
+                streak[:] = [failure for failure in streak if failure.task != task.name]
+                streak.append(_Failure(task.name, outcome.device_fault, at))
 
     def verdict(self, deck: Deck, uuid: str, at: float) -> GpuQuarantined | None:
         """Whether the newest failure on this GPU tips it into quarantine."""
@@ -39,25 +51,31 @@ class Streaks:
         if gpu.quarantine is not None:
             return self._probe_failed(gpu, streak, at)
         recent = streak[-limit:]
-        if len(recent) < limit or not (
-            all(device for _, device in recent) or self._fine_elsewhere(deck, recent, gpu, at)
-        ):
+        guilty = all(failure.device_fault for failure in recent) or self._fine_elsewhere(deck, recent, gpu, at)
+        if len(recent) < limit or not guilty:
             return None
         self._by_gpu.pop(uuid, None)
-        return GpuQuarantined(uuid, tuple(name for name, _ in recent), at, at + PROBES_S[0], 0)
+        return GpuQuarantined(uuid, tuple(failure.task for failure in recent), at, at + PROBES_S[0], 0)
 
-    def _probe_failed(self, gpu: Gpu, streak: list[tuple[str, bool]], at: float) -> GpuQuarantined | None:
+    @staticmethod
+    def gang_failed(gpu: Gpu, at: float) -> GpuQuarantined:
+        """A task on several GPUs that was the probe of this one did not succeed: no proof, and no more for a while."""
+        step = gpu.quarantine.step + 1 if gpu.quarantine is not None else 0
+        return GpuQuarantined(gpu.uuid, (), at, at + PROBES_S[min(step, len(PROBES_S) - 1)], step)
+
+    def _probe_failed(self, gpu: Gpu, streak: list[_Failure], at: float) -> GpuQuarantined | None:
         if gpu.quarantine is None or not streak:
             return None
         step = gpu.quarantine.step + 1
-        name = streak.pop()[0]
+        name = streak.pop().task
         return GpuQuarantined(gpu.uuid, (name,), at, at + PROBES_S[min(step, len(PROBES_S) - 1)], step)
 
-    def _fine_elsewhere(self, deck: Deck, recent: list[tuple[str, bool]], gpu: Gpu, at: float) -> bool:
-        """Tasks of the same entries get past a minute on other GPUs."""
-        entries = {deck.by_name[name].entry for name, _ in recent if name in deck.by_name}
+    def _fine_elsewhere(self, deck: Deck, recent: list[_Failure], gpu: Gpu, at: float) -> bool:
+        """Tasks of the same entries get past a minute on other GPUs, now or shortly before the first failure here."""
+        entries = {deck.by_name[failure.task].entry for failure in recent if failure.task in deck.by_name}
+        since = min((failure.at for failure in recent), default=at) - RECENT_S
         for entry in entries:
-            if any(uuid != gpu.uuid for uuid in entry.past_minute):
+            if any(uuid != gpu.uuid and when >= since for uuid, when in entry.past_minute.items()):
                 return True
         for task in deck.active.values():
             attempt = task.attempt()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush, nsmallest
+from heapq import heapify, heappop, heappush
 from math import log2
 from typing import NamedTuple
 
 from .spec import Resources
 
 LOOK_AT = 64
-"""Buckets that one plan looks at."""
+"""Shapes that one plan tries to place on GPUs."""
 
 
 class Shape(NamedTuple):
@@ -85,8 +85,8 @@ class Queue:
             heappop(bucket)
         return None
 
-    def heads(self) -> list[tuple[Place, Shape]]:
-        """The first task of each shape, in order; at most LOOK_AT of them."""
+    def heads(self) -> Iterator[tuple[Place, Shape]]:
+        """The first task of each shape, in order. The queue may not change while this is read."""
         found: list[tuple[Place, Shape]] = []
         empty: list[Shape] = []
         for shape, bucket in self._buckets.items():
@@ -97,9 +97,9 @@ class Queue:
                 found.append((head, shape))
         for shape in empty:
             del self._buckets[shape]
-        if len(found) > 1:
-            found = nsmallest(LOOK_AT, found, key=lambda item: item[0])
-        return found
+        heapify(found)
+        while found:
+            yield heappop(found)
 
     def head_of(self, shape: Shape, skip: set[int]) -> Place | None:
         """The first task of a shape that is not in *skip* (those already placed in this plan)."""

@@ -10,6 +10,7 @@ from .effects import Stop
 from .events import AttemptStarting, Fact, TaskRetried
 from .opening import reconsider
 from .phases import FINAL, Backoff, Closing, Running, Starting, Stopping, Unknown
+from .quarantine import PROBES_S
 from .turn import Turn
 
 LATE_WARNING_S = 300.0
@@ -40,6 +41,9 @@ def rebooted(deck: Deck, now: float) -> None:
             attempt.rebooted = True
     for gpu in deck.gpus.values():
         gpu.changed_at = gpu.ended_at = -1e9
+        if gpu.quarantine is not None:
+            gpu.quarantine.probe_at = now + PROBES_S[min(gpu.quarantine.step, len(PROBES_S) - 1)]
+            deck.wake(gpu.quarantine.probe_at, "plan")
     for task in deck.tasks:
         if isinstance(task.phase, Backoff):
             until = now + min(task.spec.policy.backoff_s, LONGEST_WAIT_S)

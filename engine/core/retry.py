@@ -63,4 +63,4 @@ def decide(
 def backoff_s(first_s: float, used: int, token: str) -> float:
     """Doubles with each retry, ten minutes at most, spread by a fifth; the same token always gives the same wait."""
     spread = 1 - JITTER + 2 * JITTER * (crc32(token.encode()) / 0xFFFFFFFF)
-    return min(first_s * 2**used, LONGEST_BACKOFF_S) * spread
+    return min(first_s * 2.0 ** min(used, 30), LONGEST_BACKOFF_S) * spread

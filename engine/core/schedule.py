@@ -20,12 +20,13 @@ from .fit import (
     cpu_slots_needed,
     crowd,
     host_obstacle,
+    in_use,
     need_of,
     starts_barred,
     usable_limit,
-    used_gpus,
 )
-from .phases import Attempt
+from .phases import Attempt, Unknown
+from .queue import LOOK_AT
 
 COMBINE_UP_TO = 12
 """GPUs among which the nearest set is looked for in full."""
@@ -41,6 +42,7 @@ class Placement:
     gpus: tuple[str, ...]
     cpu_slots: int
     reserved_mib: int
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ def pick(deck: Deck, at: float) -> Choice:
         return Choice(None, None)
     reservation: Reservation | None = None
     full_pools: set[bool] = set()
+    looks = LOOK_AT
     no_room = not deck.on_cpu and not any(gpu.slots_free() for gpu in deck.gpus.values())
     for place, _ in deck.queue.heads():
         task = deck.tasks[place.task]
@@ -83,10 +86,14 @@ def pick(deck: Deck, at: float) -> Choice:
             continue
         if no_room and reservation is not None:
             continue
+        if not looks:
+            break
+        looks -= 1
         need = need_of(deck, task)
         chosen = place_on(deck, task, need, at, reservation)
         if chosen:
-            return Choice(Placement(task.index, chosen, 0, _reserve_mib(deck, need, chosen)), reservation)
+            reserved_mib = _reserve_mib(deck, need, chosen)
+            return Choice(Placement(task.index, chosen, 0, reserved_mib, need.alone), reservation)
         if reservation is None:
             reservation = reserve(deck, task, need, at)
     return Choice(None, reservation)
@@ -103,16 +110,24 @@ def _reserve_mib(deck: Deck, need: Need, chosen: Sequence[str]) -> int:
 def place_on(deck: Deck, task: Task, need: Need, at: float, reservation: Reservation | None) -> tuple[str, ...]:
     """The GPUs that the task gets now, in the order it will see them; empty: it does not fit."""
     room = [gpu for gpu in deck.gpus.values() if crowd(gpu, need) is None and bar(deck, gpu, need, at) is None]
-    if reservation is not None and not may_fill(deck, task, at, reservation):
-        room = [gpu for gpu in room if gpu.uuid not in reservation.gpus]
-    fresh_left = usable_limit(deck) - used_gpus(deck)
+    held = held_from(deck, task, at, reservation)
+    if held:
+        room = [gpu for gpu in room if gpu.uuid not in held]
     fresh = [gpu for gpu in room if not gpu.used]
+    fresh_left = max(0, usable_limit(deck) - len(in_use(deck) | held))
     if len(fresh) > fresh_left:
-        room = [gpu for gpu in room if gpu.used] + _best(fresh, max(0, fresh_left), task.avoid)
+        room = [gpu for gpu in room if gpu.used] + _best(fresh, fresh_left, task.avoid)
     if need.gpus < 1 or len(room) < need.gpus:
         return ()
     chosen = _best(room, need.gpus, task.avoid)
     return tuple(gpu.uuid for gpu in sorted(chosen, key=lambda gpu: gpu.order))
+
+
+def held_from(deck: Deck, task: Task, at: float, reservation: Reservation | None) -> frozenset[str]:
+    """GPUs that this task may not touch, because they are held for another."""
+    if reservation is None or may_fill(deck, task, at, reservation):
+        return frozenset()
+    return reservation.gpus
 
 
 def _best(gpus: Sequence[Gpu], count: int, avoid: frozenset[str]) -> list[Gpu]:
@@ -146,7 +161,7 @@ def may_fill(deck: Deck, task: Task, at: float, reservation: Reservation) -> boo
 def expected_end(deck: Deck, attempt: Attempt, at: float) -> float:
     """When an attempt of ours is expected to free its slots; inf: not known."""
     task = deck.active.get(attempt.token)
-    expected = None if task is None else deck.expected_s(task)
+    expected = None if task is None or isinstance(task.phase, Unknown) else deck.expected_s(task)
     if expected is None:
         return inf
     end = attempt.at + expected
@@ -166,9 +181,21 @@ def reserve(deck: Deck, task: Task, need: Need, at: float) -> Reservation | None
     if len(free_at) < need.gpus:
         return None
     chosen = sorted(free_at)[: need.gpus]
+    uuids = frozenset(item[3] for item in chosen)
+    start = max(chosen[-1][0], _limit_allows_at(deck, uuids, at))
     known = deck.heads.get("gpu")
     since = known[1] if known is not None and known[0] == task.index else at
-    return Reservation(task.index, since, frozenset(item[3] for item in chosen), max(item[0] for item in chosen))
+    return Reservation(task.index, since, uuids, start)
+
+
+def _limit_allows_at(deck: Deck, chosen: frozenset[str], at: float) -> float:
+    """When so few other GPUs are in use that `keep_free` lets these be taken together."""
+    ends = sorted(
+        max(expected_end(deck, attempt, at) for attempt in deck.gpus[uuid].holders.values())
+        for uuid in in_use(deck) - chosen
+    )
+    too_many = len(ends) - (usable_limit(deck) - len(chosen))
+    return ends[too_many - 1] if too_many > 0 else at
 
 
 def available_at(deck: Deck, gpu: Gpu, need: Need, at: float) -> float | None:

@@ -36,10 +36,12 @@ class Subject(Protocol):
     def states(self) -> Sequence[str]:
         """Its phase and flags."""
         ...
+
     @property
     def reason(self) -> str:
         """How its last attempt ended; empty: it has none."""
         ...
+
     @property
     def gpus(self) -> Sequence[str]:
         """Indices and UUIDs of the GPUs of its present or last attempt."""

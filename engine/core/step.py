@@ -9,17 +9,15 @@ from . import events as e
 from .deck import Deadline, Deck, Task
 from .devices import observe
 from .effects import Again, Warn
-from .ends import end, ending, released, resolve, stop, stop_rest
+from .ends import REFUSED_WAIT_S, end, ending, released, resolve, stop, stop_rest
 from .filling import arrive, done_checked, fill, rekey
-from .opening import reconsider, spread
-from .phases import WAITING, Attempt, Backoff, Closing, Queued, Running, Starting, Stopping, Waiting
+from .opening import PORTION, reconsider, spread
+from .phases import WAITING, Attempt, Backoff, Closing, Queued, Running, Starting, Stopping, Unknown, Waiting
 from .quarantine import Streaks
 from .restore import take_over, take_up_changed
 from .turn import Step, Turn
+from .urgency import spread_urgency
 from .verbs import shutdown, verb
-
-REFUSED_WAIT_S = 2.0
-"""No start is tried for this long after the box refused one."""
 
 
 class Core:
@@ -130,7 +128,7 @@ def due(turn: Turn, deadline: Deadline) -> None:
         return
     task = turn.deck.tasks[deadline.task]
     if deadline.kind == "backoff":
-        if isinstance(task.phase, Backoff) and task.phase.until <= turn.at:
+        if isinstance(task.phase, Backoff) and task.phase.until <= turn.at and not turn.deck.run.ended:
             turn.deck.move(task, WAITING)
             reconsider(turn.deck, task)
         return
@@ -160,16 +158,19 @@ def settle(turn: Turn) -> None:
         due(turn, deadline)
     for task in turn.touched:
         resolve(turn, task)
-    portion = spread(deck)
-    portion = arrive(turn, portion)
+    if deck.run.ended:
+        return
+    portion = spread_urgency(deck, PORTION)
+    portion = arrive(turn, spread(deck, portion))
     rekey(turn, portion)
-    busy = bool(deck.dirty or deck.arrivals or deck.rekey or (deck.opened < len(deck.tasks) and not deck.run.ended))
-    if deck.plan_due and not deck.checking and not (busy and deck.settings.order == "longest"):
+    busy = bool(deck.urgent or deck.dirty or deck.arrivals or deck.rekey or deck.opened < len(deck.tasks))
+    in_order = deck.settings.order == "file" and not deck.mixed
+    if deck.plan_due and not deck.checking and (in_order or not busy):
         deck.plan_due = False
         fill(turn)
     if busy or (deck.plan_due and not deck.checking):
         turn.do(Again())
-    elif not deck.run.ended and run_is_over(deck):
+    elif run_is_over(deck):
         turn.record(e.RunEnded(deck.run.number, turn.at, turn.wall))
 
 
@@ -185,7 +186,9 @@ def run_is_over(deck: Deck) -> bool:
 
 def at_standstill(deck: Deck) -> bool:
     """Nothing is under way, and nothing can start unless a user acts: only held tasks are left, or all is paused."""
-    if deck.active or deck.counts[Backoff] or deck.arrivals or deck.dirty or deck.checking:
+    if deck.counts[Backoff] or any(not isinstance(task.phase, Unknown) for task in deck.active.values()):
+        return False
+    if deck.arrivals or deck.dirty or deck.checking:
         return False
     if deck.opened < len(deck.tasks) and not deck.run.ended:
         return False

@@ -8,16 +8,16 @@ from typing import assert_never
 from . import events as e
 from .deck import Task
 from .effects import Stop
-from .ends import stop, stop_rest
+from .ends import end, stop, stop_rest
 from .opening import reconsider
-from .phases import FINAL, Backoff, Blocked, Closing, Queued, Running, Starting, Stopping, Waiting
+from .phases import FINAL, Backoff, Blocked, Closing, Queued, Running, Starting, Stopping, Unknown, Waiting
 from .turn import Turn
 
 
 def verb(turn: Turn, item: e.Verb) -> None:
     if item.verb in ("pause", "unpause"):
-        if item.verb == "unpause" and turn.deck.run.halted:
-            turn.deck.run.halted = ""
+        if item.verb == "unpause" and turn.deck.run.halted and turn.deck.run.ended:
+            _another_run(turn)
         turn.record(e.DeckPaused(item.verb == "pause", "paused" if item.verb == "pause" else ""))
         return
     for name in item.tasks:
@@ -39,8 +39,6 @@ def verb_on(turn: Turn, task: Task, item: e.Verb) -> None:
                 requeue(turn, task)
         case "priority":
             turn.record(e.PriorityChanged(task.name, item.value))
-            task.effective = max(task.effective, item.value)
-            requeue(turn, task)
         case "pause" | "unpause":
             pass
         case _:
@@ -52,9 +50,7 @@ def requeue(turn: Turn, task: Task) -> None:
         return
     if task.held:
         turn.deck.queue.drop(task.index)
-    elif task.index in turn.deck.queue:
-        turn.deck.enqueue(task)
-    else:
+    elif task.index not in turn.deck.queue:
         turn.deck.arrivals.append(task.index)
     turn.deck.plan_due = True
 
@@ -72,6 +68,9 @@ def cancel(turn: Turn, task: Task, by: str, *, now: bool) -> None:
         case Closing(attempt):
             attempt.unwanted = True
             stop_rest(turn, task, attempt, now=now)
+        case Unknown(attempt):
+            attempt.exited_at = attempt.gone_at = turn.at
+            end(turn, task, attempt, e.Outcome("cancelled", detail="what became of it is not known"))
         case Waiting() | Queued() | Blocked() | Backoff():
             turn.record(e.TaskCancelled(task.name, turn.at))
         case _:
@@ -82,13 +81,16 @@ def retry(turn: Turn, task: Task) -> None:
     if not isinstance(task.phase, (*FINAL, Backoff)):
         return
     if turn.deck.run.ended:
-        run = turn.deck.run
-        seed = blake2b(f"{run.seed}{run.number}".encode(), digest_size=8).hexdigest()
-        takes = ("retry",)
-        turn.record(e.RunStarted(run.number + 1, seed, turn.at, turn.wall, run.boot_id, run.host, takes))
-    turn.deck.run.halted = ""
+        _another_run(turn)
     turn.record(e.TaskRetried(task.name, turn.at))
     reconsider(turn.deck, task)
+
+
+def _another_run(turn: Turn) -> None:
+    """What the user asks for by hand goes on where the last run ended: nothing that is settled is looked at again."""
+    run = turn.deck.run
+    seed = blake2b(f"{run.seed}{run.number}".encode(), digest_size=8).hexdigest()
+    turn.record(e.RunStarted(run.number + 1, seed, turn.at, turn.wall, run.boot_id, run.host, ("retry",)))
 
 
 def shutdown(turn: Turn, item: e.Shutdown) -> None:

@@ -213,6 +213,8 @@ def _read_group(texts: Sequence[str], start: int) -> _Part | None:
 def _chained(texts: Sequence[str], at: int) -> int | None:
     """Index of the next traceback's header when it is chained to the one that ends before *at*."""
     after = [index for index in range(at, min(at + 4, len(texts))) if texts[index].strip()]
+    if after and texts[after[0]].startswith("Original " + _HEADER):
+        return after[0]
     if not after or not texts[after[0]].lstrip().startswith(_CHAIN):
         return None
     for index in range(after[0] + 1, min(after[0] + 4, len(texts))):

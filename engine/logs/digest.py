@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .cause import is_bar, root_cause
+from .cause import is_bar, lines_of_rank, root_cause
 from .examine import tail_lines
 from .failure import choose_in
 
@@ -13,8 +13,11 @@ _TRACEBACK_FACTOR = 3
 
 
 def digest(err_path: str, out_path: str, n: int = 20) -> tuple[str, ...]:
-    """The right traceback with all that is chained to it; else torchrun's root cause; else the last *n* lines of
-    stderr, of stdout where stderr has none. Printable lines; empty when there is no log. Raises nothing."""
+    """The right traceback with all that is chained to it; else torchrun's root cause after that rank's last lines; else
+    the last *n* lines of stderr, of stdout where stderr has none.
+
+    Printable lines; empty when there is no log. Reads files, takes some ms. Raises nothing.
+    """
     err, out = tail_lines(err_path, out_path)
     root = root_cause(err) or root_cause(out)
     block = choose_in(err, out, root)
@@ -22,7 +25,8 @@ def digest(err_path: str, out_path: str, n: int = 20) -> tuple[str, ...]:
         who = [f"rank {root.rank}:"] if root else []
         return (*who, *_shortened(block.lines, n * _TRACEBACK_FACTOR))
     if root is not None:
-        return root.lines[-n:]
+        said = _collapsed(lines_of_rank(err, root.rank))[-n:]
+        return (*said[max(0, len(said) + len(root.lines) - n) :], *root.lines)
     return tuple(_collapsed(err) or _collapsed(out))[-n:]
 
 

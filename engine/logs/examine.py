@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from ..core.events import Outcome
 from ..core.spec import TaskSpec
-from .cause import root_cause
+from .cause import root_cause, tracebacks
 from .failure import classify, hint_for, signal_name, signal_of
 from .outputs import OutputStamp, is_empty, matches, outputs_exist, stamp_of, stamp_outputs
 from .tail import lines_of, printable, read_tail
@@ -19,6 +19,8 @@ __all__ = ["OutputStamp", "describe", "examine", "hint_of", "outputs_exist", "st
 _CLOCK_SLACK_S = 2.0
 """Time stamps of network and FAT file systems are this coarse."""
 _SHOWN_PATHS = 3
+_MANY_RANKS_BYTES = 1 << 20
+"""The rank that failed first wrote first: the others' tracebacks may have pushed its own out of the usual tail."""
 
 
 def examine(
@@ -55,6 +57,8 @@ def tail_lines(err_log: str, out_log: str) -> tuple[list[str], list[str]]:
     out = lines_of(read_tail(out_log)) if out_log != err_log else []
     root = root_cause(err) or root_cause(out)
     if root is not None:
+        if not any(block.rank == root.rank for block in tracebacks(err)):
+            err = lines_of(read_tail(err_log, _MANY_RANKS_BYTES))
         of_rank = lines_of(read_tail(f"{out_log.removesuffix('.log')}.rank{root.rank}.log"))
         err = [*(f"[rank{root.rank}]: {line}" for line in of_rank), *err]
     return err, out

@@ -59,7 +59,7 @@ def classify(
     block = choose_in(err_tail, out_tail, root)
     killed_by = signal or signal_of(exit_code)
     context = _context(err_tail, out_tail, root, block)
-    sign, line = _find_sign(context, sure=block is not None) if exit_code != 0 else (None, "")
+    sign, line = (None, "") if exit_code == 0 else _find_sign(context, sure=block is not None, crashed=bool(killed_by))
     who = f"rank {root.rank}" if root else ""
     if sign is not None and sign.kind in ("gpu memory", "host memory"):
         where = "CUDA" if sign.kind == "gpu memory" else "host"
@@ -75,7 +75,7 @@ def classify(
         "exit" if killed_by is None else "signal",
         _detail(who, said),
         device_fault=(sign is not None and sign.kind == "device") or _lost_its_gpu(err_tail),
-        hint=sign.hint if sign else (KILLED_HINT if _killed(root, killed_by) else ""),
+        hint=KILLED_HINT if not said and _killed(root, killed_by) else sign.hint if sign else "",
         unsure=signal is None and killed_by is not None,
     )
 
@@ -101,7 +101,8 @@ def hint_for(reason: str, detail: str, exit_code: int | None = None) -> str:
         return HOST_MEMORY_HINT if detail.startswith("host") else GPU_MEMORY_HINT
     if found := first_sign(detail):
         return found[0].hint
-    return KILLED_HINT if reason == "signal" and signal_of(exit_code) == signals.SIGKILL else ""
+    killed = (reason == "signal" and signal_of(exit_code) == signals.SIGKILL) or detail.endswith("killed by KILL")
+    return KILLED_HINT if killed else ""
 
 
 def signal_of(exit_code: int | None) -> int | None:
@@ -126,9 +127,20 @@ def _context(err: Sequence[str], out: Sequence[str], root: RootCause | None, blo
     return [*out[-_LAST_LINES:], *err[-_CONTEXT_LINES:]]
 
 
-def _find_sign(context: Sequence[str], *, sure: bool) -> tuple[Sign | None, str]:
-    """The most important sign, and its line. Unless *sure*, lines that speak of something handled do not count."""
-    text = "\n".join(line for line in context if sure or not _HANDLED.search(line))
+def _find_sign(context: Sequence[str], *, sure: bool, crashed: bool) -> tuple[Sign | None, str]:
+    """The most important sign and its line.
+
+    Without a traceback (*sure*) lines that speak of something handled do not count, and what is not about memory or the
+    device counts only near the end, unless a crash (*crashed*) may have printed long stacks after it.
+    """
+    sign, line = _sign_in(context if sure else [line for line in context if not _HANDLED.search(line)])
+    if sign is None or sure or crashed or sign.kind != "other":
+        return sign, line
+    return _sign_in(_last_words(context))
+
+
+def _sign_in(lines: Sequence[str]) -> tuple[Sign | None, str]:
+    text = "\n".join(lines)
     found = first_sign(text)
     if found is None:
         return None, ""
@@ -136,6 +148,10 @@ def _find_sign(context: Sequence[str], *, sure: bool) -> tuple[Sign | None, str]
     start = text.rfind("\n", 0, match.start()) + 1
     end = text.find("\n", match.end())
     return sign, text[start : end if end >= 0 else len(text)]
+
+
+def _last_words(lines: Sequence[str]) -> list[str]:
+    return [line for line in lines if not _NOISE.match(line) and not is_bar(line)][-_LAST_LINES:]
 
 
 def _lost_its_gpu(err: Sequence[str]) -> bool:
@@ -147,11 +163,11 @@ def _lost_its_gpu(err: Sequence[str]) -> bool:
 def _said(block: Traceback | None, sign_line: str, context: Sequence[str], killed_by: int | None) -> str:
     if block is not None:
         return block.summary
-    if sign_line:
-        return sign_line
     if killed_by in _SILENT_SIGNALS:
         return ""
-    last = [line for line in context[-_LAST_LINES:] if not _NOISE.match(line) and not is_bar(line)]
+    if sign_line:
+        return sign_line
+    last = _last_words(context)
     return next((line for line in reversed(last) if _ERROR_WORDS.search(line)), last[-1] if last else "")
 
 

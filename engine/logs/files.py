@@ -69,14 +69,12 @@ class LogFolder:
 
     def admit(self, names: Iterable[str]) -> None:
         """More tasks of the deck, in file order."""
-        holders = self._holders
         for name in names:
-            holders.setdefault(name.casefold(), name)
+            self._admit(name)
 
     def folder(self, task: str) -> str:
         """Absolute path of a task's folder; it need not exist."""
-        twin = self._holders.setdefault(task.casefold(), task) != task
-        return f"{self._dir}/{safe_name(task, twin=twin)}"
+        return f"{self._dir}/{safe_name(task, twin=self._admit(task) != task)}"
 
     def paths(self, task: str, attempt: int, merge_stderr: bool) -> AttemptPaths:
         """Where this attempt's files are or would be. Touches nothing."""
@@ -115,6 +113,12 @@ class LogFolder:
             return 0
         number = self._highest[task] = _highest_in(folder)
         return number
+
+    def _admit(self, name: str) -> str:
+        """The first task with this name, case aside."""
+        folded = name.casefold()
+        # The same text is kept once: there may be 100,000 names.
+        return self._holders.setdefault(name if folded == name else folded, name)
 
     def _top(self, folder: str) -> str:
         return folder[len(self._dir) + 1 :].partition("/")[0]

@@ -25,7 +25,8 @@ def git_state(folder: str) -> GitState | None:
 
     Blocks; only asks, takes no lock of the repository and runs no hook of it.
     """
-    # fsmonitor would run a program that the repository's own configuration names.
+    # It stays in our session, which tells it from an orphan of a task; and fsmonitor would run a program that the
+    # repository's own configuration names.
     command = ["git", "-c", "core.fsmonitor=false", "-C", folder, "status", "--porcelain=v2", "--branch"]
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
@@ -38,7 +39,6 @@ def git_state(folder: str) -> GitState | None:
             stderr=subprocess.DEVNULL,
             timeout=_TIMEOUT_S,
             env=environment,
-            start_new_session=True,
             check=False,
         )
     except (OSError, ValueError, subprocess.SubprocessError):

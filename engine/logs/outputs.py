@@ -26,7 +26,10 @@ class OutputStamp:
 
 
 def stamp_outputs(patterns: Iterable[str]) -> Mapping[str, OutputStamp]:
-    """The state of everything that *patterns* (absolute paths or globs) match, by path. Empty files count too."""
+    """The state of everything that *patterns* (absolute paths or globs) match, by path. Empty files count too.
+
+    Some µs for a path; a `**` or a big folder takes as long as listing it.
+    """
     stamps: dict[str, OutputStamp] = {}
     for pattern in patterns:
         for path in islice(matches(pattern), _MAX_FILES):
@@ -75,8 +78,7 @@ def matches(pattern: str) -> Iterator[str]:
     if os.path.lexists(pattern):
         yield pattern
     elif _MAGIC.search(pattern):
-        root, *parts = pattern.split("/")
-        yield from _below(root or "/", [part for part in parts if part])
+        yield from _below("/" if pattern.startswith("/") else ".", [part for part in pattern.split("/") if part])
 
 
 def _below(folder: str, parts: list[str]) -> Iterator[str]:

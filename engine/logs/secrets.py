@@ -16,12 +16,13 @@ _OPTION = re.compile(
 )
 _NOT_SECRET = frozenset({"PWD", "OLDPWD"})
 _ASSIGNMENT = re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]{0,80}[= ]|[A-Za-z_]\w{0,80}=)('[^']*'|\"[^\"]*\"|[^\s'\";&|]+)")
+_SPACE = re.compile(r"\s")
 _URL_PASSWORD = re.compile(r"(://[^/\s:@]{1,200}):[^/\s@]{1,200}@")
 
 
 def is_secret(name: str) -> bool:
     """Whether an environment variable of this name holds something that must not be written down."""
-    return name.upper() not in _NOT_SECRET and _NAME.fullmatch(name) is not None
+    return name.upper() not in _NOT_SECRET and _NAME.fullmatch(name[:200]) is not None
 
 
 def masked_env(env: Iterable[tuple[str, str | None]]) -> dict[str, str | None]:
@@ -32,7 +33,7 @@ def masked_env(env: Iterable[tuple[str, str | None]]) -> dict[str, str | None]:
 def masked_command(command: str | Sequence[str]) -> str | list[str]:
     """The command with the values of `--api-key X`, `--token=X`, `HF_TOKEN=X` and passwords in URLs masked."""
     if isinstance(command, str):
-        return _URL_PASSWORD.sub(rf"\1:{MASK}@", _ASSIGNMENT.sub(_mask_assignment, command))
+        return _mask_line(command)
     masked: list[str] = []
     for word in command:
         follows = masked and _OPTION.fullmatch(masked[-1]) and not word.startswith("-")
@@ -40,7 +41,13 @@ def masked_command(command: str | Sequence[str]) -> str | list[str]:
     return masked
 
 
+def _mask_line(line: str) -> str:
+    return _URL_PASSWORD.sub(rf"\1:{MASK}@", _ASSIGNMENT.sub(_mask_assignment, line))
+
+
 def _mask_word(word: str) -> str:
+    if _SPACE.search(word):
+        return _mask_line(word)
     name, equals, value = word.partition("=")
     if equals and value and _is_secret_assignment(name):
         return f"{name}={MASK}"

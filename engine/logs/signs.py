@@ -49,7 +49,8 @@ SIGNS: tuple[Sign, ...] = (
         r"CUDA out of memory|CUDA error: out of memory|HIP out of memory|(?:torch|cuda|memory|c10:)[.:]OutOfMemoryError"
         r"|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation"
         r"|CUDA_ERROR_OUT_OF_MEMORY"
-        r"|RESOURCE_EXHAUSTED: |OOM when allocating tensor|Cuda failure (?:2 )?'out of memory'",
+        r"|RESOURCE_EXHAUSTED: (?:Out of memory|Failed to allocate)|OOM when allocating tensor"
+        r"|Cuda failure (?:2 )?'out of memory'",
         GPU_MEMORY_HINT,
     ),
     _sign(

@@ -14,7 +14,6 @@ from .record import AttemptEnd, AttemptHeader, create, encode, end_record, heade
 _BATCH_S = 0.25
 """How long writes are gathered: making a file is what costs (0.02 to 0.3 ms on ext4), so an attempt that ends sooner
 costs one instead of two, and a GPU's link changes once."""
-_MAX_PENDING = 4096
 
 
 class AttemptJsonWriter:
@@ -24,8 +23,11 @@ class AttemptJsonWriter:
     file is then missing or old, never half.
     """
 
-    def __init__(self, on_error: Callable[[str], None], *, git: GitStates | None = None) -> None:
+    def __init__(
+        self, on_error: Callable[[str], None], *, git: GitStates | None = None, max_pending: int = 4096
+    ) -> None:
         self._on_error = on_error
+        self._max_pending = max_pending
         self._git = git if git is not None else GitStates()
         self._host = socket.gethostname()
         self._running: dict[str, AttemptHeader] = {}
@@ -72,9 +74,9 @@ class AttemptJsonWriter:
         return not self._thread.is_alive()
 
     def _put(self, path: str, end: AttemptEnd | None) -> None:
-        if len(self._pending) >= _MAX_PENDING and path not in self._pending:
+        if len(self._pending) >= self._max_pending and path not in self._pending:
             self._soon.notify()
-            self._idle.wait_for(lambda: len(self._pending) < _MAX_PENDING)
+            self._idle.wait_for(lambda: len(self._pending) < self._max_pending)
         if not self._pending:
             self._work.notify()
         self._pending[path] = end
@@ -103,7 +105,7 @@ class AttemptJsonWriter:
                 self._idle.notify_all()
 
     def _must_write(self) -> bool:
-        return self._hurry or self._closed or len(self._pending) >= _MAX_PENDING
+        return self._hurry or self._closed or len(self._pending) >= self._max_pending
 
     def _try(self, write: Callable[[], None]) -> None:
         try:

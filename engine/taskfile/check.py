@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .lines import Path
 from .problems import BadValueError, Problems, did_you_mean
 from .schema import TASK, Table
 from .source import Source
-from .values import kind_of
+from .values import is_table, kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,27 +19,27 @@ class Checker:
     source: Source
     problems: Problems
 
-    def note(self, error: BadValueError, path: tuple[str | int, ...], *, key: str, where: str) -> None:
+    def note(self, error: BadValueError, path: Path, *, key: str, where: str) -> None:
         """Note what is wrong with *key*, at the line of *path* or of the part of it that the error is about."""
         line = self.source.lines.of(*path, *error.inside)
         name = ".".join((key, *error.inside))
         self.problems.add(line, f"{name} {error.words}", where=where)
 
-    def table(self, value: object, path: tuple[str | int, ...], *, where: str) -> dict[str, object]:
+    def table(self, value: object, path: Path, *, where: str) -> Mapping[str, object]:
         """*value* as a table; an empty one, and a problem, when it is none."""
-        if isinstance(value, dict):
-            return value  # pyright: ignore[reportUnknownVariableType]
+        if is_table(value):
+            return value
         self.problems.add(self.source.lines.of(*path), f"must be a table, got {kind_of(value)}", where=where)
         return {}
 
-    def unknown(self, keys: Mapping[str, object], table: Table, path: tuple[str | int, ...], *, where: str) -> None:
+    def unknown(self, keys: Mapping[str, object], table: Table, path: Path, *, where: str) -> None:
         """Note the keys that *table* does not have."""
         for key in keys:
             if key not in table:
                 line = self.source.lines.of(*path, key)
                 self.problems.add(line, self._unknown(key, table, path), where=where)
 
-    def read(self, values: Mapping[str, object], table: Table, path: tuple[str | int, ...], *, where: str) -> dict[str, object]:
+    def read(self, values: Mapping[str, object], table: Table, path: Path, *, where: str) -> dict[str, object]:
         """The values that are right, as the engine keeps them."""
         self.unknown(values, table, path, where=where)
         found: dict[str, object] = {}
@@ -50,16 +51,14 @@ class Checker:
                     self.note(error, (*path, key), key=key, where=where)
         return found
 
-    def _unknown(self, key: str, table: Table, path: tuple[str | int, ...]) -> str:
-        if key in TASK and self.source.lines.has_header(*path) and path and path[0] in ("task", "defaults") and len(path) > 1:
+    def _unknown(self, key: str, table: Table, path: Path) -> str:
+        if key in TASK and len(path) > 1 and path[0] == "defaults" and self.source.lines.has_header(*path):
             return misplaced(key, path)
         hint = did_you_mean(key, list(table))
         return f'unknown key "{key}"' + (f": {hint}" if hint else "")
 
 
-def misplaced(key: str, path: tuple[str | int, ...]) -> str:
+def misplaced(key: str, path: Path) -> str:
     """What to say of a task's key that a [header] above it took in."""
     header = ".".join(part for part in path if isinstance(part, str))
     return f"{key} stands below [{header}], so it is not the task's {key}: move it above that line"
-
-

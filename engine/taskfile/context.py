@@ -48,7 +48,7 @@ class Context:
 
     def share(self, value: T) -> T:
         """An equal value that is kept already, else this one."""
-        return cast(T, self._shared.setdefault((value.__class__, value), value))
+        return cast("T", self._shared.setdefault((value.__class__, value), value))
 
     def read(self, key: str, value: object) -> object:
         """What a task's key means by *value*. Raises BadValueError."""

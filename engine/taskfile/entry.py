@@ -10,9 +10,10 @@ from typing import cast
 from ..core.spec import Watch
 from . import readers, tables
 from .envfile import read_env_file
-from .fields import later
+from .fields import Fields, later, policy, resources
 from .layers import filled
 from .moving import Moving, command, compiled
+from .names import check_name
 from .placeholders import Scope, Template, has_slots, template
 from .problems import BadValueError, SkipError
 from .said import Said
@@ -67,6 +68,7 @@ def plan_entry(said: Said) -> Plan:
     fixed, moving = _fields(said, scopes)
     metrics, watch, slurm = _metrics(said, scopes.other), _watch(said), _slurm(said)
     if said.failed or work is None or name is None:
+        _check_further(said, scopes, name, fixed)
         raise SkipError
     if not _LATER.isdisjoint(said.all):
         _note_later(said, fixed)
@@ -76,10 +78,20 @@ def plan_entry(said: Said) -> Plan:
 
 def _name(said: Said, scope: Scope) -> Template | None:
     try:
-        return template(cast(str, TASK["name"].kind.read(said.all["name"])), scope)
+        return template(cast("str", TASK["name"].kind.read(said.all["name"])), scope)
     except BadValueError as error:
         said.note(error, "name")
         return None
+
+
+def _check_further(said: Said, scopes: Scopes, name: Template | None, fixed: Fields) -> None:
+    """Of an entry that cannot be made, note what else is wrong with it."""
+    for row in () if name is None else scopes.table.texts:
+        with said.reading("name"):
+            check_name(name if isinstance(name, str) else name(row))  # pyright: ignore[reportOptionalCall]
+    for check in (resources, policy):
+        with said.reading(""):
+            check(fixed)
 
 
 class _Variables:
@@ -108,7 +120,7 @@ class _Variables:
 
 def _work(said: Said, scope: Scope, variables: _Variables) -> WorkPlan | None:
     try:
-        raw = cast(RawCommand, TASK["command"].kind.read(said.all["command"]))
+        raw = cast("RawCommand", TASK["command"].kind.read(said.all["command"]))
         return work_plan(raw, variables.plan, scope)
     except BadValueError as error:
         said.note(error, "command")
@@ -119,13 +131,15 @@ def _rungs(said: Said, scope: Scope, variables: _Variables) -> tuple[WorkPlan, .
     """The on_oom ladder; each rung changes the task as written, not the rung before."""
     rungs: list[WorkPlan] = []
     with said.reading("on_oom"):
-        raw = cast(RawCommand, TASK["command"].kind.read(said.all["command"]))
+        raw = cast("RawCommand", TASK["command"].kind.read(said.all["command"]))
         for number, rung in enumerate(readers.tables(said.all["on_oom"]), start=1):
             try:
                 changes = tables.read_table(rung, TASK["on_oom"].tables or {})
-                values = cast(dict[str, object], filled(changes.get("vars", {}), Scope(scope.constants, scope.environ)))
+                values = readers.table(
+                    filled(changes.get("vars", {}), Scope(scope.constants, scope.environ), home=True)
+                )
                 inner = overridden(scope, values)
-                env = {**variables.table, **cast(dict[str, str | None], changes.get("env", {}))}
+                env = {**variables.table, **cast("dict[str, str | None]", changes.get("env", {}))}
                 rungs.append(work_plan(raw, env_plan(env, variables.plain, inner), inner))
             except BadValueError as error:
                 words = f"{'.'.join(error.inside)} {error.words}".strip()
@@ -136,7 +150,7 @@ def _rungs(said: Said, scope: Scope, variables: _Variables) -> tuple[WorkPlan, .
 def _resume(said: Said, scope: Scope) -> object:
     if "resume_command" in said.all:
         with said.reading("resume_command"):
-            return command(cast(RawCommand, said.context.read("resume_command", said.all["resume_command"])), scope)
+            return command(cast("RawCommand", said.context.read("resume_command", said.all["resume_command"])), scope)
     elif "resume_when" in said.own:
         said.note(BadValueError("says nothing without resume_command"), "resume_when")
     return None

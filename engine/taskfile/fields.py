@@ -24,7 +24,7 @@ def resources_of(fields: Fields, known: dict[object, object]) -> Resources:
     key = tuple([fields.get(key) for key in RESOURCE_KEYS])
     if key not in known:
         known[key] = resources(fields)
-    return cast(Resources, known[key])
+    return cast("Resources", known[key])
 
 
 def policy_of(fields: Fields, known: dict[object, object]) -> Policy:
@@ -32,43 +32,43 @@ def policy_of(fields: Fields, known: dict[object, object]) -> Policy:
     key = tuple([fields.get(key) for key in POLICY_KEYS])
     if key not in known:
         known[key] = policy(fields)
-    return cast(Policy, known[key])
+    return cast("Policy", known[key])
 
 
 def resources(fields: Fields) -> Resources:
-    """Raises BadValueError whose words begin with the key."""
+    """Raises BadValueError inside a key."""
     get = fields.get
     made = Resources(
-        gpus=cast(int, get("gpus", 1)),
-        gpu_ids=cast(tuple[str, ...], get("gpu_ids", ())),
-        exclusive=cast(bool, get("exclusive", False)),
-        gpu_memory_mib=cast(int, get("gpu_memory")),
-        cpus=cast(int, get("cpus")),
-        memory_mib=cast(int, get("memory")),
-        max_parallel=cast(int, get("max_parallel")),
+        gpus=cast("int", get("gpus", 1)),
+        gpu_ids=cast("tuple[str, ...]", get("gpu_ids", ())),
+        exclusive=cast("bool", get("exclusive", False)),
+        gpu_memory_mib=cast("int", get("gpu_memory")),
+        cpus=cast("int", get("cpus")),
+        memory_mib=cast("int", get("memory")),
+        max_parallel=cast("int", get("max_parallel")),
     )
     if made.gpu_ids and isinstance(made.gpus, int) and made.gpus > len(made.gpu_ids):
-        raise BadValueError(f"gpus = {made.gpus}, but gpu_ids names only {len(made.gpu_ids)}")
+        raise BadValueError(f"= {made.gpus}, but gpu_ids names only {len(made.gpu_ids)}", "gpus")
     return made
 
 
 def policy(fields: Fields) -> Policy:
-    """Raises BadValueError whose words begin with the key."""
+    """Raises BadValueError inside a key."""
     get = fields.get
     scope = "leader" if get("launch") == "torchrun" else "group"
     made = Policy(
-        retries=cast(int, get("retries", 0)),
-        retry_on=cast(frozenset[RetryOn], get("retry_on", _DEFAULT.retry_on)),
-        backoff_s=cast(float, get("backoff", 10.0)),
-        timeout_s=cast(float, get("timeout")),
-        grace_s=cast(float, get("grace", 30.0)),
-        stop_signal=cast(str, get("stop_signal", "TERM")),
-        stop_scope=cast(StopScope, get("stop_scope", scope)),
-        warn_signal=cast(str, get("warn_signal")),
-        warn_before_s=cast(float, get("warn_before", 300.0)),
-        success_codes=cast(frozenset[int], get("success_codes", _DEFAULT.success_codes)),
-        leftovers=cast(Leftovers, get("leftovers", "stop")),
-        linger_s=cast(float, get("linger", 10.0)),
+        retries=cast("int", get("retries", 0)),
+        retry_on=cast("frozenset[RetryOn]", get("retry_on", _DEFAULT.retry_on)),
+        backoff_s=cast("float", get("backoff", 10.0)),
+        timeout_s=cast("float", get("timeout")),
+        grace_s=cast("float", get("grace", 30.0)),
+        stop_signal=cast("str", get("stop_signal", "TERM")),
+        stop_scope=cast("StopScope", get("stop_scope", scope)),
+        warn_signal=cast("str", get("warn_signal")),
+        warn_before_s=cast("float", get("warn_before", 300.0)),
+        success_codes=cast("frozenset[int]", get("success_codes", _DEFAULT.success_codes)),
+        leftovers=cast("Leftovers", get("leftovers", "stop")),
+        linger_s=cast("float", get("linger", 10.0)),
         merge_stderr=get("stderr") == "merge",
     )
     _check_warning(made, said="warn_before" in fields)
@@ -79,26 +79,26 @@ def _check_warning(policy: Policy, *, said: bool) -> None:
     if policy.warn_signal is None:
         return
     if policy.timeout_s is None:
-        raise BadValueError("warn_signal says nothing without a timeout")
+        raise BadValueError("says nothing without a timeout", "warn_signal")
     if policy.warn_before_s >= policy.timeout_s:
-        words = "is" if said else "is 5m by default, which is"
-        raise BadValueError(f"warn_before {words} not shorter than the timeout")
+        words = "is" if said else "comes 5m before the end (warn_before), which is"
+        raise BadValueError(f"{words} not shorter than the timeout", "warn_before" if said else "warn_signal")
 
 
 def extras(
     fields: Fields, metrics: tuple[Metric, ...], watch: Watch | None, slurm: tuple[tuple[str, object], ...]
 ) -> Extras:
-    """Raises BadValueError whose words begin with the key."""
+    """Raises BadValueError inside a key."""
     get = fields.get
-    launch = cast(Literal["command"], get("launch", "command"))
-    nproc = cast(int | None, get("nproc"))
+    launch = cast("Literal['command']", get("launch", "command"))
+    nproc = cast("int | None", get("nproc"))
     if nproc is not None and launch in ("command", "srun"):
-        raise BadValueError(f'nproc says nothing with launch = "{launch}"')
+        raise BadValueError(f'says nothing with launch = "{launch}"', "nproc")
     return Extras(
         launch=launch,
         nproc=nproc,
-        nodes=cast(int, get("nodes", 1)),
-        progress=cast(str, get("progress", "")),
+        nodes=cast("int", get("nodes", 1)),
+        progress=cast("str", get("progress", "")),
         metrics=metrics,
         watch=watch,
         slurm=slurm,

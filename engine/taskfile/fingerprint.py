@@ -25,7 +25,7 @@ def fingerprint(command: Command, env: Sequence[tuple[str, str | None]], files: 
 
 
 def run_id(task: str, identity: str) -> str:
-    """A name for a task and its *identity* (fingerprint) that stays the same over attempts, restarts and machines (for WANDB_RUN_ID)."""
+    """A name for a task's work that stays the same over attempts, restarts and machines (for WANDB_RUN_ID)."""
     return blake2b(f"{task}\0{identity}".encode(), digest_size=8).hexdigest()
 
 

@@ -53,8 +53,8 @@ def _check_rounds(tasks: Sequence[TaskSpec], context: Context, entries: dict[int
         first[group] = min(number, first.get(group, number))
     for task in tasks:
         if task.round and task.round == first[task.group]:
-            group = f'group "{task.group}"' if task.group else "the file"
-            words = f"= {task.round}, but {group} has no task in a round before it"
+            others = f'of group "{task.group}"' if task.group else "without a group"
+            words = f"= {task.round}, but no task {others} is in an earlier round"
             entries[task.line].note(BadValueError(words), "round", where=f'task "{task.name}"')
 
 

@@ -68,7 +68,7 @@ def _conda(name: str, environ: Mapping[str, str]) -> Python:
     for prefix in _conda_prefixes(name, environ):
         if os.path.isfile(_inside(prefix)):
             return Python(_inside(prefix), (("CONDA_PREFIX", prefix),))
-    raise BadValueError(f'names the conda environment "{name}", which is not there: conda env list shows those that are')
+    raise BadValueError(f'names the conda environment "{name}", which is not there: see conda env list')
 
 
 def _conda_prefixes(name: str, environ: Mapping[str, str]) -> Iterator[str]:

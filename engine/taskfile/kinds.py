@@ -9,7 +9,7 @@ from typing import cast
 
 from . import units
 from .problems import BadValueError, did_you_mean
-from .values import as_text, kind_of, shown
+from .values import as_text, is_list, is_table, kind_of, shown
 
 Read = Callable[[object], object]
 
@@ -77,16 +77,9 @@ def text(*, what: str = "text", empty: bool = False) -> Kind:
             raise BadValueError(f"must be {what}, got {shown(value)}")
         if not value and not empty:
             raise BadValueError("must not be empty")
-        return without_nul(value)
+        return value
 
     return Kind(what, read, {"type": "string"} if empty else {"type": "string", "minLength": 1}, textual=True)
-
-
-def without_nul(value: str) -> str:
-    """Text that can reach a process: NUL ends it there."""
-    if "\0" in value:
-        raise BadValueError("must not hold a NUL character")
-    return value
 
 
 def texts(*, what: str = "list of text", example: str = "a") -> Kind:
@@ -95,13 +88,12 @@ def texts(*, what: str = "list of text", example: str = "a") -> Kind:
     def read(value: object) -> object:
         if isinstance(value, str):
             raise BadValueError(f'must be a list: write ["{value or example}"]')
-        if not isinstance(value, (list, tuple)):
+        if not is_list(value):
             raise BadValueError(f'must be a list such as ["{example}"], got {shown(value)}')
-        for item in cast(Sequence[object], value):
+        for item in value:
             if not isinstance(item, str) or not item:
                 raise BadValueError(f"must hold only text, got {shown(item)}")
-            without_nul(item)
-        return tuple(cast(Sequence[str], value))
+        return tuple(cast("Sequence[str]", value))
 
     schema = {"type": "array", "items": {"type": "string", "minLength": 1}}
     return Kind(what, read, schema, textual=True)
@@ -111,23 +103,23 @@ def words_of(*known: str) -> Kind:
     """A list whose items are all among *known*, as a frozenset."""
 
     def read(value: object) -> object:
-        for item in cast(tuple[str, ...], texts(example=known[0]).read(value)):
+        for item in cast("tuple[str, ...]", texts(example=known[0]).read(value)):
             if item not in known:
                 hint = did_you_mean(item, known, form='"{}"') or "it knows " + ", ".join(known)
                 raise BadValueError(f"has {shown(item)}, which is none of its words: {hint}")
-        return frozenset(cast(Sequence[str], value))
+        return frozenset(cast("Sequence[str]", value))
 
     return Kind("list of " + ", ".join(known), read, {"type": "array", "items": {"enum": list(known)}})
 
 
 def wholes(minimum: int, maximum: int) -> Kind:
     def read(value: object) -> object:
-        if not isinstance(value, (list, tuple)) or not value:
+        if not is_list(value) or not value:
             raise BadValueError(f"must be a list of whole numbers such as [{minimum}], got {shown(value)}")
-        for item in cast(Sequence[object], value):
+        for item in value:
             if isinstance(item, bool) or not isinstance(item, int) or not minimum <= item <= maximum:
                 raise BadValueError(f"must hold whole numbers from {minimum} to {maximum}, got {shown(item)}")
-        return frozenset(cast(Sequence[int], value))
+        return frozenset(cast("Sequence[int]", value))
 
     item = {"type": "integer", "minimum": minimum, "maximum": maximum}
     return Kind("list of whole numbers", read, {"type": "array", "items": item, "minItems": 1})
@@ -174,7 +166,7 @@ def signal_name(*, none: bool = False) -> Kind:
 
 def regex() -> Kind:
     def read(value: object) -> object:
-        pattern = cast(str, text(what="a regular expression").read(value))
+        pattern = cast("str", text(what="a regular expression").read(value))
         try:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
@@ -191,22 +183,21 @@ def command() -> Kind:
         if isinstance(value, str):
             if not value.strip():
                 raise BadValueError("must not be empty")
-            return without_nul(value)
-        if not isinstance(value, (list, tuple)):
+            return value
+        if not is_list(value):
             raise BadValueError(f'must be text or a list such as ["python", "train.py"], got {shown(value)}')
-        items = cast(Sequence[object], value)
-        if not items or items[0] == "":
+        if not value or value[0] == "":
             raise BadValueError("must not be empty")
-        return tuple(_word(item) for item in items)
+        return tuple(map(_word, value))
 
     words: dict[str, object] = {"type": "array", "items": {"type": ["string", "number", "boolean"]}, "minItems": 1}
     return Kind("text or list", read, {"anyOf": [{"type": "string", "minLength": 1}, words]}, textual=True)
 
 
 def _word(item: object) -> str:
-    if isinstance(item, (list, dict)):
-        raise BadValueError(f"must hold only text and numbers, got {kind_of(cast(object, item))}: {shown(item)}")
-    return without_nul(as_text(item))
+    if is_list(item) or is_table(item):
+        raise BadValueError(f"must hold only text and numbers, got {kind_of(item)}: {shown(item)}")
+    return as_text(item)
 
 
 def other(words: str, read: Read, schema: Mapping[str, object], *, textual: bool = False) -> Kind:

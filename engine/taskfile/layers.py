@@ -15,7 +15,7 @@ from .placeholders import BUILT_IN, Scope, Slot, has_slots, lone, parse, templat
 from .problems import BadValueError, did_you_mean
 from .readers import IDENTIFIER
 from .schema import MERGED, PROFILE, TOP
-from .values import SourceFloat
+from .values import SourceFloat, has_nul, is_list, is_table
 
 Path = tuple[str | int, ...]
 
@@ -49,10 +49,10 @@ def layered(checker: Checker, options: RunOptions, environ: Mapping[str, str]) -
 
 
 def _overlay(layers: Layers, name: str, values: Mapping[str, object], path: Path) -> None:
-    target = cast(dict[str, object], getattr(layers, name))
+    target = cast("dict[str, object]", getattr(layers, name))
     for key, value in values.items():
         below = target.get(key)
-        if name == "defaults" and key in MERGED and isinstance(value, dict) and isinstance(below, dict):
+        if name == "defaults" and key in MERGED and is_table(value) and is_table(below):
             target[key] = {**below, **value}
         else:
             target[key] = value
@@ -89,6 +89,8 @@ def _set(layers: Layers, checker: Checker, options: RunOptions) -> None:
         elif key not in layers.vars and f"{{{key}}}" not in checker.source.text:
             hint = did_you_mean(key, list(layers.vars)) or "it is not in [vars], and nothing uses it"
             checker.problems.add(0, f"--set {key}={text}: the file has no {{{key}}}: {hint}")
+        elif has_nul(set_value(text)):
+            checker.problems.add(0, f"--set {key}: no text may hold a NUL character")
         else:
             layers.vars[key] = set_value(text)
             layers.origins["vars", key] = ()
@@ -113,7 +115,9 @@ def _resolved_vars(layers: Layers, checker: Checker, environ: Mapping[str, str])
             done[key] = _resolve(key, layers.vars, done, environ, ())
         except BadValueError as error:
             path = layers.path("vars", key)
-            checker.problems.add(checker.source.lines.of(*path), f"{key} {error.words}", where=table_of(path) or "--set")
+            checker.problems.add(
+                checker.source.lines.of(*path), f"{key} {error.words}", where=table_of(path) or "--set"
+            )
             done.setdefault(key, "")
     return done
 
@@ -137,27 +141,27 @@ def _resolve(
         for name in _names(value):
             if name in raw:
                 done[name] = _resolve(name, raw, done, environ, (*above, key))
-    return filled(value, Scope({name: done[name] for name in done if name != key}, environ))
+    return filled(value, Scope({name: done[name] for name in done if name != key}, environ), home=True)
 
 
 def _names(value: object) -> list[str]:
     if isinstance(value, str):
         return [part.name for part in parse(value) if isinstance(part, Slot)]
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
-    return [name for item in items for name in _names(cast(object, item))]  # pyright: ignore[reportUnknownVariableType]
+    items = value.values() if is_table(value) else value if is_list(value) else ()
+    return [name for item in items for name in _names(item)]
 
 
-def filled(value: object, scope: Scope) -> object:
-    """A value with constants put in and `~` expanded; a lone placeholder takes its value's type."""
+def filled(value: object, scope: Scope, *, home: bool = False) -> object:
+    """A value with constants put in; a lone placeholder takes its value's type. *home*: a `~` at the start is expanded."""
     if isinstance(value, str):
         name = lone(value)
         constant = scope.constant(name) if name else None
         if constant is not None:
             return constant[0]
         text = template(value, scope)
-        return os.path.expanduser(text) if isinstance(text, str) and text.startswith("~") else text
-    if isinstance(value, list):
-        return [filled(item, scope) for item in cast(list[object], value)]
-    if isinstance(value, dict):
-        return {key: filled(item, scope) for key, item in cast(dict[str, object], value).items()}
+        return os.path.expanduser(text) if home and isinstance(text, str) and text.startswith("~") else text
+    if is_list(value):
+        return [filled(item, scope, home=home) for item in value]
+    if is_table(value):
+        return {key: filled(item, scope, home=home) for key, item in value.items()}
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, cast
 
@@ -25,7 +25,8 @@ from .schema import DECK, DISTRIBUTED, DOCTOR, SLURM, TASK
 from .select import Look, select
 from .settings import deck_settings, places, stem_of
 from .source import Source, read_source
-from .values import as_text, kind_of
+from .values import as_text, has_nul, kind_of
+from .warn import warnings
 
 _NUL = re.compile(r"\\u0000|\\U00000000")
 
@@ -63,7 +64,7 @@ def load_settings(path: str, options: RunOptions | None = None) -> DeckSettings:
 
 
 @contextmanager
-def _without_collector() -> Iterator[None]:
+def _without_collector() -> Generator[None]:
     """Nothing here makes cycles, and a full collection over 100,000 tasks takes long."""
     enabled = gc.isenabled()
     gc.disable()
@@ -86,18 +87,23 @@ class _Reading:
         self.settings = deck_settings(self.checker, self.layers, options)
         self.context = self._context(box, environ)
         self.entries: dict[int, Said] = {}
+        self.incomplete = False
+        """Some tasks could not be made, so that it is not known what needs would find."""
 
     def deck(self, look: Look | None) -> DeckFile:
         tasks = self._tasks()
         self._other_tables()
-        if not self.problems:
+        if not self.incomplete:
             check_order(tasks, self.context, self.entries)
+        if not tasks and not self.problems:
+            self.problems.add(0, "no task is enabled")
         self.problems.raise_any()
         return DeckFile(
             path=self.source.path,
             stem=stem_of(self.source.path, self.options),
             settings=self.settings,
             tasks=tuple(tasks),
+            warnings=warnings(tasks, self.source.shown),
             selected=select(tasks, self.options, look),
             shown=self.source.shown,
             fixed_shards=self.context.resolved_shards,
@@ -115,7 +121,7 @@ class _Reading:
             constants={**self.layers.vars, "deck": self.settings.name},
             log_dir=self.settings.log_dir,
             python=default_python(self.source.folder, environ),
-            barrier=cast(Literal["ended"], barrier),
+            barrier=cast("Literal['ended']", barrier),
             gpu_count=box.gpu_count,
             fixed_shards=box.fixed_shards,
         )
@@ -128,11 +134,11 @@ class _Reading:
         if not isinstance(found, list) or not found:
             self.problems.add(0, "there is no [[task]] in the file")
             return
-        entries = cast(list[object], found)
+        entries = cast("list[object]", found)
         lines = self.source.lines.tasks(len(entries))
         for index, (entry, line) in enumerate(zip(entries, lines, strict=True)):
             if isinstance(entry, dict):
-                yield Said(self.context, index, cast(dict[str, object], entry), line)
+                yield Said(self.context, index, cast("dict[str, object]", entry), line)
             else:
                 self.problems.add(line, f"must be a table, got {kind_of(entry)}", where=f"task {index + 1}")
 
@@ -144,6 +150,7 @@ class _Reading:
             try:
                 made = Rows(plan_entry(said)).tasks(len(tasks))
             except SkipError:
+                self.incomplete = True
                 continue
             for task in made:
                 if task.name in lines:
@@ -165,8 +172,9 @@ class _Reading:
             value = self.checker.table(self.source.data.get(name, {}), (name,), where=f"[{name}]")
             self.checker.read(value, table, (name,), where=f"[{name}]")
         nul = _NUL.search(self.source.text)
-        if nul is not None:
-            self.problems.add(self.source.text.count("\n", 0, nul.start()) + 1, "no text may hold a NUL character")
+        if nul is not None and has_nul(self.source.data):
+            line = self.source.text.count("\n", 0, nul.start()) + 1
+            self.problems.add(line, "no text may hold a NUL character: it would end the text where it stands")
 
     def _later(self) -> tuple[str, ...]:
         """Lines for what this version cannot do."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, product
-from typing import cast
 
 from . import readers
 from .layers import filled
 from .placeholders import BUILT_IN, Scope, lone
 from .problems import BadValueError, did_you_mean
-from .values import as_text, kind_of, same, shown
+from .values import as_text, is_list, is_table, kind_of, same, shown
 
 Values = tuple[object, ...]
 MAX_TASKS = 1_000_000
@@ -38,10 +37,13 @@ class Grid:
     """The keys of each axis with more than one value, first the outermost."""
     samples: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     partial: frozenset[str] = frozenset()
+    paired: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Axes made of tables, and their keys."""
 
 
 @dataclass(slots=True)
 class _Axis:
+    name: str
     keys: tuple[str, ...]
     values: list[Values]
     texts: list[tuple[str, ...]]
@@ -60,9 +62,9 @@ def grid(matrix: object, scope: Scope) -> Grid:
         combinations *= len(axis.values)
     if combinations > MAX_TASKS:
         raise BadValueError(f"makes {combinations:,} tasks; more than {MAX_TASKS:,} are refused")
-    if include or exclude:
-        return _with_changes(axes, include, exclude, scope)
-    return _plain(axes)
+    made = _with_changes(axes, include, exclude, scope) if include or exclude else _plain(axes)
+    made.paired = {axis.name: ", ".join(axis.keys) for axis in axes if axis.name not in axis.keys}
+    return made
 
 
 def _plain(axes: Sequence[_Axis]) -> Grid:
@@ -88,49 +90,47 @@ def _axis(key: str, raw: object, scope: Scope) -> _Axis:
         values = filled(raw, scope)
     except BadValueError as error:
         raise BadValueError(error.words, key) from None
-    if not isinstance(values, list):
-        raise BadValueError(_no_list(key, raw, values), key)
-    items = cast(list[object], values)
-    if not items:
+    if not is_list(values):
+        raise BadValueError(_no_list(raw, values), key)
+    if not values:
         raise BadValueError("is an empty list, so there would be no task", key)
-    tables = [item for item in items if isinstance(item, dict)]
-    if not tables:
-        return _Axis((key,), [(item,) for item in items], [(as_text(item),) for item in items])
-    return _paired(key, items)
+    if not any(map(is_table, values)):
+        return _Axis(key, (key,), [(item,) for item in values], [(as_text(item),) for item in values])
+    return _paired(key, values)
 
 
-def _no_list(key: str, raw: object, value: object) -> str:
+def _no_list(raw: object, value: object) -> str:
     if isinstance(raw, str) and (name := lone(raw)):
         return f"must be a list, but {{{name}}} is {kind_of(value)}: {shown(value)}"
     return f"must be a list such as [{shown(value)}], got {kind_of(value)}: {shown(value)}"
 
 
 def _paired(key: str, items: Sequence[object]) -> _Axis:
-    first = cast(Mapping[str, object], items[0]) if isinstance(items[0], dict) else {}
+    first: Mapping[str, object] = items[0] if is_table(items[0]) else {}
     keys = tuple(first)
     if not keys:
         raise BadValueError("must hold either values or tables, not both, and no empty table", key)
     rows: list[Values] = []
     for position, item in enumerate(items, start=1):
-        table = cast(Mapping[str, object], item) if isinstance(item, dict) else {}
+        table: Mapping[str, object] = item if is_table(item) else {}
         if set(table) != set(keys):
-            raise BadValueError(f"needs the same keys in all its tables ({', '.join(keys)}): number {position} differs", key)
+            raise BadValueError(f"needs the keys {', '.join(keys)} in all its tables: number {position} differs", key)
         rows.append(tuple(table[name] for name in keys))
     try:
         readers.identifiers(first)
     except BadValueError as error:
         raise BadValueError(error.words, key) from None
-    return _Axis(keys, rows, [tuple(map(as_text, row)) for row in rows])
+    return _Axis(key, keys, rows, [tuple(map(as_text, row)) for row in rows])
 
 
 def _check_clashes(keys: Sequence[str], scope: Scope) -> None:
     for position, key in enumerate(keys):
         if key in BUILT_IN:
-            raise BadValueError(f"has {key}, but {{{key}}} means something already: give it another name", key)
+            raise BadValueError(f"is taken: {{{key}}} means something already", key)
         if key in scope.constants:
-            raise BadValueError(f"has {key}, which is also in [vars]: give one of them another name", key)
+            raise BadValueError("is also in [vars]: give one of them another name", key)
         if key in keys[:position]:
-            raise BadValueError(f"has {key} twice", key)
+            raise BadValueError("is there twice", key)
 
 
 def _tables(table: Mapping[str, object], key: str, scope: Scope) -> list[Mapping[str, object]]:
@@ -158,13 +158,19 @@ def _with_changes(
             hint = did_you_mean(unknown, plain.keys) or "it has " + (", ".join(plain.keys) or "none")
             raise BadValueError(f"has {unknown}, which is no axis: {hint}", "exclude")
     rows = [dict(zip(plain.keys, row, strict=True)) for row in plain.values]
-    rows = [row for row in rows if not any(all(same(row[key], value) for key, value in item.items()) for item in exclude)]
+    rows = [
+        row for row in rows if not any(all(same(row[key], value) for key, value in item.items()) for item in exclude)
+    ]
     rows = _included(rows, plain.keys, include)
     if not rows:
         raise BadValueError("is empty: exclude leaves no combination")
     keys = tuple(dict.fromkeys(key for row in [dict.fromkeys(plain.keys), *rows] for key in row))
     _check_clashes(keys, scope)
     return _of_tables(keys, rows)
+
+
+def _has(row: Mapping[str, object], values: Mapping[str, object]) -> bool:
+    return all(same(row[key], value) for key, value in values.items())
 
 
 def _included(
@@ -175,7 +181,7 @@ def _included(
     for item in include:
         own = {key: value for key, value in item.items() if key in axes}
         extra = {key: value for key, value in item.items() if key not in axes}
-        hits = [row for row in rows[:original] if all(same(row[key], value) for key, value in own.items())]
+        hits = [row for row in rows[:original] if _has(row, own)]
         for row in hits:
             row.update(extra)
         if not hits:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
 
 from .placeholders import Row, Scope, Template, lone, shell_template, template
-from .values import as_text
+from .values import as_text, is_list, is_table
 
 Values = tuple[object, ...]
 """The typed values of a task's columns, in step with its Row."""
@@ -17,7 +18,8 @@ Make = Callable[[Row, Values], object]
 _WHOLE = re.compile(r"-?\d+")
 
 
-class Moving(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Moving:
     """A value that depends on the task."""
 
     make: Make
@@ -31,11 +33,10 @@ def compiled(raw: object, scope: Scope, *, textual: bool) -> object:
     """
     if isinstance(raw, str):
         return _text(raw, scope, textual=textual)
-    if isinstance(raw, list):
-        return _list([_item(item, scope, textual=textual) for item in cast(Sequence[object], raw)])
-    if isinstance(raw, dict):
-        items = cast(dict[str, object], raw)
-        return _table({key: _item(item, scope, textual=textual) for key, item in items.items()})
+    if is_list(raw):
+        return _list([_item(item, scope, textual=textual) for item in raw])
+    if is_table(raw):
+        return _table({key: _item(item, scope, textual=textual) for key, item in raw.items()})
     return raw
 
 
@@ -54,7 +55,7 @@ def _text(raw: str, scope: Scope, *, textual: bool) -> object:
         return Moving(_text_or_list(position) if textual else lambda _, values: values[position])
     if name is not None and (constant := scope.constant(name)) is not None:
         value = constant[0]
-        return as_text(value) if textual and not isinstance(value, (list, dict)) else value
+        return as_text(value) if textual and not (is_list(value) or is_table(value)) else value
     made = template(raw, scope)
     if textual:
         return _moving(made)
@@ -64,7 +65,7 @@ def _text(raw: str, scope: Scope, *, textual: bool) -> object:
 def _text_or_list(position: int) -> Make:
     def make(row: Row, values: Values) -> object:
         value = values[position]
-        return value if isinstance(value, (list, dict)) else row[position]
+        return value if (is_list(value) or is_table(value)) else row[position]
 
     return make
 
@@ -104,5 +105,5 @@ def command(raw: str | tuple[str, ...], scope: Scope) -> object:
         return _moving(shell_template(raw, scope))
     parts = [template(word, scope) for word in raw]
     if all(isinstance(part, str) for part in parts):
-        return tuple(cast(list[str], parts))
+        return tuple(cast("list[str]", parts))
     return Moving(lambda row, _: tuple([part if isinstance(part, str) else part(row) for part in parts]))

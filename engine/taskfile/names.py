@@ -22,21 +22,21 @@ _DOTS = re.compile(r"(?:.*/)?\.\.?(?:/.*)?")
 def check_name(name: str) -> None:
     """Raises BadValueError for a name that a task cannot have. It is also a folder's, below the log folder."""
     if _GOOD.fullmatch(name) is None:
-        raise BadValueError(f"makes {shown(name)}, {_why(name)}")
+        raise BadValueError(f"{shown(name)} {_why(name)}")
     if len(name) > MAX_BYTES:
-        raise BadValueError(f"makes {shown(name)}, which has {len(name)} bytes: at most {MAX_BYTES} are allowed")
+        raise BadValueError(f"{shown(name)} has {len(name)} bytes: at most {MAX_BYTES} are allowed")
     if "." in name and (_DOTS.fullmatch(name) or _OWN_FILE.fullmatch(name)):
-        raise BadValueError(f"makes {shown(name)}, which is taken in the log folder")
+        raise BadValueError(f"{shown(name)} is taken in the log folder")
 
 
 def _why(name: str) -> str:
     if not name:
-        return "which is empty"
+        return "is empty"
     bad = _BAD_CHARACTER.search(name)
     if bad is None:
-        return 'which begins with "-", or has an empty part between slashes'
+        return 'begins with "-", or has an empty part beside a slash'
     character = "a space" if bad[0] == " " else shown(bad[0])
-    return f"with {character} in it: use letters, digits and . _ - = , + @ /"
+    return f"has {character} in it: use letters, digits and . _ - = , + @ /"
 
 
 def clash(template: str, names: Sequence[str], grid: Grid) -> str:
@@ -45,11 +45,11 @@ def clash(template: str, names: Sequence[str], grid: Grid) -> str:
     used = {part.name for part in parse(template) if isinstance(part, Slot)}
     missing = [axis[0] for axis in grid.axes if not used.intersection(axis)]
     if not missing:
-        return f"makes {shown(name)} for {count} combinations: their values are the same, or run into each other"
+        return f"{shown(name)} is made by {count} combinations: their values are the same, or run into each other"
     lacking = ", ".join(f"{{{key}}}" for key in missing)
     proposal = "-".join([template, *(f"{{{key}}}" for key in missing)])
     return f'has no {lacking}, so {count} tasks would be {shown(name)}: write name = "{proposal}"'
 
 
 def taken(name: str, lines: Mapping[str, int]) -> str:
-    return f"makes {shown(name)}, which the task in line {lines[name]} is called already"
+    return f"{shown(name)} is taken by the task in line {lines[name]}"

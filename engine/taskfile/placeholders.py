@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from .problems import BadValueError, did_you_mean
-from .values import as_text, shown
+from .values import as_text, is_list, is_table, shown
 
 Row = tuple[str, ...]
 """The texts of one task's columns: matrix keys, then task, shard and shards."""
@@ -75,11 +75,9 @@ def has_slots(value: object) -> bool:
     """Whether a placeholder, or a doubled one, stands anywhere in a value."""
     if isinstance(value, str):
         return "{" in value and _TOKEN.search(value) is not None
-    if isinstance(value, dict):
-        return any(has_slots(item) for item in value.values())  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, (list, tuple)):
-        return any(has_slots(item) for item in value)  # pyright: ignore[reportUnknownVariableType]
-    return False
+    if is_table(value):
+        return any(map(has_slots, value.values()))
+    return is_list(value) and any(map(has_slots, value))
 
 
 @dataclass(slots=True)
@@ -92,7 +90,7 @@ class Scope:
     columns: Mapping[str, int] = field(default_factory=dict[str, int])
     """Position in a task's row."""
     samples: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    """Every text that a column can have."""
+    """Every text that a column can have, and what is likely filled in at the start."""
     runtime: frozenset[str] = frozenset()
     """Those built-ins that may stay for the start of an attempt."""
     secret: Callable[[str], bool] = lambda _: False
@@ -126,7 +124,8 @@ class Scope:
             )
         known = [*self.columns, *self.constants, *self.runtime]
         hint = did_you_mean(name, known, form="{{{}}}")
-        return BadValueError(f"has {{{name}}}, which is unknown: {hint + ' ' if hint else ''}write {{{{{name}}}}} for a literal brace")
+        hint = f"{hint} " if hint else ""
+        return BadValueError(f"has {{{name}}}, which is unknown: {hint}write {{{{{name}}}}} for a literal brace")
 
     def check_partial(self, name: str) -> None:
         if name in self.partial:
@@ -159,11 +158,15 @@ def shell_template(text: str, scope: Scope) -> Template:
         if within:
             _refuse_unsafe(part.name, found, scope)
         resolved.append(found if isinstance(found, int) or "\0" in found or within else quoted(found))
-    return _joined(resolved, quoted, [isinstance(part, Slot) and within for part, within in zip(parts, inside, strict=True)])
+    return _joined(
+        resolved, quoted, [isinstance(part, Slot) and within for part, within in zip(parts, inside, strict=True)]
+    )
 
 
 def _refuse_unsafe(name: str, found: str | int, scope: Scope) -> None:
-    texts = scope.samples.get(name, ()) if isinstance(found, int) else [] if "\0" in found else [found]
+    texts = scope.samples.get(name, ()) if isinstance(found, int) or "\0" in found else [found]
+    if name.startswith("env."):
+        texts = [scope.environ[name.removeprefix("env.")]]
     unsafe = next((text for text in texts if text and quoted(text) != text), None)
     if unsafe is not None:
         raise BadValueError(

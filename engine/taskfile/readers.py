@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from .problems import BadValueError
-from .values import as_text, kind_of, shown
+from .values import as_text, is_list, is_table, kind_of, shown
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -19,9 +19,9 @@ OWN_VARIABLES = frozenset({
 
 
 def table(value: object) -> Mapping[str, object]:
-    if not isinstance(value, dict):
+    if not is_table(value):
         raise BadValueError(f"must be a table, got {kind_of(value)}: {shown(value)}")
-    return cast(Mapping[str, object], value)
+    return value
 
 
 def env(value: object) -> dict[str, str | None]:
@@ -39,8 +39,6 @@ def _variable(name: str, value: object) -> str | None:
         return None
     if not isinstance(value, str):
         raise BadValueError(f'must be text, or false to unset it: write "{as_text(value)}"', name)
-    if "\0" in value:
-        raise BadValueError("must not hold a NUL character", name)
     return value
 
 
@@ -57,6 +55,6 @@ def identifiers(value: object) -> Mapping[str, object]:
 
 def tables(value: object) -> Sequence[Mapping[str, object]]:
     """A list of tables."""
-    if not isinstance(value, (list, tuple)) or not all(isinstance(item, dict) for item in cast(list[object], value)):
+    if not is_list(value) or not all(map(is_table, value)):
         raise BadValueError(f"must be a list of tables, got {shown(value)}")
-    return cast(Sequence[Mapping[str, object]], value)
+    return cast("Sequence[Mapping[str, object]]", value)

@@ -35,6 +35,7 @@ class Rows:
         self._key = ""
         self._folder = self.context.checker.source.folder
         self._shape_moves = any(key in _SHAPE_KEYS for key, _ in plan.moving) or isinstance(plan.metrics, Moving)
+        self._work_stays = plan.work.fixed and not any(key in ("fingerprint_files", "cwd") for key, _ in plan.moving)
         self._shape: tuple[Resources, Policy, Extras] | None = None
         self._work: tuple[Work, str] | None = None
         self._ladder: tuple[Work, ...] | None = None
@@ -85,12 +86,12 @@ class Rows:
         get = said.get
         if get("enabled") is False:
             context.disabled[name] = plan.said.line
-            context.disabled_rounds.add((cast(str, get("group", "")), cast(int, get("round", 0))))
+            context.disabled_rounds.add((cast("str", get("group", "")), cast("int", get("round", 0))))
             return None
         cwd, python = self._places(get("cwd"), get("python"))
         resources, policy, extras = self._shapes(said, row, values, cwd)
         work, identity = self._works(row, values, get("fingerprint_files"), cwd, shard)
-        outputs = cast(tuple[str, ...], get("outputs", ()))
+        outputs = cast("tuple[str, ...]", get("outputs", ()))
         return TaskSpec(
             name,
             plan.entry,
@@ -102,15 +103,15 @@ class Rows:
             cwd,
             python.path,
             python.env,
-            cast(tuple[str, ...], get("env_required", ())),
+            cast("tuple[str, ...]", get("env_required", ())),
             self._params(values, row, shard),
-            cast(tuple[str, ...], get("tags", ())),
-            cast(int, get("round", 0)),
-            cast(str, get("group", "")),
-            cast(Literal["ended"], get("round_barrier", context.barrier)),
-            cast(tuple[str, ...], get("needs", ())),
-            cast(tuple[str, ...], get("after", ())),
-            cast(int, get("priority", 0)),
+            cast("tuple[str, ...]", get("tags", ())),
+            cast("int", get("round", 0)),
+            cast("str", get("group", "")),
+            cast("Literal['ended']", get("round_barrier", context.barrier)),
+            cast("tuple[str, ...]", get("needs", ())),
+            cast("tuple[str, ...]", get("after", ())),
+            cast("int", get("priority", 0)),
             below(cwd, outputs) if outputs else (),
             self._ladders(row, values, work, shard) if plan.rungs else (),
             None if plan.resume is None else self._resume(row, values, get("resume_when"), cwd),
@@ -137,7 +138,7 @@ class Rows:
         if known is not None:
             return known
         self._key = "cwd"
-        path = os.path.join(self._folder, os.path.expanduser(cast(str, cwd))) if cwd else self._folder
+        path = os.path.join(self._folder, os.path.expanduser(cast("str", cwd))) if cwd else self._folder
         path = os.path.normpath(path) if cwd and ".." not in path else path
         self._key = "python"
         chosen = self.context.python
@@ -157,7 +158,8 @@ class Rows:
         if not _EXTRA_KEYS.isdisjoint(self.plan.said.all):
             read = tables.metrics(metrics, cwd) if metrics else ()
             extras = self.context.share(fields.extras(said, read, self.plan.watch, self.plan.slurm))
-        self._shape = fields.resources_of(said, self.context.shapes), fields.policy_of(said, self.context.shapes), extras
+        shapes = self.context.shapes
+        self._shape = fields.resources_of(said, shapes), fields.policy_of(said, shapes), extras
         return self._shape
 
     def _works(self, row: Row, values: Values, files: object, cwd: str, shard: Shard | None) -> tuple[Work, str]:
@@ -168,15 +170,15 @@ class Rows:
         self._key = "command"
         work = _sharded(self.plan.work.make(row, values), shard)
         made = work, self.plan.work.identity(work, digest, shard)
-        if self.plan.work.fixed and shard is None and not any(key in ("fingerprint_files", "cwd") for key, _ in self.plan.moving):
+        if self._work_stays and shard is None:
             self._work = made
         return made
 
     def _digest(self, files: object, cwd: str) -> str:
         known = (files, cwd)
         if known not in self._known:
-            self._known[known] = digest_files(cast(tuple[str, ...], files), cwd)
-        return cast(str, self._known[known])
+            self._known[known] = digest_files(cast("tuple[str, ...]", files), cwd)
+        return cast("str", self._known[known])
 
     def _ladders(self, row: Row, values: Values, work: Work, shard: Shard | None) -> tuple[Work, ...]:
         if self._ladder is not None:
@@ -195,13 +197,13 @@ class Rows:
         command = self.plan.resume
         if isinstance(command, Moving):
             command = TASK["command"].kind.read(command.make(row, values))
-        return Resume(cast(Command, command), below(cwd, (cast(str, when),)) if when else ())
+        return Resume(cast("Command", command), below(cwd, (cast("str", when),)) if when else ())
 
     def _params(self, values: Values, row: Row, shard: Shard | None) -> dict[str, str]:
-        plan = self.plan
-        params = dict(zip(plan.scopes.table.keys, row, strict=False))
-        if plan.scopes.table.partial:
-            params = {key: text for key, text in params.items() if values[plan.scopes.table.keys.index(key)] is not MISSING}
+        table = self.plan.scopes.table
+        params = dict(zip(table.keys, row, strict=False))
+        if table.partial:
+            params = {key: params[key] for key, value in zip(table.keys, values, strict=False) if value is not MISSING}
         if shard is not None:
             params["shard"] = str(shard[0])
         return params

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
 from . import tables
@@ -12,7 +12,8 @@ from .layers import table_of
 from .moving import Moving, compiled
 from .placeholders import Scope, has_slots
 from .problems import BadValueError, SkipError, did_you_mean
-from .schema import MERGED, TASK
+from .schema import MEANT, MERGED, TASK
+from .values import is_table
 
 
 class Said:
@@ -28,7 +29,7 @@ class Said:
         self.all: Mapping[str, object] = {**defaults, **own} if defaults else own
         for key in MERGED if defaults else ():
             below, above = defaults.get(key), own.get(key)
-            if isinstance(below, dict) and isinstance(above, dict):
+            if is_table(below) and is_table(above):
                 self.all = {**self.all, key: {**below, **above}}
 
     @property
@@ -40,7 +41,7 @@ class Said:
     def path(self, key: str, *inside: str) -> tuple[str | int, ...]:
         """Where a key, or a part of it, was said: here or in [defaults]."""
         own = self.own.get(key)
-        elsewhere = key in MERGED and inside and isinstance(own, dict) and inside[0] not in own
+        elsewhere = key in MERGED and inside and is_table(own) and inside[0] not in own
         if key in self.own and not elsewhere:
             return ("task", self.index, key, *inside)
         if key in self.context.layers.defaults:
@@ -48,17 +49,20 @@ class Said:
         return ("task", self.index)
 
     def note(self, error: BadValueError, key: str = "", *, where: str = "") -> None:
-        """Note what is wrong with *key*, or with the entry itself."""
+        """Note what is wrong with *key*, else with what the error is inside of, else with the entry itself."""
         self.failed = True
-        path = self.path(key, *error.inside)
+        inside = error.inside
+        if not key and inside:
+            key, inside = inside[0], inside[1:]
+        path = self.path(key, *inside)
         line = self.context.checker.source.lines.of(*path) if key else self.line
         if key and path[0] != "task" and not has_slots(self.all[key]):
             where = table_of(path)
-        name = ".".join((key, *error.inside))
+        name = ".".join((key, *inside))
         self.context.checker.problems.add(line or self.line, f"{name} {error.words}".strip(), where=where or self.where)
 
     @contextmanager
-    def reading(self, key: str) -> Iterator[None]:
+    def reading(self, key: str) -> Generator[None]:
         """A problem inside is noted under *key*."""
         try:
             yield
@@ -81,7 +85,7 @@ class Said:
         lines = self.context.checker.source.lines
         for key in self.own:
             if key not in TASK:
-                hint = did_you_mean(key, list(TASK))
+                hint = f"did you mean {MEANT[key]}?" if key in MEANT else did_you_mean(key, list(TASK))
                 line = lines.of("task", self.index, key)
                 words = f'unknown key "{key}"' + (f": {hint}" if hint else "")
                 self.context.checker.problems.add(line, words, where=self.where)

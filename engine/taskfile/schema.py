@@ -137,7 +137,7 @@ DECK: Table = {
     "backend": Key(kinds.choice("local", "slurm"), '"local"', "where tasks run"),
     "state_dir": Key(kinds.text(what="a path"), '".gpudeck"', "where the deck's state lives"),
     "snapshot": Key(kinds.flag(), "false", "run a copy of the code as it is at the start", later=True),
-    "notify": Key(kinds.texts(example="https://…"), "[]", "whom to tell when something fails or all is done", later=True),
+    "notify": Key(kinds.texts(example="https://…"), "[]", "whom to tell of failures and of the end", later=True),
 }
 
 _MATRIX: Mapping[str, object] = {
@@ -148,8 +148,11 @@ _MATRIX: Mapping[str, object] = {
 }
 _METRICS: Mapping[str, object] = {"type": "object", "additionalProperties": {"type": "object"}}
 
+_NAMES = kinds.texts(what="list of names or globs", example="prepare")
+_PATHS = kinds.texts(what="list of paths or globs", example="out/model.pt")
+
 TASK: Table = {
-    "name": Key(kinds.text(what="a name"), "required", "unique; letters, digits and . _ - = , + @ /; at most 120 bytes"),
+    "name": Key(kinds.text(what="a name"), "required", "unique; letters, digits, . _ - = , + @ /; at most 120 bytes"),
     "command": Key(kinds.command(), "required", "a list is executed as it is, text runs in bash -c"),
     "python": Key(
         kinds.text(what='a path, ".venv" or "conda:NAME"'),
@@ -165,13 +168,13 @@ TASK: Table = {
         "",
         "one task for each combination, first key outermost; include and exclude as in GitHub Actions",
     ),
-    "shards": Key(kinds.whole(1, 100_000, words=("gpus",)), "", 'so many copies, NAME-shard0 on; "gpus": one for each GPU'),
+    "shards": Key(kinds.whole(1, 100_000, words=("gpus",)), "", 'copies NAME-shard0, …; "gpus": one for each GPU'),
     "enabled": Key(kinds.flag(), "true", "false leaves it out"),
     "round": Key(kinds.whole(0), "0", "starts when the earlier rounds of its group are done"),
     "group": Key(kinds.text(empty=True), '""', "the scope of rounds"),
     "round_barrier": Key(kinds.choice("succeeded", "ended"), "[deck] round_barrier", "what its round waits for"),
-    "needs": Key(kinds.texts(what="list of names or globs", example="prepare"), "[]", "tasks that must succeed first"),
-    "after": Key(kinds.texts(what="list of names or globs", example="prepare"), "[]", "tasks that must have ended first"),
+    "needs": Key(_NAMES, "[]", "tasks that must succeed first"),
+    "after": Key(_NAMES, "[]", "tasks that must have ended first"),
     "gpus": Key(kinds.whole(0, 1024, words=("all",)), "1", "GPUs taken together; 0 is a CPU task"),
     "gpu_ids": Key(kinds.other("list of GPU ids", units.gpu_ids, _IDS), "[]", "only these GPUs"),
     "exclusive": Key(kinds.flag(), "false", "takes every slot of its GPUs"),
@@ -207,7 +210,7 @@ TASK: Table = {
     "warn_signal": Key(kinds.signal_name(none=True), '"none"', "sent before the timeout: write a checkpoint"),
     "warn_before": Key(kinds.duration(zero=False), '"5m"', "how long before"),
     "success_codes": Key(kinds.wholes(0, 255), "[0]", "exit codes that mean success"),
-    "outputs": Key(kinds.texts(what="list of paths or globs", example="out/model.pt"), "[]", "what success leaves behind"),
+    "outputs": Key(_PATHS, "[]", "what success leaves behind"),
     "leftovers": Key(kinds.choice("stop", "leave", "wait"), '"stop"', "processes that outlive the command"),
     "linger": Key(kinds.duration(), '"10s"', "how long these are left alone before they are stopped"),
     "stop_scope": Key(kinds.choice("group", "leader"), '"group"; "leader" with torchrun', "who gets stop_signal first"),
@@ -244,6 +247,14 @@ TOP: Table = {
     "distributed": Key(TABLE, "", "for scripts that use gpudeck.distributed", later=True, tables=DISTRIBUTED),
     "doctor": Key(TABLE, "", "gpudeck doctor", tables=DOCTOR),
 }
+
+MEANT: Mapping[str, str] = {
+    "cmd": "command", "run": "command", "script": "command", "depends_on": "needs", "dependencies": "needs",
+    "requires": "needs", "environment": "env", "gpu": "gpus", "num_gpus": "gpus", "ngpus": "gpus", "id": "name",
+    "title": "name", "mem": "memory", "retry": "retries", "time": "timeout", "time_limit": "timeout",
+    "workdir": "cwd", "working_dir": "cwd",
+}  # fmt: skip
+"""Other tools' words for a task's keys."""
 
 MERGED = ("env", "slurm", "watch", "metrics")
 """Task keys whose tables merge key by key with those in [defaults]; all others are replaced."""

@@ -11,9 +11,9 @@ from .placeholders import RUNTIME, Scope, ignoring
 from .problems import BadValueError, SkipError
 from .said import Said
 
-_NOT_IN_NAME = dict.fromkeys(("task", "shard", "shards", *RUNTIME), "may not stand in name")
-_NOT_IN_NEEDS = dict.fromkeys(("attempt", "gpu_ids", "shard"), "may not stand in needs and after")
-_NO_SHARDS = dict.fromkeys(("shard", "shards"), "means something only in a task with shards")
+_NOT_IN_NAME: dict[str, str] = dict.fromkeys(("task", "shard", "shards", *RUNTIME), "may not stand in name")
+_NOT_IN_NEEDS: dict[str, str] = dict.fromkeys(("attempt", "gpu_ids", "shard"), "may not stand in needs and after")
+_NO_SHARDS: dict[str, str] = dict.fromkeys(("shard", "shards"), "means something only in a task with shards")
 _RUNTIME = frozenset(RUNTIME)
 _CHANGING = frozenset(("matrix", "shards", "nodes", "fingerprint_ignore"))
 
@@ -38,7 +38,7 @@ def scopes_of(said: Said) -> Scopes:
     plain = said.context.plain
     if plain is None:
         plain = said.context.plain = _made(said)
-    return cast(Scopes, plain)
+    return cast("Scopes", plain)
 
 
 def _made(said: Said) -> Scopes:
@@ -46,21 +46,30 @@ def _made(said: Said) -> Scopes:
     first = Scope(constants, environ)
     constants["nodes"] = said.alone("nodes", first, 1)
     table = _grid(said, first)
+    first.refused = dict.fromkeys(table.keys, "differs between the tasks of the entry, so it may not stand here")
     shards = _shards(said, first)
     names = (*table.keys, "task", "shard", "shards") if shards else (*table.keys, "task")
     columns = {key: at for at, key in enumerate(names)}
-    refused = {} if shards else _NO_SHARDS
-    ignored = ignoring(cast(tuple[str, ...], said.alone("fingerprint_ignore", first, IGNORED_VARIABLES)))
+    paired = {axis: f"is an axis of tables: use their keys ({keys})" for axis, keys in table.paired.items()}
+    refused = paired if shards else {**_NO_SHARDS, **paired}
+    ignored = ignoring(cast("tuple[str, ...]", said.alone("fingerprint_ignore", first, IGNORED_VARIABLES)))
     known = {**constants, "log_dir": said.context.log_dir}
 
     def scope(refused: dict[str, str], columns: dict[str, int]) -> Scope:
         return Scope(known, environ, columns, table.samples, refused=refused, partial=table.partial)
 
-    in_name = scope(_NOT_IN_NAME, {key: columns[key] for key in table.keys})
+    in_name = scope({**paired, **_NOT_IN_NAME}, {key: columns[key] for key in table.keys})
     in_name.constants = constants
     in_needs = scope({**refused, **_NOT_IN_NEEDS}, {key: at for key, at in columns.items() if key != "shard"})
-    in_work = Scope(constants, environ, columns, table.samples, _RUNTIME, ignored, refused, table.partial)
+    samples = {**table.samples, **_likely(said)}
+    in_work = Scope(constants, environ, columns, samples, _RUNTIME, ignored, refused, table.partial)
     return Scopes(table, shards, in_name, in_needs, in_work, scope(refused, columns))
+
+
+def _likely(said: Said) -> dict[str, tuple[str, ...]]:
+    """What will be filled in at the start, as far as it is known: to tell whether it may stand inside quotes."""
+    context = said.context
+    return {"python": (context.python.path,), "log_dir": (context.log_dir,), "run_dir": (context.log_dir,)}
 
 
 def _grid(said: Said, scope: Scope) -> Grid:
@@ -76,7 +85,7 @@ def _grid(said: Said, scope: Scope) -> Grid:
 def _shards(said: Said, scope: Scope) -> int | None:
     number = said.alone("shards", scope, None)
     if number != "gpus":
-        return cast(int | None, number)
+        return cast("int | None", number)
     entry, context = str(said.all["name"]), said.context
     if entry not in context.fixed_shards and context.gpu_count is None:
         return 1

@@ -49,7 +49,7 @@ def _matching(
     for text in texts:
         selector = parse_selector(text)
         if selector.needs_history and not history:
-            raise UsageError(f"{option} {text}: the deck has not run yet, so nothing is known of states, reasons and GPUs")
+            raise UsageError(f"{option} {text}: states, reasons and GPUs are known only of a deck that has run")
         found = _hits(selector, tasks, see)
         if not found:
             raise UsageError(f"{option} {text}: no task matches{_hint(text, tasks)}")

@@ -29,24 +29,24 @@ def deck_settings(checker: Checker, layers: Layers, options: RunOptions) -> Deck
     said |= _from_command_line(checker, options)
     folder, path = checker.source.folder, checker.source.path
     return DeckSettings(
-        name=cast(str, said.get("name", _default_name(path))),
-        gpus=cast(Literal["all"], said.get("gpus", "all")),
-        slots_per_gpu=cast(int, said.get("slots_per_gpu", 1)),
-        cpu_slots=cast(int, said.get("cpu_slots")),
-        no_gpu=cast(Literal["auto"], said.get("no_gpu", "auto")),
+        name=cast("str", said.get("name", _default_name(path))),
+        gpus=cast("Literal['all']", said.get("gpus", "all")),
+        slots_per_gpu=cast("int", said.get("slots_per_gpu", 1)),
+        cpu_slots=cast("int", said.get("cpu_slots")),
+        no_gpu=cast("Literal['auto']", said.get("no_gpu", "auto")),
         log_dir=_log_dir(said, folder, stem_of(path, options)),
-        state_dir=os.path.join(folder, os.path.expanduser(cast(str, said.get("state_dir", ".gpudeck")))),
-        skip_existing=cast(bool, said.get("skip_existing", True)),
-        order=cast(Literal["file"], said.get("order", "file")),
-        halt=cast(Halt | None, said.get("halt")),
-        foreign=cast(Literal["avoid"], said.get("foreign", "avoid")),
-        foreign_memory_mib=cast(int, said.get("foreign_memory", 1024)),
-        foreign_quiet_s=cast(float, said.get("foreign_quiet", 60.0)),
-        keep_free=cast(int, said.get("keep_free", 0)),
-        gpu_quarantine=cast(int, said.get("gpu_quarantine", 3)),
-        gang_patience_s=cast(float, said.get("gang_patience", 900.0)),
-        reload=cast(Literal["ask"], said.get("reload", "ask")),
-        backend=cast(Literal["local"], said.get("backend", "local")),
+        state_dir=os.path.join(folder, os.path.expanduser(cast("str", said.get("state_dir", ".gpudeck")))),
+        skip_existing=cast("bool", said.get("skip_existing", True)),
+        order=cast("Literal['file']", said.get("order", "file")),
+        halt=cast("Halt | None", said.get("halt")),
+        foreign=cast("Literal['avoid']", said.get("foreign", "avoid")),
+        foreign_memory_mib=cast("int", said.get("foreign_memory", 1024)),
+        foreign_quiet_s=cast("float", said.get("foreign_quiet", 60.0)),
+        keep_free=cast("int", said.get("keep_free", 0)),
+        gpu_quarantine=cast("int", said.get("gpu_quarantine", 3)),
+        gang_patience_s=cast("float", said.get("gang_patience", 900.0)),
+        reload=cast("Literal['ask']", said.get("reload", "ask")),
+        backend=cast("Literal['local']", said.get("backend", "local")),
     )
 
 
@@ -65,9 +65,13 @@ def _said(checker: Checker, layers: Layers) -> dict[str, object]:
 
 
 def _from_command_line(checker: Checker, options: RunOptions) -> dict[str, object]:
+    slots = None if options.slots_per_gpu is None else set_value(options.slots_per_gpu)
     given: dict[str, tuple[str, object]] = {
         "gpus": ("--gpus", options.gpus),
-        "slots_per_gpu": ("--slots-per-gpu", None if options.slots_per_gpu is None else set_value(options.slots_per_gpu)),
+        "slots_per_gpu": (
+            "--slots-per-gpu",
+            slots,
+        ),
         "halt": ("--fail-fast", "soon,fail=1") if options.fail_fast else ("--halt", options.halt),
         "backend": ("--backend", options.backend),
         "skip_existing": ("--skip-existing", options.skip_existing),
@@ -101,7 +105,7 @@ def _default_name(path: str) -> str:
 
 def _log_dir(said: Mapping[str, object], folder: str, stem: str) -> str:
     default = "logs" if stem == "tasks" else os.path.join("logs", stem)
-    return os.path.join(folder, os.path.expanduser(cast(str, said.get("log_dir", default))))
+    return os.path.join(folder, os.path.expanduser(cast("str", said.get("log_dir", default))))
 
 
 def places(checker: Checker, layers: Layers, options: RunOptions) -> dict[str, str]:

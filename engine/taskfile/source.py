@@ -18,6 +18,7 @@ _PLAINER = {
     "Expected '=' after a key in a key/value pair": "expected KEY = VALUE",
     "Invalid value": "this is no TOML value (text needs quotes)",
     "Unclosed array": "a list is not closed with ]",
+    "Illegal character '\\n'": "a quote is not closed on its line",
 }
 
 
@@ -85,5 +86,5 @@ def _syntax(path: str, text: str, message: str) -> str:
     words = message[: match.start()] if match else message
     words = next((plain for start, plain in _PLAINER.items() if words.startswith(start)), words)
     if match is None or match[1] is None:
-        return f"{path}:{text.rstrip().count(chr(10)) + 1}: {words} (at the end of the file)"
+        return f"{path}:{text.rstrip().count(chr(10)) + 1}: the file ends inside a list or text that is not closed"
     return f"{path}:{match[1]}: {words} (column {match[2]})"

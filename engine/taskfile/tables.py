@@ -10,11 +10,13 @@ from ..core.spec import Metric, Watch
 from . import readers
 from .problems import BadValueError, did_you_mean
 from .schema import METRIC, SLURM, TASK, WATCH, Table
+from .values import is_list, is_table
 
 _LISTS = {
     "command", "env_required", "needs", "after", "gpu_ids", "retry_on", "on_oom", "success_codes", "outputs", "tags",
     "resume_command", "fingerprint_ignore", "fingerprint_files",
 }  # fmt: skip
+_SWALLOWING: Mapping[str, Table] = {"env": {}, "matrix": {}, "watch": WATCH, "slurm": SLURM, "metrics": {}}
 
 
 def read_table(value: object, table: Table) -> dict[str, object]:
@@ -37,14 +39,14 @@ def metrics(value: object, cwd: str) -> tuple[Metric, ...]:
 
 def _metric(name: str, value: object, cwd: str) -> Metric:
     try:
-        said = cast(dict[str, str], read_table(value, METRIC))
+        said = cast("dict[str, str]", read_table(value, METRIC))
     except BadValueError as error:
         raise BadValueError(error.words, name, *error.inside) from None
     if ("regex" in said) == ("file" in said):
         raise BadValueError("needs either regex, or file and key", name)
     if ("file" in said) != ("key" in said):
         raise BadValueError("needs key together with file", name)
-    best = cast(Literal["last"], said.get("best", "last"))
+    best = cast("Literal['last']", said.get("best", "last"))
     file = os.path.join(cwd, said["file"]) if "file" in said else ""
     return Metric(name, said.get("regex", ""), file, said.get("key", ""), best)
 
@@ -54,10 +56,10 @@ def watch(value: object) -> Watch | None:
     if not said:
         return None
     return Watch(
-        silent_s=cast(float, said.get("silent")),
-        idle_gpu_s=cast(float, said.get("idle_gpu")),
-        pattern=cast(str, said.get("pattern", "")),
-        action=cast(Literal["notify"], said.get("action", "notify")),
+        silent_s=cast("float", said.get("silent")),
+        idle_gpu_s=cast("float", said.get("idle_gpu")),
+        pattern=cast("str", said.get("pattern", "")),
+        action=cast("Literal['notify']", said.get("action", "notify")),
     )
 
 
@@ -67,19 +69,19 @@ def slurm(value: object) -> tuple[tuple[str, object], ...]:
 
 def swallowed(entry: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
     """Paths of keys in a task's tables that look like the task's own: `[task.env]` and then `gpus = 2`."""
-    for name, known in (("env", {}), ("matrix", {}), ("watch", WATCH), ("slurm", SLURM), ("metrics", {})):
+    for name, known in _SWALLOWING.items():
         table = entry.get(name)
-        if not isinstance(table, dict):
+        if not is_table(table):
             continue
-        for key, value in cast(Mapping[str, object], table).items():
+        for key, value in table.items():
             if key in TASK and key not in known and not _meant(name, key, value):
                 yield (name, key)
-            if name == "metrics" and isinstance(value, dict):
-                yield from ((name, key, inner) for inner in cast(Mapping[str, object], value) if inner in TASK)
+            if name == "metrics" and is_table(value):
+                yield from ((name, key, inner) for inner in value if inner in TASK)
 
 
 def _meant(table: str, key: str, value: object) -> bool:
     """A matrix may have an axis called "gpus", a metric may be called "retries"."""
     if table == "matrix":
-        return isinstance(value, list) and key not in _LISTS
-    return table == "metrics" and isinstance(value, dict)
+        return is_list(value) and key not in _LISTS
+    return table == "metrics" and is_table(value)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from ..core.spec import Halt
 from .problems import BadValueError
-from .values import shown
+from .values import is_list, is_table, shown
 
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 BYTES = {
@@ -81,8 +81,8 @@ def gpu_ids(value: object) -> tuple[str, ...]:
     """GPU ids in the order given: [7, 6], ["GPU-5f2a…"], "0-3,6". A double one is an error."""
     if isinstance(value, str):
         found = [gpu for part in value.split(",") for gpu in _gpu_range(part.strip())]
-    elif isinstance(value, (list, tuple)):
-        found = [_gpu_id(item) for item in value]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    elif is_list(value):
+        found = [_gpu_id(item) for item in value]
     else:
         raise BadValueError(f'must be a list of GPU ids such as [0, 1] or "0-3,6", got {shown(value)}')
     refuse_doubles(found)
@@ -124,7 +124,9 @@ def deck_gpus(value: object) -> str | int | tuple[str, ...]:
             raise BadValueError(f'must be "sim:N" with N from 1 to 1024 for simulated GPUs, got {shown(value)}')
         return int(number)
     if isinstance(value, int) and not isinstance(value, bool):
-        raise BadValueError(f'= {value} may mean {value} GPUs or GPU {value}: write "{value}" or "0-{max(value - 1, 1)}"')
+        raise BadValueError(
+            f'= {value} may mean {value} GPUs or GPU {value}: write "0-{max(value - 1, 1)}" or "{value}"'
+        )
     if value in ("", [], ()):
         raise BadValueError('names no GPU: write "none" for CPU only')
     return gpu_ids(value)
@@ -134,10 +136,8 @@ def slots_per_gpu(value: object) -> int | str | dict[str, int]:
     """A number for every GPU, "auto", or a number by GPU ids: { "0-3" = 2, "4" = 1 }."""
     if value == "auto":
         return "auto"
-    if isinstance(value, dict):
-        found: list[tuple[str, int]] = []
-        for ids, slots in value.items():  # pyright: ignore[reportUnknownVariableType]
-            found += [(gpu, _slot_count(slots)) for gpu in gpu_ids(ids)]
+    if is_table(value):
+        found = [(gpu, _slot_count(slots)) for ids, slots in value.items() for gpu in gpu_ids(ids)]
         if not found:
             raise BadValueError("must not be empty")
         refuse_doubles([gpu for gpu, _ in found])

@@ -5,10 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
-from typing import cast
+from typing import TypeGuard
 
 SHOWN_CHARACTERS = 60
 """Longest text that an error message repeats whole."""
+
+
+def is_list(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, (list, tuple))
+
+
+def is_table(value: object) -> TypeGuard[Mapping[str, object]]:
+    return isinstance(value, dict)
 
 
 class SourceFloat(float):
@@ -32,18 +40,16 @@ def as_text(value: object) -> str:
         return value.text
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
-    if isinstance(value, (list, tuple, dict)):
-        return compact_json(cast(object, value))
-    return str(value)
+    return compact_json(value) if is_list(value) or is_table(value) else str(value)
 
 
 def compact_json(value: object) -> str:
     """JSON without spaces, numbers as the file wrote them."""
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(compact_json(item) for item in cast(Sequence[object], value)) + "]"
-    if isinstance(value, dict):
-        items = cast(Mapping[str, object], value).items()
-        return "{" + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{compact_json(item)}" for key, item in items) + "}"
+    if is_list(value):
+        return "[" + ",".join(map(compact_json, value)) + "]"
+    if is_table(value):
+        items = (f"{json.dumps(key, ensure_ascii=False)}:{compact_json(item)}" for key, item in value.items())
+        return "{" + ",".join(items) + "}"
     if isinstance(value, (bool, int, float)):
         return as_text(value)
     return json.dumps(as_text(value), ensure_ascii=False)
@@ -66,6 +72,15 @@ def kind_of(value: object) -> str:
     if isinstance(value, list):
         return "a list"
     return "a table" if isinstance(value, dict) else "a date"
+
+
+def has_nul(value: object) -> bool:
+    """Whether a NUL character is anywhere in a value or its keys."""
+    if is_table(value):
+        return any("\0" in key or has_nul(item) for key, item in value.items())
+    if is_list(value):
+        return any(map(has_nul, value))
+    return isinstance(value, str) and "\0" in value
 
 
 def same(one: object, other: object) -> bool:

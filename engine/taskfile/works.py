@@ -44,7 +44,7 @@ def env_plan(variables: Mapping[str, str | None], plain: Mapping[str, str], scop
     values = tuple(parts.values())
     if any(part is not None and not isinstance(part, str) for part in values):
         return EnvPlan(tuple(parts), values, None)
-    return EnvPlan(tuple(parts), values, tuple(zip(parts, cast(Sequence[str | None], values), strict=True)))
+    return EnvPlan(tuple(parts), values, tuple(zip(parts, cast("Sequence[str | None]", values), strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class WorkPlan:
             made = _COMMAND.read(made)
         elif not made:
             raise BadValueError("must not be empty")
-        return Work(cast(Command, made), self.env.make(row))
+        return Work(cast("Command", made), self.env.make(row))
 
     def identity(self, work: Work, files: str, shard: tuple[int, int] | None) -> str:
         """The fingerprint: a shard does other work than its siblings, though the command may be the same."""
@@ -90,6 +90,8 @@ def overridden(scope: Scope, rung: Mapping[str, object]) -> Scope:
     for name in rung:
         if name not in known:
             hint = did_you_mean(name, known)
-            raise BadValueError(f"changes {name}, which is neither in the matrix nor in [vars]" + (f": {hint}" if hint else ""))
+            raise BadValueError(
+                f"changes {name}, which is in neither matrix nor [vars]" + (f": {hint}" if hint else "")
+            )
     columns = {name: at for name, at in scope.columns.items() if name not in rung}
     return replace(scope, columns=columns, constants={**scope.constants, **rung})

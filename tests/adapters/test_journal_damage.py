@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -123,6 +125,24 @@ def test_a_missing_wal_of_a_killed_engine_is_noticed_and_the_rest_is_kept(tmp_pa
     assert "its -wal is missing" in damage
 
 
+@pytest.mark.parametrize("offset", [5, 20, 32, 45, 100, 5 * 4120])
+def test_a_flipped_byte_early_in_the_wal_is_noticed_although_sqlite_stops_there_silently(tmp_path: Path, offset: int):
+    live = tmp_path / "live"
+    live.mkdir()
+    journal = SqliteJournal.open(str(live / "deck.db"))
+    for number in range(40):
+        appended(journal, numbered(number)).result(20)
+    copy = tmp_path / "copy"
+    shutil.copytree(live, copy)
+    journal.close()
+    content = bytearray((copy / "deck.db-wal").read_bytes())
+    content[offset] ^= 4
+    (copy / "deck.db-wal").write_bytes(content)
+    held, damage = reopened(copy / "deck.db")
+    assert held == list(range(len(held)))
+    assert "its -wal is damaged" in damage
+
+
 def test_a_flipped_byte_in_a_row_keeps_what_is_before_it_and_says_how_much(db: Path):
     with sqlite3.connect(db) as raw:
         raw.execute("UPDATE facts SET body = zeroblob(length(body)) WHERE seq = 51")
@@ -152,7 +172,7 @@ def test_a_row_that_changed_in_any_column_is_found(db: Path, change: str, why: s
     assert why in damage
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
 def test_a_flipped_byte_anywhere_never_gives_wrong_facts(db: Path, place: float, mask: int):
     content = bytearray(db.read_bytes())
@@ -211,6 +231,21 @@ def test_looking_at_a_damaged_journal_changes_nothing(db: Path):
     before = sorted(db.parent.iterdir()), db.read_bytes()
     assert read_facts(str(db)) == ([], "it is no database")
     assert (sorted(db.parent.iterdir()), db.read_bytes()) == before
+
+
+def test_looking_at_a_sound_journal_makes_no_file(db: Path):
+    before = sorted(db.parent.iterdir())
+    facts, problem = read_facts(str(db))
+    assert (len(facts), problem, sorted(db.parent.iterdir())) == (120, "", before)
+
+
+def test_looking_at_a_journal_in_use_sees_what_is_committed(tmp_path: Path):
+    journal = SqliteJournal.open(str(tmp_path / "deck.db"))
+    appended(journal, numbered(0, 3)).result(20)
+    look = "import sys; from gpudeck.engine.adapters.journal import read_facts; print(len(read_facts(sys.argv[1])[0]))"
+    done = subprocess.run([sys.executable, "-c", look, str(tmp_path / "deck.db")], capture_output=True, check=True)
+    journal.close()
+    assert done.stdout == b"3\n"
 
 
 def test_looking_at_a_missing_journal_finds_nothing_and_makes_nothing(tmp_path: Path):

@@ -124,6 +124,14 @@ def test_an_unreachable_driver_without_any_device_is_no_error(box: Box, roots: R
     assert (inventory.error, inventory.hardware) == ("", False)
 
 
+def test_a_driver_that_answers_wrongly_is_an_error_although_no_device_is_seen(box: Box, roots: Roots) -> None:
+    box.set(init=18)
+
+    inventory = roots.probe().discover()
+
+    assert (inventory.error, inventory.hardware) == ("Driver/library version mismatch", True)
+
+
 def test_a_driver_that_lists_nothing_although_a_device_exists_is_an_error(box: Box, roots: Roots) -> None:
     (roots.dev / "nvidia0").touch()
     box.set(count=0)

@@ -96,7 +96,7 @@ def test_a_hung_call_delivers_nothing_until_it_returns(box: Box, probe: NvmlProb
     probe.start([box.uuid(0)], arrivals.put, period_s=0.01)
     assert arrivals.nothing_for(_BLINK_S)
 
-    box.hang()
+    box.release()
 
     assert arrivals.next()[0].lost == ""
 
@@ -108,7 +108,7 @@ def test_the_late_result_of_a_hung_call_is_dropped_after_stop(box: Box, probe: N
     (sampler,) = set(threading.enumerate()) - before
     probe.stop()
 
-    box.hang()
+    box.release()
     sampler.join(_PATIENCE_S)
 
     assert arrivals.nothing_for(0)
@@ -122,18 +122,16 @@ def test_the_thread_ends_when_its_hung_call_returns_after_stop(box: Box, probe: 
     probe.stop()
     hung = sampler.is_alive()
 
-    box.hang()
+    box.release()
     sampler.join(_PATIENCE_S)
 
     assert (hung, sampler.is_alive()) == (True, False)
 
 
 def test_a_new_start_samples_although_an_old_call_still_hangs(box: Box, probe: NvmlProbe, arrivals: Arrivals) -> None:
-    box.hang("nvmlDeviceGetPowerUsage")
+    box.hang_card(0)
     probe.start([box.uuid(0)], arrivals.put, period_s=_LONG_S)
     probe.stop()
-    box.set(**{"gpu.0.power": None})
-    box.hang("nvmlDeviceGetName")
 
     probe.start([box.uuid(1)], arrivals.put, period_s=_LONG_S)
 

@@ -10,13 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.adapters.decklock import Machine
-from gpudeck.engine.adapters.statedir import (
-    StateDir,
-    file_system,
-    load_environment,
-    open_state_dir,
-    save_environment,
-)
+from gpudeck.engine.adapters.mounts import file_system
+from gpudeck.engine.adapters.statedir import StateDir, load_environment, open_state_dir, save_environment
 from gpudeck.engine.errors import EngineUnavailableError, UsageError
 
 ME = os.geteuid()
@@ -127,6 +122,14 @@ def test_the_refusal_of_root_leaves_nothing_behind(project: Path):
     with pytest.raises(UsageError):
         opened(project, euid=0)
     assert os.listdir(project) == []
+
+
+def test_root_told_so_uses_the_state_of_the_folders_owner(project: Path):
+    state = opened(project)
+    if ME == 0:
+        for folder in (project, project / ".gpudeck", Path(state.path), Path(state.attempts)):
+            os.chown(folder, 12345, 12345)
+    assert opened(project, euid=0, as_root=True).path == state.path
 
 
 def test_a_folder_that_cannot_be_written_gives_one_clear_line(project: Path):

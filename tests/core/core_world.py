@@ -71,6 +71,7 @@ class Proc:
     reported_tree: bool = False
     outcome: e.Outcome | None = None
     used_mib: int = 0
+    pid_hidden: bool = False
 
 
 @dataclass(slots=True)

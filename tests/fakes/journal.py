@@ -27,6 +27,7 @@ class MemoryJournal:
         self._held: list[tuple[list[Fact], bool, Done]] | None = None
         self._backlog: list[Fact] = []
         self._full = False
+        self._told_full = False
         self._broken = False
         self._closed = False
 
@@ -66,12 +67,17 @@ class MemoryJournal:
         self._full = False
         self.facts += self._backlog
         self._backlog = []
-        if self.on_disk is not None:
-            self.on_disk(False, "")
+        self._tell(False, "")
 
     def break_down(self) -> None:
         """The disk fails for good."""
         self._broken = True
+
+    def _tell(self, full: bool, why: str) -> None:
+        if self._told_full != full:
+            self._told_full = full
+            if self.on_disk is not None:
+                self.on_disk(full, why)
 
     def _write(self, facts: list[Fact], keep: bool, done: Done) -> None:
         if self._broken:
@@ -79,8 +85,7 @@ class MemoryJournal:
         elif self._full:
             if keep:
                 self._backlog += facts
-            if self.on_disk is not None:
-                self.on_disk(True, "no space is left")
+            self._tell(True, "no space is left")
             done(OSError(errno.ENOSPC, "no space is left"))
         else:
             self.facts += facts

@@ -16,6 +16,7 @@ import sys
 from concurrent.futures import Future
 
 from gpudeck.engine.adapters.journal import SqliteJournal
+from gpudeck.engine.errors import EngineUnavailableError
 from gpudeck.tests.fakes.journal import appended, numbered, numbers
 
 LONG_S = 30.0
@@ -56,7 +57,28 @@ def fill_a_small_disk(folder: str) -> None:
     again = SqliteJournal.open(os.path.join(folder, "deck.db"))
     kept = numbers(again.load())
     again.close()
-    print(json.dumps({"results": results, "told": told, "kept": kept, "damage": again.damage}))
+    print(
+        json.dumps(
+            {"results": results, "told": told, "kept": kept, "damage": again.damage, "start": _start(folder, hog)}
+        )
+    )
+
+
+def _start(folder: str, hog: int) -> list[str]:
+    """What is said to a start on the full disk, and to the next one."""
+    path = os.path.join(folder, "deck.db")
+    os.unlink(os.path.join(folder, "reserve"))
+    _fill(hog)
+    try:
+        SqliteJournal.open(path)
+    except EngineUnavailableError as error:
+        refused = str(error)
+    else:
+        refused = ""
+    os.ftruncate(hog, 0)
+    again = SqliteJournal.open(path)
+    again.close()
+    return [refused, again.damage]
 
 
 def _fill(fd: int) -> None:

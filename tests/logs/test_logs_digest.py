@@ -142,3 +142,38 @@ def test_escape_sequences_and_garbage_come_out_printable(logs):
 def test_ten_megabytes_in_one_line_give_one_short_line(logs):
     (line,) = logs(b"x" * 10_000_000)
     assert len(line) == 4096
+
+
+def test_the_first_failing_rank_is_found_before_the_tracebacks_of_many_others(logs):
+    others = b"".join(
+        b"[rank%d]: Traceback (most recent call last):\n" % rank
+        + b'[rank%d]:   File "/home/ann/exp/train.py", line 8, in <module>\n' % rank * 400
+        + b"[rank%d]: RuntimeError: Connection closed by peer\n" % rank
+        for rank in range(2, 8)
+    )
+    first, rest = sample("torchrun_exception.err").split(b"[rank0]", 1)
+    lines = logs(first + others + b"[rank0]" + rest)
+    assert (lines[0], lines[-1]) == ("rank 1:", "ValueError: bad rate 1.5")
+
+
+def test_a_killed_ranks_last_lines_stand_before_torchruns_block(logs):
+    lines = logs(b"[rank1]: Watchdog caught collective operation timeout\n" + sample("torchrun_killed.err"))
+    assert lines[0] == "[rank1]: Watchdog caught collective operation timeout".partition(" ")[2]
+    assert lines[1] == "Root Cause (first observed failure):"
+
+
+def test_a_data_loader_workers_traceback_stands_with_the_one_that_waited_for_it(logs):
+    lines = logs(sample("dataloader.err"))
+    assert "ValueError: Caught ValueError in DataLoader worker process 0." in lines
+    assert lines[-1] == "ValueError: bad image"
+
+
+def test_a_spawned_processs_own_traceback_is_the_one_shown(logs):
+    lines = logs(sample("spawn.err"))
+    assert (lines[0], lines[-1]) == ("Traceback (most recent call last):", "ValueError: bad rate 1.5")
+    assert not any("ProcessRaisedException" in line for line in lines)
+
+
+def test_a_traceback_without_a_cause_is_better_than_none(logs):
+    text = b'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    f()\nKeyboardInterrupt\n'
+    assert logs(text)[-1] == "KeyboardInterrupt"

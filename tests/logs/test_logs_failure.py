@@ -269,6 +269,8 @@ def test_two_ranks_tracebacks_line_by_line_in_each_other_are_told_apart():
         ("syntax.err", "SyntaxError: invalid syntax"),
         ("thread.err", "OSError: prefetch failed"),
         ("atexit.err", "ValueError: bad rate 1.5"),
+        ("dataloader.err", "ValueError: bad image"),
+        ("spawn.err", "ValueError: bad rate 1.5"),
         ("argparse.err", "train.py: error: unrecognized arguments: --lrr 1"),
     ],
 )
@@ -283,6 +285,28 @@ def test_a_traceback_that_the_program_survived_is_not_its_end():
 
 def test_without_stderr_the_last_line_of_stdout_is_the_detail():
     assert found("", out="loading\nunable to locate 2 gpus\n").detail == "unable to locate 2 gpus"
+
+
+def test_a_trouble_overcome_long_before_is_not_the_reason():
+    text = "cp: cannot stat 'cache': No such file or directory\n" + "step\n" * 20 + "ERROR: accuracy below 0.5\n"
+    assert found(text).detail == "ERROR: accuracy below 0.5"
+    assert found(text).hint == ""
+
+
+def test_what_a_killed_program_wrote_last_is_not_its_cause():
+    assert found("cp: cannot stat 'cache': No such file or directory\n", exit_code=137).detail == ""
+
+
+def test_a_native_crash_is_named_above_the_stacks_it_printed():
+    text = "Fatal Python error: Segmentation fault\n\n" + '  File "a.py", line 3 in forward\n' * 30
+    finding = found(text, exit_code=139)
+    assert (finding.reason, finding.detail) == ("signal", "Fatal Python error: Segmentation fault")
+    assert "PYTHONFAULTHANDLER" in finding.hint
+
+
+def test_bars_on_stderr_do_not_hide_an_error_on_stdout():
+    bars = "".join(f"{done}%|## | {done}/100 [00:01<00:02,  9.1it/s]\n" for done in range(60))
+    assert found(bars, out="ERROR: no data set in /data\n").detail == "ERROR: no data set in /data"
 
 
 def test_a_traceback_on_stdout_is_found():

@@ -1,5 +1,6 @@
 """The state of the code: from real repositories."""
 
+import os
 import subprocess
 import threading
 
@@ -84,6 +85,15 @@ def test_a_git_that_hangs_is_given_up(repository, tmp_path, monkeypatch):
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert git_state(str(repository)) is None
+
+
+def test_git_runs_in_the_callers_session(repository, tmp_path, monkeypatch):
+    """A child in a session of its own would be taken for an orphan of a task."""
+    (tmp_path / "git").write_text('#!/bin/sh\nread -r line </proc/self/stat; echo "# branch.oid ${line#*) }"\n')
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    session = git_state(str(repository)).commit.split()[3]
+    assert int(session) == os.getsid(0)
 
 
 def test_folders_of_one_repository_are_asked_once(repository):

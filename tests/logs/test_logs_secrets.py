@@ -46,3 +46,12 @@ def test_secrets_in_a_shell_line_are_masked(command, masked):
 
 def test_an_option_without_a_value_masks_nothing():
     assert masked_command(["x", "--token", "--lr", "1"]) == ["x", "--token", "--lr", "1"]
+
+
+def test_a_shell_line_inside_a_list_is_masked_like_one():
+    command = ["/bin/bash", "-c", "HF_TOKEN=sesame python t.py --lr 1"]
+    assert masked_command(command) == ["/bin/bash", "-c", "HF_TOKEN=*** python t.py --lr 1"]
+
+
+def test_an_assignment_in_a_list_is_masked():
+    assert masked_command(["env", "HF_TOKEN=sesame", "x"]) == ["env", "HF_TOKEN=***", "x"]

@@ -56,8 +56,18 @@ class Box:
         self._write()
 
     def hang(self, *functions: str) -> None:
-        """These functions ("all": every one) do not return until `hang()` names none."""
+        """These functions ("all": every one) do not return until `release`."""
         self._values["hang"] = list(functions)
+        self._write()
+
+    def hang_card(self, card: int) -> None:
+        """Calls about this card do not return until `release`."""
+        self.set(**{f"gpu.{card}.hang": 1})
+
+    def release(self) -> None:
+        """Nothing hangs any more."""
+        for key in [key for key in self._values if key == "hang" or key.endswith(".hang")]:
+            del self._values[key]
         self._write()
 
     def lose(self, card: int) -> None:

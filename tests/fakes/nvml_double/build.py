@@ -68,7 +68,7 @@ def double(kind: Kind, folder: Path, cards: int = 0) -> Iterator[Box]:
     try:
         with _installed(Seam(box.path) if kind == "seam" else None):
             yield box
-            box.hang()
+            box.release()
             _await_samplers(others)
     finally:
         os.environ.pop(VARIABLE)

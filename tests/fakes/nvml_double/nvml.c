@@ -140,6 +140,7 @@ static int give(const char *prefix, Handle **out) {
 /* As in the real library a NULL handle ends the process. */
 static int use(const Handle *handle, const char *field, char *prefix) {
   if (!handle) abort();
+  while (place_of(handle->uuid, prefix) && number(0, "%s.hang", prefix)) usleep(5000);
   if (!place_of(handle->uuid, prefix) || number(0, "%s.lost", prefix)) return GPU_IS_LOST;
   return (int)number(SUCCESS, "%s.error.%s", prefix, field);
 }

@@ -198,7 +198,10 @@ class Seam:
     def _use(self, state: _State, handle: Any, field: str) -> str:
         number = ctypes.cast(handle, ctypes.c_void_p).value
         assert number, "a NULL handle crashes the real library"
-        prefix = state.place_of(self._uuids[number - 1])
+        uuid = self._uuids[number - 1]
+        while (hung := state.place_of(uuid)) and _State(self._path).number(f"{hung}.hang"):
+            self._tick.wait(0.005)
+        prefix = state.place_of(uuid)
         if prefix is None or state.number(f"{prefix}.lost"):
             raise _FailedError(GPU_IS_LOST)
         _check(state.number(f"{prefix}.error.{field}"))

@@ -1,0 +1,98 @@
+"""What a run's start and the facts about GPUs change. Part of `apply`."""
+
+from __future__ import annotations
+
+from . import events as e
+from .build import stand_in
+from .deck import Deck, Run, Task
+from .devices import Quarantine
+from .opening import success_of
+from .phases import FINAL, WAITING, Backoff, Blocked, Cancelled, Failed, Queued
+
+
+def run_started(deck: Deck, fact: e.RunStarted) -> None:
+    deck.run = Run(
+        fact.run, fact.seed, frozenset(fact.takes), ended=False, boot_id=fact.boot_id, host=fact.host,
+        started_wall=fact.wall,
+    )  # fmt: skip
+    takes = deck.run.takes
+    deck.opened = 0
+    for task in deck.tasks:
+        fresh(task)
+        if not task.selected:
+            stand_in(deck, task, good=success_of(deck, task) is not None)
+        elif isinstance(task.phase, (Queued, Blocked, Backoff)) or _taken_up(deck, task, takes):
+            deck.move(task, WAITING)
+
+
+def run_ended(deck: Deck) -> None:
+    deck.run.ended = True
+    deck.paused = ""
+    deck.heads.clear()
+    for index in deck.held:
+        deck.tasks[index].held = False
+    deck.held.clear()
+
+
+def fresh(task: Task) -> None:
+    """A new budget: retries, rungs and free requeues as on the first day."""
+    task.retries_used = task.oom_ends = task.free_requeues = 0
+    task.avoid = frozenset()
+    task.decided = task.forced = False
+
+
+def _taken_up(deck: Deck, task: Task, takes: frozenset[str]) -> bool:
+    """Whether a run that begins looks at a finished task again: an unchanged success then comes out as cached."""
+    match task.phase:
+        case Failed():
+            return bool(takes & {"failed", "all"})
+        case Cancelled():
+            return "cancelled" in takes
+        case phase if isinstance(phase, FINAL):
+            success = deck.successes.get(task.name)
+            if success is not None and success.fingerprint != task.spec.fingerprint:
+                return bool(takes & {"changed", "all"})
+            return bool(takes & {"failed", "changed", "stale", "all"})
+        case _:
+            return False
+
+
+def unsettle(deck: Deck, task: Task) -> None:
+    """A failure that is taken back no longer counts for `halt`."""
+    if isinstance(task.phase, Failed) and task.failed_in == deck.run.number:
+        deck.run.failures -= 1
+        deck.run.settled -= 1
+        task.failed_in = 0
+
+
+def gpu_fact(deck: Deck, fact: e.GpuQuarantined | e.GpuReleased | e.GpuJoined | e.GpuMarked) -> None:
+    gpu = deck.gpus.get(fact.gpu)
+    deck.plan_due = True
+    if isinstance(fact, e.GpuQuarantined):
+        for name in fact.tasks:
+            _requeue(deck, deck.by_name.get(name))
+    if gpu is None:
+        return
+    match fact:
+        case e.GpuQuarantined():
+            gpu.quarantine = Quarantine(fact.probe_at, fact.step)
+            deck.wake(fact.probe_at, "plan")
+        case e.GpuReleased():
+            gpu.quarantine = None
+        case e.GpuJoined():
+            for attempt in gpu.holders.values():
+                attempt.joined = True
+        case e.GpuMarked():
+            gpu.mark = "" if fact.mark == "enable" else fact.mark
+            if fact.mark == "enable":
+                gpu.quarantine = None
+
+
+def _requeue(deck: Deck, task: Task | None) -> None:
+    """Take back what a broken GPU has cost a task."""
+    if task is None or not isinstance(task.phase, (Failed, Backoff)):
+        return
+    if isinstance(task.phase, Backoff):
+        task.retries_used = max(0, task.retries_used - 1)
+    unsettle(deck, task)
+    deck.move(task, WAITING)

@@ -1,0 +1,134 @@
+"""Whether a deck can run on this box at all: the GPUs that it names exist, and no task needs more than there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..core.spec import DeckFile, TaskSpec
+from ..errors import TaskFileError
+from ..ports import GpuInfo, Inventory
+from .problems import Problems
+
+
+def check_fit(deck: DeckFile, inventory: Inventory) -> None:
+    """Raises TaskFileError with a line for everything that can never run here.
+
+    Says nothing where the driver does not answer, and nothing about tasks that fall back to CPU: `gpus = "none"`, and
+    "all" on a box without NVIDIA devices.
+    """
+    known = _gpus(deck, inventory)
+    problems = Problems(deck.shown or deck.path)
+    lines = _unknown_deck_ids(deck, known)
+    if not inventory.error and not lines:
+        usable = _usable(deck, known)
+        if usable is not None:
+            _check_tasks(deck, known, usable, problems)
+    if lines or problems:
+        raise TaskFileError([*lines, *problems.lines()])
+
+
+def check_environment(deck: DeckFile, environ: Mapping[str, str]) -> None:
+    """Raises TaskFileError naming the variables of env_required that *environ* does not have."""
+    problems = Problems(deck.shown or deck.path)
+    for task in _selected(deck):
+        for name in task.env_required:
+            if name not in environ:
+                problems.add(task.line, f"env_required: {name} is not set in the environment", where=_where(task))
+    problems.raise_any()
+
+
+def find_gpu(gpu: str, gpus: Sequence[GpuInfo]) -> GpuInfo | None:
+    """The GPU that an id means: an index, a UUID, or the beginning of one UUID only."""
+    if gpu.isdecimal():
+        return next((info for info in gpus if info.index == int(gpu)), None)
+    found = [info for info in gpus if info.uuid.startswith(gpu)]
+    return found[0] if len(found) == 1 else None
+
+
+def _where(task: TaskSpec) -> str:
+    return f'task "{task.name}"'
+
+
+def _selected(deck: DeckFile) -> Sequence[TaskSpec]:
+    return deck.tasks if deck.selected is None else [task for task in deck.tasks if task.name in deck.selected]
+
+
+def _gpus(deck: DeckFile, inventory: Inventory) -> Sequence[GpuInfo]:
+    simulated = deck.settings.gpus
+    if isinstance(simulated, int):
+        return [GpuInfo(f"SIM-{index}", index, "simulated", None, simulated=True) for index in range(simulated)]
+    return inventory.gpus
+
+
+def _unknown_deck_ids(deck: DeckFile, known: Sequence[GpuInfo]) -> list[str]:
+    """Lines for ids in [deck] that no GPU has."""
+    named: list[tuple[str, str]] = []
+    gpus, slots = deck.settings.gpus, deck.settings.slots_per_gpu
+    if isinstance(gpus, tuple):
+        named += [("gpus", gpu) for gpu in gpus]
+    if not isinstance(slots, (int, str)) and gpus != "none":
+        named += [("slots_per_gpu", gpu) for gpu in slots]
+    lines = [
+        f"{deck.places.get(key, deck.shown)}: {key} names GPU {gpu}, {_there(known)}"
+        for key, gpu in named
+        if find_gpu(gpu, known) is None
+    ]
+    return lines or _same_twice(deck, known)
+
+
+def _same_twice(deck: DeckFile, known: Sequence[GpuInfo]) -> list[str]:
+    """[0, "GPU-5f2a…"] may be the same GPU under two names."""
+    ids = deck.settings.gpus if isinstance(deck.settings.gpus, tuple) else ()
+    seen: dict[str, str] = {}
+    for gpu in ids:
+        info = find_gpu(gpu, known)
+        if info is not None and seen.setdefault(info.uuid, gpu) != gpu:
+            place = deck.places.get("gpus", deck.shown)
+            return [f"{place}: gpus names one GPU twice: {seen[info.uuid]} and {gpu}"]
+    return []
+
+
+def _there(known: Sequence[GpuInfo]) -> str:
+    if not known:
+        return "but this box has none"
+    indices = sorted(info.index for info in known)
+    return "but this box has only " + (f"GPU {indices[0]}" if len(indices) == 1 else f"{indices[0]} to {indices[-1]}")
+
+
+def _usable(deck: DeckFile, known: Sequence[GpuInfo]) -> list[GpuInfo] | None:
+    """GPUs that the deck may use; None: GPU tasks run on CPU."""
+    gpus = deck.settings.gpus
+    if gpus == "none" or (gpus == "all" and not known):
+        return None
+    if isinstance(gpus, tuple):
+        return [info for gpu in gpus if (info := find_gpu(gpu, known)) is not None]
+    return list(known)
+
+
+def _check_tasks(deck: DeckFile, known: Sequence[GpuInfo], usable: Sequence[GpuInfo], problems: Problems) -> None:
+    kept = deck.settings.keep_free
+    for task in _selected(deck):
+        words = _why_never(task, known, usable, kept)
+        if words:
+            problems.add(task.line, words, where=_where(task))
+
+
+def _why_never(task: TaskSpec, known: Sequence[GpuInfo], usable: Sequence[GpuInfo], kept: int) -> str:
+    wanted, ids = task.resources.gpus, task.resources.gpu_ids
+    if wanted == 0:
+        return ""
+    unknown = next((gpu for gpu in ids if find_gpu(gpu, known) is None), None)
+    if unknown is not None:
+        return f"gpu_ids names GPU {unknown}, {_there(known)}"
+    mine = [info for info in usable if not ids or any(find_gpu(gpu, [info]) for gpu in ids)]
+    needed = 1 if wanted == "all" else wanted
+    if needed > len(mine):
+        return f"gpus = {wanted}, but {_count(len(mine), 'of its gpu_ids belongs' if ids else 'belongs')} to the deck"
+    if needed > len(usable) - kept:
+        left = max(0, len(usable) - kept)
+        return f"gpus = {wanted}, but keep_free = {kept} leaves only {left} of {len(usable)}"
+    return ""
+
+
+def _count(number: int, words: str) -> str:
+    return f"only 1 {words}" if number == 1 else f"{number or 'none'} {words.replace('belongs', 'belong')}"

@@ -1,0 +1,165 @@
+"""Many attempts, scarce resources, kernels that hang: the launcher keeps its books."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from gpudeck.engine.adapters import proc
+from gpudeck.engine.adapters.background import Background
+from gpudeck.engine.adapters.proc import Features
+from gpudeck.engine.core.events import LeaderExited, TreeGone
+from gpudeck.tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
+
+FEATURES = [Features(), Features(pidfd=False), Features(children_files=False)]
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_thousand_attempts_tell_their_codes_and_leave_nothing_open(tmp_path: Path) -> None:
+    async def body(rig: Rig) -> None:
+        await rig.code("true")
+        before = descriptors()
+        for batch in range(125):
+            tokens = {rig.start("sh", "-c", f"exit {number}"): number for number in range(batch, batch + 8)}
+            for token, code in tokens.items():
+                await rig.tree_end(token)
+                assert rig.leader(token).code == code
+                rig.launcher.forget(token)
+            rig.inputs.clear()
+        assert descriptors() == before
+        assert os.listdir(rig.folder / "attempts") == ["token0"]
+        assert not proc.own_children()
+
+    run(tmp_path, body)
+
+
+@launched
+async def test_500_quick_attempts_at_once_each_end_once(rig: Rig) -> None:
+    tokens = [rig.start("true") for _ in range(500)]
+    await until(lambda: len(rig.inputs) >= 1000)
+    for kind in (LeaderExited, TreeGone):
+        assert sorted(i.token for i in rig.inputs if isinstance(i, kind)) == sorted(tokens)
+
+
+@pytest.mark.parametrize("features", FEATURES)
+def test_a_tree_is_stopped_whatever_the_kernel_offers(tmp_path: Path, features: Features) -> None:
+    async def body(rig: Rig) -> None:
+        token = rig.start("sh", "-c", "trap '' TERM; (setsid sleep 99 & echo $!); while :; do sleep 1; done")
+        daemon = await rig.pid_from(token)
+        rig.launcher.stop(token, signal=signal.SIGTERM, scope="group", grace_s=0.2)
+        assert (await rig.leader_end(token)).code == 137
+        await rig.tree_end(token)
+        assert not lives(daemon)
+
+    run(tmp_path, body, features=features)
+
+
+@pytest.mark.parametrize("features", FEATURES)
+def test_leftovers_are_waited_for_whatever_the_kernel_offers(tmp_path: Path, features: Features) -> None:
+    async def body(rig: Rig) -> None:
+        script = "setsid sh -c 'while [ ! -e go ]; do sleep 0.02; done; touch last' & exit 3"
+        token = rig.start("sh", "-c", script, leftovers="wait")
+        assert (await rig.leader_end(token)).code == 3
+        (rig.folder / "go").touch()
+        await rig.tree_end(token)
+        assert (rig.folder / "last").exists()
+
+    run(tmp_path, body, features=features)
+
+
+@launched
+async def test_orphans_of_several_attempts_go_to_their_own(rig: Rig) -> None:
+    script = "setsid sh -c 'echo $$; while [ ! -e go$0 ]; do sleep 0.02; done' $0 & while [ ! -s $1 ]; do :; done"
+    tokens = [rig.start("sh", "-c", script, str(n), str(rig.out(f"token{n}")), leftovers="wait") for n in range(4)]
+    for token in tokens:
+        await rig.leader_end(token)
+    for number in (2, 0, 3, 1):
+        assert rig.tree(tokens[number]) is None
+        (rig.folder / f"go{number}").touch()
+        await rig.tree_end(tokens[number])
+
+
+@launched
+async def test_a_helper_of_the_engine_is_no_orphan(rig: Rig) -> None:
+    helper = subprocess.Popen(("sleep", "99"))
+    try:
+        assert (await rig.tree_end(rig.start("true"))).left_behind == ()
+        assert helper.poll() is None
+    finally:
+        helper.kill()
+        assert helper.wait() == -signal.SIGKILL
+
+
+@launched
+async def test_what_a_left_behind_process_leaves_is_not_the_next_attempts(rig: Rig) -> None:
+    script = "setsid sh -c 'echo $$; (setsid sleep 99 & echo $! >grand); sleep 99' & while [ ! -s grand ]; do :; done"
+    token = rig.start("sh", "-c", script, leftovers="leave")
+    child = await rig.pid_from(token)
+    await until(lambda: (rig.folder / "grand").exists())
+    await rig.tree_end(token)
+    other = rig.start("sh", "-c", f"kill -9 {child}")
+    await rig.tree_end(other)
+    grandchild = int((rig.folder / "grand").read_text())
+    assert lives(grandchild)
+    kill(grandchild)
+
+
+def test_a_refused_fork_is_not_an_attempt(tmp_path: Path) -> None:
+    script = f"""
+import asyncio, os, resource
+from pathlib import Path
+from gpudeck.engine.ports import SpawnRefusedError
+from gpudeck.tests.fakes.local_rig import Rig
+async def body():
+    rig = Rig(Path({str(tmp_path)!r}))
+    if os.getuid() == 0:  # the limit does not hold for root
+        os.setgroups([])
+        os.setgid(54321)
+        os.setuid(54321)
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+    try:
+        rig.start("true")
+    except SpawnRefusedError as error:
+        print(error)
+    assert not rig.launcher.members()
+asyncio.run(body())
+"""
+    told = subprocess.run((PYTHON, "-c", script), capture_output=True, text=True)
+    assert told.stdout == "cannot start a process: Resource temporarily unavailable\n", told.stderr
+
+
+def test_a_job_that_hangs_holds_up_no_other() -> None:
+    async def body() -> None:
+        background = Background(asyncio.get_running_loop())
+        hang = threading.Event()
+        results: list[object] = []
+        background.submit(hang.wait, results.append, timeout_s=0.05)
+        background.submit(lambda: "done", results.append)
+        await until(lambda: len(results) == 2)
+        hang.set()
+        background.close()
+        assert results == [None, "done"]
+
+    asyncio.run(body())
+
+
+@launched
+async def test_nothing_is_told_after_close(rig: Rig) -> None:
+    token = rig.start("sh", "-c", "echo $$; exec sleep 99")
+    pid = await rig.pid_from(token)
+    rig.replace_launcher()
+    assert lives(pid)
+    os.killpg(rig.pids[token], signal.SIGKILL)
+    await until(lambda: not lives(rig.pids[token]))
+    await asyncio.sleep(0)
+    assert not rig.inputs
+    os.waitpid(rig.pids[token], 0)

@@ -1,0 +1,69 @@
+"""Compares a live deck with the one that its facts rebuild."""
+
+from __future__ import annotations
+
+from core_world import World
+
+from gpudeck.engine.core.deck import Deck, Task
+from gpudeck.engine.core.phases import Backoff, Blocked, Closing, Failed, Queued, Running, Starting, Stopping, Unknown, Waiting
+from gpudeck.engine.core.restore import replay
+
+
+def assert_restores(world: World) -> None:
+    """A replay of all facts gives what the live deck knows; what only gates decide is worked out anew."""
+    fresh = world._fresh()
+    replay(fresh, world.facts)
+    assert deck_facts(fresh, world.now) == deck_facts(world.deck, world.now)
+    for old, new in zip(world.deck.tasks, fresh.tasks, strict=True):
+        assert task_facts(new, world.now) == task_facts(old, world.now), old.name
+
+
+def deck_facts(deck: Deck, now: float) -> dict[str, object]:
+    run = deck.run
+    return {
+        "run": (run.number, run.seed, run.takes, run.ended, run.halted, run.failures, run.settled),
+        "paused": deck.paused,
+        "active": {token: task.name for token, task in deck.active.items()},
+        "known": deck.known,
+        "successes": deck.successes,
+        "by fingerprint": deck.by_fingerprint,
+        "held": {uuid: sorted(gpu.holders) for uuid, gpu in deck.gpus.items()},
+        "marks": {uuid: (gpu.mark, gpu.exclusive, gpu.quarantine) for uuid, gpu in deck.gpus.items()},
+        "in use": (deck.cpu_used, deck.cpu_tasks, deck.cores_used),
+        "entries": {
+            entry.name: (entry.running, list(entry.durations), entry.typical_s, entry.peak_mib, entry.past_minute)
+            for entry in deck.entries.values()
+        },
+        "deadlines": sorted(due for due in deck.deadlines if due.at > now and due.kind == "backoff"),
+    }
+
+
+def task_facts(task: Task, now: float) -> dict[str, object]:
+    return {
+        "phase": phase_facts(task, now),
+        "numbers": (task.attempts, task.retries_used, task.oom_ends, task.free_requeues),
+        "ended": task.ended,
+        "unfinished": task.unfinished,
+        "avoid": task.avoid,
+        "held": task.held,
+        "forced": task.forced,
+        "priority": (task.priority, task.effective),
+    }
+
+
+def phase_facts(task: Task, now: float) -> object:
+    phase = task.phase
+    attempt = task.attempt()
+    if attempt is not None and isinstance(phase, (Starting, Running, Unknown)):
+        return ("runs", attempt.number, attempt.token, attempt.gpus, attempt.reserved_mib)
+    if attempt is not None and isinstance(phase, Stopping):
+        return ("stops", attempt.token, phase.why, phase.by, phase.asked_at, phase.kill_at)
+    if attempt is not None and isinstance(phase, Closing):
+        return ("closes", attempt.token, phase.outcome, phase.why)
+    if isinstance(phase, Backoff) and phase.until > now:
+        return phase
+    if isinstance(phase, Failed):
+        return phase
+    if isinstance(phase, (Waiting, Queued, Blocked, Backoff)):
+        return "not started"
+    return type(phase)

@@ -1,0 +1,221 @@
+"""Any deck, any mishap, in any order: the promises hold after every step."""
+
+from __future__ import annotations
+
+import os
+from copy import deepcopy
+
+from core_decks import changed_file, worlds
+from core_removal import everything_ends, starts_once_cleared
+from core_restored import assert_restores
+from core_world import Proc, World
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from gpudeck.engine.core import events as e
+from gpudeck.engine.core.deck import Task
+from gpudeck.engine.core.explain import explain
+from gpudeck.engine.core.phases import ACTIVE, FINAL, Backoff, Blocked, Queued, Running, Starting, Unknown, Waiting
+
+OUTCOMES = {
+    "ok": e.Outcome("ok", 0),
+    "exit": e.Outcome("exit", 1),
+    "device": e.Outcome("exit", 1, device_fault=True),
+    "oom": e.Outcome("oom", 1),
+    "missing": e.Outcome("missing output", 0),
+}
+
+
+class AnyDeck(RuleBasedStateMachine):
+    world: World
+
+    @initialize(world=worlds(), slow=st.booleans())
+    def deck(self, world: World, slow: bool) -> None:
+        self.world = world
+        world.slow_checks = slow
+        world.begin()
+
+    # -- processes ----------------------------------------------------------------------------------------------------
+
+    def some(self, data: st.DataObject, *phases: type) -> Task | None:
+        found = [task for task in self.world.deck.tasks if isinstance(task.phase, phases)]
+        return data.draw(st.sampled_from(found)) if found else None
+
+    def proc(self, data: st.DataObject) -> Proc | None:
+        found = self.world.live()
+        return data.draw(st.sampled_from(found), "process") if found else None
+
+    @rule(data=st.data(), kind=st.sampled_from([*OUTCOMES, "ok", "ok"]), used_mib=st.integers(0, 9_000))
+    def a_process_ends(self, data: st.DataObject, kind: str, used_mib: int) -> None:
+        proc = self.proc(data)
+        if proc is None:
+            return
+        proc.used_mib = used_mib
+        self.world.sample()
+        outcome = OUTCOMES[kind]
+        if proc.leader:
+            self.world.leader_exits(proc, outcome.exit_code, outcome=outcome)
+        self.world.tree_goes(proc)
+        self.world.settle()
+
+    @rule(data=st.data(), code=st.sampled_from([0, 1, None]))
+    def a_leader_exits_before_its_tree(self, data: st.DataObject, code: int | None) -> None:
+        proc = self.proc(data)
+        if proc is not None and proc.leader:
+            self.world.leader_exits(proc, code)
+            self.world.settle()
+
+    @rule(data=st.data())
+    def a_command_cannot_be_started(self, data: st.DataObject) -> None:
+        proc = self.proc(data)
+        if proc is not None and proc.leader:
+            self.world.end(proc.task, 127, spawn_error="no such command")
+
+    @rule(seconds=st.sampled_from([0.5, 5.0, 12.0, 61.0, 400.0, 5_000.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.world.advance(seconds)
+        self.world.sample()
+
+    @rule(count=st.integers(1, 3))
+    def starts_will_be_refused(self, count: int) -> None:
+        self.world.refuse = count
+
+    # -- the user -----------------------------------------------------------------------------------------------------
+
+    @rule(
+        data=st.data(),
+        verb=st.sampled_from(["cancel", "kill", "retry", "hold", "release", "priority"]),
+        value=st.integers(-2, 9),
+    )
+    def a_verb_on_tasks(self, data: st.DataObject, verb: str, value: int) -> None:
+        names = [task.name for task in self.world.deck.tasks]
+        chosen = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
+        self.world.verb(verb, *chosen, value=value)
+
+    @rule(verb=st.sampled_from(["pause", "unpause", "unpause"]))
+    def the_deck_is_paused_or_goes_on(self, verb: str) -> None:
+        self.world.verb(verb)
+
+    @rule(data=st.data(), verb=st.sampled_from(["drain", "take", "enable", "enable"]))
+    def a_verb_on_a_gpu(self, data: st.DataObject, verb: str) -> None:
+        if self.world.deck.gpus:
+            gpu = data.draw(st.sampled_from(sorted(self.world.deck.gpus)))
+            self.world.give(e.GpuVerb(verb, gpu))  # pyright: ignore[reportArgumentType]
+
+    # -- the box ------------------------------------------------------------------------------------------------------
+
+    @rule(data=st.data(), come=st.booleans(), mib=st.sampled_from([10, 2_000, 15_000]), graphics=st.booleans())
+    def others_come_or_go(self, data: st.DataObject, come: bool, mib: int, graphics: bool) -> None:
+        if not self.world.deck.gpus:
+            return
+        gpu = data.draw(st.sampled_from(sorted(self.world.deck.gpus)))
+        if come:
+            self.world.strangers[gpu] = (e.Process(4711, mib, user="alice", graphics=graphics),)
+        else:
+            self.world.strangers.pop(gpu, None)
+        self.world.advance(0.1)
+        self.world.sample()
+
+    @rule(data=st.data())
+    def a_gpu_is_lost_or_back(self, data: st.DataObject) -> None:
+        if self.world.deck.gpus:
+            self.world.gone_gpus ^= {data.draw(st.sampled_from(sorted(self.world.deck.gpus)))}
+            self.world.sample()
+
+    @rule(full=st.booleans())
+    def the_disk_is_full_or_not(self, full: bool) -> None:
+        self.world.give(e.DiskState(full, "no space left on device" if full else ""))
+
+    @rule(memory_mib=st.sampled_from([1_000, 30_000, 64_000]))
+    def memory_of_the_host_changes(self, memory_mib: int) -> None:
+        self.world.memory_mib = memory_mib
+        self.world.sample()
+
+    @rule()
+    def outputs_are_looked_at(self) -> None:
+        self.world.answer_checks()
+        self.world.settle()
+
+    @rule(data=st.data())
+    def an_output_appears_or_goes(self, data: st.DataObject) -> None:
+        self.world.outputs ^= {data.draw(st.sampled_from([task.name for task in self.world.deck.tasks]))}
+
+    # -- engines ------------------------------------------------------------------------------------------------------
+
+    @rule(unknown=st.integers(0, 3), reboot=st.integers(0, 3))
+    def the_engine_is_killed_and_another_goes_on(self, unknown: int, reboot: int) -> None:
+        assert_restores(self.world)
+        verdict = (lambda proc: "unknown" if proc.pid_hidden else "") if unknown == 0 else (lambda _: "")
+        if unknown == 0:
+            for proc in self.world.live()[:1]:
+                proc.pid_hidden = True
+        self.world.restart(verdict=verdict, reboot=reboot == 0)
+
+    @rule(now=st.booleans())
+    def the_engine_stops_its_tasks(self, now: bool) -> None:
+        world = self.world
+        world.give(e.Shutdown(now, "INT", 5.0))
+        world.advance(60.0)
+        assert not any(isinstance(task.phase, (Starting, Running)) for task in world.deck.tasks)
+        world.restart()
+
+    @precondition(lambda self: self.world.deck.run.ended)
+    @rule(
+        data=st.data(),
+        takes=st.sampled_from(
+            [("failed", "changed", "stale"), ("new",), ("all",), ("failed", "changed", "stale", "cancelled")]
+        ),
+    )
+    def another_run(self, data: st.DataObject, takes: tuple[str, ...]) -> None:
+        world = self.world
+        name = data.draw(st.sampled_from([task.name for task in world.deck.tasks]))
+        file = changed_file(world.file, name) if data.draw(st.booleans()) else None
+        before = world.phases()
+        world.restart(file=file)
+        assert world.deck.run.ended
+        started = len(world.launched)
+        world.begin(takes)
+        if "failed" not in takes and "all" not in takes:
+            for launch in world.launched[started:]:
+                assert before[launch.task] != "failed"
+
+    # -- promises -----------------------------------------------------------------------------------------------------
+
+    @invariant()
+    def what_waits_has_a_reason(self) -> None:
+        deck = self.world.deck
+        for task in deck.tasks:
+            waits = isinstance(task.phase, (Waiting, Queued, Blocked, Backoff)) and not deck.run.ended
+            obstacles = explain(deck, task, self.world.now)
+            if waits:
+                assert obstacles, f"{task.name} waits without a reason"
+            elif task.selected and isinstance(task.phase, (*ACTIVE, *FINAL)):
+                assert obstacles == []
+
+    @rule(data=st.data())
+    def without_its_obstacles_a_task_starts(self, data: st.DataObject) -> None:
+        task = self.some(data, Queued)
+        if task is not None and task.selected and not self.world.deck.run.ended:
+            starts_once_cleared(deepcopy(self.world), task.name)
+
+    @precondition(lambda self: not self.world.deck.run.ended)
+    @rule()
+    def a_deck_in_which_all_ends_well_comes_to_its_end(self) -> None:
+        everything_ends(deepcopy(self.world))
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            everything_ends(self.world)
+
+
+TestAnyDeck = AnyDeck.TestCase
+TestAnyDeck.settings = settings(
+    max_examples=int(os.environ.get("CORE_EXAMPLES", "60")),
+    stateful_step_count=int(os.environ.get("CORE_STEPS", "40")),
+    deadline=None,
+    derandomize="CORE_EXAMPLES" not in os.environ,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
+_ = Unknown

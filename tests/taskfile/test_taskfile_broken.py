@@ -1,0 +1,1630 @@
+# ruff: noqa: E501 (the lines are exactly as users see them)
+
+"""What is said of task files that are wrong: every problem, its line, what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpudeck.engine.errors import TaskFileError
+from gpudeck.engine.taskfile.load import load
+
+BROKEN: list[tuple[str, str, list[str]]] = [
+    (
+        "deck key typo",
+        """
+[deck]
+gpu = "all"
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:2: [deck]: unknown key "gpu": did you mean gpus?'],
+    ),
+    (
+        "top typo",
+        """
+[decks]
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:1: unknown key "decks": did you mean deck?'],
+    ),
+    (
+        "no task",
+        """
+[deck]
+name = "x"
+""",
+        ["tasks.toml: there is no [[task]] in the file"],
+    ),
+    (
+        "single bracket task",
+        """
+[task]
+name = "a"
+command = "true"
+""",
+        ["tasks.toml:1: write [[task]] with two brackets: there can be many"],
+    ),
+    (
+        "gpus negative",
+        """
+[[task]]
+name = "a"
+command = "true"
+gpus = -1
+""",
+        ['tasks.toml:4: task "a": gpus must be at least 0, got -1'],
+    ),
+    (
+        "gpus float",
+        """
+[[task]]
+name = "a"
+command = "true"
+gpus = 1.5
+""",
+        ['tasks.toml:4: task "a": gpus must be a whole number or "all", got 1.5'],
+    ),
+    (
+        "gpus bool",
+        """
+[[task]]
+name = "a"
+command = "true"
+gpus = true
+""",
+        ['tasks.toml:4: task "a": gpus must be a whole number or "all", got true'],
+    ),
+    (
+        "gpus text",
+        """
+[[task]]
+name = "a"
+command = "true"
+gpus = "two"
+""",
+        ['tasks.toml:4: task "a": gpus must be a whole number or "all", got "two"'],
+    ),
+    (
+        "unknown task key",
+        """
+[[task]]
+name = "a"
+command = "true"
+retry = 3
+""",
+        ['tasks.toml:4: task "a": unknown key "retry": did you mean retries?'],
+    ),
+    (
+        "missing command",
+        """
+[[task]]
+name = "a"
+""",
+        ['tasks.toml:1: task "a": command is missing'],
+    ),
+    (
+        "missing name",
+        """
+[[task]]
+command = "true"
+""",
+        ["tasks.toml:1: task 1: name is missing"],
+    ),
+    (
+        "empty task",
+        """
+[[task]]
+""",
+        ["tasks.toml:1: task 1: name is missing", "tasks.toml:1: task 1: command is missing"],
+    ),
+    (
+        "empty command",
+        """
+[[task]]
+name = "a"
+command = []
+""",
+        ['tasks.toml:3: task "a": command must not be empty'],
+    ),
+    (
+        "blank command",
+        """
+[[task]]
+name = "a"
+command = "  "
+""",
+        ['tasks.toml:3: task "a": command must not be empty'],
+    ),
+    (
+        "command number",
+        """
+[[task]]
+name = "a"
+command = 3
+""",
+        ['tasks.toml:3: task "a": command must be text or a list such as ["python", "train.py"], got 3'],
+    ),
+    (
+        "command nested",
+        """
+[[task]]
+name = "a"
+command = ["a", ["b"]]
+""",
+        ['tasks.toml:3: task "a": command must hold only text and numbers, got a list: ["b"]'],
+    ),
+    (
+        "unknown placeholder",
+        """
+[vars]
+noise_type = "x"
+[[task]]
+name = "a"
+command = "echo {noise_typ}"
+""",
+        [
+            'tasks.toml:5: task "a": command has {noise_typ}, which is unknown: did you mean {noise_type}? write {{noise_typ}} for a literal brace'
+        ],
+    ),
+    (
+        "unknown placeholder far",
+        """
+[[task]]
+name = "a"
+command = ["awk", "{print}"]
+""",
+        ['tasks.toml:3: task "a": command has {print}, which is unknown: write {{print}} for a literal brace'],
+    ),
+    (
+        "attempt in name",
+        """
+[[task]]
+name = "a-{attempt}"
+command = "true"
+""",
+        ['tasks.toml:2: task "a-{attempt}": name has {attempt}, which may not stand in name'],
+    ),
+    (
+        "task in name",
+        """
+[[task]]
+name = "a-{task}"
+command = "true"
+""",
+        ['tasks.toml:2: task "a-{task}": name has {task}, which may not stand in name'],
+    ),
+    (
+        "shard in name",
+        """
+[[task]]
+name = "a-{shard}"
+command = "true"
+shards = 2
+""",
+        ['tasks.toml:2: task "a-{shard}": name has {shard}, which may not stand in name'],
+    ),
+    (
+        "shard without shards",
+        """
+[[task]]
+name = "a"
+command = "x {shard}"
+""",
+        ['tasks.toml:3: task "a": command has {shard}, which means something only in a task with shards'],
+    ),
+    (
+        "gpu_ids in needs",
+        """
+[[task]]
+name = "a"
+command = "true"
+needs = ["b-{gpu_ids}"]
+""",
+        ['tasks.toml:4: task "a": needs has {gpu_ids}, which may not stand in needs and after'],
+    ),
+    (
+        "attempt in outputs",
+        """
+[[task]]
+name = "a"
+command = "true"
+outputs = ["out-{attempt}"]
+""",
+        [
+            'tasks.toml:4: task "a": outputs has {attempt}, which is known only when a task starts: it may stand in command, env, resume_command and on_oom'
+        ],
+    ),
+    (
+        "name space",
+        """
+[[task]]
+name = "a b"
+command = "true"
+""",
+        ['tasks.toml:2: task "a b": name "a b" has a space in it: use letters, digits and . _ - = , + @ /'],
+    ),
+    (
+        "name long",
+        """
+[[task]]
+name = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+command = "true"
+""",
+        [
+            'tasks.toml:2: task "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx": name "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx… has 121 bytes: at most 120 are allowed'
+        ],
+    ),
+    (
+        "name dots",
+        """
+[[task]]
+name = "../x"
+command = "true"
+""",
+        ['tasks.toml:2: task "../x": name "../x" is taken in the log folder'],
+    ),
+    (
+        "name umlaut",
+        """
+[[task]]
+name = "größe"
+command = "true"
+""",
+        ['tasks.toml:2: task "größe": name "größe" has "ö" in it: use letters, digits and . _ - = , + @ /'],
+    ),
+    (
+        "name slash",
+        """
+[[task]]
+name = "a//b"
+command = "true"
+""",
+        ['tasks.toml:2: task "a//b": name "a//b" begins with "-", or has an empty part beside a slash'],
+    ),
+    (
+        "name own file",
+        """
+[[task]]
+name = "gpu0.log"
+command = "true"
+""",
+        ['tasks.toml:2: task "gpu0.log": name "gpu0.log" is taken in the log folder'],
+    ),
+    (
+        "name empty by value",
+        """
+[[task]]
+name = "{x}"
+command = "true"
+matrix.x = ["", "b"]
+""",
+        ['tasks.toml:2: task "{x}": name "" is empty'],
+    ),
+    (
+        "missing matrix key",
+        """
+[[task]]
+name = "train-{a}"
+command = "true"
+matrix.a = [1, 2]
+matrix.seed = [1, 2, 3]
+""",
+        [
+            'tasks.toml:2: task "train-{a}": name has no {seed}, so 3 tasks would be "train-1": write name = "train-{a}-{seed}"'
+        ],
+    ),
+    (
+        "duplicates two entries",
+        """
+[[task]]
+name = "a"
+command = "true"
+
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:6: task "a": name "a" is taken by the task in line 1'],
+    ),
+    (
+        "duplicates values",
+        """
+[[task]]
+name = "t{a}"
+command = "true"
+matrix.a = [1, 1]
+""",
+        [
+            'tasks.toml:2: task "t{a}": name "t1" is made by 2 combinations: their values are the same, or run into each other'
+        ],
+    ),
+    (
+        "run together",
+        """
+[[task]]
+name = "t{a}{b}"
+command = "true"
+matrix.a = [1, 11]
+matrix.b = [11, 1]
+""",
+        [
+            'tasks.toml:2: task "t{a}{b}": name "t111" is made by 2 combinations: their values are the same, or run into each other'
+        ],
+    ),
+    (
+        "clash vars",
+        """
+[vars]
+seed = 1
+[[task]]
+name = "t{seed}"
+command = "true"
+matrix.seed = [1]
+""",
+        ['tasks.toml:6: task "t{seed}": matrix.seed is also in [vars]: give one of them another name'],
+    ),
+    (
+        "clash builtin",
+        """
+[[task]]
+name = "t{task}"
+command = "true"
+matrix.task = [1]
+""",
+        ['tasks.toml:4: task "t{task}": matrix.task is taken: {task} means something already'],
+    ),
+    (
+        "vars builtin",
+        """
+[vars]
+python = "x"
+[[task]]
+name = "a"
+command = "true"
+""",
+        ["tasks.toml:2: [vars]: python is taken: {python} means something already"],
+    ),
+    (
+        "vars dash",
+        """
+[vars]
+noise-rate = 1
+[[task]]
+name = "a"
+command = "true"
+""",
+        ["tasks.toml:2: [vars]: noise-rate cannot stand in braces: call it noise_rate"],
+    ),
+    (
+        "matrix dash",
+        """
+[[task]]
+name = "t"
+command = "true"
+matrix.noise-rate = [1]
+""",
+        ['tasks.toml:4: task "t": matrix has "noise-rate", which cannot stand in braces: call it noise_rate'],
+    ),
+    (
+        "matrix empty",
+        """
+[[task]]
+name = "t"
+command = "true"
+matrix.seed = []
+""",
+        ['tasks.toml:4: task "t": matrix.seed is an empty list, so there would be no task'],
+    ),
+    (
+        "matrix scalar",
+        """
+[[task]]
+name = "t"
+command = "true"
+matrix.seed = 3
+""",
+        ['tasks.toml:4: task "t": matrix.seed must be a list such as [3], got a number: 3'],
+    ),
+    (
+        "matrix var scalar",
+        """
+[vars]
+seeds = 3
+[[task]]
+name = "t"
+command = "true"
+matrix.seed = "{seeds}"
+""",
+        ['tasks.toml:6: task "t": matrix.seed must be a list, but {seeds} is a number: 3'],
+    ),
+    (
+        "matrix unknown var",
+        """
+[vars]
+seeds = [3]
+[[task]]
+name = "t"
+command = "true"
+matrix.seed = "{seds}"
+""",
+        [
+            'tasks.toml:6: task "t": matrix.seed has {seds}, which is unknown: did you mean {seeds}? write {{seds}} for a literal brace'
+        ],
+    ),
+    (
+        "matrix mixed",
+        """
+[[task]]
+name = "t"
+command = "true"
+matrix.case = [{a = 1}, 2]
+""",
+        ['tasks.toml:4: task "t": matrix.case needs the keys a in all its tables: number 2 differs'],
+    ),
+    (
+        "matrix uneven",
+        """
+[[task]]
+name = "t"
+command = "true"
+matrix.case = [{a = 1, b = 2}, {a = 2}]
+""",
+        ['tasks.toml:4: task "t": matrix.case needs the keys a, b in all its tables: number 2 differs'],
+    ),
+    (
+        "exclude unknown",
+        """
+[[task]]
+name = "t{a}"
+command = "true"
+matrix.alpha = [1]
+matrix.exclude = [{alpa = 1}]
+""",
+        ['tasks.toml:5: task "t{a}": matrix.exclude has alpa, which is no axis: did you mean alpha?'],
+    ),
+    (
+        "exclude all",
+        """
+[[task]]
+name = "t{a}"
+command = "true"
+matrix.a = [1]
+matrix.exclude = [{a = 1}]
+""",
+        ['tasks.toml:4: task "t{a}": matrix is empty: exclude leaves no combination'],
+    ),
+    (
+        "include partial",
+        """
+[[task]]
+name = "t{a}"
+command = "x {lr}"
+matrix.a = [1, 2]
+matrix.include = [{a = 1, lr = 0.1}]
+""",
+        ['tasks.toml:3: task "t{a}": command has {lr}, which matrix.include gives only to some combinations'],
+    ),
+    (
+        "misplaced below matrix",
+        """
+[[task]]
+name = "t{seed}"
+[task.matrix]
+seed = [1, 2]
+command = ["true"]
+""",
+        [
+            'tasks.toml:5: task "t{seed}": command stands below [task.matrix], so it is not the task\'s command: move it above that line'
+        ],
+    ),
+    (
+        "misplaced below env",
+        """
+[[task]]
+name = "t"
+command = "true"
+[task.env]
+A = "1"
+gpus = 2
+""",
+        [
+            'tasks.toml:6: task "t": gpus stands below [task.env], so it is not the task\'s gpus: move it above that line'
+        ],
+    ),
+    (
+        "misplaced watch",
+        """
+[[task]]
+name = "t"
+command = "true"
+[task.watch]
+silent = "1m"
+retries = 2
+""",
+        [
+            'tasks.toml:6: task "t": retries stands below [task.watch], so it is not the task\'s retries: move it above that line'
+        ],
+    ),
+    (
+        "misplaced metric",
+        """
+[[task]]
+name = "t"
+command = "true"
+[task.metrics.acc]
+regex = "a"
+gpus = 2
+""",
+        [
+            'tasks.toml:6: task "t": gpus stands below [task.metrics.acc], so it is not the task\'s gpus: move it above that line'
+        ],
+    ),
+    (
+        "env number",
+        """
+[[task]]
+name = "a"
+command = "true"
+env = { SEED = 1 }
+""",
+        ['tasks.toml:4: task "a": env.SEED must be text, or false to unset it: write "1"'],
+    ),
+    (
+        "env true",
+        """
+[[task]]
+name = "a"
+command = "true"
+env = { SEED = true }
+""",
+        ['tasks.toml:4: task "a": env.SEED must be text, or false to unset it: write "true"'],
+    ),
+    (
+        "env cuda",
+        """
+[[task]]
+name = "a"
+command = "true"
+env.CUDA_VISIBLE_DEVICES = "0"
+""",
+        [
+            'tasks.toml:4: task "a": env may not set CUDA_VISIBLE_DEVICES, gpudeck does: gpus and gpu_ids say which GPUs a task gets'
+        ],
+    ),
+    (
+        "env file missing",
+        """
+[[task]]
+name = "a"
+command = "true"
+env_file = ".env"
+""",
+        ['tasks.toml:4: task "a": env_file names {folder}/.env: No such file or directory'],
+    ),
+    (
+        "env required text",
+        """
+[[task]]
+name = "a"
+command = "true"
+env_required = "HF_TOKEN"
+""",
+        ['tasks.toml:4: task "a": env_required must be a list: write ["HF_TOKEN"]'],
+    ),
+    (
+        "env not set",
+        """
+[[task]]
+name = "a"
+command = "x {env.NO_SUCH_VARIABLE}"
+""",
+        [
+            'tasks.toml:3: task "a": command has {env.NO_SUCH_VARIABLE}, but NO_SUCH_VARIABLE is not set in the environment'
+        ],
+    ),
+    (
+        "needs nothing",
+        """
+[[task]]
+name = "a"
+command = "true"
+needs = ["b"]
+""",
+        ['tasks.toml:4: task "a": needs has "b", which matches no task'],
+    ),
+    (
+        "needs typo",
+        """
+[[task]]
+name = "a"
+command = "true"
+[[task]]
+name = "prepare"
+command = "true"
+[[task]]
+name = "c"
+command = "true"
+needs = ["prepar"]
+""",
+        ['tasks.toml:10: task "c": needs has "prepar", which matches no task: did you mean prepare?'],
+    ),
+    (
+        "needs glob",
+        """
+[[task]]
+name = "a"
+command = "true"
+after = ["b-*"]
+""",
+        ['tasks.toml:4: task "a": after has "b-*", which matches no task'],
+    ),
+    (
+        "needs self",
+        """
+[[task]]
+name = "a"
+command = "true"
+needs = ["a"]
+""",
+        ['tasks.toml:4: task "a": needs has "a", which is only the task itself'],
+    ),
+    (
+        "needs self glob",
+        """
+[[task]]
+name = "a"
+command = "true"
+needs = ["a*"]
+""",
+        ['tasks.toml:4: task "a": needs has "a*", which is only the task itself'],
+    ),
+    (
+        "needs disabled",
+        """
+[[task]]
+name = "a"
+command = "true"
+needs = ["b"]
+[[task]]
+name = "b"
+command = "true"
+enabled = false
+""",
+        ['tasks.toml:4: task "a": needs has "b", which is not enabled (line 5)'],
+    ),
+    (
+        "cycle",
+        """
+[[task]]
+name = "a"
+command = "true"
+needs = ["b"]
+[[task]]
+name = "b"
+command = "true"
+after = ["a"]
+""",
+        ['tasks.toml:4: task "a": needs make a circle: a needs b, b comes after a'],
+    ),
+    (
+        "cycle rounds",
+        """
+[[task]]
+name = "a"
+command = "true"
+needs = ["b"]
+[[task]]
+name = "b"
+command = "true"
+round = 1
+""",
+        ['tasks.toml:4: task "a": needs make a circle: a needs b, b (round 1) waits for a (round 0)'],
+    ),
+    (
+        "cycle glob",
+        """
+[[task]]
+name = "t{i}"
+command = "true"
+matrix.i = [1, 2, 3]
+needs = ["t*"]
+""",
+        ['tasks.toml:5: task "t1": needs make a circle: t1 needs t2, t2 needs t1'],
+    ),
+    (
+        "round gap",
+        """
+[[task]]
+name = "a"
+command = "true"
+round = 1
+""",
+        ['tasks.toml:4: task "a": round = 1, but no task without a group is in an earlier round'],
+    ),
+    (
+        "round group",
+        """
+[[task]]
+name = "a"
+command = "true"
+[[task]]
+name = "b{i}"
+command = "true"
+round = 1
+group = "g"
+matrix.i = [1, 2]
+""",
+        ['tasks.toml:7: task "b1" (and 1 more): round = 1, but no task of group "g" is in an earlier round'],
+    ),
+    (
+        "timeout",
+        """
+[[task]]
+name = "a"
+command = "true"
+timeout = "6 hours"
+""",
+        ['tasks.toml:4: task "a": timeout must be a duration such as "30s", "6h" or "1h30m", got "6 hours"'],
+    ),
+    (
+        "timeout zero",
+        """
+[[task]]
+name = "a"
+command = "true"
+timeout = 0
+""",
+        ['tasks.toml:4: task "a": timeout must be more than 0 seconds'],
+    ),
+    (
+        "timeout negative",
+        """
+[[task]]
+name = "a"
+command = "true"
+timeout = -5
+""",
+        ['tasks.toml:4: task "a": timeout must be at least 0 seconds, got -5'],
+    ),
+    (
+        "memory bare",
+        """
+[[task]]
+name = "a"
+command = "true"
+memory = 40
+""",
+        ['tasks.toml:4: task "a": memory needs a unit: write "40GiB" or "40MiB"'],
+    ),
+    (
+        "memory unit",
+        """
+[[task]]
+name = "a"
+command = "true"
+gpu_memory = "40 gigs"
+""",
+        ['tasks.toml:4: task "a": gpu_memory must be a size such as "24GiB" or "800MiB", got "40 gigs"'],
+    ),
+    (
+        "signal",
+        """
+[[task]]
+name = "a"
+command = "true"
+stop_signal = "TERMINATE"
+""",
+        ['tasks.toml:4: task "a": stop_signal must be a signal such as "TERM", "INT" or "USR1", got "TERMINATE"'],
+    ),
+    (
+        "warn without timeout",
+        """
+[[task]]
+name = "a"
+command = "true"
+warn_signal = "USR1"
+""",
+        ['tasks.toml:4: task "a": warn_signal says nothing without a timeout'],
+    ),
+    (
+        "warn too long",
+        """
+[[task]]
+name = "a"
+command = "true"
+warn_signal = "USR1"
+timeout = "1m"
+""",
+        [
+            'tasks.toml:4: task "a": warn_signal comes 5m before the end (warn_before), which is not shorter than the timeout'
+        ],
+    ),
+    (
+        "retry_on",
+        """
+[[task]]
+name = "a"
+command = "true"
+retry_on = ["fail", "ooom"]
+""",
+        ['tasks.toml:4: task "a": retry_on has "ooom", which is none of its words: did you mean "oom"?'],
+    ),
+    (
+        "success_codes",
+        """
+[[task]]
+name = "a"
+command = "true"
+success_codes = [0, 300]
+""",
+        ['tasks.toml:4: task "a": success_codes must hold whole numbers from 0 to 255, got 300'],
+    ),
+    (
+        "gpu_ids double",
+        """
+[[task]]
+name = "a"
+command = "true"
+gpu_ids = [1, 1]
+""",
+        ['tasks.toml:4: task "a": gpu_ids names GPU 1 twice'],
+    ),
+    (
+        "gpu_ids few",
+        """
+[[task]]
+name = "a"
+command = "true"
+gpu_ids = [1]
+gpus = 2
+""",
+        ['tasks.toml:5: task "a": gpus = 2, but gpu_ids names only 1'],
+    ),
+    (
+        "gpu_ids bad",
+        """
+[[task]]
+name = "a"
+command = "true"
+gpu_ids = ["x"]
+""",
+        ['tasks.toml:4: task "a": gpu_ids has "x", which is no GPU id: a number from 0, or a UUID such as "GPU-5f2a…"'],
+    ),
+    (
+        "resume_when",
+        """
+[[task]]
+name = "a"
+command = "true"
+resume_when = "*.pt"
+""",
+        ['tasks.toml:4: task "a": resume_when says nothing without resume_command'],
+    ),
+    (
+        "nproc",
+        """
+[[task]]
+name = "a"
+command = "true"
+nproc = 4
+""",
+        ['tasks.toml:4: task "a": nproc says nothing with launch = "command"'],
+    ),
+    (
+        "on_oom unknown",
+        """
+[[task]]
+name = "a"
+command = "true"
+on_oom = [{ vars = { bs = 16 } }]
+""",
+        ['tasks.toml:4: task "a": on_oom rung 1: changes bs, which is in neither matrix nor [vars]'],
+    ),
+    (
+        "on_oom nothing",
+        """
+[vars]
+bs = 32
+[[task]]
+name = "a"
+command = "true"
+on_oom = [{ vars = { bs = 16 } }]
+""",
+        ['tasks.toml:6: task "a": on_oom rung 1 changes neither the command nor the environment'],
+    ),
+    (
+        "on_oom key",
+        """
+[[task]]
+name = "a"
+command = "true"
+on_oom = [{ var = { bs = 16 } }]
+""",
+        ['tasks.toml:4: task "a": on_oom rung 1: has the unknown key "var": did you mean vars?'],
+    ),
+    (
+        "progress regex",
+        """
+[[task]]
+name = "a"
+command = "true"
+progress = "step ([0-9"
+""",
+        ['tasks.toml:4: task "a": progress is no regular expression: unterminated character set at position 6'],
+    ),
+    (
+        "metrics nothing",
+        """
+[[task]]
+name = "a"
+command = "true"
+metrics.acc = { best = "max" }
+""",
+        ['tasks.toml:4: task "a": metrics.acc needs either regex, or file and key'],
+    ),
+    (
+        "metrics best",
+        """
+[[task]]
+name = "a"
+command = "true"
+metrics.acc = { regex = "a", best = "highest" }
+""",
+        ['tasks.toml:4: task "a": metrics.acc.best must be "max", "min" or "last", got "highest"'],
+    ),
+    (
+        "watch typo",
+        """
+[[task]]
+name = "a"
+command = "true"
+watch = { silence = "3m" }
+""",
+        ['tasks.toml:4: task "a": watch has the unknown key "silence": did you mean silent?'],
+    ),
+    (
+        "watch regex",
+        """
+[[task]]
+name = "a"
+command = "true"
+watch = { pattern = "(" }
+""",
+        [
+            'tasks.toml:4: task "a": watch.pattern is no regular expression: missing ), unterminated subpattern at position 0'
+        ],
+    ),
+    (
+        "slurm typo",
+        """
+[[task]]
+name = "a"
+command = "true"
+slurm = { partion = "gpu" }
+""",
+        ['tasks.toml:4: task "a": slurm has the unknown key "partion": did you mean partition?'],
+    ),
+    (
+        "slurm top",
+        """
+[slurm]
+max_submitted = 0
+[[task]]
+name = "a"
+command = "true"
+""",
+        ["tasks.toml:2: [slurm]: max_submitted must be at least 1, got 0"],
+    ),
+    (
+        "distributed",
+        """
+[distributed]
+strategy = "fsdp"
+[[task]]
+name = "a"
+command = "true"
+""",
+        [
+            'tasks.toml:2: [distributed]: strategy must be "auto", "single", "dp" or "ddp", got "fsdp": did you mean "dp"?'
+        ],
+    ),
+    (
+        "fingerprint_files",
+        """
+[[task]]
+name = "a"
+command = "true"
+fingerprint_files = ["nothing.yaml"]
+""",
+        ['tasks.toml:4: task "a": fingerprint_files has nothing.yaml, which matches no file'],
+    ),
+    (
+        "quotes",
+        """
+[vars]
+root = "/my data"
+[[task]]
+name = "a"
+command = "ls '{root}'"
+""",
+        [
+            'tasks.toml:5: task "a": command has {root} inside quotes, where its value "/my data" would need quotes of its own: take the quotes away, values are quoted anyway'
+        ],
+    ),
+    (
+        "quotes matrix",
+        '''
+[[task]]
+name = "a{i}"
+command = """python -c "print({x})" """
+matrix.i = [1]
+matrix.x = ["a b"]
+''',
+        [
+            'tasks.toml:3: task "a{i}": command has {x} inside quotes, where its value "a b" would need quotes of its own: take the quotes away, values are quoted anyway'
+        ],
+    ),
+    (
+        "python missing",
+        """
+[[task]]
+name = "a"
+command = "true"
+python = "/nowhere/bin/python"
+""",
+        ['tasks.toml:4: task "a": python names /nowhere/bin/python, which does not exist'],
+    ),
+    (
+        "conda missing",
+        """
+[[task]]
+name = "a"
+command = "true"
+python = "conda:no-such-env"
+""",
+        [
+            'tasks.toml:4: task "a": python names the conda environment "no-such-env", which is not there: see conda env list'
+        ],
+    ),
+    (
+        "deck gpus dup",
+        """
+[deck]
+gpus = "0-3,2"
+[[task]]
+name = "a"
+command = "true"
+""",
+        ["tasks.toml:2: [deck]: gpus names GPU 2 twice"],
+    ),
+    (
+        "deck gpus int",
+        """
+[deck]
+gpus = 2
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:2: [deck]: gpus = 2 may mean 2 GPUs or GPU 2: write "0-1" or "2"'],
+    ),
+    (
+        "deck gpus empty",
+        """
+[deck]
+gpus = []
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:2: [deck]: gpus names no GPU: write "none" for CPU only'],
+    ),
+    (
+        "deck gpus range",
+        """
+[deck]
+gpus = "3-0"
+[[task]]
+name = "a"
+command = "true"
+""",
+        ["tasks.toml:2: [deck]: gpus has the range 3-0: the smaller number goes first"],
+    ),
+    (
+        "deck gpus sim",
+        """
+[deck]
+gpus = "sim:0"
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:2: [deck]: gpus must be "sim:N" with N from 1 to 1024 for simulated GPUs, got "sim:0"'],
+    ),
+    (
+        "slots",
+        """
+[deck]
+slots_per_gpu = 0
+[[task]]
+name = "a"
+command = "true"
+""",
+        ["tasks.toml:2: [deck]: slots_per_gpu must be at least 1, got 0"],
+    ),
+    (
+        "slots table",
+        """
+[deck]
+slots_per_gpu = { "0-3" = 2, "3" = 1 }
+[[task]]
+name = "a"
+command = "true"
+""",
+        ["tasks.toml:2: [deck]: slots_per_gpu names GPU 3 twice"],
+    ),
+    (
+        "halt",
+        """
+[deck]
+halt = "soon,fail=0"
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:2: [deck]: halt needs a whole number of failures, at least 1, got "soon,fail=0"'],
+    ),
+    (
+        "halt words",
+        """
+[deck]
+halt = "later"
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:2: [deck]: halt must be "never", "soon,fail=3", "now,fail=1" or "soon,fail=30%", got "later"'],
+    ),
+    (
+        "order",
+        """
+[deck]
+order = "longst"
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:2: [deck]: order must be "file" or "longest", got "longst": did you mean "longest"?'],
+    ),
+    (
+        "foreign_memory",
+        """
+[deck]
+foreign_memory = 1024
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:2: [deck]: foreign_memory needs a unit: write "1024GiB" or "1024MiB"'],
+    ),
+    (
+        "skip",
+        """
+[deck]
+skip_existing = "yes"
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:2: [deck]: skip_existing must be true or false, got "yes"'],
+    ),
+    (
+        "toml syntax",
+        """
+[[task]]
+name = "a
+""",
+        ["tasks.toml:2: a quote is not closed on its line (column 10)"],
+    ),
+    (
+        "toml value",
+        """
+[[task]]
+name = a
+""",
+        ["tasks.toml:2: this is no TOML value (text needs quotes) (column 8)"],
+    ),
+    (
+        "toml twice",
+        """
+[[task]]
+name = "a"
+name = "b"
+""",
+        ["tasks.toml:3: this key is there twice (column 11)"],
+    ),
+    (
+        "toml open list",
+        """
+[[task]]
+name = "a"
+command = ["x",
+""",
+        ["tasks.toml:3: the file ends inside a list or text that is not closed"],
+    ),
+    (
+        "nul",
+        r"""
+[[task]]
+name = "a"
+command = "x\u0000"
+""",
+        ["tasks.toml:3: no text may hold a NUL character: it would end the text where it stands"],
+    ),
+    (
+        "defaults typo",
+        """
+[defaults]
+timout = "3h"
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:2: [defaults]: unknown key "timout": did you mean timeout?'],
+    ),
+    (
+        "defaults value",
+        """
+[defaults]
+gpus = -1
+[[task]]
+name = "a"
+command = "true"
+[[task]]
+name = "b"
+command = "true"
+""",
+        ["tasks.toml:2: [defaults]: gpus must be at least 0, got -1"],
+    ),
+    (
+        "profile typo",
+        """
+[profile.smoke]
+var = {}
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:2: [profile.smoke]: unknown key "var": did you mean vars?'],
+    ),
+    (
+        "profile deck typo",
+        """
+[profile.smoke]
+deck = { gpu = "none" }
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:2: [profile.smoke]: unknown key "gpu": did you mean gpus?'],
+    ),
+    (
+        "var circle",
+        """
+[vars]
+a = "{b}"
+b = "{a}"
+[[task]]
+name = "a"
+command = "true"
+""",
+        ["tasks.toml:2: [vars]: a is made of itself: a → b → a"],
+    ),
+    (
+        "vars not table",
+        """
+vars = 3
+[[task]]
+name = "a"
+command = "true"
+""",
+        ["tasks.toml:1: [vars]: must be a table, got a number"],
+    ),
+    (
+        "shards zero",
+        """
+[[task]]
+name = "a"
+command = "true"
+shards = 0
+""",
+        ['tasks.toml:4: task "a": shards must be at least 1, got 0'],
+    ),
+    (
+        "shards moving",
+        """
+[[task]]
+name = "a{i}"
+command = "true"
+matrix.i = [1]
+shards = "{i}"
+""",
+        [
+            'tasks.toml:5: task "a{i}": shards has {i}, which differs between the tasks of the entry, so it may not stand here'
+        ],
+    ),
+    (
+        "priority text",
+        """
+[[task]]
+name = "a{i}"
+command = "true"
+matrix.i = ["x", "y"]
+priority = "{i}"
+""",
+        [
+            'tasks.toml:5: task "ax": priority must be a whole number, got "x"',
+            'tasks.toml:5: task "ay": priority must be a whole number, got "y"',
+        ],
+    ),
+    (
+        "several",
+        """
+[deck]
+gpus = "0,0"
+[[task]]
+name = "a"
+command = "true"
+gpus = -1
+retries = "x"
+[[task]]
+name = "b c"
+command = "{q}"
+""",
+        [
+            "tasks.toml:2: [deck]: gpus names GPU 0 twice",
+            'tasks.toml:6: task "a": gpus must be at least 0, got -1',
+            'tasks.toml:7: task "a": retries must be a whole number, got "x"',
+            'tasks.toml:9: task "b c": name "b c" has a space in it: use letters, digits and . _ - = , + @ /',
+            'tasks.toml:10: task "b c": command has {q}, which is unknown: write {{q}} for a literal brace',
+        ],
+    ),
+    (
+        "after multiline",
+        '''
+[[task]]
+name = "a"
+command = """
+[[task]]
+gpus = 3
+"""
+gpus = -1
+''',
+        ['tasks.toml:7: task "a": gpus must be at least 0, got -1'],
+    ),
+    (
+        "huge matrix",
+        """
+[[task]]
+name = "a"
+command = "x"
+matrix.a0 = [1,2,3,4,5,6,7,8,9,10]
+matrix.a1 = [1,2,3,4,5,6,7,8,9,10]
+matrix.a2 = [1,2,3,4,5,6,7,8,9,10]
+matrix.a3 = [1,2,3,4,5,6,7,8,9,10]
+matrix.a4 = [1,2,3,4,5,6,7,8,9,10]
+matrix.a5 = [1,2,3,4,5,6,7,8,9,10]
+matrix.a6 = [1,2,3,4,5,6,7,8,9,10]
+""",
+        ['tasks.toml:4: task "a": matrix makes 10,000,000 tasks; more than 1,000,000 are refused'],
+    ),
+    (
+        "nodes",
+        """
+[[task]]
+name = "a"
+command = "true"
+nodes = 0
+""",
+        ['tasks.toml:4: task "a": nodes must be at least 1, got 0'],
+    ),
+    (
+        "tags",
+        """
+[[task]]
+name = "a"
+command = "true"
+tags = [1]
+""",
+        ['tasks.toml:4: task "a": tags must hold only text, got 1'],
+    ),
+    (
+        "round neg",
+        """
+[[task]]
+name = "a"
+command = "true"
+round = -1
+""",
+        ['tasks.toml:4: task "a": round must be at least 0, got -1'],
+    ),
+    (
+        "group list",
+        """
+[[task]]
+name = "a"
+command = "true"
+group = []
+""",
+        ['tasks.toml:4: task "a": group must be text, got []'],
+    ),
+    (
+        "name and command and policy",
+        """
+[[task]]
+name = "b c"
+command = "{q}"
+warn_signal = "USR1"
+""",
+        [
+            'tasks.toml:2: task "b c": name "b c" has a space in it: use letters, digits and . _ - = , + @ /',
+            'tasks.toml:3: task "b c": command has {q}, which is unknown: write {{q}} for a literal brace',
+            'tasks.toml:4: task "b c": warn_signal says nothing without a timeout',
+        ],
+    ),
+    (
+        "deck and needs",
+        """
+[deck]
+keep_free = -1
+[[task]]
+name = "a"
+command = "true"
+needs = ["b"]
+""",
+        [
+            "tasks.toml:2: [deck]: keep_free must be at least 0, got -1",
+            'tasks.toml:6: task "a": needs has "b", which matches no task',
+        ],
+    ),
+    (
+        "task not a table",
+        """
+task = [1]
+""",
+        ["tasks.toml:1: task 1: must be a table, got a number"],
+    ),
+    (
+        "inline tasks",
+        """
+task = [
+  { name = "a", command = "true" },
+  { name = "b", command = "true", gpus = -1 },
+]
+""",
+        ['tasks.toml:1: task "b": gpus must be at least 0, got -1'],
+    ),
+    (
+        "include key clash",
+        """
+[vars]
+lr = 1
+[[task]]
+name = "t{a}"
+command = "x"
+matrix.a = [1, 2]
+matrix.include = [{a = 1, lr = 0.1}]
+""",
+        ['tasks.toml:6: task "t{a}": matrix.lr is also in [vars]: give one of them another name'],
+    ),
+    (
+        "defaults with a placeholder that one task lacks",
+        """
+[defaults]
+env.SEED = "{seed}"
+[[task]]
+name = "a{seed}"
+command = "x"
+matrix.seed = [1]
+[[task]]
+name = "b"
+command = "x"
+""",
+        ['tasks.toml:2: task "b": env.SEED has {seed}, which is unknown: write {{seed}} for a literal brace'],
+    ),
+    (
+        "shard names collide",
+        """
+[[task]]
+name = "a"
+command = "true"
+shards = 2
+[[task]]
+name = "a-shard1"
+command = "true"
+""",
+        ['tasks.toml:6: task "a-shard1": name "a-shard1" is taken by the task in line 1'],
+    ),
+    (
+        "shebang escapes",
+        """
+[[task]]
+name = "a"
+command = [""]
+""",
+        ['tasks.toml:3: task "a": command must not be empty'],
+    ),
+    (
+        "python by matrix",
+        """
+[[task]]
+name = "a{p}"
+command = "x"
+matrix.p = ["/no/where"]
+python = "{p}"
+""",
+        ['tasks.toml:5: task "a/no/where": python names /no/where, which does not exist'],
+    ),
+    (
+        "metric file and regex",
+        """
+[[task]]
+name = "a"
+command = "true"
+metrics.acc = { file = "m.json" }
+""",
+        ['tasks.toml:4: task "a": metrics.acc needs key together with file'],
+    ),
+    (
+        "table in command by value",
+        """
+[[task]]
+name = "a"
+command = "{c}"
+matrix.c = [{a = 1}]
+""",
+        ['tasks.toml:3: task "a": command has {c}, which is an axis of tables: use their keys (a)'],
+    ),
+    (
+        "nothing enabled",
+        """
+[[task]]
+name = "a"
+command = "true"
+enabled = false
+""",
+        ["tasks.toml: no task is enabled"],
+    ),
+    (
+        "python inside quotes",
+        """
+[[task]]
+name = "a"
+command = "sh -c '{log_dir} x'"
+""",
+        None,
+    ),
+]
+"""A title, a file without its first (empty) line, the lines to say; {folder} is where the file lies."""
+
+
+@pytest.mark.parametrize(("text", "lines"), [case[1:] for case in BROKEN], ids=[case[0] for case in BROKEN])
+def test_a_broken_file_is_refused_with_these_lines(
+    text: str, lines: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tasks.toml").write_text(text.removeprefix("\n"))
+    with pytest.raises(TaskFileError) as caught:
+        load("tasks.toml")
+    assert list(caught.value.problems) == [line.replace("{folder}", str(tmp_path)) for line in lines]
+
+
+def test_titles_of_the_table_are_unique():
+    titles = [title for title, _, _ in BROKEN]
+    assert len(set(titles)) == len(titles)
