@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from .logs.examine import describe, examine
 from .logs.files import AttemptPaths, LogFolder
 from .logs.outputs import OutputStamp, matches, outputs_exist, stamp_outputs
 from .logs.record import AttemptEnd, AttemptHeader, read_record, stamps_in
+from .logs.secrets import masked_command
 from .logs.writer import AttemptJsonWriter
 from .ports import Aside, Launcher, Sink, SpawnRefusedError, StartOrder
 from .taskfile.finish import RuntimeValues, finish
@@ -27,6 +29,7 @@ from .usage import Usage
 LOOK_TIMEOUT_S = 60.0
 """Logs and outputs on a file server that answers nothing for so long are not waited for."""
 CHECK_AGAIN_S = 5.0
+KILLED = 128 + signal.SIGKILL
 
 
 @dataclass(slots=True)
@@ -41,6 +44,8 @@ class Box:
     cpus_each: int
     """Cores for a GPU task that asks for no number of its own."""
     notice: Callable[[str], None] = field(default=lambda _: None)
+    oom_kills: Callable[[], int] = field(default=lambda: 0)
+    """The kernel's count of processes that it killed for want of memory."""
 
 
 @dataclass(slots=True)
@@ -52,6 +57,8 @@ class _Live:
     started_wall: float
     before: Mapping[str, OutputStamp] | None
     """State of its outputs at its start; None: an earlier engine started it, and attempt-N.json tells."""
+    command: str = ""
+    """As a shell would take it, secrets masked."""
     resumed: bool = False
 
 
@@ -84,6 +91,7 @@ class Attempts:
         self.digests: dict[str, tuple[str, ...]] = {}
         """By token: the lines that tell why an attempt failed, until its end is reported."""
         self.usage = Usage()
+        self._oom_kills = box.oom_kills()
 
     def do(self, effect: Effect) -> None:
         """Carry an effect out; its answer comes back as an input."""
@@ -132,7 +140,8 @@ class Attempts:
         paths = self._logs.prepare(spec.name, effect.attempt, spec.policy.merge_stderr)
         argv, env = finish(spec, work, self._values(spec, effect, paths))
         before: Mapping[str, OutputStamp] = stamp_outputs(spec.outputs) if spec.outputs else {}
-        self._live[effect.token] = _Live(spec, paths, started_wall, before)
+        command = shlex.join(masked_command(argv))
+        self._live[effect.token] = _Live(spec, paths, started_wall, before, command)
         self._write_header(effect, spec, paths, argv, env, started_wall, before)
         order = StartOrder(
             token=effect.token,
@@ -248,6 +257,7 @@ class Attempts:
                 exit_code=effect.exit_code,
                 signal=effect.signal,
                 started_wall=live.started_wall,
+                oom_killed=effect.exit_code == KILLED and self._killed_for_memory(),
                 before=stamps_in(read_record(live.paths.json)) if live.before is None else live.before,
                 success_wall=success_wall,
             )
@@ -259,6 +269,11 @@ class Attempts:
             self._post(Examined(effect.token, outcome))
 
         self._readers.submit(look, done, timeout_s=LOOK_TIMEOUT_S)
+
+    def _killed_for_memory(self) -> bool:
+        """Whether the kernel has killed for want of memory since the last attempt that ended so."""
+        before, self._oom_kills = self._oom_kills, self._box.oom_kills()
+        return self._oom_kills > before
 
     def ended(self, fact: AttemptEnded, start: AttemptStarting | None) -> tuple[str, ...]:
         """An end is on disk: complete attempt-N.json, drop the record. Returns the digest of a failure."""
@@ -297,9 +312,10 @@ class Attempts:
         known = self._deck.by_name.get(task)
         return self._logs.paths(task, attempt, known is not None and known.spec.policy.merge_stderr)
 
-    def resumed(self, token: str) -> bool:
+    def started(self, token: str) -> tuple[str, bool]:
+        """What an attempt executes, and whether it resumes an earlier one; ("", False) when it is over already."""
         live = self._live.get(token)
-        return live is not None and live.resumed
+        return ("", False) if live is None else (live.command, live.resumed)
 
     # -- done already? ------------------------------------------------------------------------------------------------
 

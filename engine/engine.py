@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 from collections.abc import Callable, Sequence
 
 from .adapters import host
@@ -100,7 +101,7 @@ class Engine:
         """Start or continue a run and see it through. Returns the exit code."""
         become_subreaper()
         self._handle_signals()
-        self._quiet_collector()
+        self._tune_interpreter()
         try:
             self._watcher.start()
             self._begin(takes)
@@ -300,11 +301,13 @@ class Engine:
         self._opened.lock.release()
 
     @staticmethod
-    def _quiet_collector() -> None:
+    def _tune_interpreter() -> None:
         """A full collection over a large deck takes tens of milliseconds: what is loaded by now is left alone."""
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 100)
+        # The journal's thread waits for the interpreter after each commit; the default of 5 ms would be its latency.
+        sys.setswitchinterval(0.0005)
 
 
 def _box(opened: OpenDeck, lost: set[str], notice: Callable[[str], None]) -> Box:
@@ -321,6 +324,7 @@ def _box(opened: OpenDeck, lost: set[str], notice: Callable[[str], None]) -> Box
         index_of={gpu.uuid: gpu.index for gpu in inventory.gpus},
         cpus_each=max(1, opened.deck.cores // slots),
         notice=notice,
+        oom_kills=host.oom_kills,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from .adapters import host
-from .adapters.decklock import DeckLock, read_holder, this_machine
+from .adapters.decklock import DeckLock, this_machine
 from .adapters.journal import SqliteJournal
 from .adapters.nvml import NvmlProbe
 from .adapters.simulated import SimulatedProbe
@@ -104,19 +104,17 @@ def open_deck(path: str, options: RunOptions, environ: Mapping[str, str], *, as_
     gpus = look_at_gpus(settings, environ)
     stem = stem_of(path, options)
     state = open_state_dir(path, settings.state_dir, stem, as_root=as_root, takeover=takeover)
-    before = read_holder(state.path)
     lock = DeckLock.acquire(state.path, unfinished=state.unfinished(), takeover=takeover)
-    try:
+    with contextlib.ExitStack() as undo:
+        undo.callback(lock.release)
         journal = SqliteJournal.open(state.db)
+        undo.callback(journal.close)
         facts = list(journal.load())
         shards = {fact.entry: fact.shards for fact in facts if isinstance(fact, ShardsFixed)}
         file = load(path, options, Box(len(gpus.chosen) or None, host.cores(), shards), environ=environ)
         check_before_start(file, gpus, environ)
         opened = _restore(file, state, lock, journal, gpus, facts, environ)
-        _same_place(opened, before)
-    except BaseException:
-        lock.release()
-        raise
+        undo.pop_all()
     return opened
 
 
@@ -140,6 +138,9 @@ def _restore(
     on_cpu = not gpus.chosen
     deck = build(file, gpus=core_gpus(settings, gpus.chosen), cores=host.cores(), on_cpu=on_cpu)
     starts = replay(deck, facts)
+    same_boot = not deck.run.boot_id or deck.run.boot_id == host.boot_id()
+    if not same_boot:
+        rebooted(deck, host.boottime_s())
     logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
     for task in deck.tasks:
         if not task.attempts:
@@ -148,7 +149,21 @@ def _restore(
     _sweep_records(state.attempts, starts)
     warnings = [*file.warnings, *filter(None, (state.warning, journal.damage, _on_cpu_warning(deck)))]
     environment = _environment(state, deck, facts, environ)
-    return OpenDeck(file, state, lock, journal, gpus, deck, logs, environment, starts, warnings=warnings)
+    before = lock.previous
+    return OpenDeck(
+        file,
+        state,
+        lock,
+        journal,
+        gpus,
+        deck,
+        logs,
+        environment,
+        starts,
+        same_boot=same_boot,
+        same_namespace=before is None or before.machine.pid_ns == this_machine().pid_ns,
+        warnings=warnings,
+    )
 
 
 def _make_log_dir(path: str) -> None:
@@ -184,14 +199,3 @@ def _environment(state: StateDir, deck: Deck, facts: Sequence[Fact], environ: Ma
     fresh = base_environment(environ)
     save_environment(state.path, fresh)
     return fresh
-
-
-def _same_place(opened: OpenDeck, before: object) -> None:
-    """Compare this boot with the run's: after a reboot nothing that ran lives, and old clock readings mean nothing."""
-    deck = opened.deck
-    boot = host.boot_id()
-    opened.same_boot = not deck.run.boot_id or deck.run.boot_id == boot
-    machine = getattr(before, "machine", None)
-    opened.same_namespace = machine is None or machine.pid_ns == this_machine().pid_ns
-    if not opened.same_boot:
-        rebooted(deck, host.boottime_s())

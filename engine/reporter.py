@@ -92,7 +92,7 @@ class Reporter:
             return
         self.summary.started(start)
         self._said_refused = ""
-        resumed = self._attempts.resumed(start.token)
+        command, resumed = self._attempts.started(start.token)
         paths = self._attempts.paths(fact.task, fact.attempt)
         self._show(
             TaskStarted(
@@ -105,6 +105,7 @@ class Reporter:
                 wall=start.wall,
                 rung=start.rung,
                 resumed=resumed,
+                command=command,
             )
         )
 
@@ -117,7 +118,7 @@ class Reporter:
         reason = describe(fact.outcome)
         hint = hint_of(fact.outcome)
         digest = (*digest, f"hint: {hint}") if hint and digest else digest
-        self.summary.ended(fact, start, reason, digest, self.shorten(paths.out))
+        self.summary.ended(fact, start, reason, digest, self.shorten(paths.out if fact.outcome.ok else paths.err))
         self._show(
             TaskEnded(
                 task=fact.task,

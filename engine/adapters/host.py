@@ -77,6 +77,12 @@ def mem_available_mib(proc: str = _PROC, cgroup: str = _CGROUP) -> int:
     return min([_meminfo(proc, "MemAvailable"), *left]) // _MIB
 
 
+def oom_kills(proc: str = _PROC) -> int:
+    """How many processes the kernel has killed for want of memory since the boot, in any cgroup; 0 where not told."""
+    found = re.search(r"^oom_kill (\d+)", _read(f"{proc}/vmstat"), re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
 def _meminfo(proc: str, key: str) -> int:
     found = re.search(rf"^{key}:\s+(\d+) kB", _read(f"{proc}/meminfo"), re.MULTILINE)
     return int(found[1]) * 1024 if found else 0

@@ -206,7 +206,11 @@ class Deck:
         was_active, is_active = isinstance(old, ACTIVE), isinstance(phase, ACTIVE)
         if was_active or is_active:
             self._hold(old, phase, task, was_active, is_active)
-        self._stand(task, STANDING_OF_PHASE.get(type(phase), Standing.PENDING))
+        standing = STANDING_OF_PHASE.get(type(phase), Standing.PENDING)
+        if not task.selected and not is_active and standing is not Standing.GOOD:
+            # It will not run again in this run: nobody may wait for it.
+            standing = Standing.FAILED
+        self._stand(task, standing)
 
     def _hold(self, old: Phase, new: Phase, task: Task, was_active: bool, is_active: bool) -> None:
         if is_active and not was_active and isinstance(new, (Starting, Unknown)):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from itertools import islice
 
 from .deck import Deck, Task
+from .devices import Gpu
 from .fit import (
     Obstacle,
     ObstacleKind,
@@ -12,15 +15,16 @@ from .fit import (
     cpu_obstacle,
     crowd,
     host_obstacle,
+    in_use,
     need_of,
     starts_barred,
     usable_limit,
-    used_gpus,
 )
 from .gates import Gate, GateState, Standing
-from .opening import is_changed
-from .phases import Backoff, Blocked, Queued, Waiting
-from .schedule import Reservation, may_fill, pick
+from .opening import is_changed, is_stale
+from .phases import Backoff, Blocked, Cached, Queued, Succeeded, Waiting
+from .queue import LOOK_AT
+from .schedule import Reservation, held_from, pick
 
 NAMED = 5
 """Tasks that one obstacle names at most."""
@@ -32,7 +36,8 @@ def explain(deck: Deck, task: Task, at: float) -> list[Obstacle]:
         return [Obstacle("left out", "left out by --only, --exclude or --limit")]
     match task.phase:
         case Waiting() | Blocked():
-            return _gates(deck, task)
+            ended = [Obstacle("ended", "the run has ended")] if deck.run.ended else []
+            return [*ended, *_gates(deck, task)]
         case Backoff(until, after):
             wait = max(0.0, until - at)
             return [Obstacle("backoff", f"tried again in {wait:.0f} s ({after.reason})")]
@@ -52,47 +57,87 @@ def _queued(deck: Deck, task: Task, at: float) -> list[Obstacle]:
         return [Obstacle("checking", "its outputs are being looked at")]
     host = host_obstacle(deck, task)
     if host is not None:
-        return [host]
+        return [replace(host, tasks=_in_the_way(deck, task, host.kind))]
     if deck.on_cpu or task.spec.resources.gpus == 0:
         obstacle = cpu_obstacle(deck, task)
-        return [obstacle or _behind()]
+        if obstacle is not None:
+            return [replace(obstacle, tasks=_in_the_way(deck, task, obstacle.kind))]
+        return [_behind(deck, task)]
     return _on_gpus(deck, task, at)
 
 
-def _behind() -> Obstacle:
-    return Obstacle("order", "others are before it in the queue")
+def _in_the_way(deck: Deck, task: Task, kind: ObstacleKind) -> tuple[str, ...]:
+    """The tasks under way that use up what a task needs of the box."""
+    found: list[str] = []
+    for other in deck.active.values():
+        asked = other.spec.resources
+        attempt = other.attempt()
+        uses = {
+            "max_parallel": other.entry is task.entry,
+            "cpus": bool(asked.cpus),
+            "memory": bool(asked.memory_mib),
+            "cpu slots": attempt is not None and attempt.cpu_slots > 0,
+        }
+        if uses.get(kind, False):
+            found.append(other.name)
+    return tuple(found or (other.name for other in deck.active.values()))
+
+
+def _behind(deck: Deck, task: Task) -> Obstacle:
+    """Nothing is in the way but the order of the queue."""
+    if deck.checking:
+        names = tuple(deck.tasks[index].name for index in islice(deck.checking, NAMED))
+        return Obstacle("checking", f"the outputs of {names[0]} are being looked at first", "", names)
+    mine = (deck.key_of(task), task.index)
+    before: list[str] = []
+    for place, _ in deck.queue.heads():
+        if (place.key, place.task) >= mine or len(before) == NAMED:
+            break
+        before.append(deck.tasks[place.task].name)
+    return Obstacle("order", "others are before it in the queue", "", tuple(before))
 
 
 def _on_gpus(deck: Deck, task: Task, at: float) -> list[Obstacle]:
     need = need_of(deck, task)
+    reservation = pick(deck, at).reservation
+    held = held_from(deck, task, at, reservation)
     found: list[Obstacle] = []
-    room = 0
-    held = _held_for_another(deck, task, at)
+    room: list[Gpu] = []
     for gpu in deck.gpus.values():
-        obstacle = bar(deck, gpu, need, at) or crowd(gpu, need)
-        if obstacle is None and held is not None and gpu.uuid in held.gpus:
-            head = deck.tasks[held.task].name
-            text = f"GPU {gpu.index}: held for {head} since {at - held.since:.0f} s"
-            obstacle = Obstacle("reserved", text, gpu.uuid, (head,))
+        obstacle = bar(deck, gpu, need, at)
         if obstacle is None:
-            room += 1
+            obstacle = crowd(gpu, need)
+            if obstacle is not None:
+                obstacle = replace(obstacle, tasks=_on(deck, gpu))
+        if obstacle is None and reservation is not None and gpu.uuid in held:
+            obstacle = _held(deck, reservation, f"GPU {gpu.index}", gpu.uuid, at)
+        if obstacle is None:
+            room.append(gpu)
         else:
             found.append(obstacle)
+    used = in_use(deck)
     limit = usable_limit(deck)
-    if room >= need.gpus or not found:
-        if used_gpus(deck) + need.gpus > limit:
-            return [Obstacle("keep_free", f"{len(deck.gpus) - limit} GPUs are left to others"), *found]
-        return [_behind(), *found] if room >= need.gpus else [Obstacle("gpus", f"needs {need.gpus} GPUs"), *found]
-    if need.gpus > 1:
-        found.insert(0, Obstacle("gpus", f"needs {need.gpus} GPUs at once, {room} are free for it"))
+    fresh = sum(gpu.uuid not in used for gpu in room)
+    ready = len(room) - fresh
+    if ready + min(fresh, max(0, limit - len(used | held))) >= need.gpus:
+        return [_behind(deck, task), *found]
+    if ready + min(fresh, max(0, limit - len(used))) >= need.gpus and reservation is not None:
+        return [_held(deck, reservation, f"{len(held)} GPUs", "", at), *found]
+    if len(room) >= need.gpus:
+        names = tuple(other.name for other in deck.active.values() if other.spec.resources.gpus != 0)
+        return [Obstacle("keep_free", f"{deck.settings.keep_free} GPUs are left to others", "", names), *found]
+    if need.gpus > 1 or not found:
+        found.insert(0, Obstacle("gpus", f"needs {need.gpus} GPUs at once, {len(room)} are free for it"))
     return found
 
 
-def _held_for_another(deck: Deck, task: Task, at: float) -> Reservation | None:
-    held = pick(deck, at).reservation
-    if held is None or held.task == task.index or may_fill(deck, task, at, held):
-        return None
-    return held
+def _on(deck: Deck, gpu: Gpu) -> tuple[str, ...]:
+    return tuple(deck.active[token].name for token in gpu.holders if token in deck.active)
+
+
+def _held(deck: Deck, reservation: Reservation, what: str, uuid: str, at: float) -> Obstacle:
+    head = deck.tasks[reservation.task].name
+    return Obstacle("reserved", f"{what}: held for {head} since {at - reservation.since:.0f} s", uuid, (head,))
 
 
 def _gates(deck: Deck, task: Task) -> list[Obstacle]:
@@ -116,8 +161,11 @@ def _gate(deck: Deck, gate: Gate) -> Obstacle:
         return Obstacle("round", f"an earlier round than {gate.label} is not done")
     shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
     if gate.state is GateState.SHUT:
-        verb = f"{gate.label} closed by {len(names)} failed" if kind == "round" else "needs"
-        return Obstacle(kind, f"{verb}: {shown}" if kind == "round" else f"needs {shown}, which did not succeed")
+        if kind == "round":
+            return Obstacle(kind, f"{gate.label} closed by {len(names)} failed: {shown}", "", tuple(names[:NAMED]))
+        left_out = [name for name in names if not deck.by_name[name].selected]
+        why = "left out by --only, --exclude or --limit" if left_out else "which did not succeed"
+        return Obstacle(kind, f"needs {', '.join(left_out[:NAMED]) or shown}, {why}", "", tuple(names[:NAMED]))
     text = f"{gate.label} is not done: {shown}" if kind == "round" else f"waits for {shown}"
     return Obstacle(kind, text, "", tuple(names[:NAMED]))
 
@@ -125,7 +173,7 @@ def _gate(deck: Deck, gate: Gate) -> Obstacle:
 def why_waiting(deck: Deck, at: float, most: int = 3) -> list[str]:
     """The commonest reasons over the heads of the queue and the shut gates: "14 tasks: GPU 0: 1 of 1 slots taken"."""
     reasons: Counter[str] = Counter()
-    for place, _ in deck.queue.heads():
+    for place, _ in islice(deck.queue.heads(), LOOK_AT):
         obstacles = explain(deck, deck.tasks[place.task], at)
         if obstacles:
             reasons[obstacles[0].text] += 1
@@ -136,10 +184,13 @@ def why_waiting(deck: Deck, at: float, most: int = 3) -> list[str]:
 
 
 def flags(deck: Deck, task: Task) -> tuple[str, ...]:
-    """Marks beside the phase: held, changed."""
+    """Marks beside the phase: held, changed, stale."""
     marks: list[str] = []
     if task.held:
         marks.append("held")
     if is_changed(deck, task):
         marks.append("changed")
+    success = deck.successes.get(task.name)
+    if success is not None and isinstance(task.phase, (Succeeded, Cached)) and is_stale(task, success.wall):
+        marks.append("stale")
     return tuple(marks)

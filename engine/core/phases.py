@@ -142,6 +142,8 @@ class Unknown:
     """What became of it cannot be proven. Keeps its slots; the user decides."""
 
     attempt: Attempt
+    outcome: Outcome | None = None
+    """Where its leader's end was known before."""
 
 
 Phase = (

@@ -61,7 +61,8 @@ def take_over(turn: Turn, verdicts: Mapping[str, str]) -> None:
         if verdict == "unknown":
             attempt = task.attempt()
             if attempt is not None and not isinstance(task.phase, Unknown):
-                turn.deck.move(task, Unknown(attempt))
+                outcome = task.phase.outcome if isinstance(task.phase, Closing) else None
+                turn.deck.move(task, Unknown(attempt, outcome))
         elif verdict == "adopted":
             _resume(turn, task)
 

@@ -22,7 +22,7 @@ def verb(turn: Turn, item: e.Verb) -> None:
         return
     for name in item.tasks:
         task = turn.deck.by_name.get(name)
-        if task is not None:
+        if task is not None and (task.selected or task.attempt() is not None):
             verb_on(turn, task, item)
 
 
@@ -68,9 +68,9 @@ def cancel(turn: Turn, task: Task, by: str, *, now: bool) -> None:
         case Closing(attempt):
             attempt.unwanted = True
             stop_rest(turn, task, attempt, now=now)
-        case Unknown(attempt):
+        case Unknown(attempt, outcome):
             attempt.exited_at = attempt.gone_at = turn.at
-            end(turn, task, attempt, e.Outcome("cancelled", detail="what became of it is not known"))
+            end(turn, task, attempt, outcome or e.Outcome("cancelled", detail="what became of it is not known"))
         case Waiting() | Queued() | Blocked() | Backoff():
             turn.record(e.TaskCancelled(task.name, turn.at))
         case _:

@@ -80,6 +80,7 @@ def start_line(message: TaskStarted, *, simulated: bool = False, verbose: bool =
         "resumed" if message.resumed else "",
         f"pid {message.pid}" if verbose else "",
         message.log,
+        f"$ {message.command}" if verbose and message.command else "",
     )
     return Line(text)
 

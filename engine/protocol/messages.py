@@ -59,6 +59,8 @@ class TaskStarted:
     wall: float
     rung: int = 0
     resumed: bool = False
+    command: str = ""
+    """As a shell would take it, secrets masked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ def test_a_thousand_attempts_tell_their_codes_and_leave_nothing_open(tmp_path: P
                 rig.launcher.forget(token)
             rig.inputs.clear()
         assert descriptors() == before
-        assert os.listdir(rig.folder / "attempts") == ["token0"]
+        assert os.listdir(rig.folder / "attempts") == [rig.token(0)]
         assert not proc.own_children()
 
     run(tmp_path, body)
@@ -79,7 +79,7 @@ def test_leftovers_are_waited_for_whatever_the_kernel_offers(tmp_path: Path, fea
 @launched
 async def test_orphans_of_several_attempts_go_to_their_own(rig: Rig) -> None:
     script = "setsid sh -c 'echo $$; while [ ! -e go$0 ]; do sleep 0.02; done' $0 & while [ ! -s $1 ]; do :; done"
-    tokens = [rig.start("sh", "-c", script, str(n), str(rig.out(f"token{n}")), leftovers="wait") for n in range(4)]
+    tokens = [rig.start("sh", "-c", script, str(n), str(rig.out(rig.token(n))), leftovers="wait") for n in range(4)]
     for token in tokens:
         await rig.leader_end(token)
     for number in (2, 0, 3, 1):

@@ -20,6 +20,7 @@ from gpudeck.tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, ru
 
 TERM = signal.SIGTERM
 LONG_S = 1000.0
+OLD = f"old-{os.getpid()}"
 
 INIT = """
 import os, signal, subprocess, sys
@@ -42,7 +43,7 @@ from gpudeck.tests.fakes.local_rig import Rig
 
 async def main():
     rig = Rig(Path(sys.argv[1]))
-    token = rig.start(*sys.argv[3:], token="old", leftovers=sys.argv[2])
+    token = rig.start(*sys.argv[4:], token=sys.argv[3], leftovers=sys.argv[2])
     print(os.getpid(), rig.pids[token], rig.ticks[token], flush=True)
     await asyncio.Event().wait()
 
@@ -66,7 +67,7 @@ INITS: list[subprocess.Popen[str]] = []
 def left_by_a_killed_engine(rig: Rig, *argv: str, leftovers: Leftovers = "stop") -> Known:
     """An attempt whose engine was killed with -9 once it had made the file `up`."""
     init = subprocess.Popen(
-        (PYTHON, "-c", INIT, ENGINE, str(rig.folder), leftovers, *argv), stdout=subprocess.PIPE, text=True
+        (PYTHON, "-c", INIT, ENGINE, str(rig.folder), leftovers, OLD, *argv), stdout=subprocess.PIPE, text=True
     )
     INITS.append(init)
     assert init.stdout
@@ -77,14 +78,14 @@ def left_by_a_killed_engine(rig: Rig, *argv: str, leftovers: Leftovers = "stop")
     kill(engine)
     while lives(engine):
         pass
-    rig.pids["old"] = pid
-    return Known("old", pid, ticks, leftovers)
+    rig.pids[OLD] = pid
+    return Known(OLD, pid, ticks, leftovers)
 
 
 def dead_wrapper(rig: Rig, text: str) -> Known:
     """An attempt whose wrapper is gone and whose record holds *text*."""
-    rig.record("old").write_text(text)
-    return Known("old", 0, 0)
+    rig.record(OLD).write_text(text)
+    return Known(OLD, 0, 0)
 
 
 def start_line(pid: int, ticks: int) -> str:
@@ -95,11 +96,11 @@ def start_line(pid: int, ticks: int) -> str:
 async def test_a_running_attempt_is_adopted_and_its_code_told(rig: Rig) -> None:
     script = "touch up; while [ ! -e go ]; do sleep 0.02; done; exit 42"
     known = left_by_a_killed_engine(rig, "sh", "-c", script)
-    assert rig.launcher.recover([known]) == {"old": "adopted"}
-    assert rig.launcher.members()[known.pid] == "old"
+    assert rig.launcher.recover([known]) == {OLD: "adopted"}
+    assert rig.launcher.members()[known.pid] == OLD
     (rig.folder / "go").touch()
-    assert (await rig.leader_end("old")).code == 42
-    assert not (await rig.tree_end("old")).never_ran
+    assert (await rig.leader_end(OLD)).code == 42
+    assert not (await rig.tree_end(OLD)).never_ran
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -108,10 +109,10 @@ def test_an_attempt_is_found_by_its_record_even_where_its_start_was_not_recorded
 ) -> None:
     async def body(rig: Rig) -> None:
         known = left_by_a_killed_engine(rig, "sh", "-c", "touch up; sleep 99")
-        asked = known if recorded else Known("old", 0, 0)
-        assert rig.launcher.recover([asked]) == {"old": "adopted"}
-        rig.launcher.stop("old", signal=TERM, scope="group", grace_s=LONG_S)
-        assert (await rig.leader_end("old")).code == 143
+        asked = known if recorded else Known(OLD, 0, 0)
+        assert rig.launcher.recover([asked]) == {OLD: "adopted"}
+        rig.launcher.stop(OLD, signal=TERM, scope="group", grace_s=LONG_S)
+        assert (await rig.leader_end(OLD)).code == 143
 
     run(tmp_path, body)
 
@@ -119,19 +120,19 @@ def test_an_attempt_is_found_by_its_record_even_where_its_start_was_not_recorded
 @launched
 async def test_an_attempt_that_ended_without_an_engine_tells_its_code(rig: Rig) -> None:
     known = left_by_a_killed_engine(rig, "sh", "-c", "touch up; exit 7")
-    await until(lambda: record.read(str(rig.record("old"))).end)
-    assert rig.launcher.recover([known]) == {"old": "ended"}
-    end = await rig.leader_end("old")
+    await until(lambda: record.read(str(rig.record(OLD))).end)
+    assert rig.launcher.recover([known]) == {OLD: "ended"}
+    end = await rig.leader_end(OLD)
     assert end.code == 7
-    assert end.at == pytest.approx(record.read(str(rig.record("old"))).end_uptime_s)
-    await rig.tree_end("old")
+    assert end.at == pytest.approx(record.read(str(rig.record(OLD))).end_uptime_s)
+    await rig.tree_end(OLD)
 
 
 @launched
 async def test_nothing_is_told_before_recover_has_returned(rig: Rig) -> None:
     rig.launcher.recover([dead_wrapper(rig, start_line(999_999, 1) + "end 0 11.00\n")])
     assert not rig.inputs
-    await rig.tree_end("old")
+    await rig.tree_end(OLD)
 
 
 @launched
@@ -139,11 +140,11 @@ async def test_what_an_ended_attempt_left_is_found_and_waited_for(rig: Rig) -> N
     script = "setsid sh -c 'echo $$ >child; exec sleep 99' & while [ ! -s child ]; do :; done; touch up; exit 5"
     known = left_by_a_killed_engine(rig, "sh", "-c", script)
     child = int((rig.folder / "child").read_text())
-    await until(lambda: record.read(str(rig.record("old"))).end)
+    await until(lambda: record.read(str(rig.record(OLD))).end)
     rig.launcher.recover([known])
-    assert (await rig.leader_end("old")).code == 5
-    rig.launcher.stop("old", signal=TERM, scope="group", grace_s=LONG_S)
-    await rig.tree_end("old")
+    assert (await rig.leader_end(OLD)).code == 5
+    rig.launcher.stop(OLD, signal=TERM, scope="group", grace_s=LONG_S)
+    await rig.tree_end(OLD)
     assert not lives(child)
 
 
@@ -154,10 +155,10 @@ async def test_an_adopted_tree_is_gone_only_with_its_last_process(rig: Rig) -> N
     rig.launcher.recover([known])
     (command,) = proc.children(known.pid)
     kill(command)
-    assert (await rig.leader_end("old")).code == 137
-    assert rig.tree("old") is None
+    assert (await rig.leader_end(OLD)).code == 137
+    assert rig.tree(OLD) is None
     (rig.folder / "go").touch()
-    await rig.tree_end("old")
+    await rig.tree_end(OLD)
     assert (rig.folder / "last").exists()
 
 
@@ -169,9 +170,9 @@ async def test_an_adopted_attempt_that_ignores_the_signal_is_killed_in_every_ses
     known = left_by_a_killed_engine(rig, "sh", "-c", deaf)
     child = int((rig.folder / "child").read_text())
     rig.launcher.recover([known])
-    rig.launcher.stop("old", signal=TERM, scope="group", grace_s=0.2)
-    assert (await rig.leader_end("old")).code == 137
-    await rig.tree_end("old")
+    rig.launcher.stop(OLD, signal=TERM, scope="group", grace_s=0.2)
+    assert (await rig.leader_end(OLD)).code == 137
+    await rig.tree_end(OLD)
     assert not lives(child)
 
 
@@ -180,12 +181,12 @@ async def test_an_adopted_command_without_its_wrapper_runs_on_and_its_code_is_un
     known = left_by_a_killed_engine(rig, "sh", "-c", "echo $$ >me; touch up; while [ ! -e go ]; do sleep 0.02; done")
     kill(known.pid)
     await until(lambda: not lives(known.pid))
-    assert rig.launcher.recover([known]) == {"old": "adopted"}
-    await until(lambda: rig.launcher.members().get(int((rig.folder / "me").read_text())) == "old")
-    assert rig.leader("old") is None
+    assert rig.launcher.recover([known]) == {OLD: "adopted"}
+    await until(lambda: rig.launcher.members().get(int((rig.folder / "me").read_text())) == OLD)
+    assert rig.leader(OLD) is None
     (rig.folder / "go").touch()
-    assert (await rig.leader_end("old")).code is None
-    await rig.tree_end("old")
+    assert (await rig.leader_end(OLD)).code is None
+    await rig.tree_end(OLD)
 
 
 @launched
@@ -193,51 +194,51 @@ async def test_an_attempt_of_which_nothing_is_left_is_lost(rig: Rig) -> None:
     known = left_by_a_killed_engine(rig, "sh", "-c", "touch up; sleep 99")
     os.killpg(known.pid, signal.SIGKILL)
     await until(lambda: not any(p.live and p.session == known.pid for p in proc.everyone().values()))
-    assert rig.launcher.recover([known]) == {"old": "lost"}
-    assert (await rig.leader_end("old")).code is None
-    assert not (await rig.tree_end("old")).never_ran
+    assert rig.launcher.recover([known]) == {OLD: "lost"}
+    assert (await rig.leader_end(OLD)).code is None
+    assert not (await rig.tree_end(OLD)).never_ran
 
 
 @launched
 async def test_another_process_with_the_same_pid_is_not_the_attempt(rig: Rig) -> None:
     stranger = rig.start("sleep", "99")
     pid, ticks = rig.pids[stranger], rig.ticks[stranger]
-    rig.record("old").write_text(start_line(pid, ticks - 1))
-    assert rig.launcher.recover([Known("old", pid, ticks - 1)]) == {"old": "lost"}
+    rig.record(OLD).write_text(start_line(pid, ticks - 1))
+    assert rig.launcher.recover([Known(OLD, pid, ticks - 1)]) == {OLD: "lost"}
     assert lives(pid)
 
 
 @launched
 async def test_a_torn_start_line_that_nobody_finishes_means_that_nothing_ran(rig: Rig) -> None:
     known = dead_wrapper(rig, start_line(999_999, 1).rstrip("\n"))
-    assert rig.launcher.recover([known]) == {"old": "never ran"}
-    assert (await rig.tree_end("old")).never_ran
+    assert rig.launcher.recover([known]) == {OLD: "never ran"}
+    assert (await rig.tree_end(OLD)).never_ran
 
 
 @launched
 async def test_a_torn_end_line_counts_for_nothing(rig: Rig) -> None:
     known = dead_wrapper(rig, start_line(999_999, 1) + "end 0 11.0")
-    assert rig.launcher.recover([known]) == {"old": "lost"}
+    assert rig.launcher.recover([known]) == {OLD: "lost"}
 
 
 @launched
 async def test_an_attempt_whose_log_could_not_be_written_never_ran(rig: Rig) -> None:
     known = dead_wrapper(rig, start_line(999_999, 1) + "end spawn-log 11.00\n")
-    assert rig.launcher.recover([known]) == {"old": "never ran"}
+    assert rig.launcher.recover([known]) == {OLD: "never ran"}
 
 
 @launched
 async def test_a_late_wrapper_runs_nothing_even_when_the_attempt_was_forgotten(rig: Rig) -> None:
-    rig.launcher.recover([Known("old", 0, 0)])
-    await rig.tree_end("old")
-    rig.launcher.forget("old")
-    assert rig.record("old").exists()
+    rig.launcher.recover([Known(OLD, 0, 0)])
+    await rig.tree_end(OLD)
+    rig.launcher.forget(OLD)
+    assert rig.record(OLD).exists()
 
 
 @launched
 async def test_an_unreadable_record_proves_nothing(rig: Rig) -> None:
-    rig.record("old").parent.rmdir()
-    assert rig.launcher.recover([Known("old", 0, 0)]) == {"old": "unknown"}
+    rig.record(OLD).parent.rmdir()
+    assert rig.launcher.recover([Known(OLD, 0, 0)]) == {OLD: "unknown"}
     await asyncio.sleep(0)
     assert not rig.inputs
 
@@ -245,15 +246,15 @@ async def test_an_unreadable_record_proves_nothing(rig: Rig) -> None:
 @launched
 async def test_a_record_removed_under_a_running_attempt_does_not_make_it_start_again(rig: Rig) -> None:
     known = left_by_a_killed_engine(rig, "sh", "-c", "touch up; while [ ! -e go ]; do sleep 0.02; done; exit 4")
-    rig.record("old").unlink()
-    assert rig.launcher.recover([known]) == {"old": "adopted"}
+    rig.record(OLD).unlink()
+    assert rig.launcher.recover([known]) == {OLD: "adopted"}
     (rig.folder / "go").touch()
-    assert (await rig.leader_end("old")).code == 4
+    assert (await rig.leader_end(OLD)).code == 4
 
 
 @launched
 async def test_a_record_removed_of_an_attempt_that_is_gone_makes_it_lost(rig: Rig) -> None:
-    assert rig.launcher.recover([Known("old", 999_999, 1)]) == {"old": "lost"}
+    assert rig.launcher.recover([Known(OLD, 999_999, 1)]) == {OLD: "lost"}
 
 
 @pytest.mark.parametrize(("text", "fate"), [("", "lost"), ("end 3 11.00\n", "ended")])
@@ -262,9 +263,9 @@ def test_after_a_reboot_nothing_lives(tmp_path: Path, text: str, fate: str) -> N
         stranger = rig.start("sleep", "99")
         line = start_line(rig.pids[stranger], rig.ticks[stranger])
         known = replace(dead_wrapper(rig, line + text), pid=rig.pids[stranger], start_ticks=rig.ticks[stranger])
-        assert rig.launcher.recover([known]) == {"old": fate}
-        await rig.tree_end("old")
-        assert (await rig.leader_end("old")).code == (3 if text else None)
+        assert rig.launcher.recover([known]) == {OLD: fate}
+        await rig.tree_end(OLD)
+        assert (await rig.leader_end(OLD)).code == (3 if text else None)
         assert lives(rig.pids[stranger])
 
     run(tmp_path, body, same_boot=False)
@@ -272,7 +273,7 @@ def test_after_a_reboot_nothing_lives(tmp_path: Path, text: str, fate: str) -> N
 
 def test_a_missing_record_after_a_reboot_does_not_prove_that_nothing_ran(tmp_path: Path) -> None:
     async def body(rig: Rig) -> None:
-        assert rig.launcher.recover([Known("old", 0, 0)]) == {"old": "lost"}
+        assert rig.launcher.recover([Known(OLD, 0, 0)]) == {OLD: "lost"}
 
     run(tmp_path, body, same_boot=False)
 
@@ -280,22 +281,22 @@ def test_a_missing_record_after_a_reboot_does_not_prove_that_nothing_ran(tmp_pat
 def test_pids_of_another_namespace_prove_nothing(tmp_path: Path) -> None:
     async def body(rig: Rig) -> None:
         known = dead_wrapper(rig, start_line(999_999, 1))
-        assert rig.launcher.recover([known]) == {"old": "unknown"}
+        assert rig.launcher.recover([known]) == {OLD: "unknown"}
 
     run(tmp_path, body, same_namespace=False)
 
 
 @launched
 async def test_recovering_twice_tells_the_same(rig: Rig) -> None:
-    assert rig.launcher.recover([Known("old", 0, 0)]) == {"old": "never ran"}
-    await rig.tree_end("old")
-    assert rig.launcher.recover([Known("old", 0, 0)]) == {"old": "never ran"}
+    assert rig.launcher.recover([Known(OLD, 0, 0)]) == {OLD: "never ran"}
+    await rig.tree_end(OLD)
+    assert rig.launcher.recover([Known(OLD, 0, 0)]) == {OLD: "never ran"}
 
 
 @launched
 async def test_a_wrapper_that_comes_after_the_verdict_runs_nothing(rig: Rig) -> None:
-    rig.launcher.recover([Known("old", 0, 0)])
-    arguments = (str(rig.record("old")), str(rig.folder), "/dev/null", "/dev/null", "touch", "ran")
+    rig.launcher.recover([Known(OLD, 0, 0)])
+    arguments = (str(rig.record(OLD)), str(rig.folder), "/dev/null", "/dev/null", "touch", "ran")
     assert subprocess.run(("/bin/sh", "-c", TEXT, "gpudeck", *arguments)).returncode == 125
     assert not (rig.folder / "ran").exists()
 

@@ -26,7 +26,7 @@ def starts_once_cleared(world: World, name: str) -> None:
         for obstacle in obstacles:
             remove(world, obstacle, name)
         world.settle()
-    raise AssertionError(f"{name} never starts: {seen[-3:]}")
+    raise AssertionError(f"{name} never starts: {seen[-3:]}\nruns: {world.running()}\n{world}")
 
 
 def remove(world: World, obstacle: Obstacle, name: str) -> None:
@@ -60,6 +60,8 @@ def remove(world: World, obstacle: Obstacle, name: str) -> None:
         case "order" | "reserved":
             world.answer_checks()
             world.verb("cancel", *obstacle.tasks)
+        case "unread":
+            world.sample()
         case "lost":
             world.gone_gpus.discard(gpu)
             world.sample()
@@ -109,7 +111,7 @@ def everything_ends(world: World) -> None:
         world.advance(60.0 if due is None else max(0.0, due - world.now))
         world.sample()
     waiting = {task.name: [o.text for o in explain(world.deck, task, world.now)] for task in world.deck.tasks}
-    raise AssertionError(f"the run does not end: {world.phases()}, {waiting}")
+    raise AssertionError(f"the run does not end: {world.phases()}, {waiting}\n{world}")
 
 
 def calm(world: World) -> None:

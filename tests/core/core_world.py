@@ -11,7 +11,7 @@ from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck, Task
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.effects import Again, CheckDone, Effect, Examine, Launch, Stop, Warn
-from gpudeck.engine.core.phases import NAMES, Queued, Starting
+from gpudeck.engine.core.phases import NAMES, Queued, Unknown
 from gpudeck.engine.core.restore import rebooted, replay
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
 from gpudeck.engine.core.step import Core
@@ -19,7 +19,7 @@ from gpudeck.engine.core.turn import Step
 
 CARD_MIB = 24_000
 WALL = 1_700_000_000.0
-MANY = 2_000
+MANY = 300
 """Steps within which everything that can settle must have settled."""
 
 
@@ -74,7 +74,7 @@ class Proc:
     pid_hidden: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class World:
     file: DeckFile
     make_gpus: Callable[[], list[Gpu]]
@@ -99,6 +99,13 @@ class World:
     busy_steps: int = 0
     deck: Deck = field(init=False)
     core: Core = field(init=False)
+
+    def __repr__(self) -> str:
+        lines = [f"{task.name}: {task.resources} {task.policy} {task.group}/{task.round} needs {task.needs} "
+                 f"after {task.after} priority {task.priority} outputs {task.outputs} ladder {len(task.ladder)}"
+                 for task in self.file.tasks]  # fmt: skip
+        box = [(gpu.index, gpu.slots, gpu.total_mib) for gpu in self.make_gpus()]
+        return "\n".join(["World", str(self.file.settings), f"{box} cores {self.cores}", str(self.file.selected), *lines])
 
     def __post_init__(self) -> None:
         self.deck = self._fresh()
@@ -309,6 +316,12 @@ class World:
         self.strangers[uuid] = (e.Process(4711, used_mib, user=user),)
 
     def verb(self, verb: str, *tasks: str, value: int = 0) -> None:
+        for name in tasks if verb in ("cancel", "kill") else ():
+            if isinstance(self.task(name).phase, Unknown):
+                # Who cancels such an attempt has made sure that it is gone.
+                for proc in self.live():
+                    if proc.task == name:
+                        proc.leader = proc.tree = False
         self.give(e.Verb(verb, tasks, value))  # pyright: ignore[reportArgumentType]
 
     # -- a new engine -------------------------------------------------------------------------------------------------
@@ -404,6 +417,3 @@ def world(
         found.begin()
     return found
 
-
-def is_starting(task: Task) -> bool:
-    return isinstance(task.phase, Starting)

@@ -39,12 +39,12 @@ class AnyDeck(RuleBasedStateMachine):
     # -- processes ----------------------------------------------------------------------------------------------------
 
     def some(self, data: st.DataObject, *phases: type) -> Task | None:
-        found = [task for task in self.world.deck.tasks if isinstance(task.phase, phases)]
-        return data.draw(st.sampled_from(found)) if found else None
+        found = [task.name for task in self.world.deck.tasks if isinstance(task.phase, phases)]
+        return self.world.task(data.draw(st.sampled_from(found), "task")) if found else None
 
     def proc(self, data: st.DataObject) -> Proc | None:
-        found = self.world.live()
-        return data.draw(st.sampled_from(found), "process") if found else None
+        found = [proc.task for proc in self.world.live()]
+        return self.world.proc(data.draw(st.sampled_from(found), "process of")) if found else None
 
     @rule(data=st.data(), kind=st.sampled_from([*OUTCOMES, "ok", "ok"]), used_mib=st.integers(0, 9_000))
     def a_process_ends(self, data: st.DataObject, kind: str, used_mib: int) -> None:

@@ -43,12 +43,17 @@ class Rig:
         log: str = "",
     ) -> str:
         """Start an attempt and return its token."""
-        token = token or f"token{len(self.pids)}"
+        token = token or self.token(len(self.pids))
         whole = {**os.environ, "GPUDECK_TOKEN": token, **(env or {})}
         out, err = log or str(self.out(token)), log or str(self.err(token))
         order = StartOrder(token, argv, whole, cwd or str(self.folder), out, err, leftovers)
         self.pids[token], self.ticks[token] = self.launcher.start(order)
         return token
+
+    @staticmethod
+    def token(number: int) -> str:
+        """The token of the attempt that is started as the *number*-th; unlike that of any other test run."""
+        return f"token{number}-{os.getpid()}"
 
     def out(self, token: str) -> Path:
         return self.folder / f"{token}.log"

@@ -1602,13 +1602,17 @@ enabled = false
         ["tasks.toml: no task is enabled"],
     ),
     (
-        "python inside quotes",
+        "log folder inside quotes",
         """
+[deck]
+log_dir = "/my logs"
 [[task]]
 name = "a"
-command = "sh -c '{log_dir} x'"
+command = "sh -c 'ls {log_dir}'"
 """,
-        None,
+        [
+            'tasks.toml:5: task "a": command has {log_dir} inside quotes, where its value "/my logs" would need quotes of its own: take the quotes away, values are quoted anyway'
+        ],
     ),
 ]
 """A title, a file without its first (empty) line, the lines to say; {folder} is where the file lies."""
