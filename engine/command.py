@@ -12,7 +12,7 @@ from .taskfile.options import RunOptions
 @dataclass(frozen=True, slots=True)
 class Command:
     verb: str
-    """run, check, plan, schema, gpus or version."""
+    """run, check, plan, schema, gpus, env or version."""
     file: str | None = None
     values: Mapping[str, str] = field(default_factory=dict[str, str])
     """--set and bare K=V."""

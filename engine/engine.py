@@ -124,6 +124,8 @@ class Engine:
         self._fix_shards()
         for start in self._starts():
             self._reporter.adopt(start)
+        for end, start in self._opened.unsettled:
+            self._attempts.ended(end, start)
         self._announce(continued and not again)
         if continued:
             self._loop.go_on(verdicts, changed=True)

@@ -30,6 +30,8 @@ def run_command(command: Command) -> int:
             return _check(command)
         case "plan":
             return _plan(command)
+        case "env":
+            return _env(command)
         case _:
             return _run(command)
 
@@ -56,6 +58,13 @@ def _plan(command: Command) -> int:
     from .plan_command import plan
 
     return plan(_file(command), command.options(), as_json=command.flag("json"))
+
+
+def _env(command: Command) -> int:
+    from .env_command import env
+
+    refresh, as_root = command.flag("refresh"), command.flag("as_root")
+    return env(_file(command), command.options(), refresh=refresh, as_root=as_root)
 
 
 def _run(command: Command) -> int:

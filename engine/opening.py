@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,16 +12,24 @@ from .adapters.decklock import DeckLock, this_machine
 from .adapters.journal import SqliteJournal
 from .adapters.nvml import NvmlProbe
 from .adapters.simulated import SimulatedProbe
-from .adapters.statedir import StateDir, load_environment, open_state_dir, save_environment
+from .adapters.statedir import StateDir, open_state_dir
 from .core.build import build, slots_of
 from .core.deck import Deck
 from .core.devices import Gpu
-from .core.events import AttemptStarting, Fact, RunStarted, ShardsFixed
+from .core.events import AttemptStarting, Fact, ShardsFixed
 from .core.restore import rebooted, replay
 from .core.spec import DeckFile, DeckSettings
-from .environment import base_environment
 from .errors import EngineUnavailableError
 from .logs.files import LogFolder
+from .past import (
+    History,
+    Unsettled,
+    ran_on_gpus,
+    run_environment,
+    stand_in_for_left_out,
+    sweep_records,
+    unsettled,
+)
 from .ports import GpuInfo, GpuProbe, Inventory
 from .taskfile.fit import check_environment, check_fit
 from .taskfile.later import refuse_later
@@ -30,9 +37,6 @@ from .taskfile.load import load, load_settings
 from .taskfile.options import Box, RunOptions
 from .taskfile.settings import stem_of
 from .visible import choose
-
-OLD_RECORD_S = 3600.0
-"""A wrapper that was late for its start has come and gone by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,8 @@ class OpenDeck:
     environment: Mapping[str, str]
     starts: Mapping[str, AttemptStarting]
     """Attempts of earlier engines that have not ended, by token."""
+    unsettled: Sequence[Unsettled]
+    """Ends whose effects may not have been done."""
     same_boot: bool = True
     same_namespace: bool = True
     warnings: list[str] = field(default_factory=list[str])
@@ -111,8 +117,10 @@ def open_deck(path: str, options: RunOptions, environ: Mapping[str, str], *, as_
         undo.callback(journal.close)
         facts = list(journal.load())
         shards = {fact.entry: fact.shards for fact in facts if isinstance(fact, ShardsFixed)}
-        file = load(path, options, Box(len(gpus.chosen) or None, host.cores(), shards), environ=environ)
+        box = Box(len(gpus.chosen) or None, host.cores(), shards)
+        file = load(path, options, box, environ=environ, look=History(facts, gpus.inventory.gpus).look)
         check_before_start(file, gpus, environ)
+        _refuse_silent_cpu(settings, gpus, facts)
         opened = _restore(file, state, lock, journal, gpus, facts, environ)
         undo.pop_all()
     return opened
@@ -145,10 +153,13 @@ def _restore(
     for task in deck.tasks:
         if not task.attempts:
             task.attempts = logs.highest(task.name)
+    stand_in_for_left_out(deck, logs)
     _make_log_dir(settings.log_dir)
-    _sweep_records(state.attempts, starts)
-    warnings = [*file.warnings, *filter(None, (state.warning, journal.damage, _on_cpu_warning(deck)))]
-    environment = _environment(state, deck, facts, environ)
+    ends = unsettled(state.attempts, facts)
+    sweep_records(state.attempts, [*starts, *(start.token for _, start in ends)])
+    unfinished = deck.run.number > 0 and not deck.run.ended
+    environment, other = run_environment(state, unfinished=unfinished, environ=environ)
+    warnings = [*file.warnings, *filter(None, (state.warning, journal.damage, _on_cpu_warning(deck), other))]
     before = lock.previous
     return OpenDeck(
         file,
@@ -160,10 +171,19 @@ def _restore(
         logs,
         environment,
         starts,
+        ends,
         same_boot=same_boot,
         same_namespace=before is None or before.machine.pid_ns == this_machine().pid_ns,
         warnings=warnings,
     )
+
+
+def _refuse_silent_cpu(settings: DeckSettings, gpus: BoxGpus, facts: Sequence[Fact]) -> None:
+    """A deck that has run on GPUs does not quietly go on, a hundred times slower, on the CPU."""
+    if not gpus.chosen and settings.gpus != "none" and settings.no_gpu == "auto" and ran_on_gpus(facts):
+        raise EngineUnavailableError(
+            "this deck has run on GPUs and none is found now: mend the driver, or run it on the CPU with --gpus none"
+        )
 
 
 def _make_log_dir(path: str) -> None:
@@ -178,24 +198,3 @@ def _on_cpu_warning(deck: Deck) -> str:
     if not deck.on_cpu or not wanting or deck.settings.gpus == "none":
         return ""
     return f"no NVIDIA GPU on this box: {wanting} GPU tasks run on the CPU, {deck.on_cpu_slots} at once"
-
-
-def _sweep_records(folder: str, starts: Mapping[str, AttemptStarting]) -> None:
-    """Drop records that no attempt needs any more: of starts that came to nothing, long ago."""
-    limit = time.time() - OLD_RECORD_S
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                if entry.name not in starts and entry.stat().st_mtime < limit:
-                    os.unlink(entry.path)
-
-
-def _environment(state: StateDir, deck: Deck, facts: Sequence[Fact], environ: Mapping[str, str]) -> Mapping[str, str]:
-    """A run keeps the environment that it was started with, whichever engine goes on with it."""
-    unfinished = any(isinstance(fact, RunStarted) for fact in facts) and not deck.run.ended
-    kept = load_environment(state.path) if unfinished else None
-    if kept is not None:
-        return kept
-    fresh = base_environment(environ)
-    save_environment(state.path, fresh)
-    return fresh

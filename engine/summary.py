@@ -62,7 +62,11 @@ class Summary:
                 self._busy_s[index] += max(0.0, fact.at - on.pop(("", 0)))
 
     def why(self, task: Task) -> list[str]:
-        return [obstacle.text for obstacle in explain(self._deck, task, self._clock.now().boot_s)]
+        """What keeps a task from starting; at the end of a run: what kept it, not that the run has ended."""
+        found = explain(self._deck, task, self._clock.now().boot_s)
+        if self._deck.run.halted and NAMES[type(task.phase)] != "blocked":
+            return [f"halted: {self._deck.run.halted} failed"]
+        return [obstacle.text for obstacle in found if obstacle.kind != "ended"]
 
     def finish(self, exit_code: int, why: str, counts: Counts) -> RunFinished:
         now = self._clock.now()

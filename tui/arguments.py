@@ -11,6 +11,7 @@ _COMMANDS = {
     "check": "say everything that is wrong with a task file",
     "plan": "show what a start would run, where and when",
     "schema": "print the JSON Schema of the task file",
+    "env": "show the environment that tasks start from, or take this shell's",
     "gpus": "show the GPUs of this box and who uses them",
 }
 
@@ -20,7 +21,7 @@ def parse(arguments: Sequence[str]) -> Command:
     words = list(arguments)
     verb = words[0] if words and words[0] in _COMMANDS else "run"
     parser = _parser(verb)
-    found = parser.parse_args(words[1:] if verb != "run" else words)
+    found = parser.parse_intermixed_args(words[1:] if verb != "run" else words)
     return _command(verb, found, parser)
 
 
@@ -45,13 +46,19 @@ def _parser(verb: str) -> argparse.ArgumentParser:
         parser.add_argument("--headless", action="store_true", help="run without a screen, a line per event")
     else:
         parser = _Parser(prog=f"gpudeck {verb}", description=_COMMANDS[verb].capitalize() + ".", allow_abbrev=False)
-    if verb in ("run", "check", "plan"):
+    if verb in ("run", "check", "plan", "env"):
         _add_file(parser)
-        _add_run_options(parser)
     if verb == "run":
         _add_headless_options(parser)
     if verb in ("plan", "gpus"):
         parser.add_argument("--json", action="store_true", help="JSON instead of a table")
+    if verb == "env":
+        parser.add_argument("--profile")
+        parser.add_argument("--name")
+        parser.add_argument("--refresh", action="store_true", help="keep this shell's environment instead")
+        parser.add_argument("--as-root", action="store_true", help="as root in a folder that is not root's")
+    if verb in ("run", "check", "plan"):
+        _add_run_options(parser)
     if verb == "gpus":
         parser.add_argument("--gpus", metavar="SIM", help="sim:N shows simulated GPUs")
     return parser

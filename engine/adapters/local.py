@@ -22,6 +22,7 @@ from .wrapper import Spawner
 _SWEEP_S = 10.0
 _LEARN_S = 0.1
 _LATE_S = 60.0
+_BIRTH_S = 1.0
 
 become_subreaper = proc.become_subreaper
 
@@ -165,15 +166,21 @@ class _Tree:
         attempt = self._attempt
         return attempt.wrapper is not None and proc.is_live(*attempt.identity)
 
-    def commands(self) -> dict[int, int]:
+    def commands(self, number: int) -> dict[int, int]:
         pid = self._attempt.pid
         if self._children_files:
             found = [process for child in proc.children(pid) if (process := proc.stat(child)) is not None]
         else:
             found = list(proc.everyone().values())
-        # Between its fork and its exec the command still has the wrapper's handlers, and loses what they catch.
-        ours = proc.handled(pid)
-        return {p.pid: p.start_ticks for p in found if p.ppid == pid and proc.handled(p.pid) != ours}
+        return {p.pid: p.start_ticks for p in found if p.ppid == pid and self._hears(p, number)}
+
+    def _hears(self, command: Stat, number: int) -> bool:
+        """Between its fork and its exec the command still has the wrapper's handlers, and loses what they catch."""
+        return (
+            not proc.catches(command.pid, number)
+            or proc.executable(command.pid) != proc.executable(self._attempt.pid)
+            or proc.boot_s() - command.start_ticks / proc.TICKS_PER_S > _BIRTH_S
+        )
 
     def members(self, then: Callable[[dict[int, Stat]], None]) -> None:
         def told(members: Members) -> None:

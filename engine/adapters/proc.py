@@ -138,17 +138,20 @@ def is_live(pid: int, start_ticks: int) -> bool:
     return now is not None and now.start_ticks == start_ticks and now.live
 
 
-def handled(pid: int) -> int:
-    """The signals that the process has handlers of its own for, as in SigCgt: bit n - 1 for signal n."""
-    for line in (read(f"/proc/{pid}/status") or b"").splitlines():
-        if line.startswith(b"SigCgt:"):
-            return int(line[7:], 16)
-    return 0
-
-
 def catches(pid: int, number: int) -> bool:
     """Whether the process has a handler of its own for signal *number*."""
-    return bool(handled(pid) >> (number - 1) & 1)
+    for line in (read(f"/proc/{pid}/status") or b"").splitlines():
+        if line.startswith(b"SigCgt:"):
+            return bool(int(line[7:], 16) >> (number - 1) & 1)
+    return False
+
+
+def executable(pid: int) -> str:
+    """Path of the program that *pid* runs, "" where it is not ours to know."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
 
 
 def environ(pid: int) -> bytes | None:

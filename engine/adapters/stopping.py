@@ -36,8 +36,8 @@ class Target(Protocol):
         """Whether the wrapper is there, so that its pid and group mean nobody else."""
         ...
 
-    def commands(self) -> dict[int, int]:
-        """The wrapper's children that signals reach already: the command, pid and start."""
+    def commands(self, number: int) -> dict[int, int]:
+        """The wrapper's children that signal *number* reaches already: the command, pid and start."""
         ...
 
     def members(self, then: Callable[[dict[int, Stat]], None]) -> None:
@@ -106,7 +106,7 @@ class Stopping:
         if not self._target.wrapper_lives():
             self._rest()
             return
-        commands = self._target.commands()
+        commands = self._target.commands(self._number)
         self._tries += 1
         if not commands and self._tries < _LOOK_FOR_COMMAND_TIMES:
             self._timers.append(self._loop.call_later(_LOOK_FOR_COMMAND_S, self._first))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from . import events as e
-from .apply_run import fresh, gpu_fact, run_ended, run_started, unsettle
+from .apply_run import fresh, gpu_fact, rebooted, run_ended, run_started, unsettle
 from .deck import Deck, Success, Task
 from .phases import (
     CANCELLED,
@@ -44,6 +44,9 @@ def apply(deck: Deck, fact: e.Fact) -> None:
             _task(deck, fact)
         case e.RunStarted():
             run_started(deck, fact)
+        case e.BoxRestarted():
+            deck.run.boot_id = fact.boot_id
+            rebooted(deck, fact.at)
         case e.RunEnded():
             run_ended(deck)
         case e.DeckPaused():
@@ -207,8 +210,7 @@ def _learn_success(deck: Deck, fact: e.AttemptEnded) -> None:
 
 
 def note_success(deck: Deck, name: str, fingerprint: str, wall: float) -> None:
-    deck.successes[name] = Success(fingerprint, wall)
-    deck.by_fingerprint[fingerprint] = max(wall, deck.by_fingerprint.get(fingerprint, 0.0))
+    _success(deck, name, fingerprint, wall)
     task = deck.by_name.get(name)
     if task is not None:
         for gate in task.feeds:
@@ -217,9 +219,16 @@ def note_success(deck: Deck, name: str, fingerprint: str, wall: float) -> None:
 
 def _note_earlier(deck: Deck, name: str, fingerprint: str) -> None:
     """Its outputs tell that it was done before this run; when, nobody knows, so nothing becomes stale by it."""
-    wall = deck.run.started_wall
+    _success(deck, name, fingerprint, deck.run.started_wall)
+
+
+def _success(deck: Deck, name: str, fingerprint: str, wall: float) -> None:
+    """Under another name it counts only where the name is gone or now means other work: a renamed task is still done,
+    two tasks with the same command are two tasks."""
     deck.successes[name] = Success(fingerprint, wall)
-    deck.by_fingerprint[fingerprint] = max(wall, deck.by_fingerprint.get(fingerprint, 0.0))
+    task = deck.by_name.get(name)
+    if task is None or task.spec.fingerprint != fingerprint:
+        deck.by_fingerprint[fingerprint] = max(wall, deck.by_fingerprint.get(fingerprint, 0.0))
 
 
 def _learn_duration(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
@@ -259,6 +268,7 @@ def _task(deck: Deck, fact: TaskFact) -> None:
             fresh(task)
             task.forced, task.avoid = True, avoid
             deck.run.halted = ""
+            deck.plan_due = True
             if isinstance(task.phase, (*FINAL, Backoff)):
                 deck.move(task, WAITING)
         case e.TaskHeld():

@@ -5,9 +5,12 @@ from __future__ import annotations
 from . import events as e
 from .build import stand_in
 from .deck import Deck, Run, Task
-from .devices import Quarantine
+from .devices import PROBES_S, Quarantine
 from .opening import success_of
 from .phases import FINAL, WAITING, Backoff, Blocked, Cancelled, Failed, Queued
+
+LONGEST_WAIT_S = 600.0
+"""A backoff of before a reboot is at most this long afterwards."""
 
 
 def run_started(deck: Deck, fact: e.RunStarted) -> None:
@@ -63,6 +66,25 @@ def unsettle(deck: Deck, task: Task) -> None:
         deck.run.failures -= 1
         deck.run.settled -= 1
         task.failed_in = 0
+
+
+def rebooted(deck: Deck, now: float) -> None:
+    """The box was restarted since: clock readings of before mean nothing, and everything that ran is dead."""
+    deck.deadlines.clear()
+    for task in deck.active.values():
+        attempt = task.attempt()
+        if attempt is not None:
+            attempt.rebooted = True
+    for gpu in deck.gpus.values():
+        gpu.changed_at = gpu.ended_at = -1e9
+        if gpu.quarantine is not None:
+            gpu.quarantine.probe_at = now + PROBES_S[min(gpu.quarantine.step, len(PROBES_S) - 1)]
+            deck.wake(gpu.quarantine.probe_at, "plan")
+    for task in deck.tasks:
+        if isinstance(task.phase, Backoff):
+            until = now + min(task.spec.policy.backoff_s, LONGEST_WAIT_S)
+            task.phase = Backoff(until, task.phase.after)
+            deck.wake(until, "backoff", task.index)
 
 
 def gpu_fact(deck: Deck, fact: e.GpuQuarantined | e.GpuReleased | e.GpuJoined | e.GpuMarked) -> None:

@@ -12,6 +12,8 @@ from .spec import DeckSettings
 
 DRAIN_S = 5.0
 """Memory of an attempt that has just ended may still show for this long."""
+PROBES_S = (60.0, 300.0, 900.0)
+"""How long a quarantined GPU rests before the 1st, 2nd, 3rd and every further probe."""
 RELEARN = 1.1
 """Learned memory peaks are reserved with this margin."""
 

@@ -65,6 +65,16 @@ class RunEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class BoxRestarted:
+    """The box was restarted under an unfinished run: what ran is dead, and clock readings of before mean nothing."""
+
+    boot_id: str
+    at: float
+    """On the new boot's clock."""
+    wall: float
+
+
+@dataclass(frozen=True, slots=True)
 class TaskCached:
     """Done earlier: nothing runs."""
 
@@ -258,14 +268,14 @@ class ShardsFixed:
 
 
 Fact = (
-    RunStarted | RunEnded | TaskCached | AttemptStarting | StartRevoked | AttemptRunning | StopRequested | LeaderEnded
-    | AttemptEnded | TaskCancelled | TaskRetried | TaskHeld | PriorityChanged | DeckPaused | Halted | GpuQuarantined
+    RunStarted | RunEnded | BoxRestarted | TaskCached | AttemptStarting | StartRevoked | AttemptRunning | StopRequested
+    | LeaderEnded | AttemptEnded | TaskCancelled | TaskRetried | TaskHeld | PriorityChanged | DeckPaused | Halted | GpuQuarantined
     | GpuReleased | GpuJoined | GpuMarked | ShardsFixed
 )  # fmt: skip
 
 FACTS: tuple[type[Fact], ...] = (
-    RunStarted, RunEnded, TaskCached, AttemptStarting, StartRevoked, AttemptRunning, StopRequested, LeaderEnded,
-    AttemptEnded, TaskCancelled, TaskRetried, TaskHeld, PriorityChanged, DeckPaused, Halted, GpuQuarantined,
+    RunStarted, RunEnded, BoxRestarted, TaskCached, AttemptStarting, StartRevoked, AttemptRunning, StopRequested,
+    LeaderEnded, AttemptEnded, TaskCancelled, TaskRetried, TaskHeld, PriorityChanged, DeckPaused, Halted, GpuQuarantined,
     GpuReleased, GpuJoined, GpuMarked, ShardsFixed,
 )  # fmt: skip
 """Every kind of fact; a journal keeps them by class name and reads old shapes through version-numbered readers."""

@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 from .apply import FAST_S
 from .deck import Deck, Task
-from .devices import Gpu
+from .devices import PROBES_S, Gpu
 from .events import GpuQuarantined, Outcome
 
-PROBES_S = (60.0, 300.0, 900.0)
-"""How long a quarantined GPU rests before the 1st, 2nd, 3rd and every further probe."""
 
 
 RECENT_S = 600.0

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from .apply import apply
+from .apply_run import rebooted as rebooted
 from .deck import Deck, Task
 from .effects import Stop
 from .events import AttemptStarting, Fact, TaskRetried
 from .opening import reconsider
-from .phases import FINAL, Backoff, Closing, Running, Starting, Stopping, Unknown
-from .quarantine import PROBES_S
+from .phases import FINAL, Closing, Running, Starting, Stopping, Unknown
 from .turn import Turn
 
 LATE_WARNING_S = 300.0
 """An attempt found past its timeout is warned and gets at most this long before it is stopped."""
-LONGEST_WAIT_S = 600.0
 
 
 def replay(deck: Deck, facts: Iterable[Fact]) -> dict[str, AttemptStarting]:
@@ -30,25 +29,6 @@ def replay(deck: Deck, facts: Iterable[Fact]) -> dict[str, AttemptStarting]:
     deck.no_starts_until = -1e9
     deck.opened = 0
     return {token: fact for token, fact in starts.items() if token in deck.active}
-
-
-def rebooted(deck: Deck, now: float) -> None:
-    """The box was restarted since: clock readings of before mean nothing, and everything that ran is dead."""
-    deck.deadlines.clear()
-    for task in deck.active.values():
-        attempt = task.attempt()
-        if attempt is not None:
-            attempt.rebooted = True
-    for gpu in deck.gpus.values():
-        gpu.changed_at = gpu.ended_at = -1e9
-        if gpu.quarantine is not None:
-            gpu.quarantine.probe_at = now + PROBES_S[min(gpu.quarantine.step, len(PROBES_S) - 1)]
-            deck.wake(gpu.quarantine.probe_at, "plan")
-    for task in deck.tasks:
-        if isinstance(task.phase, Backoff):
-            until = now + min(task.spec.policy.backoff_s, LONGEST_WAIT_S)
-            task.phase = Backoff(until, task.phase.after)
-            deck.wake(until, "backoff", task.index)
 
 
 def take_over(turn: Turn, verdicts: Mapping[str, str]) -> None:

@@ -42,12 +42,14 @@ class Core:
         settle(turn)
         return turn.out
 
-    def go_on(self, verdicts: Mapping[str, str], *, changed: bool, at: float, wall: float) -> Step:
+    def go_on(self, verdicts: Mapping[str, str], *, changed: bool, at: float, wall: float, boot_id: str = "") -> Step:
         """Continue an unfinished run after a restore; *verdicts* are `Launcher.recover`'s.
 
-        *changed*: finished tasks that the file has changed since run again.
+        *changed*: finished tasks that the file has changed since run again. *boot_id*: this boot's.
         """
         turn = Turn(self.deck, self.streaks, at, wall)
+        if boot_id and self.deck.run.boot_id not in ("", boot_id):
+            turn.record(e.BoxRestarted(boot_id, at, wall))
         take_over(turn, verdicts)
         if changed:
             take_up_changed(turn)

@@ -123,12 +123,14 @@ def _why_never(task: TaskSpec, known: Sequence[GpuInfo], usable: Sequence[GpuInf
     mine = [info for info in usable if not ids or any(find_gpu(gpu, [info]) for gpu in ids)]
     needed = 1 if wanted == "all" else wanted
     if needed > len(mine):
-        return f"gpus = {wanted}, but {_count(len(mine), 'of its gpu_ids belongs' if ids else 'belongs')} to the deck"
+        return f"gpus = {wanted}, but {_only(len(mine), among_ids=bool(ids))}"
     if needed > len(usable) - kept:
         left = max(0, len(usable) - kept)
         return f"gpus = {wanted}, but keep_free = {kept} leaves only {left} of {len(usable)}"
     return ""
 
 
-def _count(number: int, words: str) -> str:
-    return f"only 1 {words}" if number == 1 else f"{number or 'none'} {words.replace('belongs', 'belong')}"
+def _only(number: int, *, among_ids: bool) -> str:
+    if among_ids:
+        return f"only {number} of its gpu_ids are in the deck" if number else "none of its gpu_ids is in the deck"
+    return f"the deck has only {number}"

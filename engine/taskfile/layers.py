@@ -152,7 +152,7 @@ def _names(value: object) -> list[str]:
 
 
 def filled(value: object, scope: Scope, *, home: bool = False) -> object:
-    """A value with constants put in; a lone placeholder takes its type. *home*: so is `~`."""
+    """A value with constants put in; a lone placeholder takes its type. *home*: expand a leading `~`."""
     if isinstance(value, str):
         name = lone(value)
         constant = scope.constant(name) if name else None

@@ -18,8 +18,8 @@ from matplotlib import pyplot as plt
 LABELS = {"ce": "cross-entropy", "gce": "generalized cross-entropy"}
 TITLES = {"sym": "symmetric noise", "asym": "asymmetric noise"}
 WRONG_MAJORITY = """\
-- Above 50% asymmetric noise most labels of every digit name the next digit: what resists the minority then learns
-  the wrong digit all the better. Without clean labels no loss can tell."""
+- Above 50% asymmetric noise most labels of every digit name the next digit: the wrong answer is the majority, and
+  without clean labels no loss can tell."""
 
 
 class Run(NamedTuple):

@@ -232,6 +232,7 @@ time.sleep(99)
     token = rig.start(PYTHON, "-c", server)
     await rig.text(token)
     kept = [int(word) for word in (rig.folder / "pids").read_text().split()]
+    await until(lambda: len(proc.descend(kept)) == 3)
     rig.launcher.stop(token, signal=TERM, scope="group", grace_s=0.2)
     left = (await rig.tree_end(token)).left_behind
     below = [p.pid for p in proc.descend(kept).values()]

@@ -32,7 +32,7 @@ def starts_once_cleared(world: World, name: str) -> None:
 def remove(world: World, obstacle: Obstacle, name: str) -> None:
     gpu = obstacle.gpu
     match obstacle.kind:
-        case "paused" | "halted":
+        case "paused" | "halted" | "ended":
             world.verb("unpause")
         case "stopping":
             world.deck.stopping = False

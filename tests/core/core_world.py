@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core.build import build
@@ -12,7 +13,7 @@ from gpudeck.engine.core.deck import Deck, Task
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.effects import Again, CheckDone, Effect, Examine, Launch, Stop, Warn
 from gpudeck.engine.core.phases import NAMES, Queued, Unknown
-from gpudeck.engine.core.restore import rebooted, replay
+from gpudeck.engine.core.restore import replay
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
 from gpudeck.engine.core.step import Core
 from gpudeck.engine.core.turn import Step
@@ -52,6 +53,13 @@ def cards(count: int, *, slots: int | str = 1, total_mib: int | None = CARD_MIB,
         Gpu(f"GPU-{index}", index, index, slots=slots, total_mib=total_mib, **more)  # pyright: ignore[reportArgumentType]
         for index in range(count)
     ]
+
+
+def said(spec: Any) -> dict[str, object]:
+    """What a spec says beyond its defaults."""
+    hidden = ("name", "entry", "work", "fingerprint", "resources", "policy")
+    given = {item.name: getattr(spec, item.name) for item in fields(spec) if item.name not in hidden}
+    return {key: value for key, value in given.items() if value != type(spec).__dataclass_fields__[key].default}
 
 
 @dataclass(slots=True)
@@ -96,16 +104,20 @@ class World:
     slow_checks: bool = False
     unanswered: list[str] = field(default_factory=list)
     checks: bool = True
-    busy_steps: int = 0
+    boot_id: str = "boot"
+    past: float = 0.0
+    """Seconds of earlier boots."""
     deck: Deck = field(init=False)
     core: Core = field(init=False)
 
     def __repr__(self) -> str:
-        lines = [f"{task.name}: {task.resources} {task.policy} {task.group}/{task.round} needs {task.needs} "
-                 f"after {task.after} priority {task.priority} outputs {task.outputs} ladder {len(task.ladder)}"
-                 for task in self.file.tasks]  # fmt: skip
+        lines = [f"{task.name}: {said(task)} {said(task.resources)} {said(task.policy)}" for task in self.file.tasks]
         box = [(gpu.index, gpu.slots, gpu.total_mib) for gpu in self.make_gpus()]
-        return "\n".join(["World", str(self.file.settings), f"{box} cores {self.cores}", str(self.file.selected), *lines])
+        return "\n".join(["World", said(self.file.settings), f"{box} cores {self.cores}", str(self.file.selected), *lines])
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """How hypothesis shows a failing deck."""
+        printer.text("World" if cycle else str(self))
 
     def __post_init__(self) -> None:
         self.deck = self._fresh()
@@ -116,13 +128,13 @@ class World:
 
     @property
     def wall(self) -> float:
-        return WALL + self.now
+        return WALL + self.past + self.now
 
     # -- the engine's part --------------------------------------------------------------------------------------------
 
     def begin(self, takes: Sequence[str] = ("failed", "changed", "stale"), *, settle: bool = True) -> None:
         number = self.deck.run.number + 1
-        fact = e.RunStarted(number, f"seed{number}", self.now, self.wall, takes=tuple(takes))
+        fact = e.RunStarted(number, f"seed{number}", self.now, self.wall, self.boot_id, takes=tuple(takes))
         self._work(self.core.begin(fact))
         if settle:
             self.settle()
@@ -342,15 +354,16 @@ class World:
         assert violations(self.deck) == []
         verdicts = {token: self._recover(token, verdict) for token in self.deck.active}
         if go_on and not self.deck.run.ended:
-            self._work(self.core.go_on(verdicts, changed=changed, at=self.now, wall=self.wall))
+            self._work(self.core.go_on(verdicts, changed=changed, at=self.now, wall=self.wall, boot_id=self.boot_id))
         self.settle()
 
     def _reboot(self) -> None:
         for proc in self.live():
             proc.leader = proc.tree = False
             proc.exit = e.LeaderExited(proc.token, None, 5.0)
+        self.past += self.now
         self.now = 5.0
-        rebooted(self.deck, self.now)
+        self.boot_id += "'"
 
     def _recover(self, token: str, verdict: Callable[[Proc], str]) -> str:
         proc = self.procs.get(token)

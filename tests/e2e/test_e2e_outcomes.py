@@ -306,7 +306,7 @@ def test_nothing_of_the_trees_lives_but_what_was_left_by_choice(deck: Deck, ran:
     ("task", "code"), [("fine", 0), ("fails", 1), ("killed", 137), ("no-command", 127), ("odd-code", 7)]
 )
 def test_the_record_of_an_attempt_tells_its_exit_code(deck: Deck, ran: Ran, task: str, code: int) -> None:
-    assert deck.record(task)["exit_code"] == code
+    assert deck.record(task)["end"]["exit_code"] == code
 
 
 def test_the_record_of_an_attempt_tells_how_it_came_to_be(deck: Deck, ran: Ran) -> None:

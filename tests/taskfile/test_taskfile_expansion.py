@@ -105,7 +105,21 @@ def test_booleans_lists_and_tables_become_json_words(folder: Path):
 
 @pytest.mark.parametrize(
     "text",
-    ["${HOME}", "${v}", "awk '{print $1}'", '{"a": 1}', "{a:b}", "{}", "{ v }", "{1}", "{v", "v}", "%s %d %%", "{a-b}", "{a.b}"],
+    [
+        "${HOME}",
+        "${v}",
+        "awk '{print $1}'",
+        '{"a": 1}',
+        "{a:b}",
+        "{}",
+        "{ v }",
+        "{1}",
+        "{v",
+        "v}",
+        "%s %d %%",
+        "{a-b}",
+        "{a.b}",
+    ],
 )
 def test_braces_that_are_no_placeholder_are_left_alone(folder: Path, text: str):
     assert commands(folder, f"'''{text}'''", 'name = "a"', "[vars]\nv = 1") == [text]
@@ -131,7 +145,7 @@ def test_percent_signs_beside_placeholders_stay(folder: Path):
 
 
 def test_values_in_a_text_command_are_quoted_for_the_shell(folder: Path):
-    rest = '''name = "a{i}"\nmatrix.i = [1]\nmatrix.text = ["it's; rm -rf $HOME"]'''
+    rest = """name = "a{i}"\nmatrix.i = [1]\nmatrix.text = ["it's; rm -rf $HOME"]"""
     assert commands(folder, '"echo {text} {i}"', rest) == ["""echo 'it'"'"'s; rm -rf $HOME' 1"""]
 
 
@@ -316,7 +330,8 @@ command = ["x", "{epochs}"]
 
 
 def test_none_takes_back_a_default(folder: Path):
-    text = '[defaults]\ntimeout = "6h"\ngpu_memory = "10GiB"\n[[task]]\nname = "a"\ncommand = "x"\ntimeout = "none"\ngpu_memory = "none"\n'
+    text = '[defaults]\ntimeout = "6h"\ngpu_memory = "10GiB"\n'
+    text += '[[task]]\nname = "a"\ncommand = "x"\ntimeout = "none"\ngpu_memory = "none"\n'
     task = deck(folder, text).tasks[0]
     assert (task.policy.timeout_s, task.resources.gpu_memory_mib) == (None, None)
 
@@ -358,7 +373,9 @@ on_oom = [{ vars = { bs = 16 } }, { env = { BATCH = "8" } }]
 
 
 def test_a_rung_may_change_a_matrix_value(folder: Path):
-    text = '[[task]]\nname = "a-{bs}"\ncommand = ["t", "{bs}"]\nmatrix.bs = [64, 32]\non_oom = [{ vars = { bs = 8 } }]\n'
+    text = (
+        '[[task]]\nname = "a-{bs}"\ncommand = ["t", "{bs}"]\nmatrix.bs = [64, 32]\non_oom = [{ vars = { bs = 8 } }]\n'
+    )
     assert [task.ladder[0].command for task in deck(folder, text).tasks] == [("t", "8"), ("t", "8")]
 
 
@@ -409,9 +426,7 @@ def test_tasks_that_do_the_same_work_are_warned_of(folder: Path):
 
 def test_tasks_with_the_same_output_are_warned_of(folder: Path):
     made = deck(folder, '[[task]]\nname = "a-{s}"\ncommand = "t {s}"\nmatrix.s = [1, 2]\noutputs = ["m.pt"]\n')
-    assert made.warnings == (
-        f'{folder}/tasks.toml:1: task "a-2": has an output of task "a-1", too: {folder}/m.pt',
-    )
+    assert made.warnings == (f'{folder}/tasks.toml:1: task "a-2": has an output of task "a-1", too: {folder}/m.pt',)
 
 
 def test_a_file_may_begin_with_a_byte_order_mark_and_have_windows_lines(folder: Path):

@@ -1,0 +1,36 @@
+"""`gpudeck env`: the environment that a deck's tasks start from, and taking the caller's instead."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from .adapters.statedir import load_environment, open_state_dir, save_environment
+from .environment import base_environment
+from .errors import UsageError
+from .logs.secrets import masked_env
+from .taskfile.load import load_settings
+from .taskfile.options import RunOptions
+from .taskfile.settings import stem_of
+
+
+def env(path: str, options: RunOptions, *, refresh: bool, as_root: bool = False) -> int:
+    """Print the kept environment, secrets masked; with *refresh* keep the caller's from the next start on."""
+    settings = load_settings(path, options)
+    state = open_state_dir(path, settings.state_dir, stem_of(path, options), as_root=as_root)
+    if refresh:
+        fresh = base_environment(os.environ)
+        changes = _changes(load_environment(state.path) or {}, fresh)
+        save_environment(state.path, fresh)
+        print(f"kept: {len(fresh)} variables of this shell, {changes} of them new or changed")
+        return 0
+    kept = load_environment(state.path)
+    if kept is None:
+        raise UsageError("no environment is kept yet: the first start of the deck keeps its caller's")
+    for name, value in sorted(masked_env(kept.items()).items()):
+        print(f"{name}={value}")
+    return 0
+
+
+def _changes(old: Mapping[str, str], new: Mapping[str, str]) -> int:
+    return sum(old.get(name) != value for name, value in new.items())
