@@ -33,7 +33,12 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     check_fit(file, gpus.fitting())
     deck = _past(file, gpus, facts)
     takes = ("failed", "changed", "stale") if settings.skip_existing else ("all",)
-    planned = simulate(deck, _length_s, takes=takes, done=lambda task: outputs_exist(task.spec.outputs))
+    planned = simulate(
+        deck,
+        lambda task: _length_s(deck, task),
+        takes=takes,
+        done=lambda task: outputs_exist(task.spec.outputs),
+    )
     rows = _rows(deck, planned)
     if as_json:
         print(json.dumps([dict(zip(_COLUMNS, row, strict=True)) for row in rows], indent=2))
@@ -61,8 +66,10 @@ def _past(file: DeckFile, gpus: BoxGpus, facts: Iterable[Fact]) -> Deck:
     return deck
 
 
-def _length_s(task: Task) -> float | None:
-    return task.entry.typical_s
+def _length_s(deck: Deck, task: Task) -> float | None:
+    """By what has succeeded before: the very same work, else its entry."""
+    known = deck.learned.seconds(task.spec.fingerprint)
+    return task.entry.typical_s if known is None else known
 
 
 def _rows(deck: Deck, planned: Sequence[Planned]) -> list[Row]:
