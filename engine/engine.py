@@ -209,19 +209,21 @@ class Engine:
     def _after_turn(self) -> None:
         self._reporter.settled()
         deck = self._deck
-        if self._stop_signal:
-            held = any(not isinstance(task.phase, Unknown) for task in deck.active.values())
-            if not held:
-                self._over.set()
-        elif deck.run.ended or at_standstill(deck):
+        if self._busy():
+            return
+        if self._stop_signal or deck.run.ended or at_standstill(deck):
             self._over.set()
-        elif not deck.active and self._idle_timer is None:
+        elif self._idle_timer is None:
             self._idle_timer = self._asyncio.call_later(IDLE_S, self._say_why_idle)
+
+    def _busy(self) -> bool:
+        """An attempt is under way, other than those of which nothing can be proven."""
+        return any(not isinstance(task.phase, Unknown) for task in self._deck.active.values())
 
     def _say_why_idle(self) -> None:
         """Nothing runs although something could: say what is in the way, once for each answer."""
         self._idle_timer = None
-        if self._deck.active or self._over.is_set():
+        if self._busy() or self._over.is_set():
             return
         why = "; ".join(why_waiting(self._deck, self._clock.now().boot_s))
         if why and why != self._said_idle:

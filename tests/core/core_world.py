@@ -113,7 +113,7 @@ class World:
     def __repr__(self) -> str:
         lines = [f"{task.name}: {said(task)} {said(task.resources)} {said(task.policy)}" for task in self.file.tasks]
         box = [(gpu.index, gpu.slots, gpu.total_mib) for gpu in self.make_gpus()]
-        return "\n".join(["World", said(self.file.settings), f"{box} cores {self.cores}", str(self.file.selected), *lines])
+        return "\n".join(["World", str(said(self.file.settings)), f"{box} cores {self.cores}", str(self.file.selected), *lines])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """How hypothesis shows a failing deck."""
