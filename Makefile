@@ -1,7 +1,7 @@
 PY ?= .venv/bin/python
 BIN = $(dir $(PY))
 
-.PHONY: check lint types imports fast test bench links
+.PHONY: check lint types imports fast test bench docs links
 
 check: lint types imports fast  ## before every commit: about a minute
 
@@ -23,6 +23,9 @@ test:
 
 bench:  ## one script per budget; each prints a line a case: ours, peer, ratio
 	@for script in $$(grep -l __main__ bench/*.py); do echo "# $$script"; $(PY) $$script || exit 1; done
+
+docs:  ## the generated parts of docs/
+	$(PY) docs/generate.py
 
 # The checkout is the package: type checkers and editors find `gpudeck.…` for the tests here.
 links: .types/gpudeck

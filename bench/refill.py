@@ -1,6 +1,6 @@
 """How long a slot is empty: from a task's end to the start of the next one on it, as the tasks' own clocks tell.
 
-4 simulated GPUs, a deck of 100,000 tasks of 50 ms of which the first few hundred are run, 1,500 idle processes on the
+4 simulated GPUs, a deck of 100,000 tasks of 50 to 100 ms of which the first few hundred are run, 1,500 idle processes on the
 machine, state and logs on a disk. The peer is a bare loop: waitpid, then Popen without a shell, a log or a journal.
 """
 

@@ -1,4 +1,5 @@
-/* stamp FILE MS: sleeps; appends its slot (the first GPU it sees), start and end (CLOCK_BOOTTIME, ns) to FILE. */
+/* stamp FILE MS: sleeps MS to 2 x MS, appends its slot (the first GPU it sees), start and end (CLOCK_BOOTTIME, ns) to
+   FILE. Lengths differ so that ends do not fall together. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <time.h>
@@ -14,8 +15,9 @@ int main(int argc, char **argv) {
     long long row[3] = {0, now(), 0};
     const char *gpus = getenv("CUDA_VISIBLE_DEVICES");
     if (argc != 3) return 2;
-    long ms = atol(argv[2]);
-    struct timespec nap = {ms / 1000, ms % 1000 * 1000000L};
+    long us = atol(argv[2]) * 1000;
+    us += getpid() * 7919L % us;
+    struct timespec nap = {us / 1000000, us % 1000000 * 1000};
     row[0] = gpus ? atol(gpus) : -1;
     nanosleep(&nap, 0);
     int fd = open(argv[1], O_WRONLY | O_CREAT | O_APPEND, 0600);

@@ -63,6 +63,7 @@ class Engine:
         self._box = _box(opened, self._lost, self._note)
         self._writer = AttemptJsonWriter(lambda text: self._from_thread(lambda: self._note(text)))
         core = Core(self._deck)
+        become_subreaper()  # before the launcher looks what it can rely on
         self._launcher = LocalLauncher(
             opened.state.attempts,
             self._post,
@@ -99,7 +100,6 @@ class Engine:
 
     async def run(self, *, takes: Sequence[str], status_period_s: float) -> int:
         """Start or continue a run and see it through. Returns the exit code."""
-        become_subreaper()
         self._handle_signals()
         self._tune_interpreter()
         try:

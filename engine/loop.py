@@ -138,13 +138,14 @@ class Loop:
             self.after_turn()
 
     def _finish(self, step: Step) -> None:
-        if step.facts:
-            self._publish(step.facts)
+        """Effects first: a free slot waits for them, observers can wait."""
         for effect in step.effects:
             if isinstance(effect, Again):
                 self.wake()
             else:
                 self._do(effect)
+        if step.facts:
+            self._publish(step.facts)
 
     def _unwritten(self, step: Step, error: Exception) -> None:
         """The disk took nothing: no start without its fact; everything else acts at once, its facts follow later."""

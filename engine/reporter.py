@@ -39,6 +39,7 @@ class Reporter:
         self._clock = clock
         self._show = show
         self._cwd = cwd
+        self._below = os.path.join(cwd, "")
         self._starts: dict[tuple[str, int], e.AttemptStarting] = {}
         self._blocked: set[int] = set()
         self._said_refused = ""
@@ -204,6 +205,8 @@ class Reporter:
 
     def shorten(self, path: str) -> str:
         """Relative to where the command was typed, where that is shorter."""
+        if path.startswith(self._below):
+            return path[len(self._below) :]
         relative = os.path.relpath(path, self._cwd)
         return relative if len(relative) < len(path) else path
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from ..core.spec import Leftovers
 from . import proc
 from .proc import Stat
+from .stopping import Stopping
 from .watch import Watch
 
 _DOUBT_S = 0.05
@@ -29,8 +30,10 @@ class Attempt:
     """The wrapper, whose pid is also the number of its group and session."""
     start_ticks: int
     leftovers: Leftovers
+    child: bool
+    """We are the wrapper's parent."""
     own: bool
-    """Our child, and so are its orphans; False: adopted from an earlier engine."""
+    """Our child, and so are its orphans; False: adopted from an earlier engine, or we are no subreaper."""
     started_s: float = 0.0
     """CLOCK_BOOTTIME; 0: not known."""
     cwd: str = ""
@@ -46,6 +49,7 @@ class Attempt:
     leader_ended: bool = False
     survivor: Watch | None = None
     """Adopted, leader ended: one of what still lives."""
+    stop: Stopping | None = None
     strays: dict[int, int] = field(default_factory=dict[int, int])
     """Adopted: members seen by scans, pid and start, that descent alone would lose."""
 

@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ..core.spec import StopScope
 from ..ports import Known, Sink, StartOrder
 from . import proc, record
 from .background import Background
-from .ends import Ends, World
-from .family import Attempt, Members
+from .ends import Ends
+from .family import Attempt
 from .lookup import Everybody
-from .proc import Features, Stat
+from .proc import Features
 from .recovery import Recovery
 from .stopping import Stopping
+from .target import AttemptTree
+from .trees import World
 from .watch import Watcher, send
 from .wrapper import Spawner
 
 _SWEEP_S = 10.0
 _LEARN_S = 0.1
 _LATE_S = 60.0
-_BIRTH_S = 1.0
 
 become_subreaper = proc.become_subreaper
 
 
 class LocalLauncher:
-    """`ports.Launcher` for this box. Call `become_subreaper` once before the first start."""
+    """`ports.Launcher` for this box. Call `become_subreaper` once before it is made.
+
+    Children of this process in other sessions than its own are taken for what attempts left and may be killed: helpers
+    that other parts start have to stay in this process's session.
+    """
 
     def __init__(
         self,
@@ -49,8 +54,12 @@ class LocalLauncher:
         self._watcher = Watcher(loop, pidfd=features.pidfd)
         self._background = Background(loop)
         self._ends = Ends(World(loop, sink, self._watcher, self._background, features))
-        self._recovery = Recovery(self._ends, loop, sink, same_boot=same_boot, same_namespace=same_namespace)
+        self._trees = self._ends.trees
+        self._recovery = Recovery(
+            self._ends, loop, sink, same_boot=same_boot, same_namespace=same_namespace, own_orphans=features.subreaper
+        )
         self._children_files = features.children_files
+        self._subreaper = features.subreaper
         self._spawner = Spawner()
         self._sweeping: asyncio.TimerHandle | None = None
         self._learning: asyncio.TimerHandle | None = None
@@ -66,7 +75,7 @@ class LocalLauncher:
         start_ticks = process.start_ticks if process else 0
         self._ends.follow(
             Attempt(
-                order.token, path, pid, start_ticks, order.leftovers, own=True,
+                order.token, path, pid, start_ticks, order.leftovers, child=True, own=self._subreaper,
                 started_s=started_s, cwd=order.cwd, stderr=order.stderr,
             )
         )  # fmt: skip
@@ -78,34 +87,34 @@ class LocalLauncher:
         self._recovery.begin()
         found = {known.token: self._recovery.recover(known, self._record(known.token)) for known in attempts}
         self._void.update(token for token, fate in found.items() if fate == "never ran")
+        self._trees.look_for_strays()
         self._keep_sweeping()
         return found
 
     def stop(self, token: str, *, signal: int, scope: StopScope, grace_s: float) -> None:
         """See `ports.Launcher`."""
-        attempt = self._ends.attempts.get(token)
+        attempt = self._trees.attempts.get(token)
         if attempt is None:
             return
-        if token in self._ends.stops:
-            self._ends.stops[token].hasten(number=signal, grace_s=grace_s)
+        if attempt.stop is not None:
+            attempt.stop.hasten(number=signal, grace_s=grace_s)
             return
-        target = _Tree(attempt, self._ends, children_files=self._children_files)
-        stop = Stopping(self._loop, target, number=signal, scope=scope)
-        self._ends.stops[token] = stop
-        stop.begin(grace_s)
+        target = AttemptTree(attempt, self._trees, children_files=self._children_files)
+        attempt.stop = Stopping(self._loop, target, number=signal, scope=scope)
+        attempt.stop.begin(grace_s)
 
     def warn(self, token: str, signal: int) -> int:
         """See `ports.Launcher`. For adopted attempts only what descends from the wrapper is found."""
-        attempt = self._ends.attempts.get(token)
+        attempt = self._trees.attempts.get(token)
         if attempt is None:
             return 0
-        members = self._ends.descendants(attempt).signalled.values()
+        members = self._trees.descendants(attempt).signalled.values()
         listening = [p for p in members if p.pid != attempt.pid and proc.catches(p.pid, signal)]
         return sum(send(process.pid, process.start_ticks, signal) for process in listening)
 
     def members(self) -> Mapping[int, str]:
         """See `ports.Launcher`. Looking up a pid reads a few files, going through all of them reads whole trees."""
-        return Everybody(self._ends)
+        return Everybody(self._trees)
 
     def forget(self, token: str) -> None:
         """See `ports.Launcher`."""
@@ -124,7 +133,7 @@ class LocalLauncher:
         for timer in (self._sweeping, self._learning):
             if timer is not None:
                 timer.cancel()
-        self._ends.close()
+        self._trees.close()
         self._watcher.close()
         self._background.close()
         self._spawner.close()
@@ -145,47 +154,7 @@ class LocalLauncher:
 
     def _sweep(self) -> None:
         self._sweeping = None
-        self._ends.orphans.sweep()
-        if self._ends.attempts or self._ends.orphans:
+        self._trees.orphans.sweep()
+        self._trees.look_for_strays()
+        if self._trees.attempts or self._trees.orphans:
             self._keep_sweeping()
-
-
-class _Tree:
-    """An attempt as the stop sequence sees it."""
-
-    def __init__(self, attempt: Attempt, ends: Ends, *, children_files: bool) -> None:
-        self._attempt = attempt
-        self._ends = ends
-        self._children_files = children_files
-
-    @property
-    def group(self) -> int:
-        return self._attempt.pid
-
-    def wrapper_lives(self) -> bool:
-        attempt = self._attempt
-        return attempt.wrapper is not None and proc.is_live(*attempt.identity)
-
-    def commands(self, number: int) -> dict[int, int]:
-        pid = self._attempt.pid
-        if self._children_files:
-            found = [process for child in proc.children(pid) if (process := proc.stat(child)) is not None]
-        else:
-            found = list(proc.everyone().values())
-        return {p.pid: p.start_ticks for p in found if p.ppid == pid and self._hears(p, number)}
-
-    def _hears(self, command: Stat, number: int) -> bool:
-        """Between its fork and its exec the command still has the wrapper's handlers, and loses what they catch."""
-        return (
-            not proc.catches(command.pid, number)
-            or proc.executable(command.pid) != proc.executable(self._attempt.pid)
-            or proc.boot_s() - command.start_ticks / proc.TICKS_PER_S > _BIRTH_S
-        )
-
-    def members(self, then: Callable[[dict[int, Stat]], None]) -> None:
-        def told(members: Members) -> None:
-            then(members.signalled)
-            if not members.signalled:
-                self._ends.look(self._attempt)
-
-        self._ends.members(self._attempt, told)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 from . import proc
-from .ends import Ends
+from .trees import Trees
 
 
 class Everybody(Mapping[int, str]):
@@ -16,23 +16,23 @@ class Everybody(Mapping[int, str]):
     trees are. Going through all reads every tree.
     """
 
-    def __init__(self, ends: Ends) -> None:
-        self._ends = ends
+    def __init__(self, trees: Trees) -> None:
+        self._trees = trees
 
     def __getitem__(self, pid: int) -> str:
         me = os.getpid()
         found: list[proc.Stat] = []
         while pid > 1 and pid != me and (process := proc.stat(pid)) is not None:
             found.append(process)
-            if token := self._ends.orphans.owner_of(process):
-                self._ends.orphans.note(found, token)
+            if token := self._trees.orphans.owner_of(process):
+                self._trees.orphans.note(found, token)
                 return token
             pid = process.ppid
         raise KeyError(found[0].pid if found else pid)
 
     def __iter__(self) -> Iterator[int]:
-        for attempt in list(self._ends.attempts.values()):
-            members = self._ends.descendants(attempt)
+        for attempt in list(self._trees.attempts.values()):
+            members = self._trees.descendants(attempt)
             yield from members.signalled
             yield from members.protected
 

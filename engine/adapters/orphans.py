@@ -74,12 +74,13 @@ class Orphans:
     def add(self, attempt: Attempt) -> None:
         """A new attempt: its session is its own, and its wrapper, where that is our child, is no orphan."""
         self._sessions[attempt.pid] = attempt.token
-        if attempt.own:
+        if attempt.child:
             self._wrappers.add(attempt.pid)
 
     def wrapper_reaped(self, attempt: Attempt) -> None:
         """Its pid may mean somebody else from now on, its session only once that is empty."""
-        self._wrappers.discard(attempt.pid)
+        if attempt.child:
+            self._wrappers.discard(attempt.pid)
 
     def leader_ended(self, attempt: Attempt) -> None:
         """Orphans that nothing else explains are taken for what the last leader left."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_GET_CHILD_SUBREAPER = 37
 _DEAD = frozenset("ZXx")
 
 
@@ -46,13 +47,19 @@ class Features:
 
     pidfd: bool = True
     """Ends of processes wake the loop (Linux 5.3); otherwise it looks four times a second."""
+    subreaper: bool = True
+    """Orphans of our attempts become our children (`become_subreaper`); otherwise all of /proc is searched."""
     children_files: bool = True
     """/proc/PID/task/TID/children exists (CONFIG_PROC_CHILDREN); otherwise all of /proc is read for parents."""
 
 
 def probe() -> Features:
-    """Find out what the kernel offers, by trying."""
-    return Features(pidfd=_has_pidfd(), children_files=os.path.exists(f"/proc/self/task/{os.getpid()}/children"))
+    """Find out what the kernel offers, by trying, and whether `become_subreaper` was called."""
+    return Features(
+        pidfd=_has_pidfd(),
+        subreaper=_is_subreaper(),
+        children_files=os.path.exists(f"/proc/self/task/{os.getpid()}/children"),
+    )
 
 
 def _has_pidfd() -> bool:
@@ -61,6 +68,12 @@ def _has_pidfd() -> bool:
     except (AttributeError, OSError):
         return False
     return True
+
+
+def _is_subreaper() -> bool:
+    answer = ctypes.c_int(0)
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
+    return answer.value == 1 or os.getpid() == 1
 
 
 def become_subreaper() -> bool:

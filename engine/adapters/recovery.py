@@ -33,6 +33,8 @@ class Recovery:
     sink: Sink
     same_boot: bool
     same_namespace: bool
+    own_orphans: bool
+    """This process is a subreaper."""
     _picture: Picture | None = field(default=None, init=False)
 
     def begin(self) -> None:
@@ -80,13 +82,15 @@ class Recovery:
         if claimed and known.pid and proc.is_live(known.pid, known.start_ticks):
             return self._claimed_alive(known, path)
         if claimed and known.pid:
-            return self._dead(Attempt(known.token, path, known.pid, known.start_ticks, known.leftovers, own=False))
+            return self._dead(
+                Attempt(known.token, path, known.pid, known.start_ticks, known.leftovers, child=False, own=False)
+            )
         if claimed or written.void or written.end == "spawn-log":
             return self._never_ran(known.token)
         if written.wrapper is None:
             return self._torn(known, path)
         wrapper = written.wrapper
-        attempt = Attempt(known.token, path, wrapper.pid, wrapper.start_ticks, known.leftovers, own=False)
+        attempt = Attempt(known.token, path, wrapper.pid, wrapper.start_ticks, known.leftovers, child=False, own=False)
         if written.end:
             return self._adopt_dead(attempt, "ended")
         if proc.is_live(wrapper.pid, wrapper.start_ticks):
@@ -104,7 +108,9 @@ class Recovery:
             if not proc.is_live(known.pid, known.start_ticks):
                 return self._never_ran(known.token)
             time.sleep(_BIRTH_LOOK_S)
-        return self._adopt(Attempt(known.token, path, known.pid, known.start_ticks, known.leftovers, own=False))
+        return self._adopt(
+            Attempt(known.token, path, known.pid, known.start_ticks, known.leftovers, child=False, own=False)
+        )
 
     def _torn(self, known: Known, path: str) -> str:
         """Nothing ran yet. Unless its wrapper is about to finish the line, or just did, nothing will."""
@@ -117,14 +123,21 @@ class Recovery:
             return "being born"
         return self._never_ran(known.token)
 
+    def _claim_kinship(self, attempt: Attempt) -> None:
+        """An attempt that this very process started, through an earlier launcher, is still its child."""
+        process = proc.stat(attempt.pid)
+        same = process is not None and process.start_ticks == attempt.start_ticks
+        attempt.child = same and process is not None and process.ppid == os.getpid()
+        attempt.own = attempt.child and self.own_orphans
+
     def _adopt(self, attempt: Attempt) -> str:
-        attempt.own = _is_child(attempt.pid)
+        self._claim_kinship(attempt)
         self.ends.follow(attempt)
         return "adopted"
 
     def _adopt_dead(self, attempt: Attempt, verdict: str) -> str:
         """Its wrapper is gone or about to be; what it left is looked for in the background."""
-        attempt.own = _is_child(attempt.pid)
+        self._claim_kinship(attempt)
         self.ends.follow_dead(attempt)
         return verdict
 
@@ -157,8 +170,3 @@ class Recovery:
     def _tell(self, *inputs: LeaderExited | TreeGone) -> None:
         for item in inputs:
             self.loop.call_soon(self.sink, item)
-
-
-def _is_child(pid: int) -> bool:
-    process = proc.stat(pid)
-    return process is not None and process.ppid == os.getpid()

@@ -22,6 +22,7 @@ _LOOK_FOR_COMMAND_TIMES = 100
 _FIRST_ROUND_S = 0.02
 _LONGEST_ROUND_S = 10.0
 _TIME_TO_WRITE_S = 0.5
+_MOST_FREEZES = 100
 
 
 class Target(Protocol):
@@ -55,6 +56,7 @@ class Stopping:
         self._scope: StopScope = scope
         self._reached: set[tuple[int, int]] = set()
         self._group_ticks = -1
+        self._freezes = 0
         self._frozen: set[tuple[int, int]] = set()
         self._timers: list[asyncio.TimerHandle] = []
         self._tries = 0
@@ -141,6 +143,7 @@ class Stopping:
 
     def _kill(self) -> None:
         self.killing = True
+        self._freezes = 0
         if not self._over:
             self._target.members(self._kill_round)
 
@@ -149,7 +152,7 @@ class Stopping:
             return
         if set(members) == {self._target.group}:
             self._end_wrapper(members[self._target.group])
-        elif self._freeze(members):
+        elif self._freezes < _MOST_FREEZES and self._freeze(members):
             self._target.members(self._kill_round)
             return
         else:
@@ -159,6 +162,7 @@ class Stopping:
 
     def _freeze(self, members: dict[int, Stat]) -> bool:
         """Stop what is not stopped yet, so that nothing multiplies while it is killed. False: nothing was new."""
+        self._freezes += 1
         new = {(p.pid, p.start_ticks) for p in members.values()} - self._frozen
         for pid, start_ticks in new:
             send(pid, start_ticks, signal.SIGSTOP)

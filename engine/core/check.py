@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from .deck import STANDING_OF_PHASE, Deck
-from .gates import Gate, Standing
-from .phases import ACTIVE, Phase, Queued
+from .gates import Gate, GateState, Standing
+from .phases import ACTIVE, Blocked, Phase, Queued, Waiting
+from .urgency import demand_of
 
 
 def violations(deck: Deck) -> list[str]:
     """Every broken invariant, in words; empty for a sound deck."""
-    return [*_slots(deck), *_counts(deck), *_gates(deck), *_queue(deck)]
+    return [
+        *_slots(deck), *_counts(deck), *_gates(deck), *_queue(deck), *_followed(deck), *_urgency(deck),
+    ]  # fmt: skip
 
 
 def _slots(deck: Deck) -> list[str]:
@@ -31,6 +34,10 @@ def _slots(deck: Deck) -> list[str]:
             found.append(f"GPU {gpu.index}: {len(gpu.holders)} holders on {gpu.slots} slots")
         if gpu.exclusive and len(gpu.holders) > 1:
             found.append(f"GPU {gpu.index}: shared although {gpu.exclusive} wants it alone")
+    cores = sum(task.spec.resources.cpus or 0 for task in deck.active.values())
+    slots = sum(attempt.cpu_slots for task in deck.active.values() if (attempt := task.attempt()) is not None)
+    if (cores, slots) != (deck.cores_used, deck.cpu_used):
+        found.append(f"{deck.cores_used} cores and {deck.cpu_used} CPU slots counted, attempts say {cores}, {slots}")
     if deck.cpu_tasks > deck.cpu_slots:
         found.append(f"{deck.cpu_tasks} CPU slots held of {deck.cpu_slots}")
     return found
@@ -69,11 +76,48 @@ def _gates(deck: Deck) -> list[str]:
 
 def _queue(deck: Deck) -> list[str]:
     queued = {task.index for task in deck.tasks if isinstance(task.phase, Queued)}
-    stray = set(deck.queue) - queued
-    found = [f"{deck.tasks[index].name} has a place in the queue and is not queued" for index in stray]
-    if deck.queue.count != len(set(deck.queue)):
+    placed = set(deck.queue)
+    found = [f"{deck.tasks[index].name} has a place in the queue and is not queued" for index in placed - queued]
+    if deck.queue.count != len(placed):
         found.append("the queue miscounts itself")
+    coming = placed | set(deck.arrivals) | deck.checking
+    for index in queued - coming:
+        task = deck.tasks[index]
+        if task.selected and not task.held:
+            found.append(f"{task.name} is queued and nothing will ever look at it")
+    for index in placed:
+        task = deck.tasks[index]
+        if task.held or not task.selected:
+            found.append(f"{task.name} has a place in the queue although it is held or left out")
     return found
+
+
+def _followed(deck: Deck) -> list[str]:
+    """Once every change of a gate has reached its dependents, each task stands as its gates say."""
+    if deck.run.ended or deck.dirty or deck.opened < len(deck.tasks):
+        return []
+    wanted = {GateState.OPEN: Queued, GateState.WAIT: Waiting, GateState.SHUT: Blocked}
+    found: list[str] = []
+    for task in deck.tasks:
+        if task.selected and isinstance(task.phase, (Waiting, Queued, Blocked)):
+            phase = wanted[deck.gates_say(task)]
+            if not isinstance(task.phase, phase):
+                found.append(f"{task.name} is {type(task.phase).__name__}, its gates say {phase.__name__}")
+    return found
+
+
+def _urgency(deck: Deck) -> list[str]:
+    """Once every change has spread, a task is as urgent as all that waits for it."""
+    if deck.urgent:
+        return []
+    found: list[str] = []
+    for task in deck.tasks:
+        wanted = max([task.priority, *(gate.demand for gate in task.feeds)])
+        if task.effective != wanted:
+            found.append(f"{task.name}: effective priority {task.effective}, those that wait for it say {wanted}")
+    return found + [
+        f"gate {_label(gate)}: demand {gate.demand}" for gate in deck.gates if gate.demand != demand_of(deck, gate)
+    ]
 
 
 def _label(gate: Gate) -> str:

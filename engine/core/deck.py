@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from typing import Literal, NamedTuple
 
 from .devices import Gpu
+from .events import Verb
 from .gates import STANDING_OF_GATE, Gate, GateState, Standing
 from .learned import Entry, Learned
 from .phases import (
@@ -164,6 +165,8 @@ class Deck:
     """Tasks that the user holds."""
     urgent: deque[Gate] = field(default_factory=deque[Gate])
     """Gates whose dependents have become more or less urgent, which has still to reach their members."""
+    verbs: deque[Verb] = field(default_factory=deque[Verb])
+    """What is left of verbs on more tasks than one step may change."""
     mixed: bool = False
     """Not all priorities are equal."""
     cpu_used: int = 0
@@ -201,6 +204,8 @@ class Deck:
             self.counts[type(phase)] += 1
         if isinstance(old, Queued):
             self.queue.drop(task.index)
+            # Whoever stood first in line may have kept others from starting.
+            self.plan_due = True
         if isinstance(phase, Queued):
             self.arrivals.append(task.index)
         was_active, is_active = isinstance(old, ACTIVE), isinstance(phase, ACTIVE)

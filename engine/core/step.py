@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from . import events as e
@@ -23,21 +24,41 @@ from .verbs import shutdown, verb
 class Core:
     """A deck and its short memory. One `step` at a time; the caller writes the facts, then does the effects."""
 
-    def __init__(self, deck: Deck) -> None:
+    def __init__(self, deck: Deck, *, portion: int = PORTION) -> None:
+        """*portion*: tasks that one step looks at, at most; the rest waits for the next."""
         self.deck = deck
         self.streaks = Streaks()
+        self._portion = portion
 
     def step(self, inputs: Sequence[e.Input], *, at: float, wall: float) -> Step:
         """Take inputs in, decide, fill free slots. *at*: CLOCK_BOOTTIME seconds; *wall*: seconds since the epoch."""
-        turn = Turn(self.deck, self.streaks, at, wall)
+        turn = self._turn(at, wall)
         for item in inputs:
-            take(turn, item)
+            if isinstance(item, e.Verb) and (self.deck.verbs or len(item.tasks) > self._portion):
+                self.deck.verbs.append(item)
+            else:
+                take(turn, item)
+        self._next_verbs(turn)
         settle(turn)
         return turn.out
 
+    def _turn(self, at: float, wall: float) -> Turn:
+        return Turn(self.deck, self.streaks, at, wall, portion=self._portion)
+
+    def _next_verbs(self, turn: Turn) -> None:
+        left = self._portion
+        while self.deck.verbs and left > 0:
+            item = self.deck.verbs.popleft()
+            take(turn, replace(item, tasks=item.tasks[:left]))
+            if len(item.tasks) > left:
+                self.deck.verbs.appendleft(replace(item, tasks=item.tasks[left:]))
+            left -= max(1, len(item.tasks))
+        if self.deck.verbs:
+            turn.do(Again())
+
     def begin(self, fact: e.RunStarted) -> Step:
         """Start a run."""
-        turn = Turn(self.deck, self.streaks, fact.at, fact.wall)
+        turn = self._turn(fact.at, fact.wall)
         turn.record(fact)
         settle(turn)
         return turn.out
@@ -47,7 +68,7 @@ class Core:
 
         *changed*: finished tasks that the file has changed since run again. *boot_id*: this boot's.
         """
-        turn = Turn(self.deck, self.streaks, at, wall)
+        turn = self._turn(at, wall)
         if boot_id and self.deck.run.boot_id not in ("", boot_id):
             turn.record(e.BoxRestarted(boot_id, at, wall))
         take_over(turn, verdicts)
@@ -160,9 +181,11 @@ def settle(turn: Turn) -> None:
         due(turn, deadline)
     for task in turn.touched:
         resolve(turn, task)
+    portion = spread_urgency(deck, turn.portion)
     if deck.run.ended:
+        if deck.urgent:
+            turn.do(Again())
         return
-    portion = spread_urgency(deck, PORTION)
     portion = arrive(turn, spread(deck, portion))
     rekey(turn, portion)
     busy = bool(deck.urgent or deck.dirty or deck.arrivals or deck.rekey or deck.opened < len(deck.tasks))
@@ -188,7 +211,7 @@ def run_is_over(deck: Deck) -> bool:
 
 def at_standstill(deck: Deck) -> bool:
     """Nothing is under way, and nothing can start unless a user acts: only held tasks are left, or all is paused."""
-    if deck.counts[Backoff] or any(not isinstance(task.phase, Unknown) for task in deck.active.values()):
+    if deck.verbs or deck.counts[Backoff] or any(not isinstance(task.phase, Unknown) for task in deck.active.values()):
         return False
     if deck.arrivals or deck.dirty or deck.checking:
         return False

@@ -25,6 +25,8 @@ class Turn:
     streaks: Streaks
     at: float
     wall: float
+    portion: int
+    """Tasks that may be looked at in this step."""
     out: Step = field(default_factory=Step)
     touched: list[Task] = field(default_factory=list[Task])
     """Tasks whose leader or tree ended in this step."""

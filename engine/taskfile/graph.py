@@ -15,6 +15,8 @@ from .said import Said
 from .values import shown
 
 _HINT_NAMES = 2000
+_MAX_HINTS = 20
+"""Finding near names among many takes long, so only the first problems get a hint."""
 
 
 def check_order(tasks: list[TaskSpec], context: Context, entries: dict[int, Said]) -> None:
@@ -64,17 +66,19 @@ def _check_matches(tasks: Sequence[TaskSpec], index: Index, context: Context, en
             for pattern in getattr(task, key):
                 found = index.find(pattern)
                 if not found or found == [position]:
-                    words = _no_match(pattern, tasks, context, itself=bool(found))
+                    hint = len(context.checker.problems) < _MAX_HINTS
+                    words = _no_match(pattern, tasks, context, itself=bool(found), hint=hint)
                     entries[task.line].note(BadValueError(words), key, where=f'task "{task.name}"')
 
 
-def _no_match(pattern: str, tasks: Sequence[TaskSpec], context: Context, *, itself: bool) -> str:
+def _no_match(pattern: str, tasks: Sequence[TaskSpec], context: Context, *, itself: bool, hint: bool) -> str:
     if itself:
         return f"has {shown(pattern)}, which is only the task itself"
     if pattern in context.disabled:
         return f"has {shown(pattern)}, which is not enabled (line {context.disabled[pattern]})"
-    hint = "" if is_glob(pattern) else did_you_mean(pattern, [task.name for task in tasks[:_HINT_NAMES]])
-    return f"has {shown(pattern)}, which matches no task" + (f": {hint}" if hint else "")
+    names = [] if is_glob(pattern) or not hint else [task.name for task in tasks[:_HINT_NAMES]]
+    near = did_you_mean(pattern, names)
+    return f"has {shown(pattern)}, which matches no task" + (f": {near}" if near else "")
 
 
 def _check_circles(tasks: Sequence[TaskSpec], index: Index, entries: dict[int, Said]) -> None:

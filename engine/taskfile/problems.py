@@ -9,6 +9,10 @@ from difflib import get_close_matches
 from ..errors import TaskFileError
 
 
+MAX_LINES = 100
+"""More problems than this are only counted."""
+
+
 class BadValueError(Exception):
     """What is wrong with a value, in words that follow the key's name: "must be at least 0, got -1".
 
@@ -51,7 +55,9 @@ class Problems:
     def lines(self) -> list[str]:
         """Every problem, in the order of the file."""
         ordered = sorted(self._found.items(), key=lambda item: item[0][0])
-        return [self._line(line, list(names), text) for (line, _, text), names in ordered]
+        lines = [self._line(line, list(names), text) for (line, _, text), names in ordered[:MAX_LINES]]
+        left = len(ordered) - MAX_LINES
+        return [*lines, f"{self.shown}: and {left:,} more"] if left > 0 else lines
 
     def _line(self, line: int, names: Sequence[str], text: str) -> str:
         place = f"{self.shown}:{line}" if line else self.shown

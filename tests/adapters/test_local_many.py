@@ -17,7 +17,7 @@ from gpudeck.engine.adapters.proc import Features
 from gpudeck.engine.core.events import LeaderExited, TreeGone
 from gpudeck.tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
 
-FEATURES = [Features(), Features(pidfd=False), Features(children_files=False)]
+FEATURES = [Features(), Features(pidfd=False), Features(subreaper=False), Features(children_files=False)]
 
 
 def descriptors() -> int:

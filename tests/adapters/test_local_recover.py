@@ -190,6 +190,14 @@ async def test_an_adopted_command_without_its_wrapper_runs_on_and_its_code_is_un
 
 
 @launched
+async def test_a_daemon_of_an_adopted_attempt_is_a_member(rig: Rig) -> None:
+    known = left_by_a_killed_engine(rig, "sh", "-c", "(setsid sleep 99 & echo $! >daemon); touch up; sleep 99")
+    daemon = int((rig.folder / "daemon").read_text())
+    rig.launcher.recover([known])
+    await until(lambda: rig.launcher.members().get(daemon) == OLD)
+
+
+@launched
 async def test_an_attempt_of_which_nothing_is_left_is_lost(rig: Rig) -> None:
     known = left_by_a_killed_engine(rig, "sh", "-c", "touch up; sleep 99")
     os.killpg(known.pid, signal.SIGKILL)

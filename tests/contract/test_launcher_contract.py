@@ -22,6 +22,7 @@ from gpudeck.tests.fakes.local_rig import until
 KINDS = {
     "local": None,
     "local without pidfds": Features(pidfd=False),
+    "local without a subreaper": Features(subreaper=False),
     "local without children files": Features(children_files=False),
     "fake": None,
 }

@@ -8,6 +8,7 @@ from gpudeck.engine.core import events as e
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.fit import Obstacle
 from gpudeck.engine.core.phases import Queued, Unknown
+from gpudeck.engine.core.schedule import pick
 
 
 def starts_once_cleared(world: World, name: str) -> None:
@@ -17,7 +18,7 @@ def starts_once_cleared(world: World, name: str) -> None:
     number = task.attempts
     world.slow_checks = False
     world.refuse = 0
-    for _ in range(30 + 4 * len(world.deck.tasks)):
+    for _ in range(20 + 3 * len(world.deck.tasks)):
         if task.attempts > number or not isinstance(task.phase, Queued):
             return
         obstacles = explain(world.deck, task, world.now)
@@ -26,7 +27,17 @@ def starts_once_cleared(world: World, name: str) -> None:
         for obstacle in obstacles:
             remove(world, obstacle, name)
         world.settle()
-    raise AssertionError(f"{name} never starts: {seen[-3:]}\nruns: {world.running()}\n{world}")
+    raise AssertionError(f"{name} never starts: {seen[-3:]}\n{state_of(world)}")
+
+
+def state_of(world: World) -> str:
+    deck = world.deck
+    lines = [
+        f"runs {world.running()}, queue {[deck.tasks[index].name for index in deck.queue]}, {pick(deck, world.now)}",
+        f"plan due {deck.plan_due}, checking {deck.checking}, arrivals {deck.arrivals}, run {deck.run}",
+        str(world),
+    ]
+    return "\n".join(lines)
 
 
 def remove(world: World, obstacle: Obstacle, name: str) -> None:
@@ -46,7 +57,7 @@ def remove(world: World, obstacle: Obstacle, name: str) -> None:
         case "checking":
             world.answer_checks()
         case "max_parallel" | "cpus" | "cpu slots" | "slots" | "exclusive" | "keep_free":
-            assert obstacle.tasks, f"{obstacle.kind} names nobody"
+            assert obstacle.tasks or obstacle.kind == "keep_free", f"{obstacle.kind} names nobody"
             finish(world, *obstacle.tasks)
         case "memory":
             world.memory_mib = 200_000

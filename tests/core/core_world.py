@@ -104,6 +104,7 @@ class World:
     slow_checks: bool = False
     unanswered: list[str] = field(default_factory=list)
     checks: bool = True
+    portion: int = 400
     boot_id: str = "boot"
     past: float = 0.0
     """Seconds of earlier boots."""
@@ -121,7 +122,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.deck = self._fresh()
-        self.core = Core(self.deck)
+        self.core = Core(self.deck, portion=self.portion)
 
     def _fresh(self) -> Deck:
         return build(self.file, gpus=self.make_gpus(), cores=self.cores, on_cpu=self.on_cpu)
@@ -350,7 +351,7 @@ class World:
         replay(self.deck, self.facts)
         if reboot:
             self._reboot()
-        self.core = Core(self.deck)
+        self.core = Core(self.deck, portion=self.portion)
         assert violations(self.deck) == []
         verdicts = {token: self._recover(token, verdict) for token in self.deck.active}
         if go_on and not self.deck.run.ended:

@@ -30,7 +30,7 @@ OUTCOMES = {
 class AnyDeck(RuleBasedStateMachine):
     world: World
 
-    @initialize(world=worlds(), slow=st.booleans())
+    @initialize(world=worlds(), slow=st.sampled_from([False, False, True]))
     def deck(self, world: World, slow: bool) -> None:
         self.world = world
         world.slow_checks = slow
@@ -46,18 +46,27 @@ class AnyDeck(RuleBasedStateMachine):
         found = [proc.task for proc in self.world.live()]
         return self.world.proc(data.draw(st.sampled_from(found), "process of")) if found else None
 
-    @rule(data=st.data(), kind=st.sampled_from([*OUTCOMES, "ok", "ok"]), used_mib=st.integers(0, 9_000))
-    def a_process_ends(self, data: st.DataObject, kind: str, used_mib: int) -> None:
-        proc = self.proc(data)
-        if proc is None:
-            return
-        proc.used_mib = used_mib
-        self.world.sample()
-        outcome = OUTCOMES[kind]
-        if proc.leader:
-            self.world.leader_exits(proc, outcome.exit_code, outcome=outcome)
-        self.world.tree_goes(proc)
-        self.world.settle()
+    @rule(
+        data=st.data(),
+        kinds=st.lists(st.sampled_from([*OUTCOMES, "ok", "ok"]), min_size=1, max_size=4),
+        used_mib=st.integers(0, 9_000),
+        after_s=st.sampled_from([0.0, 1.0, 70.0]),
+    )
+    def processes_end(self, data: st.DataObject, kinds: list[str], used_mib: int, after_s: float) -> None:
+        for kind in kinds:
+            proc = self.proc(data)
+            if proc is None:
+                return
+            proc.used_mib = used_mib
+            self.world.sample()
+            self.world.advance(after_s)
+            if not proc.tree:
+                return
+            outcome = OUTCOMES[kind]
+            if proc.leader:
+                self.world.leader_exits(proc, outcome.exit_code, outcome=outcome)
+            self.world.tree_goes(proc)
+            self.world.settle()
 
     @rule(data=st.data(), code=st.sampled_from([0, 1, None]))
     def a_leader_exits_before_its_tree(self, data: st.DataObject, code: int | None) -> None:
@@ -83,21 +92,43 @@ class AnyDeck(RuleBasedStateMachine):
 
     # -- the user -----------------------------------------------------------------------------------------------------
 
-    @rule(
-        data=st.data(),
-        verb=st.sampled_from(["cancel", "kill", "retry", "hold", "release", "priority"]),
-        value=st.integers(-2, 9),
-    )
-    def a_verb_on_tasks(self, data: st.DataObject, verb: str, value: int) -> None:
-        names = [task.name for task in self.world.deck.tasks]
-        chosen = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
-        self.world.verb(verb, *chosen, value=value)
+    def some_names(self, data: st.DataObject, *phases: type) -> list[str]:
+        names = [task.name for task in self.world.deck.tasks if isinstance(task.phase, phases)]
+        return data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True)) if names else []
 
-    @rule(verb=st.sampled_from(["pause", "unpause", "unpause"]))
-    def the_deck_is_paused_or_goes_on(self, verb: str) -> None:
-        self.world.verb(verb)
+    @rule(data=st.data(), verb=st.sampled_from(["cancel", "cancel", "kill"]))
+    def the_user_cancels(self, data: st.DataObject, verb: str) -> None:
+        self.world.verb(verb, *self.some_names(data, object))
 
-    @rule(data=st.data(), verb=st.sampled_from(["drain", "take", "enable", "enable"]))
+    @rule(data=st.data())
+    def the_user_retries(self, data: st.DataObject) -> None:
+        self.world.verb("retry", *self.some_names(data, *FINAL, Backoff))
+
+    @rule(data=st.data(), verb=st.sampled_from(["hold", "release", "release"]))
+    def the_user_holds_or_releases(self, data: st.DataObject, verb: str) -> None:
+        self.world.verb(verb, *self.some_names(data, Waiting, Queued, Backoff, Running))
+
+    @rule(data=st.data(), value=st.integers(-2, 9))
+    def the_user_gives_a_priority(self, data: st.DataObject, value: int) -> None:
+        self.world.verb("priority", *self.some_names(data, object), value=value)
+
+    @rule(for_s=st.sampled_from([0.0, 30.0]))
+    def the_deck_is_paused_for_a_while(self, for_s: float) -> None:
+        self.world.verb("pause")
+        started = len(self.world.launched)
+        for proc in self.world.live()[:1]:
+            self.world.end(proc.task)
+        self.world.advance(for_s)
+        assert len(self.world.launched) == started
+        if not self.world.deck.run.ended:
+            self.world.verb("unpause")
+
+    @precondition(lambda self: self.world.deck.run.halted)
+    @rule()
+    def the_user_lifts_the_halt(self) -> None:
+        self.world.verb("unpause")
+
+    @rule(data=st.data(), verb=st.sampled_from(["drain", "take", "enable", "enable", "enable"]))
     def a_verb_on_a_gpu(self, data: st.DataObject, verb: str) -> None:
         if self.world.deck.gpus:
             gpu = data.draw(st.sampled_from(sorted(self.world.deck.gpus)))
@@ -118,14 +149,31 @@ class AnyDeck(RuleBasedStateMachine):
         self.world.sample()
 
     @rule(data=st.data())
-    def a_gpu_is_lost_or_back(self, data: st.DataObject) -> None:
+    def a_gpu_is_lost(self, data: st.DataObject) -> None:
         if self.world.deck.gpus:
-            self.world.gone_gpus ^= {data.draw(st.sampled_from(sorted(self.world.deck.gpus)))}
+            self.world.gone_gpus.add(data.draw(st.sampled_from(sorted(self.world.deck.gpus))))
             self.world.sample()
 
-    @rule(full=st.booleans())
-    def the_disk_is_full_or_not(self, full: bool) -> None:
-        self.world.give(e.DiskState(full, "no space left on device" if full else ""))
+    @rule()
+    def lost_gpus_are_back(self) -> None:
+        self.world.gone_gpus.clear()
+        self.world.sample()
+
+    @rule(data=st.data(), count=st.integers(1, 4), kind=st.sampled_from(["device", "device", "exit"]))
+    def tasks_fail_fast_on_a_gpu(self, data: st.DataObject, count: int, kind: str) -> None:
+        gpu = data.draw(st.sampled_from(sorted(self.world.deck.gpus) or [""]))
+        for _ in range(count):
+            for proc in self.world.live():
+                if gpu in proc.gpus and proc.leader:
+                    self.world.end(proc.task, 1, outcome=OUTCOMES[kind])
+
+    @rule(data=st.data())
+    def the_disk_is_full_for_a_while(self, data: st.DataObject) -> None:
+        self.world.give(e.DiskState(True, "no space left on device"))
+        started = len(self.world.launched)
+        self.processes_end(data, ["ok", "exit"], 100, 0.0)
+        assert len(self.world.launched) == started
+        self.world.give(e.DiskState(False))
 
     @rule(memory_mib=st.sampled_from([1_000, 30_000, 64_000]))
     def memory_of_the_host_changes(self, memory_mib: int) -> None:
@@ -179,6 +227,11 @@ class AnyDeck(RuleBasedStateMachine):
         if "failed" not in takes and "all" not in takes:
             for launch in world.launched[started:]:
                 assert before[launch.task] != "failed"
+
+    @precondition(lambda self: not self.world.deck.run.ended)
+    @rule()
+    def the_run_comes_to_its_end(self) -> None:
+        everything_ends(self.world)
 
     # -- promises -----------------------------------------------------------------------------------------------------
 

@@ -1632,3 +1632,13 @@ def test_a_broken_file_is_refused_with_these_lines(
 def test_titles_of_the_table_are_unique():
     titles = [title for title, _, _ in BROKEN]
     assert len(set(titles)) == len(titles)
+
+
+def test_of_very_many_problems_the_rest_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    entries = [f'[[task]]\nname = "a{number}"\ncommand = "x"\nneeds = ["b{number}"]\n' for number in range(1500)]
+    (tmp_path / "tasks.toml").write_text("".join(entries))
+    with pytest.raises(TaskFileError) as caught:
+        load("tasks.toml")
+    assert len(caught.value.problems) == 101
+    assert caught.value.problems[-1] == "tasks.toml: and 1,400 more"

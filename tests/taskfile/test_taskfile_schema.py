@@ -71,8 +71,10 @@ def test_the_schema_refuses_what_the_validation_refuses(task: dict[str, object],
         load(str(path))
 
 
-WORDS = """{a} {b}-{a} {attempt} {{x}} ${x} {deck} {shard} {env.HOME} 1h 2GiB auto none all gpus a* 0-2 TERM ( out/{a}.pt
-'{b}' ~/x conda:x t-{a}-{b}""".split()
+WORDS = [
+    "{a}", "{b}-{a}", "{attempt}", "{{x}}", "${x}", "{deck}", "{shard}", "{env.HOME}", "1h", "2GiB", "auto", "none", "all",
+    "gpus", "a*", "0-2", "TERM", "(", "out/{a}.pt", "'{b}'", "~/x", "conda:x", "t-{a}-{b}",
+]  # fmt: skip
 TEXTS = st.one_of(st.sampled_from(["", "a", *WORDS]), st.text(max_size=6))
 VALUES = st.recursive(
     st.one_of(TEXTS, st.integers(-3, 9), st.booleans(), st.floats(allow_nan=True)),

@@ -1,0 +1,98 @@
+"""Full disks: what runs goes on, nothing new starts, and all resumes by itself when there is space again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.decks import Deck, until
+
+PAIR = """
+    [deck]
+    gpus = "sim:1"
+    log_dir = "{log_dir}"
+    state_dir = "{state_dir}"
+    [[task]]
+    name = "first"
+    command = "echo first >>ran; read _ <gate"
+    [[task]]
+    name = "second"
+    command = "echo second >>ran"
+"""
+
+
+class SmallDisk:
+    """A file system of a few megabytes that a test fills and empties."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._ballast = path / "ballast"
+
+    def fill(self) -> None:
+        """Until not one byte more can be written."""
+        with contextlib.suppress(OSError), self._ballast.open("ab", buffering=0) as file:
+            for size in (65536, 4096, 1):
+                with contextlib.suppress(OSError):
+                    while True:
+                        file.write(b"x" * size)
+
+    def empty(self) -> None:
+        self._ballast.unlink()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", os.fspath(folder)], check=True)
+    yield SmallDisk(folder)
+    subprocess.run(["umount", "-l", os.fspath(folder)], check=True)
+
+
+def test_a_full_disk_below_the_state_folder_pauses_starts_until_there_is_space(deck: Deck, disk: SmallDisk) -> None:
+    deck.write(PAIR.format(log_dir="logs", state_dir="small/state"))
+    gate = deck.gate()
+    engine = deck.start()
+    until(lambda: deck.lines("ran"))
+    disk.fill()
+    gate.let()
+    engine.note("nothing new starts")
+    engine.ended("first", outcome="ok")
+    assert deck.lines("ran") == ["first"]
+    disk.empty()
+    engine.note("can be written again")
+    ran = engine.finish()
+    assert ran.code == 0
+    assert deck.lines("ran") == ["first", "second"]
+    assert ran.rows["second"]["attempts"] == 1
+
+
+def test_a_full_disk_below_the_logs_is_no_attempt(deck: Deck, disk: SmallDisk) -> None:
+    deck.write(PAIR.format(log_dir="small/logs", state_dir=".gpudeck"))
+    gate = deck.gate()
+    engine = deck.start()
+    until(lambda: deck.lines("ran"))
+    disk.fill()
+    gate.let()
+    engine.note("second could not be started yet")
+    disk.empty()
+    ran = engine.finish()
+    assert ran.code == 0
+    assert ran.rows["second"]["attempts"] == 1
+    assert deck.lines("ran") == ["first", "second"]
+    tries = [event for event in ran.events if event["event"] == "note" and "could not be started" in event["text"]]
+    assert len(tries) <= 3
+
+
+def test_a_state_folder_without_space_at_the_start_is_said(deck: Deck, disk: SmallDisk) -> None:
+    deck.write(PAIR.format(log_dir="logs", state_dir="small/state"))
+    disk.fill()
+    ran = deck.run()
+    assert ran.code == 3
+    assert "space" in ran.err
+    assert deck.lines("ran") == []

@@ -1,0 +1,179 @@
+"""kill -9 of the engine: its tasks go on, the next engine takes them over, and nothing starts twice."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from gpudeck.engine.core.events import AttemptEnded, AttemptStarting
+from tests.e2e.decks import Deck, Engine, lives, until
+
+GATED = """
+    [deck]
+    gpus = "sim:2"
+    [[task]]
+    name = "long-{i}"
+    matrix.i = [0, 1]
+    command = "echo $$ >>pids.{i}; read _ <gate.{i}; exit {i}0"
+    success_codes = [0, 10]
+    [[task]]
+    name = "next"
+    needs = ["long-*"]
+    command = "echo next >>pids.next"
+"""
+
+
+def pid_of(deck: Deck, name: str) -> int:
+    until(lambda: deck.lines(name))
+    (line,) = deck.lines(name)
+    return int(line)
+
+
+def test_tasks_go_on_when_the_engine_is_killed(deck: Deck) -> None:
+    deck.write(GATED)
+    deck.gate("gate.0"), deck.gate("gate.1")
+    engine = deck.start()
+    tasks = [pid_of(deck, "pids.0"), pid_of(deck, "pids.1")]
+    engine.kill()
+    assert all(lives(pid) for pid in tasks)
+
+
+def test_the_next_engine_adopts_what_runs(deck: Deck) -> None:
+    deck.write(GATED)
+    gates = [deck.gate("gate.0"), deck.gate("gate.1")]
+    engine = deck.start()
+    pid_of(deck, "pids.0"), pid_of(deck, "pids.1")
+    engine.kill()
+    engine = deck.start()
+    opened = engine.event("deck_opened")
+    assert opened["continued"] is True
+    assert opened["counts"]["running"] == 2
+    for gate in gates:
+        gate.let()
+    ran = engine.finish()
+    assert ran.states == {"long-0": "succeeded", "long-1": "succeeded", "next": "succeeded"}
+    assert ran.started == ["next"]
+    assert [len(deck.lines(f"pids.{i}")) for i in (0, 1)] == [1, 1]
+
+
+def test_the_next_engine_collects_what_ended_meanwhile_with_its_true_code(deck: Deck) -> None:
+    deck.write(GATED.replace("[0, 10]", "[0]"))
+    gates = [deck.gate("gate.0"), deck.gate("gate.1")]
+    engine = deck.start()
+    tasks = [pid_of(deck, "pids.0"), pid_of(deck, "pids.1")]
+    engine.kill()
+    for gate in gates:
+        gate.let()
+    until(lambda: not any(lives(pid) for pid in tasks) and not deck.living())
+    ran = deck.run()
+    assert ran.ended("long-0")[0]["exit_code"] == 0
+    assert ran.ended("long-1")[0]["exit_code"] == 10
+    assert ran.states == {"long-0": "succeeded", "long-1": "failed", "next": "blocked"}
+    assert deck.record("long-1")["end"]["exit_code"] == 10
+
+
+def test_what_an_adopted_task_leaves_is_stopped_too(deck: Deck) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [defaults]
+        linger = "100ms"
+        [[task]]
+        name = "t"
+        command = "setsid sleep 100 & echo $! >>pids; read _ <gate"
+    """)
+    gate = deck.gate()
+    engine = deck.start()
+    child = pid_of(deck, "pids")
+    engine.kill()
+    engine = deck.start()
+    engine.event("deck_opened")
+    gate.let()
+    assert engine.finish().code == 0
+    assert not lives(child)
+
+
+def test_a_stop_goes_on_where_the_killed_engine_left_it(deck: Deck) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "deaf"
+        timeout = "300ms"
+        grace = "1500ms"
+        command = ["bash", "-c", "trap 'echo asked >>asked' TERM; echo $$ >>pids; while :; do sleep 0.05; done"]
+    """)
+    engine = deck.start()
+    task = pid_of(deck, "pids")
+    until(lambda: deck.lines("asked"))
+    engine.kill()
+    assert lives(task)
+    ran = deck.run()
+    assert ran.rows["deaf"]["reason"].startswith("timeout")
+    assert not lives(task)
+
+
+def test_a_timeout_counts_the_time_without_an_engine(deck: Deck) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "slow"
+        timeout = "1s"
+        command = "echo $$ >>pids; sleep 100"
+    """)
+    engine = deck.start()
+    pid_of(deck, "pids")
+    engine.kill()
+    ran = deck.run()
+    assert ran.rows["slow"]["reason"].startswith("timeout")
+    assert ran.rows["slow"]["duration_s"] < 50
+
+
+KILLS = 15
+STORM = """
+    [deck]
+    gpus = "sim:4"
+    [defaults]
+    retries = 3
+    backoff = "20ms"
+    retry_on = ["fail"]
+    [[task]]
+    name = "r{r}-{i}"
+    round = "{r}"
+    matrix.r = [0, 1, 2]
+    matrix.i = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    command = ["bash", "-c", "echo {task} $GPUDECK_ATTEMPT $$ >>started; sleep 0.{i}; test $(({i} % 3)) != 1 -o $GPUDECK_ATTEMPT -ge 2 || exit 1; echo {task} >>done"]
+"""
+
+
+def test_after_many_kills_every_task_has_succeeded_exactly_once(deck: Deck) -> None:
+    deck.write(STORM)
+    dice = random.Random(7)
+    for _ in range(KILLS):
+        engine = deck.start()
+        engine.event("deck_opened")
+        _more_starts(deck, engine, dice.randrange(4))
+        engine.kill()
+    ran = deck.run()
+    assert set(ran.states.values()) == {"succeeded"}, ran.out
+    started = [tuple(line.split()[:2]) for line in deck.lines("started")]
+    assert [twice for twice, count in Counter(started).items() if count > 1] == []
+    assert [task for task, count in Counter(deck.lines("done")).items() if count > 1] == []
+    assert len(deck.lines("done")) == 30
+    _check_facts(deck)
+
+
+def _more_starts(deck: Deck, engine: Engine, count: int) -> None:
+    """Wait until so many more commands have begun, or the engine is done."""
+    wanted = len(deck.lines("started")) + count
+    until(lambda: len(deck.lines("started")) >= wanted or engine.process.poll() is not None)
+
+
+def _check_facts(deck: Deck) -> None:
+    facts = deck.facts()
+    starts = [(fact.task, fact.attempt) for fact in facts if isinstance(fact, AttemptStarting)]
+    ends = [(fact.task, fact.attempt) for fact in facts if isinstance(fact, AttemptEnded)]
+    assert len(ends) == len(set(ends))
+    assert set(ends) == set(starts)
+    assert all(isinstance(fact.outcome.exit_code, int) for fact in facts if isinstance(fact, AttemptEnded))

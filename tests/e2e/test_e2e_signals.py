@@ -1,0 +1,154 @@
+"""What signals and closed terminals do to a headless run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from tests.e2e.decks import Deck, lives, until
+
+STANDARD_SIGNALS = (1 << 31) - 1
+"""Bits of 1 to 31 in /proc/PID/status; the C library keeps some real-time ones for itself."""
+
+GRACEFUL = """
+    [deck]
+    gpus = "sim:2"
+    [defaults]
+    grace = "20s"
+    [[task]]
+    name = "saves-{i}"
+    matrix.i = [0, 1]
+    retries = 1
+    command = ["bash", "-c", "trap 'echo saved {i} >>saved; exit 0' TERM; echo $$ >>pids; test -e go || read _ <gate", "{i}"]
+    [[task]]
+    name = "last"
+    needs = ["saves-*"]
+    gpus = 0
+    command = "true"
+"""
+
+
+def pids(deck: Deck, count: int) -> list[int]:
+    until(lambda: len(deck.lines("pids")) >= count)
+    return [int(line) for line in deck.lines("pids")]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_one_signal_stops_the_tasks_gracefully(deck: Deck, number: signal.Signals, code: int) -> None:
+    deck.write(GRACEFUL)
+    deck.gate()
+    engine = deck.start()
+    pids(deck, 2)
+    engine.signal(number)
+    ran = engine.finish()
+    assert ran.code == code
+    assert sorted(deck.lines("saved")) == ["saved 0", "saved 1"]
+    assert [end["outcome"] for end in ran.ended("saves-0")] == ["interrupted"]
+    assert ran.events[-1]["ended"] is False
+
+
+def test_the_next_start_continues_what_was_interrupted_uncharged(deck: Deck) -> None:
+    deck.write(GRACEFUL)
+    deck.gate()
+    engine = deck.start()
+    pids(deck, 2)
+    engine.signal(signal.SIGINT)
+    engine.finish()
+    (deck.folder / "go").touch()
+    ran = deck.run()
+    assert ran.code == 0
+    assert ran.events[0]["continued"] is True
+    assert ran.events[0]["run"] == 1
+    assert ran.rows["saves-0"]["attempts"] == 2
+
+
+DEAF = """
+    [deck]
+    gpus = "sim:1"
+    [defaults]
+    grace = "60s"
+    [[task]]
+    name = "deaf"
+    command = ["bash", "-c", "trap '' TERM INT; echo $$ >>pids; while :; do sleep 0.1; done"]
+"""
+
+
+def test_a_second_signal_kills_at_once(deck: Deck) -> None:
+    deck.write(DEAF)
+    engine = deck.start()
+    (pid,) = pids(deck, 1)
+    engine.signal(signal.SIGINT)
+    engine.note("SIGINT")
+    engine.signal(signal.SIGINT)
+    ran = engine.finish()
+    assert ran.code == 130
+    assert not lives(pid)
+    assert ran.ended("deaf")[0]["duration_s"] < 60
+
+
+def test_in_github_actions_the_grace_after_a_signal_is_short(deck: Deck) -> None:
+    deck.write(DEAF)
+    engine = deck.start(env={"GITHUB_ACTIONS": "true"})
+    pids(deck, 1)
+    engine.signal(signal.SIGTERM)
+    ran = engine.finish()
+    assert ran.code == 143
+    assert 4.5 < ran.ended("deaf")[0]["duration_s"] < 60
+
+
+def test_sighup_goes_on(deck: Deck) -> None:
+    deck.write(GRACEFUL)
+    gate = deck.gate()
+    engine = deck.start()
+    pids(deck, 2)
+    engine.signal(signal.SIGHUP)
+    engine.note("terminal")
+    gate.let(2)
+    assert engine.finish().code == 0
+
+
+def test_tasks_get_signals_at_their_defaults(deck: Deck) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "t"
+        command = "grep -E 'Sig(Ign|Blk)' /proc/self/status >signals"
+    """)
+    deck.run()
+    assert [int(line.split()[1], 16) & STANDARD_SIGNALS for line in deck.lines("signals")] == [0, 0]
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_closed_stdout_stops_nothing(deck: Deck, options: tuple[str, ...]) -> None:
+    deck.write(GRACEFUL)
+    gate = deck.gate()
+    read_end, write_end = os.pipe()
+    process = subprocess.Popen(
+        [*deck.prefix, "--headless", "tasks.toml", *options], cwd=deck.folder, env=deck.env, stdout=write_end
+    )
+    os.close(write_end)
+    pids(deck, 2)
+    os.close(read_end)
+    gate.let(2)
+    assert process.wait(60) == 0
+    assert "ok    last" in deck.text("logs/deck.log")
+
+
+def test_a_signal_before_anything_runs_ends_the_engine(deck: Deck) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "again"
+        command = "false"
+        retries = 5
+        backoff = "10m"
+    """)
+    engine = deck.start()
+    engine.ended("again")
+    engine.signal(signal.SIGINT)
+    assert engine.finish().code == 130

@@ -1,0 +1,136 @@
+"""The state folder: one engine at a time, and what happens when somebody damages or deletes it."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+
+from gpudeck.engine.core.events import AttemptStarting
+from tests.e2e.decks import Deck, until
+
+GATED = """
+    [deck]
+    gpus = "sim:1"
+    [[task]]
+    name = "first"
+    command = "echo first >>ran; read _ <gate"
+    [[task]]
+    name = "second"
+    command = "echo second >>ran"
+"""
+
+
+def test_a_second_engine_is_refused_and_told_who_holds_the_deck(deck: Deck) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    engine = deck.start()
+    engine.started("first")
+    second = deck.run()
+    assert second.code == 3
+    assert f"gpudeck {engine.pid}" in second.err
+    assert second.out == ""
+    gate.let()
+    assert engine.finish().code == 0
+    assert deck.lines("ran") == ["first", "second"]
+
+
+def test_two_task_files_in_one_folder_are_two_decks(deck: Deck) -> None:
+    deck.write(GATED)
+    deck.write(GATED.replace("gate", "other-gate").replace("ran", "other-ran"), "other.toml")
+    gate = deck.gate()
+    deck.gate("other-gate").let()
+    engine = deck.start()
+    engine.started("first")
+    assert deck.run(file="other.toml").code == 0
+    gate.let()
+    assert engine.finish().code == 0
+    assert (deck.folder / "logs/other/first/attempt-1.log").exists()
+
+
+def test_a_state_folder_removed_under_an_engine_ends_its_starts(deck: Deck) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    engine = deck.start()
+    until(lambda: deck.lines("ran"))
+    shutil.rmtree(deck.folder / ".gpudeck")
+    gate.let()
+    engine.note("removed or replaced")
+    engine.ended("first")
+    assert engine.process.poll() is None
+    assert deck.lines("ran") == ["first"]
+
+
+def test_a_damaged_journal_is_set_aside_and_reported_and_the_deck_runs(deck: Deck) -> None:
+    deck.write(GATED)
+    deck.gate().let(2)
+    deck.run()
+    state = deck.folder / ".gpudeck" / "tasks"
+    (state / "deck.db").write_bytes(b"\x00garbage\xff" * 4096)
+    for name in ("deck.db-wal", "deck.db-shm"):
+        (state / name).unlink(missing_ok=True)
+    ran = deck.run()
+    assert ran.code == 0
+    assert "damaged" in ran.notes
+    (aside,) = state.glob("damaged-*")
+    assert b"garbage" in (aside / "deck.db").read_bytes()
+
+
+def test_without_its_journal_a_deck_goes_on_numbering_after_the_files_on_disk(deck: Deck) -> None:
+    deck.write(GATED)
+    deck.gate().let(2)
+    deck.run()
+    before = deck.text("logs/second/attempt-1.json")
+    shutil.rmtree(deck.folder / ".gpudeck")
+    ran = deck.run()
+    assert ran.code == 0
+    assert ran.ended("second")[0]["attempt"] == 2
+    assert deck.text("logs/second/attempt-1.json") == before
+
+
+def test_a_journal_of_a_newer_version_is_refused(deck: Deck) -> None:
+    deck.write(GATED)
+    deck.gate().let()
+    deck.run()
+    with sqlite3.connect(deck.folder / ".gpudeck/tasks/deck.db") as db:
+        db.execute("PRAGMA user_version = 9999")
+    db.close()
+    ran = deck.run()
+    assert ran.code == 3
+    assert "newer" in ran.err
+
+
+def test_the_state_folder_is_ignored_by_git(deck: Deck) -> None:
+    deck.write(GATED)
+    deck.gate().let()
+    deck.run()
+    assert deck.lines(".gpudeck/.gitignore") == ["*"]
+
+
+def test_every_start_is_in_the_journal_before_its_process(deck: Deck) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    engine = deck.start()
+    until(lambda: deck.lines("ran"))
+    assert [fact.task for fact in deck.facts() if isinstance(fact, AttemptStarting)] == ["first"]
+    gate.let()
+    engine.finish()
+
+
+def test_a_task_keeps_the_environment_that_the_run_was_started_with(deck: Deck) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "first"
+        command = "echo $WORD $SSH_TTY >>ran; read _ <gate"
+        [[task]]
+        name = "second"
+        command = "echo $WORD $SSH_TTY >>ran"
+    """)
+    gate = deck.gate()
+    engine = deck.start(env={"WORD": "started", "SSH_TTY": "/dev/pts/1"})
+    until(lambda: deck.lines("ran"))
+    engine.kill()
+    gate.let()
+    deck.run(env={"WORD": "continued"})
+    assert deck.lines("ran") == ["started", "started"]
