@@ -1,4 +1,4 @@
-"""An upgrade replaces gpudeck's files under a running engine: whatever it still had to import would be another version."""
+"""An upgrade replaces gpudeck's files under a running engine: what it still had to import would be another version."""
 
 from __future__ import annotations
 
