@@ -99,6 +99,11 @@ def take_turns(sides: Mapping[str, Callable[[], float]], rounds: int) -> dict[st
     return found
 
 
+def percentile(values: Sequence[float], percent: int) -> float:
+    """100 is the largest."""
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1] if percent < 100 else max(values)
+
+
 def seconds(call: Callable[[], object]) -> float:
     """Wall time of one call."""
     before = time.perf_counter()

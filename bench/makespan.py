@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from common import Report, options
+
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.simulate import simulate

@@ -98,21 +98,46 @@ def _reap(running: dict[int, str]) -> None:
 
 
 def bare_loop(argv: tuple[str, ...], slots: int, ends: int, env: Callable[[int], dict[str, str]]) -> None:
-    """waitpid and Popen: the next process of a slot starts as soon as its last one has ended."""
-    slot_of: dict[int, int] = {}
+    """waitpid and Popen, without a shell, a log or a journal."""
     processes: dict[int, subprocess.Popen[bytes]] = {}
 
-    def start(slot: int) -> None:
+    def start(slot: int) -> int:
         process = subprocess.Popen(argv, env=env(slot), stdin=subprocess.DEVNULL, start_new_session=True)
-        slot_of[process.pid], processes[process.pid] = slot, process
+        processes[process.pid] = process
+        return process.pid
 
-    for slot in range(slots):
-        start(slot)
+    def ended(pid: int, status: int) -> None:
+        processes.pop(pid).returncode = status
+
+    _refill(start, ended, slots, ends)
+
+
+def wrapper_loop(
+    folder: str, argv: tuple[str, ...], slots: int, ends: int, env: Callable[[int], dict[str, str]]
+) -> None:
+    """waitpid and the engine's own wrapper with its record and logs: what a start costs before any engine."""
+    spawner = Spawner()
+    tokens = (f"t{number}" for number in range(ends))
+
+    def start(slot: int) -> int:
+        token = next(tokens)
+        os.mkdir(f"{folder}/{token}")
+        order = StartOrder(token, argv, env(slot), folder, f"{folder}/{token}/out", f"{folder}/{token}/err")
+        return spawner.spawn(order, f"{folder}/{token}.record")
+
+    _refill(start, lambda _pid, _status: None, slots, ends)
+    spawner.close()
+
+
+def _refill(start: Callable[[int], int], ended: Callable[[int, int], None], slots: int, ends: int) -> None:
+    """The next process of a slot starts as soon as its last one has ended."""
+    slot_of = {start(slot): slot for slot in range(slots)}
     for number in range(ends):
         pid, status = os.waitpid(-1, 0)
-        processes.pop(pid).returncode = status
+        ended(pid, status)
+        slot = slot_of.pop(pid)
         if number < ends - slots:
-            start(slot_of.pop(pid))
+            slot_of[start(slot)] = slot
 
 
 def idle_processes(count: int) -> Callable[[], None]:

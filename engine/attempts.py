@@ -87,6 +87,9 @@ class Attempts:
         self._checks = checks
         self.guard: Callable[[], str] = lambda: ""
         """Why no process may be started any more; "" while one may."""
+        self.behind: Callable[[], bool] = lambda: False
+        """Whether ends that are told here may not be on disk."""
+        self._unforgotten: list[str] = []
         self._live: dict[str, _Live] = {}
         self.digests: dict[str, tuple[str, ...]] = {}
         """By token: the lines that tell why an attempt failed, until its end is reported."""
@@ -126,7 +129,7 @@ class Attempts:
             pid, start_ticks = self._launcher.start(order)
         except (SpawnRefusedError, OSError) as error:
             self._live.pop(effect.token, None)
-            self._post(SpawnRefused(effect.token, str(error)))
+            self._post(SpawnRefused(effect.token, _words(error)))
             return
         self._live[effect.token].resumed = resumed
         self._post(Spawned(effect.token, pid, start_ticks))
@@ -276,10 +279,10 @@ class Attempts:
         return self._oom_kills > before
 
     def ended(self, fact: AttemptEnded, start: AttemptStarting | None) -> tuple[str, ...]:
-        """An end is on disk: complete attempt-N.json, drop the record. Returns the digest of a failure."""
+        """An attempt ended: complete attempt-N.json, drop the record. Returns the digest of a failure."""
         if start is None:
             return ()
-        self._launcher.forget(start.token)
+        self._forget(start.token)
         live = self._live.pop(start.token, None)
         paths = self._paths(fact.task, fact.attempt, live)
         lines = self.digests.pop(start.token, ())
@@ -301,6 +304,19 @@ class Attempts:
             ),
         )
         return lines
+
+    def _forget(self, token: str) -> None:
+        """While the end is not on disk, the record is all that tells the next engine of it."""
+        if self.behind():
+            self._unforgotten.append(token)
+        else:
+            self._launcher.forget(token)
+
+    def caught_up(self) -> None:
+        """All ends are on disk."""
+        for token in self._unforgotten:
+            self._launcher.forget(token)
+        self._unforgotten.clear()
 
     def _paths(self, task: str, attempt: int, live: _Live | None) -> AttemptPaths:
         if live is not None:
@@ -340,3 +356,10 @@ class Attempts:
     def close(self) -> None:
         self._readers.close()
         self._checks.close()
+
+
+def _words(error: Exception) -> str:
+    """An error of the system without its number: "logs/a: No space left on device"."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from .core.events import (
     RunStarted,
     ShardsFixed,
     Shutdown,
+    StartRevoked,
 )
 from .core.explain import why_waiting
 from .core.phases import Failed, Unknown
@@ -85,6 +87,7 @@ class Engine:
         self._reporter = Reporter(self._deck, self._attempts, self._clock, show, cwd=cwd)
         self._loop = Loop(core, clock=self._clock, journal=opened.journal, do=self._attempts.do, publish=self._publish)
         self._loop.after_turn = self._after_turn
+        self._attempts.behind = lambda: self._loop.behind
         opened.journal.on_disk = self._on_disk
         self._watcher = Watcher(
             opened.gpus.probe,
@@ -110,9 +113,11 @@ class Engine:
             await self._over.wait()
         finally:
             self._close()
+        self._writer.close()
+        # What its thread had to say comes before the end of the run.
+        await asyncio.sleep(0)
         code, why = self._verdict()
         self._reporter.finished(code, why)
-        self._writer.close()
         return code
 
     def _begin(self, takes: Sequence[str]) -> None:
@@ -197,7 +202,7 @@ class Engine:
                 if isinstance(fact, AttemptStarting):
                     for uuid in fact.gpus:
                         simulated.occupy(uuid, fact.token, fact.reserved_mib or None)
-                elif isinstance(fact, AttemptEnded):
+                elif isinstance(fact, (AttemptEnded, StartRevoked)):
                     simulated.release(self._reporter.token_of(fact))
         self._reporter.publish(facts)
 
@@ -221,13 +226,14 @@ class Engine:
         return any(not isinstance(task.phase, Unknown) for task in self._deck.active.values())
 
     def _say_why_idle(self) -> None:
-        """Nothing runs although something could: say what is in the way, once for each answer."""
+        """Nothing runs although something could: say what is in the way, once for each answer, whatever its numbers."""
         self._idle_timer = None
         if self._busy() or self._over.is_set():
             return
         why = "; ".join(why_waiting(self._deck, self._clock.now().boot_s))
-        if why and why != self._said_idle:
-            self._said_idle = why
+        said = re.sub(r"\d+", "", why)
+        if why and said != self._said_idle:
+            self._said_idle = said
             self._note(f"nothing runs: {why}")
         self._idle_timer = self._asyncio.call_later(IDLE_S, self._say_why_idle)
 
@@ -244,6 +250,8 @@ class Engine:
             if full:
                 self._note(f"the journal cannot be written ({why}): running tasks go on, nothing new starts", "error")
             else:
+                self._loop.behind = False
+                self._attempts.caught_up()
                 self._note("the journal can be written again", "info")
 
         self._from_thread(tell)

@@ -55,6 +55,8 @@ class Loop:
         self._timer_at: float | None = None
         self.after_turn: Callable[[], None] = lambda: None
         """Called when a turn is over and nothing waits for the disk."""
+        self.behind = False
+        """Facts that were published may not be on disk yet; whoever learns that they are sets it back."""
 
     # -- inputs -------------------------------------------------------------------------------------------------------
 
@@ -149,6 +151,7 @@ class Loop:
 
     def _unwritten(self, step: Step, error: Exception) -> None:
         """The disk took nothing: no start without its fact; everything else acts at once, its facts follow later."""
+        self.behind = True
         if isinstance(error, JournalBrokenError):
             self.post(DiskState(full=True, why=f"{error}; restart gpudeck once the disk is sound"))
         for effect in step.effects:

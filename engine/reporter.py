@@ -55,7 +55,7 @@ class Reporter:
         for fact in facts:
             self._fact(fact)
 
-    def token_of(self, fact: e.AttemptEnded) -> str:
+    def token_of(self, fact: e.AttemptEnded | e.StartRevoked) -> str:
         start = self._starts.get((fact.task, fact.attempt))
         return start.token if start is not None else ""
 

@@ -99,10 +99,9 @@ def _followed(deck: Deck) -> list[str]:
     wanted = {GateState.OPEN: Queued, GateState.WAIT: Waiting, GateState.SHUT: Blocked}
     found: list[str] = []
     for task in deck.tasks:
-        if task.selected and isinstance(task.phase, (Waiting, Queued, Blocked)):
-            phase = wanted[deck.gates_say(task)]
-            if not isinstance(task.phase, phase):
-                found.append(f"{task.name} is {type(task.phase).__name__}, its gates say {phase.__name__}")
+        phase = wanted[deck.gates_say(task)]
+        if task.selected and type(task.phase) in wanted.values() and not isinstance(task.phase, phase):
+            found.append(f"{task.name} is {type(task.phase).__name__}, its gates say {phase.__name__}")
     return found
 
 

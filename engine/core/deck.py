@@ -186,6 +186,8 @@ class Deck:
     """Tasks before this index have been looked at since the run began."""
     checking: set[int] = field(default_factory=set[int])
     """Tasks whose outputs are being looked at."""
+    looked_until: float = -1e9
+    """Nothing starts before this while outputs are looked at, so that tasks start in their order."""
     plan_due: bool = True
     heads: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
     """The task that GPUs are held for, and since when, by pool."""

@@ -59,6 +59,7 @@ def resolve(turn: Turn, task: Task) -> None:
         why = attempt.spawn_error or "its process never ran"
         until = turn.at + REFUSED_WAIT_S if attempt.pid else turn.at
         turn.record(e.StartRevoked(task.name, attempt.number, why, until))
+        reconsider(turn.deck, task)
         return
     if attempt.exited_at is None:
         return
@@ -118,6 +119,7 @@ def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome) -> None:
         attempt.left_behind, attempt.fingerprint,
     )  # fmt: skip
     turn.record(fact)
+    reconsider(turn.deck, task)
     turn.streaks.ended(task, attempt.gpus, outcome, fact.duration_s, at=turn.at)
     for uuid in probed if len(attempt.gpus) > 1 and not outcome.ok else ():
         turn.record(turn.streaks.gang_failed(turn.deck.gpus[uuid], turn.at))

@@ -14,6 +14,8 @@ from .turn import Turn
 
 STARTS = 8
 """Tasks started in one step at most."""
+LOOK_PATIENCE_S = 2.0
+"""Outputs on a file server that does not answer keep other tasks from starting no longer than this."""
 
 
 def arrive(turn: Turn, portion: int) -> int:
@@ -30,6 +32,8 @@ def arrive(turn: Turn, portion: int) -> int:
         else:
             decided(turn, task, None)
     if looked:
+        deck.looked_until = turn.at + LOOK_PATIENCE_S
+        deck.wake(deck.looked_until, "plan")
         turn.do(CheckDone(tuple(looked)))
     return portion
 

@@ -130,6 +130,7 @@ def refused(turn: Turn, item: e.SpawnRefused) -> None:
         end(turn, task, attempt, e.Outcome(task.phase.why))
     else:
         turn.record(e.StartRevoked(task.name, attempt.number, item.why, turn.at + REFUSED_WAIT_S))
+        reconsider(turn.deck, task)
 
 
 def sampled(turn: Turn, item: e.DevicesSampled) -> None:
@@ -190,10 +191,11 @@ def settle(turn: Turn) -> None:
     rekey(turn, portion)
     busy = bool(deck.urgent or deck.dirty or deck.arrivals or deck.rekey or deck.opened < len(deck.tasks))
     in_order = deck.settings.order == "file" and not deck.mixed
-    if deck.plan_due and not deck.checking and (in_order or not busy):
+    looks = bool(deck.checking) and turn.at < deck.looked_until
+    if deck.plan_due and not looks and (in_order or not busy):
         deck.plan_due = False
         fill(turn)
-    if busy or (deck.plan_due and not deck.checking):
+    if busy or (deck.plan_due and not looks):
         turn.do(Again())
     elif run_is_over(deck):
         turn.record(e.RunEnded(deck.run.number, turn.at, turn.wall))

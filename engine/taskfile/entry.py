@@ -61,7 +61,7 @@ def plan_entry(said: Said) -> Plan:
     said.check_keys()
     scopes = scopes_of(said)
     name = _name(said, scopes.name)
-    variables = _Variables(said, scopes.work)
+    variables = _Variables(said, scopes)
     work = _work(said, scopes.work, variables)
     rungs = _rungs(said, scopes.work, variables) if "on_oom" in said.all else ()
     resume = _resume(said, scopes.work)
@@ -97,16 +97,16 @@ def _check_further(said: Said, scopes: Scopes, name: Template | None, fixed: Fie
 class _Variables:
     """The environment of an entry, before placeholders are filled."""
 
-    def __init__(self, said: Said, scope: Scope) -> None:
+    def __init__(self, said: Said, scopes: Scopes) -> None:
         self.table: Mapping[str, str | None] = {}
         self.plain: Mapping[str, str] = {}
         self.plan = EnvPlan((), (), ())
         if "env_file" in said.all:
-            self._read_file(said, scope)
+            self._read_file(said, scopes.other)
         if "env" in said.all or self.plain:
             try:
                 self.table = readers.env(said.all.get("env", {}))
-                self.plan = env_plan(self.table, self.plain, scope)
+                self.plan = env_plan(self.table, self.plain, scopes.work)
             except BadValueError as error:
                 said.note(error, "env")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, cast
@@ -25,10 +24,8 @@ from .schema import DECK, DISTRIBUTED, DOCTOR, SLURM, TASK
 from .select import Look, select
 from .settings import deck_settings, places, stem_of
 from .source import Source, read_source
-from .values import as_text, has_nul, kind_of
+from .values import as_text, kind_of
 from .warn import warnings
-
-_NUL = re.compile(r"\\u0000|\\U00000000")
 
 
 def load(
@@ -171,10 +168,6 @@ class _Reading:
         for name, table in (("distributed", DISTRIBUTED), ("doctor", DOCTOR)):
             value = self.checker.table(self.source.data.get(name, {}), (name,), where=f"[{name}]")
             self.checker.read(value, table, (name,), where=f"[{name}]")
-        nul = _NUL.search(self.source.text)
-        if nul is not None and has_nul(self.source.data):
-            line = self.source.text.count("\n", 0, nul.start()) + 1
-            self.problems.add(line, "no text may hold a NUL character: it would end the text where it stands")
 
     def _later(self) -> tuple[str, ...]:
         """Lines for what this version cannot do."""

@@ -8,7 +8,6 @@ from difflib import get_close_matches
 
 from ..errors import TaskFileError
 
-
 MAX_LINES = 100
 """More problems than this are only counted."""
 
@@ -62,12 +61,19 @@ class Problems:
     def _line(self, line: int, names: Sequence[str], text: str) -> str:
         place = f"{self.shown}:{line}" if line else self.shown
         others = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-        return f"{place}: {names[0]}{others}: {text}" if names[0] else f"{place}: {text}"
+        return printable(f"{place}: {names[0]}{others}: {text}" if names[0] else f"{place}: {text}")
 
     def raise_any(self) -> None:
         """Raises TaskFileError when there is a problem."""
         if self._found:
             raise TaskFileError(self.lines())
+
+
+def printable(text: str) -> str:
+    """One line without anything that a terminal obeys."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def did_you_mean(word: str, known: Sequence[str], *, form: str = "{}") -> str:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from ..errors import TaskFileError
 from .lines import Lines
-from .values import SourceFloat
+from .values import SourceFloat, has_nul
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_NUL = re.compile(r"\\u0000|\\U00000000")
 _PLAINER = {
     "Cannot overwrite a value": "this key is there twice",
     "Cannot declare": "this table is there twice",
@@ -52,6 +53,10 @@ def read_source(path: str) -> Source:
         raise TaskFileError([f"{path}: not TOML: {error}"]) from None
     except RecursionError:
         raise TaskFileError([f"{path}: lists or tables are nested too deeply"]) from None
+    nul = _NUL.search(text)
+    if nul is not None and has_nul(data):
+        line = text.count("\n", 0, nul.start()) + 1
+        raise TaskFileError([f"{path}:{line}: no text may hold a NUL character: it would end the text where it stands"])
     return Source(os.path.abspath(path), path, text, data, Lines(text))
 
 

@@ -101,12 +101,11 @@ async def test_a_helper_of_the_engine_is_no_orphan(rig: Rig) -> None:
 
 @launched
 async def test_what_a_left_behind_process_leaves_is_not_the_next_attempts(rig: Rig) -> None:
-    script = "setsid sh -c 'echo $$; (setsid sleep 99 & echo $! >grand); sleep 99' & while [ ! -s grand ]; do :; done"
-    token = rig.start("sh", "-c", script, leftovers="leave")
+    daemon = "while [ ! -e go ]; do sleep 0.02; done; setsid sleep 99 & echo $! >grand; wait"
+    token = rig.start("sh", "-c", f"setsid sh -c 'echo $$; {daemon}' &", leftovers="leave")
     child = await rig.pid_from(token)
-    await until(lambda: (rig.folder / "grand").exists())
     await rig.tree_end(token)
-    other = rig.start("sh", "-c", f"kill -9 {child}")
+    other = rig.start("sh", "-c", f"sleep 0.1; touch go; while [ ! -s grand ]; do :; done; kill -9 {child}")
     await rig.tree_end(other)
     grandchild = int((rig.folder / "grand").read_text())
     assert lives(grandchild)

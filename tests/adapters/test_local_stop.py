@@ -195,9 +195,9 @@ async def test_leftovers_that_may_stay_are_named(rig: Rig) -> None:
 
 @launched
 async def test_a_stop_takes_leftovers_with_it_that_might_have_stayed(rig: Rig) -> None:
-    token = rig.start("sh", "-c", "sleep 99 & echo $!; sleep 99", leftovers="leave")
+    token = rig.start("sh", "-c", "(trap '' TERM; exec sleep 99) & echo $!; sleep 99", leftovers="leave")
     child = await rig.pid_from(token)
-    rig.launcher.stop(token, signal=TERM, scope="leader", grace_s=LONG_S)
+    rig.launcher.stop(token, signal=TERM, scope="leader", grace_s=0.2)
     await rig.tree_end(token)
     assert not lives(child)
 

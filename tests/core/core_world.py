@@ -160,14 +160,17 @@ class World:
             self.step()
         raise AssertionError("the core never comes to rest")
 
+    def _check(self) -> None:
+        found = violations(self.deck)
+        assert not found, found
+
     def _take_inbox(self) -> list[e.Input]:
         inputs, self.inbox = self.inbox, []
         return inputs
 
     def _work(self, step: Step) -> None:
         self.facts += step.facts
-        if self.checks:
-            assert violations(self.deck) == []
+        self._check()
         for effect in step.effects:
             self._effect(effect)
 
@@ -352,7 +355,7 @@ class World:
         if reboot:
             self._reboot()
         self.core = Core(self.deck, portion=self.portion)
-        assert violations(self.deck) == []
+        self._check()
         verdicts = {token: self._recover(token, verdict) for token in self.deck.active}
         if go_on and not self.deck.run.ended:
             self._work(self.core.go_on(verdicts, changed=changed, at=self.now, wall=self.wall, boot_id=self.boot_id))

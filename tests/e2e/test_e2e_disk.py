@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import subprocess
 from collections.abc import Iterator
@@ -34,22 +35,27 @@ class SmallDisk:
         self._ballast = path / "ballast"
 
     def fill(self) -> None:
-        """Until not one byte more can be written."""
+        """Until not one byte more can be written, and no file made."""
         with contextlib.suppress(OSError), self._ballast.open("ab", buffering=0) as file:
             for size in (65536, 4096, 1):
                 with contextlib.suppress(OSError):
                     while True:
                         file.write(b"x" * size)
 
+        with contextlib.suppress(OSError):
+            for number in itertools.count():
+                (self.path / f"ballast{number}").touch()
+
     def empty(self) -> None:
-        self._ballast.unlink()
+        for file in self.path.glob("ballast*"):
+            file.unlink()
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     folder = tmp_path / "small"
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "none", os.fspath(folder)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m,nr_inodes=200", "none", os.fspath(folder)], check=True)
     yield SmallDisk(folder)
     subprocess.run(["umount", "-l", os.fspath(folder)], check=True)
 
@@ -79,7 +85,7 @@ def test_a_full_disk_below_the_logs_is_no_attempt(deck: Deck, disk: SmallDisk) -
     until(lambda: deck.lines("ran"))
     disk.fill()
     gate.let()
-    engine.note("second could not be started yet")
+    engine.note("second could not be started")
     disk.empty()
     ran = engine.finish()
     assert ran.code == 0

@@ -1614,6 +1614,29 @@ command = "sh -c 'ls {log_dir}'"
             'tasks.toml:5: task "a": command has {log_dir} inside quotes, where its value "/my logs" would need quotes of its own: take the quotes away, values are quoted anyway'
         ],
     ),
+    (
+        "run-time placeholder in a path that is read at once",
+        """
+[[task]]
+name = "a"
+command = "true"
+env_file = "{attempt}"
+""",
+        [
+            'tasks.toml:4: task "a": env_file has {attempt}, which is known only when a task starts: it may stand in command, env, resume_command and on_oom'
+        ],
+    ),
+    (
+        "control characters are shown, not sent to the terminal",
+        """
+[[task]]
+name = "a\\u001b[31m"
+command = "true"
+""",
+        [
+            'tasks.toml:2: task "a\\x1b[31m": name "a\\u001b[31m" has "\\u001b" in it: use letters, digits and . _ - = , + @ /',
+        ],
+    ),
 ]
 """A title, a file without its first (empty) line, the lines to say; {folder} is where the file lies."""
 

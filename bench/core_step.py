@@ -1,0 +1,105 @@
+"""What the core costs: one simulated run of a large deck, step by step. Budget: p99 <= 150 us, max <= 5 ms a step."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import sys
+import time
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from gpudeck.engine.core.build import build
+from gpudeck.engine.core.devices import Gpu
+from gpudeck.engine.core.effects import Again, CheckDone, Launch
+from gpudeck.engine.core.events import DoneChecked, Input, LeaderExited, RunStarted, Spawned, Tick, TreeGone
+from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
+from gpudeck.engine.core.step import Core
+
+TASKS = 100_000
+P99_US, MAX_US, MEMORY_MB = 150.0, 5_000.0, 500.0
+
+
+def one_entry(count: int, round_of: Callable[[int], int] = lambda _: 0) -> DeckFile:
+    resources, policy, work = Resources(), Policy(), Work(("python", "train.py"))
+    tasks = tuple(
+        TaskSpec(f"train-{index}", "train-{seed}", index, work, f"{index:032x}", resources, policy,
+                 round=round_of(index))
+        for index in range(count)
+    )  # fmt: skip
+    return DeckFile("/tasks.toml", "tasks", DeckSettings(), tasks)
+
+
+def gpus(count: int = 8) -> list[Gpu]:
+    return [Gpu(f"GPU-{index}", index, index, total_mib=80_000) for index in range(count)]
+
+
+class Run:
+    """A whole run against a simulated clock; every step is timed."""
+
+    def __init__(self, file: DeckFile) -> None:
+        began = time.thread_time()
+        self.deck = build(file, gpus=gpus(), cores=64)
+        self.build_s = time.thread_time() - began
+        self.core = Core(self.deck)
+        self.now = 0.0
+        self.ends: list[tuple[float, str]] = []
+        self.inbox: list[Input] = []
+        self.took_us: list[float] = []
+        self.begin_us = 0.0
+
+    def to_its_end(self) -> None:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 100)
+        began = time.thread_time()
+        step = self.core.begin(RunStarted(1, "seed", 0.0, 0.0))
+        self.begin_us = (time.thread_time() - began) * 1e6
+        self._effects(step.effects)
+        while not self.deck.run.ended:
+            if not self.inbox:
+                self.now, token = heappop(self.ends)
+                self.inbox += [LeaderExited(token, 0, self.now), TreeGone(token, self.now)]
+            inputs, self.inbox = self.inbox, []
+            began = time.thread_time()
+            step = self.core.step(inputs, at=self.now, wall=self.now)
+            self.took_us.append((time.thread_time() - began) * 1e6)
+            self._effects(step.effects)
+
+    def _effects(self, effects: list[object]) -> None:
+        for effect in effects:
+            match effect:
+                case Launch():
+                    heappush(self.ends, (self.now + 60.0 + len(self.took_us) % 7, effect.token))
+                    self.inbox.append(Spawned(effect.token, 1, 1))
+                case CheckDone():
+                    self.inbox += [DoneChecked(name, False, False) for name in effect.tasks]
+                case Again():
+                    self.inbox.append(Tick())
+                case _:
+                    pass
+
+
+def report(label: str, file: DeckFile) -> bool:
+    run = Run(file)
+    run.to_its_end()
+    took = sorted(run.took_us)
+    p50, p99, most = took[len(took) // 2], took[len(took) * 99 // 100], took[-1]
+    slow = sum(us > 1_000 for us in took)
+    memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"{label}: build {run.build_s:.2f} s, begin {run.begin_us / 1000:.1f} ms, {len(took)} steps, "
+        f"p50 {p50:.0f} us, p99 {p99:.0f} us, max {most / 1000:.2f} ms, {slow} above 1 ms, memory {memory_mb:.0f} MB"
+    )
+    return p99 <= P99_US and most <= MAX_US and memory_mb <= MEMORY_MB
+
+
+def main() -> int:
+    fine = report("100,000 tasks in one entry", one_entry(TASKS))
+    fine &= report("two rounds of 50,000", one_entry(TASKS, lambda index: index * 2 // TASKS))
+    print("within budget" if fine else f"over budget: p99 {P99_US} us, max {MAX_US} us, {MEMORY_MB} MB")
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
