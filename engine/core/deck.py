@@ -157,7 +157,7 @@ class Deck:
     deadlines: list[Deadline] = field(default_factory=list[Deadline])
     successes: dict[str, Success] = field(default_factory=dict[str, Success])
     by_fingerprint: dict[str, float] = field(default_factory=dict[str, float])
-    """Wall time of the newest success under each fingerprint, whatever the task was called then."""
+    """Wall time of the newest success under each fingerprint by a name that is gone or now means other work."""
     known: set[str] = field(default_factory=set[str])
     """Names that the journal has attempts of."""
     shards: dict[str, int] = field(default_factory=dict[str, int])

@@ -171,16 +171,24 @@ def _gate(deck: Deck, gate: Gate) -> Obstacle:
 
 
 def why_waiting(deck: Deck, at: float, most: int = 3) -> list[str]:
-    """The commonest reasons over the heads of the queue and the shut gates: "14 tasks: GPU 0: 1 of 1 slots taken"."""
-    reasons: Counter[str] = Counter()
-    for place, _ in islice(deck.queue.heads(), LOOK_AT):
+    """The commonest reasons over the queue and the shut gates: "14 queued: every GPU is busy"."""
+    found: Counter[str] = Counter()
+    heads = list(islice(deck.queue.heads(), LOOK_AT))
+    for place, shape in heads:
         obstacles = explain(deck, deck.tasks[place.task], at)
         if obstacles:
-            reasons[obstacles[0].text] += 1
+            count = deck.queue.count if len(heads) == 1 else deck.queue.size(shape)
+            found[f"queued: {_gist(obstacles)}"] += count
     for gate in deck.gates:
         if gate.state is not GateState.OPEN and gate.dependents:
-            reasons[_gate(deck, gate).text] += len(gate.dependents)
-    return [f"{count} waiting: {text}" for text, count in reasons.most_common(most)]
+            found[f"waiting: {_gate(deck, gate).text}"] += len(gate.dependents)
+    return [f"{count} {text}" for text, count in found.most_common(most)]
+
+
+def _gist(obstacles: list[Obstacle]) -> str:
+    """One obstacle for many: what each GPU says is of interest only where they say different things."""
+    busy = all(obstacle.kind in ("slots", "gpus") for obstacle in obstacles)
+    return "every GPU is busy" if busy and len(obstacles) > 1 else obstacles[0].text
 
 
 def flags(deck: Deck, task: Task) -> tuple[str, ...]:

@@ -101,6 +101,10 @@ class Queue:
         while found:
             yield heappop(found)
 
+    def size(self, shape: Shape) -> int:
+        """About how many tasks of a shape are queued; places that were given up count until they come to the front."""
+        return len(self._buckets.get(shape, ()))
+
     def head_of(self, shape: Shape, skip: set[int]) -> Place | None:
         """The first task of a shape that is not in *skip* (those already placed in this plan)."""
         bucket = self._buckets.get(shape)

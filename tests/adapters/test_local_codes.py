@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudeck.engine.adapters import proc
 from gpudeck.engine.adapters.proc import Features
 from gpudeck.tests.fakes.local_rig import PYTHON, Rig, kill, launched, run, until
 
@@ -168,6 +169,9 @@ async def test_a_command_whose_wrapper_was_killed_keeps_its_code(rig: Rig) -> No
 async def test_a_killed_group_is_told_with_its_signal(rig: Rig) -> None:
     token = rig.start("sh", "-c", "echo $$; sleep 100")
     await rig.text(token)
+    # Not in the middle of its wait, where the dying wrapper may take the command's code with it.
+    os.kill(rig.pids[token], signal.SIGSTOP)
+    await until(lambda: (wrapper := proc.stat(rig.pids[token])) and wrapper.state == "T")
     os.killpg(rig.pids[token], signal.SIGKILL)
     end = await rig.leader_end(token)
     assert (end.code, end.signal) == (137, signal.SIGKILL)
