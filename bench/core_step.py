@@ -51,7 +51,7 @@ class Run:
     def to_its_end(self) -> None:
         gc.collect()
         gc.freeze()
-        gc.set_threshold(20_000, 20, 100)
+        gc.set_threshold(5_000, 3, 1_000_000)
         began = time.thread_time()
         step = self.core.begin(RunStarted(1, "seed", 0.0, 0.0))
         self.begin_us = (time.thread_time() - began) * 1e6

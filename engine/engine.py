@@ -42,6 +42,8 @@ from .visible import cuda_visible_devices
 from .watcher import Watcher
 
 Show = Callable[[Message], None]
+_COLLECT_EVERY = 5_000
+"""Objects made since the last collection: about a millisecond's work."""
 IDLE_S = 5.0
 """A deck that has tasks and runs none says why after this long."""
 
@@ -212,6 +214,9 @@ class Engine:
         self._attempts.usage.take(readings, self._deck.gpus)
 
     def _after_turn(self) -> None:
+        if gc.get_count()[0] > _COLLECT_EVERY:
+            gc.collect()
+            gc.freeze()
         self._reporter.settled()
         deck = self._deck
         if self._busy():
@@ -314,10 +319,11 @@ class Engine:
 
     @staticmethod
     def _tune_interpreter() -> None:
-        """A full collection over a large deck takes tens of milliseconds: what is loaded by now is left alone."""
+        """A collection over a large deck takes tens of milliseconds: what is loaded by now is left alone, and the rest
+        is looked through a little at a time, between turns (`_after_turn`)."""
         gc.collect()
         gc.freeze()
-        gc.set_threshold(20_000, 20, 100)
+        gc.disable()
         # The journal's thread waits for the interpreter after each commit; the default of 5 ms would be its latency.
         sys.setswitchinterval(0.0005)
 

@@ -68,14 +68,16 @@ def _env(command: Command) -> int:
 
 
 def _run(command: Command) -> int:
+    path = _file(command)
     if not command.flag("headless"):
+        if not os.path.exists(path):
+            raise UsageError(f"{path}: no such file or command")
         raise UsageError("the screen is not there yet: gpudeck --headless FILE runs the deck, a line per event")
     from .adapters import host
     from .engine import Engine
     from .headless import HeadlessOptions, HeadlessOutput
     from .opening import open_deck
 
-    path = _file(command)
     opened = open_deck(
         path, command.options(), os.environ, as_root=command.flag("as_root"), takeover=command.flag("takeover")
     )

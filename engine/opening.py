@@ -25,6 +25,7 @@ from .past import (
     History,
     Unsettled,
     ran_on_gpus,
+    refuse_gone_but_running,
     run_environment,
     stand_in_for_left_out,
     sweep_records,
@@ -147,7 +148,9 @@ def _restore(
     deck = build(file, gpus=core_gpus(settings, gpus.chosen), cores=host.cores(), on_cpu=on_cpu)
     starts = replay(deck, facts)
     same_boot = not deck.run.boot_id or deck.run.boot_id == host.boot_id()
-    if not same_boot:
+    if same_boot:
+        refuse_gone_but_running(state.attempts, file, facts)
+    else:
         rebooted(deck, host.boottime_s())
     logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
     for task in deck.tasks:

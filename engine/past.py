@@ -7,14 +7,16 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+from .adapters import proc, record
 from .adapters.statedir import StateDir, load_environment, save_environment
 from .core.build import stand_in
 from .core.deck import Deck, Task
-from .core.events import AttemptEnded, AttemptStarting, Fact, TaskCached, TaskCancelled
+from .core.events import AttemptEnded, AttemptStarting, Fact, StartRevoked, TaskCached, TaskCancelled
 from .core.opening import success_of
 from .core.selector import Facts, Subject
-from .core.spec import TaskSpec
+from .core.spec import DeckFile, TaskSpec
 from .environment import base_environment
+from .errors import UsageError
 from .logs.files import LogFolder
 from .logs.outputs import outputs_exist
 from .ports import GpuInfo
@@ -117,3 +119,26 @@ def _is_done(deck: Deck, task: Task, logs: LogFolder) -> bool:
         return outputs_exist(outputs)
     unknown = task.name not in deck.known and not logs.attempted(task.name)
     return bool(outputs) and unknown and outputs_exist(outputs)
+
+
+def refuse_gone_but_running(attempts_dir: str, file: DeckFile, facts: Sequence[Fact]) -> None:
+    """A task that the file no longer has may still run: its slots are not free, and a renamed one would run twice.
+
+    Raises UsageError that names each with its session leader.
+    """
+    names = {spec.name for spec in file.tasks}
+    starts: dict[tuple[str, int], AttemptStarting] = {}
+    for fact in facts:
+        if isinstance(fact, AttemptStarting) and fact.task not in names:
+            starts[fact.task, fact.attempt] = fact
+        elif isinstance(fact, (AttemptEnded, StartRevoked)):
+            starts.pop((fact.task, fact.attempt), None)
+    wrappers = ((start.task, record.read(os.path.join(attempts_dir, start.token)).wrapper) for start in starts.values())
+    lines = [
+        f"{file.shown}: {task} still runs (pid {wrapper.pid}) and is not in the file any more: put it back until it "
+        f"has ended, or end it: kill -- -{wrapper.pid}"
+        for task, wrapper in wrappers
+        if wrapper is not None and proc.is_live(wrapper.pid, wrapper.start_ticks)
+    ]
+    if lines:
+        raise UsageError("\n".join(lines))

@@ -52,7 +52,7 @@ class Ends:
         elif attempt.own:
             self._hand_over(attempt, exit_code)
         else:
-            self.trees.search(attempt, partial(self._hand_over_adopted, attempt))
+            self.trees.search(attempt, partial(self._hand_over_adopted, attempt, exit_code))
 
     def learn_commands(self) -> bool:
         """Note who the wrappers' children are. False: every running attempt's is known."""
@@ -131,7 +131,7 @@ class Ends:
         """The wrapper was killed: its command is our child now, and tells its code itself.
 
         A command that is not known by its pid cannot be told from a daemon that it left: then the code is unknown,
-        unless what died with the wrapper died of the same signal.
+        unless what died with the wrapper died of the same signal, or our own stop ended the wrapper before it began.
         """
         self.trees.orphans.sweep()
         living = sorted((orphan.start_ticks, orphan.pid) for orphan in self.trees.orphans.of(attempt.token))
@@ -140,7 +140,7 @@ class Ends:
             start_ticks, pid = living[0]
             attempt.command, attempt.guessed = (pid, start_ticks), wrapper_code
         if attempt.command is None:
-            self._command_died(attempt, wrapper_code if dead else None)
+            self._command_died(attempt, wrapper_code if dead or attempt.stop is not None else None)
         elif attempt.command[::-1] not in living:
             self._command_died(attempt, dead.get(attempt.command))
 
@@ -152,13 +152,15 @@ class Ends:
         else:
             self.leader_ended(attempt, 128 - exit_code, signal=-exit_code)
 
-    def _hand_over_adopted(self, attempt: Attempt, found: dict[int, Stat]) -> None:
+    def _hand_over_adopted(self, attempt: Attempt, wrapper_code: int | None, found: dict[int, Stat]) -> None:
         """The wrapper was killed and we are not its command's parent: nobody will know the code."""
         session = sorted((p.start_ticks, p.pid) for p in found.values() if p.live and p.session == attempt.pid)
         if attempt.command is None and session:
             start_ticks, pid = session[0]
             attempt.command = pid, start_ticks
-        if attempt.command is None or not proc.is_live(*attempt.command):
+        if attempt.command is None:
+            self._command_died(attempt, wrapper_code if attempt.stop is not None else None)
+        elif not proc.is_live(*attempt.command):
             self.leader_ended(attempt, None)
         else:
             ended = partial(self.leader_ended, attempt, None)

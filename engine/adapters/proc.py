@@ -17,6 +17,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_GET_CHILD_SUBREAPER = 37
+_PF_FORKNOEXEC = 0x40
 _DEAD = frozenset("ZXx")
 
 
@@ -31,6 +32,8 @@ class Stat:
     session: int
     terminal: int
     """Device number of its controlling terminal; 0: none."""
+    executed: bool
+    """It runs a program of its own; False: a copy of its parent so far, with the parent's signal handlers."""
     threads: int
     start_ticks: int
     """When it started, in ticks of CLOCK_BOOTTIME: with the pid its identity on this boot."""
@@ -132,6 +135,7 @@ def parse_stat(line: bytes) -> Stat | None:
             group=int(fields[2]),
             session=int(fields[3]),
             terminal=int(fields[4]),
+            executed=not int(fields[6]) & _PF_FORKNOEXEC,
             threads=int(fields[17]),
             start_ticks=int(fields[19]),
         )
@@ -157,14 +161,6 @@ def catches(pid: int, number: int) -> bool:
         if line.startswith(b"SigCgt:"):
             return bool(int(line[7:], 16) >> (number - 1) & 1)
     return False
-
-
-def executable(pid: int) -> str:
-    """Path of the program that *pid* runs, "" where it is not ours to know."""
-    try:
-        return os.readlink(f"/proc/{pid}/exe")
-    except OSError:
-        return ""
 
 
 def environ(pid: int) -> bytes | None:

@@ -18,7 +18,7 @@ from .proc import Stat
 from .watch import send, send_group
 
 _LOOK_FOR_COMMAND_S = 0.01
-_LOOK_FOR_COMMAND_TIMES = 100
+_LONGEST_LOOK_S = 0.25
 _FIRST_ROUND_S = 0.02
 _LONGEST_ROUND_S = 10.0
 _TIME_TO_WRITE_S = 0.5
@@ -37,8 +37,8 @@ class Target(Protocol):
         """Whether the wrapper is there, so that its pid and group mean nobody else."""
         ...
 
-    def commands(self, number: int) -> dict[int, int]:
-        """The wrapper's children that signal *number* reaches already: the command, pid and start."""
+    def commands(self) -> dict[int, int]:
+        """The wrapper's children once they run a program: the command, pid and start."""
         ...
 
     def members(self, then: Callable[[dict[int, Stat]], None]) -> None:
@@ -59,7 +59,7 @@ class Stopping:
         self._freezes = 0
         self._frozen: set[tuple[int, int]] = set()
         self._timers: list[asyncio.TimerHandle] = []
-        self._tries = 0
+        self._look_s = _LOOK_FOR_COMMAND_S
         self._round_s = _FIRST_ROUND_S
         self._alone_since_s: float | None = None
         self._over = False
@@ -108,11 +108,11 @@ class Stopping:
         if not self._target.wrapper_lives():
             self._rest()
             return
-        commands = self._target.commands(self._number)
-        self._tries += 1
-        if not commands and self._tries < _LOOK_FOR_COMMAND_TIMES:
-            self._timers.append(self._loop.call_later(_LOOK_FOR_COMMAND_S, self._first))
-        elif self._scope == "leader" and commands:
+        commands = self._target.commands()
+        if not commands:
+            self._timers.append(self._loop.call_later(self._look_s, self._first))
+            self._look_s = min(2 * self._look_s, _LONGEST_LOOK_S)
+        elif self._scope == "leader":
             for pid, start_ticks in commands.items():
                 self._signal(pid, start_ticks)
         else:

@@ -9,8 +9,6 @@ from .family import Attempt, Members
 from .proc import Stat
 from .trees import Trees
 
-_BIRTH_S = 1.0
-
 
 class AttemptTree:
     """`stopping.Target` for an attempt."""
@@ -28,21 +26,14 @@ class AttemptTree:
         attempt = self._attempt
         return attempt.wrapper is not None and proc.is_live(*attempt.identity)
 
-    def commands(self, number: int) -> dict[int, int]:
+    def commands(self) -> dict[int, int]:
         pid = self._attempt.pid
         if self._children_files:
             found = [process for child in proc.children(pid) if (process := proc.stat(child)) is not None]
         else:
             found = list(proc.everyone().values())
-        return {p.pid: p.start_ticks for p in found if p.ppid == pid and self._hears(p, number)}
-
-    def _hears(self, command: Stat, number: int) -> bool:
-        """Between its fork and its exec the command still has the wrapper's handlers, and loses what they catch."""
-        return (
-            not proc.catches(command.pid, number)
-            or proc.executable(command.pid) != proc.executable(self._attempt.pid)
-            or proc.boot_s() - command.start_ticks / proc.TICKS_PER_S > _BIRTH_S
-        )
+        # Between its fork and its exec the command still has the wrapper's handlers, and loses what they catch.
+        return {p.pid: p.start_ticks for p in found if p.ppid == pid and p.executed}
 
     def members(self, then: Callable[[dict[int, Stat]], None]) -> None:
         def told(members: Members) -> None:

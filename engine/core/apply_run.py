@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import events as e
 from .build import stand_in
 from .deck import Deck, Run, Task
-from .devices import PROBES_S, Quarantine
+from .devices import GANG_PROBE_S, PROBES_S, Quarantine
 from .opening import success_of
 from .phases import FINAL, WAITING, Backoff, Blocked, Cancelled, Failed, Queued
 
@@ -79,7 +79,7 @@ def rebooted(deck: Deck, now: float) -> None:
         gpu.changed_at = gpu.ended_at = -1e9
         if gpu.quarantine is not None:
             gpu.quarantine.probe_at = now + PROBES_S[min(gpu.quarantine.step, len(PROBES_S) - 1)]
-            deck.wake(gpu.quarantine.probe_at, "plan")
+            _wake_probes(deck, gpu.quarantine.probe_at)
     for task in deck.tasks:
         if isinstance(task.phase, Backoff):
             until = now + min(task.spec.policy.backoff_s, LONGEST_WAIT_S)
@@ -98,7 +98,7 @@ def gpu_fact(deck: Deck, fact: e.GpuQuarantined | e.GpuReleased | e.GpuJoined | 
     match fact:
         case e.GpuQuarantined():
             gpu.quarantine = Quarantine(fact.probe_at, fact.step)
-            deck.wake(fact.probe_at, "plan")
+            _wake_probes(deck, fact.probe_at)
         case e.GpuReleased():
             gpu.quarantine = None
         case e.GpuJoined():
@@ -108,6 +108,11 @@ def gpu_fact(deck: Deck, fact: e.GpuQuarantined | e.GpuReleased | e.GpuJoined | 
             gpu.mark = "" if fact.mark == "enable" else fact.mark
             if fact.mark == "enable":
                 gpu.quarantine = None
+
+
+def _wake_probes(deck: Deck, probe_at: float) -> None:
+    deck.wake(probe_at, "plan")
+    deck.wake(probe_at + GANG_PROBE_S, "plan")
 
 
 def _requeue(deck: Deck, task: Task | None) -> None:

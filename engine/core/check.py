@@ -83,7 +83,7 @@ def _queue(deck: Deck) -> list[str]:
     coming = placed | set(deck.arrivals) | deck.checking
     for index in queued - coming:
         task = deck.tasks[index]
-        if task.selected and not task.held:
+        if task.selected and not task.held and not deck.run.ended:
             found.append(f"{task.name} is queued and nothing will ever look at it")
     for index in placed:
         task = deck.tasks[index]

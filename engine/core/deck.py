@@ -206,8 +206,9 @@ class Deck:
             self.counts[type(phase)] += 1
         if isinstance(old, Queued):
             self.queue.drop(task.index)
-            # Whoever stood first in line may have kept others from starting.
-            self.plan_due = True
+            if not isinstance(phase, Starting):
+                # Whoever stood first in line may have kept others from starting.
+                self.plan_due = True
         if isinstance(phase, Queued):
             self.arrivals.append(task.index)
         was_active, is_active = isinstance(old, ACTIVE), isinstance(phase, ACTIVE)

@@ -14,6 +14,8 @@ DRAIN_S = 5.0
 """Memory of an attempt that has just ended may still show for this long."""
 PROBES_S = (60.0, 300.0, 900.0)
 """How long a quarantined GPU rests before the 1st, 2nd, 3rd and every further probe."""
+GANG_PROBE_S = 900.0
+"""A task on several GPUs may probe a quarantined one this long after a smaller one might have."""
 RELEARN = 1.1
 """Learned memory peaks are reserved with this margin."""
 
@@ -177,9 +179,9 @@ def _measure(gpu: Gpu, ours: list[Process], reading: GpuReading, strangers: list
         if process.token:
             by_token[process.token] += process.used_mib or 0
     # In a container nothing tells which of several attempts a process belongs to.
-    share = sum(process.used_mib or 0 for process in ours if not process.token) // len(by_token)
-    for token in by_token:
-        by_token[token] += share
+    untold_mib = sum(process.used_mib or 0 for process in ours if not process.token)
+    for place, token in enumerate(by_token):
+        by_token[token] += untold_mib // len(by_token) + (place < untold_mib % len(by_token))
     untold = any(process.used_mib is None for process in ours)
     if only and untold and not strangers:
         by_token[only] = reading.used_mib or 0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .deck import Deck, Task
-from .devices import Gpu, gib
+from .devices import GANG_PROBE_S, Gpu, gib
 
 ObstacleKind = Literal[
     "ended", "paused", "halted", "stopping", "disk", "later", "held", "checking", "needs", "after", "round", "backoff",
@@ -133,10 +133,6 @@ def cpu_obstacle(deck: Deck, task: Task) -> Obstacle | None:
     if cpu_slots_needed(deck, task) <= free:
         return None
     return Obstacle("cpu slots", f"{total - max(0, free)} of {total} CPU slots are taken")
-
-
-GANG_PROBE_S = 900.0
-"""A task on several GPUs may probe a quarantined one this long after a smaller one might have."""
 
 
 def bar(deck: Deck, gpu: Gpu, need: Need, at: float) -> Obstacle | None:

@@ -84,7 +84,9 @@ def pick(deck: Deck, at: float) -> Choice:
                 return Choice(Placement(task.index, (), cpu_slots_needed(deck, task), 0), reservation)
             full_pools.add(on_gpus)
             continue
-        if no_room and reservation is not None:
+        if no_room:
+            # Nothing can fill in either, so which GPUs to hold is a question for later.
+            reservation = reservation or Reservation(task.index, _since(deck, task, at), frozenset(), inf)
             continue
         if not looks:
             break
@@ -183,9 +185,13 @@ def reserve(deck: Deck, task: Task, need: Need, at: float) -> Reservation | None
     chosen = sorted(free_at)[: need.gpus]
     uuids = frozenset(item[3] for item in chosen)
     start = max(chosen[-1][0], _limit_allows_at(deck, uuids, at))
+    return Reservation(task.index, _since(deck, task, at), uuids, start)
+
+
+def _since(deck: Deck, task: Task, at: float) -> float:
+    """Since when a task has been the head."""
     known = deck.heads.get("gpu")
-    since = known[1] if known is not None and known[0] == task.index else at
-    return Reservation(task.index, since, uuids, start)
+    return known[1] if known is not None and known[0] == task.index else at
 
 
 def _limit_allows_at(deck: Deck, chosen: frozenset[str], at: float) -> float:

@@ -74,7 +74,7 @@ def table_lines(chosen: Selection, *, simulated: bool = False) -> Iterator[Line]
 
 
 def _row_text(row: SummaryRow, width: int, simulated: bool) -> str:
-    place = where(row.gpus, simulated=simulated).removeprefix("gpu ") if row.attempts else "-"
+    place = where(row.gpus, simulated=simulated).removeprefix("gpu ") if row.duration_s is not None else "-"
     spent = hhmmss(row.duration_s) if row.duration_s is not None else "-"
     cells = f"{field_text(row.task):<{width}}  {field_text(row.state):<9}  {row.attempts:>8}  {place:<7}  {spent:>8}"
     return f"{cells}  {field_text(row.reason)}".rstrip()

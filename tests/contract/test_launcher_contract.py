@@ -84,6 +84,8 @@ class FakeWorld:
         pass
 
 
+A, B, C = (f"{letter}-{os.getpid()}" for letter in ("a", "b", "c"))  # adopted processes are found by token
+
 Run = Callable[[Callable[[World], Coroutine[None, None, None]]], None]
 
 
@@ -121,7 +123,7 @@ async def code_of(world: World, token: str) -> int | None:
 
 def test_a_start_tells_who_leads_the_attempt(run: Run) -> None:
     async def body(world: World) -> None:
-        pid, start_ticks = world.launcher.start(world.order("a"))
+        pid, start_ticks = world.launcher.start(world.order(A))
         assert pid > 0
         assert start_ticks > 0
 
@@ -130,20 +132,20 @@ def test_a_start_tells_who_leads_the_attempt(run: Run) -> None:
 
 def test_nothing_is_told_while_an_attempt_runs(run: Run) -> None:
     async def body(world: World) -> None:
-        world.launcher.start(world.order("a"))
-        world.launcher.start(world.order("b"))
-        world.end("b", 0)
-        await gone(world, "b")
-        assert not told(world, LeaderExited, "a")
+        world.launcher.start(world.order(A))
+        world.launcher.start(world.order(B))
+        world.end(B, 0)
+        await gone(world, B)
+        assert not told(world, LeaderExited, A)
 
     run(body)
 
 
 def test_the_end_of_the_leader_is_told_once_and_before_the_end_of_the_tree(run: Run) -> None:
     async def body(world: World) -> None:
-        world.launcher.start(world.order("a"))
-        world.end("a", 0)
-        await gone(world, "a")
+        world.launcher.start(world.order(A))
+        world.end(A, 0)
+        await gone(world, A)
         assert [type(i) for i in world.inputs] == [LeaderExited, TreeGone]
 
     run(body)
@@ -152,60 +154,60 @@ def test_the_end_of_the_leader_is_told_once_and_before_the_end_of_the_tree(run: 
 @pytest.mark.parametrize("code", [0, 1, 42, 137, 255])
 def test_the_exit_code_is_the_commands(run: Run, code: int) -> None:
     async def body(world: World) -> None:
-        world.launcher.start(world.order("a"))
-        world.end("a", code)
-        assert await code_of(world, "a") == code
+        world.launcher.start(world.order(A))
+        world.end(A, code)
+        assert await code_of(world, A) == code
 
     run(body)
 
 
 def test_attempts_end_in_any_order(run: Run) -> None:
     async def body(world: World) -> None:
-        for token in "abc":
+        for token in (A, B, C):
             world.launcher.start(world.order(token))
-        for token, code in (("c", 3), ("a", 1), ("b", 2)):
+        for token, code in ((C, 3), (A, 1), (B, 2)):
             world.end(token, code)
             await gone(world, token)
-        assert [await code_of(world, token) for token in "abc"] == [1, 2, 3]
+        assert [await code_of(world, token) for token in (A, B, C)] == [1, 2, 3]
 
     run(body)
 
 
 def test_a_stop_ends_the_attempt(run: Run) -> None:
     async def body(world: World) -> None:
-        world.launcher.start(world.order("a"))
-        world.launcher.stop("a", signal=signal.SIGTERM, scope="group", grace_s=30)
-        assert await code_of(world, "a") == 128 + signal.SIGTERM
+        world.launcher.start(world.order(A))
+        world.launcher.stop(A, signal=signal.SIGTERM, scope="group", grace_s=30)
+        assert await code_of(world, A) == 128 + signal.SIGTERM
 
     run(body)
 
 
 def test_a_stop_without_grace_kills(run: Run) -> None:
     async def body(world: World) -> None:
-        world.launcher.start(world.order("a"))
-        world.launcher.stop("a", signal=signal.SIGTERM, scope="group", grace_s=0)
-        assert await code_of(world, "a") == 128 + signal.SIGKILL
+        world.launcher.start(world.order(A))
+        world.launcher.stop(A, signal=signal.SIGTERM, scope="group", grace_s=0)
+        assert await code_of(world, A) == 128 + signal.SIGKILL
 
     run(body)
 
 
 def test_a_stop_reaches_only_its_attempt(run: Run) -> None:
     async def body(world: World) -> None:
-        world.launcher.start(world.order("a"))
-        world.launcher.start(world.order("b"))
-        world.launcher.stop("a", signal=signal.SIGTERM, scope="group", grace_s=30)
-        await gone(world, "a")
-        assert set(world.launcher.members().values()) == {"b"}
+        world.launcher.start(world.order(A))
+        world.launcher.start(world.order(B))
+        world.launcher.stop(A, signal=signal.SIGTERM, scope="group", grace_s=30)
+        await gone(world, A)
+        assert set(world.launcher.members().values()) == {B}
 
     run(body)
 
 
 def test_asking_twice_for_a_stop_ends_it_once(run: Run) -> None:
     async def body(world: World) -> None:
-        world.launcher.start(world.order("a"))
+        world.launcher.start(world.order(A))
         for grace_s in (30, 30, 20):
-            world.launcher.stop("a", signal=signal.SIGTERM, scope="leader", grace_s=grace_s)
-        await gone(world, "a")
+            world.launcher.stop(A, signal=signal.SIGTERM, scope="leader", grace_s=grace_s)
+        await gone(world, A)
         assert [type(i) for i in world.inputs] == [LeaderExited, TreeGone]
 
     run(body)
@@ -213,10 +215,10 @@ def test_asking_twice_for_a_stop_ends_it_once(run: Run) -> None:
 
 def test_stopping_what_is_gone_or_was_never_there_is_no_error(run: Run) -> None:
     async def body(world: World) -> None:
-        world.launcher.start(world.order("a"))
-        world.end("a", 0)
-        await gone(world, "a")
-        for token in ("a", "never"):
+        world.launcher.start(world.order(A))
+        world.end(A, 0)
+        await gone(world, A)
+        for token in (A, "never"):
             world.launcher.stop(token, signal=signal.SIGTERM, scope="group", grace_s=0)
         assert len(world.inputs) == 2
 
@@ -225,11 +227,11 @@ def test_stopping_what_is_gone_or_was_never_there_is_no_error(run: Run) -> None:
 
 def test_members_names_the_processes_of_running_attempts(run: Run) -> None:
     async def body(world: World) -> None:
-        pid, _ = world.launcher.start(world.order("a"))
-        assert world.launcher.members()[pid] == "a"
+        pid, _ = world.launcher.start(world.order(A))
+        assert world.launcher.members()[pid] == A
         assert world.launcher.members().get(1) is None
-        world.end("a", 0)
-        await gone(world, "a")
+        world.end(A, 0)
+        await gone(world, A)
         assert not world.launcher.members()
 
     run(body)
@@ -237,20 +239,20 @@ def test_members_names_the_processes_of_running_attempts(run: Run) -> None:
 
 def test_nobody_listens_to_a_warning_once_the_attempt_is_gone(run: Run) -> None:
     async def body(world: World) -> None:
-        world.launcher.start(world.order("a"))
-        world.end("a", 0)
-        await gone(world, "a")
-        assert world.launcher.warn("a", signal.SIGUSR1) == 0
+        world.launcher.start(world.order(A))
+        world.end(A, 0)
+        await gone(world, A)
+        assert world.launcher.warn(A, signal.SIGUSR1) == 0
 
     run(body)
 
 
 def test_forgetting_twice_is_no_error(run: Run) -> None:
     async def body(world: World) -> None:
-        world.launcher.start(world.order("a"))
-        world.end("a", 0)
-        await gone(world, "a")
-        for token in ("a", "a", "never"):
+        world.launcher.start(world.order(A))
+        world.end(A, 0)
+        await gone(world, A)
+        for token in (A, A, "never"):
             world.launcher.forget(token)
 
     run(body)
@@ -258,8 +260,8 @@ def test_forgetting_twice_is_no_error(run: Run) -> None:
 
 def test_an_attempt_that_left_no_trace_never_ran(run: Run) -> None:
     async def body(world: World) -> None:
-        assert world.launcher.recover([Known("a", 0, 0)]) == {"a": "never ran"}
-        assert (await gone(world, "a")).never_ran
-        assert not told(world, LeaderExited, "a")
+        assert world.launcher.recover([Known(A, 0, 0)]) == {A: "never ran"}
+        assert (await gone(world, A)).never_ran
+        assert not told(world, LeaderExited, A)
 
     run(body)

@@ -10,8 +10,11 @@ import pytest
 
 from tests.e2e.decks import Deck, Ran, deck_in
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
-TRAININGS = {f"train-{kind}-{rate}" for kind in ("sym", "asym") for rate in "0.125 0.25 0.375 0.50 0.625 0.75".split()}
+RATES = ["0.125", "0.25", "0.375", "0.50", "0.625", "0.75"]
+TRAININGS = {f"train-{kind}-{rate}" for kind in ("sym", "asym") for rate in RATES}
 
 
 def default_deck(folder: Path) -> Iterator[Deck]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
+
 from gpudeck.engine.core.events import AttemptEnded, AttemptStarting
 from tests.e2e.decks import Deck, Engine, lives, until
 
@@ -143,12 +145,21 @@ STORM = """
     round = "{r}"
     matrix.r = [0, 1, 2]
     matrix.i = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
-    command = ["bash", "-c", "echo {task} $GPUDECK_ATTEMPT $$ >>started; sleep 0.{i}; test $(({i} % 3)) != 1 -o $GPUDECK_ATTEMPT -ge 2 || exit 1; echo {task} >>done"]
+    command = ["bash", "storm.sh", "{task}", "{i}"]
+"""
+
+SCRIPT = """
+    echo $1 $GPUDECK_ATTEMPT >>started
+    sleep 0.$2
+    test $(($2 % 3)) != 1 -o $GPUDECK_ATTEMPT -ge 2 || exit 1
+    echo $1 >>done
 """
 
 
+@pytest.mark.slow
 def test_after_many_kills_every_task_has_succeeded_exactly_once(deck: Deck) -> None:
     deck.write(STORM)
+    deck.write(SCRIPT, "storm.sh")
     dice = random.Random(7)
     for _ in range(KILLS):
         engine = deck.start()
@@ -157,8 +168,7 @@ def test_after_many_kills_every_task_has_succeeded_exactly_once(deck: Deck) -> N
         engine.kill()
     ran = deck.run()
     assert set(ran.states.values()) == {"succeeded"}, ran.out
-    started = [tuple(line.split()[:2]) for line in deck.lines("started")]
-    assert [twice for twice, count in Counter(started).items() if count > 1] == []
+    assert [start for start, count in Counter(deck.lines("started")).items() if count > 1] == []
     assert [task for task, count in Counter(deck.lines("done")).items() if count > 1] == []
     assert len(deck.lines("done")) == 30
     _check_facts(deck)
@@ -177,3 +187,38 @@ def _check_facts(deck: Deck) -> None:
     assert len(ends) == len(set(ends))
     assert set(ends) == set(starts)
     assert all(isinstance(fact.outcome.exit_code, int) for fact in facts if isinstance(fact, AttemptEnded))
+
+
+def test_a_task_that_still_runs_cannot_be_renamed_into_a_second_copy(deck: Deck) -> None:
+    deck.write(GATED)
+    gates = [deck.gate("gate.0"), deck.gate("gate.1")]
+    engine = deck.start()
+    pid_of(deck, "pids.0"), pid_of(deck, "pids.1")
+    engine.kill()
+    deck.write(GATED.replace("long-", "longer-"))
+    ran = deck.run()
+    assert ran.code == 2
+    assert "long-0 still runs" in ran.err
+    deck.write(GATED)
+    for gate in gates:
+        gate.let()
+    assert deck.run().code == 0
+    assert [len(deck.lines(f"pids.{i}")) for i in (0, 1)] == [1, 1]
+    deck.write(GATED.replace("long-", "longer-"))
+    assert deck.run().states["longer-0"] == "cached"
+
+
+def test_a_task_that_only_leaves_out_keeps_its_slot_while_it_runs(deck: Deck) -> None:
+    deck.write(GATED.replace('"sim:2"', '"sim:1"'))
+    gates = [deck.gate("gate.0"), deck.gate("gate.1")]
+    engine = deck.start()
+    pid_of(deck, "pids.0")
+    engine.kill()
+    engine = deck.start("--only", "long-1")
+    engine.event("deck_opened")
+    gates[1].let()
+    gates[0].let()
+    ran = engine.finish()
+    kinds = [(event["event"], event["task"]) for event in ran.events if event["event"].startswith("task_")]
+    assert kinds.index(("task_ended", "long-0")) < kinds.index(("task_started", "long-1"))
+    assert ran.states == {"long-1": "succeeded"}

@@ -23,7 +23,9 @@ def most_at_once(ran: Ran, *, on: int | None = None, prefix: str = "") -> int:
 
 
 def place(ran: Ran, kind: str, task: str) -> int:
-    return next(number for number, event in enumerate(ran.events) if (event["event"], event.get("task")) == (kind, task))
+    return next(
+        number for number, event in enumerate(ran.events) if (event["event"], event.get("task")) == (kind, task)
+    )
 
 
 def started_after_end(ran: Ran, later: str, earlier: str) -> bool:
@@ -48,8 +50,11 @@ def test_a_gang_among_singles_gets_all_its_gpus_at_once(deck: Deck) -> None:
     ran = deck.run()
     assert ran.code == 0
     assert deck.lines("gang") == ["0,1,2,3"]
-    assert all(not (start < spans(ran)["gang"][1] and end > spans(ran)["gang"][0])
-               for task, (start, end, _) in spans(ran).items() if task != "gang")
+    assert all(
+        not (start < spans(ran)["gang"][1] and end > spans(ran)["gang"][0])
+        for task, (start, end, _) in spans(ran).items()
+        if task != "gang"
+    )
 
 
 def test_each_task_sees_the_gpu_that_it_was_given(deck: Deck) -> None:

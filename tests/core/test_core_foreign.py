@@ -1,0 +1,158 @@
+"""GPUs that others use, judged by readings that can tell."""
+
+from __future__ import annotations
+
+import pytest
+from core_world import World, spec, world
+
+from gpudeck.engine.core import events as e
+from gpudeck.engine.core.explain import explain
+from gpudeck.engine.core.spec import DeckSettings
+
+GIB = 1024
+
+
+def waiting(policy: str = "avoid", *tasks: object, gpus: int = 1) -> World:
+    """A deck that has not begun; alice is on GPU 0."""
+    settings = DeckSettings(foreign=policy)  # pyright: ignore[reportArgumentType]
+    found = world(*(tasks or (spec("a"),)), gpus=gpus, settings=settings, begin=False)  # pyright: ignore[reportArgumentType]
+    found.stranger("GPU-0", 10 * GIB)
+    found.sample()
+    found.begin()
+    return found
+
+
+def test_a_gpu_that_others_use_is_avoided_and_they_are_named() -> None:
+    found = waiting()
+    assert found.phase("a") == "queued"
+    assert [obstacle.text for obstacle in explain(found.deck, found.task("a"), found.now)] == [
+        "GPU 0: alice, pid 4711, 10.0 GiB"
+    ]
+
+
+def test_a_gpu_that_others_just_left_is_free_after_a_quiet_time() -> None:
+    found = waiting()
+    found.strangers.clear()
+    found.sample()
+    assert explain(found.deck, found.task("a"), found.now)[0].kind == "quiet"
+    found.advance(61)
+    found.sample()
+    assert found.phase("a") == "running"
+
+
+def test_ignore_starts_beside_others() -> None:
+    assert waiting("ignore").phase("a") == "running"
+
+
+@pytest.mark.parametrize(("need", "phase"), [(13 * GIB, "running"), (14 * GIB, "queued"), (None, "queued")])
+def test_fit_shares_a_gpu_only_where_the_memory_is_free_now(need: int | None, phase: str) -> None:
+    assert waiting("fit", spec("a", gpu_memory_mib=need)).phase("a") == phase
+
+
+def test_a_gpu_that_the_user_takes_is_used_although_others_are_on_it() -> None:
+    found = waiting()
+    found.give(e.GpuVerb("take", "GPU-0"))
+    assert found.phase("a") == "running"
+
+
+def test_a_drained_gpu_gets_nothing_new_and_its_task_goes_on() -> None:
+    found = world(spec("a"), spec("b"))
+    found.give(e.GpuVerb("drain", "GPU-0"))
+    assert found.phase("a") == "running"
+    found.end("a")
+    assert found.phase("b") == "queued"
+    found.give(e.GpuVerb("enable", "GPU-0"))
+    assert found.phase("b") == "running"
+
+
+def test_a_reading_from_before_our_last_end_does_not_judge() -> None:
+    found = world(spec("a"), spec("b"))
+    before = e.GpuReading("GPU-0", found.now - 0.5, 24_000, 20_000)
+    found.verb("hold", "b")
+    found.end("a")
+    found.give(e.DevicesSampled((before,)))
+    found.verb("release", "b")
+    assert found.phase("b") == "running"
+
+
+def test_memory_that_still_drains_is_nobody_elses() -> None:
+    found = world(spec("a"), spec("b"))
+    found.verb("hold", "b")
+    found.end("a")
+    found.advance(2)
+    found.give(e.DevicesSampled((e.GpuReading("GPU-0", found.now, 24_000, 20_000),)))
+    found.verb("release", "b")
+    assert found.phase("b") == "running"
+
+
+def test_memory_that_nothing_explains_for_longer_is_foreign() -> None:
+    found = world(spec("a"), spec("b"))
+    found.verb("hold", "b")
+    found.end("a")
+    found.advance(6)
+    found.give(e.DevicesSampled((e.GpuReading("GPU-0", found.now, 24_000, 20_000),)))
+    found.verb("release", "b")
+    assert explain(found.deck, found.task("b"), found.now)[0].kind == "foreign"
+
+
+def test_a_desktop_is_not_foreign() -> None:
+    found = world(spec("a"), begin=False)
+    found.strangers["GPU-0"] = (e.Process(1, 3 * GIB, user="me", graphics=True),)
+    found.sample()
+    found.begin()
+    assert found.phase("a") == "running"
+
+
+def test_a_hidden_process_that_came_after_our_start_is_ours() -> None:
+    found = world(spec("a"), slots=2)
+    found.advance(1)
+    hidden = (e.Process(99, 5 * GIB, visible=False),)
+    found.give(e.DevicesSampled((e.GpuReading("GPU-0", found.now, 24_000, 5 * GIB, processes=hidden),)))
+    assert found.deck.gpus["GPU-0"].foreign == ""
+
+
+def test_a_hidden_process_that_was_there_before_is_foreign() -> None:
+    found = world(spec("a"), begin=False)
+    hidden = (e.Process(99, 5 * GIB, visible=False),)
+    found.give(e.DevicesSampled((e.GpuReading("GPU-0", found.now, 24_000, 5 * GIB, processes=hidden),)))
+    assert found.deck.gpus["GPU-0"].foreign != ""
+
+
+def test_somebody_who_joins_stops_nothing_and_is_noted_once() -> None:
+    found = world(spec("a"))
+    found.advance(10)
+    found.stranger("GPU-0", 5 * GIB)
+    found.sample()
+    found.advance(1)
+    found.sample()
+    assert found.phase("a") == "running"
+    assert [(fact.user, fact.pid) for fact in found.of(e.GpuJoined) if isinstance(fact, e.GpuJoined)] == [("alice", 4711)]
+
+
+def test_an_end_out_of_memory_beside_a_newcomer_is_tried_again_uncharged_once() -> None:
+    found = world(spec("a"), gpus=2)
+    found.advance(10)
+    found.stranger("GPU-0", 5 * GIB)
+    found.sample()
+    found.oom("a")
+    assert (found.running(), found.task("a").retries_used) == ({"a": (1,)}, 0)
+
+
+def test_one_lost_gpu_does_not_hide_the_others() -> None:
+    found = world(spec("a"), gpus=2, begin=False)
+    found.gone_gpus.add("GPU-0")
+    found.sample()
+    found.begin()
+    assert found.running() == {"a": (1,)}
+
+
+def test_an_attempt_on_a_lost_gpu_does_not_use_up_the_live_ones() -> None:
+    found = world(spec("a"), spec("b"), gpus=2)
+    found.verb("hold", "b")
+    found.end("b")
+    found.gone_gpus.add("GPU-0")
+    found.advance(1)
+    found.sample()
+    found.verb("retry", "b")
+    found.verb("release", "b")
+    assert found.running() == {"a": (0,), "b": (1,)}

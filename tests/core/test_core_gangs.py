@@ -1,0 +1,212 @@
+"""Tasks on several GPUs, and what is held for the head of the queue."""
+
+from __future__ import annotations
+
+from core_world import World, spec, world
+
+from gpudeck.engine.core import events as e
+from gpudeck.engine.core.explain import explain
+from gpudeck.engine.core.schedule import pick
+from gpudeck.engine.core.spec import DeckSettings
+
+GIB = 1024
+
+
+def learned(found: World, name: str, seconds: float) -> None:
+    """Let the deck know how long a task takes."""
+    found.deck.learned.success(found.task(name).spec.fingerprint, seconds, 0)
+
+
+def busy(*tasks: object, gpus: int = 4, **more: object) -> World:
+    """GPU 0 is busy with `long`; then comes the gang on all GPUs, then the rest."""
+    names = [spec("long"), spec("gang", gpus=gpus), *tasks]
+    return world(*names, gpus=gpus, begin=False, **more)  # pyright: ignore[reportArgumentType]
+
+
+def test_gpus_are_held_for_a_gang_as_they_come_free() -> None:
+    found = busy(spec("small"))
+    learned(found, "small", 3600.0)
+    found.begin()
+    assert found.running() == {"long": (0,)}
+    found.end("long")
+    assert found.running() == {"gang": (0, 1, 2, 3)}
+
+
+def test_a_small_task_fills_in_where_it_ends_in_time() -> None:
+    found = busy(spec("small"))
+    learned(found, "long", 3600.0)
+    learned(found, "small", 60.0)
+    found.begin()
+    assert found.running() == {"long": (0,), "small": (1,)}
+
+
+def test_a_small_task_that_would_end_too_late_does_not_fill_in() -> None:
+    found = busy(spec("small"))
+    learned(found, "long", 3600.0)
+    learned(found, "small", 3700.0)
+    found.begin()
+    assert found.running() == {"long": (0,)}
+
+
+def test_beside_a_blocker_of_unknown_length_only_short_tasks_fill_in() -> None:
+    found = busy(spec("short"), spec("hour"))
+    learned(found, "short", 600.0)
+    learned(found, "hour", 3600.0)
+    found.begin()
+    assert found.running() == {"long": (0,), "short": (1,)}
+
+
+def test_tasks_of_unknown_length_fill_in_until_the_gang_has_waited_long_enough() -> None:
+    found = busy(spec("a"), spec("b"))
+    found.begin()
+    assert found.running() == {"long": (0,), "a": (1,), "b": (2,)}
+    found.verb("hold", "b")
+    found.advance(901)
+    found.end("a")
+    found.verb("cancel", "b")
+    found.end("b", 143)
+    found.verb("retry", "b")
+    found.verb("release", "b")
+    assert found.running() == {"long": (0,)}
+
+
+def test_the_gangs_waiting_time_is_not_forgotten_when_something_more_urgent_starts() -> None:
+    found = busy(spec("urgent", priority=5), spec("small"))
+    found.verb("hold", "urgent", "small")
+    found.begin()
+    found.verb("hold", "urgent", "small")
+    found.advance(901)
+    found.verb("release", "urgent")
+    found.end("urgent")
+    found.verb("release", "small")
+    assert found.phase("small") == "queued"
+
+
+def test_a_gang_that_cannot_have_enough_gpus_holds_none() -> None:
+    found = busy(spec("small"))
+    found.stranger("GPU-3")
+    found.sample()
+    learned(found, "small", 3600.0)
+    found.begin()
+    assert found.running() == {"long": (0,), "small": (1,)}
+
+
+def test_higher_priority_takes_held_gpus() -> None:
+    found = busy(spec("urgent", priority=1, after=("go",)), spec("go", gpus=0))
+    found.begin()
+    learned(found, "urgent", 36_000.0)
+    found.end("go")
+    assert found.running() == {"long": (0,), "urgent": (1,)}
+
+
+def test_a_gang_never_blocks_cpu_tasks() -> None:
+    found = busy(spec("cpu", gpus=0))
+    learned(found, "cpu", 36_000.0)
+    found.begin()
+    assert found.running() == {"cpu": (), "long": (0,)}
+
+
+def test_a_task_that_wants_its_card_alone_is_not_starved_by_small_ones() -> None:
+    found = world(
+        *[spec(f"s{index}") for index in range(3)], spec("big", exclusive=True), *[spec(f"t{i}") for i in range(9)],
+        slots=4, settings=DeckSettings(gang_patience_s=0.0),
+    )  # fmt: skip
+    for name in ("s0", "s1", "s2"):
+        found.advance(10)
+        found.end(name)
+    assert found.running() == {"big": (0,)}
+
+
+def test_a_big_task_is_not_starved_by_small_ones_on_the_same_card() -> None:
+    small = [spec(f"s{index}", gpu_memory_mib=20 * GIB) for index in range(8)]
+    found = world(
+        *small[:4], spec("big", gpu_memory_mib=70 * GIB), *small[4:], slots=4, total_mib=80 * GIB,
+        settings=DeckSettings(gang_patience_s=0.0),
+    )  # fmt: skip
+    for name in ("s0", "s1", "s2", "s3"):
+        found.advance(10)
+        found.end(name)
+    assert found.running() == {"big": (0,)}
+
+
+def test_a_held_gpu_is_explained_with_the_name_of_the_gang() -> None:
+    found = busy(spec("small"))
+    learned(found, "small", 3600.0)
+    found.begin()
+    reserved = [item for item in explain(found.deck, found.task("small"), found.now) if item.kind == "reserved"]
+    assert [(item.text, item.tasks) for item in reserved] == [
+        (f"GPU {index}: held for gang since 0 s", ("gang",)) for index in (1, 2, 3)
+    ]
+
+
+def test_what_an_attempt_of_unknown_fate_holds_is_never_expected_back() -> None:
+    found = busy(spec("small"))
+    learned(found, "long", 10.0)
+    learned(found, "small", 800.0)
+    found.begin()
+    found.restart(verdict=lambda _: "unknown")
+    learned(found, "long", 10.0)
+    learned(found, "small", 800.0)
+    held = pick(found.deck, found.now).reservation
+    assert held is not None
+    assert held.start == float("inf")
+
+
+def test_keep_free_leaves_gpus_to_others() -> None:
+    found = world(*[spec(f"a{index}") for index in range(4)], gpus=4, settings=DeckSettings(keep_free=1))
+    assert found.running() == {"a0": (0,), "a1": (1,), "a2": (2,)}
+
+
+def test_gpus_that_others_use_count_as_left_to_them() -> None:
+    found = world(*[spec(f"a{index}") for index in range(4)], gpus=4, settings=DeckSettings(keep_free=1), begin=False)
+    found.stranger("GPU-0")
+    found.sample()
+    found.begin()
+    assert found.running() == {"a0": (1,), "a1": (2,), "a2": (3,)}
+
+
+def test_with_keep_free_small_tasks_beside_the_held_gpus_do_not_starve_a_gang() -> None:
+    found = world(
+        spec("long"), spec("gang", gpus=3), *[spec(f"s{index}") for index in range(6)], gpus=4,
+        settings=DeckSettings(keep_free=1, gang_patience_s=0.0),
+    )  # fmt: skip
+    found.end("long")
+    assert found.running() == {"gang": (0, 1, 2)}
+
+
+def test_all_is_every_gpu_that_the_deck_may_use() -> None:
+    found = world(spec("a", gpus="all"), gpus=4, settings=DeckSettings(keep_free=1), begin=False)
+    found.give(e.GpuVerb("drain", "GPU-1"))
+    found.begin()
+    assert found.running() == {"a": (0, 2, 3)}
+
+
+def test_gangs_without_gpus_take_cpu_slots() -> None:
+    found = world(spec("a", gpus=3), spec("b", gpus=2), spec("c"), gpus=0, on_cpu=True, cores=16)
+    assert found.running() == {"a": ()}
+    found.end("a")
+    assert found.running() == {"b": (), "c": ()}
+
+
+def test_a_gang_larger_than_the_cpu_slots_takes_them_all() -> None:
+    found = world(spec("a", gpus=8), gpus=0, on_cpu=True, cores=2)
+    assert found.running() == {"a": ()}
+
+
+def test_a_gang_gets_gpus_that_are_near_each_other() -> None:
+    links = {0: {1: 1, 2: 3, 3: 1}, 1: {0: 1, 2: 1, 3: 3}, 2: {0: 3, 1: 1, 3: 1}, 3: {0: 1, 1: 3, 2: 1}}
+    found = world(spec("gang", gpus=2), gpus=4, links=links)
+    assert found.running() == {"gang": (0, 2)}
+
+
+def test_a_gang_probes_a_quarantined_gpu_when_nothing_smaller_came() -> None:
+    found = world(spec("gang", gpus=2), gpus=2, begin=False)
+    found.facts.append(e.GpuQuarantined("GPU-1", (), found.now, found.now + 60, 0))
+    found.restart()
+    found.begin()
+    found.advance(100)
+    assert found.phase("gang") == "queued"
+    found.advance(900)
+    assert found.phase("gang") == "running"
+    found.advance(61)
+    assert found.deck.gpus["GPU-1"].quarantine is None

@@ -1,0 +1,127 @@
+"""halt: when failures stop the deck."""
+
+from __future__ import annotations
+
+from core_world import World, spec, world
+
+from gpudeck.engine.core import events as e
+from gpudeck.engine.core.explain import explain
+from gpudeck.engine.core.spec import DeckSettings, Halt
+
+
+def halting(halt: Halt, *, count: int = 8, gpus: int = 2, **more: object) -> World:
+    return world(*[spec(f"a{index}", **more) for index in range(count)], gpus=gpus, settings=DeckSettings(halt=halt))
+
+
+def test_soon_starts_nothing_more_and_lets_go_on_what_runs() -> None:
+    found = halting(Halt("soon", fail=1))
+    found.end("a0", 1)
+    assert found.running() == {"a1": (1,)}
+
+
+def test_the_rest_says_by_whom_it_is_halted() -> None:
+    found = halting(Halt("soon", fail=1))
+    found.end("a0", 1)
+    assert [item.text for item in explain(found.deck, found.task("a2"), found.now)] == ["halted by a0"]
+
+
+def test_a_halted_run_ends_when_nothing_is_left_under_way() -> None:
+    found = halting(Halt("soon", fail=1))
+    found.end("a0", 1)
+    found.end("a1")
+    assert found.deck.run.ended
+
+
+def test_now_also_stops_what_runs_without_charging_it() -> None:
+    found = halting(Halt("now", fail=1))
+    found.end("a0", 1)
+    assert found.phase("a1") == "stopping"
+    found.end("a1", 143)
+    assert (found.phase("a1"), found.deck.run.ended) == ("queued", True)
+
+
+def test_failures_with_a_retry_left_do_not_count() -> None:
+    found = halting(Halt("soon", fail=1), retries=1)
+    found.end("a0", 1)
+    assert found.deck.run.halted == ""
+
+
+def test_a_halted_run_makes_no_retries() -> None:
+    found = halting(Halt("soon", fail=1), retries=1)
+    found.end("a0", 1)
+    found.advance(60)
+    found.end("a0", 1)
+    found.end("a1", 1)
+    assert found.phase("a1") == "failed"
+
+
+def test_percent_counts_only_from_three_failures_on() -> None:
+    found = halting(Halt("soon", fail_percent=30.0))
+    found.end("a0", 1)
+    found.end("a1", 1)
+    assert found.deck.run.halted == ""
+    found.end("a2", 1)
+    assert found.deck.run.halted == "a2"
+
+
+def test_percent_is_of_the_settled_tasks() -> None:
+    found = halting(Halt("soon", fail_percent=50.0), count=20)
+    for index in range(5):
+        found.end(f"a{index}")
+    for index in range(5, 9):
+        found.end(f"a{index}", 1)
+    assert found.deck.run.halted == ""
+    found.end("a9", 1)
+    assert found.deck.run.halted == "a9"
+
+
+def test_cancelled_and_blocked_tasks_do_not_count() -> None:
+    found = world(spec("a"), spec("b"), spec("c", needs=("a",)), gpus=2, settings=DeckSettings(halt=Halt("soon", fail=2)))
+    found.verb("cancel", "b")
+    found.end("b", 143)
+    found.end("a", 1)
+    assert (found.phase("c"), found.deck.run.halted) == ("blocked", "")
+
+
+def test_unpause_lifts_a_halt() -> None:
+    found = halting(Halt("soon", fail=1))
+    found.end("a0", 1)
+    found.verb("unpause")
+    assert found.running() == {"a1": (1,), "a2": (0,)}
+
+
+def test_a_lifted_halt_stays_lifted_after_a_restart() -> None:
+    found = halting(Halt("soon", fail=1))
+    found.end("a0", 1)
+    found.verb("unpause")
+    found.restart()
+    assert found.deck.run.halted == ""
+
+
+def test_unpause_after_a_halted_run_has_ended_begins_another() -> None:
+    found = halting(Halt("soon", fail=1))
+    found.end("a0", 1)
+    found.end("a1")
+    found.verb("unpause")
+    assert (found.deck.run.number, found.phase("a0"), found.running()) == (2, "failed", {"a2": (0,), "a3": (1,)})
+
+
+def test_nothing_starts_in_a_run_that_has_ended() -> None:
+    found = halting(Halt("soon", fail=1))
+    found.end("a0", 1)
+    found.end("a1")
+    started = len(found.launched)
+    found.sample()
+    found.give(e.GpuVerb("enable", "GPU-0"))
+    found.verb("cancel", "a5")
+    assert len(found.launched) == started
+
+
+def test_a_failure_that_is_retried_by_hand_counts_once() -> None:
+    found = halting(Halt("soon", fail=2))
+    found.end("a0", 1)
+    found.verb("retry", "a0")
+    while found.phase("a0") != "running":
+        found.end(next(iter(found.running())))
+    found.end("a0", 1)
+    assert found.deck.run.halted == ""

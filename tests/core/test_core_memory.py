@@ -1,0 +1,147 @@
+"""GPU memory: what is spoken for, what is learned, and who stays alone on a card."""
+
+from __future__ import annotations
+
+import pytest
+from core_world import World, spec, world
+
+from gpudeck.engine.core import events as e
+
+GIB = 1024
+
+
+def shared(*tasks: object, **more: object) -> World:
+    """One card of 80 GiB with four slots."""
+    return world(*tasks, gpus=1, slots=4, total_mib=80 * GIB, **more)  # pyright: ignore[reportArgumentType]
+
+
+def test_memory_of_others_and_reservations_add_up() -> None:
+    found = shared(spec("a", gpu_memory_mib=40 * GIB), spec("b", gpu_memory_mib=35 * GIB), begin=False)
+    found.strangers["GPU-0"] = (e.Process(1, 30 * GIB, user="x", graphics=True),)
+    found.sample()
+    found.begin()
+    found.proc("a").used_mib = 2 * GIB
+    found.advance(1)
+    found.sample()
+    assert found.running() == {"a": (0,)}
+
+
+def test_a_reservation_lasts_as_long_as_its_attempt() -> None:
+    found = shared(spec("a", gpu_memory_mib=60 * GIB), spec("b", gpu_memory_mib=30 * GIB))
+    found.proc("a").used_mib = 10 * GIB
+    found.advance(600)
+    found.sample()
+    assert found.phase("b") == "queued"
+
+
+def test_what_an_attempt_takes_beyond_its_reservation_counts() -> None:
+    found = shared(spec("a", gpu_memory_mib=10 * GIB), spec("b", gpu_memory_mib=40 * GIB, needs=("c",)), spec("c"))
+    found.proc("a").used_mib = 50 * GIB
+    found.advance(1)
+    found.sample()
+    found.end("c")
+    assert found.phase("b") == "queued"
+
+
+def test_a_task_that_says_nothing_counts_with_its_share_of_the_card() -> None:
+    found = shared(spec("a"), spec("b", gpu_memory_mib=65 * GIB))
+    assert found.running() == {"a": (0,)}
+    found.end("a")
+    assert found.running() == {"b": (0,)}
+
+
+def test_auto_is_alone_on_its_card_until_a_peak_is_known() -> None:
+    found = shared(spec("a0", gpu_memory_mib="auto"), spec("a1", gpu_memory_mib="auto"))
+    assert found.running() == {"a0": (0,)}
+
+
+def test_nobody_comes_beside_a_task_whose_memory_is_not_known() -> None:
+    found = shared(spec("a", gpu_memory_mib="auto"), spec("b"))
+    assert found.running() == {"a": (0,)}
+
+
+@pytest.mark.parametrize("total", [80 * GIB, None])
+def test_it_stays_alone_across_a_restart(total: int | None) -> None:
+    found = world(spec("a", gpu_memory_mib="auto"), spec("b"), slots=2, total_mib=total)
+    found.restart()
+    assert found.running() == {"a": (0,)}
+
+
+def test_a_learned_peak_lets_the_entrys_tasks_share_a_card() -> None:
+    found = shared(*[spec(f"a{index}", gpu_memory_mib="auto") for index in range(4)])
+    found.proc("a0").used_mib = 20 * GIB
+    found.advance(1)
+    found.sample()
+    found.end("a0")
+    assert found.running() == {"a1": (0,), "a2": (0,), "a3": (0,)}
+    assert {proc.task: task_reserves(found, proc.task) for proc in found.live()} == dict.fromkeys(
+        ["a1", "a2", "a3"], int(20 * GIB * 1.1)
+    )
+
+
+def task_reserves(found: World, name: str) -> int:
+    attempt = found.task(name).attempt()
+    assert attempt is not None
+    return attempt.reserved_mib
+
+
+def test_an_attempt_that_ran_out_of_memory_teaches_no_peak() -> None:
+    found = shared(spec("a0", gpu_memory_mib="auto"), spec("a1", gpu_memory_mib="auto"), spec("a2"))
+    found.proc("a0").used_mib = 20 * GIB
+    found.advance(1)
+    found.sample()
+    found.oom("a0")
+    assert found.running() == {"a1": (0,)}
+
+
+def test_running_out_of_memory_raises_a_learned_reservation_by_half() -> None:
+    found = shared(*[spec(f"a{index}", gpu_memory_mib="auto", retries=1, backoff_s=1.0) for index in range(2)])
+    found.proc("a0").used_mib = 10 * GIB
+    found.advance(1)
+    found.sample()
+    found.end("a0")
+    found.oom("a1")
+    found.advance(5)
+    assert task_reserves(found, "a1") == int(int(10 * GIB * 1.1) * 1.5)
+
+
+def test_running_out_of_memory_on_a_whole_card_asks_for_a_whole_card_again() -> None:
+    found = shared(spec("a", gpu_memory_mib="auto", retries=1, backoff_s=1.0))
+    found.oom("a")
+    found.advance(5)
+    assert found.running() == {"a": (0,)}
+
+
+def test_slots_auto_gives_as_many_as_fit() -> None:
+    found = world(*[spec(f"a{index}", gpu_memory_mib=30 * GIB) for index in range(4)], slots="auto", total_mib=80 * GIB)
+    assert len(found.running()) == 2
+
+
+def test_with_slots_auto_a_task_that_says_nothing_is_alone() -> None:
+    found = world(spec("a"), spec("b", gpu_memory_mib=GIB), slots="auto", total_mib=80 * GIB)
+    assert found.running() == {"a": (0,)}
+
+
+def test_memory_of_an_attempt_that_has_just_ended_is_not_held_against_the_next() -> None:
+    found = world(spec("a", gpu_memory_mib=70 * GIB), spec("b", gpu_memory_mib=70 * GIB), total_mib=80 * GIB)
+    found.verb("hold", "b")
+    found.end("a")
+    found.advance(1)
+    reading = e.GpuReading("GPU-0", found.now, 80 * GIB, 70 * GIB)
+    found.give(e.DevicesSampled((reading,)))
+    found.verb("release", "b")
+    assert found.running() == {"b": (0,)}
+
+
+def test_in_a_container_the_memory_of_our_tasks_is_shared_out_among_them() -> None:
+    found = shared(spec("a"), spec("b"), spec("c", gpu_memory_mib=30 * GIB))
+    found.advance(1)
+    hidden = tuple(e.Process(pid, 25 * GIB, visible=False) for pid in (1, 2))
+    found.give(e.DevicesSampled((e.GpuReading("GPU-0", found.now, 80 * GIB, 50 * GIB, processes=hidden),)))
+    gpu = found.deck.gpus["GPU-0"]
+    assert (gpu.others_mib, gpu.foreign) == (0, "")
+
+
+def test_a_big_task_waits_for_a_card_that_is_big_enough() -> None:
+    found = shared(spec("a", gpu_memory_mib=70 * GIB), spec("b", gpu_memory_mib=20 * GIB))
+    assert found.running() == {"a": (0,)}

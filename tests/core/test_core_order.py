@@ -1,0 +1,173 @@
+"""Which task starts next, and where."""
+
+from __future__ import annotations
+
+from core_restored import assert_restores
+from core_world import World, spec, world
+
+from gpudeck.engine.core.spec import DeckSettings
+from gpudeck.engine.core.urgency import demand_of
+
+
+def test_twelve_tasks_on_four_gpus_take_them_in_turn() -> None:
+    found = world(*[spec(f"t{index:02}") for index in range(12)], gpus=4)
+    for name in [f"t{index:02}" for index in range(12)]:
+        found.end(name)
+    assert [(launch.task, launch.gpus) for launch in found.launched] == [
+        (f"t{index:02}", (f"GPU-{index % 4}",)) for index in range(12)
+    ]
+
+
+def test_the_lowest_free_gpu_comes_first() -> None:
+    found = world(*[spec(f"a{index}") for index in range(3)], spec("b"), spec("c"), gpus=3)
+    found.verb("hold", "b", "c")
+    found.end("a2")
+    found.end("a1")
+    found.verb("release", "b")
+    assert found.running() == {"a0": (0,), "b": (1,)}
+
+
+def test_tasks_are_spread_over_gpus_before_any_gpu_gets_a_second() -> None:
+    found = world(*[spec(f"a{index}") for index in range(5)], gpus=4, slots=2)
+    assert found.running() == {"a0": (0,), "a1": (1,), "a2": (2,), "a3": (3,), "a4": (0,)}
+
+
+def test_a_retry_prefers_another_gpu_than_the_one_it_failed_on() -> None:
+    found = world(spec("a", retries=1, backoff_s=1.0), gpus=2)
+    found.end("a", 1)
+    found.advance(5)
+    assert found.running() == {"a": (1,)}
+
+
+def test_a_retry_takes_the_gpu_it_failed_on_when_there_is_no_other() -> None:
+    found = world(spec("a", retries=1, backoff_s=1.0))
+    found.end("a", 1)
+    found.advance(5)
+    assert found.running() == {"a": (0,)}
+
+
+def test_gpu_ids_are_kept_to() -> None:
+    found = world(spec("a", gpu_ids=("2", "GPU-1"), gpus=2), gpus=3)
+    assert found.running() == {"a": (1, 2)}
+
+
+def test_higher_priority_starts_first() -> None:
+    found = world(spec("a"), spec("b"), spec("c", priority=1))
+    assert found.running() == {"c": (0,)}
+
+
+def test_priority_counts_from_the_first_start_of_a_large_deck() -> None:
+    found = world(*[spec(f"a{index}") for index in range(900)], spec("b", priority=1))
+    assert found.running() == {"b": (0,)}
+
+
+def test_what_an_urgent_task_needs_is_urgent_too() -> None:
+    found = world(spec("other"), spec("need"), spec("urgent", priority=5, needs=("need",)))
+    assert found.running() == {"need": (0,)}
+
+
+def test_urgency_reaches_through_rounds_of_a_group_and_not_into_others() -> None:
+    found = world(
+        *[spec(f"b{index}", group="b", priority=5) for index in range(3)],
+        spec("a0", group="a"), spec("a1", group="a", round=1), spec("a2", group="a", round=2, priority=10),
+    )  # fmt: skip
+    assert found.running() == {"a0": (0,)}
+    found.end("a0")
+    assert found.running() == {"a1": (0,)}
+
+
+def test_rounds_do_not_order_tasks_of_different_groups() -> None:
+    found = world(spec("a0", group="a"), spec("b0", group="b", round=3), spec("c0", group="c"))
+    found.end("a0")
+    assert found.running() == {"b0": (0,)}
+
+
+def test_a_priority_given_by_hand_reaches_what_the_task_waits_for() -> None:
+    found = world(spec("x"), spec("y"), spec("a"), spec("b", needs=("a",)), spec("c", needs=("b",)))
+    found.verb("priority", "c", value=3)
+    found.end("x")
+    assert found.running() == {"a": (0,)}
+
+
+def test_a_priority_taken_back_is_taken_back_everywhere() -> None:
+    found = world(spec("x"), spec("y"), spec("a"), spec("b", needs=("a",)))
+    found.verb("priority", "b", value=3)
+    found.verb("priority", "b", value=0)
+    found.end("x")
+    assert found.running() == {"y": (0,)}
+
+
+def test_a_priority_given_by_hand_is_kept_by_the_next_engine() -> None:
+    found = world(spec("x"), spec("y"), spec("a"), spec("b", needs=("a",)))
+    found.verb("priority", "b", value=3)
+    assert_restores(found)
+    found.restart()
+    found.end("x")
+    assert found.running() == {"a": (0,)}
+
+
+def test_urgency_spreads_in_portions_to_the_same_end() -> None:
+    tasks = [*[spec(f"a{index}") for index in range(50)], *[spec(f"b{index}", round=1) for index in range(50)]]
+    found = world(*tasks, begin=False)
+    found.portion = 3
+    found.restart()
+    found.begin()
+    found.verb("priority", "b7", value=4)
+    assert {found.task(f"a{index}").effective for index in range(50)} == {4}
+    assert all(gate.demand == demand_of(found.deck, gate) for gate in found.deck.gates)
+
+
+def longest(*names: str, seconds: dict[str, float]) -> World:
+    found = world(*[spec(name) for name in names], settings=DeckSettings(order="longest"), begin=False)
+    for name, length in seconds.items():
+        found.deck.learned.success(f"fp-{name}", length, 0)
+    found.begin()
+    return found
+
+
+def test_longest_first_starts_the_longest() -> None:
+    assert longest("a", "b", "c", seconds={"a": 10.0, "b": 99.0, "c": 50.0}).running() == {"b": (0,)}
+
+
+def test_longest_first_starts_what_nothing_is_known_of_before_all() -> None:
+    assert longest("a", "b", seconds={"a": 10.0}).running() == {"b": (0,)}
+
+
+def test_longest_first_takes_the_longest_of_its_entry_for_a_task_that_never_ran() -> None:
+    found = world(spec("x0"), spec("x1"), spec("y0"), settings=DeckSettings(order="longest"), begin=False)
+    found.deck.learned.success("fp-y0", 50.0, 0)
+    found.begin()
+    found.advance(100)
+    found.end("x0")
+    assert found.running() == {"x1": (0,)}
+
+
+def test_max_parallel_limits_an_entry_and_lets_others_pass() -> None:
+    found = world(*[spec(f"a{index}", max_parallel=1) for index in range(3)], spec("b"), gpus=3)
+    assert found.running() == {"a0": (0,), "b": (1,)}
+
+
+def test_cores_that_a_task_asks_for_are_counted() -> None:
+    found = world(spec("a", cpus=10), spec("b", cpus=10), spec("c", cpus=6), gpus=3, cores=16)
+    assert found.running() == {"a": (0,), "c": (1,)}
+
+
+def test_a_task_that_asks_for_more_cores_than_there_are_runs_when_none_is_in_use() -> None:
+    found = world(spec("a", cpus=64), cores=16)
+    assert found.running() == {"a": (0,)}
+
+
+def test_host_memory_is_admitted_against_what_is_available() -> None:
+    found = world(spec("a", memory_mib=30_000), spec("b", memory_mib=30_000), gpus=2, begin=False)
+    found.memory_mib = 50_000
+    found.sample()
+    found.begin()
+    assert found.running() == {"a": (0,)}
+
+
+def test_many_entries_at_their_limit_do_not_hide_those_behind_them() -> None:
+    tasks = [spec(f"{chr(97 + index % 26)}{'x' * (index // 26)}-0", entry=f"e{index}", max_parallel=1, gpus=0)
+             for index in range(80)]  # fmt: skip
+    again = [spec(f"{task.name}-again", entry=task.entry, max_parallel=1, gpus=0) for task in tasks]
+    found = world(*tasks[:70], *again[:70], *tasks[70:], gpus=0, cores=128)
+    assert len(found.running()) == 80

@@ -1,0 +1,198 @@
+"""What comes after an end."""
+
+from __future__ import annotations
+
+import pytest
+from core_world import World, spec, world
+
+from gpudeck.engine.core import events as e
+from gpudeck.engine.core.retry import backoff_s
+from gpudeck.engine.core.spec import Work
+
+LADDER = (Work("small"), Work("smaller"))
+
+
+def fails(found: World, name: str = "a", code: int | None = 1) -> str:
+    """The task fails, and time enough passes for a retry."""
+    found.end(name, code)
+    found.advance(700)
+    return found.phase(name)
+
+
+def test_retries_are_used_up() -> None:
+    found = world(spec("a", retries=2))
+    assert [fails(found) for _ in range(3)] == ["running", "running", "failed"]
+
+
+@pytest.mark.parametrize(("used", "least", "most"), [(0, 8.0, 12.0), (1, 16.0, 24.0), (9, 480.0, 720.0), (5000, 480.0, 720.0)])
+def test_backoff_doubles_up_to_ten_minutes_give_or_take_a_fifth(used: int, least: float, most: float) -> None:
+    waits = [backoff_s(10.0, used, f"token{index}") for index in range(200)]
+    assert least <= min(waits) < max(waits) <= most
+
+
+def test_the_same_token_always_waits_equally_long() -> None:
+    assert backoff_s(10.0, 1, "token") == backoff_s(10.0, 1, "token")
+
+
+def test_a_retry_by_hand_renews_the_budget() -> None:
+    found = world(spec("a", retries=1))
+    fails(found)
+    fails(found)
+    found.verb("retry", "a")
+    assert fails(found) == "running"
+
+
+def test_a_retry_by_hand_does_not_wait_for_the_backoff() -> None:
+    found = world(spec("a", retries=1, backoff_s=600.0))
+    found.end("a", 1)
+    found.verb("retry", "a")
+    assert found.phase("a") == "running"
+
+
+@pytest.mark.parametrize("reason", ["exit", "missing output", "stale output", "watch", "oom", "timeout"])
+def test_what_counts_as_a_failure_is_retried(reason: e.Reason) -> None:
+    found = world(spec("a", retries=1))
+    found.end("a", 1, outcome=e.Outcome(reason, 1))
+    assert found.phase("a") == "backoff"
+
+
+def test_a_reason_that_retry_on_leaves_out_is_final() -> None:
+    found = world(spec("a", retries=1, retry_on=frozenset({"oom"})))
+    assert fails(found) == "failed"
+
+
+def test_a_signal_is_retried_only_where_asked_for_or_as_a_failure() -> None:
+    found = world(spec("a", retries=1, retry_on=frozenset({"signal"})))
+    found.end("a", 139, outcome=e.Outcome("signal", 139, 11))
+    assert found.phase("a") == "backoff"
+
+
+def test_a_command_that_cannot_be_started_is_never_tried_again() -> None:
+    found = world(spec("a", retries=5))
+    found.end("a", 127, spawn_error="no such command: trian.py")
+    assert found.phase("a") == "failed"
+
+
+def test_a_start_that_the_box_refused_is_no_attempt() -> None:
+    found = world(spec("a"), begin=False)
+    found.refuse = 3
+    found.begin()
+    found.advance(10)
+    assert (found.phase("a"), found.task("a").attempts, len(found.of(e.StartRevoked))) == ("running", 1, 3)
+
+
+def test_nothing_starts_for_a_moment_after_the_box_refused() -> None:
+    found = world(spec("a"), spec("b"), gpus=2, begin=False)
+    found.refuse = 2
+    found.begin()
+    found.advance(1)
+    assert found.running() == {}
+
+
+def test_each_rung_grants_an_attempt_beyond_the_retries() -> None:
+    found = world(spec("a", ladder=LADDER))
+    found.oom("a")
+    found.oom("a")
+    found.oom("a")
+    assert ([launch.rung for launch in found.launched], found.phase("a")) == ([0, 1, 2], "failed")
+
+
+def test_the_rung_is_the_number_of_oom_ends_not_of_attempts() -> None:
+    found = world(spec("a", ladder=LADDER, retries=1))
+    fails(found)
+    found.oom("a")
+    assert [launch.rung for launch in found.launched] == [0, 0, 1]
+
+
+def test_without_a_ladder_out_of_memory_uses_a_retry() -> None:
+    found = world(spec("a", retries=1))
+    found.oom("a")
+    assert (found.phase("a"), found.task("a").retries_used) == ("backoff", 1)
+
+
+def test_an_oom_beside_a_newcomer_uses_no_rung_and_teaches_nothing() -> None:
+    found = world(spec("a", ladder=LADDER, gpu_memory_mib="auto"), gpus=2)
+    found.advance(1)
+    found.stranger("GPU-0")
+    found.sample()
+    found.oom("a")
+    assert (found.launched[-1].rung, found.deck.learned.memory_mib("fp-a", found.task("a").entry)) == (0, None)
+
+
+def test_what_a_reboot_killed_runs_again_uncharged() -> None:
+    found = world(spec("a"))
+    found.restart(reboot=True)
+    assert (found.phase("a"), found.task("a").retries_used) == ("running", 0)
+
+
+def test_what_reboots_kill_runs_again_at_most_three_times() -> None:
+    found = world(spec("a"))
+    for _ in range(4):
+        found.restart(reboot=True)
+    assert found.phase("a") == "failed"
+
+
+def test_what_started_after_a_reboot_is_not_taken_for_dead_by_the_next_engine() -> None:
+    found = world(spec("a"))
+    found.restart(reboot=True)
+    found.restart()
+    assert (found.phase("a"), len(found.launched), found.deck.run.boot_id) == ("running", 2, "boot'")
+
+
+def test_a_backoff_does_not_outlast_a_reboot_by_hours() -> None:
+    found = world(spec("a", retries=1, backoff_s=100.0))
+    found.now = 1_000_000.0
+    found.end("a", 1)
+    found.restart(reboot=True)
+    found.advance(101)
+    assert found.phase("a") == "running"
+
+
+def test_quarantine_does_not_outlast_a_reboot_by_days() -> None:
+    found = world(spec("a"), gpus=2, begin=False)
+    found.facts.append(e.GpuQuarantined("GPU-0", (), 1e6, 1e6 + 60, 0))
+    found.begin()
+    found.restart(reboot=True)
+    quarantine = found.deck.gpus["GPU-0"].quarantine
+    assert quarantine is not None
+    assert quarantine.probe_at == found.now + 60
+
+
+def test_lost_is_retried_as_such() -> None:
+    found = world(spec("a", retries=1))
+    assert fails(found, code=None) == "running"
+
+
+def test_interrupted_by_us_goes_back_uncharged() -> None:
+    found = world(spec("a"))
+    found.give(e.Shutdown(False, "INT"))
+    found.end("a", 143)
+    assert (found.phase("a"), found.task("a").retries_used) == ("queued", 0)
+
+
+def test_resume_is_offered_only_after_an_attempt_that_ran_without_succeeding() -> None:
+    found = world(spec("a", retries=1, resume=object()))
+    fails(found)
+    assert [launch.may_resume for launch in found.launched] == [False, True]
+
+
+def test_a_command_that_never_ran_leaves_nothing_to_resume() -> None:
+    found = world(spec("a", resume=object()))
+    found.end("a", 127, spawn_error="no such command")
+    found.verb("retry", "a")
+    assert [launch.may_resume for launch in found.launched] == [False, False]
+
+
+def test_a_success_code_other_than_zero_is_a_success() -> None:
+    found = world(spec("a", success_codes=frozenset({0, 3})))
+    found.end("a", 3)
+    assert found.phase("a") == "succeeded"
+
+
+def test_fast_failures_of_an_entry_are_counted_in_a_row() -> None:
+    found = world(*[spec(f"a{index}") for index in range(4)])
+    for index in range(3):
+        found.end(f"a{index}", 1)
+    assert found.task("a0").entry.fast_failures == 3
+    found.end("a3")
+    assert found.task("a0").entry.fast_failures == 0

@@ -1,0 +1,339 @@
+"""The loop: facts are on disk before anything is done about them; with a fake journal, launcher and clock."""
+
+from __future__ import annotations
+
+import os
+
+from gpudeck.engine.core.events import (
+    AttemptEnded,
+    AttemptRunning,
+    AttemptStarting,
+    DiskState,
+    RunEnded,
+    Shutdown,
+    StartRevoked,
+    StopRequested,
+    Verb,
+)
+from gpudeck.engine.core.phases import Queued, Running, Succeeded
+from tests.fakes.loop_rig import LoopRig, looped, task
+
+
+@looped(task("a"))
+async def test_no_process_starts_before_its_start_is_on_disk(rig: LoopRig) -> None:
+    rig.journal.hold()
+    rig.begin()
+    await rig.settle()
+    assert rig.launcher.orders == []
+    rig.journal.release()
+    await rig.settle()
+    assert rig.started == ["a"]
+
+
+@looped(task("a"))
+async def test_observers_hear_of_facts_that_are_on_disk_only(rig: LoopRig) -> None:
+    rig.journal.hold()
+    rig.begin()
+    await rig.settle()
+    assert rig.published == []
+    rig.journal.release()
+    await rig.settle()
+    assert rig.published == rig.journal.facts
+
+
+@looped(task("a"), task("b"))
+async def test_a_slot_is_refilled_in_one_commit_with_the_end_that_freed_it(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    before = rig.journal.durable_appends
+    rig.launcher.end(rig.token("a"))
+    await rig.settle()
+    assert rig.started == ["a", "b"]
+    assert rig.journal.durable_appends == before + 1
+
+
+@looped(task("a"), task("b"))
+async def test_the_loop_takes_ends_in_while_the_disk_is_slow(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.journal.hold()
+    rig.launcher.end(rig.token("a"))
+    await rig.settle()
+    assert isinstance(rig["a"].phase, Succeeded)
+    assert rig.started == ["a"]
+
+
+@looped(task("a"))
+async def test_the_process_id_is_written_without_waiting_for_it(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    (running,) = rig.facts(AttemptRunning)
+    assert running.pid == rig.launcher.pids[rig.token("a")]
+
+
+@looped(task("a"))
+async def test_a_turn_is_over_only_when_nothing_waits_for_the_disk(rig: LoopRig) -> None:
+    rig.journal.hold()
+    rig.begin()
+    await rig.settle()
+    assert rig.idle == 0
+    rig.journal.release()
+    await rig.settle()
+    assert rig.idle > 0
+
+
+@looped(task("a"))
+async def test_a_run_that_is_over_is_on_disk_as_such(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.launcher.end(rig.token("a"))
+    await rig.settle()
+    assert len(rig.facts(RunEnded)) == 1
+
+
+@looped(task("a"))
+async def test_on_a_full_disk_nothing_starts(rig: LoopRig) -> None:
+    rig.journal.fill()
+    rig.begin()
+    await rig.settle()
+    assert rig.launcher.orders == []
+    assert isinstance(rig["a"].phase, Queued)
+
+
+@looped(task("a"))
+async def test_a_start_that_a_full_disk_revoked_is_no_attempt(rig: LoopRig) -> None:
+    rig.journal.fill()
+    rig.begin()
+    await rig.settle()
+    assert rig["a"].attempts == 0
+    rig.journal.free()
+    await rig.later(5)
+    assert rig.started == ["a"]
+    assert rig["a"].attempts == 1
+
+
+@looped(task("a"))
+async def test_on_a_full_disk_a_start_is_not_tried_again_and_again(rig: LoopRig) -> None:
+    rig.journal.fill()
+    rig.begin()
+    await rig.settle()
+    rig.loop.post(DiskState(full=True, why="no space"))
+    for _ in range(20):
+        await rig.later(5)
+    rig.journal.free()
+    assert len(rig.facts(AttemptStarting)) == len(rig.facts(StartRevoked)) == 1
+
+
+@looped(task("a"), task("b"))
+async def test_on_a_full_disk_an_end_is_taken_in_and_written_later(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.journal.fill()
+    rig.launcher.end(rig.token("a"))
+    await rig.settle()
+    assert isinstance(rig["a"].phase, Succeeded)
+    assert rig.facts(AttemptEnded) == []
+    rig.journal.free()
+    assert [fact.task for fact in rig.facts(AttemptEnded)] == ["a"]
+
+
+@looped(task("a"))
+async def test_on_a_full_disk_a_task_can_be_cancelled(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.journal.fill()
+    rig.loop.post(Verb("cancel", ("a",)))
+    await rig.settle()
+    assert [stop.token for stop in rig.launcher.stops] == [rig.token("a")]
+
+
+@looped(task("a"))
+async def test_the_loop_knows_that_it_is_ahead_of_a_full_disk(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    assert not rig.loop.behind
+    rig.journal.fill()
+    rig.launcher.end(rig.token("a"))
+    await rig.settle()
+    assert rig.loop.behind
+
+
+@looped(task("a"))
+async def test_a_record_is_kept_while_the_end_is_not_on_disk(rig: LoopRig) -> None:
+    rig.attempts.behind = lambda: rig.loop.behind
+    rig.begin()
+    await rig.settle()
+    rig.journal.fill()
+    rig.launcher.end(rig.token("a"))
+    await rig.settle()
+    (end,) = [fact for fact in rig.published if isinstance(fact, AttemptEnded)]
+    rig.attempts.ended(end, rig.facts(AttemptStarting)[0])
+    assert rig.launcher.forgotten == []
+    rig.attempts.caught_up()
+    assert rig.launcher.forgotten == [rig.token("a")]
+
+
+@looped(task("a"), task("b"))
+async def test_a_journal_that_broke_ends_all_starts_but_nothing_that_runs(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.journal.break_down()
+    rig.launcher.end(rig.token("a"))
+    await rig.settle()
+    await rig.later(100)
+    assert rig.started == ["a"]
+    assert "restart gpudeck" in rig.deck.disk_full
+    assert rig.launcher.stops == []
+
+
+@looped(task("a"))
+async def test_a_start_that_the_box_refused_is_tried_again_under_the_same_number(rig: LoopRig) -> None:
+    rig.launcher.refuse = "fork: Resource temporarily unavailable"
+    rig.begin()
+    await rig.settle()
+    assert rig.facts(StartRevoked)[0].why == rig.launcher.refuse
+    rig.launcher.refuse = ""
+    await rig.later(5)
+    assert [order.env["GPUDECK_ATTEMPT"] for order in rig.launcher.orders] == ["1"]
+
+
+@looped(task("a"))
+async def test_a_start_that_is_tried_again_has_a_token_of_its_own(rig: LoopRig) -> None:
+    rig.launcher.refuse = "fork"
+    rig.begin()
+    await rig.settle()
+    rig.launcher.refuse = ""
+    await rig.later(5)
+    first, second = rig.facts(AttemptStarting)
+    assert first.token != second.token == rig.launcher.orders[0].token
+
+
+@looped(task("a"))
+async def test_a_log_folder_that_cannot_be_made_is_no_attempt(rig: LoopRig) -> None:
+    logs = rig.deck.settings.log_dir
+    with open(logs, "w", encoding="utf-8"):
+        pass
+    rig.begin()
+    await rig.settle()
+    assert rig.launcher.orders == []
+    assert logs in rig.facts(StartRevoked)[0].why
+    os.unlink(logs)
+    await rig.later(5)
+    assert rig.started == ["a"]
+    assert rig["a"].attempts == 1
+
+
+@looped(task("a"))
+async def test_a_lock_that_was_lost_bars_every_start(rig: LoopRig) -> None:
+    rig.attempts.guard = lambda: "the state folder was removed"
+    rig.begin()
+    await rig.settle()
+    await rig.later(100)
+    assert rig.launcher.orders == []
+
+
+@looped(task("a", grace_s=7.0))
+async def test_a_stop_is_on_disk_before_its_first_signal(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.journal.hold()
+    rig.loop.post(Shutdown(now=False, by="SIGINT"))
+    await rig.settle()
+    assert rig.launcher.stops == []
+    rig.journal.release()
+    await rig.settle()
+    (asked,) = rig.facts(StopRequested)
+    assert (asked.why, asked.by) == ("interrupted", "SIGINT")
+    assert [stop.grace_s for stop in rig.launcher.stops] == [7.0]
+
+
+@looped(task("a"))
+async def test_a_start_on_its_way_to_the_disk_is_stopped_once_it_exists(rig: LoopRig) -> None:
+    rig.launcher.obedient = True
+    rig.journal.hold()
+    rig.begin()
+    await rig.settle()
+    rig.loop.post(Shutdown(now=False, by="SIGTERM"))
+    await rig.settle()
+    rig.journal.release()
+    await rig.settle()
+    assert rig.started == ["a"]
+    assert len(rig.launcher.stops) == 1
+    (end,) = rig.facts(AttemptEnded)
+    assert (end.outcome.reason, end.next, end.charged) == ("interrupted", "queued", False)
+
+
+@looped(task("a", timeout_s=50.0))
+async def test_a_timeout_stops_when_its_time_has_come(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    await rig.later(49)
+    assert rig.launcher.stops == []
+    await rig.later(2)
+    assert len(rig.launcher.stops) == 1
+
+
+@looped(task("a", timeout_s=50.0, warn_signal="USR1", warn_before_s=20.0))
+async def test_a_task_is_warned_before_its_timeout(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    await rig.later(31)
+    assert [number for _, number in rig.launcher.warnings] == [10]
+
+
+@looped(task("a", retries=1, backoff_s=10.0))
+async def test_a_retry_starts_when_its_backoff_is_over(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.launcher.end(rig.token("a"), 1)
+    await rig.settle()
+    await rig.later(7)
+    assert rig.started == ["a"]
+    await rig.later(6)
+    assert rig.started == ["a", "a"]
+
+
+@looped(task("a", linger_s=10.0))
+async def test_what_outlives_its_leader_is_stopped_after_a_while(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.launcher.end_leader(rig.token("a"))
+    await rig.later(9)
+    assert rig.launcher.stops == []
+    await rig.later(2)
+    assert [stop.token for stop in rig.launcher.stops] == [rig.token("a")]
+
+
+@looped(task("a", linger_s=10.0), task("b"))
+async def test_a_slot_is_free_only_when_the_whole_tree_is_gone(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.launcher.end_leader(rig.token("a"))
+    await rig.settle()
+    assert rig.started == ["a"]
+    rig.launcher.end_tree(rig.token("a"))
+    await rig.settle()
+    assert rig.started == ["a", "b"]
+    assert isinstance(rig["b"].phase, Running)
+
+
+@looped(task("a", outputs=["/no/such/file"]))
+async def test_success_without_the_outputs_is_a_failure(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.launcher.end(rig.token("a"))
+    await rig.settle()
+    (end,) = rig.facts(AttemptEnded)
+    assert end.outcome.reason == "missing output"
+
+
+@looped(*(task(f"cpu{number}", gpus=0) for number in range(4)))
+async def test_ends_that_come_together_share_a_commit(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    before = rig.journal.durable_appends
+    for number in range(4):
+        rig.launcher.end(rig.token(f"cpu{number}"))
+    await rig.settle()
+    assert rig.journal.durable_appends == before + 1
+    assert len(rig.facts(AttemptEnded)) == 4
