@@ -79,7 +79,8 @@ class Launcher(Protocol):
     def start(self, order: StartOrder) -> tuple[int, int]:
         """Start an attempt: (pid, start_ticks) of its session leader.
 
-        From here on the sink gets exactly one `LeaderExited` and, after it, exactly one `TreeGone` for this token.
+        From here on the sink gets exactly one `LeaderExited` and, after it, exactly one `TreeGone` for this token; or
+        `TreeGone(never_ran=True)` alone where its log or record cannot be written.
         Raises SpawnRefusedError when no process came to be. The same token is never started twice.
         """
         ...

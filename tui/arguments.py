@@ -21,7 +21,13 @@ def parse(arguments: Sequence[str]) -> Command:
     words = list(arguments)
     verb = words[0] if words and words[0] in _COMMANDS else "run"
     parser = _parser(verb)
-    found = parser.parse_intermixed_args(words[1:] if verb != "run" else words)
+    found, rest = parser.parse_known_args(words[1:] if verb != "run" else words)
+    # What argparse leaves over are options that nobody knows, and words that stand behind an option.
+    unknown = rest if "words" not in found else [word for word in rest if word.startswith("-")]
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    if rest:
+        found.words += rest
     return _command(verb, found, parser)
 
 

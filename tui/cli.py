@@ -14,15 +14,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"gpudeck {__version__}")
         return 0
-    from .arguments import parse
-
-    parsed = parse(arguments)
     from ..engine.errors import DeckError
 
     try:
         from ..engine.main import run_command
+        from .arguments import parse
 
-        return run_command(parsed)
+        return run_command(parse(arguments))
     except DeckError as error:
         print(error, file=sys.stderr)
         return error.exit_code

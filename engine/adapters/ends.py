@@ -101,7 +101,7 @@ class Ends:
     def _end_written(self, attempt: Attempt, written: Record) -> None:
         at = min(max(written.end_uptime_s + self._lag_s, attempt.started_s), proc.boot_s())
         if written.end == "spawn-log" and attempt.stop is None:
-            self.trees.gone(attempt, never_ran=True)
+            self.trees.gone(attempt, never_ran="its log cannot be written")
         elif written.end == "spawn-cwd":
             self._explain(attempt, UNABLE, at, partial(spawn_error.explain_cwd, attempt.cwd))
         else:
@@ -115,7 +115,7 @@ class Ends:
     def _end_unwritten(self, attempt: Attempt, exit_code: int, *, began: bool) -> None:
         """Full disk: the wrapper's own exit code is the command's, if the command was ever run."""
         if not began and attempt.stop is None:
-            self.trees.gone(attempt, never_ran=True)
+            self.trees.gone(attempt, never_ran="its record cannot be written")
         elif exit_code < 0:
             self.leader_ended(attempt, 128 - exit_code, signal=-exit_code)
         else:

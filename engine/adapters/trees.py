@@ -75,8 +75,8 @@ class Trees:
         else:
             self.search(attempt, lambda found: self._judge(attempt, split(found, attempt.pid)))
 
-    def gone(self, attempt: Attempt, *, left_behind: tuple[int, ...] = (), never_ran: bool = False) -> None:
-        """Nothing of it lives any more."""
+    def gone(self, attempt: Attempt, *, left_behind: tuple[int, ...] = (), never_ran: str = "") -> None:
+        """Nothing of it lives any more. *never_ran*: why its command was not even executed."""
         token = attempt.token
         if self.attempts.pop(token, None) is None:
             return
@@ -88,7 +88,7 @@ class Trees:
         for watch in (attempt.wrapper, attempt.survivor):
             if watch is not None:
                 watch.close()
-        self._world.sink(TreeGone(token, proc.boot_s(), left_behind, never_ran))
+        self._world.sink(TreeGone(token, proc.boot_s(), left_behind, bool(never_ran), never_ran))
 
     def look_for_strays(self) -> None:
         """Find members of adopted attempts that descent alone would lose, all attempts' at once."""

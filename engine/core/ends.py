@@ -28,6 +28,7 @@ def ending(turn: Turn, item: e.LeaderExited | e.TreeGone | e.Examined) -> None:
         case e.TreeGone():
             attempt.gone_at, attempt.left_behind = item.at, item.left_behind
             attempt.never_ran = item.never_ran
+            attempt.spawn_error = attempt.spawn_error or item.why
         case e.Examined():
             attempt.outcome = item.outcome
     turn.touched.append(task)

@@ -328,7 +328,9 @@ class TreeGone:
     at: float
     left_behind: tuple[int, ...] = ()
     never_ran: bool = False
-    """Proven: no process ever existed (the record could be made by the engine)."""
+    """Proven: the command was not and will not be executed; no `LeaderExited` came before."""
+    why: str = ""
+    """What kept it from running, where that is known: "its log cannot be written"."""
 
 
 @dataclass(frozen=True, slots=True)
