@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 GPUDECK = (sys.executable, "-m", "gpudeck")
@@ -53,7 +53,8 @@ class Report:
         round disturbs both sides of it.
         """
         mine, theirs = _several(ours), _several(peer)
-        ratio = statistics.median(map(operator.truediv, mine, theirs)) if theirs and all(theirs) else None
+        ratios = [a / b for a, b in zip(mine, theirs, strict=True)] if theirs and all(theirs) else []
+        ratio = statistics.median(ratios) if ratios else None
         verdict = self._verdict(statistics.median(mine), ratio, budget)
         self._line(
             case,
@@ -87,14 +88,15 @@ class Report:
 def _several(values: Sequence[float] | float | None) -> Sequence[float]:
     if values is None:
         return ()
-    return (values,) if isinstance(values, (int, float)) else values
+    return (values,) if isinstance(values, float | int) else values
 
 
 def take_turns(sides: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
     """Run each side once a round, in turns, so that a busy minute of the machine meets all of them."""
     found: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(rounds):
-        for name, side in sides.items() if number % 2 == 0 else reversed(sides.items()):
+        turns = list(sides.items())
+        for name, side in turns if number % 2 == 0 else reversed(turns):
             found[name].append(side())
     return found
 
@@ -134,7 +136,7 @@ def headless(folder: str, *arguments: str, codes: Sequence[int] = (0,)) -> str:
 
 
 @contextlib.contextmanager
-def folder_on(base: str) -> Iterator[str]:
+def folder_on(base: str) -> Generator[str]:
     """A fresh folder that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="gpudeck-bench-", dir=base) as folder:
         yield folder

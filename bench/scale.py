@@ -46,6 +46,10 @@ def in_own_process(part: Callable[[str], _T], path: str) -> _T:
         return pool.apply(part, (path,))
 
 
+def _timer(part: Callable[[str], float], path: str) -> Callable[[], float]:
+    return lambda: in_own_process(part, path)
+
+
 def load_s(path: str) -> float:
     before = time.process_time()
     load(path)
@@ -90,10 +94,7 @@ def main() -> int:
         )
         for name, text, peer, budget in forms:
             path = write_deck(folder, text)
-            sides = {
-                "ours": lambda path=path: in_own_process(load_s, path),
-                "peer": lambda path=path, peer=peer: in_own_process(peer, path),
-            }
+            sides = {"ours": _timer(load_s, path), "peer": _timer(peer, path)}
             found = take_turns(sides, given.rounds(3))
             report.row(f"load {count} tasks, {name}", found["ours"], found["peer"], "s", budget)
         taken_us, most_mb = in_own_process(run, write_deck(folder, matrix_text(count)))

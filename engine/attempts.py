@@ -5,47 +5,29 @@ from __future__ import annotations
 import asyncio
 import shlex
 import signal
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import assert_never
 
 from .core.deck import Deck, Task
 from .core.effects import Again, CheckDone, Effect, Examine, Launch, Stop, Warn
 from .core.events import AttemptEnded, AttemptStarting, DiskState, DoneChecked, Examined, Outcome, Spawned, SpawnRefused
-from .core.spec import TaskSpec, Work
-from .environment import attempt_environment
+from .core.spec import TaskSpec
 from .logs.digest import digest
 from .logs.examine import describe, examine
 from .logs.files import AttemptPaths, LogFolder
-from .logs.outputs import OutputStamp, matches, outputs_exist, stamp_outputs
-from .logs.record import AttemptEnd, AttemptHeader, read_record, stamps_in
+from .logs.outputs import OutputStamp, outputs_exist
+from .logs.record import AttemptEnd, read_record, stamps_in
 from .logs.secrets import masked_command
 from .logs.writer import AttemptJsonWriter
-from .ports import Aside, Launcher, Sink, SpawnRefusedError, StartOrder
-from .taskfile.finish import RuntimeValues, finish
+from .orders import Box, Orders
+from .ports import Aside, Launcher, Sink, SpawnRefusedError
 from .usage import Usage
 
 LOOK_TIMEOUT_S = 60.0
 """Logs and outputs on a file server that answers nothing for so long are not waited for."""
 CHECK_AGAIN_S = 5.0
 KILLED = 128 + signal.SIGKILL
-
-
-@dataclass(slots=True)
-class Box:
-    """What attempts need to know about the box and the deck's start."""
-
-    environment: Mapping[str, str]
-    """What every attempt starts from."""
-    visible: Callable[[tuple[str, ...]], str]
-    """CUDA_VISIBLE_DEVICES for these UUIDs."""
-    index_of: Mapping[str, int]
-    cpus_each: int
-    """Cores for a GPU task that asks for no number of its own."""
-    notice: Callable[[str], None] = field(default=lambda _: None)
-    oom_kills: Callable[[], int] = field(default=lambda: 0)
-    """The kernel's count of processes that it killed for want of memory."""
 
 
 @dataclass(slots=True)
@@ -57,9 +39,8 @@ class _Live:
     started_wall: float
     before: Mapping[str, OutputStamp] | None
     """State of its outputs at its start; None: an earlier engine started it, and attempt-N.json tells."""
-    command: str = ""
-    """As a shell would take it, secrets masked."""
     resumed: bool = False
+    argv: tuple[str, ...] = ()
 
 
 class Attempts:
@@ -90,6 +71,7 @@ class Attempts:
         self.behind: Callable[[], bool] = lambda: False
         """Whether ends that are told here may not be on disk."""
         self._unforgotten: list[str] = []
+        self._orders = Orders(deck, logs, box)
         self._live: dict[str, _Live] = {}
         self.digests: dict[str, tuple[str, ...]] = {}
         """By token: the lines that tell why an attempt failed, until its end is reported."""
@@ -125,108 +107,14 @@ class Attempts:
             self._post(SpawnRefused(effect.token, barred))
             return
         try:
-            order, resumed = self._order(task, effect)
-            pid, start_ticks = self._launcher.start(order)
+            made = self._orders.make(task, effect)
+            pid, start_ticks = self._launcher.start(made.order)
         except (SpawnRefusedError, OSError) as error:
-            self._live.pop(effect.token, None)
             self._post(SpawnRefused(effect.token, _words(error)))
             return
-        self._live[effect.token].resumed = resumed
+        self._live[effect.token] = _Live(task.spec, made.paths, made.started_wall, made.before, made.resumed, made.argv)
+        self._writer.begin(made.paths.json, made.header, made.links)
         self._post(Spawned(effect.token, pid, start_ticks))
-
-    def _order(self, task: Task, effect: Launch) -> tuple[StartOrder, bool]:
-        """Everything the process is made of. Raises OSError when its log folder cannot be made."""
-        spec = task.spec
-        attempt = task.attempt()
-        started_wall = attempt.wall if attempt is not None else 0.0
-        work, resumed = self._work(spec, effect)
-        paths = self._logs.prepare(spec.name, effect.attempt, spec.policy.merge_stderr)
-        argv, env = finish(spec, work, self._values(spec, effect, paths))
-        before: Mapping[str, OutputStamp] = stamp_outputs(spec.outputs) if spec.outputs else {}
-        command = shlex.join(masked_command(argv))
-        self._live[effect.token] = _Live(spec, paths, started_wall, before, command)
-        self._write_header(effect, spec, paths, argv, env, started_wall, before)
-        order = StartOrder(
-            token=effect.token,
-            argv=argv,
-            env=self._environment(spec, effect, paths, env),
-            cwd=spec.cwd,
-            stdout=paths.out,
-            stderr=paths.err,
-            leftovers=spec.policy.leftovers,
-            claims=effect.gpus,
-        )
-        return order, resumed
-
-    def _work(self, spec: TaskSpec, effect: Launch) -> tuple[Work, bool]:
-        work = spec.ladder[effect.rung - 1] if effect.rung else spec.work
-        resume = spec.resume
-        if not effect.may_resume or resume is None:
-            return work, False
-        if resume.when and not any(True for pattern in resume.when for _ in matches(pattern)):
-            return work, False
-        return Work(resume.command, work.env), True
-
-    def _values(self, spec: TaskSpec, effect: Launch, paths: AttemptPaths) -> RuntimeValues:
-        indices = self._box.index_of
-        return RuntimeValues(
-            attempt=effect.attempt,
-            gpu_ids=tuple(str(indices.get(uuid, uuid)) for uuid in effect.gpus),
-            cpus=self._cpus(spec),
-            run_dir=paths.dir,
-            log_dir=self._deck.settings.log_dir,
-            python=sys.executable,
-            environ=self._box.environment,
-        )
-
-    def _cpus(self, spec: TaskSpec) -> int:
-        return spec.resources.cpus or (1 if spec.resources.gpus == 0 else self._box.cpus_each)
-
-    def _environment(
-        self, spec: TaskSpec, effect: Launch, paths: AttemptPaths, env: tuple[tuple[str, str | None], ...]
-    ) -> dict[str, str]:
-        sizes = [self._deck.gpus[uuid].total_mib for uuid in effect.gpus if uuid in self._deck.gpus]
-        known = [size for size in sizes if size is not None]
-        return attempt_environment(
-            self._box.environment,
-            spec,
-            env,
-            attempt=effect.attempt,
-            deck=self._deck.settings.name,
-            token=effect.token,
-            log=paths.out,
-            run_dir=paths.dir,
-            gpu_mem_mib=min(known) if known else None,
-            cuda_visible_devices=self._box.visible(effect.gpus),
-            cpus=self._cpus(spec),
-        )
-
-    def _write_header(
-        self,
-        effect: Launch,
-        spec: TaskSpec,
-        paths: AttemptPaths,
-        argv: tuple[str, ...],
-        env: tuple[tuple[str, str | None], ...],
-        started_wall: float,
-        before: Mapping[str, OutputStamp],
-    ) -> None:
-        indices = [self._box.index_of[uuid] for uuid in effect.gpus if uuid in self._box.index_of]
-        header = AttemptHeader(
-            task=spec.name,
-            attempt=effect.attempt,
-            deck=self._deck.settings.name,
-            command=argv,
-            env=env,
-            cwd=spec.cwd,
-            gpus=tuple(zip(indices, effect.gpus, strict=False)),
-            started_wall=started_wall,
-            log=paths.out,
-            err=paths.err,
-            fingerprint=spec.fingerprint,
-            outputs_before=before,
-        )
-        self._writer.begin(paths.json, header, self._logs.links(paths, indices))
 
     def _warn(self, effect: Warn) -> None:
         told = self._launcher.warn(effect.token, signal.Signals[f"SIG{effect.signal}"])
@@ -331,7 +219,7 @@ class Attempts:
     def started(self, token: str) -> tuple[str, bool]:
         """What an attempt executes, and whether it resumes an earlier one; ("", False) when it is over already."""
         live = self._live.get(token)
-        return ("", False) if live is None else (live.command, live.resumed)
+        return ("", False) if live is None else (shlex.join(masked_command(live.argv)), live.resumed)
 
     # -- done already? ------------------------------------------------------------------------------------------------
 

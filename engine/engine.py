@@ -8,13 +8,15 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from .adapters import host
 from .adapters.background import Background
 from .adapters.local import LocalLauncher, become_subreaper
 from .adapters.simulated import SimulatedProbe
-from .attempts import Attempts, Box
+from .attempts import Attempts
 from .core.events import (
     AttemptEnded,
     AttemptStarting,
@@ -34,6 +36,7 @@ from .core.step import Core, at_standstill
 from .logs.writer import AttemptJsonWriter
 from .loop import Loop
 from .opening import OpenDeck
+from .orders import Box
 from .ports import Known
 from .protocol.messages import DeckOpened, Message
 from .reporter import Reporter
@@ -59,6 +62,7 @@ class Engine:
         self._clock = host.SystemClock()
         self._over = asyncio.Event()
         self._stop_signal = 0
+        self._failure: BaseException | None = None
         self._status_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._said_idle = ""
@@ -105,6 +109,7 @@ class Engine:
 
     async def run(self, *, takes: Sequence[str], status_period_s: float) -> int:
         """Start or continue a run and see it through. Returns the exit code."""
+        self._asyncio.set_exception_handler(lambda _, context: self._failed(context))
         self._handle_signals()
         self._tune_interpreter()
         try:
@@ -120,6 +125,8 @@ class Engine:
         await asyncio.sleep(0)
         code, why = self._verdict()
         self._reporter.finished(code, why)
+        if self._failure is not None:
+            traceback.print_exception(self._failure)
         return code
 
     def _begin(self, takes: Sequence[str]) -> None:
@@ -131,6 +138,7 @@ class Engine:
         self._fix_shards()
         for start in self._starts():
             self._reporter.adopt(start)
+        self._simulate(self._starts())
         for end, start in self._opened.unsettled:
             self._attempts.ended(end, start)
         self._announce(continued and not again)
@@ -198,15 +206,20 @@ class Engine:
         self._loop.post(item)
 
     def _publish(self, facts: Sequence[Fact]) -> None:
-        simulated = self._opened.gpus.probe
-        if isinstance(simulated, SimulatedProbe):
-            for fact in facts:
-                if isinstance(fact, AttemptStarting):
-                    for uuid in fact.gpus:
-                        simulated.occupy(uuid, fact.token, fact.reserved_mib or None)
-                elif isinstance(fact, (AttemptEnded, StartRevoked)):
-                    simulated.release(self._reporter.token_of(fact))
+        self._simulate(facts)
         self._reporter.publish(facts)
+
+    def _simulate(self, facts: Sequence[Fact]) -> None:
+        """Simulated GPUs are as busy as our attempts make them."""
+        probe = self._opened.gpus.probe
+        if not isinstance(probe, SimulatedProbe):
+            return
+        for fact in facts:
+            if isinstance(fact, AttemptStarting):
+                for uuid in fact.gpus:
+                    probe.occupy(uuid, fact.token, fact.reserved_mib or None)
+            elif isinstance(fact, (AttemptEnded, StartRevoked)):
+                probe.release(self._reporter.token_of(fact))
 
     def _seen(self, readings: tuple[GpuReading, ...]) -> None:
         self._lost.clear()
@@ -214,8 +227,10 @@ class Engine:
         self._attempts.usage.take(readings, self._deck.gpus)
 
     def _after_turn(self) -> None:
-        if gc.get_count()[0] > _COLLECT_EVERY:
-            gc.collect()
+        made = gc.get_count()[0]
+        if made > _COLLECT_EVERY:
+            if made < 10 * _COLLECT_EVERY:  # more at once is a large deck being queued: it stays, why look through it
+                gc.collect()
             gc.freeze()
         self._reporter.settled()
         deck = self._deck
@@ -295,8 +310,17 @@ class Engine:
 
     # -- the end ------------------------------------------------------------------------------------------------------
 
+    def _failed(self, context: Mapping[str, Any]) -> None:
+        """A bug of ours: memory is not trusted any more. Tasks go on; the next engine reads what is on disk."""
+        error = context.get("exception")
+        if isinstance(error, Exception) and self._failure is None:
+            self._failure = error
+            self._over.set()
+
     def _verdict(self) -> tuple[int, str]:
         deck = self._deck
+        if self._failure is not None:
+            return 3, f"internal error ({self._failure!r}): tasks run on, the next start takes them over"
         if self._stop_signal:
             return 128 + self._stop_signal, f"stopped by {signal.Signals(self._stop_signal).name}"
         counts = counts_of(deck)

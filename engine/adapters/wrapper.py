@@ -11,6 +11,7 @@ import ctypes
 import errno
 import os
 import re
+import resource
 import signal
 from collections.abc import Callable, Mapping
 
@@ -29,6 +30,8 @@ c=$?; end "$c" "$c"
 """Signals are caught, not ignored: a shell hands ignored ones on to the command, caught ones it resets. The command is
 executed, not looked up, so that names of builtins mean programs."""
 
+SPARE_DESCRIPTORS = 16
+"""For logs, the journal and /proc. An engine that has none left cannot see whether a process lives."""
 UNABLE = 125
 """Exit code of a wrapper that never ran its command."""
 
@@ -61,6 +64,7 @@ class Spawner:
         self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         self._actions = [(os.POSIX_SPAWN_DUP2, self._null, fd) for fd in (0, 1, 2)]
         self._seal = _sealer()
+        self._limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
     def spawn(self, order: StartOrder, record: str) -> int:
         """Start the wrapper and return its pid.
@@ -68,6 +72,7 @@ class Spawner:
         A command that no kernel would take (too long, with a NUL) ends with 126 and a line on stderr. Raises
         SpawnRefusedError when no process came to be.
         """
+        self._leave_descriptors()
         argv, env = argv_of(order, record)
         try:
             return self._spawn(argv, env)
@@ -83,6 +88,16 @@ class Spawner:
     def close(self) -> None:
         """Give back the descriptor. Nothing can be started any more."""
         os.close(self._null)
+
+    def _leave_descriptors(self) -> None:
+        """The lowest free number tells how many are taken: each attempt takes one."""
+        try:
+            lowest = os.dup(self._null)
+        except OSError as error:
+            raise SpawnRefusedError(f"cannot start a process: {error.strerror}") from error
+        os.close(lowest)
+        if 0 <= self._limit <= lowest + SPARE_DESCRIPTORS:
+            raise SpawnRefusedError(f"no more open files are allowed (ulimit -n is {self._limit})")
 
     def _spawn(self, argv: list[str], env: Mapping[str, str]) -> int:
         self._seal()

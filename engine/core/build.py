@@ -44,6 +44,7 @@ def build(
         entry.tasks.append(task.index)
         deck.tasks.append(task)
         deck.by_name[spec.name] = task
+    deck.learned.expect(spec.fingerprint for spec in file.tasks)
     deck.counts[Waiting] = sum(task.selected for task in deck.tasks)
     _add_gates(deck)
     inherit_priorities(deck)

@@ -17,34 +17,22 @@ from .learned import Entry, Learned
 from .phases import (
     ACTIVE,
     LEGAL,
-    WAITING,
     Attempt,
-    Blocked,
-    Cached,
-    Cancelled,
     Closing,
-    Ended,
-    Failed,
     IllegalMoveError,
     Phase,
     Queued,
     Running,
     Starting,
     Stopping,
-    Succeeded,
     Unknown,
 )
 from .queue import Key, Queue, Shape, length_class
-from .spec import DeckSettings, TaskSpec
-
-STANDING_OF_PHASE: dict[type[Phase], Standing] = {
-    Succeeded: Standing.GOOD,
-    Cached: Standing.GOOD,
-    Failed: Standing.FAILED,
-    Blocked: Standing.FAILED,
-    Cancelled: Standing.CANCELLED,
-}
-"""How a task counts for those that wait for it; every other phase is pending."""
+from .spec import DeckSettings
+from .task import STANDING_OF_PHASE as STANDING_OF_PHASE
+from .task import Run as Run
+from .task import Success as Success
+from .task import Task as Task
 
 DeadlineKind = Literal["timeout", "warn", "linger", "backoff", "minute", "plan"]
 
@@ -56,75 +44,6 @@ class Deadline(NamedTuple):
     """Index; -1 for `plan`."""
     token: str
     """The attempt that it belongs to; a deadline of an attempt that is over is ignored."""
-
-
-@dataclass(frozen=True, slots=True)
-class Success:
-    fingerprint: str
-    wall: float
-
-
-@dataclass(slots=True, eq=False)
-class Task:
-    """One task: its spec, where it stands, and what this run has spent on it."""
-
-    index: int
-    spec: TaskSpec
-    entry: Entry
-    phase: Phase = WAITING
-    gates: tuple[Gate, ...] = ()
-    feeds: tuple[Gate, ...] = ()
-    standing: Standing = Standing.PENDING
-    selected: bool = True
-    held: bool = False
-    decided: bool = False
-    """Found not to be done already: it will run."""
-    forced: bool = False
-    """Asked for by hand: runs whatever the journal says."""
-    priority: int = 0
-    effective: int = 0
-    """The larger of its own priority and that of everything that waits for it."""
-    attempts: int = 0
-    """Number of the newest attempt, 0 before the first."""
-    ended: tuple[Ended, ...] = ()
-    retries_used: int = 0
-    oom_ends: int = 0
-    free_requeues: int = 0
-    """Requeued uncharged (lost by a reboot, a colleague joined) in this run."""
-    revoked: int = 0
-    """Starts that came to nothing; part of the next token, so that a late process of such a start runs nothing."""
-    unfinished: str = ""
-    """Fingerprint of the newest attempt that ran and did not succeed; resume_command needs it."""
-    avoid: frozenset[str] = frozenset()
-    """GPUs that it failed on in this run."""
-    failed_in: int = 0
-    """The run whose failures count this task; 0: none."""
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
-
-    def attempt(self) -> Attempt | None:
-        """The attempt that lasts now."""
-        phase = self.phase
-        return phase.attempt if isinstance(phase, (Starting, Running, Stopping, Closing, Unknown)) else None
-
-
-@dataclass(slots=True)
-class Run:
-    """From its start until the deck is settled; an engine's death does not end it."""
-
-    number: int = 0
-    seed: str = ""
-    takes: frozenset[str] = frozenset()
-    ended: bool = True
-    halted: str = ""
-    failures: int = 0
-    """Tasks settled as failed in this run."""
-    settled: int = 0
-    boot_id: str = ""
-    host: str = ""
-    started_wall: float = 0.0
 
 
 @dataclass(slots=True, eq=False)

@@ -269,14 +269,14 @@ class ShardsFixed:
 
 Fact = (
     RunStarted | RunEnded | BoxRestarted | TaskCached | AttemptStarting | StartRevoked | AttemptRunning | StopRequested
-    | LeaderEnded | AttemptEnded | TaskCancelled | TaskRetried | TaskHeld | PriorityChanged | DeckPaused | Halted | GpuQuarantined
-    | GpuReleased | GpuJoined | GpuMarked | ShardsFixed
+    | LeaderEnded | AttemptEnded | TaskCancelled | TaskRetried | TaskHeld | PriorityChanged | DeckPaused | Halted
+    | GpuQuarantined | GpuReleased | GpuJoined | GpuMarked | ShardsFixed
 )  # fmt: skip
 
 FACTS: tuple[type[Fact], ...] = (
     RunStarted, RunEnded, BoxRestarted, TaskCached, AttemptStarting, StartRevoked, AttemptRunning, StopRequested,
-    LeaderEnded, AttemptEnded, TaskCancelled, TaskRetried, TaskHeld, PriorityChanged, DeckPaused, Halted, GpuQuarantined,
-    GpuReleased, GpuJoined, GpuMarked, ShardsFixed,
+    LeaderEnded, AttemptEnded, TaskCancelled, TaskRetried, TaskHeld, PriorityChanged, DeckPaused, Halted,
+    GpuQuarantined, GpuReleased, GpuJoined, GpuMarked, ShardsFixed,
 )  # fmt: skip
 """Every kind of fact; a journal keeps them by class name and reads old shapes through version-numbered readers."""
 

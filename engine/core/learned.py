@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -50,9 +51,14 @@ class Learned:
     __slots__ = ("_floor_mib", "_peak_mib", "_seconds")
 
     def __init__(self) -> None:
-        self._seconds: dict[str, float | list[float]] = {}
+        self._seconds: dict[str, float | list[float] | None] = {}
         self._peak_mib: dict[str, int] = {}
         self._floor_mib: dict[str, int] = {}
+
+    def expect(self, fingerprints: Iterable[str]) -> None:
+        """Make room for these at once: a table that grows under way holds its owner up for milliseconds."""
+        for fingerprint in fingerprints:
+            self._seconds.setdefault(fingerprint)
 
     def success(self, fingerprint: str, duration_s: float, peak_mib: int) -> None:
         known = self._seconds.get(fingerprint)

@@ -9,8 +9,6 @@ from .deck import Deck, Task
 from .devices import PROBES_S, Gpu
 from .events import GpuQuarantined, Outcome
 
-
-
 RECENT_S = 600.0
 """A task that got past a minute elsewhere longer ago than this does not speak for today's environment."""
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from core_world import World
 
 from gpudeck.engine.core.deck import Deck, Task
-from gpudeck.engine.core.phases import Backoff, Blocked, Closing, Failed, Queued, Running, Starting, Stopping, Unknown, Waiting
+from gpudeck.engine.core.phases import (
+    Backoff,
+    Blocked,
+    Closing,
+    Failed,
+    Queued,
+    Running,
+    Starting,
+    Stopping,
+    Unknown,
+    Waiting,
+)
 from gpudeck.engine.core.restore import replay
 from gpudeck.engine.core.urgency import spread_urgency
 

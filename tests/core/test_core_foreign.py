@@ -126,7 +126,9 @@ def test_somebody_who_joins_stops_nothing_and_is_noted_once() -> None:
     found.advance(1)
     found.sample()
     assert found.phase("a") == "running"
-    assert [(fact.user, fact.pid) for fact in found.of(e.GpuJoined) if isinstance(fact, e.GpuJoined)] == [("alice", 4711)]
+    assert [(fact.user, fact.pid) for fact in found.of(e.GpuJoined) if isinstance(fact, e.GpuJoined)] == [
+        ("alice", 4711)
+    ]
 
 
 def test_an_end_out_of_memory_beside_a_newcomer_is_tried_again_uncharged_once() -> None:

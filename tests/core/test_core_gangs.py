@@ -166,12 +166,21 @@ def test_gpus_that_others_use_count_as_left_to_them() -> None:
 
 
 def test_with_keep_free_small_tasks_beside_the_held_gpus_do_not_starve_a_gang() -> None:
-    found = world(
-        spec("long"), spec("gang", gpus=3), *[spec(f"s{index}") for index in range(6)], gpus=4,
-        settings=DeckSettings(keep_free=1, gang_patience_s=0.0),
-    )  # fmt: skip
+    settings = DeckSettings(keep_free=2, gang_patience_s=0.0)
+    found = world(spec("long"), spec("gang", gpus=4), spec("small"), gpus=6, settings=settings)
+    assert found.running() == {"long": (0,)}
     found.end("long")
-    assert found.running() == {"gang": (0, 1, 2)}
+    assert found.running() == {"gang": (0, 1, 2, 3)}
+
+
+def test_with_keep_free_a_short_task_fills_in_until_the_gang_may_have_its_gpus() -> None:
+    found = world(
+        spec("long"), spec("gang", gpus=2), spec("small"), gpus=3, settings=DeckSettings(keep_free=1), begin=False
+    )
+    learned(found, "long", 3600.0)
+    learned(found, "small", 60.0)
+    found.begin()
+    assert found.running() == {"long": (0,), "small": (1,)}
 
 
 def test_all_is_every_gpu_that_the_deck_may_use() -> None:

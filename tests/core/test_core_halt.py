@@ -47,12 +47,10 @@ def test_failures_with_a_retry_left_do_not_count() -> None:
 
 
 def test_a_halted_run_makes_no_retries() -> None:
-    found = halting(Halt("soon", fail=1), retries=1)
-    found.end("a0", 1)
-    found.advance(60)
-    found.end("a0", 1)
-    found.end("a1", 1)
-    assert found.phase("a1") == "failed"
+    found = world(spec("a"), spec("b", retries=1), gpus=2, settings=DeckSettings(halt=Halt("soon", fail=1)))
+    found.end("a", 1)
+    found.end("b", 1)
+    assert found.phase("b") == "failed"
 
 
 def test_percent_counts_only_from_three_failures_on() -> None:
@@ -76,7 +74,9 @@ def test_percent_is_of_the_settled_tasks() -> None:
 
 
 def test_cancelled_and_blocked_tasks_do_not_count() -> None:
-    found = world(spec("a"), spec("b"), spec("c", needs=("a",)), gpus=2, settings=DeckSettings(halt=Halt("soon", fail=2)))
+    found = world(
+        spec("a"), spec("b"), spec("c", needs=("a",)), gpus=2, settings=DeckSettings(halt=Halt("soon", fail=2))
+    )
     found.verb("cancel", "b")
     found.end("b", 143)
     found.end("a", 1)

@@ -264,7 +264,7 @@ class AnyDeck(RuleBasedStateMachine):
 
 TestAnyDeck = AnyDeck.TestCase
 TestAnyDeck.settings = settings(
-    max_examples=int(os.environ.get("CORE_EXAMPLES", "60")),
+    max_examples=int(os.environ.get("CORE_EXAMPLES", "120")),
     stateful_step_count=int(os.environ.get("CORE_STEPS", "40")),
     deadline=None,
     derandomize="CORE_EXAMPLES" not in os.environ,

@@ -7,7 +7,7 @@ from core_world import World, spec, world
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core.retry import backoff_s
-from gpudeck.engine.core.spec import Work
+from gpudeck.engine.core.spec import Resume, Work
 
 LADDER = (Work("small"), Work("smaller"))
 
@@ -24,7 +24,9 @@ def test_retries_are_used_up() -> None:
     assert [fails(found) for _ in range(3)] == ["running", "running", "failed"]
 
 
-@pytest.mark.parametrize(("used", "least", "most"), [(0, 8.0, 12.0), (1, 16.0, 24.0), (9, 480.0, 720.0), (5000, 480.0, 720.0)])
+@pytest.mark.parametrize(
+    ("used", "least", "most"), [(0, 8.0, 12.0), (1, 16.0, 24.0), (9, 480.0, 720.0), (5000, 480.0, 720.0)]
+)
 def test_backoff_doubles_up_to_ten_minutes_give_or_take_a_fifth(used: int, least: float, most: float) -> None:
     waits = [backoff_s(10.0, used, f"token{index}") for index in range(200)]
     assert least <= min(waits) < max(waits) <= most
@@ -171,13 +173,13 @@ def test_interrupted_by_us_goes_back_uncharged() -> None:
 
 
 def test_resume_is_offered_only_after_an_attempt_that_ran_without_succeeding() -> None:
-    found = world(spec("a", retries=1, resume=object()))
+    found = world(spec("a", retries=1, resume=Resume("again", ())))
     fails(found)
     assert [launch.may_resume for launch in found.launched] == [False, True]
 
 
 def test_a_command_that_never_ran_leaves_nothing_to_resume() -> None:
-    found = world(spec("a", resume=object()))
+    found = world(spec("a", resume=Resume("again", ())))
     found.end("a", 127, spawn_error="no such command")
     found.verb("retry", "a")
     assert [launch.may_resume for launch in found.launched] == [False, False]

@@ -261,3 +261,29 @@ def test_a_gpu_that_does_not_exist_is_a_mistake_of_the_file(deck: Deck, box: Cal
     assert ran.code == 2
     assert "GPU 2" in ran.err
     assert "GPU 3" in ran.err
+
+
+def test_a_broken_gpu_is_quarantined_and_its_victims_run_elsewhere(deck: Deck, box: Callable[[int], Box]) -> None:
+    box(2)
+    deck.write("""
+        [[task]]
+        name = "t{i}"
+        matrix.i = [0, 1, 2, 3, 4, 5, 6, 7]
+        command = ["bash", "train.sh", "{i}"]
+    """)
+    deck.write(
+        """
+        echo $1:$CUDA_VISIBLE_DEVICES >>seen
+        test $CUDA_VISIBLE_DEVICES = 1 && { read _ <gate; exit 0; }
+        echo "RuntimeError: No CUDA GPUs are available" >&2
+        exit 1
+        """,
+        "train.sh",
+    )
+    gate = deck.gate()
+    engine = deck.start()
+    engine.note("GPU 0 is quarantined")
+    gate.let(8)
+    ran = engine.finish()
+    assert ran.code == 0
+    assert len([line for line in deck.lines("seen") if line.endswith(":0")]) == 3

@@ -101,6 +101,13 @@ command = "exit 7"
 success_codes = [0, 7]
 
 [[task]]
+name = "warned"
+warn_signal = "USR1"
+warn_before = "60s"
+timeout = "62s"
+command = ["python3", "warned.py"]
+
+[[task]]
 name = "needs-failed"
 needs = ["fails"]
 command = "true"
@@ -131,6 +138,12 @@ else:
 time.sleep(100)
 """
 
+WARNED = """
+import signal, sys
+signal.signal(signal.SIGUSR1, lambda *_: sys.exit(print("saved a checkpoint")))
+signal.pause()
+"""
+
 OOM = """
 import sys
 if int(sys.argv[1]) > 8:
@@ -153,6 +166,7 @@ def deck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deck]:
         deck.write(DECK)
         deck.write(STUBBORN, "stubborn.py")
         deck.write(OOM, "oom.py")
+        deck.write(WARNED, "warned.py")
         (folder / "out").mkdir()
         (folder / "logs" / "stale-output").mkdir(parents=True)
         (folder / "logs" / "stale-output" / "attempt-1.log").write_text("from before\n")
@@ -194,6 +208,7 @@ def test_every_task_has_a_row_with_its_state(ran: Ran) -> None:
         "stale-output": "failed",
         "resumes": "succeeded",
         "odd-code": "succeeded",
+        "warned": "succeeded",
         "needs-failed": "blocked",
         "after-failed": "succeeded",
         "needs-blocked": "blocked",
@@ -287,6 +302,10 @@ def test_an_output_from_before_the_attempt_is_stale(ran: Ran) -> None:
 
 def test_an_attempt_after_one_that_did_not_succeed_resumes(deck: Deck, ran: Ran) -> None:
     assert deck.lines("logs/resumes/attempt-2.log") == ["went on from the checkpoint"]
+
+
+def test_a_task_is_warned_before_its_timeout(deck: Deck, ran: Ran) -> None:
+    assert deck.lines("logs/warned/attempt-1.log") == ["saved a checkpoint"]
 
 
 def test_a_code_named_as_success_is_one(ran: Ran) -> None:

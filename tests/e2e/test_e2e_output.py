@@ -285,3 +285,33 @@ def test_metacharacters_in_a_list_command_reach_the_program(deck: Deck) -> None:
     """)
     deck.run()
     assert deck.lines("logs/t/attempt-1.log") == ["['a b', '$HOME', '*', \"'q'\", '{x}', 'é']"]
+
+
+def test_a_variable_that_a_task_requires_is_asked_for_before_anything_starts(deck: Deck) -> None:
+    deck.write(
+        GOOD
+        + """
+    [[task]]
+    name = "hub"
+    command = "echo $HUB_TOKEN"
+    env_required = ["HUB_TOKEN"]
+    """
+    )
+    ran = text(deck)
+    assert ran.code == 2
+    assert "HUB_TOKEN" in ran.err
+    assert text(deck, env={"HUB_TOKEN": "secret"}).code == 0
+
+
+def test_the_value_of_a_secret_is_in_no_record(deck: Deck) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "hub"
+        env = { HUB_TOKEN = "s3cr3t-value" }
+        command = "true"
+    """)
+    text(deck, "-v")
+    assert "s3cr3t" not in deck.text("logs/hub/attempt-1.json")
+    assert "s3cr3t" not in deck.text("logs/deck.log")

@@ -353,3 +353,19 @@ def test_a_profile_has_a_state_of_its_own(deck: Deck) -> None:
     assert set(ran.states.values()) == {"succeeded"}
     assert len(ran.states) == 3
     assert set(deck.run().states.values()) == {"cached"}
+
+
+def test_an_engine_short_of_descriptors_starts_less_at_once_and_loses_nothing(deck: Deck) -> None:
+    deck.prefix = ("bash", "-c", 'ulimit -n 48; exec "$@"', "bash", *deck.prefix)
+    deck.write("""
+        [deck]
+        gpus = "sim:40"
+        [[task]]
+        name = "t"
+        shards = 40
+        command = "echo {shard} >>ran; sleep 0.5"
+    """)
+    ran = deck.run()
+    assert ran.code == 0
+    assert "ulimit -n is 48" in ran.notes
+    assert len(deck.lines("ran")) == 40

@@ -134,3 +134,17 @@ def test_a_task_keeps_the_environment_that_the_run_was_started_with(deck: Deck) 
     gate.let()
     deck.run(env={"WORD": "continued"})
     assert deck.lines("ran") == ["started", "started"]
+
+
+def test_engines_started_at_once_run_each_task_once(deck: Deck) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "t{i}"
+        matrix.i = [0, 1, 2]
+        command = "echo {i} >>ran"
+    """)
+    codes = [engine.finish().code for engine in [deck.start() for _ in range(4)]]
+    assert set(codes) <= {0, 3}
+    assert deck.lines("ran") == ["0", "1", "2"]

@@ -1,0 +1,203 @@
+"""A broken GPU must not eat the night."""
+
+from __future__ import annotations
+
+import pytest
+from core_world import World, spec, world
+
+from gpudeck.engine.core import events as e
+from gpudeck.engine.core.explain import explain
+from gpudeck.engine.core.spec import DeckSettings
+
+FAULT = e.Outcome("exit", 1, detail="CUDA error: ECC", device_fault=True)
+
+
+def eight(**more: object) -> World:
+    return world(*[spec(f"a{index}") for index in range(12)], gpus=2, **more)  # pyright: ignore[reportArgumentType]
+
+
+def on_gpu(found: World, index: int) -> str:
+    return next(name for name, gpus in found.running().items() if gpus == (index,))
+
+
+def fails_on(found: World, index: int, times: int, outcome: e.Outcome = FAULT) -> list[str]:
+    names: list[str] = []
+    for _ in range(times):
+        names.append(on_gpu(found, index))
+        found.end(names[-1], 1, outcome=outcome)
+    return names
+
+
+def is_quarantined(found: World, index: int = 1) -> bool:
+    return found.deck.gpus[f"GPU-{index}"].quarantine is not None
+
+
+def test_three_tasks_with_a_device_fault_in_a_row_quarantine_the_gpu() -> None:
+    found = eight()
+    fails_on(found, 1, 3)
+    assert is_quarantined(found)
+    assert list(found.running().values()) == [(0,)]
+
+
+def test_two_are_not_enough() -> None:
+    found = eight()
+    fails_on(found, 1, 2)
+    assert not is_quarantined(found)
+
+
+def test_the_three_are_taken_up_again_elsewhere_uncharged() -> None:
+    found = eight()
+    names = fails_on(found, 1, 3)
+    assert {found.phase(name) for name in names} == {"queued"}
+    assert found.deck.run.failures == 0
+
+
+def test_a_failed_task_gets_no_more_than_its_last_attempt_back() -> None:
+    found = world(*[spec(f"a{index}", retries=1, backoff_s=0.0) for index in range(3)], gpus=2)
+    names = fails_on(found, 1, 1)
+    found.advance(1)
+    task = found.task(names[0])
+    assert task.retries_used == 1
+
+
+def test_failures_without_a_device_fault_count_where_the_same_entry_runs_well_elsewhere() -> None:
+    found = eight()
+    found.advance(61)
+    fails_on(found, 1, 1, e.Outcome("exit", 1))
+    assert not is_quarantined(found)
+    fails_on(found, 1, 3, e.Outcome("exit", 1))
+    assert is_quarantined(found)
+
+
+def test_a_broken_environment_quarantines_nothing() -> None:
+    found = eight()
+    for _ in range(5):
+        fails_on(found, 1, 1, e.Outcome("exit", 1))
+        fails_on(found, 0, 1, e.Outcome("exit", 1))
+    assert not found.of(e.GpuQuarantined)
+
+
+def test_an_environment_that_broke_hours_ago_elsewhere_quarantines_nothing() -> None:
+    found = eight()
+    found.advance(100)
+    found.end(on_gpu(found, 0))
+    found.end(on_gpu(found, 1))
+    found.verb("pause")
+    for proc in found.live():
+        found.end(proc.task)
+    found.advance(7200)
+    found.verb("unpause")
+    for _ in range(3):
+        fails_on(found, 1, 1, e.Outcome("exit", 1))
+        fails_on(found, 0, 1, e.Outcome("exit", 1))
+    assert not found.of(e.GpuQuarantined)
+
+
+def test_a_success_in_between_ends_the_row() -> None:
+    found = eight()
+    fails_on(found, 1, 2)
+    found.end(on_gpu(found, 1))
+    fails_on(found, 1, 2)
+    assert not is_quarantined(found)
+
+
+def test_one_task_that_fails_again_and_again_is_one_task() -> None:
+    found = world(spec("a", retries=9, backoff_s=0.0, gpu_ids=("1",)), gpus=2)
+    for _ in range(5):
+        found.end("a", 1, outcome=FAULT)
+        found.advance(1)
+    assert not is_quarantined(found)
+
+
+def test_a_command_that_cannot_be_started_says_nothing_about_the_gpu() -> None:
+    found = eight()
+    for _ in range(4):
+        found.end(on_gpu(found, 1), 127, spawn_error="no such command")
+    assert not is_quarantined(found)
+
+
+def test_never_on_a_box_with_one_gpu() -> None:
+    found = world(*[spec(f"a{index}") for index in range(5)])
+    fails_on(found, 0, 4)
+    assert not is_quarantined(found, 0)
+
+
+def test_never_on_simulated_gpus() -> None:
+    found = eight(simulated=True)
+    fails_on(found, 1, 4)
+    assert not is_quarantined(found)
+
+
+def test_the_number_of_tasks_can_be_set_and_zero_switches_it_off() -> None:
+    one, off = (eight(settings=DeckSettings(gpu_quarantine=number)) for number in (1, 0))
+    fails_on(one, 1, 1)
+    fails_on(off, 1, 5)
+    assert (is_quarantined(one), is_quarantined(off)) == (True, False)
+
+
+def test_one_probe_at_a_time_runs_after_a_minute() -> None:
+    found = eight()
+    found.deck.gpus["GPU-1"].slots = 2
+    while not is_quarantined(found):
+        fails_on(found, 1, 1)
+    for name, gpus in found.running().items():
+        if gpus == (1,):
+            found.end(name, 1, outcome=e.Outcome("cancelled", 1))
+    found.advance(59)
+    assert (1,) not in found.running().values()
+    found.advance(2)
+    assert list(found.running().values()).count((1,)) == 1
+
+
+def test_a_probe_that_gets_past_a_minute_releases_the_gpu() -> None:
+    found = eight()
+    fails_on(found, 1, 3)
+    found.advance(61)
+    assert is_quarantined(found)
+    found.advance(60)
+    assert not is_quarantined(found)
+
+
+def test_a_probe_that_succeeds_releases_the_gpu() -> None:
+    found = eight()
+    fails_on(found, 1, 3)
+    found.advance(61)
+    found.end(on_gpu(found, 1))
+    assert not is_quarantined(found)
+
+
+def test_after_a_failed_probe_the_next_comes_later_and_its_task_is_not_charged() -> None:
+    found = eight()
+    fails_on(found, 1, 3)
+    found.advance(61)
+    (probe,) = fails_on(found, 1, 1)
+    assert found.phase(probe) == "queued"
+    found.advance(299)
+    assert (1,) not in found.running().values()
+    found.advance(2)
+    assert (1,) in found.running().values()
+
+
+def test_the_user_ends_a_quarantine() -> None:
+    found = eight()
+    fails_on(found, 1, 3)
+    found.give(e.GpuVerb("enable", "GPU-1"))
+    assert (1,) in found.running().values()
+
+
+def test_a_quarantine_is_explained() -> None:
+    found = eight()
+    fails_on(found, 1, 3)
+    texts = [obstacle.text for obstacle in explain(found.deck, found.task(found.queued()[0]), found.now)]
+    assert "GPU 1: quarantined, tasks failed fast on it" in texts
+
+
+@pytest.mark.parametrize("seconds", [30.0, 61.0])
+def test_a_quarantine_and_its_probe_go_on_across_a_restart(seconds: float) -> None:
+    found = eight()
+    fails_on(found, 1, 3)
+    found.advance(seconds)
+    found.restart()
+    found.advance(61 - seconds)
+    found.advance(61)
+    assert not is_quarantined(found)

@@ -1,0 +1,233 @@
+"""Stops, timeouts, leaders and their trees, and attempts nobody knows about."""
+
+from __future__ import annotations
+
+import pytest
+from core_world import World, spec, world
+
+from gpudeck.engine.core import events as e
+from gpudeck.engine.core.effects import Stop, Warn
+from gpudeck.engine.core.phases import IllegalMoveError, Succeeded
+
+
+def stops(found: World) -> list[tuple[str, float]]:
+    return [(effect.signal, effect.grace_s) for effect in found.effects if isinstance(effect, Stop)]
+
+
+def test_a_timeout_stops_with_the_tasks_own_signal_and_grace() -> None:
+    found = world(spec("a", timeout_s=100.0, stop_signal="INT", grace_s=7.0))
+    found.advance(101)
+    assert stops(found) == [("INT", 7.0)]
+
+
+def test_a_timeout_is_the_reason_whatever_the_exit_code() -> None:
+    found = world(spec("a", timeout_s=100.0))
+    found.advance(101)
+    found.end("a", 0)
+    assert found.task("a").ended[-1].outcome.reason == "timeout"
+
+
+def test_an_end_from_before_the_stop_is_judged_by_its_code() -> None:
+    found = world(spec("a"))
+    exited = e.LeaderExited(found.proc("a").token, 0, found.now - 5.0)
+    found.verb("cancel", "a")
+    found.give(exited, e.TreeGone(exited.token, found.now))
+    assert found.phase("a") == "succeeded"
+
+
+def test_a_warning_comes_before_the_timeout() -> None:
+    found = world(spec("a", timeout_s=1000.0, warn_signal="USR1", warn_before_s=300.0))
+    found.advance(699)
+    assert not any(isinstance(effect, Warn) for effect in found.effects)
+    found.advance(2)
+    assert [effect.signal for effect in found.effects if isinstance(effect, Warn)] == ["USR1"]
+
+
+def test_a_timeout_goes_on_across_a_restart() -> None:
+    found = world(spec("a", timeout_s=100.0))
+    found.advance(60)
+    found.restart()
+    found.advance(41)
+    assert found.phase("a") == "stopping"
+
+
+def test_an_attempt_found_past_its_timeout_is_warned_first() -> None:
+    found = world(spec("a", timeout_s=100.0, warn_signal="USR1", warn_before_s=30.0))
+    found.now += 1000
+    found.restart()
+    assert (any(isinstance(effect, Warn) for effect in found.effects), found.phase("a")) == (True, "running")
+    found.advance(31)
+    assert found.phase("a") == "stopping"
+
+
+def test_a_cancel_is_a_cancel_whatever_the_exit_code() -> None:
+    found = world(spec("a", retries=3))
+    found.verb("cancel", "a")
+    found.end("a", 0)
+    assert found.phase("a") == "cancelled"
+
+
+def test_kill_gives_no_grace() -> None:
+    found = world(spec("a"))
+    found.verb("kill", "a")
+    assert stops(found) == [("TERM", 0.0)]
+
+
+def test_kill_hastens_a_stop_under_way() -> None:
+    found = world(spec("a"))
+    found.verb("cancel", "a")
+    found.verb("kill", "a")
+    assert (stops(found), found.phase("a")) == ([("TERM", 30.0), ("KILL", 0.0)], "cancelled")
+
+
+def test_a_cancel_during_a_timeouts_stop_makes_it_cancelled() -> None:
+    found = world(spec("a", timeout_s=10.0, retries=3))
+    found.advance(11)
+    found.verb("cancel", "a")
+    found.end("a", 143)
+    assert found.phase("a") == "cancelled"
+
+
+def test_a_stop_goes_on_across_a_restart_with_what_is_left_of_its_grace() -> None:
+    found = world(spec("a", grace_s=30.0))
+    found.verb("cancel", "a")
+    found.advance(10)
+    found.restart()
+    assert stops(found)[-1] == ("TERM", 20.0)
+    found.end("a", 0)
+    assert found.phase("a") == "cancelled"
+
+
+def test_a_start_refused_while_being_cancelled_is_cancelled() -> None:
+    found = world(spec("a"), begin=False)
+    found.begin(settle=False)
+    token = next(iter(found.deck.active))
+    found.inbox.clear()
+    found.give(e.Verb("cancel", ("a",)), e.SpawnRefused(token, "fork refused"))
+    assert found.phase("a") == "cancelled"
+
+
+def test_a_cancelled_start_that_never_ran_stays_cancelled_after_a_restart() -> None:
+    found = world(spec("a"), begin=False)
+    found.begin(settle=False)
+    found.procs.clear()
+    found.inbox.clear()
+    found.step(e.Verb("cancel", ("a",)))
+    found.restart()
+    assert found.phase("a") == "cancelled"
+
+
+def test_the_slot_stays_taken_until_the_tree_is_gone() -> None:
+    found = world(spec("a"), spec("b"))
+    found.leader_exits(found.proc("a"), 0)
+    found.settle()
+    assert (found.phase("a"), found.phase("b")) == ("closing", "queued")
+    found.tree_goes(found.proc("a"))
+    found.settle()
+    assert (found.phase("a"), found.phase("b")) == ("succeeded", "running")
+
+
+def test_dependents_wait_until_the_tree_is_gone() -> None:
+    found = world(spec("a"), spec("b", needs=("a",)), gpus=2)
+    found.leader_exits(found.proc("a"), 0)
+    found.settle()
+    assert found.phase("b") == "waiting"
+
+
+def test_what_outlives_its_leader_is_stopped_after_a_while() -> None:
+    found = world(spec("a", linger_s=10.0))
+    found.leader_exits(found.proc("a"), 0)
+    found.settle()
+    found.advance(9)
+    assert stops(found) == []
+    found.advance(40)
+    assert (stops(found), found.phase("a")) == ([("TERM", 30.0)], "succeeded")
+
+
+def test_what_outlives_its_leader_is_left_alone_where_the_task_waits_for_it() -> None:
+    found = world(spec("a", leftovers="wait"))
+    found.leader_exits(found.proc("a"), 0)
+    found.settle()
+    found.advance(1000)
+    assert (stops(found), found.phase("a")) == ([], "closing")
+
+
+def test_an_outcome_fixed_by_the_leaders_end_outlives_the_engine() -> None:
+    found = world(spec("a", leftovers="wait"))
+    found.leader_exits(found.proc("a"), 3)
+    found.settle()
+    found.restart()
+    found.tree_goes(found.proc("a"))
+    found.settle()
+    assert found.task("a").ended[-1].outcome.exit_code == 3
+
+
+def test_a_cancel_while_the_tree_closes_wants_no_retry() -> None:
+    found = world(spec("a", retries=3, leftovers="wait"))
+    found.leader_exits(found.proc("a"), 1)
+    found.settle()
+    found.verb("cancel", "a")
+    found.tree_goes(found.proc("a"))
+    found.settle()
+    assert found.phase("a") == "cancelled"
+
+
+def test_what_nobody_can_prove_keeps_its_slot_and_is_not_started_again() -> None:
+    found = world(spec("a", retries=3))
+    found.restart(verdict=lambda _: "unknown")
+    found.advance(10_000)
+    assert (found.phase("a"), len(found.launched)) == ("unknown", 1)
+
+
+def test_the_user_decides_about_an_attempt_of_unknown_fate() -> None:
+    found = world(spec("a"), spec("b"))
+    found.restart(verdict=lambda _: "unknown")
+    found.verb("cancel", "a")
+    assert found.phases() == {"a": "cancelled", "b": "running"}
+
+
+def test_an_outcome_that_was_known_before_is_kept_when_the_user_decides() -> None:
+    found = world(spec("a", leftovers="wait"))
+    found.leader_exits(found.proc("a"), 0)
+    found.settle()
+    found.restart(verdict=lambda _: "unknown")
+    found.verb("cancel", "a")
+    assert found.phase("a") == "succeeded"
+
+
+def test_an_end_of_an_attempt_that_is_over_is_ignored() -> None:
+    found = world(spec("a"))
+    token = found.proc("a").token
+    found.end("a")
+    found.give(e.LeaderExited(token, 1, found.now), e.TreeGone(token, found.now), e.Spawned(token, 1, 1))
+    assert found.phase("a") == "succeeded"
+
+
+def test_shutdown_interrupts_what_runs_and_starts_nothing() -> None:
+    found = world(spec("a"), spec("b"))
+    found.give(e.Shutdown(False, "INT", 5.0))
+    assert stops(found) == [("TERM", 5.0)]
+    found.end("a", 143)
+    assert (found.phases(), found.deck.run.ended) == ({"a": "queued", "b": "queued"}, False)
+
+
+def test_a_second_shutdown_kills() -> None:
+    found = world(spec("a"))
+    found.give(e.Shutdown(False, "INT"))
+    found.give(e.Shutdown(True, "INT"))
+    assert found.live() == []
+
+
+def test_a_move_that_no_task_can_make_is_refused() -> None:
+    found = world(spec("a"), begin=False)
+    with pytest.raises(IllegalMoveError, match="a: Waiting -> Succeeded"):
+        found.deck.move(found.task("a"), Succeeded())
+
+
+def test_a_disk_that_is_full_keeps_tasks_from_starting_and_lets_others_go_on() -> None:
+    found = world(spec("a"), spec("b"))
+    found.give(e.DiskState(True, "no space left on device"))
+    found.end("a")
+    assert found.phases() == {"a": "succeeded", "b": "queued"}
+    found.give(e.DiskState(False))
+    assert found.phase("b") == "running"
