@@ -148,8 +148,9 @@ def idle_processes(count: int) -> Callable[[], None]:
     time.sleep(0.5)
 
     def end() -> None:
-        os.close(write_end)
         for child in children:
+            child.terminate()
             child.wait()
+        os.close(write_end)
 
     return end

@@ -63,6 +63,8 @@ class Engine:
         self._over = asyncio.Event()
         self._stop_signal = 0
         self._failure: BaseException | None = None
+        self._gone = ""
+        """What became of the state folder; "" while it is there."""
         self._status_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._said_idle = ""
@@ -198,7 +200,10 @@ class Engine:
         unknown = [task.name for task in self._deck.tasks if isinstance(task.phase, Unknown)]
         if unknown:
             names = ", ".join(unknown[:5])
-            self._note(f"what became of {names} cannot be proven: their slots stay taken, they are not started again")
+            self._note(
+                f"what became of {names} cannot be proven: their slots stay taken, they are not started again; "
+                f"--takeover says that the container or host in which they ran is gone"
+            )
 
     # -- between the parts --------------------------------------------------------------------------------------------
 
@@ -236,7 +241,7 @@ class Engine:
         deck = self._deck
         if self._busy():
             return
-        if self._stop_signal or deck.run.ended or at_standstill(deck):
+        if self._stop_signal or deck.run.ended or self._gone or at_standstill(deck):
             self._over.set()
         elif self._idle_timer is None:
             self._idle_timer = self._asyncio.call_later(IDLE_S, self._say_why_idle)
@@ -258,9 +263,9 @@ class Engine:
         self._idle_timer = self._asyncio.call_later(IDLE_S, self._say_why_idle)
 
     def _lock_lost(self) -> str:
-        if self._opened.lock.still_ours():
-            return ""
-        return f"{self._opened.state.path} was removed or replaced under this engine; nothing more is started"
+        if not self._opened.lock.still_ours():
+            self._gone = f"{self._opened.state.path} was removed or replaced under this engine; nothing more is started"
+        return self._gone
 
     def _on_disk(self, full: bool, why: str) -> None:
         """In the journal's thread."""
@@ -323,6 +328,8 @@ class Engine:
             return 3, f"internal error ({self._failure!r}): tasks run on, the next start takes them over"
         if self._stop_signal:
             return 128 + self._stop_signal, f"stopped by {signal.Signals(self._stop_signal).name}"
+        if self._gone and not deck.run.ended:
+            return 3, self._gone
         counts = counts_of(deck)
         if deck.run.halted:
             return 1, f"halted by {deck.run.halted}"

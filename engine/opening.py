@@ -122,7 +122,7 @@ def open_deck(path: str, options: RunOptions, environ: Mapping[str, str], *, as_
         file = load(path, options, box, environ=environ, look=History(facts, gpus.inventory.gpus).look)
         check_before_start(file, gpus, environ)
         _refuse_silent_cpu(settings, gpus, facts)
-        opened = _restore(file, state, lock, journal, gpus, facts, environ)
+        opened = _restore(file, state, lock, journal, gpus, facts, environ, takeover=takeover)
         undo.pop_all()
     return opened
 
@@ -142,12 +142,18 @@ def _restore(
     gpus: BoxGpus,
     facts: Sequence[Fact],
     environ: Mapping[str, str],
+    *,
+    takeover: bool,
 ) -> OpenDeck:
     settings = file.settings
     on_cpu = not gpus.chosen
     deck = build(file, gpus=core_gpus(settings, gpus.chosen), cores=host.cores(), on_cpu=on_cpu)
     starts = replay(deck, facts)
+    before = lock.previous
+    same_namespace = before is None or before.machine.pid_ns == this_machine().pid_ns
     same_boot = not deck.run.boot_id or deck.run.boot_id == host.boot_id()
+    # A container that was restarted is another pid namespace of the same boot: only the user knows that it is gone.
+    same_boot = same_boot and (same_namespace or not takeover)
     if same_boot:
         refuse_gone_but_running(state.attempts, file, facts)
     else:
@@ -163,7 +169,6 @@ def _restore(
     unfinished = deck.run.number > 0 and not deck.run.ended
     environment, other = run_environment(state, unfinished=unfinished, environ=environ)
     warnings = [*file.warnings, *filter(None, (state.warning, journal.damage, _on_cpu_warning(deck), other))]
-    before = lock.previous
     return OpenDeck(
         file,
         state,
@@ -176,7 +181,7 @@ def _restore(
         starts,
         ends,
         same_boot=same_boot,
-        same_namespace=before is None or before.machine.pid_ns == this_machine().pid_ns,
+        same_namespace=same_namespace,
         warnings=warnings,
     )
 

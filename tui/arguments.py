@@ -102,7 +102,7 @@ def _add_headless_options(parser: argparse.ArgumentParser) -> None:
     add("--junit", metavar="FILE", help="write a JUnit report")
     add("--no-color", action="store_true")
     add("--as-root", action="store_true", help="run as root in a folder that is not root's")
-    add("--takeover", action="store_true", help="take a deck over from another host that is gone")
+    add("--takeover", action="store_true", help="the host or container that ran the deck is gone, with its tasks")
     add("-v", "--verbose", action="store_true", help="also commands and reasons for waiting")
     add("-q", "--quiet", action="store_true", help="only failures and the summary")
 

@@ -46,7 +46,7 @@ class Recovery:
         if not self.same_boot:
             return self._other_boot(known, path)
         if not self.same_namespace:
-            return self._tell_end(known.token, record.read(path)) or "unknown"
+            return self._elsewhere(known, path)
         deadline_s = time.monotonic() + _BIRTH_S
         while (verdict := self._judge(known, path)) == "being born":
             if time.monotonic() > deadline_s:
@@ -54,6 +54,18 @@ class Recovery:
             time.sleep(_BIRTH_LOOK_S)
             self._picture = None
         return verdict
+
+    def _elsewhere(self, known: Known, path: str) -> str:
+        """The last engine ran in another pid namespace. Absence proves nothing here; its token on its pid does."""
+        written = record.read(path)
+        wrapper = written.wrapper
+        if written.end or wrapper is None or not proc.is_live(wrapper.pid, wrapper.start_ticks):
+            return self._tell_end(known.token, written) or "unknown"
+        if proc.token_in(proc.environ(wrapper.pid) or b"") != known.token:
+            return "unknown"
+        return self._adopt(
+            Attempt(known.token, path, wrapper.pid, wrapper.start_ticks, known.leftovers, child=False, own=False)
+        )
 
     def _other_boot(self, known: Known, path: str) -> str:
         """All dead. A record may have been lost with the power, so a missing one does not prove that nothing ran."""

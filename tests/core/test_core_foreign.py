@@ -158,3 +158,25 @@ def test_an_attempt_on_a_lost_gpu_does_not_use_up_the_live_ones() -> None:
     found.verb("retry", "b")
     found.verb("release", "b")
     assert found.running() == {"a": (0,), "b": (1,)}
+
+
+def test_a_late_reading_from_before_our_last_end_does_not_judge_either() -> None:
+    found = world(spec("a"), spec("b"))
+    before = e.GpuReading("GPU-0", found.now - 0.5, 24_000, 20_000)
+    found.verb("hold", "b")
+    found.end("a")
+    found.advance(6)
+    found.give(e.DevicesSampled((before,)))
+    found.verb("release", "b")
+    assert found.phase("b") == "running"
+
+
+def test_a_second_end_out_of_memory_beside_newcomers_is_final() -> None:
+    found = world(spec("a"), gpus=2)
+    for gpu in ("GPU-0", "GPU-1"):
+        found.advance(10)
+        found.stranger(gpu, 5 * GIB)
+        found.sample()
+        found.strangers.clear()
+        found.oom("a")
+    assert found.phase("a") == "failed"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from core_restored import assert_restores
 from core_world import World, spec, world
 
-from gpudeck.engine.core.spec import DeckSettings
+from gpudeck.engine.core.queue import Key, Queue, Shape
+from gpudeck.engine.core.spec import DeckSettings, Resources
 from gpudeck.engine.core.urgency import demand_of
 
 
@@ -171,3 +172,19 @@ def test_many_entries_at_their_limit_do_not_hide_those_behind_them() -> None:
     again = [spec(f"{task.name}-again", entry=task.entry, max_parallel=1, gpus=0) for task in tasks]
     found = world(*tasks[:70], *again[:70], *tasks[70:], gpus=0, cores=128)
     assert len(found.running()) == 80
+
+
+def test_when_the_first_in_line_is_cancelled_the_next_starts_at_once() -> None:
+    found = world(spec("a", gpus=2), spec("b", gpus=2), spec("c"), gpus=0, on_cpu=True, cores=3)
+    assert found.running() == {"a": ()}
+    found.verb("cancel", "b")
+    assert found.running() == {"a": (), "c": ()}
+
+
+def test_a_place_that_was_given_up_does_not_come_back_with_a_later_one() -> None:
+    queue, shape = Queue(), Shape(Resources(), frozenset(), -1, "")
+    queue.put(1, shape, Key(-9, 0.0, 0))
+    queue.drop(1)
+    queue.put(1, shape, Key(0, 0.0, 0))
+    queue.put(2, shape, Key(-5, 0.0, 1))
+    assert [place.task for place, _ in queue.heads()] == [2]

@@ -201,3 +201,9 @@ def test_a_quarantine_and_its_probe_go_on_across_a_restart(seconds: float) -> No
     found.advance(61 - seconds)
     found.advance(61)
     assert not is_quarantined(found)
+
+
+def test_a_retry_that_the_broken_gpu_used_up_is_given_back() -> None:
+    found = world(*[spec(f"a{index}", retries=1) for index in range(12)], gpus=2)
+    names = fails_on(found, 1, 3)
+    assert {found.task(name).retries_used for name in names} == {0}

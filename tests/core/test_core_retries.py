@@ -198,3 +198,11 @@ def test_fast_failures_of_an_entry_are_counted_in_a_row() -> None:
     assert found.task("a0").entry.fast_failures == 3
     found.end("a3")
     assert found.task("a0").entry.fast_failures == 0
+
+
+def test_a_refused_start_does_not_keep_the_next_engine_waiting() -> None:
+    found = world(spec("a"), begin=False)
+    found.refuse = 1
+    found.begin()
+    found.restart()
+    assert found.phase("a") == "running"

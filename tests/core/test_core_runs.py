@@ -291,3 +291,21 @@ def test_settings_of_another_engine_do_not_matter_to_what_is_done() -> None:
     found = done(spec("a"))
     again(found, file=replace(found.file, settings=DeckSettings(order="longest")))
     assert found.phase("a") == "cached"
+
+
+def test_what_was_queued_when_a_halted_run_ended_is_taken_up_by_the_same_engine() -> None:
+    found = world(spec("a"), spec("b"), spec("c"), settings=DeckSettings(halt=Halt("soon", fail=1)))
+    found.verb("hold", "b")
+    found.end("a", 1)
+    found.begin(("new",))
+    assert found.phase("b") == "running"
+
+
+def test_a_round_is_stale_across_one_in_which_nothing_ran() -> None:
+    found = done(spec("a"), spec("b", round=1), spec("c", round=2), spec("d", round=2, after=("b",)))
+    found.advance(10)
+    again(found, file=changed_file(found.file, "a"))
+    found.end("a")
+    found.verb("cancel", "b")
+    found.end("b", 143)
+    assert found.phase("c") == "running"

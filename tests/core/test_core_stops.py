@@ -6,7 +6,7 @@ import pytest
 from core_world import World, spec, world
 
 from gpudeck.engine.core import events as e
-from gpudeck.engine.core.effects import Stop, Warn
+from gpudeck.engine.core.effects import Examine, Stop, Warn
 from gpudeck.engine.core.phases import IllegalMoveError, Succeeded
 
 
@@ -231,3 +231,11 @@ def test_a_disk_that_is_full_keeps_tasks_from_starting_and_lets_others_go_on() -
     assert found.phases() == {"a": "succeeded", "b": "queued"}
     found.give(e.DiskState(False))
     assert found.phase("b") == "running"
+
+
+def test_the_logs_of_an_end_are_read_once() -> None:
+    found = world(spec("a"))
+    token = found.proc("a").token
+    effects = found.core.step([e.LeaderExited(token, 1, found.now)], at=found.now, wall=found.wall).effects
+    effects += found.core.step([e.TreeGone(token, found.now)], at=found.now, wall=found.wall).effects
+    assert [type(effect) for effect in effects] == [Examine]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,7 +58,10 @@ def test_a_second_start_of_the_default_deck_finds_all_done(whole: tuple[Deck, Ra
     assert deck.run().states == dict.fromkeys([*TRAININGS, "gather"], "cached")
 
 
-def test_the_default_deck_in_small_fails_and_mends_as_a_whole(copy: Deck) -> None:
-    broken = copy.run("--profile", "smoke", "--only", "train-sym-0.125", "--set", "seeds=none")
-    assert broken.code == 1
-    assert copy.run("--profile", "smoke", "--only", "train-sym-0.125").states == {"train-sym-0.125": "succeeded"}
+def test_the_default_deck_in_small_goes_on_after_ctrl_c(copy: Deck) -> None:
+    small = ("--profile", "smoke", "--set", "epochs=1", "--only", "train-sym-0.125")
+    engine = copy.start(*small)
+    engine.started("train-sym-0.125")
+    engine.signal(signal.SIGINT)
+    assert engine.finish().code == 130
+    assert copy.run(*small).states == {"train-sym-0.125": "succeeded"}

@@ -29,7 +29,7 @@ PAIR = """
 
 
 class SmallDisk:
-    """A file system of a few megabytes that a test fills and empties."""
+    """A file system of a few megabytes that a test fills and empties; mounted as root or by sudo without a password."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -56,9 +56,11 @@ class SmallDisk:
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     folder = tmp_path / "small"
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m,nr_inodes=200", "none", os.fspath(folder)], check=True)
+    as_root = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    options = "size=3m,nr_inodes=200,mode=1777"
+    subprocess.run([*as_root, "mount", "-t", "tmpfs", "-o", options, "none", os.fspath(folder)], check=True)
     yield SmallDisk(folder)
-    subprocess.run(["umount", "-l", os.fspath(folder)], check=True)
+    subprocess.run([*as_root, "umount", "-l", os.fspath(folder)], check=True)
 
 
 def test_a_full_disk_below_the_state_folder_pauses_starts_until_there_is_space(deck: Deck, disk: SmallDisk) -> None:

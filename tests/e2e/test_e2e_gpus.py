@@ -222,7 +222,7 @@ def test_slots_auto_packs_by_memory(deck: Deck, box: Callable[[int], Box]) -> No
     engine = deck.start()
     until(lambda: len(deck.lines("seen")) == 2)
     gate.let()
-    until(lambda: len(deck.lines("seen")) == 3)
+    engine.started("t2")
     assert engine.count("task_started") == 3
     gate.let(3)
     assert engine.finish().code == 0
@@ -287,3 +287,29 @@ def test_a_broken_gpu_is_quarantined_and_its_victims_run_elsewhere(deck: Deck, b
     ran = engine.finish()
     assert ran.code == 0
     assert len([line for line in deck.lines("seen") if line.endswith(":0")]) == 3
+
+
+@pytest.mark.parametrize("process", ["$$", "$!"], ids=["its own", "a child's"])
+def test_memory_of_a_tasks_own_processes_is_its_peak_and_not_foreign(
+    deck: Deck, box: Callable[[int], Box], process: str
+) -> None:
+    cards = box(1)
+    deck.write("""
+        [defaults]
+        linger = "0s"
+        [[task]]
+        name = "t"
+        command = "sleep 300 & echo PROCESS >>pid; read _ <gate"
+    """)
+    task_file = deck.folder / "tasks.toml"
+    task_file.write_text(task_file.read_text().replace("PROCESS", process))
+    gate = deck.gate()
+    engine = deck.start("--check-interval", "0.2")
+    until(lambda: deck.lines("pid"))
+    use(cards, 0, int(deck.lines("pid")[0]), 9000)
+    engine.first(lambda event: event["event"] == "status" and event["gpus"][0]["used_mib"] == 9004)
+    gate.let()
+    ran = engine.finish()
+    assert "joined" not in ran.notes
+    assert ran.ended("t")[0]["peak_mib"] == 9000
+    assert deck.record("t")["end"]["peak_mib"] == 9000

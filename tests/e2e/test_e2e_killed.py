@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import signal
 from collections import Counter
 
 import pytest
@@ -222,3 +225,54 @@ def test_a_task_that_only_leaves_out_keeps_its_slot_while_it_runs(deck: Deck) ->
     kinds = [(event["event"], event["task"]) for event in ran.events if event["event"].startswith("task_")]
     assert kinds.index(("task_ended", "long-0")) < kinds.index(("task_started", "long-1"))
     assert ran.states == {"long-1": "succeeded"}
+
+
+def move_to_another_namespace(deck: Deck) -> None:
+    """As if the last engine had run in another container."""
+    lock = deck.folder / ".gpudeck/tasks/lock"
+    holder = json.loads(lock.read_text())
+    holder["machine"]["pid_ns"] += 1
+    lock.write_text(json.dumps(holder) + "\n")
+
+
+ALONE = """
+    [deck]
+    gpus = "sim:1"
+    [[task]]
+    name = "long"
+    command = "echo $$ >>pids; read _ <gate"
+"""
+
+
+def test_what_runs_here_is_adopted_wherever_the_last_engine_ran(deck: Deck) -> None:
+    deck.write(ALONE)
+    gate = deck.gate()
+    engine = deck.start()
+    pid_of(deck, "pids")
+    engine.kill()
+    move_to_another_namespace(deck)
+    engine = deck.start()
+    engine.event("deck_opened")
+    gate.let()
+    assert engine.finish().states == {"long": "succeeded"}
+    assert len(deck.lines("pids")) == 1
+
+
+def test_what_ran_in_another_container_is_not_started_again_until_the_user_says_that_it_is_gone(deck: Deck) -> None:
+    deck.write(ALONE)
+    gate = deck.gate()
+    engine = deck.start()
+    pid_of(deck, "pids")
+    engine.kill()
+    for pid in deck.living():
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: not deck.living())
+    move_to_another_namespace(deck)
+    ran = deck.run()
+    assert ran.code == 1
+    assert ran.states == {"long": "unknown"}
+    assert "--takeover" in ran.notes
+    gate.let()
+    move_to_another_namespace(deck)
+    assert deck.run("--takeover").states == {"long": "succeeded"}
+    assert len(deck.lines("pids")) == 2

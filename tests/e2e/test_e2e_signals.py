@@ -152,3 +152,12 @@ def test_a_signal_before_anything_runs_ends_the_engine(deck: Deck) -> None:
     engine.ended("again")
     engine.signal(signal.SIGINT)
     assert engine.finish().code == 130
+
+
+def test_a_run_without_standard_streams_goes_as_any_other(deck: Deck) -> None:
+    deck.write(GRACEFUL)
+    (deck.folder / "go").touch()
+    command = ["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", *deck.prefix, "--headless", "tasks.toml"]
+    assert subprocess.run(command, cwd=deck.folder, env=deck.env, timeout=60, check=False).returncode == 0
+    assert "ok    last" in deck.text("logs/deck.log")
+    assert deck.facts()

@@ -47,16 +47,17 @@ def test_two_task_files_in_one_folder_are_two_decks(deck: Deck) -> None:
     assert (deck.folder / "logs/other/first/attempt-1.log").exists()
 
 
-def test_a_state_folder_removed_under_an_engine_ends_its_starts(deck: Deck) -> None:
+def test_a_state_folder_removed_under_an_engine_ends_its_starts_and_then_itself(deck: Deck) -> None:
     deck.write(GATED)
     gate = deck.gate()
     engine = deck.start()
     until(lambda: deck.lines("ran"))
     shutil.rmtree(deck.folder / ".gpudeck")
     gate.let()
-    engine.note("removed or replaced")
-    engine.ended("first")
-    assert engine.process.poll() is None
+    ran = engine.finish()
+    assert ran.code == 3
+    assert "removed or replaced" in ran.notes
+    assert ran.ended("first")[0]["outcome"] == "ok"
     assert deck.lines("ran") == ["first"]
 
 
@@ -148,3 +149,21 @@ def test_engines_started_at_once_run_each_task_once(deck: Deck) -> None:
     codes = [engine.finish().code for engine in [deck.start() for _ in range(4)]]
     assert set(codes) <= {0, 3}
     assert deck.lines("ran") == ["0", "1", "2"]
+
+
+def test_a_journal_locked_by_another_program_delays_starts_and_loses_nothing(deck: Deck) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    engine = deck.start()
+    until(lambda: deck.lines("ran"))
+    other = sqlite3.connect(deck.folder / ".gpudeck/tasks/deck.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    gate.let()
+    engine.note("cannot be written")
+    assert deck.lines("ran") == ["first"]
+    other.execute("ROLLBACK")
+    other.close()
+    ran = engine.finish()
+    assert ran.code == 0
+    assert deck.lines("ran") == ["first", "second"]
+    assert deck.run().states == {"first": "cached", "second": "cached"}
