@@ -11,8 +11,20 @@ from typing import assert_never
 
 from .core.deck import Deck, Task
 from .core.effects import Again, CheckDone, Effect, Examine, Launch, Stop, Warn
-from .core.events import AttemptEnded, AttemptStarting, DiskState, DoneChecked, Examined, Outcome, Spawned, SpawnRefused
+from .core.events import (
+    AttemptEnded,
+    AttemptStarting,
+    DiskState,
+    DoneChecked,
+    Examined,
+    LeaderExited,
+    Outcome,
+    Spawned,
+    SpawnRefused,
+    TreeGone,
+)
 from .core.spec import TaskSpec
+from .errors import may_pass
 from .logs.digest import digest
 from .logs.examine import describe, examine
 from .logs.files import AttemptPaths, LogFolder
@@ -109,12 +121,25 @@ class Attempts:
         try:
             made = self._orders.make(task, effect)
             pid, start_ticks = self._launcher.start(made.order)
-        except (SpawnRefusedError, OSError) as error:
-            self._post(SpawnRefused(effect.token, _words(error)))
+        except SpawnRefusedError as error:
+            self._post(SpawnRefused(effect.token, str(error)))
+            return
+        except OSError as error:
+            self._unprepared(effect.token, error)
             return
         self._live[effect.token] = _Live(task.spec, made.paths, made.started_wall, made.before, made.resumed, made.argv)
         self._writer.begin(made.paths.json, made.header, made.links)
-        self._post(Spawned(effect.token, pid, start_ticks))
+        self._post(Spawned(effect.token, pid, start_ticks, self._box.pid_ns))
+
+    def _unprepared(self, token: str, error: OSError) -> None:
+        """Its log folder cannot be made: a full disk passes, a file in its place does not."""
+        words = _words(error)
+        if may_pass(error):
+            self._post(SpawnRefused(token, words))
+            return
+        now = self._box.now()
+        self._post(LeaderExited(token, None, now, spawn_error=f"its log folder cannot be made: {words}"))
+        self._post(TreeGone(token, now))
 
     def _warn(self, effect: Warn) -> None:
         told = self._launcher.warn(effect.token, signal.Signals[f"SIG{effect.signal}"])
@@ -138,7 +163,8 @@ class Attempts:
         task = self._deck.by_name[effect.task]
         live = self._live_of(effect.token, task, effect.attempt)
         success = self._deck.successes.get(task.name)
-        success_wall = success.wall if success is not None else None
+        same = success is not None and success.fingerprint == task.spec.fingerprint
+        success_wall = success.wall if success is not None and same else None
 
         def look() -> tuple[Outcome, tuple[str, ...]]:
             outcome = examine(
@@ -155,7 +181,11 @@ class Attempts:
             return outcome, () if outcome.ok else digest(live.paths.err, live.paths.out)
 
         def done(found: tuple[Outcome, tuple[str, ...]] | None) -> None:
-            outcome, lines = found or (Outcome("exit", effect.exit_code, effect.signal, "its logs do not answer"), ())
+            if found is None:
+                self._box.notice(f"{task.name} has ended; its logs and outputs cannot be looked at yet: no answer")
+                asyncio.get_running_loop().call_later(CHECK_AGAIN_S, self._examine, effect)
+                return
+            outcome, lines = found
             self.digests[effect.token] = lines
             self._post(Examined(effect.token, outcome))
 

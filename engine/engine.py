@@ -14,6 +14,7 @@ from typing import Any
 
 from .adapters import host
 from .adapters.background import Background
+from .adapters.decklock import this_machine
 from .adapters.local import LocalLauncher, become_subreaper
 from .adapters.simulated import SimulatedProbe
 from .attempts import Attempts
@@ -24,6 +25,7 @@ from .core.events import (
     Fact,
     GpuReading,
     Input,
+    OptionsChanged,
     RunStarted,
     ShardsFixed,
     Shutdown,
@@ -134,7 +136,7 @@ class Engine:
     def _begin(self, takes: Sequence[str]) -> None:
         run = self._deck.run
         continued = not run.ended
-        again = continued and "all" in takes
+        again = continued and "all" in takes and "all" not in run.takes
         known = [Known(start.token, *self._identity(start), self._leftovers(start)) for start in self._starts()]
         verdicts = self._launcher.recover(known)
         self._fix_shards()
@@ -144,14 +146,24 @@ class Engine:
         for end, start in self._opened.unsettled:
             self._attempts.ended(end, start)
         self._announce(continued and not again)
+        if continued and run.options != self._opened.options:
+            self._loop.record(OptionsChanged(self._opened.options))
         if continued:
-            self._loop.go_on(verdicts, changed=True)
+            restarted = not self._opened.same_boot
+            self._loop.go_on(verdicts, changed=True, boot_id=host.boot_id(), restarted=restarted)
             self._say_what_stays()
         if not continued or again:
             now = self._clock.now()
             seed = os.urandom(8).hex()
             fact = RunStarted(
-                run.number + 1, seed, now.boot_s, now.wall_s, host.boot_id(), host.hostname(), tuple(takes)
+                run=run.number + 1,
+                seed=seed,
+                at=now.boot_s,
+                wall=now.wall_s,
+                boot_id=host.boot_id(),
+                host=host.hostname(),
+                takes=tuple(takes),
+                options=self._opened.options,
             )
             self._loop.begin(fact)
 
@@ -241,7 +253,7 @@ class Engine:
         deck = self._deck
         if self._busy():
             return
-        if self._stop_signal or deck.run.ended or self._gone or at_standstill(deck):
+        if self._stop_signal or deck.run.ended or self._gone or self._loop.broken or at_standstill(deck):
             self._over.set()
         elif self._idle_timer is None:
             self._idle_timer = self._asyncio.call_later(IDLE_S, self._say_why_idle)
@@ -264,7 +276,7 @@ class Engine:
 
     def _lock_lost(self) -> str:
         if not self._opened.lock.still_ours():
-            self._gone = f"{self._opened.state.path} was removed or replaced under this engine; nothing more is started"
+            self._gone = f"{self._opened.state.path} was removed or replaced under this engine"
         return self._gone
 
     def _on_disk(self, full: bool, why: str) -> None:
@@ -328,8 +340,9 @@ class Engine:
             return 3, f"internal error ({self._failure!r}): tasks run on, the next start takes them over"
         if self._stop_signal:
             return 128 + self._stop_signal, f"stopped by {signal.Signals(self._stop_signal).name}"
-        if self._gone and not deck.run.ended:
-            return 3, self._gone
+        lost = self._gone or self._loop.broken
+        if lost and not deck.run.ended:
+            return 3, lost
         counts = counts_of(deck)
         if deck.run.halted:
             return 1, f"halted by {deck.run.halted}"
@@ -372,6 +385,8 @@ def _box(opened: OpenDeck, lost: set[str], notice: Callable[[str], None]) -> Box
         visible=visible,
         index_of={gpu.uuid: gpu.index for gpu in inventory.gpus},
         cpus_each=max(1, opened.deck.cores // slots),
+        now=host.boottime_s,
+        pid_ns=this_machine().pid_ns,
         notice=notice,
         oom_kills=host.oom_kills,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 
 
@@ -27,3 +28,11 @@ class EngineUnavailableError(DeckError):
     """The engine cannot run here and now: the deck is held by another, the driver does not answer, the disk is full."""
 
     exit_code = 3
+
+
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR})
+
+
+def may_pass(error: OSError) -> bool:
+    """Whether the same call may succeed later without anybody mending a path or a permission."""
+    return error.errno in _PASSING

@@ -50,6 +50,8 @@ class Loop:
         self._asyncio = asyncio.get_running_loop()
         self._inbox: list[Input] = []
         self._scheduled = False
+        self.broken = ""
+        """Why the journal can never be written again by this process."""
         self._pending: deque[_Pending] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
@@ -73,11 +75,15 @@ class Loop:
         self._release(self.core.begin(fact))
         self._arm()
 
-    def go_on(self, verdicts: Mapping[str, str], *, changed: bool) -> None:
+    def go_on(self, verdicts: Mapping[str, str], *, changed: bool, boot_id: str, restarted: bool) -> None:
         """Continue an unfinished run."""
         now = self._clock.now()
-        self._release(self.core.go_on(verdicts, changed=changed, at=now.boot_s, wall=now.wall_s))
+        step = self.core.go_on(
+            verdicts, changed=changed, boot_id=boot_id, restarted=restarted, at=now.boot_s, wall=now.wall_s
+        )
+        self._release(step)
         self._arm()
+        self.wake()
 
     def record(self, fact: Fact) -> None:
         """Write and apply a fact that no input leads to."""
@@ -153,7 +159,8 @@ class Loop:
         """The disk took nothing: no start without its fact; everything else acts at once, its facts follow later."""
         self.behind = True
         if isinstance(error, JournalBrokenError):
-            self.post(DiskState(full=True, why=f"{error}; restart gpudeck once the disk is sound"))
+            self.broken = f"{error}; start gpudeck again once the disk is sound"
+            self.post(DiskState(full=True, why=self.broken))
         for effect in step.effects:
             if isinstance(effect, Launch):
                 self.post(SpawnRefused(effect.token, str(error)))

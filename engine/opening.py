@@ -17,7 +17,7 @@ from .core.build import build, slots_of
 from .core.deck import Deck
 from .core.devices import Gpu
 from .core.events import AttemptStarting, Fact, ShardsFixed
-from .core.restore import rebooted, replay
+from .core.restore import replay
 from .core.spec import DeckFile, DeckSettings
 from .errors import EngineUnavailableError
 from .logs.files import LogFolder
@@ -25,13 +25,15 @@ from .past import (
     History,
     Unsettled,
     ran_on_gpus,
-    refuse_gone_but_running,
+    refuse_strangers,
     run_environment,
+    run_is_unfinished,
     stand_in_for_left_out,
     sweep_records,
     unsettled,
 )
 from .ports import GpuInfo, GpuProbe, Inventory
+from .run_options import continued, decode, encode, options_of
 from .taskfile.fit import check_environment, check_fit
 from .taskfile.later import refuse_later
 from .taskfile.load import load, load_settings
@@ -77,6 +79,8 @@ class OpenDeck:
     same_boot: bool = True
     same_namespace: bool = True
     warnings: list[str] = field(default_factory=list[str])
+    options: str = ""
+    """The run options that hold, encoded."""
 
 
 def look_at_gpus(settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
@@ -105,11 +109,10 @@ def core_gpus(settings: DeckSettings, chosen: Sequence[GpuInfo]) -> list[Gpu]:
     ]
 
 
-def open_deck(path: str, options: RunOptions, environ: Mapping[str, str], *, as_root: bool, takeover: bool) -> OpenDeck:
+def open_deck(path: str, given: RunOptions, environ: Mapping[str, str], *, as_root: bool, takeover: bool) -> OpenDeck:
     """Everything up to the first start, checked before the first start. Raises DeckError."""
-    settings = load_settings(path, options)
-    gpus = look_at_gpus(settings, environ)
-    stem = stem_of(path, options)
+    settings = load_settings(path, given)
+    stem = stem_of(path, given)
     state = open_state_dir(path, settings.state_dir, stem, as_root=as_root, takeover=takeover)
     lock = DeckLock.acquire(state.path, unfinished=state.unfinished(), takeover=takeover)
     with contextlib.ExitStack() as undo:
@@ -117,14 +120,26 @@ def open_deck(path: str, options: RunOptions, environ: Mapping[str, str], *, as_
         journal = SqliteJournal.open(state.db)
         undo.callback(journal.close)
         facts = list(journal.load())
-        shards = {fact.entry: fact.shards for fact in facts if isinstance(fact, ShardsFixed)}
-        box = Box(len(gpus.chosen) or None, host.cores(), shards)
-        file = load(path, options, box, environ=environ, look=History(facts, gpus.inventory.gpus).look)
-        check_before_start(file, gpus, environ)
-        _refuse_silent_cpu(settings, gpus, facts)
-        opened = _restore(file, state, lock, journal, gpus, facts, environ, takeover=takeover)
+        unfinished = run_is_unfinished(facts)
+        options = continued(decode(options_of(facts)), given) if unfinished else given
+        environment, other = run_environment(state, unfinished=unfinished, environ=environ)
+        gpus = look_at_gpus(load_settings(path, options), environ)
+        file = _load(path, options, gpus, facts, environment)
+        check_before_start(file, gpus, environment)
+        _refuse_silent_cpu(file.settings, gpus, facts)
+        opened = _restore(file, state, lock, journal, gpus, facts, environment, takeover=takeover)
+        opened.warnings += filter(None, [other])
+        opened.options = encode(options)
         undo.pop_all()
     return opened
+
+
+def _load(
+    path: str, options: RunOptions, gpus: BoxGpus, facts: Sequence[Fact], environment: Mapping[str, str]
+) -> DeckFile:
+    shards = {fact.entry: fact.shards for fact in facts if isinstance(fact, ShardsFixed)}
+    box = Box(len(gpus.chosen) or None, host.cores(), shards)
+    return load(path, options, box, environ=environment, look=History(facts, gpus.inventory.gpus).look)
 
 
 def check_before_start(file: DeckFile, gpus: BoxGpus, environ: Mapping[str, str]) -> None:
@@ -141,7 +156,7 @@ def _restore(
     journal: SqliteJournal,
     gpus: BoxGpus,
     facts: Sequence[Fact],
-    environ: Mapping[str, str],
+    environment: Mapping[str, str],
     *,
     takeover: bool,
 ) -> OpenDeck:
@@ -150,25 +165,26 @@ def _restore(
     deck = build(file, gpus=core_gpus(settings, gpus.chosen), cores=host.cores(), on_cpu=on_cpu)
     starts = replay(deck, facts)
     before = lock.previous
-    same_namespace = before is None or before.machine.pid_ns == this_machine().pid_ns
+    pid_ns = this_machine().pid_ns
+    same_namespace = before is None or before.machine.pid_ns == pid_ns
+    for task in deck.active.values():
+        attempt = task.attempt()
+        if attempt is not None and attempt.pid_ns:
+            same_namespace = same_namespace and attempt.pid_ns == pid_ns
     same_boot = not deck.run.boot_id or deck.run.boot_id == host.boot_id()
     # A container that was restarted is another pid namespace of the same boot: only the user knows that it is gone.
     same_boot = same_boot and (same_namespace or not takeover)
     if same_boot:
-        refuse_gone_but_running(state.attempts, file, facts)
-    else:
-        rebooted(deck, host.boottime_s())
+        refuse_strangers(state.attempts, file, facts)
+    _make_log_dir(settings.log_dir)
     logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
     for task in deck.tasks:
-        if not task.attempts:
-            task.attempts = logs.highest(task.name)
+        if not task.attempts or journal.damage:
+            task.attempts = max(task.attempts, logs.highest(task.name))
     stand_in_for_left_out(deck, logs)
-    _make_log_dir(settings.log_dir)
     ends = unsettled(state.attempts, facts)
     sweep_records(state.attempts, [*starts, *(start.token for _, start in ends)])
-    unfinished = deck.run.number > 0 and not deck.run.ended
-    environment, other = run_environment(state, unfinished=unfinished, environ=environ)
-    warnings = [*file.warnings, *filter(None, (state.warning, journal.damage, _on_cpu_warning(deck), other))]
+    warnings = [*file.warnings, *filter(None, (state.warning, journal.damage, _on_cpu_warning(deck)))]
     return OpenDeck(
         file,
         state,
@@ -199,6 +215,8 @@ def _make_log_dir(path: str) -> None:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
         raise EngineUnavailableError(f"log_dir {path} cannot be made: {error.strerror}") from error
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise EngineUnavailableError(f"log_dir {path} cannot be written: no permission")
 
 
 def _on_cpu_warning(deck: Deck) -> str:

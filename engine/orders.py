@@ -30,6 +30,10 @@ class Box:
     index_of: Mapping[str, int]
     cpus_each: int
     """Cores for a GPU task that asks for no number of its own."""
+    now: Callable[[], float] = field(default=lambda: 0.0)
+    """Seconds of CLOCK_BOOTTIME."""
+    pid_ns: int = 0
+    """Inode of our pid namespace."""
     notice: Callable[[str], None] = field(default=lambda _: None)
     oom_kills: Callable[[], int] = field(default=lambda: 0)
     """The kernel's count of processes that it killed for want of memory."""

@@ -5,13 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .adapters import proc, record
 from .adapters.statedir import StateDir, load_environment, save_environment
 from .core.build import stand_in
 from .core.deck import Deck, Task
-from .core.events import AttemptEnded, AttemptStarting, Fact, StartRevoked, TaskCached, TaskCancelled
+from .core.events import (
+    AttemptEnded,
+    AttemptStarting,
+    Fact,
+    RunEnded,
+    RunStarted,
+    StartRevoked,
+    TaskCached,
+    TaskCancelled,
+)
 from .core.opening import success_of
 from .core.selector import Facts, Subject
 from .core.spec import DeckFile, TaskSpec
@@ -86,6 +95,17 @@ def sweep_records(attempts_dir: str, keep: Iterable[str]) -> None:
                     os.unlink(entry.path)
 
 
+def run_is_unfinished(facts: Iterable[Fact]) -> bool:
+    """Whether the newest run has still to end."""
+    unfinished = False
+    for fact in facts:
+        if isinstance(fact, RunStarted):
+            unfinished = True
+        elif isinstance(fact, RunEnded):
+            unfinished = False
+    return unfinished
+
+
 def run_environment(state: StateDir, *, unfinished: bool, environ: Mapping[str, str]) -> tuple[Mapping[str, str], str]:
     """A run keeps the environment that it was started with, whichever engine goes on with it.
 
@@ -100,10 +120,7 @@ def run_environment(state: StateDir, *, unfinished: bool, environ: Mapping[str, 
     if not other:
         return kept, ""
     names = ", ".join(other)
-    return (
-        kept,
-        f"tasks keep the environment that the run was started with; yours has another {names}; gpudeck env --refresh takes yours",
-    )
+    return kept, f"tasks keep the environment of the run's start; yours has another {names}: see gpudeck env --refresh"
 
 
 def stand_in_for_left_out(deck: Deck, logs: LogFolder) -> None:
@@ -121,11 +138,30 @@ def _is_done(deck: Deck, task: Task, logs: LogFolder) -> bool:
     return bool(outputs) and unknown and outputs_exist(outputs)
 
 
-def refuse_gone_but_running(attempts_dir: str, file: DeckFile, facts: Sequence[Fact]) -> None:
-    """A task that the file no longer has may still run: its slots are not free, and a renamed one would run twice.
+def refuse_strangers(attempts_dir: str, file: DeckFile, facts: Sequence[Fact]) -> None:
+    """Attempts of this deck that run and that the deck does not know: it would start them a second time.
 
     Raises UsageError that names each with its session leader.
     """
+    lines = [*_gone_but_running(attempts_dir, file, facts), *_unknown_but_running(attempts_dir, file, facts)]
+    if lines:
+        raise UsageError("\n".join(lines))
+
+
+def _unknown_but_running(attempts_dir: str, file: DeckFile, facts: Sequence[Fact]) -> Iterator[str]:
+    """The journal was lost, or cut short by damage: only the record tells."""
+    known = {fact.token for fact in facts if isinstance(fact, AttemptStarting)}
+    for token in sorted(set(os.listdir(attempts_dir)) - known):
+        wrapper = record.read(os.path.join(attempts_dir, token)).wrapper
+        if wrapper is not None and proc.is_live(wrapper.pid, wrapper.start_ticks):
+            yield (
+                f"{file.shown}: an attempt still runs (pid {wrapper.pid}) that the journal does not know: wait for its "
+                f"end, or end it: kill -- -{wrapper.pid}"
+            )
+
+
+def _gone_but_running(attempts_dir: str, file: DeckFile, facts: Sequence[Fact]) -> Iterator[str]:
+    """A task that the file no longer has: its slots are not free, and a renamed one would run twice."""
     names = {spec.name for spec in file.tasks}
     starts: dict[tuple[str, int], AttemptStarting] = {}
     for fact in facts:
@@ -134,11 +170,9 @@ def refuse_gone_but_running(attempts_dir: str, file: DeckFile, facts: Sequence[F
         elif isinstance(fact, (AttemptEnded, StartRevoked)):
             starts.pop((fact.task, fact.attempt), None)
     wrappers = ((start.task, record.read(os.path.join(attempts_dir, start.token)).wrapper) for start in starts.values())
-    lines = [
-        f"{file.shown}: {task} still runs (pid {wrapper.pid}) and is not in the file any more: put it back until it "
-        f"has ended, or end it: kill -- -{wrapper.pid}"
-        for task, wrapper in wrappers
-        if wrapper is not None and proc.is_live(wrapper.pid, wrapper.start_ticks)
-    ]
-    if lines:
-        raise UsageError("\n".join(lines))
+    for task, wrapper in wrappers:
+        if wrapper is not None and proc.is_live(wrapper.pid, wrapper.start_ticks):
+            yield (
+                f"{file.shown}: {task} still runs (pid {wrapper.pid}) and is not in the file any more: put it back "
+                f"until it has ended, or end it: kill -- -{wrapper.pid}"
+            )

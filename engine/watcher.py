@@ -38,6 +38,8 @@ class Watcher:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
+        if self._host_too:
+            self._post(DevicesSampled((), self._mem_available_mib()))
         if self._uuids:
             self._probe.start(self._uuids, self._from_thread, period_s=PERIOD_S)
         elif self._host_too:

@@ -178,7 +178,7 @@ def _held(path: str, holder: Holder | None) -> str:
         )
     if state in "tT":
         return f"this deck is run by {who}, which is frozen (state T): `kill -CONT {holder.pid}` lets it go on"
-    return f"this deck is run by {who}: `gpudeck attach` shows it, `gpudeck stop` ends it"
+    return f"this deck is run by {who}: wait for its end, or stop it with `kill -INT {holder.pid}`"
 
 
 def _elsewhere(holder: Holder, unfinished: int) -> str:
@@ -187,7 +187,7 @@ def _elsewhere(holder: Holder, unfinished: int) -> str:
     there = shlex.quote(f"cd {shlex.quote(holder.cwd)} && gpudeck")
     return (
         f"this deck runs on {host} ({tasks}, engine {holder.pid}): ssh -t {host} {there}; "
-        f"or gpudeck takeover when {host} is gone"
+        f"or gpudeck --headless --takeover when {host} is gone"
     )
 
 

@@ -101,7 +101,7 @@ class Ends:
     def _end_written(self, attempt: Attempt, written: Record) -> None:
         at = min(max(written.end_uptime_s + self._lag_s, attempt.started_s), proc.boot_s())
         if written.end == "spawn-log" and attempt.stop is None:
-            self.trees.gone(attempt, never_ran="its log cannot be written")
+            self._explain_log(attempt, at)
         elif written.end == "spawn-cwd":
             self._explain(attempt, UNABLE, at, partial(spawn_error.explain_cwd, attempt.cwd))
         else:
@@ -120,6 +120,22 @@ class Ends:
             self.leader_ended(attempt, 128 - exit_code, signal=-exit_code)
         else:
             self.leader_ended(attempt, exit_code)
+
+    def _explain_log(self, attempt: Attempt, at: float) -> None:
+        """A full disk passes, and nothing ran; a folder in the log's place is an end like "no such command"."""
+        if not attempt.stdout:
+            self.trees.gone(attempt, never_ran="its log cannot be written")
+            return
+
+        def told(found: tuple[str, bool] | None) -> None:
+            why, passing = found or ("its log cannot be written: the file system does not answer", True)
+            if passing:
+                self.trees.gone(attempt, never_ran=why)
+            else:
+                self.leader_ended(attempt, UNABLE, at=at, why=why)
+
+        explain = partial(spawn_error.explain_log, attempt.stdout, attempt.stderr)
+        self._world.background.submit(explain, told)
 
     def _explain(self, attempt: Attempt, code: int, at: float, explain: Callable[[], str]) -> None:
         def told(why: str | None) -> None:

@@ -37,6 +37,7 @@ class Attempt:
     started_s: float = 0.0
     """CLOCK_BOOTTIME; 0: not known."""
     cwd: str = ""
+    stdout: str = ""
     stderr: str = ""
     wrapper: Watch | None = None
     """Set as long as the wrapper is known to exist: its pid means nobody else."""

@@ -76,7 +76,7 @@ class LocalLauncher:
         self._ends.follow(
             Attempt(
                 order.token, path, pid, start_ticks, order.leftovers, child=True, own=self._subreaper,
-                started_s=started_s, cwd=order.cwd, stderr=order.stderr,
+                started_s=started_s, cwd=order.cwd, stdout=order.stdout, stderr=order.stderr,
             )
         )  # fmt: skip
         self._keep_sweeping()

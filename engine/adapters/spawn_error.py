@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 
+from ..errors import may_pass
+
 _TAIL_BYTES = 4096
 _SHELL = re.compile(r"gpudeck: (?:line )?\d+: (?:exec: )?(?P<command>.*?)(?:: cannot execute)?: [^:]+")
 _ENV = re.compile(r"/usr/bin/env: \W?(?P<command>.*?)\W?: [^:]+")
@@ -40,6 +42,16 @@ def explain_cwd(cwd: str) -> str:
     if not os.path.isdir(cwd):
         return f"not a folder: {cwd}"
     return f"cannot enter the folder: {cwd}"
+
+
+def explain_log(stdout: str, stderr: str) -> tuple[str, bool]:
+    """Why the logs cannot be written, and whether that may pass (no space, a limit) or is the task's own fault."""
+    for path in (stdout, stderr):
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666))
+        except OSError as error:
+            return f"its log cannot be written: {path}: {error.strerror}", may_pass(error)
+    return "its log could not be written", True
 
 
 def _last_line(path: str) -> str:

@@ -172,7 +172,7 @@ def _beside_network(
         host = known.machine.host
         raise EngineUnavailableError(
             f"this deck's state lies on {host} in {known.path}: ssh -t {host} gpudeck …; "
-            f"or gpudeck takeover when {host} is gone"
+            f"or gpudeck --headless --takeover when {host} is gone"
         )
     _make_root(root, owners)
     local = _local_root(owners[0], mounts)

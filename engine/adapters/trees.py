@@ -19,6 +19,8 @@ from .watch import Watcher
 _FIRST_LOOK_S = 0.2
 _LONGEST_LOOK_S = 10.0
 _SWEEPS = 5
+_AFTER_HANG_S = 30.0
+"""A look at processes that one in the kernel has held up is not taken again sooner: each leaves a thread behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Trees:
             if attempt.token not in self.attempts:
                 return
             if found is None:
-                self.search(attempt, then)
+                self._world.loop.call_later(_AFTER_HANG_S, self.search, attempt, then)
                 return
             self._note(attempt, found)
             then(found)

@@ -44,6 +44,8 @@ def apply(deck: Deck, fact: e.Fact) -> None:
             _task(deck, fact)
         case e.RunStarted():
             run_started(deck, fact)
+        case e.OptionsChanged():
+            deck.run.options = fact.options
         case e.BoxRestarted():
             deck.run.boot_id = fact.boot_id
             rebooted(deck, fact.at)
@@ -80,7 +82,7 @@ def _attempt(deck: Deck, fact: AttemptFact) -> None:
             _starting(deck, task, fact)
         case e.AttemptRunning():
             attempt = _current(task, fact.attempt)
-            attempt.pid, attempt.start_ticks = fact.pid, fact.start_ticks
+            attempt.pid, attempt.start_ticks, attempt.pid_ns = fact.pid, fact.start_ticks, fact.pid_ns
             if isinstance(task.phase, Starting):
                 deck.move(task, Running(attempt))
         case e.StopRequested():

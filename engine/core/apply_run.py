@@ -14,9 +14,11 @@ LONGEST_WAIT_S = 600.0
 
 
 def run_started(deck: Deck, fact: e.RunStarted) -> None:
+    if deck.run.boot_id not in ("", fact.boot_id):
+        rebooted(deck, fact.at)
     deck.run = Run(
         fact.run, fact.seed, frozenset(fact.takes), ended=False, boot_id=fact.boot_id, host=fact.host,
-        started_wall=fact.wall,
+        started_wall=fact.wall, options=fact.options,
     )  # fmt: skip
     takes = deck.run.takes
     deck.opened = 0

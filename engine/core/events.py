@@ -55,6 +55,8 @@ class RunStarted:
     host: str = ""
     takes: tuple[str, ...] = ("new",)
     """Of "new", "failed", "changed", "stale", "cancelled", "all" (all: nothing counts as done)."""
+    options: str = ""
+    """The run options that were given, encoded; they hold until the run ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,13 @@ class RunEnded:
     run: int
     at: float
     wall: float
+
+
+@dataclass(frozen=True, slots=True)
+class OptionsChanged:
+    """An unfinished run goes on with other options."""
+
+    options: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +136,8 @@ class AttemptRunning:
     """The wrapper, leader of the attempt's session."""
     start_ticks: int
     """Field 22 of its /proc/PID/stat: with the pid, its identity on this boot."""
+    pid_ns: int = 0
+    """Inode of the pid namespace in which the pid means something; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,14 +279,14 @@ class ShardsFixed:
 
 
 Fact = (
-    RunStarted | RunEnded | BoxRestarted | TaskCached | AttemptStarting | StartRevoked | AttemptRunning | StopRequested
-    | LeaderEnded | AttemptEnded | TaskCancelled | TaskRetried | TaskHeld | PriorityChanged | DeckPaused | Halted
-    | GpuQuarantined | GpuReleased | GpuJoined | GpuMarked | ShardsFixed
+    RunStarted | RunEnded | OptionsChanged | BoxRestarted | TaskCached | AttemptStarting | StartRevoked
+    | AttemptRunning | StopRequested | LeaderEnded | AttemptEnded | TaskCancelled | TaskRetried | TaskHeld
+    | PriorityChanged | DeckPaused | Halted | GpuQuarantined | GpuReleased | GpuJoined | GpuMarked | ShardsFixed
 )  # fmt: skip
 
 FACTS: tuple[type[Fact], ...] = (
-    RunStarted, RunEnded, BoxRestarted, TaskCached, AttemptStarting, StartRevoked, AttemptRunning, StopRequested,
-    LeaderEnded, AttemptEnded, TaskCancelled, TaskRetried, TaskHeld, PriorityChanged, DeckPaused, Halted,
+    RunStarted, RunEnded, OptionsChanged, BoxRestarted, TaskCached, AttemptStarting, StartRevoked, AttemptRunning,
+    StopRequested, LeaderEnded, AttemptEnded, TaskCancelled, TaskRetried, TaskHeld, PriorityChanged, DeckPaused, Halted,
     GpuQuarantined, GpuReleased, GpuJoined, GpuMarked, ShardsFixed,
 )  # fmt: skip
 """Every kind of fact; a journal keeps them by class name and reads old shapes through version-numbered readers."""
@@ -296,6 +307,7 @@ class Spawned:
     token: str
     pid: int
     start_ticks: int
+    pid_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ class Attempt:
     rung: int = 0
     pid: int = 0
     start_ticks: int = 0
+    pid_ns: int = 0
     measured: dict[str, int] = field(default_factory=dict[str, int])
     """GPU memory by UUID (MiB), from the last reading that told it."""
     peak_mib: int = 0

@@ -10,7 +10,7 @@ from .deck import Deck, Task
 from .effects import Stop
 from .events import AttemptStarting, Fact, TaskRetried
 from .opening import reconsider
-from .phases import FINAL, Closing, Running, Starting, Stopping, Unknown
+from .phases import FINAL, Cancelled, Closing, Running, Starting, Stopping, Unknown
 from .turn import Turn
 
 LATE_WARNING_S = 300.0
@@ -53,6 +53,8 @@ def _resume(turn: Turn, task: Task) -> None:
         case Stopping(attempt, kill_at=kill_at):
             grace = min(policy.grace_s, max(0.0, kill_at - turn.at))
             turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, grace))
+        case Closing(attempt, why=why) if why is not None:
+            turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, policy.grace_s))
         case Closing(attempt):
             at = max(turn.at, (attempt.exited_at or turn.at) + policy.linger_s)
             if policy.leftovers == "stop":
@@ -73,7 +75,7 @@ def take_up_changed(turn: Turn) -> int:
     """Queue finished tasks that the file has changed since. Returns how many."""
     count = 0
     for task in turn.deck.tasks:
-        if not task.selected or not isinstance(task.phase, FINAL):
+        if not task.selected or not isinstance(task.phase, FINAL) or isinstance(task.phase, Cancelled):
             continue
         success = turn.deck.successes.get(task.name)
         last = success.fingerprint if success is not None and not task.unfinished else task.unfinished

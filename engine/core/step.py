@@ -63,13 +63,23 @@ class Core:
         settle(turn)
         return turn.out
 
-    def go_on(self, verdicts: Mapping[str, str], *, changed: bool, at: float, wall: float, boot_id: str = "") -> Step:
+    def go_on(
+        self,
+        verdicts: Mapping[str, str],
+        *,
+        changed: bool,
+        boot_id: str,
+        at: float,
+        wall: float,
+        restarted: bool = False,
+    ) -> Step:
         """Continue an unfinished run after a restore; *verdicts* are `Launcher.recover`'s.
 
-        *changed*: finished tasks that the file has changed since run again. *boot_id*: this boot's.
+        *changed*: finished tasks that the file has changed since run again. *boot_id*: this boot's. *restarted*: on
+        this boot too all that ran is gone, with the container that it ran in.
         """
         turn = self._turn(at, wall)
-        if boot_id and self.deck.run.boot_id not in ("", boot_id):
+        if restarted or (boot_id and self.deck.run.boot_id not in ("", boot_id)):
             turn.record(e.BoxRestarted(boot_id, at, wall))
         take_over(turn, verdicts)
         if changed:
@@ -111,7 +121,7 @@ def spawned(turn: Turn, item: e.Spawned) -> None:
     attempt = task.attempt() if task else None
     if task is None or attempt is None:
         return
-    turn.record(e.AttemptRunning(task.name, attempt.number, item.pid, item.start_ticks))
+    turn.record(e.AttemptRunning(task.name, attempt.number, item.pid, item.start_ticks, item.pid_ns))
     policy = task.spec.policy
     if policy.timeout_s is not None:
         turn.deck.wake(attempt.at + policy.timeout_s, "timeout", task.index, item.token)

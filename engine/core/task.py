@@ -101,3 +101,5 @@ class Run:
     boot_id: str = ""
     host: str = ""
     started_wall: float = 0.0
+    options: str = ""
+    """The options that it was started with, encoded."""

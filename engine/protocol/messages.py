@@ -1,5 +1,5 @@
-"""What an observer of a deck is told, one message per event: the headless lines, the JSON lines and the summary are made
-of nothing else. Frozen; times in seconds; `at` counts from the start of the run, `wall` is seconds since the epoch.
+"""What an observer of a deck is told, one message per event: headless lines, JSON lines and the summary are made of
+nothing else. Frozen; times in seconds; `at` counts from the start of the run, `wall` is seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class TaskEnded:
     gpus: tuple[int, ...]
     outcome: Literal["ok", "failed", "cancelled", "interrupted", "lost"]
     reason: str
-    """One line: "exit 1: ValueError: bad rate", "137 (KILL or exit 137)", "timeout after 3 h", "out of memory (CUDA)"."""
+    """One line: "exit 1: ValueError: bad rate", "137 (KILL or exit 137)", "timeout after 3 h", …"""
     exit_code: int | None
     next: Literal["succeeded", "failed", "cancelled", "backoff", "queued"]
     retry_in_s: float

@@ -55,7 +55,7 @@ def _selected(deck: DeckFile) -> Sequence[TaskSpec]:
 
 def _gpus(deck: DeckFile, inventory: Inventory) -> Sequence[GpuInfo]:
     simulated = deck.settings.gpus
-    if isinstance(simulated, int):
+    if isinstance(simulated, int) and len(inventory.gpus) != simulated:
         return [GpuInfo(f"SIM-{index}", index, "simulated", None, simulated=True) for index in range(simulated)]
     return inventory.gpus
 
@@ -127,7 +127,19 @@ def _why_never(task: TaskSpec, known: Sequence[GpuInfo], usable: Sequence[GpuInf
     if needed > len(usable) - kept:
         left = max(0, len(usable) - kept)
         return f"gpus = {wanted}, but keep_free = {kept} leaves only {left} of {len(usable)}"
-    return ""
+    return _too_big(task, mine, needed)
+
+
+def _too_big(task: TaskSpec, mine: Sequence[GpuInfo], needed: int) -> str:
+    """No card is as large as what the task asks for on each of its GPUs."""
+    asked = task.resources.gpu_memory_mib
+    if not isinstance(asked, int):
+        return ""
+    large = [info for info in mine if info.total_mib is None or info.total_mib >= asked]
+    if len(large) >= needed:
+        return ""
+    largest = max(info.total_mib or 0 for info in mine)
+    return f"gpu_memory = {asked / 1024:.1f} GiB, but the largest GPU has {largest / 1024:.1f} GiB"
 
 
 def _only(number: int, *, among_ids: bool) -> str:

@@ -136,11 +136,10 @@ async def test_a_file_as_folder_is_named(rig: Rig) -> None:
 
 
 @launched
-async def test_an_attempt_whose_log_cannot_be_written_never_ran(rig: Rig) -> None:
+async def test_a_log_that_is_a_folder_is_a_spawn_error_that_says_so(rig: Rig) -> None:
     (rig.folder / "log").mkdir()
-    token = rig.start("touch", "ran", log=str(rig.folder / "log"))
-    assert (await rig.tree_end(token)).never_ran
-    assert rig.leader(token) is None
+    end = await rig.leader_end(rig.start("touch", "ran", log=str(rig.folder / "log")))
+    assert end.spawn_error == f"its log cannot be written: {rig.folder}/log: Is a directory"
     assert not (rig.folder / "ran").exists()
 
 

@@ -315,3 +315,14 @@ def test_the_value_of_a_secret_is_in_no_record(deck: Deck) -> None:
     text(deck, "-v")
     assert "s3cr3t" not in deck.text("logs/hub/attempt-1.json")
     assert "s3cr3t" not in deck.text("logs/deck.log")
+
+
+@pytest.mark.parametrize("name", ["logs", ".gpudeck"])
+def test_a_file_where_a_folder_is_needed_is_said(deck: Deck, name: str) -> None:
+    deck.write(GOOD)
+    (deck.folder / name).write_text("mine")
+    ran = text(deck)
+    assert ran.code in (2, 3)
+    assert str(deck.folder / name) in ran.err
+    assert "Traceback" not in ran.err
+    assert deck.text(name) == "mine"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from gpudeck.engine.core.events import (
     AttemptEnded,
     AttemptRunning,
@@ -182,7 +180,7 @@ async def test_a_journal_that_broke_ends_all_starts_but_nothing_that_runs(rig: L
     await rig.settle()
     await rig.later(100)
     assert rig.started == ["a"]
-    assert "restart gpudeck" in rig.deck.disk_full
+    assert "start gpudeck again" in rig.loop.broken
     assert rig.launcher.stops == []
 
 
@@ -209,18 +207,16 @@ async def test_a_start_that_is_tried_again_has_a_token_of_its_own(rig: LoopRig) 
 
 
 @looped(task("a"))
-async def test_a_log_folder_that_cannot_be_made_is_no_attempt(rig: LoopRig) -> None:
+async def test_a_file_in_the_place_of_the_log_folder_is_a_spawn_error_that_names_it(rig: LoopRig) -> None:
     logs = rig.deck.settings.log_dir
     with open(logs, "w", encoding="utf-8"):
         pass
     rig.begin()
     await rig.settle()
     assert rig.launcher.orders == []
-    assert logs in rig.facts(StartRevoked)[0].why
-    os.unlink(logs)
-    await rig.later(5)
-    assert rig.started == ["a"]
-    assert rig["a"].attempts == 1
+    outcome = rig.facts(AttemptEnded)[0].outcome
+    assert outcome.reason == "spawn error"
+    assert logs in outcome.detail
 
 
 @looped(task("a"))
