@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -51,6 +51,8 @@ class _Live:
     started_wall: float
     before: Mapping[str, OutputStamp] | None
     """State of its outputs at its start; None: an earlier engine started it, and attempt-N.json tells."""
+    oom_kills: int
+    """The kernel's count of kills for want of memory when it started."""
     resumed: bool = False
     argv: tuple[str, ...] = ()
 
@@ -83,12 +85,15 @@ class Attempts:
         self.behind: Callable[[], bool] = lambda: False
         """Whether ends that are told here may not be on disk."""
         self._unforgotten: list[str] = []
+        self._unwritten: dict[str, str] = {}
+        """Token by path of attempt-N.json: ended, and still to be completed there."""
         self._orders = Orders(deck, logs, box)
         self._live: dict[str, _Live] = {}
         self.digests: dict[str, tuple[str, ...]] = {}
         """By token: the lines that tell why an attempt failed, until its end is reported."""
         self.usage = Usage()
-        self._oom_kills = box.oom_kills()
+        self._kills = (box.now(), box.oom_kills())
+        """When the kernel's count was last looked at, and what it was."""
 
     def do(self, effect: Effect) -> None:
         """Carry an effect out; its answer comes back as an input."""
@@ -127,7 +132,9 @@ class Attempts:
         except OSError as error:
             self._unprepared(effect.token, error)
             return
-        self._live[effect.token] = _Live(task.spec, made.paths, made.started_wall, made.before, made.resumed, made.argv)
+        self._live[effect.token] = _Live(
+            task.spec, made.paths, made.started_wall, made.before, self._oom_kills(), made.resumed, made.argv
+        )
         self._writer.begin(made.paths.json, made.header, made.links)
         self._post(Spawned(effect.token, pid, start_ticks, self._box.pid_ns))
 
@@ -156,7 +163,7 @@ class Attempts:
             current = task.attempt()
             wall = current.wall if current is not None else 0.0
             paths = self._logs.paths(task.name, attempt, task.spec.policy.merge_stderr)
-            live = self._live[token] = _Live(task.spec, paths, wall, None)
+            live = self._live[token] = _Live(task.spec, paths, wall, None, self._oom_kills())
         return live
 
     def _examine(self, effect: Examine) -> None:
@@ -174,7 +181,7 @@ class Attempts:
                 exit_code=effect.exit_code,
                 signal=effect.signal,
                 started_wall=live.started_wall,
-                oom_killed=effect.exit_code == KILLED and self._killed_for_memory(),
+                oom_killed=effect.exit_code == KILLED and self._box.oom_kills() > live.oom_kills,
                 before=stamps_in(read_record(live.paths.json)) if live.before is None else live.before,
                 success_wall=success_wall,
             )
@@ -191,22 +198,24 @@ class Attempts:
 
         self._readers.submit(look, done, timeout_s=LOOK_TIMEOUT_S)
 
-    def _killed_for_memory(self) -> bool:
-        """Whether the kernel has killed for want of memory since the last attempt that ended so."""
-        before, self._oom_kills = self._oom_kills, self._box.oom_kills()
-        return self._oom_kills > before
+    def _oom_kills(self) -> int:
+        """The kernel's count of kills for want of memory, at most a second old."""
+        now = self._box.now()
+        if now - self._kills[0] > 1.0:
+            self._kills = (now, self._box.oom_kills())
+        return self._kills[1]
 
     def ended(self, fact: AttemptEnded, start: AttemptStarting | None) -> tuple[str, ...]:
         """An attempt ended: complete attempt-N.json, drop the record. Returns the digest of a failure."""
         if start is None:
             return ()
-        self._forget(start.token)
         live = self._live.pop(start.token, None)
         paths = self._paths(fact.task, fact.attempt, live)
         lines = self.digests.pop(start.token, ())
         if not lines and fact.outcome.reason in ("timeout", "lost", "watch"):
             lines = digest(paths.err, paths.out)
         used = self.usage.finish(start.token)
+        self._unwritten[paths.json] = start.token
         self._writer.end(
             paths.json,
             AttemptEnd(
@@ -223,11 +232,16 @@ class Attempts:
         )
         return lines
 
-    def _forget(self, token: str) -> None:
-        """While the end is not on disk, the record is all that tells the next engine of it."""
+    def written(self, paths: Sequence[str]) -> None:
+        """These attempt-N.json have their end: nothing is left to do for them, and their records go.
+
+        While the fact of an end is not on disk, its record is all that tells the next engine of it.
+        """
+        tokens = [self._unwritten.pop(path) for path in paths if path in self._unwritten]
         if self.behind():
-            self._unforgotten.append(token)
-        else:
+            self._unforgotten += tokens
+            return
+        for token in tokens:
             self._launcher.forget(token)
 
     def caught_up(self) -> None:

@@ -94,6 +94,7 @@ class Engine:
             checks=Background(self._asyncio),
         )
         self._attempts.guard = self._lock_lost
+        self._writer.on_ended = lambda paths: self._from_thread(lambda: self._attempts.written(paths))
         self._reporter = Reporter(self._deck, self._attempts, self._clock, show, cwd=cwd)
         self._loop = Loop(core, clock=self._clock, journal=opened.journal, do=self._attempts.do, publish=self._publish)
         self._loop.after_turn = self._after_turn
@@ -124,8 +125,7 @@ class Engine:
             await self._over.wait()
         finally:
             self._close()
-        self._writer.close()
-        # What its thread had to say comes before the end of the run.
+        # What the writer's thread had to say comes before the end of the run.
         await asyncio.sleep(0)
         code, why = self._verdict()
         self._reporter.finished(code, why)
@@ -357,6 +357,7 @@ class Engine:
         self._loop.stop()
         self._watcher.stop()
         self._opened.journal.close()
+        self._writer.close()
         self._attempts.close()
         self._launcher.close()
         self._opened.lock.release()

@@ -33,7 +33,7 @@ from .past import (
     unsettled,
 )
 from .ports import GpuInfo, GpuProbe, Inventory
-from .run_options import continued, decode, encode, options_of
+from .run_options import continued, decode, describe, encode, options_of
 from .taskfile.fit import check_environment, check_fit
 from .taskfile.later import refuse_later
 from .taskfile.load import load, load_settings
@@ -128,7 +128,8 @@ def open_deck(path: str, given: RunOptions, environ: Mapping[str, str], *, as_ro
         check_before_start(file, gpus, environment)
         _refuse_silent_cpu(file.settings, gpus, facts)
         opened = _restore(file, state, lock, journal, gpus, facts, environment, takeover=takeover)
-        opened.warnings += filter(None, [other])
+        kept = f"the run goes on as it was started: {describe(options)}" if unfinished and options != given else ""
+        opened.warnings += filter(None, [other, kept])
         opened.options = encode(options)
         undo.pop_all()
     return opened

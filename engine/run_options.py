@@ -64,6 +64,13 @@ def continued(kept: RunOptions, given: RunOptions) -> RunOptions:
     return replace(kept, profile=given.profile, name=given.name, **changes)
 
 
+def describe(options: RunOptions) -> str:
+    """The options as they would be typed."""
+    default = RunOptions()
+    given = [(field.name, getattr(options, field.name)) for field in fields(RunOptions)]
+    return " ".join(_said(name, value) for name, value in given if value != getattr(default, name))
+
+
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
@@ -73,4 +80,6 @@ def _said(name: str, value: object) -> str:
         return f"no {_flag(name)}"
     if isinstance(value, Mapping):
         return " ".join(f"{_flag(name)} {key}={text}" for key, text in cast("Mapping[str, str]", value).items())
-    return f"{_flag(name)} {value}"
+    if isinstance(value, tuple):
+        return " ".join(f"{_flag(name)} {item}" for item in cast("tuple[str, ...]", value))
+    return _flag(name) if value is True else f"{_flag(name)} {value}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from .files import Link, make_link
@@ -26,6 +26,8 @@ class AttemptJsonWriter:
     def __init__(
         self, on_error: Callable[[str], None], *, git: GitStates | None = None, max_pending: int = 4096
     ) -> None:
+        self.on_ended: Callable[[Sequence[str]], None] = lambda _: None
+        """Told in the writer's thread which attempt-N.json have got their end."""
         self._on_error = on_error
         self._max_pending = max_pending
         self._git = git if git is not None else GitStates()
@@ -95,8 +97,11 @@ class AttemptJsonWriter:
                 self._idle.notify_all()
             for link in links.values():
                 self._try(partial(make_link, link))
-            for path, end in jobs.items():
-                self._try(partial(self._write, path, headers[path], end))
+            ended = [
+                path for path, end in jobs.items() if self._try(partial(self._write, path, headers[path], end)) and end
+            ]
+            if ended:
+                self.on_ended(ended)
             with self._work:
                 for path, end in jobs.items():
                     if end is not None:
@@ -107,7 +112,7 @@ class AttemptJsonWriter:
     def _must_write(self) -> bool:
         return self._hurry or self._closed or len(self._pending) >= self._max_pending
 
-    def _try(self, write: Callable[[], None]) -> None:
+    def _try(self, write: Callable[[], None]) -> bool:
         try:
             write()
         except OSError as error:
@@ -116,6 +121,8 @@ class AttemptJsonWriter:
             self._report(repr(error))
         else:
             self._failing = False
+            return True
+        return False
 
     def _report(self, what: str) -> None:
         if not self._failing:

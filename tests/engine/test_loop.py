@@ -166,8 +166,22 @@ async def test_a_record_is_kept_while_the_end_is_not_on_disk(rig: LoopRig) -> No
     await rig.settle()
     (end,) = [fact for fact in rig.published if isinstance(fact, AttemptEnded)]
     rig.attempts.ended(end, rig.facts(AttemptStarting)[0])
+    rig.attempts.written([rig.attempts.paths("a", 1).json])
     assert rig.launcher.forgotten == []
     rig.attempts.caught_up()
+    assert rig.launcher.forgotten == [rig.token("a")]
+
+
+@looped(task("a"))
+async def test_a_record_is_kept_until_attempt_json_has_its_end(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.launcher.end(rig.token("a"))
+    await rig.settle()
+    (end,) = [fact for fact in rig.published if isinstance(fact, AttemptEnded)]
+    rig.attempts.ended(end, rig.facts(AttemptStarting)[0])
+    assert rig.launcher.forgotten == []
+    rig.attempts.written([rig.attempts.paths("a", 1).json])
     assert rig.launcher.forgotten == [rig.token("a")]
 
 
