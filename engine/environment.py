@@ -69,11 +69,6 @@ def attempt_environment(
     return env
 
 
-def missing_required(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Names in env_required that the caller does not give; empty counts as not given, as in the shell's ${X:?}."""
-    return tuple(name for name in spec.env_required if not environ.get(name))
-
-
 def _belongs_to_session(name: str) -> bool:
     if name in _SESSION_NAMES:
         return True

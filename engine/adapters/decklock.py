@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import shlex
-import socket
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
@@ -15,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 import msgspec
 
 from ..errors import EngineUnavailableError
+from . import host
 
 _TRY_EVERY_S = 0.05
 
@@ -39,9 +39,9 @@ class Machine:
 def this_machine() -> Machine:
     """The machine of this process."""
     return Machine(
-        host=socket.gethostname(),
-        machine_id=_line("/etc/machine-id"),
-        boot_id=_line("/proc/sys/kernel/random/boot_id"),
+        host=host.hostname(),
+        machine_id=host.machine_id(),
+        boot_id=host.boot_id(),
         pid_ns=os.stat("/proc/self/ns/pid").st_ino,
     )
 
@@ -182,12 +182,12 @@ def _held(path: str, holder: Holder | None) -> str:
 
 
 def _elsewhere(holder: Holder, unfinished: int) -> str:
-    host = holder.machine.host
+    name = holder.machine.host
     tasks = f"{unfinished} task" + ("s" if unfinished != 1 else "")
     there = shlex.quote(f"cd {shlex.quote(holder.cwd)} && gpudeck")
     return (
-        f"this deck runs on {host} ({tasks}, engine {holder.pid}): ssh -t {host} {there}; "
-        f"or gpudeck --headless --takeover when {host} is gone"
+        f"this deck runs on {name} ({tasks}, engine {holder.pid}): ssh -t {name} {there}; "
+        f"or gpudeck --headless --takeover when {name} is gone"
     )
 
 

@@ -47,11 +47,6 @@ def hostname() -> str:
     return socket.gethostname()
 
 
-def host_identity() -> str:
-    """Tells boxes apart that share a file system: machine id and host name, as cloned images share the first."""
-    return f"{machine_id() or 'no-machine-id'} {hostname()}"
-
-
 # -- cores and memory -------------------------------------------------------------------------------------------------
 
 
@@ -59,12 +54,6 @@ def cores(proc: str = _PROC, cgroup: str = _CGROUP) -> int:
     """Cores that this process may use, at least 1: its affinity, and the CPU quota of its cgroups rounded down."""
     quotas = [quota for folder in _cgroup_folders("cpu", proc, cgroup) if (quota := _cpu_quota(folder)) is not None]
     return max(1, int(min([len(os.sched_getaffinity(0)), *quotas])))
-
-
-def mem_total_mib(proc: str = _PROC, cgroup: str = _CGROUP) -> int:
-    """Memory of the box, or the smallest limit of our cgroups."""
-    limits = [limit for folder in _cgroup_folders("memory", proc, cgroup) if (limit := _memory_limit(folder))]
-    return min([_meminfo(proc, "MemTotal"), *limits]) // _MIB
 
 
 def mem_available_mib(proc: str = _PROC, cgroup: str = _CGROUP) -> int:
@@ -131,66 +120,6 @@ def _memory_used(folder: str) -> int:
     used = _read(f"{folder}/memory.current").strip() or _read(f"{folder}/memory.usage_in_bytes").strip()
     cache = re.search(r"^(?:total_)?inactive_file (\d+)", _read(f"{folder}/memory.stat"), re.MULTILINE)
     return max(0, int(used) - (int(cache[1]) if cache else 0)) if used.isdigit() else 0
-
-
-# -- file systems -----------------------------------------------------------------------------------------------------
-
-_ALIASES = {"nfs4": "nfs", "smb3": "cifs", "smbfs": "cifs", "fuse.glusterfs": "glusterfs", "fuse.ceph": "ceph"}
-_NETWORK = frozenset({
-    "nfs", "lustre", "gpfs", "beegfs", "ceph", "cifs", "glusterfs", "afs", "panfs", "pvfs2", "orangefs", "wekafs", "9p",
-    "virtiofs", "ocfs2", "gfs2", "fuse.sshfs", "fuse.juicefs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse",
-    "fuse.beegfs", "fuse.moosefs", "fuse.mfs", "fuse.goofys", "fuse.davfs", "davfs", "fuse.cvmfs2",
-})  # fmt: skip
-
-
-def filesystem_kind(path: str, proc: str = _PROC) -> str:
-    """Kind of the file system that *path* is on, or would be made on: "ext4", "tmpfs", "nfs", "lustre", …; "" unknown.
-
-    Touches the path, so it can block where a network file system hangs.
-    """
-    there = os.path.realpath(_existing(path))
-    kind, best = "", -1
-    for mount, mounted in _mounts(proc):
-        inside = there == mount or there.startswith(mount.rstrip("/") + "/")
-        if inside and len(mount) >= best:
-            kind, best = mounted, len(mount)
-    return _ALIASES.get(kind, kind)
-
-
-def is_network_kind(kind: str) -> bool:
-    """Shared between hosts: kernel locks, SQLite's WAL and inotify cannot be relied on there."""
-    return kind in _NETWORK
-
-
-def free_bytes(path: str) -> int:
-    """Bytes that we may still write where *path* is, or would be made. Raises OSError."""
-    state = os.statvfs(_existing(path))
-    return state.f_bavail * state.f_frsize
-
-
-def _existing(path: str) -> str:
-    here: str = os.path.abspath(path)
-    while not os.path.lexists(here) and here != "/":
-        here = os.path.dirname(here)
-    return here
-
-
-def _mounts(proc: str) -> Iterator[tuple[str, str]]:
-    """(mount point, kind) of each mount, in the order of mounting; see proc_pid_mountinfo(5)."""
-    for line in _read(f"{proc}/self/mountinfo").splitlines():
-        left, _, right = line.partition(" - ")
-        fields = left.split(" ")
-        if len(fields) > 4 and right:
-            yield _unescape(fields[4]), right.split(" ", 1)[0]
-
-
-def _unescape(text: str) -> str:
-    """Spaces and backslashes stand as \\040 and \\134 there."""
-    return re.sub(r"\\([0-7]{3})", _character, text)
-
-
-def _character(octal: re.Match[str]) -> str:
-    return chr(int(octal[1], 8))
 
 
 def _read(path: str) -> str:

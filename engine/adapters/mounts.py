@@ -9,8 +9,10 @@ MOUNTS = "/proc/self/mountinfo"
 
 NETWORK_FILE_SYSTEMS = frozenset(
     (
-        "nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "smb3", "smbfs", "ceph", "afs", "panfs", "orangefs", "9p",
-        "fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.juicefs", "fuse.rclone", "fuse.s3fs",
+        "nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "smb3", "smbfs", "ceph", "glusterfs", "afs", "panfs",
+        "pvfs2", "orangefs", "wekafs", "9p", "ocfs2", "gfs2", "davfs", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph",
+        "fuse.juicefs", "fuse.rclone", "fuse.s3fs", "fuse.gcsfuse", "fuse.beegfs", "fuse.moosefs", "fuse.mfs",
+        "fuse.goofys", "fuse.davfs",
     )
 )  # fmt: skip
 """Where SQLite's WAL and kernel locks do not hold between hosts."""

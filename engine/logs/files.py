@@ -127,11 +127,6 @@ class LogFolder:
         """Logs of an attempt exist, whatever the journal knows."""
         return self.highest(task) > 0
 
-    def next_attempt(self, task: str, journal_max: int) -> int:
-        """The first number that neither the journal nor a file has used: logs are appended to, never begun again."""
-        return 1 + max(journal_max, self.highest(task))
-
-
 def make_link(link: Link) -> None:
     """Make a link, or point it elsewhere: whoever follows it sees the old target or the new one. Raises OSError."""
     if link.only_replace and not os.path.lexists(link.path):

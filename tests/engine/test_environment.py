@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from gpudeck.engine.core.spec import TaskSpec, Work
-from gpudeck.engine.environment import attempt_environment, base_environment, missing_required
+from gpudeck.engine.environment import attempt_environment, base_environment
 
 GIVEN = {
     "attempt": 2,
@@ -141,8 +141,3 @@ def test_the_base_is_not_changed():
     base = {"PATH": "/usr/bin"}
     made(base, env=[("A", "1")])
     assert base == {"PATH": "/usr/bin"}
-
-
-def test_missing_names_are_told_in_the_files_order():
-    task = spec(env_required=("B", "A", "EMPTY"))
-    assert missing_required(task, {"A": "x", "EMPTY": ""}) == ("B", "EMPTY")

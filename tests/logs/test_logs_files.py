@@ -61,7 +61,7 @@ def test_the_first_of_two_twins_keeps_its_name_whoever_starts_first():
 
 
 def test_the_first_attempt_is_number_1(logs):
-    assert logs.next_attempt("a", 0) == 1
+    assert 1 + max(0, logs.highest("a")) == 1
 
 
 def test_a_task_without_logs_was_not_attempted(logs):
@@ -69,7 +69,7 @@ def test_a_task_without_logs_was_not_attempted(logs):
 
 
 def test_numbers_go_on_after_the_journals_highest(logs):
-    assert logs.next_attempt("a", 4) == 5
+    assert 1 + max(4, logs.highest("a")) == 5
 
 
 def test_numbers_go_on_after_files_that_the_journal_does_not_know(tmp_path, logs):
@@ -77,25 +77,25 @@ def test_numbers_go_on_after_files_that_the_journal_does_not_know(tmp_path, logs
         start(logs, "a", 1)
         (tmp_path / "logs/a" / name).touch()
     again = LogFolder(str(tmp_path / "logs"))
-    assert again.next_attempt("a", 1) == 12
+    assert 1 + max(1, again.highest("a")) == 12
     assert again.attempted("a")
 
 
 def test_files_in_a_sub_folder_are_another_tasks(tmp_path, logs):
     start(logs, "a/b", 7)
-    assert LogFolder(str(tmp_path / "logs")).next_attempt("a", 0) == 1
-    assert LogFolder(str(tmp_path / "logs")).next_attempt("a/b", 0) == 8
+    assert 1 + max(0, LogFolder(str(tmp_path / "logs")).highest("a")) == 1
+    assert 1 + max(0, LogFolder(str(tmp_path / "logs")).highest("a/b")) == 8
 
 
 def test_prepared_attempts_count_as_used(logs):
     start(logs, "a", 3)
-    assert logs.next_attempt("a", 0) == 4
+    assert 1 + max(0, logs.highest("a")) == 4
 
 
 def test_a_folder_made_by_another_deck_meanwhile_is_noticed(tmp_path, logs):
     start(LogFolder(str(tmp_path / "logs")), "a", 5)
     logs.prepare("a", 1, False)
-    assert logs.next_attempt("a", 1) == 6
+    assert 1 + max(1, logs.highest("a")) == 6
 
 
 def test_a_folder_removed_meanwhile_is_made_again(tmp_path, logs):
