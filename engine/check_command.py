@@ -19,7 +19,7 @@ def check(path: str, options: RunOptions) -> int:
     gpus = None
     trouble = ""
     try:
-        gpus = look_at_gpus(settings, os.environ)
+        gpus = look_at_gpus(settings, os.environ, "" if options.gpus else path)
     except EngineUnavailableError as error:
         trouble = str(error)
     count = len(gpus.chosen) if gpus is not None else 0

@@ -52,9 +52,6 @@ def attempt_environment(
     env["GPUDECK_RUN_DIR"] = run_dir
     if gpu_mem_mib:
         env["GPUDECK_GPU_MEM_MIB"] = str(gpu_mem_mib)
-    for param, name in (("shard", "GPUDECK_SHARD"), ("shards", "GPUDECK_SHARDS")):
-        if param in spec.params:
-            env[name] = spec.params[param]
     threads = str(max(1, cpus))
     env.setdefault("OMP_NUM_THREADS", threads)
     env.setdefault("MKL_NUM_THREADS", threads)

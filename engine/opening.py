@@ -19,7 +19,8 @@ from .core.devices import Gpu
 from .core.events import AttemptStarting, Fact, ShardsFixed
 from .core.restore import replay
 from .core.spec import DeckFile, DeckSettings
-from .errors import EngineUnavailableError
+from .environment import base_environment
+from .errors import EngineUnavailableError, UsageError
 from .logs.files import LogFolder
 from .past import (
     History,
@@ -83,12 +84,18 @@ class OpenDeck:
     """The run options that hold, encoded."""
 
 
-def look_at_gpus(settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
-    """Discover GPUs and choose the deck's. Raises UsageError and EngineUnavailableError (see `choose`)."""
+def look_at_gpus(settings: DeckSettings, environ: Mapping[str, str], where: str = "") -> BoxGpus:
+    """Discover GPUs and choose the deck's. Raises UsageError and EngineUnavailableError (see `choose`).
+
+    *where*: what asks for them, for messages: the task file, unless the command line says which.
+    """
     probe: GpuProbe = SimulatedProbe(settings.gpus) if isinstance(settings.gpus, int) else NvmlProbe()
     inventory = Inventory(()) if settings.gpus == "none" else probe.discover()
     inherited = environ.get("CUDA_VISIBLE_DEVICES")
-    chosen = choose(inventory, settings.gpus, inherited=inherited, slurm=environ, no_gpu=settings.no_gpu)
+    try:
+        chosen = choose(inventory, settings.gpus, inherited=inherited, slurm=environ, no_gpu=settings.no_gpu)
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}" if where else str(error)) from error
     return BoxGpus(probe, inventory, chosen)
 
 
@@ -113,6 +120,8 @@ def open_deck(path: str, given: RunOptions, environ: Mapping[str, str], *, as_ro
     """Everything up to the first start, checked before the first start. Raises DeckError."""
     settings = load_settings(path, given)
     stem = stem_of(path, given)
+    if not os.path.exists(os.path.join(settings.state_dir, stem)):
+        _check_first(path, given, settings, environ)
     state = open_state_dir(path, settings.state_dir, stem, as_root=as_root, takeover=takeover)
     lock = DeckLock.acquire(state.path, unfinished=state.unfinished(), takeover=takeover)
     with contextlib.ExitStack() as undo:
@@ -123,7 +132,7 @@ def open_deck(path: str, given: RunOptions, environ: Mapping[str, str], *, as_ro
         unfinished = run_is_unfinished(facts)
         options = continued(decode(options_of(facts)), given) if unfinished else given
         environment, other = run_environment(state, unfinished=unfinished, environ=environ)
-        gpus = look_at_gpus(load_settings(path, options), environ)
+        gpus = look_at_gpus(load_settings(path, options), environ, _asker(path, options))
         file = _load(path, options, gpus, facts, environment)
         check_before_start(file, gpus, environment)
         _refuse_silent_cpu(file.settings, gpus, facts)
@@ -133,6 +142,21 @@ def open_deck(path: str, given: RunOptions, environ: Mapping[str, str], *, as_ro
         opened.options = encode(options)
         undo.pop_all()
     return opened
+
+
+def _check_first(path: str, options: RunOptions, settings: DeckSettings, environ: Mapping[str, str]) -> None:
+    """A first start that comes to nothing leaves nothing behind."""
+    environment = base_environment(environ)
+    try:
+        gpus = look_at_gpus(settings, environ, _asker(path, options))
+    except UsageError:
+        load(path, options, environ=environment)  # what else is wrong with the file comes first
+        raise
+    check_before_start(_load(path, options, gpus, (), environment), gpus, environment)
+
+
+def _asker(path: str, options: RunOptions) -> str:
+    return "" if options.gpus else path
 
 
 def _load(

@@ -26,7 +26,7 @@ from .taskfile.settings import stem_of
 def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     """Print the plan. Nothing is started, locked or changed. Raises DeckError."""
     settings = load_settings(path, options)
-    gpus = look_at_gpus(settings, os.environ)
+    gpus = look_at_gpus(settings, os.environ, "" if options.gpus else path)
     facts, damage = read_facts(os.path.join(settings.state_dir, stem_of(path, options), "deck.db"))
     shards = {fact.entry: fact.shards for fact in facts if isinstance(fact, ShardsFixed)}
     file = load(path, options, Box(len(gpus.chosen) or None, host.cores(), shards))
@@ -100,7 +100,9 @@ def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus) -> li
         lines.append(f"{name:{width}}  {where:>7}  {begin:>9}  {end:>9}  {state}".rstrip())
     guesses = sum(item.guessed for item in planned)
     place = "CPU slots" if not gpus.chosen else f"{len(gpus.chosen)} {'simulated ' if gpus.simulated else ''}GPUs"
-    last = max((item.end_s for item in planned), default=0.0)
+    if not planned:
+        return [*lines, "", "nothing would run"]
+    last = max(item.end_s for item in planned)
     lines.append("")
     lines.append(f"{len(planned)} of {len(rows)} tasks would run on {place}, over after {_clock(last)}")
     if guesses:

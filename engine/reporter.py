@@ -119,7 +119,8 @@ class Reporter:
         reason = describe(fact.outcome)
         hint = hint_of(fact.outcome)
         digest = (*digest, f"hint: {hint}") if hint and digest else digest
-        self.summary.ended(fact, start, reason, digest, self.shorten(paths.out if fact.outcome.ok else paths.err))
+        telling = "" if fact.outcome.ok else self.shorten(_telling(paths.out, paths.err))
+        self.summary.ended(fact, start, reason, digest, telling or self.shorten(paths.out))
         self._show(
             TaskEnded(
                 task=fact.task,
@@ -139,6 +140,7 @@ class Reporter:
                 at=self.times.since(fact.at),
                 wall=fact.wall,
                 left_behind=fact.left_behind,
+                telling=telling,
             )
         )
         self._streak(fact)
@@ -212,6 +214,14 @@ class Reporter:
 
     def _indices(self, uuids: tuple[str, ...]) -> tuple[int, ...]:
         return tuple(self._index[uuid] for uuid in uuids if uuid in self._index)
+
+
+def _telling(out: str, err: str) -> str:
+    """Standard error if anything was written to it, else standard output."""
+    try:
+        return err if os.path.getsize(err) else out
+    except OSError:
+        return out
 
 
 def _note_of(fact: e.Fact, index: dict[str, int]) -> str:

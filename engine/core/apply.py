@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from . import events as e
-from .apply_run import fresh, gpu_fact, rebooted, run_ended, run_started, unsettle
+from .apply_run import count_settled, fresh, gpu_fact, rebooted, run_ended, run_started, unsettle
 from .deck import Deck, Success, Task
 from .phases import (
     CANCELLED,
@@ -137,6 +137,7 @@ def _ready(deck: Deck, task: Task) -> None:
     if not deck.replaying or isinstance(task.phase, Queued):
         return
     if isinstance(task.phase, (*FINAL, Backoff)):
+        unsettle(deck, task)
         deck.move(task, WAITING)
     deck.move(task, QUEUED)
 
@@ -148,16 +149,18 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
     if fact.outcome.ok:
         _learn_success(deck, fact)
         task.unfinished = ""
-        _learn_duration(deck, task, fact)
-    else:
-        if fact.outcome.reason not in ("spawn error",):
+        task.left_out_done = None
+        if not attempt.rebooted:
+            _learn_duration(deck, task, fact)
+    elif not fact.never_ran:
+        if fact.outcome.reason != "spawn error":
             task.unfinished = attempt.fingerprint
         _charge(deck, task, fact, attempt)
     if fact.outcome.ok or fact.duration_s >= FAST_S:
         task.entry.fast_failures = 0
     elif fact.outcome.reason not in ("cancelled", "interrupted"):
         task.entry.fast_failures += 1
-    if fact.duration_s >= FAST_S:
+    if fact.duration_s >= FAST_S and not attempt.rebooted:
         task.entry.past_minute.update(dict.fromkeys(attempt.gpus, fact.at))
     _next_phase(deck, task, fact)
     for uuid in attempt.gpus:
@@ -186,15 +189,13 @@ def _next_phase(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
     match fact.next:
         case "succeeded":
             deck.move(task, SUCCEEDED)
-            deck.run.settled += 1
+            count_settled(deck, task)
         case "failed":
             deck.move(task, Failed(fact.outcome))
-            deck.run.settled += 1
-            deck.run.failures += 1
-            task.failed_in = deck.run.number
+            count_settled(deck, task)
         case "cancelled":
             deck.move(task, CANCELLED)
-            deck.run.settled += 1
+            count_settled(deck, task)
         case "backoff":
             deck.move(task, Backoff(fact.until, fact.outcome))
             deck.wake(fact.until, "backoff", task.index)
@@ -259,11 +260,13 @@ def _task(deck: Deck, fact: TaskFact) -> None:
         case e.TaskCached():
             _ready(deck, task)
             deck.move(task, Cached(fact.why))
+            count_settled(deck, task)
             if fact.why == "outputs":
                 _note_earlier(deck, task.name, fact.fingerprint)
         case e.TaskCancelled():
             _ready(deck, task)
             deck.move(task, CANCELLED)
+            count_settled(deck, task)
         case e.TaskRetried():
             unsettle(deck, task)
             avoid = task.avoid

@@ -25,7 +25,8 @@ def run_started(deck: Deck, fact: e.RunStarted) -> None:
     for task in deck.tasks:
         fresh(task)
         if not task.selected:
-            stand_in(deck, task, good=success_of(deck, task) is not None)
+            done = task.left_out_done
+            stand_in(deck, task, good=success_of(deck, task) is not None if done is None else done)
         elif isinstance(task.phase, (Queued, Blocked, Backoff)) or _taken_up(deck, task, takes):
             deck.move(task, WAITING)
 
@@ -41,7 +42,7 @@ def run_ended(deck: Deck) -> None:
 
 def fresh(task: Task) -> None:
     """A new budget: retries, rungs and free requeues as on the first day."""
-    task.retries_used = task.oom_ends = task.free_requeues = 0
+    task.retries_used = task.oom_ends = task.free_requeues = task.quarantine_requeues = 0
     task.avoid = frozenset()
     task.decided = task.forced = False
 
@@ -62,12 +63,19 @@ def _taken_up(deck: Deck, task: Task, takes: frozenset[str]) -> bool:
             return False
 
 
+def count_settled(deck: Deck, task: Task) -> None:
+    """A task has come to its end in this run: `halt` reckons with it."""
+    deck.run.settled += 1
+    deck.run.failures += isinstance(task.phase, Failed)
+    task.settled_in = deck.run.number
+
+
 def unsettle(deck: Deck, task: Task) -> None:
-    """A failure that is taken back no longer counts for `halt`."""
-    if isinstance(task.phase, Failed) and task.failed_in == deck.run.number:
-        deck.run.failures -= 1
+    """A task that is taken up again no longer counts for `halt`."""
+    if isinstance(task.phase, FINAL) and task.settled_in == deck.run.number:
         deck.run.settled -= 1
-        task.failed_in = 0
+        deck.run.failures -= isinstance(task.phase, Failed)
+        task.settled_in = 0
 
 
 def rebooted(deck: Deck, now: float) -> None:
@@ -118,9 +126,10 @@ def _wake_probes(deck: Deck, probe_at: float) -> None:
 
 
 def _requeue(deck: Deck, task: Task | None) -> None:
-    """Take back what a broken GPU has cost a task."""
-    if task is None or not isinstance(task.phase, (Failed, Backoff)):
+    """Take back what a broken GPU has cost a task: once, for a task that fails elsewhere too fails by itself."""
+    if task is None or task.quarantine_requeues or not isinstance(task.phase, (Failed, Backoff)):
         return
+    task.quarantine_requeues += 1
     if isinstance(task.phase, Backoff):
         task.retries_used = max(0, task.retries_used - 1)
     unsettle(deck, task)

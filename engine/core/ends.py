@@ -88,7 +88,7 @@ def outcome_of(task: Task, attempt: Attempt) -> e.Outcome | None:
     phase = task.phase
     if isinstance(phase, Closing):
         return phase.outcome
-    if isinstance(phase, Stopping) and (attempt.exited_at or 0.0) + UPTIME_STEP_S > phase.asked_at:
+    if isinstance(phase, Stopping) and _stopped(task, attempt, phase):
         return e.Outcome(phase.why, attempt.exit_code, attempt.exited_signal, _why_stopped(task, phase))
     if attempt.spawn_error:
         return e.Outcome("spawn error", attempt.exit_code, None, attempt.spawn_error)
@@ -101,6 +101,13 @@ def outcome_of(task: Task, attempt: Attempt) -> e.Outcome | None:
     return None
 
 
+def _stopped(task: Task, attempt: Attempt, phase: Stopping) -> bool:
+    """Whether it ended because it was asked to: not before. Clocks of two boots cannot be compared."""
+    if attempt.rebooted:
+        return attempt.exit_code not in task.spec.policy.success_codes
+    return (attempt.exited_at or 0.0) + UPTIME_STEP_S > phase.asked_at
+
+
 def _why_stopped(task: Task, phase: Stopping) -> str:
     if phase.why == "timeout" and task.spec.policy.timeout_s is not None:
         return f"after {task.spec.policy.timeout_s:g} s"
@@ -108,31 +115,43 @@ def _why_stopped(task: Task, phase: Stopping) -> str:
 
 
 def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome) -> None:
-    exited_at = attempt.exited_at if attempt.exited_at is not None else turn.at
+    exited_at, wall, duration_s = _times(turn, attempt)
     halted = bool(turn.deck.run.halted)
     asked = isinstance(task.phase, (Stopping, Closing)) and task.phase.why == "cancelled"
     unwanted = attempt.unwanted or asked
     choice = decide(task, attempt, outcome, at=turn.at, cancelled=unwanted, halted=halted, rebooted=attempt.rebooted)
     probed = [uuid for uuid in attempt.gpus if _probes(turn.deck, uuid, attempt)]
     fact = e.AttemptEnded(
-        task.name, attempt.number, outcome, exited_at, turn.wall - max(0.0, turn.at - exited_at),
-        max(0.0, exited_at - attempt.at), choice.next, choice.until, choice.charged, attempt.peak_mib,
-        attempt.left_behind, attempt.fingerprint,
+        task.name, attempt.number, outcome, exited_at, wall, duration_s, choice.next, choice.until, choice.charged,
+        attempt.peak_mib, attempt.left_behind, attempt.fingerprint, attempt.never_ran,
     )  # fmt: skip
     turn.record(fact)
     reconsider(turn.deck, task)
-    turn.streaks.ended(task, attempt.gpus, outcome, fact.duration_s, at=turn.at)
+    if not attempt.rebooted:
+        turn.streaks.ended(task, attempt.gpus, outcome, fact.duration_s, at=turn.at)
     for uuid in probed if len(attempt.gpus) > 1 and not outcome.ok else ():
         turn.record(turn.streaks.gang_failed(turn.deck.gpus[uuid], turn.at))
     if not outcome.ok and len(attempt.gpus) == 1:
-        quarantine = turn.streaks.verdict(turn.deck, attempt.gpus[0], turn.at)
-        if quarantine is not None:
-            turn.record(quarantine)
-            for name in quarantine.tasks:
-                reconsider(turn.deck, turn.deck.by_name[name])
+        judge_gpu(turn, attempt.gpus[0])
     elif outcome.ok:
         released(turn, attempt)
     check_halt(turn, task)
+
+
+def _times(turn: Turn, attempt: Attempt) -> tuple[float, float, float]:
+    """When it ended, by both clocks, and how long it lasted; at most, where the box was restarted under it."""
+    exited_at = attempt.exited_at if attempt.exited_at is not None else turn.at
+    if attempt.rebooted:
+        return exited_at, turn.wall, max(0.0, turn.wall - attempt.wall)
+    return exited_at, turn.wall - max(0.0, turn.at - exited_at), max(0.0, exited_at - attempt.at)
+
+
+def judge_gpu(turn: Turn, uuid: str) -> None:
+    """A task failed on one GPU: whether it is the GPU's fault, or, once it fails on all of them, nobody's."""
+    for fact in turn.streaks.verdict(turn.deck, uuid, turn.at):
+        turn.record(fact)
+        for name in fact.tasks if isinstance(fact, e.GpuQuarantined) else ():
+            reconsider(turn.deck, turn.deck.by_name[name])
 
 
 def _probes(deck: Deck, uuid: str, attempt: Attempt) -> bool:

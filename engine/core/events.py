@@ -184,6 +184,8 @@ class AttemptEnded:
     left_behind: tuple[int, ...] = ()
     """Pids that go on by the user's choice."""
     fingerprint: str = ""
+    never_ran: bool = False
+    """It was stopped before its command was executed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +237,7 @@ class GpuQuarantined:
 
     gpu: str
     tasks: tuple[str, ...]
-    """Requeued once, uncharged."""
+    """Those that failed; each is requeued uncharged for this reason once in a run."""
     at: float
     probe_at: float
     step: int
@@ -244,10 +246,12 @@ class GpuQuarantined:
 
 @dataclass(frozen=True, slots=True)
 class GpuReleased:
-    """A probe passed, or the user enabled it."""
+    """A probe passed; or tasks fail fast on every GPU, which says nothing about this one."""
 
     gpu: str
     at: float
+    why: str = ""
+    """Empty: a probe passed."""
 
 
 @dataclass(frozen=True, slots=True)

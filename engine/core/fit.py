@@ -40,6 +40,8 @@ class Need:
     """No other attempt beside it: exclusive, or its memory is still to be learned."""
     only: frozenset[str]
     """Allowed ids (index or UUID); empty: any."""
+    avoid: frozenset[str] = frozenset()
+    """GPUs that the task failed on."""
 
 
 def need_of(deck: Deck, task: Task) -> Need:
@@ -55,7 +57,7 @@ def need_of(deck: Deck, task: Task) -> Need:
         alone = alone or memory is None
     elif memory is None and deck.settings.slots_per_gpu == "auto":
         alone = True
-    return Need(gpus, memory, alone, only)
+    return Need(gpus, memory, alone, only, task.avoid)
 
 
 def allowed(gpu: Gpu, only: frozenset[str]) -> bool:
@@ -148,7 +150,8 @@ def bar(deck: Deck, gpu: Gpu, need: Need, at: float) -> Obstacle | None:
     if gpu.quarantine is not None:
         # A gang is a costly probe: only where nothing smaller came for a long time.
         probe_at = gpu.quarantine.probe_at + (0.0 if need.gpus == 1 else GANG_PROBE_S)
-        if at < probe_at or gpu.quarantine.probing:
+        again = need.gpus == 1 and gpu.uuid in need.avoid and _may_go_elsewhere(deck, gpu, need, at)
+        if at < probe_at or gpu.quarantine.probing or again:
             return Obstacle("quarantined", f"GPU {gpu.index}: quarantined, tasks failed fast on it", gpu.uuid)
     if deck.settings.foreign != "ignore" and gpu.avoided:
         fits = deck.settings.foreign == "fit" and need.memory_mib is not None
@@ -163,6 +166,12 @@ def bar(deck: Deck, gpu: Gpu, need: Need, at: float) -> Obstacle | None:
             text = f"GPU {gpu.index}: {gib(max(0, most))} at most, needs {gib(need.memory_mib)}"
             return Obstacle("gpu_memory", text, gpu.uuid)
     return None
+
+
+def _may_go_elsewhere(deck: Deck, gpu: Gpu, need: Need, at: float) -> bool:
+    """Whether a task can have a sound GPU: then it need not try the suspect one, on which it failed, again."""
+    others = (other for other in deck.gpus.values() if other is not gpu and other.quarantine is None)
+    return any(bar(deck, other, need, at) is None for other in others)
 
 
 def crowd(gpu: Gpu, need: Need) -> Obstacle | None:

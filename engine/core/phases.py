@@ -46,6 +46,8 @@ class Attempt:
     """Cancelled when its end had already come: it is not tried again."""
     alone: bool = False
     """No other attempt may come beside it on its GPUs."""
+    beside: dict[str, dict[int, int]] = field(default_factory=dict[str, dict[int, int]])
+    """Who else computed on its GPUs when it started, or has been noticed since: MiB by pid, by UUID."""
     rebooted: bool = False
     """The box was restarted under it."""
 
@@ -154,7 +156,7 @@ Phase = (
 
 WAITING, QUEUED, SUCCEEDED, CANCELLED, BLOCKED = Waiting(), Queued(), Succeeded(), Cancelled(), Blocked()
 
-_ENDS: frozenset[type[Phase]] = frozenset({Succeeded, Failed, Cancelled, Backoff, Queued, Waiting})
+_ENDS: frozenset[type[Phase]] = frozenset({Succeeded, Failed, Cancelled, Backoff, Queued})
 
 LEGAL: dict[type[Phase], frozenset[type[Phase]]] = {
     Waiting: frozenset({Queued, Blocked, Cancelled}),

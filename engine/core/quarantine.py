@@ -1,4 +1,7 @@
-"""A broken GPU must not eat the night: after fast failures of different tasks it rests until a probe passes."""
+"""A broken GPU must not eat the night: after fast failures of different tasks it rests until a probe passes.
+
+Where the last sound GPU would rest too, it is the command that is broken: all GPUs come back, and the tasks fail.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from typing import NamedTuple
 from .apply import FAST_S
 from .deck import Deck, Task
 from .devices import PROBES_S, Gpu
-from .events import GpuQuarantined, Outcome
+from .events import GpuQuarantined, GpuReleased, Outcome
+from .learned import Entry
 
 RECENT_S = 600.0
 """A task that got past a minute elsewhere longer ago than this does not speak for today's environment."""
@@ -24,11 +28,15 @@ class Streaks:
 
     def __init__(self) -> None:
         self._by_gpu: dict[str, list[_Failure]] = {}
+        self._broken: set[Entry] = set()
+        """Entries that failed on every GPU: until one of their tasks does well, their faults accuse no GPU."""
 
     def ended(self, task: Task, gpus: tuple[str, ...], outcome: Outcome, duration_s: float, *, at: float) -> None:
         """Take an end in. Only single-GPU attempts say which GPU it was."""
         if outcome.reason in ("cancelled", "interrupted", "spawn error", "lost"):
             return
+        if outcome.ok or duration_s >= FAST_S:
+            self._broken.discard(task.entry)
         for uuid in gpus:
             if outcome.ok or duration_s >= FAST_S:
                 self._by_gpu.pop(uuid, None)
@@ -37,21 +45,34 @@ class Streaks:
                 streak[:] = [failure for failure in streak if failure.task != task.name]
                 streak.append(_Failure(task.name, outcome.device_fault, at))
 
-    def verdict(self, deck: Deck, uuid: str, at: float) -> GpuQuarantined | None:
-        """Whether the newest failure on this GPU tips it into quarantine."""
+    def verdict(self, deck: Deck, uuid: str, at: float) -> list[GpuQuarantined | GpuReleased]:
+        """What the newest failure on this GPU says of it, and of the others."""
         gpu = deck.gpus.get(uuid)
         streak = self._by_gpu.get(uuid, [])
         limit = deck.settings.gpu_quarantine
         if gpu is None or gpu.simulated or limit < 1 or len(deck.gpus) < 2:
-            return None
+            return []
         if gpu.quarantine is not None:
-            return self._probe_failed(gpu, streak, at)
+            return self._probe_failed(deck, gpu, streak, at)
         recent = streak[-limit:]
-        guilty = all(failure.device_fault for failure in recent) or self._fine_elsewhere(deck, recent, gpu, at)
-        if len(recent) < limit or not guilty:
-            return None
+        accused = all(failure.device_fault and self._trusted(deck, failure.task) for failure in recent)
+        if len(recent) < limit or not (accused or self._fine_elsewhere(deck, recent, gpu, at)):
+            return []
         self._by_gpu.pop(uuid, None)
-        return GpuQuarantined(uuid, tuple(failure.task for failure in recent), at, at + PROBES_S[0], 0)
+        names = tuple(failure.task for failure in recent)
+        if not _sound_peers(deck, gpu):
+            return self._all_alike(deck, names, at)
+        return [GpuQuarantined(uuid, names, at, at + PROBES_S[0], 0)]
+
+    def _trusted(self, deck: Deck, name: str) -> bool:
+        task = deck.by_name.get(name)
+        return task is None or task.entry not in self._broken
+
+    def _all_alike(self, deck: Deck, names: tuple[str, ...], at: float) -> list[GpuQuarantined | GpuReleased]:
+        """Tasks fail fast on every GPU: that is no fault of one of them."""
+        self._broken.update(deck.by_name[name].entry for name in names if name in deck.by_name)
+        why = "tasks fail fast on every GPU"
+        return [GpuReleased(gpu.uuid, at, why) for gpu in deck.gpus.values() if gpu.quarantine is not None]
 
     @staticmethod
     def gang_failed(gpu: Gpu, at: float) -> GpuQuarantined:
@@ -59,12 +80,16 @@ class Streaks:
         step = gpu.quarantine.step + 1 if gpu.quarantine is not None else 0
         return GpuQuarantined(gpu.uuid, (), at, at + PROBES_S[min(step, len(PROBES_S) - 1)], step)
 
-    def _probe_failed(self, gpu: Gpu, streak: list[_Failure], at: float) -> GpuQuarantined | None:
+    def _probe_failed(
+        self, deck: Deck, gpu: Gpu, streak: list[_Failure], at: float
+    ) -> list[GpuQuarantined | GpuReleased]:
         if gpu.quarantine is None or not streak:
-            return None
+            return []
         step = gpu.quarantine.step + 1
         name = streak.pop().task
-        return GpuQuarantined(gpu.uuid, (name,), at, at + PROBES_S[min(step, len(PROBES_S) - 1)], step)
+        if not _sound_peers(deck, gpu):
+            return self._all_alike(deck, (name,), at)
+        return [GpuQuarantined(gpu.uuid, (name,), at, at + PROBES_S[min(step, len(PROBES_S) - 1)], step)]
 
     def _fine_elsewhere(self, deck: Deck, recent: list[_Failure], gpu: Gpu, at: float) -> bool:
         """Tasks of the same entries get past a minute on other GPUs, now or shortly before the first failure here."""
@@ -80,3 +105,9 @@ class Streaks:
             if any(uuid != gpu.uuid for uuid in attempt.gpus):
                 return True
         return False
+
+
+def _sound_peers(deck: Deck, gpu: Gpu) -> bool:
+    """Whether another GPU is to be had on which tasks might do better."""
+    others = (other for other in deck.gpus.values() if other is not gpu)
+    return any(other.quarantine is None and not other.lost and other.mark != "drain" for other in others)

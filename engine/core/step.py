@@ -136,6 +136,7 @@ def refused(turn: Turn, item: e.SpawnRefused) -> None:
     if task is None or attempt is None:
         return
     if isinstance(task.phase, Stopping):
+        attempt.never_ran = True
         attempt.exited_at = attempt.gone_at = turn.at
         end(turn, task, attempt, e.Outcome(task.phase.why))
     else:

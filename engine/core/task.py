@@ -67,14 +67,18 @@ class Task:
     oom_ends: int = 0
     free_requeues: int = 0
     """Requeued uncharged (lost by a reboot, a colleague joined) in this run."""
+    quarantine_requeues: int = 0
+    """Requeued uncharged in this run because its GPU was quarantined."""
     revoked: int = 0
     """Starts that came to nothing; part of the next token, so that a late process of such a start runs nothing."""
     unfinished: str = ""
     """Fingerprint of the newest attempt that ran and did not succeed; resume_command needs it."""
     avoid: frozenset[str] = frozenset()
     """GPUs that it failed on in this run."""
-    failed_in: int = 0
-    """The run whose failures count this task; 0: none."""
+    settled_in: int = 0
+    """The run that counts this task as settled; 0: none."""
+    left_out_done: bool | None = None
+    """For a task that --only leaves out: whether those that need it may take it as done; None: the journal decides."""
 
     @property
     def name(self) -> str:

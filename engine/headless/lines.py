@@ -109,7 +109,7 @@ def end_line(message: TaskEnded, *, simulated: bool = False) -> Line:
         f"util {message.mean_util_percent:.0f} %" if message.mean_util_percent is not None else "",
         _next_text(message),
         f"left running: pid {', '.join(map(str, message.left_behind))}" if message.left_behind else "",
-        "" if ok else message.err or message.log,
+        "" if ok else message.telling or message.err or message.log,
     )
     return Line(text, weight, tone)
 

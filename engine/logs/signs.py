@@ -179,7 +179,7 @@ SIGNS: tuple[Sign, ...] = (
     _sign(
         "other",
         r"ModuleNotFoundError: No module named|ImportError: |cannot open shared object file",
-        "is it the right Python? python = sets the environment, gpudeck show TASK the exact command",
+        "is it the right Python? python = sets it, attempt-N.json beside the log has the exact command",
     ),
     _sign(
         "other",
@@ -216,7 +216,7 @@ SIGNS: tuple[Sign, ...] = (
     _sign(
         "other",
         r"error: (?:unrecognized arguments|the following arguments are required|argument )|invalid choice: ",
-        "the script does not take these arguments: gpudeck show TASK prints the command",
+        "the script does not take these arguments: attempt-N.json beside the log has the command",
     ),
     _sign("other", r"\bSyntaxError\b|\bIndentationError\b|\bTabError\b", "the script does not parse with this Python"),
     _sign(

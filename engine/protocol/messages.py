@@ -86,6 +86,8 @@ class TaskEnded:
     at: float
     wall: float
     left_behind: tuple[int, ...] = ()
+    telling: str = ""
+    """The one of `log` and `err` that has something to read about a failure."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def find_task_file(argument: str | None, environ: Mapping[str, str], cwd: str) -
         if os.path.isfile(path) and (folder == os.path.abspath(cwd) or not _open_to_all(folder)):
             return os.path.relpath(path, cwd)
         if folder == os.path.dirname(folder):
-            raise UsageError(f"no {NAME} here or above: gpudeck init writes one")
+            raise UsageError(f"no {NAME} here or above: write one, or name a file: gpudeck --headless FILE")
         folder = os.path.dirname(folder)
 
 

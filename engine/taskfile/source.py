@@ -44,7 +44,7 @@ def read_source(path: str) -> Source:
     """Read and parse. Raises TaskFileError with one line when that fails."""
     text = _decoded(path, _bytes(path))
     if not text.strip():
-        raise TaskFileError([f"{path}: the file is empty: gpudeck init writes one to start from"])
+        raise TaskFileError([f"{path}: the file is empty: it needs at least one [[task]] with a name and a command"])
     try:
         data = tomllib.loads(text, parse_float=SourceFloat)
     except tomllib.TOMLDecodeError as error:

@@ -207,3 +207,83 @@ def test_a_retry_that_the_broken_gpu_used_up_is_given_back() -> None:
     found = world(*[spec(f"a{index}", retries=1) for index in range(12)], gpus=2)
     names = fails_on(found, 1, 3)
     assert {found.task(name).retries_used for name in names} == {0}
+
+
+def broken_everywhere(found: World) -> None:
+    """Every attempt fails after three seconds with a fault of the device."""
+    for _ in range(200):
+        if found.deck.run.ended:
+            return
+        for proc in found.live():
+            found.advance(3)
+            found.end(proc.task, 1, outcome=FAULT)
+        due = found.deck.next_deadline()
+        found.advance(0.0 if found.live() or due is None else max(0.0, due - found.now))
+
+
+@pytest.mark.parametrize("limit", [3, 1])
+@pytest.mark.parametrize("gpus", [2, 4])
+def test_a_command_that_fails_on_every_gpu_fails_in_the_end(gpus: int, limit: int) -> None:
+    settings = DeckSettings(gpu_quarantine=limit)
+    found = world(*[spec(f"a{index}") for index in range(20)], gpus=gpus, settings=settings)
+    began = found.now
+    broken_everywhere(found)
+    assert found.deck.run.ended
+    assert set(found.phases().values()) == {"failed"}
+    assert len(found.launched) <= 2 * 20
+    assert found.now - began < 600
+
+
+def test_faults_on_every_gpu_end_the_quarantine_of_each() -> None:
+    found = eight()
+    fails_on(found, 1, 3)
+    fails_on(found, 0, 3)
+    assert not is_quarantined(found, 0)
+    assert not is_quarantined(found, 1)
+
+
+def test_an_entry_that_failed_on_every_gpu_accuses_none_until_one_of_its_tasks_does_well() -> None:
+    found = world(*[spec(f"a{index}", retries=9, backoff_s=0.0) for index in range(12)], gpus=2)
+    fails_on(found, 1, 3)
+    fails_on(found, 0, 3)
+    fails_on(found, 1, 3)
+    assert not is_quarantined(found)
+    found.end(on_gpu(found, 0))
+    fails_on(found, 1, 3)
+    assert is_quarantined(found)
+
+
+def test_a_task_is_taken_up_again_for_a_quarantine_once_in_a_run() -> None:
+    found = world(*[spec(f"a{index}") for index in range(9)], gpus=3, settings=DeckSettings(gpu_quarantine=1))
+    (name,) = fails_on(found, 1, 1)
+    assert found.phase(name) == "queued"
+    found.end(on_gpu(found, 0))
+    assert found.running()[name] == (0,)
+    found.end(name, 1, outcome=FAULT)
+    assert is_quarantined(found, 0)
+    assert found.phase(name) == "failed"
+
+
+def test_a_task_that_failed_on_a_quarantined_gpu_does_not_probe_it_while_it_can_have_another() -> None:
+    found = world(*[spec(f"a{index}") for index in range(4)], gpus=2)
+    names = fails_on(found, 1, 3)
+    found.advance(61)
+    assert (1,) not in found.running().values()
+    found.end("a0")
+    assert found.running() == {names[0]: (0,)}
+
+
+def test_where_it_can_have_no_other_it_probes_and_fails() -> None:
+    found = world(*[spec(f"a{index}", gpu_ids=("1",)) for index in range(3)], gpus=2)
+    for name in ("a0", "a1", "a2"):
+        found.end(name, 1, outcome=FAULT)
+    found.advance(61)
+    found.end(on_gpu(found, 1), 1, outcome=FAULT)
+    assert sorted(found.phases().values()) == ["failed", "queued", "queued"]
+
+
+def test_what_a_quarantine_has_given_back_is_known_after_a_restart() -> None:
+    found = world(*[spec(f"a{index}") for index in range(9)], gpus=3, settings=DeckSettings(gpu_quarantine=1))
+    (name,) = fails_on(found, 1, 1)
+    found.restart()
+    assert found.task(name).quarantine_requeues == 1

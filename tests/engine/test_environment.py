@@ -75,11 +75,6 @@ def test_unknown_gpu_memory_is_not_set():
     assert "GPUDECK_GPU_MEM_MIB" not in made(gpu_mem_mib=None)
 
 
-def test_a_shard_knows_its_number():
-    env = made(task=spec(params={"shard": "3", "shards": "8"}))
-    assert (env["GPUDECK_SHARD"], env["GPUDECK_SHARDS"]) == ("3", "8")
-
-
 def test_output_is_unbuffered_unless_the_caller_said_otherwise():
     assert made()["PYTHONUNBUFFERED"] == "1"
     assert made({"PYTHONUNBUFFERED": ""})["PYTHONUNBUFFERED"] == ""

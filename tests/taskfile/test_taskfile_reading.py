@@ -49,7 +49,8 @@ def test_a_folder_is_one_line_with_the_file_inside():
 
 def test_an_empty_file_is_one_line():
     Path("tasks.toml").write_text(" \n\n")
-    assert problems("tasks.toml") == ["tasks.toml: the file is empty: gpudeck init writes one to start from"]
+    words = "the file is empty: it needs at least one [[task]] with a name and a command"
+    assert problems("tasks.toml") == [f"tasks.toml: {words}"]
 
 
 def test_a_file_that_is_not_utf8_is_one_line():
@@ -109,7 +110,8 @@ def test_the_file_is_the_one_given_then_the_variable_then_the_nearest(tmp_path: 
 
 
 def test_no_file_anywhere_is_said(tmp_path: Path):
-    with pytest.raises(UsageError, match=r"^no tasks.toml here or above: gpudeck init writes one$"):
+    words = "no tasks.toml here or above: write one, or name a file: gpudeck --headless FILE"
+    with pytest.raises(UsageError, match=f"^{words}$"):
         find_task_file(None, {}, str(tmp_path))
 
 
