@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import os
-import re
-import signal
-import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,39 +13,25 @@ from .adapters.decklock import this_machine
 from .adapters.local import LocalLauncher, become_subreaper
 from .adapters.simulated import SimulatedProbe
 from .attempts import Attempts
-from .core.events import (
-    AttemptEnded,
-    AttemptStarting,
-    DiskState,
-    Fact,
-    GpuReading,
-    Input,
-    OptionsChanged,
-    RunStarted,
-    ShardsFixed,
-    Shutdown,
-    StartRevoked,
-)
+from .core.events import DiskState, Fact, GpuReading, Input
 from .core.explain import why_waiting
-from .core.phases import Failed, Unknown
-from .core.spec import Leftovers
+from .core.phases import Unknown
 from .core.step import Core, at_standstill
+from .idle import IdleNote
 from .logs.writer import AttemptJsonWriter
 from .loop import Loop
 from .opening import OpenDeck
 from .orders import Box
-from .ports import Known
-from .protocol.messages import DeckOpened, Message
+from .protocol.messages import Message
 from .reporter import Reporter
+from .signals import StopSignals
 from .status import counts_of, slot_count
+from .takeup import TakeUp
+from .tuning import settle, tidy
 from .visible import cuda_visible_devices
 from .watcher import Watcher
 
 Show = Callable[[Message], None]
-_COLLECT_EVERY = 5_000
-"""Objects made since the last collection: about a millisecond's work."""
-IDLE_S = 5.0
-"""A deck that has tasks and runs none says why after this long."""
 
 
 class Engine:
@@ -59,17 +40,17 @@ class Engine:
     def __init__(self, opened: OpenDeck, show: Show, *, cwd: str) -> None:
         self._opened = opened
         self._deck = opened.deck
-        self._show = show
         self._asyncio = asyncio.get_running_loop()
         self._clock = host.SystemClock()
         self._over = asyncio.Event()
-        self._stop_signal = 0
+        self._signals = StopSignals(self._asyncio, self._post, lambda text: self._note(text, "info"))
         self._failure: BaseException | None = None
         self._gone = ""
         """What became of the state folder; "" while it is there."""
         self._status_timer: asyncio.TimerHandle | None = None
-        self._idle_timer: asyncio.TimerHandle | None = None
-        self._said_idle = ""
+        self._idle = IdleNote(
+            self._asyncio, lambda: not self._busy() and not self._over.is_set(), self._why_idle, self._note
+        )
         self._lost: set[str] = set()
         """Lost GPUs of the box, the deck's or not: CUDA counts without them."""
         self._box = _box(opened, self._lost, self._note)
@@ -115,11 +96,10 @@ class Engine:
     async def run(self, *, takes: Sequence[str], status_period_s: float) -> int:
         """Start or continue a run and see it through. Returns the exit code."""
         self._asyncio.set_exception_handler(lambda _, context: self._failed(context))
-        self._handle_signals()
-        self._tune_interpreter()
+        settle()
         try:
             self._watcher.start()
-            self._begin(takes)
+            self._take_up().begin(takes)
             if status_period_s:
                 self._tell_status(status_period_s)
             await self._over.wait()
@@ -133,89 +113,18 @@ class Engine:
             traceback.print_exception(self._failure)
         return code
 
-    def _begin(self, takes: Sequence[str]) -> None:
-        run = self._deck.run
-        continued = not run.ended
-        again = continued and "all" in takes and "all" not in run.takes
-        known = [Known(start.token, *self._identity(start), self._leftovers(start)) for start in self._starts()]
-        verdicts = self._launcher.recover(known)
-        self._fix_shards()
-        for start in self._starts():
-            self._reporter.adopt(start)
-        self._simulate(self._starts())
-        for end, start in self._opened.unsettled:
-            self._attempts.ended(end, start)
-        self._announce(continued and not again)
-        if continued and run.options != self._opened.options:
-            self._loop.record(OptionsChanged(self._opened.options))
-        if continued:
-            restarted = not self._opened.same_boot
-            self._loop.go_on(verdicts, changed=True, boot_id=host.boot_id(), restarted=restarted)
-            self._say_what_stays()
-        if not continued or again:
-            now = self._clock.now()
-            seed = os.urandom(8).hex()
-            fact = RunStarted(
-                run=run.number + 1,
-                seed=seed,
-                at=now.boot_s,
-                wall=now.wall_s,
-                boot_id=host.boot_id(),
-                host=host.hostname(),
-                takes=tuple(takes),
-                options=self._opened.options,
-            )
-            self._loop.begin(fact)
-
-    def _fix_shards(self) -> None:
-        """`shards = "gpus"` was resolved for the first time: it stays so, whatever GPUs are there later."""
-        for entry, shards in self._opened.file.fixed_shards.items():
-            if self._deck.shards.get(entry) != shards:
-                self._loop.record(ShardsFixed(entry, shards))
-
-    def _starts(self) -> list[AttemptStarting]:
-        return list(self._opened.starts.values())
-
-    def _identity(self, start: AttemptStarting) -> tuple[int, int]:
-        attempt = self._deck.active[start.token].attempt()
-        return (attempt.pid, attempt.start_ticks) if attempt is not None else (0, 0)
-
-    def _leftovers(self, start: AttemptStarting) -> Leftovers:
-        return self._deck.active[start.token].spec.policy.leftovers
-
-    def _announce(self, continued: bool) -> None:
-        opened = self._opened
-        run = self._deck.run
-        number = run.number if continued else run.number + 1
-        self._show(
-            DeckOpened(
-                deck=self._deck.settings.name,
-                file=self._reporter.shorten(opened.file.path),
-                run=number,
-                continued=continued,
-                gpus=tuple(_gpu_line(gpu.index, gpu.name, gpu.total_mib, gpu.uuid) for gpu in opened.gpus.chosen),
-                slots=slot_count(self._deck),
-                simulated=opened.gpus.simulated,
-                counts=counts_of(self._deck),
-                log_dir=self._reporter.shorten(self._deck.settings.log_dir),
-                warnings=tuple(opened.warnings),
-                wall=self._clock.now().wall_s,
-            )
+    def _take_up(self) -> TakeUp:
+        probe = self._opened.gpus.probe
+        if isinstance(probe, SimulatedProbe):
+            probe.follow(tuple(self._opened.starts.values()))
+        return TakeUp(
+            self._opened,
+            loop=self._loop,
+            launcher=self._launcher,
+            attempts=self._attempts,
+            reporter=self._reporter,
+            clock=self._clock,
         )
-
-    def _say_what_stays(self) -> None:
-        failed = self._deck.counts[Failed]
-        if failed:
-            self._note(
-                f"{failed} failed in this run and stay so; once it has ended, the next one takes them up", "info"
-            )
-        unknown = [task.name for task in self._deck.tasks if isinstance(task.phase, Unknown)]
-        if unknown:
-            names = ", ".join(unknown[:5])
-            self._note(
-                f"what became of {names} cannot be proven: their slots stay taken, they are not started again; "
-                f"--takeover says that the container or host in which they ran is gone"
-            )
 
     # -- between the parts --------------------------------------------------------------------------------------------
 
@@ -223,20 +132,10 @@ class Engine:
         self._loop.post(item)
 
     def _publish(self, facts: Sequence[Fact]) -> None:
-        self._simulate(facts)
-        self._reporter.publish(facts)
-
-    def _simulate(self, facts: Sequence[Fact]) -> None:
-        """Simulated GPUs are as busy as our attempts make them."""
         probe = self._opened.gpus.probe
-        if not isinstance(probe, SimulatedProbe):
-            return
-        for fact in facts:
-            if isinstance(fact, AttemptStarting):
-                for uuid in fact.gpus:
-                    probe.occupy(uuid, fact.token, fact.reserved_mib or None)
-            elif isinstance(fact, (AttemptEnded, StartRevoked)):
-                probe.release(self._reporter.token_of(fact))
+        if isinstance(probe, SimulatedProbe):
+            probe.follow(facts)
+        self._reporter.publish(facts)
 
     def _seen(self, readings: tuple[GpuReading, ...]) -> None:
         self._lost.clear()
@@ -244,35 +143,22 @@ class Engine:
         self._attempts.usage.take(readings, self._deck.gpus)
 
     def _after_turn(self) -> None:
-        made = gc.get_count()[0]
-        if made > _COLLECT_EVERY:
-            if made < 10 * _COLLECT_EVERY:  # more at once is a large deck being queued: it stays, why look through it
-                gc.collect()
-            gc.freeze()
+        tidy()
         self._reporter.settled()
         deck = self._deck
         if self._busy():
             return
-        if self._stop_signal or deck.run.ended or self._gone or self._loop.broken or at_standstill(deck):
+        if self._signals.first or deck.run.ended or self._gone or self._loop.broken or at_standstill(deck):
             self._over.set()
-        elif self._idle_timer is None:
-            self._idle_timer = self._asyncio.call_later(IDLE_S, self._say_why_idle)
+        else:
+            self._idle.watch()
 
     def _busy(self) -> bool:
         """An attempt is under way, other than those of which nothing can be proven."""
         return any(not isinstance(task.phase, Unknown) for task in self._deck.active.values())
 
-    def _say_why_idle(self) -> None:
-        """Nothing runs although something could: say what is in the way, once for each answer, whatever its numbers."""
-        self._idle_timer = None
-        if self._busy() or self._over.is_set():
-            return
-        why = "; ".join(why_waiting(self._deck, self._clock.now().boot_s))
-        said = re.sub(r"\d+", "", why)
-        if why and said != self._said_idle:
-            self._said_idle = said
-            self._note(f"nothing runs: {why}")
-        self._idle_timer = self._asyncio.call_later(IDLE_S, self._say_why_idle)
+    def _why_idle(self) -> str:
+        return "; ".join(why_waiting(self._deck, self._clock.now().boot_s))
 
     def _lock_lost(self) -> str:
         if not self._opened.lock.still_ours():
@@ -307,24 +193,6 @@ class Engine:
 
         self._status_timer = self._asyncio.call_later(period_s, tick)
 
-    # -- signals ------------------------------------------------------------------------------------------------------
-
-    def _handle_signals(self) -> None:
-        """Handlers, never SIG_IGN: what is ignored is inherited by every task."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._asyncio.add_signal_handler(number, self._signalled, number)
-        self._asyncio.add_signal_handler(signal.SIGHUP, self._note, "the terminal is gone; the deck goes on", "info")
-        for number in (signal.SIGQUIT, signal.SIGUSR1):
-            self._asyncio.add_signal_handler(number, lambda: None)
-
-    def _signalled(self, number: signal.Signals) -> None:
-        again = self._stop_signal != 0
-        if not again:
-            self._stop_signal = number
-            self._note(f"{number.name}: stopping the tasks; once more kills them at once", "info")
-        grace = 5.0 if os.environ.get("GITHUB_ACTIONS") == "true" else None
-        self._loop.post(Shutdown(now=again, by=number.name, grace_s=grace))
-
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def _failed(self, context: Mapping[str, Any]) -> None:
@@ -338,8 +206,9 @@ class Engine:
         deck = self._deck
         if self._failure is not None:
             return 3, f"internal error ({self._failure!r}): tasks run on, the next start takes them over"
-        if self._stop_signal:
-            return 128 + self._stop_signal, f"stopped by {signal.Signals(self._stop_signal).name}"
+        stop = self._signals.first
+        if stop is not None:
+            return 128 + stop, f"stopped by {stop.name}"
         lost = self._gone or self._loop.broken
         if lost and not deck.run.ended:
             return 3, lost
@@ -351,9 +220,9 @@ class Engine:
         return 1, ""
 
     def _close(self) -> None:
-        for timer in (self._status_timer, self._idle_timer):
-            if timer is not None:
-                timer.cancel()
+        self._idle.stop()
+        if self._status_timer is not None:
+            self._status_timer.cancel()
         self._loop.stop()
         self._watcher.stop()
         self._opened.journal.close()
@@ -361,16 +230,6 @@ class Engine:
         self._attempts.close()
         self._launcher.close()
         self._opened.lock.release()
-
-    @staticmethod
-    def _tune_interpreter() -> None:
-        """A collection over a large deck takes tens of milliseconds: what is loaded by now is left alone, and the rest
-        is looked through a little at a time, between turns (`_after_turn`)."""
-        gc.collect()
-        gc.freeze()
-        gc.disable()
-        # The journal's thread waits for the interpreter after each commit; the default of 5 ms would be its latency.
-        sys.setswitchinterval(0.0005)
 
 
 def _box(opened: OpenDeck, lost: set[str], notice: Callable[[str], None]) -> Box:
@@ -391,8 +250,3 @@ def _box(opened: OpenDeck, lost: set[str], notice: Callable[[str], None]) -> Box
         notice=notice,
         oom_kills=host.oom_kills,
     )
-
-
-def _gpu_line(index: int, name: str, total_mib: int | None, uuid: str) -> str:
-    size = "" if total_mib is None else f"  {total_mib / 1024:.1f} GiB"
-    return f"{index}  {name}{size}  {uuid}"

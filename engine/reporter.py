@@ -37,7 +37,7 @@ class Reporter:
         self._deck = deck
         self._attempts = attempts
         self._clock = clock
-        self._show = show
+        self.show = show
         self._cwd = cwd
         self._below = os.path.join(cwd, "")
         self._starts: dict[tuple[str, int], e.AttemptStarting] = {}
@@ -54,10 +54,6 @@ class Reporter:
     def publish(self, facts: Sequence[e.Fact]) -> None:
         for fact in facts:
             self._fact(fact)
-
-    def token_of(self, fact: e.AttemptEnded | e.StartRevoked) -> str:
-        start = self._starts.get((fact.task, fact.attempt))
-        return start.token if start is not None else ""
 
     def adopt(self, fact: e.AttemptStarting) -> None:
         """An attempt of an earlier engine goes on."""
@@ -95,7 +91,7 @@ class Reporter:
         self._said_refused = ""
         command, resumed = self._attempts.started(start.token)
         paths = self._attempts.paths(fact.task, fact.attempt)
-        self._show(
+        self.show(
             TaskStarted(
                 task=fact.task,
                 attempt=fact.attempt,
@@ -121,7 +117,7 @@ class Reporter:
         digest = (*digest, f"hint: {hint}") if hint and digest else digest
         telling = "" if fact.outcome.ok else self.shorten(_telling(paths.out, paths.err))
         self.summary.ended(fact, start, reason, digest, telling or self.shorten(paths.out))
-        self._show(
+        self.show(
             TaskEnded(
                 task=fact.task,
                 attempt=fact.attempt,
@@ -166,7 +162,7 @@ class Reporter:
     def _settled(self, name: str, state: str, why: str) -> None:
         now = self._clock.now()
         message = TaskSettled(name, state, why, self.times.since(now.boot_s), now.wall_s)  # pyright: ignore[reportArgumentType]
-        self._show(message)
+        self.show(message)
 
     # -- what facts do not tell ---------------------------------------------------------------------------------------
 
@@ -190,14 +186,14 @@ class Reporter:
 
     def note(self, level: str, text: str) -> None:
         now = self._clock.now()
-        self._show(Note(level, text, self.times.since(now.boot_s), now.wall_s))  # pyright: ignore[reportArgumentType]
+        self.show(Note(level, text, self.times.since(now.boot_s), now.wall_s))  # pyright: ignore[reportArgumentType]
 
     def status(self) -> None:
-        self._show(status_of(self._deck, self.times, self._clock.now(), self.log_of))
+        self.show(status_of(self._deck, self.times, self._clock.now(), self.log_of))
 
     def finished(self, exit_code: int, why: str) -> RunFinished:
         message = self.summary.finish(exit_code, why, counts_of(self._deck))
-        self._show(message)
+        self.show(message)
         return message
 
     # -- names --------------------------------------------------------------------------------------------------------

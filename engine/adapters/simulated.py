@@ -7,7 +7,7 @@ import threading
 import zlib
 from collections.abc import Callable, Sequence
 
-from ..core.events import GpuReading, Process
+from ..core.events import AttemptEnded, AttemptStarting, Fact, GpuReading, Process, StartRevoked
 from ..ports import GpuInfo, Inventory
 from .host import boottime_s
 from .nvml_hardware import has_nvidia_hardware
@@ -32,6 +32,7 @@ class SimulatedProbe:
         self._lock = threading.Lock()
         self._holders: dict[str, dict[str, Process]] = {gpu.uuid: {} for gpu in self._gpus}
         self._heat: dict[str, tuple[float, float]] = {}
+        self._tokens: dict[tuple[str, int], str] = {}
         self._sampling: Sampling[tuple[GpuReading, ...]] | None = None
 
     def discover(self) -> Inventory:
@@ -55,6 +56,16 @@ class SimulatedProbe:
         with self._lock:
             for holders in self._holders.values():
                 holders.pop(token, None)
+
+    def follow(self, facts: Sequence[Fact]) -> None:
+        """Be as busy as attempts make the GPUs."""
+        for fact in facts:
+            if isinstance(fact, AttemptStarting):
+                self._tokens[fact.task, fact.attempt] = fact.token
+                for uuid in fact.gpus:
+                    self.occupy(uuid, fact.token, fact.reserved_mib or None)
+            elif isinstance(fact, (AttemptEnded, StartRevoked)):
+                self.release(self._tokens.pop((fact.task, fact.attempt), ""))
 
     def start(self, uuids: Sequence[str], sink: Sink, *, period_s: float) -> None:
         self.stop()

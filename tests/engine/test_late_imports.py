@@ -29,7 +29,8 @@ outputs = ["missing"]
 
 SPY = """
 import sys
-from gpudeck.engine.engine import Engine
+import gpudeck.engine.engine
+from gpudeck.engine.takeup import TakeUp
 
 started = False
 
@@ -37,13 +38,13 @@ def spy(event, arguments):
     if started and event == "import" and str(arguments[0]).startswith("gpudeck"):
         print("late import:", arguments[0], file=sys.stderr)
 
-def begin(engine, takes, original=Engine._begin):
+def begin(self, takes, original=TakeUp.begin):
     global started
     started = True
-    original(engine, takes)
+    original(self, takes)
 
 sys.addaudithook(spy)
-Engine._begin = begin
+TakeUp.begin = begin
 from gpudeck.tui.cli import main
 sys.exit(main(["--headless", "tasks.toml", "--junit", "junit.xml"]))
 """

@@ -1,0 +1,37 @@
+"""Signals to an engine in the foreground: a first INT or TERM stops the tasks, a second kills them, HUP is noted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+
+from .core.events import Shutdown
+from .ports import Sink
+
+CI_GRACE_S = 5.0
+"""GitHub's runner kills what is not gone ten seconds after its signal."""
+
+
+class StopSignals:
+    """Installs handlers, never SIG_IGN: what is ignored is inherited by every task."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, post: Sink, note: Callable[[str], None]) -> None:
+        self._post = post
+        self._note = note
+        self.first: signal.Signals | None = None
+        """The signal that asked for the end; None while none has."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop, number)
+        loop.add_signal_handler(signal.SIGHUP, note, "the terminal is gone; the deck goes on")
+        for number in (signal.SIGQUIT, signal.SIGUSR1):
+            loop.add_signal_handler(number, lambda: None)
+
+    def _stop(self, number: signal.Signals) -> None:
+        again = self.first is not None
+        if not again:
+            self.first = number
+            self._note(f"{number.name}: stopping the tasks; once more kills them at once")
+        grace = CI_GRACE_S if os.environ.get("GITHUB_ACTIONS") == "true" else None
+        self._post(Shutdown(now=again, by=number.name, grace_s=grace))

@@ -1,0 +1,122 @@
+"""The beginning of an engine: what earlier ones left is taken over, then a run starts or goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from .adapters import host
+from .attempts import Attempts
+from .core.events import OptionsChanged, RunStarted, ShardsFixed
+from .core.phases import Failed, Unknown
+from .loop import Loop
+from .opening import OpenDeck
+from .ports import Clock, GpuInfo, Known, Launcher
+from .protocol.messages import DeckOpened
+from .reporter import Reporter
+from .status import counts_of, slot_count
+
+_NAMED = 5
+
+
+class TakeUp:
+    """Done once, before the first turn."""
+
+    def __init__(
+        self, opened: OpenDeck, *, loop: Loop, launcher: Launcher, attempts: Attempts, reporter: Reporter, clock: Clock
+    ) -> None:
+        self._opened = opened
+        self._deck = opened.deck
+        self._loop = loop
+        self._launcher = launcher
+        self._attempts = attempts
+        self._reporter = reporter
+        self._clock = clock
+
+    def begin(self, takes: Sequence[str]) -> None:
+        """Continue an unfinished run, or start one that takes up *takes*."""
+        run = self._deck.run
+        goes_on = not run.ended
+        anew = not goes_on or ("all" in takes and "all" not in run.takes)
+        verdicts = self._recover()
+        self._fix_shards()
+        for end, start in self._opened.unsettled:
+            self._attempts.ended(end, start)
+        self._announce(run.number + anew, continued=not anew)
+        if goes_on:
+            self._go_on(verdicts)
+        if anew:
+            self._loop.begin(self._new_run(takes))
+
+    def _recover(self) -> Mapping[str, str]:
+        known: list[Known] = []
+        for token, start in self._opened.starts.items():
+            task = self._deck.active[token]
+            attempt = task.attempt()
+            pid, ticks = (attempt.pid, attempt.start_ticks) if attempt is not None else (0, 0)
+            known.append(Known(token, pid, ticks, task.spec.policy.leftovers))
+            self._reporter.adopt(start)
+        return self._launcher.recover(known)
+
+    def _fix_shards(self) -> None:
+        """`shards = "gpus"` was resolved for the first time: it stays so, whatever GPUs are there later."""
+        for entry, shards in self._opened.file.fixed_shards.items():
+            if self._deck.shards.get(entry) != shards:
+                self._loop.record(ShardsFixed(entry, shards))
+
+    def _go_on(self, verdicts: Mapping[str, str]) -> None:
+        if self._deck.run.options != self._opened.options:
+            self._loop.record(OptionsChanged(self._opened.options))
+        restarted = not self._opened.same_boot
+        self._loop.go_on(verdicts, changed=True, boot_id=host.boot_id(), restarted=restarted)
+        self._say_what_stays()
+
+    def _new_run(self, takes: Sequence[str]) -> RunStarted:
+        now = self._clock.now()
+        return RunStarted(
+            run=self._deck.run.number + 1,
+            seed=os.urandom(8).hex(),
+            at=now.boot_s,
+            wall=now.wall_s,
+            boot_id=host.boot_id(),
+            host=host.hostname(),
+            takes=tuple(takes),
+            options=self._opened.options,
+        )
+
+    def _announce(self, number: int, *, continued: bool) -> None:
+        opened = self._opened
+        self._reporter.show(
+            DeckOpened(
+                deck=self._deck.settings.name,
+                file=self._reporter.shorten(opened.file.path),
+                run=number,
+                continued=continued,
+                gpus=tuple(_line(gpu) for gpu in opened.gpus.chosen),
+                slots=slot_count(self._deck),
+                simulated=opened.gpus.simulated,
+                counts=counts_of(self._deck),
+                log_dir=self._reporter.shorten(self._deck.settings.log_dir),
+                warnings=tuple(opened.warnings),
+                wall=self._clock.now().wall_s,
+            )
+        )
+
+    def _say_what_stays(self) -> None:
+        failed = self._deck.counts[Failed]
+        if failed:
+            text = f"{failed} failed in this run and stay so; once it has ended, the next one takes them up"
+            self._reporter.note("info", text)
+        unknown = [task.name for task in self._deck.tasks if isinstance(task.phase, Unknown)]
+        if unknown:
+            names = ", ".join(unknown[:_NAMED])
+            self._reporter.note(
+                "warning",
+                f"what became of {names} cannot be proven: their slots stay taken, they are not started again; "
+                f"--takeover says that the container or host in which they ran is gone",
+            )
+
+
+def _line(gpu: GpuInfo) -> str:
+    size = "" if gpu.total_mib is None else f"  {gpu.total_mib / 1024:.1f} GiB"
+    return f"{gpu.index}  {gpu.name}{size}  {gpu.uuid}"
