@@ -14,7 +14,7 @@ from .adapters.local import LocalLauncher, become_subreaper
 from .adapters.simulated import SimulatedProbe
 from .attempts import Attempts
 from .core.events import DiskState, Fact, GpuReading, Input
-from .core.explain import why_waiting
+from .core.explain import stuck_behind_unknown, why_waiting
 from .core.phases import Unknown
 from .core.step import Core, at_standstill
 from .idle import IdleNote
@@ -148,10 +148,14 @@ class Engine:
         deck = self._deck
         if self._busy():
             return
-        if self._signals.first or deck.run.ended or self._gone or self._loop.broken or at_standstill(deck):
+        if self._signals.first or deck.run.ended or self._gone or self._loop.broken or self._stands_still():
             self._over.set()
         else:
             self._idle.watch()
+
+    def _stands_still(self) -> bool:
+        """Nothing can start any more unless a user acts."""
+        return at_standstill(self._deck) or stuck_behind_unknown(self._deck, self._clock.now().boot_s)
 
     def _busy(self) -> bool:
         """An attempt is under way, other than those of which nothing can be proven."""

@@ -127,7 +127,8 @@ def stand_in_for_left_out(deck: Deck, logs: LogFolder) -> None:
     """Tasks that --only leaves out count for those that need them: as done, or as not to be had."""
     for task in deck.tasks:
         if not task.selected and task.feeds:
-            stand_in(deck, task, good=_is_done(deck, task, logs))
+            task.left_out_done = _is_done(deck, task, logs)
+            stand_in(deck, task, good=task.left_out_done)
 
 
 def _is_done(deck: Deck, task: Task, logs: LogFolder) -> bool:

@@ -38,6 +38,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
         lambda task: _length_s(deck, task),
         takes=takes,
         done=lambda task: outputs_exist(task.spec.outputs),
+        memory_mib=host.mem_available_mib(),
     )
     rows = _rows(deck, planned)
     if as_json:

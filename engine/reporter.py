@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 
 from .attempts import Attempts
 from .core import events as e
-from .core.deck import Deck, Task
+from .core.deck import Deck
 from .core.devices import gib
+from .core.explain import Explainer
 from .core.phases import Blocked
 from .logs.examine import describe, hint_of
 from .ports import Clock
@@ -41,7 +42,6 @@ class Reporter:
         self._cwd = cwd
         self._below = os.path.join(cwd, "")
         self._starts: dict[tuple[str, int], e.AttemptStarting] = {}
-        self._blocked: set[int] = set()
         self._said_refused = ""
         self._fast: set[str] = set()
         started = clock.now()
@@ -168,21 +168,14 @@ class Reporter:
 
     def settled(self) -> None:
         """Report tasks that have become blocked since the last call."""
-        if not self._deck.counts[Blocked]:
-            self._blocked.clear()
+        indexes, self._deck.newly_blocked = self._deck.newly_blocked, []
+        if not indexes:
             return
-        if len(self._blocked) == self._deck.counts[Blocked]:
-            return
-        for task in self._deck.tasks:
-            if not isinstance(task.phase, Blocked):
-                self._blocked.discard(task.index)
-            elif task.index not in self._blocked and task.selected:
-                self._blocked.add(task.index)
-                self._settled(task.name, "blocked", self._why(task))
-
-    def _why(self, task: Task) -> str:
-        obstacles = self.summary.why(task)
-        return obstacles[0] if obstacles else "something that it needs failed"
+        explainer = Explainer(self._deck, self._clock.now().boot_s)
+        for index in dict.fromkeys(indexes):
+            task = self._deck.tasks[index]
+            if isinstance(task.phase, Blocked) and task.selected:
+                self._settled(task.name, "blocked", explainer.why(task) or "something that it needs failed")
 
     def note(self, level: str, text: str) -> None:
         now = self._clock.now()
@@ -232,7 +225,8 @@ def _note_of(fact: e.Fact, index: dict[str, int]) -> str:
             gpu = index.get(fact.gpu, fact.gpu)
             return f"GPU {gpu} is quarantined: {names} failed fast on it in a row; next try in {wait:.0f} s"
         case e.GpuReleased():
-            return f"GPU {index.get(fact.gpu, fact.gpu)} works again and is used"
+            gpu = index.get(fact.gpu, fact.gpu)
+            return f"GPU {gpu} is used again: {fact.why}" if fact.why else f"GPU {gpu} works again and is used"
         case e.Halted():
             return f"halted: {fact.by} failed; nothing more starts"
         case _:

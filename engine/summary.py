@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from .core.deck import Deck, Task
 from .core.events import AttemptEnded, AttemptStarting
-from .core.explain import explain
-from .core.phases import NAMES, Failed
+from .core.explain import Explainer
+from .core.phases import NAMES, Blocked, Failed
 from .logs.examine import describe
 from .ports import Clock
 from .protocol.messages import Counts, RunFinished, SummaryRow
@@ -61,22 +61,16 @@ class Summary:
             if len(on) == 1:
                 self._busy_s[index] += max(0.0, fact.at - on.pop(("", 0)))
 
-    def why(self, task: Task) -> list[str]:
-        """What keeps a task from starting; at the end of a run: what kept it, not that the run has ended."""
-        found = explain(self._deck, task, self._clock.now().boot_s)
-        if self._deck.run.halted and NAMES[type(task.phase)] != "blocked":
-            return [f"halted: {self._deck.run.halted} failed"]
-        return [obstacle.text for obstacle in found if obstacle.kind != "ended"]
-
     def finish(self, exit_code: int, why: str, counts: Counts) -> RunFinished:
         now = self._clock.now()
         for index, on in self._on.items():
             if on:
                 self._busy_s[index] += max(0.0, now.boot_s - on[("", 0)])
+        explainer = Explainer(self._deck, now.boot_s)
         return RunFinished(
             exit_code=exit_code,
             counts=counts,
-            rows=tuple(self._row(task) for task in self._deck.tasks if task.selected),
+            rows=tuple(self._row(task, explainer) for task in self._deck.tasks if task.selected),
             wall_s=self._times.since(now.boot_s),
             task_s=self._task_s,
             gpu_busy_s={gpu.index: self._busy_s.get(gpu.index, 0.0) for gpu in self._deck.gpus.values()},
@@ -85,14 +79,19 @@ class Summary:
             wall=now.wall_s,
         )
 
-    def _row(self, task: Task) -> SummaryRow:
+    def _why(self, task: Task, explainer: Explainer) -> str:
+        """What kept a task from starting."""
+        halted = self._deck.run.halted
+        return f"halted: {halted} failed" if halted and not isinstance(task.phase, Blocked) else explainer.why(task)
+
+    def _row(self, task: Task, explainer: Explainer) -> SummaryRow:
         last = self._last.get(task.name)
         state = NAMES[type(task.phase)]
         reason = last.reason if last is not None else ""
         if isinstance(task.phase, Failed) and last is None:
             reason = describe(task.phase.outcome)
         elif state in ("blocked", "waiting", "queued", "backoff"):
-            reason = "; ".join(self.why(task)[:1]) or reason
+            reason = self._why(task, explainer) or reason
         return SummaryRow(
             task=task.name,
             state=state,

@@ -9,7 +9,7 @@ from typing import Literal
 
 from .deck import Deck, Task
 from .devices import Gpu
-from .gates import STANDING_OF_GATE, Gate, GateKind, Standing
+from .gates import STANDING_OF_GATE, Gate, GateKind, GateState, Standing
 from .learned import Entry
 from .names import is_glob, matching
 from .phases import Waiting
@@ -118,6 +118,8 @@ def _add_gates(deck: Deck) -> None:
         if gate.feeds_gate is not None:
             gate.feeds_gate.behind = STANDING_OF_GATE[gate.state]
             gate.feeds_gate.counts[gate.feeds_gate.behind] += 1
+        if gate.state is not GateState.OPEN:
+            deck.closed[gate] = None
 
 
 def _add_rounds(deck: Deck, made: _Gates) -> None:

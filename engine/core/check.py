@@ -71,6 +71,8 @@ def _gates(deck: Deck) -> list[str]:
             counts[gate.behind] += 1
         if counts != gate.counts or gate.state is not gate.judged():
             found.append(f"gate {_label(gate)}: counts {gate.counts}, members say {counts}, state {gate.state.name}")
+        if (gate in deck.closed) is (gate.state is GateState.OPEN):
+            found.append(f"gate {_label(gate)}: {gate.state.name}, and not listed so")
     return found
 
 

@@ -18,6 +18,8 @@ from .phases import (
     ACTIVE,
     LEGAL,
     Attempt,
+    Backoff,
+    Blocked,
     Closing,
     IllegalMoveError,
     Phase,
@@ -95,6 +97,8 @@ class Deck:
     memory_mib: int | None = None
     """The host's MemAvailable at the last sample."""
     memory_at: float = -1e9
+    memory_most_mib: int = 0
+    """The largest sample so far."""
     paused: str = ""
     """Why nothing starts: the user's pause, a shutdown; empty: things start."""
     stopping: bool = False
@@ -108,8 +112,12 @@ class Deck:
     looked_until: float = -1e9
     """Nothing starts before this while outputs are looked at, so that tasks start in their order."""
     plan_due: bool = True
-    heads: dict[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])
-    """The task that GPUs are held for, and since when, by pool."""
+    heads: dict[int, float] = field(default_factory=dict[int, float])
+    """Since when something has been held for a queued task, which may be let go for a more urgent one meanwhile."""
+    newly_blocked: list[int] = field(default_factory=list[int])
+    """Tasks that have become blocked since whoever reports it looked last."""
+    closed: dict[Gate, None] = field(default_factory=dict[Gate, None])
+    """Gates that are not open."""
     replaying: bool = False
 
     # -- moves --------------------------------------------------------------------------------------------------------
@@ -125,11 +133,14 @@ class Deck:
             self.counts[type(phase)] += 1
         if isinstance(old, Queued):
             self.queue.drop(task.index)
+            self.heads.pop(task.index, None)
             if not isinstance(phase, Starting):
                 # Whoever stood first in line may have kept others from starting.
                 self.plan_due = True
         if isinstance(phase, Queued):
             self.arrivals.append(task.index)
+        elif isinstance(phase, Blocked) and task.selected:
+            self.newly_blocked.append(task.index)
         was_active, is_active = isinstance(old, ACTIVE), isinstance(phase, ACTIVE)
         if was_active or is_active:
             self._hold(old, phase, task, was_active, is_active)
@@ -182,6 +193,10 @@ class Deck:
 
     def gate_changed(self, gate: Gate) -> None:
         """A gate's state differs from before: tell the next round's gate now, and its dependents in a while."""
+        if gate.state is GateState.OPEN:
+            self.closed.pop(gate, None)
+        else:
+            self.closed[gate] = None
         if gate.cursor < 0:
             self.dirty.append(gate)
         gate.cursor = 0
@@ -190,6 +205,13 @@ class Deck:
             before, chained.behind = chained.behind, STANDING_OF_GATE[gate.state]
             if chained.count(before, chained.behind):
                 self.gate_changed(chained)
+
+    @property
+    def in_motion(self) -> bool:
+        """Without anything from outside, tasks will still come to be queued, or end."""
+        if self.verbs or self.counts[Backoff] or self.arrivals or self.dirty or self.checking:
+            return True
+        return self.opened < len(self.tasks) and not self.run.ended
 
     # -- what decisions ask -------------------------------------------------------------------------------------------
 

@@ -57,6 +57,8 @@ class Gpu:
     """Memory that is not our attempts'."""
     foreign: str = ""
     """Who else computes here ("alice, pid 4711, 31.0 GiB"); empty: nobody."""
+    beside: dict[int, int] = field(default_factory=dict[int, int])
+    """Their processes: MiB by pid; 0: memory that no process of ours explains."""
     foreign_since: float | None = None
     quiet_until: float = -1e9
     """Others have just left: not free before this."""
@@ -93,6 +95,7 @@ class Gpu:
 
     def take(self, attempt: Attempt, *, exclusive: bool, at: float) -> None:
         self.holders[attempt.token] = attempt
+        attempt.beside[self.uuid] = dict(self.beside)
         self.changed_at = max(self.changed_at, at)
         if exclusive:
             self.exclusive = attempt.token
@@ -206,20 +209,38 @@ def _verdict(
 ) -> Joined | None:
     had = bool(gpu.foreign)
     gpu.foreign = foreign
+    present = strangers or [Process(0, unexplained_mib)]
+    gpu.beside = {process.pid: process.used_mib or 0 for process in present} if foreign else {}
     if foreign:
         gpu.foreign_since = gpu.foreign_since if had else now
         gpu.quiet_until = -1e9
-        if had or not gpu.holders:
-            return None
-        for attempt in gpu.holders.values():
-            attempt.joined = True
-        first = max(strangers, key=lambda process: process.used_mib or 0, default=None)
-        if first is None:
-            return Joined("another process", 0, unexplained_mib)
-        return Joined(first.user or "another process", first.pid, first.used_mib or 0)
+        return _joined(gpu, present, settings, anew=not had)
     gpu.foreign_since = None
     if had:
         gpu.quiet_until = now + settings.foreign_quiet_s
     elif now >= gpu.quiet_until:
         gpu.quiet_until = -1e9
     return None
+
+
+def _joined(gpu: Gpu, present: list[Process], settings: DeckSettings, *, anew: bool) -> Joined | None:
+    """Mark the attempts that somebody has come beside, or taken much more memory, since they started.
+
+    Returns who it was when that is news: the first for an attempt, or on a GPU that nobody else used.
+    """
+    news: list[Process] = []
+    for attempt in gpu.holders.values():
+        before = attempt.beside.setdefault(gpu.uuid, {})
+        since = [process for process in present if _is_more(process, before, settings.foreign_memory_mib)]
+        before.update({process.pid: process.used_mib or 0 for process in since})
+        if since and (anew or not attempt.joined):
+            news = news or since
+        attempt.joined = attempt.joined or bool(since)
+    if not news:
+        return None
+    first = max(news, key=lambda process: process.used_mib or 0)
+    return Joined(first.user or "another process", first.pid, first.used_mib or 0)
+
+
+def _is_more(process: Process, before: Mapping[int, int], most_mib: int) -> bool:
+    return process.pid not in before or (process.used_mib or 0) > before[process.pid] + most_mib

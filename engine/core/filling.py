@@ -81,12 +81,9 @@ def fill(turn: Turn) -> None:
     deck = turn.deck
     for _ in range(STARTS):
         choice = pick(deck, turn.at)
-        held = choice.reservation
-        if held is not None:
-            deck.heads["gpu"] = (held.task, held.since)
+        for held in filter(None, (choice.reservation, *choice.holds)):
+            deck.heads[held.task] = held.since
         if choice.placement is None:
-            if held is None and deck.queue.count:
-                deck.heads.pop("gpu", None)
             return
         start(turn, choice.placement)
     deck.plan_due = True

@@ -97,11 +97,18 @@ def host_obstacle(deck: Deck, task: Task) -> Obstacle | None:
         return Obstacle("max_parallel", f"max_parallel = {asked.max_parallel} of {task.spec.entry} run")
     if asked.cpus and deck.cores_used and deck.cores_used + asked.cpus > deck.cores:
         return Obstacle("cpus", f"needs {asked.cpus} cores, {max(0, deck.cores - deck.cores_used)} are free")
-    if asked.memory_mib and deck.memory_mib is not None:
-        free = deck.memory_mib - _memory_to_come(deck)
+    if asked.memory_mib:
+        if deck.memory_mib is None:
+            return Obstacle("memory", "the host's memory has not been read yet")
+        free = free_memory_mib(deck)
         if asked.memory_mib > free and deck.active:
             return Obstacle("memory", f"needs {gib(asked.memory_mib)} of memory, {gib(max(0, free))} are free")
     return None
+
+
+def free_memory_mib(deck: Deck) -> int:
+    """Host memory that is available and not promised to what has just started."""
+    return (deck.memory_mib or 0) - _memory_to_come(deck)
 
 
 def _memory_to_come(deck: Deck) -> int:

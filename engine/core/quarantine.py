@@ -30,6 +30,8 @@ class Streaks:
         self._by_gpu: dict[str, list[_Failure]] = {}
         self._broken: set[Entry] = set()
         """Entries that failed on every GPU: until one of their tasks does well, their faults accuse no GPU."""
+        self._alike_at = -1e9
+        """When tasks were last found to fail on every GPU: what went well before proves nothing."""
 
     def ended(self, task: Task, gpus: tuple[str, ...], outcome: Outcome, duration_s: float, *, at: float) -> None:
         """Take an end in. Only single-GPU attempts say which GPU it was."""
@@ -43,7 +45,7 @@ class Streaks:
             elif len(gpus) == 1:
                 streak = self._by_gpu.setdefault(uuid, [])
                 streak[:] = [failure for failure in streak if failure.task != task.name]
-                streak.append(_Failure(task.name, outcome.device_fault, at))
+                streak.append(_Failure(task.name, outcome.device_fault and task.entry not in self._broken, at))
 
     def verdict(self, deck: Deck, uuid: str, at: float) -> list[GpuQuarantined | GpuReleased]:
         """What the newest failure on this GPU says of it, and of the others."""
@@ -55,8 +57,8 @@ class Streaks:
         if gpu.quarantine is not None:
             return self._probe_failed(deck, gpu, streak, at)
         recent = streak[-limit:]
-        accused = all(failure.device_fault and self._trusted(deck, failure.task) for failure in recent)
-        if len(recent) < limit or not (accused or self._fine_elsewhere(deck, recent, gpu, at)):
+        guilty = all(failure.device_fault for failure in recent) or self._fine_elsewhere(deck, recent, gpu, at)
+        if len(recent) < limit or not guilty:
             return []
         self._by_gpu.pop(uuid, None)
         names = tuple(failure.task for failure in recent)
@@ -64,12 +66,10 @@ class Streaks:
             return self._all_alike(deck, names, at)
         return [GpuQuarantined(uuid, names, at, at + PROBES_S[0], 0)]
 
-    def _trusted(self, deck: Deck, name: str) -> bool:
-        task = deck.by_name.get(name)
-        return task is None or task.entry not in self._broken
-
     def _all_alike(self, deck: Deck, names: tuple[str, ...], at: float) -> list[GpuQuarantined | GpuReleased]:
         """Tasks fail fast on every GPU: that is no fault of one of them."""
+        self._by_gpu.clear()
+        self._alike_at = at
         self._broken.update(deck.by_name[name].entry for name in names if name in deck.by_name)
         why = "tasks fail fast on every GPU"
         return [GpuReleased(gpu.uuid, at, why) for gpu in deck.gpus.values() if gpu.quarantine is not None]
@@ -94,7 +94,7 @@ class Streaks:
     def _fine_elsewhere(self, deck: Deck, recent: list[_Failure], gpu: Gpu, at: float) -> bool:
         """Tasks of the same entries get past a minute on other GPUs, now or shortly before the first failure here."""
         entries = {deck.by_name[failure.task].entry for failure in recent if failure.task in deck.by_name}
-        since = min((failure.at for failure in recent), default=at) - RECENT_S
+        since = max(min((failure.at for failure in recent), default=at) - RECENT_S, self._alike_at)
         for entry in entries:
             if any(uuid != gpu.uuid and when >= since for uuid, when in entry.past_minute.items()):
                 return True

@@ -85,11 +85,16 @@ class Queue:
             heappop(bucket)
         return None
 
-    def heads(self) -> Iterator[tuple[Place, Shape]]:
-        """The first task of each shape, in order. The queue may not change while this is read."""
+    def heads(self, *, without_gpus: bool = False) -> Iterator[tuple[Place, Shape]]:
+        """The first task of each shape, in order. The queue may not change while this is read.
+
+        *without_gpus*: only of shapes that need no GPU.
+        """
         found: list[tuple[Place, Shape]] = []
         empty: list[Shape] = []
         for shape, bucket in self._buckets.items():
+            if without_gpus and shape.resources.gpus != 0:
+                continue
             head = self._head(bucket)
             if head is None:
                 empty.append(shape)
@@ -105,30 +110,6 @@ class Queue:
         """About how many tasks of a shape are queued; places that were given up count until they come to the front."""
         return len(self._buckets.get(shape, ()))
 
-    def head_of(self, shape: Shape, skip: set[int]) -> Place | None:
-        """The first task of a shape that is not in *skip* (those already placed in this plan)."""
-        bucket = self._buckets.get(shape)
-        if bucket is None:
-            return None
-        set_aside: list[Place] = []
-        head = self._head(bucket)
-        while head is not None and head.task in skip:
-            set_aside.append(heappop(bucket))
-            head = self._head(bucket)
-        for place in set_aside:
-            heappush(bucket, place)
-        return head
-
     def __iter__(self) -> Iterator[int]:
         """All queued tasks, in no order."""
         return (index for index, version in self._versions.items() if version > 0)
-
-    def compact(self) -> None:
-        """Forget places that were given up. For idle moments."""
-        for shape, bucket in list(self._buckets.items()):
-            live = [place for place in bucket if self._versions.get(place.task) == place.version]
-            if not live:
-                del self._buckets[shape]
-                continue
-            heapify(live)
-            self._buckets[shape] = live

@@ -1,13 +1,14 @@
 """Which task starts next, and where: a pure function of the deck and the moment.
 
-Tasks are taken in the order of the queue. The first that does not fit is the *head*: GPUs are held for it as they come
-free, and a smaller task may fill in only where it does not touch them or is expected to end in time (backfill).
+Tasks are taken in the order of the queue. The first that does not fit is the *head*: GPUs, or cores and memory of the
+host, are held for it as they come free, and a smaller task may fill in only where it does not touch them or is expected
+to end in time (backfill).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import inf
 
@@ -25,13 +26,11 @@ from .fit import (
     starts_barred,
     usable_limit,
 )
-from .phases import Attempt, Unknown
 from .queue import LOOK_AT
+from .reserve import Reservation, held_on_host, hold_on_host, may_fill, reserve, since, slots_free_at
 
 COMBINE_UP_TO = 12
 """GPUs among which the nearest set is looked for in full."""
-OVERDUE = 0.1
-"""A task that is longer under way than expected: its end is put off by this share of its time so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,59 +45,123 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
-    """GPUs held for the head of the queue."""
-
-    task: int
-    since: float
-    gpus: frozenset[str]
-    start: float
-    """When the last of them is expected to be free; inf: not known."""
-
-
-@dataclass(frozen=True, slots=True)
 class Choice:
     """The next start, if any, and what is held for whom."""
 
     placement: Placement | None
     reservation: Reservation | None
+    """GPUs."""
+    holds: tuple[Reservation, ...] = ()
+    """Cores and memory of the host."""
 
 
 def pick(deck: Deck, at: float) -> Choice:
     """The next task to start. Call again after it was applied, until nothing is left to place."""
     if starts_barred(deck, at) is not None:
         return Choice(None, None)
+    return _Pass(deck, at).run()
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One way through the queue, in its order."""
+
+    deck: Deck
+    at: float
     reservation: Reservation | None = None
-    full_pools: set[bool] = set()
-    looks = LOOK_AT
-    no_room = not deck.on_cpu and not any(gpu.slots_free() for gpu in deck.gpus.values())
-    for place, _ in deck.queue.heads():
-        task = deck.tasks[place.task]
-        if host_obstacle(deck, task) is not None:
-            continue
-        on_gpus = task.spec.resources.gpus != 0
-        if deck.on_cpu or not on_gpus:
-            if on_gpus in full_pools:
+    holds: list[Reservation] = field(default_factory=list[Reservation])
+    full_pools: set[bool] = field(default_factory=set[bool])
+    """Pools of CPU slots, of tasks on GPUs and of others, whose next task does not fit."""
+    looks: int = LOOK_AT
+    """Shapes that may still be tried on GPUs."""
+    room: bool = False
+    """Some GPU has a free slot."""
+
+    def run(self) -> Choice:
+        deck = self.deck
+        self.room = any(gpu.slots_free() for gpu in deck.gpus.values())
+        last = None
+        for place, _ in deck.queue.heads():
+            if not deck.on_cpu and not self.looks:
+                break
+            last = place
+            found = self._try(deck.tasks[place.task])
+            if found is not None:
+                return self._choice(found)
+        else:
+            return self._choice(None)
+        # However many GPU tasks wait, those that need no GPU have their turn.
+        for place, _ in deck.queue.heads(without_gpus=True):
+            if last is not None and place <= last:
                 continue
-            if cpu_obstacle(deck, task) is None:
-                return Choice(Placement(task.index, (), cpu_slots_needed(deck, task), 0), reservation)
-            full_pools.add(on_gpus)
-            continue
-        if no_room:
-            # Nothing can fill in either, so which GPUs to hold is a question for later.
-            reservation = reservation or Reservation(task.index, _since(deck, task, at), frozenset(), inf)
-            continue
-        if not looks:
-            break
-        looks -= 1
+            found = None if False in self.full_pools else self._try(deck.tasks[place.task])
+            if found is not None or False in self.full_pools:
+                return self._choice(found)
+        return self._choice(None)
+
+    def _choice(self, placement: Placement | None) -> Choice:
+        return Choice(placement, self.reservation, tuple(self.holds))
+
+    def _try(self, task: Task) -> Placement | None:
+        host = host_obstacle(self.deck, task)
+        if host is not None and host.kind == "max_parallel":
+            return None
+        if self.deck.on_cpu or task.spec.resources.gpus == 0:
+            return self._on_cpu(task, fits=host is None)
+        return self._on_gpus(task, fits=host is None)
+
+    def _on_cpu(self, task: Task, *, fits: bool) -> Placement | None:
+        deck = self.deck
+        pool = task.spec.resources.gpus != 0
+        if pool in self.full_pools or held_on_host(deck, task, self.at, self.holds) is not None:
+            return None
+        no_slot = cpu_obstacle(deck, task) is not None
+        if fits and not no_slot:
+            return Placement(task.index, (), cpu_slots_needed(deck, task), 0)
+        if no_slot:
+            self.full_pools.add(pool)
+        self._hold_on_host(task, slots_free_at(deck, task, self.at) if no_slot else self.at)
+        return None
+
+    def _on_gpus(self, task: Task, *, fits: bool) -> Placement | None:
+        deck = self.deck
+        if not self.looks or (self.reservation is not None and not self._of_use(task, fits=fits)):
+            return None
+        if held_on_host(deck, task, self.at, self.holds) is not None:
+            return None
+        if not fits and hold_on_host(deck, task, self.at, not_before=self.at) is None:
+            return None
+        self.looks -= 1
         need = need_of(deck, task)
-        chosen = place_on(deck, task, need, at, reservation)
+        chosen = place_on(deck, task, need, self.at, self.reservation) if self.room else ()
+        if chosen and fits:
+            return Placement(task.index, chosen, 0, _reserve_mib(deck, need, chosen), need.alone)
         if chosen:
-            reserved_mib = _reserve_mib(deck, need, chosen)
-            return Choice(Placement(task.index, chosen, 0, reserved_mib, need.alone), reservation)
-        if reservation is None:
-            reservation = reserve(deck, task, need, at)
-    return Choice(None, reservation)
+            start = self._hold_on_host(task, self.at)
+            if start is not None and self.reservation is None:
+                first = since(deck, task, self.at)
+                self.reservation = Reservation(task.index, first, frozenset(chosen), start)
+        elif self.reservation is None:
+            self.reservation = reserve(deck, task, need, self.at)
+        return None
+
+    def _of_use(self, task: Task, *, fits: bool) -> bool:
+        """Whether a look at a task, once GPUs are held for another, can bring anything: a start, or a hold."""
+        return self.room and (fits or self._may_hold(task))
+
+    def _may_hold(self, task: Task) -> bool:
+        held = {hold.of for hold in self.holds}
+        asked = task.spec.resources
+        return bool((asked.cpus and "cpus" not in held) or (asked.memory_mib and "memory" not in held))
+
+    def _hold_on_host(self, task: Task, not_before: float) -> float | None:
+        """Hold what a task needs of the host, where nobody before it does. Returns when it is expected to start."""
+        wanted = hold_on_host(self.deck, task, self.at, not_before=not_before)
+        if wanted is None:
+            return None
+        held = {hold.of for hold in self.holds}
+        self.holds += [hold for hold in wanted if hold.of not in held]
+        return max((hold.start for hold in wanted), default=inf)
 
 
 def _reserve_mib(deck: Deck, need: Need, chosen: Sequence[str]) -> int:
@@ -146,79 +209,3 @@ def _best(gpus: Sequence[Gpu], count: int, avoid: frozenset[str]) -> list[Gpu]:
         return failed_on, -nearness, sum(places[gpu.uuid] for gpu in group)
 
     return list(min(combinations(ranked, count), key=cost))
-
-
-def may_fill(deck: Deck, task: Task, at: float, reservation: Reservation) -> bool:
-    """Whether a task may use GPUs that are held for the head: only if it is expected to be gone in time."""
-    if task.index == reservation.task:
-        return True
-    expected = deck.expected_s(task)
-    patience = deck.settings.gang_patience_s
-    if expected is None:
-        return at - reservation.since < patience
-    limit = at + patience if reservation.start == inf else reservation.start
-    return at + expected <= limit
-
-
-def expected_end(deck: Deck, attempt: Attempt, at: float) -> float:
-    """When an attempt of ours is expected to free its slots; inf: not known."""
-    task = deck.active.get(attempt.token)
-    expected = None if task is None or isinstance(task.phase, Unknown) else deck.expected_s(task)
-    if expected is None:
-        return inf
-    end = attempt.at + expected
-    return end if end > at else at + OVERDUE * (at - attempt.at)
-
-
-def reserve(deck: Deck, task: Task, need: Need, at: float) -> Reservation | None:
-    """GPUs to hold for a task that does not fit now; None where it cannot be placed whatever ends (others pass)."""
-    if need.gpus < 1 or need.gpus > usable_limit(deck):
-        return None
-    free_at: list[tuple[float, bool, int, str]] = []
-    for gpu in deck.gpus.values():
-        if bar(deck, gpu, need, at) is None:
-            when = available_at(deck, gpu, need, at)
-            if when is not None:
-                free_at.append((when, gpu.uuid in task.avoid, gpu.order, gpu.uuid))
-    if len(free_at) < need.gpus:
-        return None
-    chosen = sorted(free_at)[: need.gpus]
-    uuids = frozenset(item[3] for item in chosen)
-    start = max(chosen[-1][0], _limit_allows_at(deck, uuids, at))
-    return Reservation(task.index, _since(deck, task, at), uuids, start)
-
-
-def _since(deck: Deck, task: Task, at: float) -> float:
-    """Since when a task has been the head."""
-    known = deck.heads.get("gpu")
-    return known[1] if known is not None and known[0] == task.index else at
-
-
-def _limit_allows_at(deck: Deck, chosen: frozenset[str], at: float) -> float:
-    """When so few other GPUs are in use that `keep_free` lets these be taken together."""
-    ends = sorted(
-        max(expected_end(deck, attempt, at) for attempt in deck.gpus[uuid].holders.values())
-        for uuid in in_use(deck) - chosen
-    )
-    too_many = len(ends) - (usable_limit(deck) - len(chosen))
-    return ends[too_many - 1] if too_many > 0 else at
-
-
-def available_at(deck: Deck, gpu: Gpu, need: Need, at: float) -> float | None:
-    """When our attempts on a GPU will leave room for the need; None: never."""
-    if crowd(gpu, need) is None:
-        return at
-    held, exclusive = gpu.holders, gpu.exclusive
-    ends = sorted((expected_end(deck, attempt, at), token) for token, attempt in held.items())
-    left = dict(held)
-    try:
-        gpu.holders = left
-        for end, token in ends:
-            del left[token]
-            if gpu.exclusive == token:
-                gpu.exclusive = ""
-            if crowd(gpu, need) is None:
-                return end
-    finally:
-        gpu.holders, gpu.exclusive = held, exclusive
-    return None

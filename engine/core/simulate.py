@@ -41,11 +41,15 @@ def simulate(
     takes: tuple[str, ...] = ("failed", "changed", "stale"),
     done: Callable[[Task], bool] = lambda _: False,
     guess_s: float = 3600.0,
+    memory_mib: int | None = None,
 ) -> list[Planned]:
     """Run a deck to its end as if every attempt succeeded after `length_s(task)` seconds (None: *guess_s*).
 
-    Uses the deck up. Returns the tasks in the order of their starts; a task missing from it would never start.
+    *memory_mib*: what the host has to give; None: enough. Uses the deck up. Returns the tasks in the order of their
+    starts; a task missing from it would never start.
     """
+    enough = sum(task.spec.resources.memory_mib or 0 for task in deck.tasks)
+    deck.memory_mib = deck.memory_most_mib = enough if memory_mib is None else memory_mib
     return _Simulation(deck, length_s, done, guess_s).run(takes)
 
 

@@ -149,6 +149,7 @@ def sampled(turn: Turn, item: e.DevicesSampled) -> None:
     deck.plan_due = True
     if item.mem_available_mib is not None:
         deck.memory_mib, deck.memory_at = item.mem_available_mib, turn.at
+        deck.memory_most_mib = max(deck.memory_most_mib, item.mem_available_mib)
     for reading in item.readings:
         gpu = deck.gpus.get(reading.uuid)
         joined = None if gpu is None else observe(gpu, reading, deck.settings, now=turn.at)
@@ -224,10 +225,6 @@ def run_is_over(deck: Deck) -> bool:
 
 def at_standstill(deck: Deck) -> bool:
     """Nothing is under way, and nothing can start unless a user acts: only held tasks are left, or all is paused."""
-    if deck.verbs or deck.counts[Backoff] or any(not isinstance(task.phase, Unknown) for task in deck.active.values()):
-        return False
-    if deck.arrivals or deck.dirty or deck.checking:
-        return False
-    if deck.opened < len(deck.tasks) and not deck.run.ended:
+    if deck.in_motion or any(not isinstance(task.phase, Unknown) for task in deck.active.values()):
         return False
     return bool(deck.paused or deck.run.halted) or deck.queue.count == 0

@@ -50,6 +50,7 @@ def requeue(turn: Turn, task: Task) -> None:
         return
     if task.held:
         turn.deck.queue.drop(task.index)
+        turn.deck.heads.pop(task.index, None)
     elif task.index not in turn.deck.queue:
         turn.deck.arrivals.append(task.index)
     turn.deck.plan_due = True

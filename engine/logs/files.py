@@ -127,6 +127,7 @@ class LogFolder:
         """Logs of an attempt exist, whatever the journal knows."""
         return self.highest(task) > 0
 
+
 def make_link(link: Link) -> None:
     """Make a link, or point it elsewhere: whoever follows it sees the old target or the new one. Raises OSError."""
     if link.only_replace and not os.path.lexists(link.path):

@@ -64,7 +64,11 @@ def task_facts(task: Task, now: float) -> dict[str, object]:
     return {
         "phase": phase_facts(task, now),
         "numbers": (
-            task.attempts, task.retries_used, task.oom_ends, task.free_requeues, task.quarantine_requeues,
+            task.attempts,
+            task.retries_used,
+            task.oom_ends,
+            task.free_requeues,
+            task.quarantine_requeues,
         ),
         "ended": task.ended,
         "unfinished": task.unfinished,

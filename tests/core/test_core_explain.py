@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from core_world import World, spec, world
 
 from gpudeck.engine.core import events as e
-from gpudeck.engine.core.explain import explain, why_waiting
-from gpudeck.engine.core.spec import DeckSettings
+from gpudeck.engine.core.explain import Explainer, explain, stuck_behind_unknown, why_waiting
+from gpudeck.engine.core.spec import DeckSettings, TaskSpec
 
 
 def texts(found: World, name: str) -> list[str]:
@@ -86,3 +87,107 @@ def test_what_runs_or_is_done_waits_for_nothing() -> None:
 def test_the_commonest_reasons_are_summed_up() -> None:
     found = world(spec("a"), *[spec(f"b{index}", needs=("a",)) for index in range(3)])
     assert why_waiting(found.deck, found.now) == ["3 waiting: waits for a"]
+
+
+def test_an_explainer_gives_the_same_first_reason_as_explain() -> None:
+    tasks = [spec("bad"), *[spec(f"b{index}", needs=("bad",)) for index in range(3)], spec("x", cpus=16), spec("y")]
+    found = world(*tasks, spec("z", gpus=0, cpus=4))
+    found.end("bad", 1)
+    explainer = Explainer(found.deck, found.now)
+    for task in found.deck.tasks:
+        assert explainer.why(task) == next(iter(texts(found, task.name)), "")
+
+
+def test_why_a_task_is_blocked_is_said_after_the_run_too() -> None:
+    found = world(spec("bad"), spec("b", needs=("bad",)))
+    found.end("bad", 1)
+    assert found.deck.run.ended
+    assert Explainer(found.deck, found.now).why(found.task("b")) == "needs bad, which did not succeed"
+
+
+def test_a_gate_with_many_failures_names_five_and_counts_the_rest() -> None:
+    found = world(*[spec(f"a{index}") for index in range(8)], spec("last", needs=("a*",)), gpus=8)
+    for index in range(7):
+        found.end(f"a{index}", 1)
+    assert texts(found, "last") == ["needs a0, a1, a2, a3, a4 and 2 more, which did not succeed"]
+
+
+def test_tasks_that_become_blocked_are_listed_for_whoever_tells_of_them() -> None:
+    found = world(spec("bad"), spec("b", needs=("bad",)), spec("c", needs=("b",)), spec("d"))
+    assert found.deck.newly_blocked == []
+    found.end("bad", 1)
+    assert [found.deck.tasks[index].name for index in found.deck.newly_blocked] == ["b", "c"]
+
+
+def test_gates_that_are_not_open_are_known_without_a_search() -> None:
+    found = world(spec("a"), spec("b", needs=("a",)), spec("c", round=1), gpus=2)
+    assert {gate.label for gate in found.deck.closed} == {"a", "round 0"}
+    found.end("a")
+    found.end("b")
+    assert found.deck.closed == {}
+
+
+def stuck(*tasks: TaskSpec, settings: DeckSettings | None = None, gpus: int = 1, slots: int = 1) -> World:
+    """The first task has become one of which nothing can be proven."""
+    found = world(*tasks, gpus=gpus, slots=slots, settings=settings, cores=8)
+    found.restart(verdict=lambda _: "unknown")
+    return found
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        spec("b"),
+        spec("b", exclusive=True),
+        spec("b", gpu_memory_mib=20_000),
+        spec("b", gpus=0, cpus=8),
+        spec("b", entry="a", gpus=0, max_parallel=1),
+    ],
+    ids=["slots", "exclusive", "gpu_memory", "cpus", "max_parallel"],
+)
+def test_a_deck_is_stuck_when_all_wait_for_what_an_unknown_attempt_holds(waits: TaskSpec) -> None:
+    slots = 1 if waits.resources == spec("x").resources else 2
+    found = stuck(spec("a", gpu_memory_mib=20_000, cpus=4), waits, slots=slots)
+    assert found.phase("b") == "queued"
+    assert stuck_behind_unknown(found.deck, found.now)
+
+
+def test_it_is_not_stuck_while_something_runs() -> None:
+    found = world(spec("a"), spec("b"), spec("c"), gpus=2)
+    found.restart(verdict=lambda proc: "unknown" if proc.task == "a" else "")
+    assert not stuck_behind_unknown(found.deck, found.now)
+
+
+@pytest.mark.parametrize("why", ["foreign", "lost", "quarantined"])
+def test_it_is_not_stuck_where_a_gpu_may_come_back_by_itself(why: str) -> None:
+    found = world(spec("a", gpu_ids=("0",)), spec("b"), spec("c"), gpus=2)
+    found.end("b", 1)
+    found.end("c", 1)
+    found.verb("pause")
+    if why == "foreign":
+        found.stranger("GPU-1")
+    elif why == "lost":
+        found.gone_gpus.add("GPU-1")
+    else:
+        found.facts.append(e.GpuQuarantined("GPU-1", (), found.now, found.now + 60, 0))
+    found.restart(verdict=lambda _: "unknown")
+    found.sample()
+    found.verb("retry", "b")
+    found.verb("unpause")
+    assert found.phase("b") == "queued"
+    assert not stuck_behind_unknown(found.deck, found.now)
+
+
+def test_it_is_not_stuck_while_a_task_is_in_backoff() -> None:
+    found = world(spec("a"), spec("b"), spec("c", gpus=0, retries=1, backoff_s=60.0))
+    found.end("c", 1)
+    found.restart(verdict=lambda _: "unknown")
+    assert not stuck_behind_unknown(found.deck, found.now)
+
+
+def test_behind_a_drained_gpu_too_only_the_user_helps() -> None:
+    found = world(spec("a"), spec("b"), spec("c"), gpus=2)
+    found.give(e.GpuVerb("drain", "GPU-1"))
+    found.end("b")
+    found.restart(verdict=lambda _: "unknown")
+    assert stuck_behind_unknown(found.deck, found.now)

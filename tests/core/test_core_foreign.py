@@ -180,3 +180,49 @@ def test_a_second_end_out_of_memory_beside_newcomers_is_final() -> None:
         found.strangers.clear()
         found.oom("a")
     assert found.phase("a") == "failed"
+
+
+def beside_bob(*, bob_mib: int = GIB) -> World:
+    """A task that shares GPU 0 with bob, who was there before it."""
+    settings = DeckSettings(foreign="fit")
+    found = world(spec("a", gpu_memory_mib=4 * GIB, gpu_ids=("0",)), gpus=2, settings=settings, begin=False)
+    found.stranger("GPU-0", bob_mib, user="bob")
+    found.sample()
+    found.begin()
+    assert found.running() == {"a": (0,)}
+    found.advance(10)
+    return found
+
+
+def test_a_second_stranger_joins_too() -> None:
+    found = beside_bob()
+    found.strangers["GPU-0"] += (e.Process(5000, 18 * GIB, user="alice"),)
+    found.sample()
+    found.oom("a")
+    assert [fact.user for fact in found.of(e.GpuJoined) if isinstance(fact, e.GpuJoined)] == ["alice"]
+    assert (found.phase("a"), found.task("a").attempts) == ("running", 2)
+
+
+def test_a_stranger_who_takes_much_more_memory_counts_as_one_who_joined() -> None:
+    found = beside_bob()
+    found.stranger("GPU-0", 15 * GIB, user="bob")
+    found.sample()
+    found.oom("a")
+    assert (found.phase("a"), found.task("a").attempts) == ("running", 2)
+
+
+def test_a_stranger_who_was_there_before_has_not_joined() -> None:
+    found = beside_bob()
+    found.sample()
+    found.oom("a")
+    assert found.of(e.GpuJoined) == []
+    assert found.phase("a") == "failed"
+
+
+def test_strangers_who_come_and_go_are_told_of_once() -> None:
+    found = beside_bob()
+    for pid in range(5000, 5010):
+        found.advance(1)
+        found.strangers["GPU-0"] = (found.strangers["GPU-0"][0], e.Process(pid, GIB, user="alice"))
+        found.sample()
+    assert len(found.of(e.GpuJoined)) == 1

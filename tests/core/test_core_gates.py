@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from core_world import spec, world
 
 from gpudeck.engine.core import events as e
+from gpudeck.engine.core.deck import Success
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.step import at_standstill
 
@@ -168,3 +170,21 @@ def test_what_a_closed_round_waits_for_is_named() -> None:
     found.verb("retry", "b")
     texts = [obstacle.text for obstacle in explain(found.deck, found.task("b"), found.now)]
     assert "round 0 closed by 1 failed: train-asym-3" in texts
+
+
+@pytest.mark.parametrize(("done", "phase"), [(True, "running"), (False, "blocked"), (None, "running")])
+def test_what_the_engine_found_of_a_left_out_task_goes_before_what_the_journal_says(
+    done: bool | None, phase: str
+) -> None:
+    found = world(spec("a", outputs=("/out",)), spec("b", needs=("a",)), selected=["b"], begin=False)
+    found.deck.successes["a"] = Success("fp-a", 0.0)
+    found.task("a").left_out_done = done
+    found.begin()
+    assert found.phase("b") == phase
+
+
+def test_without_a_success_the_outputs_of_a_left_out_task_may_tell() -> None:
+    found = world(spec("a", outputs=("/out",)), spec("b", needs=("a",)), selected=["b"], begin=False)
+    found.task("a").left_out_done = True
+    found.begin()
+    assert found.phase("b") == "running"

@@ -125,3 +125,21 @@ def test_a_failure_that_is_retried_by_hand_counts_once() -> None:
         found.end(next(iter(found.running())))
     found.end("a0", 1)
     assert found.deck.run.halted == ""
+
+
+def test_percent_counts_cached_tasks_as_settled() -> None:
+    tasks = [spec(f"c{index}", outputs=("/out",)) for index in range(20)] + [spec(f"a{index}") for index in range(4)]
+    found = world(*tasks, gpus=4, settings=DeckSettings(halt=Halt("soon", fail_percent=30.0)), begin=False)
+    found.outputs = {f"c{index}" for index in range(20)}
+    found.begin()
+    for index in range(3):
+        found.end(f"a{index}", 1)
+    assert found.deck.run.halted == ""
+
+
+def test_a_task_that_is_tried_again_by_hand_counts_as_settled_once() -> None:
+    found = world(spec("a"), spec("b"), gpus=2)
+    for _ in range(3):
+        found.end("a")
+        found.verb("retry", "a")
+    assert found.deck.run.settled == 0

@@ -218,7 +218,8 @@ def broken_everywhere(found: World) -> None:
             found.advance(3)
             found.end(proc.task, 1, outcome=FAULT)
         due = found.deck.next_deadline()
-        found.advance(0.0 if found.live() or due is None else max(0.0, due - found.now))
+        if not found.live() and due is not None and not found.deck.run.ended:
+            found.advance(max(0.0, due - found.now))
 
 
 @pytest.mark.parametrize("limit", [3, 1])
@@ -243,7 +244,7 @@ def test_faults_on_every_gpu_end_the_quarantine_of_each() -> None:
 
 
 def test_an_entry_that_failed_on_every_gpu_accuses_none_until_one_of_its_tasks_does_well() -> None:
-    found = world(*[spec(f"a{index}", retries=9, backoff_s=0.0) for index in range(12)], gpus=2)
+    found = world(*[spec(f"a{index}") for index in range(30)], gpus=2)
     fails_on(found, 1, 3)
     fails_on(found, 0, 3)
     fails_on(found, 1, 3)
@@ -287,3 +288,16 @@ def test_what_a_quarantine_has_given_back_is_known_after_a_restart() -> None:
     (name,) = fails_on(found, 1, 1)
     found.restart()
     assert found.task(name).quarantine_requeues == 1
+
+
+def test_an_environment_that_breaks_under_the_deck_is_blamed_on_the_gpus_once() -> None:
+    found = world(*[spec(f"a{index}") for index in range(40)], gpus=2)
+    found.advance(100)
+    found.end(on_gpu(found, 0))
+    found.end(on_gpu(found, 1))
+    for _ in range(100):
+        for proc in found.live():
+            found.advance(1)
+            found.end(proc.task, 1, outcome=e.Outcome("exit", 1))
+    assert found.deck.run.ended
+    assert len(found.of(e.GpuQuarantined)) == 1

@@ -206,3 +206,58 @@ def test_a_refused_start_does_not_keep_the_next_engine_waiting() -> None:
     found.begin()
     found.restart()
     assert found.phase("a") == "running"
+
+
+def ends_across_a_reboot(found: World, name: str, code: int | None) -> None:
+    """Its end was written before the power went; the next engine reads it on another boot's clock."""
+    proc = found.proc(name)
+    proc.leader = proc.tree = False
+    proc.exit = e.LeaderExited(proc.token, code, 5.0)
+    found.advance(3600)
+    found.restart(reboot=True)
+
+
+@pytest.mark.parametrize("code", [143, 1, None])
+def test_what_a_shutdown_interrupted_is_queued_again_after_a_reboot(code: int | None) -> None:
+    found = world(spec("a", grace_s=9999.0))
+    found.give(e.Shutdown(False, "INT"))
+    ends_across_a_reboot(found, "a", code)
+    assert found.task("a").ended[-1].outcome.reason == "interrupted"
+    assert (found.phase("a"), found.task("a").retries_used) == ("running", 0)
+
+
+def test_what_the_user_cancelled_stays_cancelled_after_a_reboot() -> None:
+    found = world(spec("a", grace_s=9999.0))
+    found.verb("cancel", "a")
+    ends_across_a_reboot(found, "a", None)
+    assert found.phase("a") == "cancelled"
+
+
+def test_a_task_that_succeeded_before_the_reboot_although_it_was_being_stopped_is_done() -> None:
+    found = world(spec("a", grace_s=9999.0))
+    found.give(e.Shutdown(False, "INT"))
+    ends_across_a_reboot(found, "a", 0)
+    assert found.phase("a") == "succeeded"
+
+
+def test_a_success_across_a_reboot_teaches_no_duration() -> None:
+    found = world(spec("a"))
+    found.advance(100)
+    ends_across_a_reboot(found, "a", 0)
+    assert found.phase("a") == "succeeded"
+    assert found.deck.learned.seconds("fp-a") is None
+    assert found.task("a").entry.typical_s is None
+    assert found.task("a").ended[-1].duration_s == 3705.0
+
+
+@pytest.mark.parametrize("stop", [e.Shutdown(False, "INT"), e.Verb("cancel", ("a",))])
+def test_a_start_that_was_refused_while_it_was_being_stopped_leaves_nothing_to_resume(stop: e.Input) -> None:
+    found = world(spec("a", resume=Resume("again", ())), begin=False)
+    found.refuse = 1
+    found.begin(settle=False)
+    found.inbox.insert(0, stop)
+    found.settle()
+    assert found.task("a").ended[-1].outcome.reason in ("interrupted", "cancelled")
+    assert found.task("a").unfinished == ""
+    found.restart()
+    assert found.task("a").unfinished == ""
