@@ -12,7 +12,8 @@ from heapq import heappop, heappush
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.effects import Again, CheckDone, Launch
-from gpudeck.engine.core.events import DoneChecked, Input, LeaderExited, RunStarted, Spawned, Tick, TreeGone
+from gpudeck.engine.core.events import RunStarted
+from gpudeck.engine.core.inputs import DoneChecked, Input, LeaderExited, Spawned, Tick, TreeGone
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
 from gpudeck.engine.core.step import Core
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 
 from gpudeck.engine.adapters.local import LocalLauncher, become_subreaper
-from gpudeck.engine.core.events import Input, TreeGone
+from gpudeck.engine.core.inputs import Input, TreeGone
 from gpudeck.engine.ports import StartOrder
 
 

@@ -11,18 +11,8 @@ from typing import assert_never
 
 from .core.deck import Deck, Task
 from .core.effects import Again, CheckDone, Effect, Examine, Launch, Stop, Warn
-from .core.events import (
-    AttemptEnded,
-    AttemptStarting,
-    DiskState,
-    DoneChecked,
-    Examined,
-    LeaderExited,
-    Outcome,
-    Spawned,
-    SpawnRefused,
-    TreeGone,
-)
+from .core.events import AttemptEnded, AttemptStarting, Outcome
+from .core.inputs import DoneChecked, Examined, JournalState, LeaderExited, Spawned, SpawnRefused, TreeGone
 from .core.spec import TaskSpec
 from .errors import may_pass
 from .logs.digest import digest
@@ -120,7 +110,7 @@ class Attempts:
         task = self._deck.by_name[effect.task]
         barred = self.guard()
         if barred:
-            self._post(DiskState(full=True, why=barred))
+            self._post(JournalState(writable=False, why=barred))
             self._post(SpawnRefused(effect.token, barred))
             return
         try:

@@ -13,8 +13,9 @@ from .adapters.decklock import this_machine
 from .adapters.local import LocalLauncher, become_subreaper
 from .adapters.simulated import SimulatedProbe
 from .attempts import Attempts
-from .core.events import DiskState, Fact, GpuReading, Input
+from .core.events import Fact
 from .core.explain import stuck_behind_unknown, why_waiting
+from .core.inputs import GpuReading, Input, JournalState
 from .core.phases import Unknown
 from .core.step import Core, at_standstill
 from .idle import IdleNote
@@ -173,7 +174,7 @@ class Engine:
         """In the journal's thread."""
 
         def tell() -> None:
-            self._loop.post(DiskState(full, why))
+            self._loop.post(JournalState(not full, why))
             if full:
                 self._note(f"the journal cannot be written ({why}): running tasks go on, nothing new starts", "error")
             else:

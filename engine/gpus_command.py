@@ -7,7 +7,7 @@ import threading
 from .adapters.nvml import NvmlProbe
 from .adapters.simulated import SimulatedProbe
 from .command import Command
-from .core.events import GpuReading
+from .core.inputs import GpuReading
 from .errors import EngineUnavailableError, UsageError
 from .gpus_report import report
 from .ports import GpuProbe

@@ -6,7 +6,7 @@ import json
 import queue
 from collections.abc import Mapping, Sequence
 
-from .core.events import GpuReading, Process
+from .core.inputs import GpuReading, Process
 from .ports import GpuInfo, GpuProbe, Inventory
 
 _HEADER = ("GPU", "name", "memory", "util", "temp", "power", "processes", "uuid")

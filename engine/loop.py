@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from .core.apply import apply
 from .core.effects import Again, Effect, Launch
-from .core.events import AttemptRunning, DiskState, Fact, GpuJoined, Input, RunStarted, SpawnRefused, Tick
+from .core.events import AttemptRunning, Fact, GpuJoined, RunStarted
+from .core.inputs import Input, JournalState, SpawnRefused, Tick
 from .core.step import Core
 from .core.turn import Step
 from .ports import Clock, Journal, JournalBrokenError
@@ -160,7 +161,7 @@ class Loop:
         self.behind = True
         if isinstance(error, JournalBrokenError):
             self.broken = f"{error}; start gpudeck again once the disk is sound"
-            self.post(DiskState(full=True, why=self.broken))
+            self.post(JournalState(writable=False, why=self.broken))
         for effect in step.effects:
             if isinstance(effect, Launch):
                 self.post(SpawnRefused(effect.token, str(error)))

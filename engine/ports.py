@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from .core.events import Fact, GpuReading, Input
+from .core.events import Fact
+from .core.inputs import GpuReading, Input
 from .core.spec import Leftovers, StopScope
 
 Sink = Callable[[Input], None]

@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable
 
-from .core.events import Shutdown
+from .core.inputs import Shutdown
 from .ports import Sink
 
 CI_GRACE_S = 5.0

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .core.devices import Gpu
-from .core.events import GpuReading
+from .core.inputs import GpuReading
 
 
 @dataclass(slots=True)

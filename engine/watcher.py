@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from .core.events import DevicesSampled, GpuReading
+from .core.inputs import DevicesSampled, GpuReading
 from .ports import GpuProbe, Sink
 
 PERIOD_S = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ..core.events import LeaderExited
+from ..core.inputs import LeaderExited
 from . import proc, record, spawn_error
 from .family import Attempt
 from .orphans import reap

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
-from ..core.events import GpuReading
+from ..core.inputs import GpuReading
 from ..ports import Inventory
 from .host import boottime_s
 from .nvml_calls import Nvml, NvmlError

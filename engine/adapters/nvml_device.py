@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ..core.events import GpuReading, Process
+from ..core.inputs import GpuReading, Process
 from .nvml_calls import Handle, Memory, Nvml, NvmlError, RawProcess
 from .nvml_owners import Owners
 

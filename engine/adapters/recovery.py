@@ -12,7 +12,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from ..core.events import LeaderExited, TreeGone
+from ..core.inputs import LeaderExited, TreeGone
 from ..ports import Known, Sink
 from . import proc, record
 from .ends import Ends

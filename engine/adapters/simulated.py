@@ -7,7 +7,8 @@ import threading
 import zlib
 from collections.abc import Callable, Sequence
 
-from ..core.events import AttemptEnded, AttemptStarting, Fact, GpuReading, Process, StartRevoked
+from ..core.events import AttemptEnded, AttemptStarting, Fact, StartRevoked
+from ..core.inputs import GpuReading, Process
 from ..ports import GpuInfo, Inventory
 from .host import boottime_s
 from .nvml_hardware import has_nvidia_hardware

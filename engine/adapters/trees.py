@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from ..core.events import TreeGone
+from ..core.inputs import TreeGone
 from ..ports import Sink
 from . import proc
 from .background import Background

@@ -11,8 +11,8 @@ from heapq import heappop, heappush
 from typing import Literal, NamedTuple
 
 from .devices import Gpu
-from .events import Verb
 from .gates import STANDING_OF_GATE, Gate, GateState, Standing
+from .inputs import Verb
 from .learned import Entry, Learned
 from .phases import (
     ACTIVE,
@@ -103,7 +103,8 @@ class Deck:
     """Why nothing starts: the user's pause, a shutdown; empty: things start."""
     stopping: bool = False
     """The engine is on its way out."""
-    disk_full: str = ""
+    unwritable: str = ""
+    """Why the journal cannot be written; empty while it can."""
     no_starts_until: float = -1e9
     opened: int = 0
     """Tasks before this index have been looked at since the run began."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .events import GpuReading, Process
+from .inputs import GpuReading, Process
 from .phases import Attempt
 from .spec import DeckSettings
 

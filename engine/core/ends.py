@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import events as e
+from . import inputs as i
 from .deck import Deck, Task
 from .effects import Examine, Stop
 from .opening import reconsider
@@ -16,20 +17,20 @@ UPTIME_STEP_S = 0.011
 """The wrapper tells the end in hundredths of a second, rounded down."""
 
 
-def ending(turn: Turn, item: e.LeaderExited | e.TreeGone | e.Examined) -> None:
+def ending(turn: Turn, item: i.LeaderExited | i.TreeGone | i.Examined) -> None:
     task = turn.deck.active.get(item.token)
     attempt = task.attempt() if task else None
     if task is None or attempt is None:
         return
     match item:
-        case e.LeaderExited():
+        case i.LeaderExited():
             attempt.exited_at, attempt.exit_code, attempt.exited_signal = item.at, item.code, item.signal
             attempt.spawn_error = item.spawn_error
-        case e.TreeGone():
+        case i.TreeGone():
             attempt.gone_at, attempt.left_behind = item.at, item.left_behind
             attempt.never_ran = item.never_ran
             attempt.spawn_error = attempt.spawn_error or item.why
-        case e.Examined():
+        case i.Examined():
             attempt.outcome = item.outcome
     turn.touched.append(task)
 

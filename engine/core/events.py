@@ -1,8 +1,7 @@
-"""What comes in and what is written down.
+"""What is written down: the core's decisions, past tense, and the only thing that changes the state (`apply`).
 
-*Inputs* tell the core what happened outside; *facts* are its decisions, past tense, and the only thing that changes the
-state (`apply`). Facts are journalled before they are acted on, and a restore is a replay of them. Both carry only ids,
-numbers and text. Times: `at` is seconds of CLOCK_BOOTTIME, `wall` is seconds since the epoch.
+Facts are journalled before they are acted on, and a restore is a replay of them. They carry only ids, numbers and text.
+Times: `at` is seconds of CLOCK_BOOTTIME, `wall` is seconds since the epoch.
 """
 
 from __future__ import annotations
@@ -37,9 +36,6 @@ class Outcome:
     @property
     def ok(self) -> bool:
         return self.reason == "ok"
-
-
-# -- facts ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,154 +290,3 @@ FACTS: tuple[type[Fact], ...] = (
     GpuQuarantined, GpuReleased, GpuJoined, GpuMarked, ShardsFixed,
 )  # fmt: skip
 """Every kind of fact; a journal keeps them by class name and reads old shapes through version-numbered readers."""
-
-
-# -- inputs -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """Time passed; due deadlines are acted on and free slots are filled."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spawned:
-    """The wrapper of an attempt exists."""
-
-    token: str
-    pid: int
-    start_ticks: int
-    pid_ns: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SpawnRefused:
-    """No process came to be: fork refused, disk full. Not an attempt."""
-
-    token: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderExited:
-    """The command's process is gone."""
-
-    token: str
-    code: int | None
-    """As the wrapper or waitpid tells it, 128 + n for signal n; None: nobody can know."""
-    at: float
-    signal: int | None = None
-    """Where waitpid told of a signal."""
-    spawn_error: str = ""
-    """It never ran: "no such command: trian.py", "no such folder: …"."""
-
-
-@dataclass(frozen=True, slots=True)
-class TreeGone:
-    """Nothing of an attempt lives any more, but for what was left behind on purpose."""
-
-    token: str
-    at: float
-    left_behind: tuple[int, ...] = ()
-    never_ran: bool = False
-    """Proven: the command was not and will not be executed; no `LeaderExited` came before."""
-    why: str = ""
-    """What kept it from running, where that is known: "its log cannot be written"."""
-
-
-@dataclass(frozen=True, slots=True)
-class Examined:
-    """The answer to `Examine`: what logs and outputs say about an end."""
-
-    token: str
-    outcome: Outcome
-
-
-@dataclass(frozen=True, slots=True)
-class DoneChecked:
-    """The answer to `CheckDone`, for one task."""
-
-    task: str
-    outputs_exist: bool
-    attempted: bool
-    """Logs of an earlier attempt exist although the journal knows none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A process on a GPU, as NVML tells it."""
-
-    pid: int
-    used_mib: int | None
-    """None: the driver does not say."""
-    token: str = ""
-    """The attempt of ours that it belongs to; empty: not ours."""
-    user: str = ""
-    """Login name, "" when it cannot be seen from here."""
-    graphics: bool = False
-    visible: bool = True
-    """False: this pid is not in our /proc (a container sees the host's pids)."""
-
-
-@dataclass(frozen=True, slots=True)
-class GpuReading:
-    """One GPU at one moment. None in a field: not known, which is not zero."""
-
-    uuid: str
-    at: float
-    total_mib: int | None = None
-    used_mib: int | None = None
-    util_percent: int | None = None
-    temperature_c: int | None = None
-    power_w: float | None = None
-    processes: tuple[Process, ...] = ()
-    lost: str = ""
-    """Why it cannot be used now, in NVML's words; empty: it answers."""
-
-
-@dataclass(frozen=True, slots=True)
-class DevicesSampled:
-    """A reading of every GPU of the deck, and of the host's memory."""
-
-    readings: tuple[GpuReading, ...]
-    mem_available_mib: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DiskState:
-    """The journal cannot be written, or can again."""
-
-    full: bool
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Verb:
-    """What a user asks for, on tasks by name, or on the deck with none."""
-
-    verb: Literal["cancel", "kill", "retry", "hold", "release", "pause", "unpause", "priority"]
-    tasks: tuple[str, ...] = ()
-    value: int = 0
-    by: str = "user"
-
-
-@dataclass(frozen=True, slots=True)
-class GpuVerb:
-    verb: Literal["drain", "take", "enable"]
-    gpu: str
-
-
-@dataclass(frozen=True, slots=True)
-class Shutdown:
-    """The engine was told to end its tasks: they are interrupted; `now`: KILL at once."""
-
-    now: bool
-    by: str
-    grace_s: float | None = None
-    """Caps the tasks' own grace."""
-
-
-Input = (
-    Tick | Spawned | SpawnRefused | LeaderExited | TreeGone | Examined | DoneChecked | DevicesSampled | DiskState | Verb
-    | GpuVerb | Shutdown
-)  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from . import events as e
+from . import inputs as i
 from .deck import Task
 from .effects import CheckDone, Launch
 from .opening import arrivals, cached_by_outputs, cached_now
@@ -47,7 +48,7 @@ def decided(turn: Turn, task: Task, fact: e.TaskCached | None) -> None:
         turn.deck.enqueue(task)
 
 
-def done_checked(turn: Turn, item: e.DoneChecked) -> None:
+def done_checked(turn: Turn, item: i.DoneChecked) -> None:
     task = turn.deck.by_name.get(item.task)
     if task is None or task.index not in turn.deck.checking:
         return

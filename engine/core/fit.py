@@ -83,8 +83,8 @@ def starts_barred(deck: Deck, at: float) -> Obstacle | None:
         return Obstacle("paused", f"the deck is {deck.paused}")
     if deck.run.halted:
         return Obstacle("halted", f"halted by {deck.run.halted}")
-    if deck.disk_full:
-        return Obstacle("disk", f"the journal cannot be written: {deck.disk_full}")
+    if deck.unwritable:
+        return Obstacle("disk", f"the journal cannot be written: {deck.unwritable}")
     if at < deck.no_starts_until:
         return Obstacle("later", f"the last start was refused; next try in {deck.no_starts_until - at:.0f} s")
     return None

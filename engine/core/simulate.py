@@ -8,17 +8,8 @@ from heapq import heappop, heappush
 
 from .deck import Deck, Task
 from .effects import Again, CheckDone, Effect, Examine, Launch
-from .events import (
-    DoneChecked,
-    Examined,
-    Input,
-    LeaderExited,
-    Outcome,
-    RunStarted,
-    Spawned,
-    Tick,
-    TreeGone,
-)
+from .events import Outcome, RunStarted
+from .inputs import DoneChecked, Examined, Input, LeaderExited, Spawned, Tick, TreeGone
 from .step import Core, Step
 
 

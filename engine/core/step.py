@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from . import events as e
+from . import inputs as i
 from .deck import Deadline, Deck, Task
 from .devices import observe
 from .effects import Again, Warn
@@ -30,11 +31,11 @@ class Core:
         self.streaks = Streaks()
         self._portion = portion
 
-    def step(self, inputs: Sequence[e.Input], *, at: float, wall: float) -> Step:
+    def step(self, inputs: Sequence[i.Input], *, at: float, wall: float) -> Step:
         """Take inputs in, decide, fill free slots. *at*: CLOCK_BOOTTIME seconds; *wall*: seconds since the epoch."""
         turn = self._turn(at, wall)
         for item in inputs:
-            if isinstance(item, e.Verb) and (self.deck.verbs or len(item.tasks) > self._portion):
+            if isinstance(item, i.Verb) and (self.deck.verbs or len(item.tasks) > self._portion):
                 self.deck.verbs.append(item)
             else:
                 take(turn, item)
@@ -88,35 +89,35 @@ class Core:
         return turn.out
 
 
-def take(turn: Turn, item: e.Input) -> None:
+def take(turn: Turn, item: i.Input) -> None:
     match item:
-        case e.Tick():
+        case i.Tick():
             pass
-        case e.Spawned():
+        case i.Spawned():
             spawned(turn, item)
-        case e.SpawnRefused():
+        case i.SpawnRefused():
             refused(turn, item)
-        case e.LeaderExited() | e.TreeGone() | e.Examined():
+        case i.LeaderExited() | i.TreeGone() | i.Examined():
             ending(turn, item)
-        case e.DoneChecked():
+        case i.DoneChecked():
             done_checked(turn, item)
-        case e.DevicesSampled():
+        case i.DevicesSampled():
             sampled(turn, item)
-        case e.DiskState():
-            turn.deck.disk_full = (item.why or "no space left") if item.full else ""
+        case i.JournalState():
+            turn.deck.unwritable = "" if item.writable else item.why or "no space left"
             turn.deck.plan_due = True
-        case e.Verb():
+        case i.Verb():
             verb(turn, item)
-        case e.GpuVerb():
+        case i.GpuVerb():
             if item.gpu in turn.deck.gpus:
                 turn.record(e.GpuMarked(item.gpu, item.verb))
-        case e.Shutdown():
+        case i.Shutdown():
             shutdown(turn, item)
         case _:
             assert_never(item)
 
 
-def spawned(turn: Turn, item: e.Spawned) -> None:
+def spawned(turn: Turn, item: i.Spawned) -> None:
     task = turn.deck.active.get(item.token)
     attempt = task.attempt() if task else None
     if task is None or attempt is None:
@@ -130,7 +131,7 @@ def spawned(turn: Turn, item: e.Spawned) -> None:
             turn.deck.wake(attempt.at + early, "warn", task.index, item.token)
 
 
-def refused(turn: Turn, item: e.SpawnRefused) -> None:
+def refused(turn: Turn, item: i.SpawnRefused) -> None:
     task = turn.deck.active.get(item.token)
     attempt = task.attempt() if task else None
     if task is None or attempt is None:
@@ -144,7 +145,7 @@ def refused(turn: Turn, item: e.SpawnRefused) -> None:
         reconsider(turn.deck, task)
 
 
-def sampled(turn: Turn, item: e.DevicesSampled) -> None:
+def sampled(turn: Turn, item: i.DevicesSampled) -> None:
     deck = turn.deck
     deck.plan_due = True
     if item.mem_available_mib is not None:

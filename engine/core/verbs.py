@@ -6,6 +6,7 @@ from hashlib import blake2b
 from typing import assert_never
 
 from . import events as e
+from . import inputs as i
 from .deck import Task
 from .effects import Stop
 from .ends import end, stop, stop_rest
@@ -14,7 +15,7 @@ from .phases import FINAL, Backoff, Blocked, Closing, Queued, Running, Starting,
 from .turn import Turn
 
 
-def verb(turn: Turn, item: e.Verb) -> None:
+def verb(turn: Turn, item: i.Verb) -> None:
     if item.verb in ("pause", "unpause"):
         if item.verb == "unpause" and turn.deck.run.halted and turn.deck.run.ended:
             _another_run(turn)
@@ -26,7 +27,7 @@ def verb(turn: Turn, item: e.Verb) -> None:
             verb_on(turn, task, item)
 
 
-def verb_on(turn: Turn, task: Task, item: e.Verb) -> None:
+def verb_on(turn: Turn, task: Task, item: i.Verb) -> None:
     match item.verb:
         case "cancel" | "kill":
             cancel(turn, task, item.by, now=item.verb == "kill")
@@ -94,7 +95,7 @@ def _another_run(turn: Turn) -> None:
     turn.record(e.RunStarted(run.number + 1, seed, turn.at, turn.wall, run.boot_id, run.host, ("retry",)))
 
 
-def shutdown(turn: Turn, item: e.Shutdown) -> None:
+def shutdown(turn: Turn, item: i.Shutdown) -> None:
     turn.deck.stopping = True
     for task in list(turn.deck.active.values()):
         match task.phase:

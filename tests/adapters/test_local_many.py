@@ -14,7 +14,7 @@ import pytest
 from gpudeck.engine.adapters import proc
 from gpudeck.engine.adapters.background import Background
 from gpudeck.engine.adapters.proc import Features
-from gpudeck.engine.core.events import LeaderExited, TreeGone
+from gpudeck.engine.core.inputs import LeaderExited, TreeGone
 from gpudeck.tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
 
 FEATURES = [Features(), Features(pidfd=False), Features(subreaper=False), Features(children_files=False)]

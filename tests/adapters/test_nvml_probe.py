@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.adapters.nvml import NvmlProbe
-from gpudeck.engine.core.events import GpuReading
+from gpudeck.engine.core.inputs import GpuReading
 from tests.fakes.nvml_double.box import Box
 from tests.fakes.nvml_double.build import KINDS, double, outside
 

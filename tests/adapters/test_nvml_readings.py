@@ -13,7 +13,7 @@ import pytest
 from gpudeck.engine.adapters.nvml_calls import Nvml
 from gpudeck.engine.adapters.nvml_device import Device
 from gpudeck.engine.adapters.nvml_owners import Owners
-from gpudeck.engine.core.events import GpuReading
+from gpudeck.engine.core.inputs import GpuReading
 from tests.fakes.nvml_double.box import Box
 from tests.fakes.nvml_double.build import KINDS, double
 

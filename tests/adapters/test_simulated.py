@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gpudeck.engine.adapters.simulated import TOTAL_MIB, SimulatedProbe
-from gpudeck.engine.core.events import GpuReading
+from gpudeck.engine.core.inputs import GpuReading
 
 
 class Clock:

@@ -10,7 +10,7 @@ import pytest
 
 from gpudeck.engine.adapters.nvml import NvmlProbe
 from gpudeck.engine.adapters.simulated import SimulatedProbe
-from gpudeck.engine.core.events import GpuReading
+from gpudeck.engine.core.inputs import GpuReading
 from gpudeck.engine.ports import GpuProbe
 from tests.fakes.gpus import FakeProbe
 from tests.fakes.nvml_double.build import KINDS, double

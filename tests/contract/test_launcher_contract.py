@@ -14,7 +14,7 @@ import pytest
 
 from gpudeck.engine.adapters.local import LocalLauncher, become_subreaper
 from gpudeck.engine.adapters.proc import Features
-from gpudeck.engine.core.events import Input, LeaderExited, TreeGone
+from gpudeck.engine.core.inputs import Input, LeaderExited, TreeGone
 from gpudeck.engine.ports import Known, Launcher, StartOrder
 from gpudeck.tests.fakes.launcher import FakeLauncher
 from gpudeck.tests.fakes.local_rig import until

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.effects import Effect, Launch, Stop
@@ -22,7 +23,7 @@ class Proc:
     exclusive: bool
     leader: bool = True
     tree: bool = True
-    exit: e.LeaderExited | None = None
+    exit: i.LeaderExited | None = None
     asked: bool = False
     kill_at: float | None = None
     outcome: e.Outcome | None = None
@@ -40,14 +41,14 @@ class Outside:
     on_cpu: bool = False
     now: float = 1000.0
     facts: list[e.Fact] = field(default_factory=list)
-    inbox: list[e.Input] = field(default_factory=list)
+    inbox: list[i.Input] = field(default_factory=list)
     procs: dict[str, Proc] = field(default_factory=dict)
     tokens: set[str] = field(default_factory=set)
     launched: list[Launch] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     outputs: set[str] = field(default_factory=set)
     attempted: set[str] = field(default_factory=set)
-    strangers: dict[str, tuple[e.Process, ...]] = field(default_factory=dict)
+    strangers: dict[str, tuple[i.Process, ...]] = field(default_factory=dict)
     gone_gpus: set[str] = field(default_factory=set)
     memory_mib: int = 64_000
     refuse: int = 0
@@ -73,14 +74,14 @@ class Outside:
         assert any(isinstance(fact, e.AttemptStarting) and fact.token == effect.token for fact in reversed(self.facts))
         if self.refuse:
             self.refuse -= 1
-            self.inbox.append(e.SpawnRefused(effect.token, "fork refused"))
+            self.inbox.append(i.SpawnRefused(effect.token, "fork refused"))
             return
         proc = Proc(effect.token, effect.task, effect.gpus, task.spec.resources.exclusive)
         self.launched.append(effect)
         self.procs[effect.token] = proc
         self.attempted.add(effect.task)
         self._check_slots(proc)
-        self.inbox.append(e.Spawned(effect.token, 1000 + len(self.procs), len(self.procs)))
+        self.inbox.append(i.Spawned(effect.token, 1000 + len(self.procs), len(self.procs)))
 
     def _check_slots(self, new: Proc) -> None:
         for uuid in new.gpus:
@@ -119,7 +120,7 @@ class Outside:
         assert proc.leader
         proc.leader = False
         proc.outcome = outcome
-        proc.exit = e.LeaderExited(proc.token, code, self.now, signal, spawn_error)
+        proc.exit = i.LeaderExited(proc.token, code, self.now, signal, spawn_error)
         if code == 0 and (outcome is None or outcome.ok):
             self.outputs.add(proc.task)
         self.inbox.append(proc.exit)
@@ -128,7 +129,7 @@ class Outside:
         assert proc.tree
         assert not proc.leader
         proc.tree = False
-        self.inbox.append(e.TreeGone(proc.token, self.now))
+        self.inbox.append(i.TreeGone(proc.token, self.now))
 
     def proc(self, task: str) -> Proc:
         found = [proc for proc in self.procs.values() if proc.task == task and proc.tree]
@@ -138,18 +139,18 @@ class Outside:
     def live(self) -> list[Proc]:
         return [proc for proc in self.procs.values() if proc.tree]
 
-    def readings(self) -> tuple[e.GpuReading, ...]:
+    def readings(self) -> tuple[i.GpuReading, ...]:
         return tuple(self._reading(uuid) for uuid in self.deck.gpus)
 
-    def _reading(self, uuid: str) -> e.GpuReading:
+    def _reading(self, uuid: str) -> i.GpuReading:
         if uuid in self.gone_gpus:
-            return e.GpuReading(uuid, self.now, lost="GPU is lost")
-        ours = [e.Process(index, proc.used_mib, proc.token) for index, proc in enumerate(self.live(), 5000)
+            return i.GpuReading(uuid, self.now, lost="GPU is lost")
+        ours = [i.Process(index, proc.used_mib, proc.token) for index, proc in enumerate(self.live(), 5000)
                 if uuid in proc.gpus]  # fmt: skip
         processes = (*ours, *self.strangers.get(uuid, ()))
         used = sum(process.used_mib or 0 for process in processes)
         total = self.deck.gpus[uuid].total_mib
-        return e.GpuReading(uuid, self.now, total, used, processes=processes)
+        return i.GpuReading(uuid, self.now, total, used, processes=processes)
 
     def stranger(self, uuid: str, used_mib: int = 10_000, user: str = "alice") -> None:
-        self.strangers[uuid] = (e.Process(4711, used_mib, user=user),)
+        self.strangers[uuid] = (i.Process(4711, used_mib, user=user),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core_world import World
 
-from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.fit import Obstacle
 from gpudeck.engine.core.phases import Queued, Unknown
@@ -47,9 +47,9 @@ def remove(world: World, obstacle: Obstacle, name: str) -> None:
             world.verb("unpause")
         case "stopping":
             world.deck.stopping = False
-            world.give(e.Tick())
+            world.give(i.Tick())
         case "disk":
-            world.give(e.DiskState(False))
+            world.give(i.JournalState(True))
         case "later":
             world.advance(3.0)
         case "held":
@@ -84,7 +84,7 @@ def remove(world: World, obstacle: Obstacle, name: str) -> None:
             world.advance(61.0)
             world.sample()
         case "drained" | "quarantined":
-            world.give(e.GpuVerb("enable", gpu))
+            world.give(i.GpuVerb("enable", gpu))
         case "gpus" | "not allowed":
             pass
         case _:
@@ -132,11 +132,11 @@ def calm(world: World) -> None:
     world.refuse = 0
     world.slow_checks = False
     world.answer_checks()
-    world.give(e.DiskState(False))
+    world.give(i.JournalState(True))
     world.verb("unpause")
     world.verb("release", *[task.name for task in world.deck.tasks])
     for uuid in world.deck.gpus:
-        world.give(e.GpuVerb("enable", uuid))
+        world.give(i.GpuVerb("enable", uuid))
     world.sample()
     world.advance(70.0)
     world.sample()

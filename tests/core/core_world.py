@@ -15,6 +15,7 @@ from core_specs import said
 from core_specs import spec as spec
 
 from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck, Task
@@ -68,12 +69,12 @@ class World(Outside):
         if settle:
             self.settle()
 
-    def step(self, *inputs: e.Input) -> Step:
+    def step(self, *inputs: i.Input) -> Step:
         step = self.core.step([*self._take_inbox(), *inputs], at=self.now, wall=self.wall)
         self._work(step)
         return step
 
-    def give(self, *inputs: e.Input) -> None:
+    def give(self, *inputs: i.Input) -> None:
         """Inputs, then everything that follows from them at this moment."""
         self.inbox += inputs
         self.settle()
@@ -92,7 +93,7 @@ class World(Outside):
         found = violations(self.deck)
         assert not found, found
 
-    def _take_inbox(self) -> list[e.Input]:
+    def _take_inbox(self) -> list[i.Input]:
         inputs, self.inbox = self.inbox, []
         return inputs
 
@@ -112,13 +113,13 @@ class World(Outside):
             case Examine():
                 proc = self.procs[effect.token]
                 assert proc.exit is not None
-                self.inbox.append(e.Examined(effect.token, proc.outcome or self.judge(proc)))
+                self.inbox.append(i.Examined(effect.token, proc.outcome or self.judge(proc)))
             case CheckDone():
                 self.unanswered += effect.tasks
                 if not self.slow_checks:
                     self.answer_checks()
             case Again():
-                self.inbox.append(e.Tick())
+                self.inbox.append(i.Tick())
             case Warn():
                 assert effect.token in self.procs
 
@@ -139,7 +140,7 @@ class World(Outside):
 
     def answer_checks(self) -> None:
         for name in self.unanswered:
-            self.inbox.append(e.DoneChecked(name, name in self.outputs, name in self.attempted))
+            self.inbox.append(i.DoneChecked(name, name in self.outputs, name in self.attempted))
         self.unanswered.clear()
 
     def advance(self, seconds: float) -> None:
@@ -159,7 +160,7 @@ class World(Outside):
         raise AssertionError("deadlines without end")
 
     def sample(self) -> None:
-        self.give(e.DevicesSampled(self.readings(), self.memory_mib))
+        self.give(i.DevicesSampled(self.readings(), self.memory_mib))
 
     def verb(self, verb: str, *tasks: str, value: int = 0) -> None:
         for name in tasks if verb in ("cancel", "kill") else ():
@@ -168,7 +169,7 @@ class World(Outside):
                 for proc in self.live():
                     if proc.task == name:
                         proc.leader = proc.tree = False
-        self.give(e.Verb(verb, tasks, value))  # pyright: ignore[reportArgumentType]
+        self.give(i.Verb(verb, tasks, value))  # pyright: ignore[reportArgumentType]
 
     # -- a new engine -------------------------------------------------------------------------------------------------
 
@@ -194,7 +195,7 @@ class World(Outside):
     def _reboot(self) -> None:
         for proc in self.live():
             proc.leader = proc.tree = False
-            proc.exit = e.LeaderExited(proc.token, None, 5.0)
+            proc.exit = i.LeaderExited(proc.token, None, 5.0)
         self.past += self.now
         self.now = 5.0
         self.boot_id += "'"
@@ -202,7 +203,7 @@ class World(Outside):
     def _recover(self, token: str, verdict: Callable[[Proc], str]) -> str:
         proc = self.procs.get(token)
         if proc is None:
-            self.inbox.append(e.TreeGone(token, self.now, never_ran=True))
+            self.inbox.append(i.TreeGone(token, self.now, never_ran=True))
             return "never ran"
         said = verdict(proc)
         if said:
@@ -212,7 +213,7 @@ class World(Outside):
                 self.inbox.append(proc.exit)
             return "adopted"
         assert proc.exit is not None
-        self.inbox += [proc.exit, e.TreeGone(token, self.now)]
+        self.inbox += [proc.exit, i.TreeGone(token, self.now)]
         return "lost" if proc.exit.code is None else "ended"
 
     # -- looking ------------------------------------------------------------------------------------------------------

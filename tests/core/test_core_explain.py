@@ -6,6 +6,7 @@ import pytest
 from core_world import World, spec, world
 
 from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.explain import Explainer, explain, stuck_behind_unknown, why_waiting
 from gpudeck.engine.core.spec import DeckSettings, TaskSpec
 
@@ -60,7 +61,7 @@ def test_keep_free_is_said() -> None:
 def test_every_gpu_of_a_waiting_gang_says_what_keeps_it() -> None:
     found = world(spec("a"), spec("gang", gpus=3), gpus=3)
     found.stranger("GPU-1")
-    found.give(e.GpuVerb("drain", "GPU-2"))
+    found.give(i.GpuVerb("drain", "GPU-2"))
     found.sample()
     assert texts(found, "gang") == [
         "needs 3 GPUs at once, 0 are free for it",
@@ -187,7 +188,7 @@ def test_it_is_not_stuck_while_a_task_is_in_backoff() -> None:
 
 def test_behind_a_drained_gpu_too_only_the_user_helps() -> None:
     found = world(spec("a"), spec("b"), spec("c"), gpus=2)
-    found.give(e.GpuVerb("drain", "GPU-1"))
+    found.give(i.GpuVerb("drain", "GPU-1"))
     found.end("b")
     found.restart(verdict=lambda _: "unknown")
     assert stuck_behind_unknown(found.deck, found.now)

@@ -6,6 +6,7 @@ import pytest
 from core_world import World, spec, world
 
 from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.spec import DeckSettings
 
@@ -51,26 +52,26 @@ def test_fit_shares_a_gpu_only_where_the_memory_is_free_now(need: int | None, ph
 
 def test_a_gpu_that_the_user_takes_is_used_although_others_are_on_it() -> None:
     found = waiting()
-    found.give(e.GpuVerb("take", "GPU-0"))
+    found.give(i.GpuVerb("take", "GPU-0"))
     assert found.phase("a") == "running"
 
 
 def test_a_drained_gpu_gets_nothing_new_and_its_task_goes_on() -> None:
     found = world(spec("a"), spec("b"))
-    found.give(e.GpuVerb("drain", "GPU-0"))
+    found.give(i.GpuVerb("drain", "GPU-0"))
     assert found.phase("a") == "running"
     found.end("a")
     assert found.phase("b") == "queued"
-    found.give(e.GpuVerb("enable", "GPU-0"))
+    found.give(i.GpuVerb("enable", "GPU-0"))
     assert found.phase("b") == "running"
 
 
 def test_a_reading_from_before_our_last_end_does_not_judge() -> None:
     found = world(spec("a"), spec("b"))
-    before = e.GpuReading("GPU-0", found.now - 0.5, 24_000, 20_000)
+    before = i.GpuReading("GPU-0", found.now - 0.5, 24_000, 20_000)
     found.verb("hold", "b")
     found.end("a")
-    found.give(e.DevicesSampled((before,)))
+    found.give(i.DevicesSampled((before,)))
     found.verb("release", "b")
     assert found.phase("b") == "running"
 
@@ -80,7 +81,7 @@ def test_memory_that_still_drains_is_nobody_elses() -> None:
     found.verb("hold", "b")
     found.end("a")
     found.advance(2)
-    found.give(e.DevicesSampled((e.GpuReading("GPU-0", found.now, 24_000, 20_000),)))
+    found.give(i.DevicesSampled((i.GpuReading("GPU-0", found.now, 24_000, 20_000),)))
     found.verb("release", "b")
     assert found.phase("b") == "running"
 
@@ -90,14 +91,14 @@ def test_memory_that_nothing_explains_for_longer_is_foreign() -> None:
     found.verb("hold", "b")
     found.end("a")
     found.advance(6)
-    found.give(e.DevicesSampled((e.GpuReading("GPU-0", found.now, 24_000, 20_000),)))
+    found.give(i.DevicesSampled((i.GpuReading("GPU-0", found.now, 24_000, 20_000),)))
     found.verb("release", "b")
     assert explain(found.deck, found.task("b"), found.now)[0].kind == "foreign"
 
 
 def test_a_desktop_is_not_foreign() -> None:
     found = world(spec("a"), begin=False)
-    found.strangers["GPU-0"] = (e.Process(1, 3 * GIB, user="me", graphics=True),)
+    found.strangers["GPU-0"] = (i.Process(1, 3 * GIB, user="me", graphics=True),)
     found.sample()
     found.begin()
     assert found.phase("a") == "running"
@@ -106,15 +107,15 @@ def test_a_desktop_is_not_foreign() -> None:
 def test_a_hidden_process_that_came_after_our_start_is_ours() -> None:
     found = world(spec("a"), slots=2)
     found.advance(1)
-    hidden = (e.Process(99, 5 * GIB, visible=False),)
-    found.give(e.DevicesSampled((e.GpuReading("GPU-0", found.now, 24_000, 5 * GIB, processes=hidden),)))
+    hidden = (i.Process(99, 5 * GIB, visible=False),)
+    found.give(i.DevicesSampled((i.GpuReading("GPU-0", found.now, 24_000, 5 * GIB, processes=hidden),)))
     assert found.deck.gpus["GPU-0"].foreign == ""
 
 
 def test_a_hidden_process_that_was_there_before_is_foreign() -> None:
     found = world(spec("a"), begin=False)
-    hidden = (e.Process(99, 5 * GIB, visible=False),)
-    found.give(e.DevicesSampled((e.GpuReading("GPU-0", found.now, 24_000, 5 * GIB, processes=hidden),)))
+    hidden = (i.Process(99, 5 * GIB, visible=False),)
+    found.give(i.DevicesSampled((i.GpuReading("GPU-0", found.now, 24_000, 5 * GIB, processes=hidden),)))
     assert found.deck.gpus["GPU-0"].foreign != ""
 
 
@@ -162,11 +163,11 @@ def test_an_attempt_on_a_lost_gpu_does_not_use_up_the_live_ones() -> None:
 
 def test_a_late_reading_from_before_our_last_end_does_not_judge_either() -> None:
     found = world(spec("a"), spec("b"))
-    before = e.GpuReading("GPU-0", found.now - 0.5, 24_000, 20_000)
+    before = i.GpuReading("GPU-0", found.now - 0.5, 24_000, 20_000)
     found.verb("hold", "b")
     found.end("a")
     found.advance(6)
-    found.give(e.DevicesSampled((before,)))
+    found.give(i.DevicesSampled((before,)))
     found.verb("release", "b")
     assert found.phase("b") == "running"
 
@@ -196,7 +197,7 @@ def beside_bob(*, bob_mib: int = GIB) -> World:
 
 def test_a_second_stranger_joins_too() -> None:
     found = beside_bob()
-    found.strangers["GPU-0"] += (e.Process(5000, 18 * GIB, user="alice"),)
+    found.strangers["GPU-0"] += (i.Process(5000, 18 * GIB, user="alice"),)
     found.sample()
     found.oom("a")
     assert [fact.user for fact in found.of(e.GpuJoined) if isinstance(fact, e.GpuJoined)] == ["alice"]
@@ -223,6 +224,6 @@ def test_strangers_who_come_and_go_are_told_of_once() -> None:
     found = beside_bob()
     for pid in range(5000, 5010):
         found.advance(1)
-        found.strangers["GPU-0"] = (found.strangers["GPU-0"][0], e.Process(pid, GIB, user="alice"))
+        found.strangers["GPU-0"] = (found.strangers["GPU-0"][0], i.Process(pid, GIB, user="alice"))
         found.sample()
     assert len(found.of(e.GpuJoined)) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from core_world import World, spec, world
 
 from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.schedule import pick
 from gpudeck.engine.core.spec import DeckSettings
@@ -185,7 +186,7 @@ def test_with_keep_free_a_short_task_fills_in_until_the_gang_may_have_its_gpus()
 
 def test_all_is_every_gpu_that_the_deck_may_use() -> None:
     found = world(spec("a", gpus="all"), gpus=4, settings=DeckSettings(keep_free=1), begin=False)
-    found.give(e.GpuVerb("drain", "GPU-1"))
+    found.give(i.GpuVerb("drain", "GPU-1"))
     found.begin()
     assert found.running() == {"a": (0, 2, 3)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from core_world import spec, world
 
-from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.deck import Success
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.step import at_standstill
@@ -120,7 +120,7 @@ def test_a_task_interrupted_while_its_need_runs_again_waits_for_it() -> None:
     found = world(spec("a"), spec("b", needs=("a",)), gpus=2)
     found.end("a")
     found.verb("retry", "a")
-    found.give(e.Shutdown(True, "INT"))
+    found.give(i.Shutdown(True, "INT"))
     found.restart()
     assert (found.phase("a"), found.phase("b")) == ("running", "waiting")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core_world import World, spec, world
 
-from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.spec import DeckSettings, Halt
 
@@ -112,7 +112,7 @@ def test_nothing_starts_in_a_run_that_has_ended() -> None:
     found.end("a1")
     started = len(found.launched)
     found.sample()
-    found.give(e.GpuVerb("enable", "GPU-0"))
+    found.give(i.GpuVerb("enable", "GPU-0"))
     found.verb("cancel", "a5")
     assert len(found.launched) == started
 

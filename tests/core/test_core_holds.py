@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from core_world import World, spec, world
 
-from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.simulate import simulate
@@ -166,7 +166,7 @@ def test_a_gang_does_not_starve_behind_a_head_that_can_never_be_placed() -> None
     found.verb("hold", "never", "gang")
     found.begin()
     found.verb("hold", "never", "gang")
-    found.give(e.GpuVerb("drain", "GPU-0"))
+    found.give(i.GpuVerb("drain", "GPU-0"))
     found.verb("release", "never", "gang")
     for _ in range(20):
         found.advance(100)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.deck import Task
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.phases import ACTIVE, FINAL, Backoff, Blocked, Queued, Running, Starting, Unknown, Waiting
@@ -132,7 +133,7 @@ class AnyDeck(RuleBasedStateMachine):
     def a_verb_on_a_gpu(self, data: st.DataObject, verb: str) -> None:
         if self.world.deck.gpus:
             gpu = data.draw(st.sampled_from(sorted(self.world.deck.gpus)))
-            self.world.give(e.GpuVerb(verb, gpu))  # pyright: ignore[reportArgumentType]
+            self.world.give(i.GpuVerb(verb, gpu))  # pyright: ignore[reportArgumentType]
 
     # -- the box ------------------------------------------------------------------------------------------------------
 
@@ -142,7 +143,7 @@ class AnyDeck(RuleBasedStateMachine):
             return
         gpu = data.draw(st.sampled_from(sorted(self.world.deck.gpus)))
         if come:
-            self.world.strangers[gpu] = (e.Process(4711, mib, user="alice", graphics=graphics),)
+            self.world.strangers[gpu] = (i.Process(4711, mib, user="alice", graphics=graphics),)
         else:
             self.world.strangers.pop(gpu, None)
         self.world.advance(0.1)
@@ -169,11 +170,11 @@ class AnyDeck(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def the_disk_is_full_for_a_while(self, data: st.DataObject) -> None:
-        self.world.give(e.DiskState(True, "no space left on device"))
+        self.world.give(i.JournalState(False, "no space left on device"))
         started = len(self.world.launched)
         self.processes_end(data, ["ok", "exit"], 100, 0.0)
         assert len(self.world.launched) == started
-        self.world.give(e.DiskState(False))
+        self.world.give(i.JournalState(True))
 
     @rule(memory_mib=st.sampled_from([1_000, 30_000, 64_000]))
     def memory_of_the_host_changes(self, memory_mib: int) -> None:
@@ -203,7 +204,7 @@ class AnyDeck(RuleBasedStateMachine):
     @rule(now=st.booleans())
     def the_engine_stops_its_tasks(self, now: bool) -> None:
         world = self.world
-        world.give(e.Shutdown(now, "INT", 5.0))
+        world.give(i.Shutdown(now, "INT", 5.0))
         world.advance(60.0)
         assert not any(isinstance(task.phase, (Starting, Running)) for task in world.deck.tasks)
         world.restart()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from core_world import World, spec, world
 
-from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 
 GIB = 1024
 
@@ -17,7 +17,7 @@ def shared(*tasks: object, **more: object) -> World:
 
 def test_memory_of_others_and_reservations_add_up() -> None:
     found = shared(spec("a", gpu_memory_mib=40 * GIB), spec("b", gpu_memory_mib=35 * GIB), begin=False)
-    found.strangers["GPU-0"] = (e.Process(1, 30 * GIB, user="x", graphics=True),)
+    found.strangers["GPU-0"] = (i.Process(1, 30 * GIB, user="x", graphics=True),)
     found.sample()
     found.begin()
     found.proc("a").used_mib = 2 * GIB
@@ -127,8 +127,8 @@ def test_memory_of_an_attempt_that_has_just_ended_is_not_held_against_the_next()
     found.verb("hold", "b")
     found.end("a")
     found.advance(1)
-    reading = e.GpuReading("GPU-0", found.now, 80 * GIB, 70 * GIB)
-    found.give(e.DevicesSampled((reading,)))
+    reading = i.GpuReading("GPU-0", found.now, 80 * GIB, 70 * GIB)
+    found.give(i.DevicesSampled((reading,)))
     found.verb("release", "b")
     assert found.running() == {"b": (0,)}
 
@@ -136,8 +136,8 @@ def test_memory_of_an_attempt_that_has_just_ended_is_not_held_against_the_next()
 def test_in_a_container_the_memory_of_our_tasks_is_shared_out_among_them() -> None:
     found = shared(spec("a"), spec("b"), spec("c", gpu_memory_mib=30 * GIB))
     found.advance(1)
-    hidden = tuple(e.Process(pid, 25 * GIB, visible=False) for pid in (1, 2))
-    found.give(e.DevicesSampled((e.GpuReading("GPU-0", found.now, 80 * GIB, 50 * GIB, processes=hidden),)))
+    hidden = tuple(i.Process(pid, 25 * GIB, visible=False) for pid in (1, 2))
+    found.give(i.DevicesSampled((i.GpuReading("GPU-0", found.now, 80 * GIB, 50 * GIB, processes=hidden),)))
     gpu = found.deck.gpus["GPU-0"]
     assert (gpu.others_mib, gpu.foreign) == (0, "")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from core_world import spec, world
 
-from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.effects import Again
 from gpudeck.engine.core.filling import STARTS
@@ -34,7 +34,7 @@ def test_a_gate_that_changes_again_while_it_spreads_ends_right() -> None:
     found.end("first", settle=False)
     found.step()
     found.step()
-    found.step(e.Verb("retry", ("first",)))
+    found.step(i.Verb("retry", ("first",)))
     found.settle()
     assert violations(found.deck) == []
     assert sum(phase == "waiting" for phase in found.phases().values()) >= 990
@@ -55,7 +55,7 @@ def test_no_more_than_a_few_tasks_start_in_one_step() -> None:
 def test_a_verb_on_many_tasks_is_done_in_portions(verb: str) -> None:
     found = world(*[spec(f"a{index}") for index in range(1000)])
     names = tuple(f"a{index}" for index in range(1, 1000))
-    step = found.step(e.Verb(verb, names))  # pyright: ignore[reportArgumentType]
+    step = found.step(i.Verb(verb, names))  # pyright: ignore[reportArgumentType]
     assert len(step.facts) <= 400
     assert Again() in step.effects
     found.settle()
@@ -65,15 +65,15 @@ def test_a_verb_on_many_tasks_is_done_in_portions(verb: str) -> None:
 def test_verbs_keep_their_order_across_portions() -> None:
     found = world(*[spec(f"a{index}") for index in range(1000)])
     names = tuple(f"a{index}" for index in range(1, 1000))
-    found.give(e.Verb("hold", names), e.Verb("release", names))
+    found.give(i.Verb("hold", names), i.Verb("release", names))
     assert not any(task.held for task in found.deck.tasks)
 
 
 def test_retrying_many_tasks_takes_them_all_up() -> None:
     found = world(*[spec(f"a{index}") for index in range(1000)])
     names = tuple(f"a{index}" for index in range(1, 1000))
-    found.give(e.Verb("cancel", names))
-    found.give(e.Verb("retry", names))
+    found.give(i.Verb("cancel", names))
+    found.give(i.Verb("retry", names))
     assert len(found.queued()) == 999
 
 

@@ -6,6 +6,7 @@ import pytest
 from core_world import World, spec, world
 
 from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.spec import DeckSettings
 
@@ -181,7 +182,7 @@ def test_after_a_failed_probe_the_next_comes_later_and_its_task_is_not_charged()
 def test_the_user_ends_a_quarantine() -> None:
     found = eight()
     fails_on(found, 1, 3)
-    found.give(e.GpuVerb("enable", "GPU-1"))
+    found.give(i.GpuVerb("enable", "GPU-1"))
     assert (1,) in found.running().values()
 
 

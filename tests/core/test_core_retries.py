@@ -6,6 +6,7 @@ import pytest
 from core_world import World, spec, world
 
 from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.retry import backoff_s
 from gpudeck.engine.core.spec import Resume, Work
 
@@ -167,7 +168,7 @@ def test_lost_is_retried_as_such() -> None:
 
 def test_interrupted_by_us_goes_back_uncharged() -> None:
     found = world(spec("a"))
-    found.give(e.Shutdown(False, "INT"))
+    found.give(i.Shutdown(False, "INT"))
     found.end("a", 143)
     assert (found.phase("a"), found.task("a").retries_used) == ("queued", 0)
 
@@ -212,7 +213,7 @@ def ends_across_a_reboot(found: World, name: str, code: int | None) -> None:
     """Its end was written before the power went; the next engine reads it on another boot's clock."""
     proc = found.proc(name)
     proc.leader = proc.tree = False
-    proc.exit = e.LeaderExited(proc.token, code, 5.0)
+    proc.exit = i.LeaderExited(proc.token, code, 5.0)
     found.advance(3600)
     found.restart(reboot=True)
 
@@ -220,7 +221,7 @@ def ends_across_a_reboot(found: World, name: str, code: int | None) -> None:
 @pytest.mark.parametrize("code", [143, 1, None])
 def test_what_a_shutdown_interrupted_is_queued_again_after_a_reboot(code: int | None) -> None:
     found = world(spec("a", grace_s=9999.0))
-    found.give(e.Shutdown(False, "INT"))
+    found.give(i.Shutdown(False, "INT"))
     ends_across_a_reboot(found, "a", code)
     assert found.task("a").ended[-1].outcome.reason == "interrupted"
     assert (found.phase("a"), found.task("a").retries_used) == ("running", 0)
@@ -235,7 +236,7 @@ def test_what_the_user_cancelled_stays_cancelled_after_a_reboot() -> None:
 
 def test_a_task_that_succeeded_before_the_reboot_although_it_was_being_stopped_is_done() -> None:
     found = world(spec("a", grace_s=9999.0))
-    found.give(e.Shutdown(False, "INT"))
+    found.give(i.Shutdown(False, "INT"))
     ends_across_a_reboot(found, "a", 0)
     assert found.phase("a") == "succeeded"
 
@@ -250,8 +251,8 @@ def test_a_success_across_a_reboot_teaches_no_duration() -> None:
     assert found.task("a").ended[-1].duration_s == 3705.0
 
 
-@pytest.mark.parametrize("stop", [e.Shutdown(False, "INT"), e.Verb("cancel", ("a",))])
-def test_a_start_that_was_refused_while_it_was_being_stopped_leaves_nothing_to_resume(stop: e.Input) -> None:
+@pytest.mark.parametrize("stop", [i.Shutdown(False, "INT"), i.Verb("cancel", ("a",))])
+def test_a_start_that_was_refused_while_it_was_being_stopped_leaves_nothing_to_resume(stop: i.Input) -> None:
     found = world(spec("a", resume=Resume("again", ())), begin=False)
     found.refuse = 1
     found.begin(settle=False)

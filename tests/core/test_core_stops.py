@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from core_world import World, spec, world
 
-from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.effects import Examine, Stop, Warn
 from gpudeck.engine.core.phases import IllegalMoveError, Succeeded
 
@@ -29,9 +29,9 @@ def test_a_timeout_is_the_reason_whatever_the_exit_code() -> None:
 
 def test_an_end_from_before_the_stop_is_judged_by_its_code() -> None:
     found = world(spec("a"))
-    exited = e.LeaderExited(found.proc("a").token, 0, found.now - 5.0)
+    exited = i.LeaderExited(found.proc("a").token, 0, found.now - 5.0)
     found.verb("cancel", "a")
-    found.give(exited, e.TreeGone(exited.token, found.now))
+    found.give(exited, i.TreeGone(exited.token, found.now))
     assert found.phase("a") == "succeeded"
 
 
@@ -103,7 +103,7 @@ def test_a_start_refused_while_being_cancelled_is_cancelled() -> None:
     found.begin(settle=False)
     token = next(iter(found.deck.active))
     found.inbox.clear()
-    found.give(e.Verb("cancel", ("a",)), e.SpawnRefused(token, "fork refused"))
+    found.give(i.Verb("cancel", ("a",)), i.SpawnRefused(token, "fork refused"))
     assert found.phase("a") == "cancelled"
 
 
@@ -112,7 +112,7 @@ def test_a_cancelled_start_that_never_ran_stays_cancelled_after_a_restart() -> N
     found.begin(settle=False)
     found.procs.clear()
     found.inbox.clear()
-    found.step(e.Verb("cancel", ("a",)))
+    found.step(i.Verb("cancel", ("a",)))
     found.restart()
     assert found.phase("a") == "cancelled"
 
@@ -199,13 +199,13 @@ def test_an_end_of_an_attempt_that_is_over_is_ignored() -> None:
     found = world(spec("a"))
     token = found.proc("a").token
     found.end("a")
-    found.give(e.LeaderExited(token, 1, found.now), e.TreeGone(token, found.now), e.Spawned(token, 1, 1))
+    found.give(i.LeaderExited(token, 1, found.now), i.TreeGone(token, found.now), i.Spawned(token, 1, 1))
     assert found.phase("a") == "succeeded"
 
 
 def test_shutdown_interrupts_what_runs_and_starts_nothing() -> None:
     found = world(spec("a"), spec("b"))
-    found.give(e.Shutdown(False, "INT", 5.0))
+    found.give(i.Shutdown(False, "INT", 5.0))
     assert stops(found) == [("TERM", 5.0)]
     found.end("a", 143)
     assert (found.phases(), found.deck.run.ended) == ({"a": "queued", "b": "queued"}, False)
@@ -213,8 +213,8 @@ def test_shutdown_interrupts_what_runs_and_starts_nothing() -> None:
 
 def test_a_second_shutdown_kills() -> None:
     found = world(spec("a"))
-    found.give(e.Shutdown(False, "INT"))
-    found.give(e.Shutdown(True, "INT"))
+    found.give(i.Shutdown(False, "INT"))
+    found.give(i.Shutdown(True, "INT"))
     assert found.live() == []
 
 
@@ -226,16 +226,16 @@ def test_a_move_that_no_task_can_make_is_refused() -> None:
 
 def test_a_disk_that_is_full_keeps_tasks_from_starting_and_lets_others_go_on() -> None:
     found = world(spec("a"), spec("b"))
-    found.give(e.DiskState(True, "no space left on device"))
+    found.give(i.JournalState(False, "no space left on device"))
     found.end("a")
     assert found.phases() == {"a": "succeeded", "b": "queued"}
-    found.give(e.DiskState(False))
+    found.give(i.JournalState(True))
     assert found.phase("b") == "running"
 
 
 def test_the_logs_of_an_end_are_read_once() -> None:
     found = world(spec("a"))
     token = found.proc("a").token
-    effects = found.core.step([e.LeaderExited(token, 1, found.now)], at=found.now, wall=found.wall).effects
-    effects += found.core.step([e.TreeGone(token, found.now)], at=found.now, wall=found.wall).effects
+    effects = found.core.step([i.LeaderExited(token, 1, found.now)], at=found.now, wall=found.wall).effects
+    effects += found.core.step([i.TreeGone(token, found.now)], at=found.now, wall=found.wall).effects
     assert [type(effect) for effect in effects] == [Examine]

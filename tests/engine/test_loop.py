@@ -6,13 +6,11 @@ from gpudeck.engine.core.events import (
     AttemptEnded,
     AttemptRunning,
     AttemptStarting,
-    DiskState,
     RunEnded,
-    Shutdown,
     StartRevoked,
     StopRequested,
-    Verb,
 )
+from gpudeck.engine.core.inputs import JournalState, Shutdown, Verb
 from gpudeck.engine.core.phases import Queued, Running, Succeeded
 from tests.fakes.loop_rig import LoopRig, looped, task
 
@@ -115,7 +113,7 @@ async def test_on_a_full_disk_a_start_is_not_tried_again_and_again(rig: LoopRig)
     rig.journal.fill()
     rig.begin()
     await rig.settle()
-    rig.loop.post(DiskState(full=True, why="no space"))
+    rig.loop.post(JournalState(writable=False, why="no space"))
     for _ in range(20):
         await rig.later(5)
     rig.journal.free()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpudeck.engine.core.events import GpuReading, Process
+from gpudeck.engine.core.inputs import GpuReading, Process
 from gpudeck.engine.ports import GpuInfo, Inventory
 
 Sink = Callable[[tuple[GpuReading, ...]], None]

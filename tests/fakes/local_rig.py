@@ -13,7 +13,7 @@ from typing import Any
 
 from gpudeck.engine.adapters import proc
 from gpudeck.engine.adapters.local import LocalLauncher, become_subreaper
-from gpudeck.engine.core.events import Input, LeaderExited, TreeGone
+from gpudeck.engine.core.inputs import Input, LeaderExited, TreeGone
 from gpudeck.engine.core.spec import Leftovers
 from gpudeck.engine.ports import StartOrder
 
