@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from .core.gpuid import means
 from .errors import EngineUnavailableError, UsageError
 from .ports import GpuInfo, Inventory
 
@@ -182,10 +183,9 @@ def _named(inventory: Inventory, ids: Sequence[str], limit: _Limit | None) -> tu
 
 def _matching(inventory: Inventory, name: str) -> list[GpuInfo]:
     """By index, by UUID, or by its beginning, as CUDA takes it."""
-    if _is_index(name):
-        return [gpu for gpu in inventory.gpus if gpu.index == int(name)]
-    exact = [gpu for gpu in inventory.gpus if gpu.uuid == name]
-    return exact or [gpu for gpu in inventory.gpus if len(name) > len("GPU-") and gpu.uuid.startswith(name)]
+    found = [gpu for gpu in inventory.gpus if means(name, index=gpu.index, uuid=gpu.uuid)]
+    exact = [gpu for gpu in found if gpu.uuid == name]
+    return exact or found
 
 
 def _is_index(name: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from .deck import Deck, Task
 from .devices import GANG_PROBE_S, Gpu, gib
+from .gpuid import means
 
 ObstacleKind = Literal[
     "ended", "paused", "halted", "stopping", "disk", "later", "held", "checking", "needs", "after", "round", "backoff",
@@ -61,7 +62,7 @@ def need_of(deck: Deck, task: Task) -> Need:
 
 
 def allowed(gpu: Gpu, only: frozenset[str]) -> bool:
-    return not only or any(gpu.uuid.startswith(one) or one == str(gpu.index) for one in only)
+    return not only or any(means(name, index=gpu.index, uuid=gpu.uuid) for name in only)
 
 
 def _all(deck: Deck, only: frozenset[str]) -> int:

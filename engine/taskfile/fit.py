@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..core.gpuid import means
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import TaskFileError
 from ..ports import GpuInfo, Inventory
@@ -39,10 +40,9 @@ def check_environment(deck: DeckFile, environ: Mapping[str, str]) -> None:
 
 def find_gpu(gpu: str, gpus: Sequence[GpuInfo]) -> GpuInfo | None:
     """The GPU that an id means: an index, a UUID, or the beginning of one UUID only."""
-    if gpu.isdecimal():
-        return next((info for info in gpus if info.index == int(gpu)), None)
-    found = [info for info in gpus if info.uuid.startswith(gpu)]
-    return found[0] if len(found) == 1 else None
+    found = [info for info in gpus if means(gpu, index=info.index, uuid=info.uuid)]
+    exact = [info for info in found if info.uuid == gpu]
+    return exact[0] if exact else found[0] if len(found) == 1 else None
 
 
 def _where(task: TaskSpec) -> str:
