@@ -25,12 +25,12 @@ from .opening import OpenDeck
 from .orders import Box
 from .protocol.messages import Message
 from .reporter import Reporter
+from .sampler import Sampler
 from .signals import StopSignals
 from .status import counts_of, slot_count
 from .takeup import TakeUp
 from .tuning import settle, tidy
 from .visible import cuda_visible_devices
-from .watcher import Watcher
 
 Show = Callable[[Message], None]
 
@@ -82,7 +82,7 @@ class Engine:
         self._loop.after_turn = self._after_turn
         self._attempts.behind = lambda: self._loop.behind
         opened.journal.on_disk = self._on_disk
-        self._watcher = Watcher(
+        self._sampler = Sampler(
             opened.gpus.probe,
             [gpu.uuid for gpu in opened.gpus.inventory.gpus] if opened.gpus.chosen else [],
             members=self._launcher.members,
@@ -99,7 +99,7 @@ class Engine:
         self._asyncio.set_exception_handler(lambda _, context: self._failed(context))
         settle()
         try:
-            self._watcher.start()
+            self._sampler.start()
             self._take_up().begin(takes)
             if status_period_s:
                 self._tell_status(status_period_s)
@@ -229,7 +229,7 @@ class Engine:
         if self._status_timer is not None:
             self._status_timer.cancel()
         self._loop.stop()
-        self._watcher.stop()
+        self._sampler.stop()
         self._opened.journal.close()
         self._writer.close()
         self._attempts.close()

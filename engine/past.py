@@ -21,7 +21,7 @@ from .core.events import (
     TaskCached,
     TaskCancelled,
 )
-from .core.opening import success_of
+from .core.readiness import success_of
 from .core.selector import Facts, Subject
 from .core.spec import DeckFile, TaskSpec
 from .environment import base_environment

@@ -6,8 +6,8 @@ from . import events as e
 from .build import stand_in
 from .deck import Deck, Run, Task
 from .devices import GANG_PROBE_S, PROBES_S, Quarantine
-from .opening import success_of
 from .phases import FINAL, WAITING, Backoff, Blocked, Cancelled, Failed, Queued
+from .readiness import success_of
 
 LONGEST_WAIT_S = 600.0
 """A backoff of before a reboot is at most this long afterwards."""

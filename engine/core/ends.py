@@ -6,8 +6,8 @@ from . import events as e
 from . import inputs as i
 from .deck import Deck, Task
 from .effects import Examine, Stop
-from .opening import reconsider
 from .phases import Attempt, Closing, Running, Starting, Stopping, StopWhy
+from .readiness import reconsider
 from .retry import decide
 from .turn import Turn
 

@@ -21,9 +21,9 @@ from .fit import (
     usable_limit,
 )
 from .gates import Gate, GateState, Standing
-from .opening import is_changed, is_stale
 from .phases import Backoff, Blocked, Cached, Queued, Succeeded, Unknown, Waiting
 from .queue import LOOK_AT
+from .readiness import is_changed, is_stale
 from .reserve import Reservation, held_on_host
 from .schedule import Choice, held_from, pick
 

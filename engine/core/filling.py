@@ -8,8 +8,8 @@ from . import events as e
 from . import inputs as i
 from .deck import Task
 from .effects import CheckDone, Launch
-from .opening import arrivals, cached_by_outputs, cached_now
 from .phases import Queued
+from .readiness import arrivals, cached_by_outputs, cached_now
 from .schedule import Placement, pick
 from .turn import Turn
 

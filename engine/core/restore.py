@@ -9,8 +9,8 @@ from .apply_run import rebooted as rebooted
 from .deck import Deck, Task
 from .effects import Stop
 from .events import AttemptStarting, Fact, TaskRetried
-from .opening import reconsider
 from .phases import FINAL, Cancelled, Closing, Running, Starting, Stopping, Unknown
+from .readiness import reconsider
 from .turn import Turn
 
 LATE_WARNING_S = 300.0

@@ -13,9 +13,9 @@ from .devices import observe
 from .effects import Again, Warn
 from .ends import REFUSED_WAIT_S, end, ending, released, resolve, stop, stop_rest
 from .filling import arrive, done_checked, fill, rekey
-from .opening import PORTION, reconsider, spread
 from .phases import WAITING, Attempt, Backoff, Closing, Queued, Running, Starting, Stopping, Unknown, Waiting
 from .quarantine import Streaks
+from .readiness import PORTION, reconsider, spread
 from .restore import take_over, take_up_changed
 from .turn import Step, Turn
 from .urgency import spread_urgency

@@ -10,8 +10,8 @@ from . import inputs as i
 from .deck import Task
 from .effects import Stop
 from .ends import end, stop, stop_rest
-from .opening import reconsider
 from .phases import FINAL, Backoff, Blocked, Closing, Queued, Running, Starting, Stopping, Unknown, Waiting
+from .readiness import reconsider
 from .turn import Turn
 
 

@@ -13,7 +13,7 @@ PERIOD_S = 1.0
 HOST_PERIOD_S = 2.0
 
 
-class Watcher:
+class Sampler:
     """Samples while it runs; attributes processes to our attempts by pid."""
 
     def __init__(
