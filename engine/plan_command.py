@@ -33,9 +33,10 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     check_fit(file, gpus.fitting())
     deck = _past(file, gpus, facts)
     takes = ("failed", "changed", "stale") if settings.skip_existing else ("all",)
+    known = [_length_s(deck, task) for task in deck.tasks]  # before the simulation's own ends teach anything
     planned = simulate(
         deck,
-        lambda task: _length_s(deck, task),
+        lambda task: known[task.index],
         takes=takes,
         done=lambda task: outputs_exist(task.spec.outputs),
         memory_mib=host.mem_available_mib(),
@@ -107,7 +108,7 @@ def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus) -> li
     lines.append("")
     lines.append(f"{len(planned)} of {len(rows)} tasks would run on {place}, over after {_clock(last)}")
     if guesses:
-        lines.append(f"~ {guesses} of unknown length are taken as an hour each")
+        lines.append(f"~ {guesses} of unknown length are taken as an hour each, or as long as their timeout lets them")
     return lines
 
 

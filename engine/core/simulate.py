@@ -84,12 +84,17 @@ class _Simulation:
         for effect in step.effects:
             self._effect(effect)
 
+    def _within_timeout(self, task: Task, length_s: float) -> float:
+        """A plan is of attempts that succeed: none lasts as long as its timeout."""
+        timeout_s = task.spec.policy.timeout_s
+        return length_s if timeout_s is None else min(length_s, timeout_s * 0.999)
+
     def _effect(self, effect: Effect) -> None:
         match effect:
             case Launch():
                 task = self.deck.by_name[effect.task]
                 known = self.length_s(task)
-                length = self.guess_s if known is None else known
+                length = self._within_timeout(task, self.guess_s if known is None else known)
                 self.planned.append(Planned(task.name, effect.gpus, self.now, self.now + length, known is None))
                 heappush(self.ends, (self.now + length, task.index, effect.token))
                 self.inbox.append(Spawned(effect.token, 0, 0))

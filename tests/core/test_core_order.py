@@ -6,6 +6,7 @@ from core_restored import assert_restores
 from core_world import World, spec, world
 
 from gpudeck.engine.core.queue import Key, Queue, Shape
+from gpudeck.engine.core.simulate import simulate
 from gpudeck.engine.core.spec import DeckSettings, Resources
 from gpudeck.engine.core.urgency import demand_of
 
@@ -188,3 +189,10 @@ def test_a_place_that_was_given_up_does_not_come_back_with_a_later_one() -> None
     queue.put(1, shape, Key(0, 0.0, 0))
     queue.put(2, shape, Key(-5, 0.0, 1))
     assert [place.task for place, _ in queue.heads()] == [2]
+
+
+def test_a_plan_is_of_attempts_that_end_before_their_timeout() -> None:
+    found = world(spec("a", timeout_s=60.0), spec("b", round=1), gpus=1, begin=False)
+    planned = simulate(found.deck, lambda _: None)
+    assert [item.task for item in planned] == ["a", "b"]
+    assert planned[0].end_s < 60.0
