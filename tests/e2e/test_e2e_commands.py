@@ -1,0 +1,139 @@
+"""The commands beside --headless: check, plan, gpus, env, schema."""
+
+from __future__ import annotations
+
+import json
+
+from tests.e2e.decks import Deck
+
+SWEEP = """
+[deck]
+gpus = "sim:4"
+[[task]]
+name = "train-{noise}-{rate}"
+command = "sleep 0.01 # {noise} {rate}"
+matrix.noise = ["sym", "asym"]
+matrix.rate = [0.125, 0.25, 0.375, 0.50, 0.625, 0.75]
+timeout = "30m"
+[[task]]
+name = "gather"
+command = "true"
+gpus = 0
+round = 1
+"""
+
+
+def planned(deck: Deck, *options: str) -> list[dict[str, object]]:
+    done = deck.command("plan", "tasks.toml", "--json", *options)
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+def test_a_plan_gives_twelve_runs_to_four_gpus_in_the_order_of_the_file(deck: Deck) -> None:
+    deck.write(SWEEP)
+    rows = planned(deck)
+    assert [(row["task"], row["gpus"]) for row in rows[:6]] == [
+        ("train-sym-0.125", "0"),
+        ("train-sym-0.25", "1"),
+        ("train-sym-0.375", "2"),
+        ("train-sym-0.50", "3"),
+        ("train-sym-0.625", "0"),
+        ("train-sym-0.75", "1"),
+    ]
+    assert (rows[12]["task"], rows[12]["gpus"]) == ("gather", "cpu")
+
+
+def test_a_plan_says_which_lengths_are_guesses(deck: Deck) -> None:
+    deck.write(SWEEP)
+    assert all(row["guessed"] for row in planned(deck))
+    assert deck.run().code == 0
+    assert not any(row["guessed"] for row in planned(deck, "--no-skip-existing"))
+
+
+def test_a_plan_after_a_run_has_nothing_left_to_do(deck: Deck) -> None:
+    deck.write(SWEEP)
+    assert deck.run().code == 0
+    assert {row["state"] for row in planned(deck)} == {"done earlier"}
+    assert "nothing would run" in deck.command("plan", "tasks.toml").out
+
+
+def test_a_plan_starts_and_leaves_nothing(deck: Deck) -> None:
+    deck.write(SWEEP)
+    planned(deck)
+    assert [path.name for path in deck.folder.iterdir()] == ["tasks.toml"]
+
+
+def test_check_says_that_a_file_is_sound_and_what_it_makes(deck: Deck) -> None:
+    deck.write(SWEEP)
+    done = deck.command("check", "tasks.toml")
+    assert (done.code, done.out) == (0, "tasks.toml: sound; 13 tasks from 2 entries in 2 rounds\n")
+
+
+def test_check_names_everything_that_is_wrong_and_exits_with_2(deck: Deck) -> None:
+    deck.write('[deck]\ngpus = "sim:2"\n[[task]]\nname = "a"\ncommand = "true"\ngpus = -1\ntimout = "3h"\n')
+    done = deck.command("check", "tasks.toml")
+    assert done.code == 2
+    assert 'tasks.toml:6: task "a": gpus must be at least 0, got -1' in done.err
+    assert 'tasks.toml:7: task "a": unknown key "timout": did you mean timeout?' in done.err
+
+
+def test_check_refuses_what_no_gpu_is_large_enough_for(deck: Deck) -> None:
+    deck.write('[deck]\ngpus = "sim:2"\n[[task]]\nname = "a"\ncommand = "true"\ngpu_memory = "90GiB"\n')
+    done = deck.command("check", "tasks.toml")
+    assert (done.code, done.err) == (
+        2,
+        'tasks.toml:3: task "a": gpu_memory = 90.0 GiB, but the largest GPU has 80.0 GiB\n',
+    )
+
+
+def test_gpus_lists_simulated_ones_as_such(deck: Deck) -> None:
+    done = deck.command("gpus", "--gpus", "sim:2", "--json")
+    gpus = json.loads(done.out)["gpus"]
+    assert [(gpu["index"], gpu["uuid"]) for gpu in gpus] == [(0, "SIM-0"), (1, "SIM-1")]
+
+
+def test_a_first_start_that_is_refused_leaves_nothing_behind(deck: Deck) -> None:
+    deck.write('[[task]]\nname = "a"\ncommand = "true"\nfoo = 1\n')
+    assert deck.run().code == 2
+    assert [path.name for path in deck.folder.iterdir()] == ["tasks.toml"]
+
+
+def test_env_shows_what_tasks_start_from_and_takes_the_callers_when_told(deck: Deck) -> None:
+    deck.write('[[task]]\nname = "a"\ngpus = 0\ncommand = "true"\n')
+    deck.run(env={"COLOUR": "red", "API_KEY": "hidden"})
+    kept = deck.command("env", "tasks.toml").out.splitlines()
+    assert "COLOUR=red" in kept
+    assert "API_KEY=***" in kept
+    assert deck.command("env", "tasks.toml", "--refresh", env={"COLOUR": "blue"}).code == 0
+    assert "COLOUR=blue" in deck.command("env", "tasks.toml").out.splitlines()
+
+
+def test_the_schema_is_json_that_knows_the_keys(deck: Deck) -> None:
+    schema = json.loads(deck.command("schema").out)
+    assert "https://json-schema.org/draft/2020-12/schema" in schema["$schema"]
+
+
+def test_a_continued_run_keeps_its_options_and_says_so(deck: Deck) -> None:
+    deck.write('[deck]\ngpus = "sim:1"\n[[task]]\nname = "t{n}"\ncommand = "read _ <gate"\nmatrix.n = [1, 2, 3]\n')
+    gate = deck.gate()
+    engine = deck.start("--only", "t[12]")
+    engine.started("t1")
+    engine.kill()
+    gate.let(2)
+    ran = deck.run()
+    assert ran.code == 0
+    assert set(ran.states) == {"t1", "t2"}
+    assert "the run goes on as it was started: --only t[12]" in ran.notes
+
+
+def test_a_continued_run_refuses_other_values(deck: Deck) -> None:
+    deck.write('[vars]\nx = 1\n[[task]]\nname = "t"\ngpus = 0\ncommand = "echo {x}; read _ <gate"\n')
+    gate = deck.gate()
+    engine = deck.start("--set", "x=2")
+    engine.started("t")
+    engine.kill()
+    refused = deck.run("--set", "x=3")
+    assert refused.code == 2
+    assert "--set: the run that goes on was started with --set x=2" in refused.err
+    gate.let()
+    assert deck.run().code == 0
