@@ -37,4 +37,4 @@ def _verdict(file: DeckFile) -> str:
     rounds = {(spec.group, spec.round) for spec in file.tasks}
     chosen = "" if file.selected is None else f", {len(file.selected)} of them selected"
     in_rounds = f" in {len(rounds)} rounds" if len(rounds) > 1 else ""
-    return f"{os.path.relpath(file.path)}: sound; {len(file.tasks)} tasks from {entries} entries{in_rounds}{chosen}"
+    return f"{file.shown}: sound; {len(file.tasks)} tasks from {entries} entries{in_rounds}{chosen}"

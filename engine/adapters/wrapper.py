@@ -44,17 +44,23 @@ _SYS_CLOSE_RANGE = 436
 _CLOSE_RANGE_CLOEXEC = 4
 
 
-def argv_of(order: StartOrder, record: str) -> tuple[list[str], dict[str, str]]:
+_plain: set[str] = set()
+"""Names of variables found to be identifiers: attempts of one deck have nearly all of them in common."""
+
+
+def argv_of(order: StartOrder, record: str) -> tuple[list[str], Mapping[str, str]]:
     """The wrapper's arguments and environment.
 
     Shells drop variables whose names are no identifiers (Lmod's exported functions): `env` sets those for the command.
     """
-    env = {name: value for name, value in order.env.items() if _IDENTIFIER.match(name)}
-    command = list(order.argv)
-    if len(env) < len(order.env):
-        odd = [f"{name}={value}" for name, value in order.env.items() if name not in env]
-        command = [_ENV, "--", *odd, *command]
-    return [*_head(order, record), *command], env
+    new = order.env.keys() - _plain
+    odd = [name for name in new if not _IDENTIFIER.match(name)]
+    _plain.update(new.difference(odd))
+    if not odd:
+        return [*_head(order, record), *order.argv], order.env
+    env = {name: value for name, value in order.env.items() if name in _plain}
+    said = [f"{name}={value}" for name, value in order.env.items() if name not in env]
+    return [*_head(order, record), _ENV, "--", *said, *order.argv], env
 
 
 class Spawner:

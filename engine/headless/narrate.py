@@ -72,6 +72,10 @@ class Narrator:
             case DeckOpened():
                 self._simulated = message.simulated
                 return opened_lines(message)
+            case TaskStarted() if self._lowest is Weight.VITAL:
+                return []
+            case TaskEnded(outcome="ok") if self._lowest is Weight.VITAL:
+                return []
             case TaskStarted():
                 return [start_line(message, simulated=self._simulated, verbose=self._lowest is Weight.DETAIL)]
             case TaskEnded():
