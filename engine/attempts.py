@@ -13,6 +13,7 @@ from .core.deck import Deck, Task
 from .core.effects import Again, CheckDone, Effect, Examine, Launch, Stop, Warn
 from .core.events import AttemptEnded, AttemptStarting, Outcome
 from .core.inputs import DoneChecked, Examined, JournalState, LeaderExited, Spawned, SpawnRefused, TreeGone
+from .core.phases import Closing
 from .core.spec import TaskSpec
 from .errors import may_pass
 from .logs.digest import digest
@@ -91,6 +92,7 @@ class Attempts:
             case Launch():
                 self._launch(effect)
             case Stop():
+                self._say_leftovers(effect.token)
                 number = signal.Signals[f"SIG{effect.signal}"]
                 self._launcher.stop(effect.token, signal=number, scope=effect.scope, grace_s=effect.grace_s)
             case Warn():
@@ -103,6 +105,11 @@ class Attempts:
                 pass
             case _:
                 assert_never(effect)
+
+    def _say_leftovers(self, token: str) -> None:
+        task = self._deck.active.get(token)
+        if task is not None and isinstance(task.phase, Closing):
+            self._box.notice(f"{task.name} has ended and left processes behind; they are stopped (leftovers)")
 
     # -- starts -------------------------------------------------------------------------------------------------------
 
@@ -123,7 +130,7 @@ class Attempts:
             self._unprepared(effect.token, error)
             return
         self._live[effect.token] = _Live(
-            task.spec, made.paths, made.started_wall, made.before, self._oom_kills(), made.resumed, made.argv
+            task.spec, made.paths, made.started_wall, made.before, self._oom_kills(), made.resumed, made.shown
         )
         self._writer.begin(made.paths.json, made.header, made.links)
         self._post(Spawned(effect.token, pid, start_ticks, self._box.pid_ns))
@@ -141,7 +148,11 @@ class Attempts:
     def _warn(self, effect: Warn) -> None:
         told = self._launcher.warn(effect.token, signal.Signals[f"SIG{effect.signal}"])
         task = self._deck.active.get(effect.token)
-        if task is not None and not told:
+        if task is None:
+            return
+        if told:
+            self._box.notice(f"{task.name}: {effect.signal} sent, its timeout is near")
+        else:
             self._box.notice(f"{task.name}: nothing in it handles {effect.signal}; no warning was sent")
 
     # -- ends ---------------------------------------------------------------------------------------------------------

@@ -6,9 +6,10 @@ import os
 
 from .adapters import host
 from .core.spec import DeckFile
-from .errors import EngineUnavailableError
+from .errors import EngineUnavailableError, TaskFileError
 from .opening import look_at_gpus
-from .taskfile.fit import check_fit
+from .taskfile.fit import check_environment, check_fit
+from .taskfile.later import refuse_later
 from .taskfile.load import load, load_settings
 from .taskfile.options import Box, RunOptions
 
@@ -26,15 +27,26 @@ def check(path: str, options: RunOptions) -> int:
     file = load(path, options, Box(count or None, host.cores(), {}))
     if gpus is not None:
         check_fit(file, gpus.fitting())
-    for line in [*file.warnings, *([trouble] if trouble else []), *file.later]:
+    for line in [*file.warnings, *([trouble] if trouble else []), *_unset(file)]:
         print(f"warning: {line}")
+    refuse_later(file)
     print(_verdict(file))
     return 0
 
 
+def _unset(file: DeckFile) -> tuple[str, ...]:
+    """Variables that a start from this shell would miss."""
+    try:
+        check_environment(file, os.environ)
+    except TaskFileError as error:
+        return error.problems
+    return ()
+
+
 def _verdict(file: DeckFile) -> str:
     entries = len({spec.entry for spec in file.tasks})
+    tasks = f"{len(file.tasks)} task{'s' * (len(file.tasks) != 1)} from {entries} entr{'y' if entries == 1 else 'ies'}"
     rounds = {(spec.group, spec.round) for spec in file.tasks}
     chosen = "" if file.selected is None else f", {len(file.selected)} of them selected"
     in_rounds = f" in {len(rounds)} rounds" if len(rounds) > 1 else ""
-    return f"{file.shown}: sound; {len(file.tasks)} tasks from {entries} entries{in_rounds}{chosen}"
+    return f"{file.shown}: sound; {tasks}{in_rounds}{chosen}"

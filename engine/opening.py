@@ -29,6 +29,7 @@ from .past import (
     refuse_strangers,
     run_environment,
     run_is_unfinished,
+    running_tasks,
     stand_in_for_left_out,
     sweep_records,
     unsettled,
@@ -133,7 +134,7 @@ def open_deck(path: str, given: RunOptions, environ: Mapping[str, str], *, as_ro
         options = continued(decode(options_of(facts)), given) if unfinished else given
         environment, other = run_environment(state, unfinished=unfinished, environ=environ)
         gpus = look_at_gpus(load_settings(path, options), environ, _asker(path, options))
-        file = _load(path, options, gpus, facts, environment)
+        file = _with_running(_load(path, options, gpus, facts, environment), facts)
         check_before_start(file, gpus, environment)
         _refuse_silent_cpu(file.settings, gpus, facts)
         opened = _restore(file, state, lock, journal, gpus, facts, environment, takeover=takeover)
@@ -153,6 +154,11 @@ def _check_first(path: str, options: RunOptions, settings: DeckSettings, environ
         load(path, options, environ=environment)  # what else is wrong with the file comes first
         raise
     check_before_start(_load(path, options, gpus, (), environment), gpus, environment)
+
+
+def _with_running(file: DeckFile, facts: Sequence[Fact]) -> DeckFile:
+    """What runs belongs to the run, whatever is selected now: a later round must not start beside it."""
+    return file if file.selected is None else replace(file, selected=file.selected | running_tasks(facts))
 
 
 def _asker(path: str, options: RunOptions) -> str:

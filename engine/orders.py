@@ -13,8 +13,12 @@ from .environment import attempt_environment
 from .logs.files import AttemptPaths, Link, LogFolder
 from .logs.outputs import OutputStamp, matches, stamp_outputs
 from .logs.record import AttemptHeader
+from .logs.secrets import MASK, is_secret
 from .ports import StartOrder
 from .taskfile.finish import RuntimeValues, finish
+
+SHORTEST_SECRET = 6
+"""Shorter values would mask half of every command."""
 
 Env = tuple[tuple[str, str | None], ...]
 
@@ -47,7 +51,8 @@ class Made:
     header: AttemptHeader
     paths: AttemptPaths
     links: tuple[Link, ...]
-    argv: tuple[str, ...]
+    shown: tuple[str, ...]
+    """The command without the values of secret variables."""
     started_wall: float
     before: Mapping[str, OutputStamp]
     """State of its outputs just before it starts."""
@@ -61,6 +66,13 @@ class Orders:
         self._deck = deck
         self._logs = logs
         self._box = box
+        environ = box.environment.items()
+        self._secrets = [value for name, value in environ if len(value) >= SHORTEST_SECRET and is_secret(name)]
+
+    def _mask(self, word: str) -> str:
+        for secret in self._secrets:
+            word = word.replace(secret, MASK)
+        return word
 
     def make(self, task: Task, effect: Launch) -> Made:
         """Everything that the attempt is made of. Raises OSError when its log folder cannot be made."""
@@ -70,13 +82,14 @@ class Orders:
         work, resumed = _work(spec, effect)
         paths = self._logs.prepare(spec.name, effect.attempt, spec.policy.merge_stderr)
         argv, env = finish(spec, work, self._values(spec, effect, paths))
+        shown = tuple(self._mask(word) for word in argv) if self._secrets else argv
         before: Mapping[str, OutputStamp] = stamp_outputs(spec.outputs) if spec.outputs else {}
         indices = [self._box.index_of[uuid] for uuid in effect.gpus if uuid in self._box.index_of]
         header = AttemptHeader(
             task=spec.name,
             attempt=effect.attempt,
             deck=self._deck.settings.name,
-            command=argv,
+            command=shown,
             env=env,
             cwd=spec.cwd,
             gpus=tuple(zip(indices, effect.gpus, strict=False)),
@@ -87,7 +100,7 @@ class Orders:
             outputs_before=before,
         )
         order = self._order(spec, effect, paths, argv, env)
-        return Made(order, header, paths, self._logs.links(paths, indices), argv, started_wall, before, resumed)
+        return Made(order, header, paths, self._logs.links(paths, indices), shown, started_wall, before, resumed)
 
     def _order(
         self, spec: TaskSpec, effect: Launch, paths: AttemptPaths, argv: tuple[str, ...], env: Env

@@ -95,6 +95,17 @@ def sweep_records(attempts_dir: str, keep: Iterable[str]) -> None:
                     os.unlink(entry.path)
 
 
+def running_tasks(facts: Iterable[Fact]) -> frozenset[str]:
+    """Tasks with an attempt that has not ended as far as the journal knows."""
+    open_attempts: set[tuple[str, int]] = set()
+    for fact in facts:
+        if isinstance(fact, AttemptStarting):
+            open_attempts.add((fact.task, fact.attempt))
+        elif isinstance(fact, (AttemptEnded, StartRevoked)):
+            open_attempts.discard((fact.task, fact.attempt))
+    return frozenset(task for task, _ in open_attempts)
+
+
 def run_is_unfinished(facts: Iterable[Fact]) -> bool:
     """Whether the newest run has still to end."""
     unfinished = False

@@ -40,6 +40,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
         takes=takes,
         done=lambda task: outputs_exist(task.spec.outputs),
         memory_mib=host.mem_available_mib(),
+        wall=host.SystemClock().now().wall_s,
     )
     rows = _rows(deck, planned)
     if as_json:

@@ -43,6 +43,7 @@ class Reporter:
         self._below = os.path.join(cwd, "")
         self._starts: dict[tuple[str, int], e.AttemptStarting] = {}
         self._said_refused = ""
+        self._said_outputs = False
         self._fast: set[str] = set()
         started = clock.now()
         self.times = Times(started.boot_s, started.wall_s)
@@ -72,8 +73,7 @@ class Reporter:
                 self._starts.pop((fact.task, fact.attempt), None)
                 self._refused(fact)
             case e.TaskCached():
-                why = "done earlier" if fact.why == "journal" else "its outputs exist"
-                self._settled(fact.task, "cached", why)
+                self._cached(fact)
             case e.TaskCancelled():
                 self._settled(fact.task, "cancelled", "cancelled while it waited")
             case e.StopRequested():
@@ -82,6 +82,16 @@ class Reporter:
                 text = _note_of(fact, self._index)
                 if text:
                     self.note("warning", text)
+
+    def _cached(self, fact: e.TaskCached) -> None:
+        if fact.why == "journal":
+            self._settled(fact.task, "cached", "done earlier")
+            return
+        if not self._said_outputs:
+            self._said_outputs = True
+            text = "tasks whose outputs exist count as done although this deck has not run them"
+            self.note("warning", f"{text}; --no-skip-existing runs them")
+        self._settled(fact.task, "cached", "its outputs exist")
 
     def _running(self, fact: e.AttemptRunning) -> None:
         start = self._starts.get((fact.task, fact.attempt))

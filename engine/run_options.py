@@ -11,11 +11,11 @@ from .core.events import Fact, OptionsChanged, RunStarted
 from .errors import UsageError
 from .taskfile.options import RunOptions
 
-_CHANGEABLE = frozenset(
-    {"gpus", "slots_per_gpu", "only", "exclude", "limit", "with_needs", "halt", "fail_fast", "skip_existing"}
-)
+_CHANGEABLE = frozenset({"gpus", "slots_per_gpu", "halt", "fail_fast", "skip_existing"})
 """What may differ when a run is continued: it changes what runs where, not what the tasks are."""
 _NAMES_THE_STATE = frozenset({"profile", "name"})
+_OF_EACH_START = frozenset({"only", "exclude", "limit", "with_needs"})
+"""Which tasks: said anew each time. A start that names none means all, or an earlier --limit would pass for success."""
 
 
 def encode(options: RunOptions) -> str:
@@ -45,7 +45,8 @@ def options_of(facts: Iterable[Fact]) -> str:
 
 
 def continued(kept: RunOptions, given: RunOptions) -> RunOptions:
-    """The options of a run that goes on: as it was started, with what is given now in the place of what was.
+    """The options of a run that goes on: as it was started, with what is given now in the place of what was, and with
+    the selection of tasks that is given now.
 
     Raises UsageError where what is given would make other tasks of the same ones (--set, --log-dir, --backend).
     """
@@ -53,6 +54,9 @@ def continued(kept: RunOptions, given: RunOptions) -> RunOptions:
     changes: dict[str, Any] = {}
     for field in fields(RunOptions):
         name, new, old = field.name, getattr(given, field.name), getattr(kept, field.name)
+        if name in _OF_EACH_START:
+            changes[name] = new
+            continue
         if new == getattr(default, name) or new == old or name in _NAMES_THE_STATE:
             continue
         if name not in _CHANGEABLE:
@@ -76,6 +80,8 @@ def _flag(name: str) -> str:
 
 
 def _said(name: str, value: object) -> str:
+    if value is False:
+        return _flag(f"no_{name}")
     if not value:
         return f"no {_flag(name)}"
     if isinstance(value, Mapping):

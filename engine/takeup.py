@@ -12,7 +12,7 @@ from .core.phases import Failed, Unknown
 from .loop import Loop
 from .opening import OpenDeck
 from .ports import Clock, GpuInfo, Known, Launcher
-from .protocol.messages import DeckOpened
+from .protocol.messages import Counts, DeckOpened
 from .reporter import Reporter
 from .status import counts_of, slot_count
 
@@ -95,7 +95,7 @@ class TakeUp:
                 gpus=tuple(_line(gpu) for gpu in opened.gpus.chosen),
                 slots=slot_count(self._deck),
                 simulated=opened.gpus.simulated,
-                counts=counts_of(self._deck),
+                counts=counts_of(self._deck) if continued else Counts(total=sum(self._deck.counts.values())),
                 log_dir=self._reporter.shorten(self._deck.settings.log_dir),
                 warnings=tuple(opened.warnings),
                 wall=self._clock.now().wall_s,
@@ -107,6 +107,11 @@ class TakeUp:
         if failed:
             text = f"{failed} failed in this run and stay so; once it has ended, the next one takes them up"
             self._reporter.note("info", text)
+        for task in self._deck.active.values():
+            attempt = task.attempt()
+            if attempt is not None and attempt.fingerprint != task.spec.fingerprint:
+                text = f"{task.name} still runs as it was before the file was changed"
+                self._reporter.note("warning", f"{text}; it runs again when that has ended")
         unknown = [task.name for task in self._deck.tasks if isinstance(task.phase, Unknown)]
         if unknown:
             names = ", ".join(unknown[:_NAMED])

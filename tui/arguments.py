@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 
 from ..engine.command import Command
@@ -113,6 +114,9 @@ def _command(verb: str, found: argparse.Namespace, parser: argparse.ArgumentPars
     files = [word for word in words if "=" not in word]
     pairs = [*given.get("set", []), *(word for word in words if "=" in word)]
     if len(files) + bool(given.get("file")) > 1:
+        first = files[0] if files else ""
+        if verb == "run" and len(files) > 1 and not os.path.exists(first):
+            parser.error(f"no command {first!r}: there are {', '.join(_COMMANDS)}; gpudeck --headless FILE runs a deck")
         parser.error(f"one task file at a time, got {', '.join(filter(None, [given.get('file'), *files]))}")
     values: dict[str, str] = {}
     for pair in pairs:

@@ -127,6 +127,10 @@ def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome) -> None:
         attempt.peak_mib, attempt.left_behind, attempt.fingerprint, attempt.never_ran,
     )  # fmt: skip
     turn.record(fact)
+    if fact.next == "succeeded" and attempt.fingerprint != task.spec.fingerprint and "changed" in turn.deck.run.takes:
+        # It ended as what it was started as; the file has been changed since and wants something else.
+        turn.record(e.TaskRetried(task.name, turn.at))
+        reconsider(turn.deck, task)
     reconsider(turn.deck, task)
     if not attempt.rebooted:
         turn.streaks.ended(task, attempt.gpus, outcome, fact.duration_s, at=turn.at)

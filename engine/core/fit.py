@@ -79,7 +79,7 @@ def starts_barred(deck: Deck, at: float) -> Obstacle | None:
     if deck.run.ended:
         return Obstacle("ended", "the run has ended")
     if deck.stopping:
-        return Obstacle("stopping", "the engine is stopping")
+        return Obstacle("stopping", "stopped; goes on at the next start")
     if deck.paused:
         return Obstacle("paused", f"the deck is {deck.paused}")
     if deck.run.halted:

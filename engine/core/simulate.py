@@ -33,20 +33,27 @@ def simulate(
     done: Callable[[Task], bool] = lambda _: False,
     guess_s: float = 3600.0,
     memory_mib: int | None = None,
+    wall: float = 0.0,
 ) -> list[Planned]:
     """Run a deck to its end as if every attempt succeeded after `length_s(task)` seconds (None: *guess_s*).
 
-    *memory_mib*: what the host has to give; None: enough. Uses the deck up. Returns the tasks in the order of their
-    starts; a task missing from it would never start.
+    *memory_mib*: what the host has to give; None: enough. *wall*: seconds since the epoch at its start; what the
+    simulation does is newer than what the journal tells of earlier. Uses the deck up. Returns the tasks in the order
+    of their starts; a task missing from it would never start.
     """
     enough = sum(task.spec.resources.memory_mib or 0 for task in deck.tasks)
     deck.memory_mib = deck.memory_most_mib = enough if memory_mib is None else memory_mib
-    return _Simulation(deck, length_s, done, guess_s).run(takes)
+    return _Simulation(deck, length_s, done, guess_s, wall).run(takes)
 
 
 class _Simulation:
     def __init__(
-        self, deck: Deck, length_s: Callable[[Task], float | None], done: Callable[[Task], bool], guess_s: float
+        self,
+        deck: Deck,
+        length_s: Callable[[Task], float | None],
+        done: Callable[[Task], bool],
+        guess_s: float,
+        wall: float,
     ) -> None:
         self.core = Core(deck)
         self.deck = deck
@@ -54,17 +61,18 @@ class _Simulation:
         self.done = done
         self.guess_s = guess_s
         self.now = 0.0
+        self.wall = wall
         self.ends: list[tuple[float, int, str]] = []
         self.inbox: list[Input] = []
         self.planned: list[Planned] = []
 
     def run(self, takes: tuple[str, ...]) -> list[Planned]:
-        self._work(self.core.begin(RunStarted(self.deck.run.number + 1, "plan", 0.0, 0.0, takes=takes)))
+        self._work(self.core.begin(RunStarted(self.deck.run.number + 1, "plan", 0.0, self.wall, takes=takes)))
         while not self.deck.run.ended:
             if not self.inbox and not self._advance():
                 break
             inputs, self.inbox = self.inbox, []
-            self._work(self.core.step(inputs, at=self.now, wall=self.now))
+            self._work(self.core.step(inputs, at=self.now, wall=self.wall + self.now))
         return self.planned
 
     def _advance(self) -> bool:

@@ -63,7 +63,7 @@ def summary_lines(finished: RunFinished, caps: Caps = SCREEN_CAPS, *, simulated:
 def table_lines(chosen: Selection, *, simulated: bool = False) -> Iterator[Line]:
     """What failed stands last, nearest to the prompt. With -q nothing that is done or untouched is listed."""
     rows = [*chosen.done, *chosen.other, *chosen.failures]
-    width = max((len(field_text(row.task)) for row in rows), default=4)
+    width = max([len("task"), *(len(field_text(row.task)) for row in rows)])
     vital = Weight.VITAL if chosen.failures else Weight.NORMAL
     yield Line(f"{'task':<{width}}  {'state':<9}  attempts  {'gpu':<7}  {'time':>8}  reason", vital, "bold")
     for row in rows:

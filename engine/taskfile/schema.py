@@ -131,7 +131,11 @@ DECK: Table = {
     "foreign_memory": Key(kinds.size(), '"1GiB"', "unexplained memory above this is somebody else's"),
     "foreign_quiet": Key(kinds.duration(), '"60s"', "a GPU that others left is free after this"),
     "keep_free": Key(kinds.whole(0), "0", "GPUs always left to others; those that others use count"),
-    "gpu_quarantine": Key(kinds.whole(0), "3", "different tasks in a row that fail fast on a GPU; 0: never"),
+    "gpu_quarantine": Key(
+        kinds.whole(0),
+        "3",
+        "different tasks in a row that fail fast on a real GPU, one of several; 0: never",
+    ),
     "gang_patience": Key(kinds.duration(), '"15m"', "how long smaller tasks of unknown length may pass a waiting gang"),
     "reload": Key(kinds.choice("ask", "auto", "off"), '"ask"', "what an edit of the file does to a live deck"),
     "backend": Key(kinds.choice("local", "slurm"), '"local"', "where tasks run"),
@@ -215,8 +219,15 @@ TASK: Table = {
     "linger": Key(kinds.duration(), '"10s"', "how long these are left alone before they are stopped"),
     "stop_scope": Key(kinds.choice("group", "leader"), '"group"; "leader" with torchrun', "who gets stop_signal first"),
     "stderr": Key(kinds.choice("separate", "merge"), '"separate"', "a log of its own, or one for both"),
-    "progress": Key(kinds.regex(), "the usual forms", "finds step and total in the output"),
-    "metrics": Key(kinds.other("table of tables", readers.table, _METRICS), "{}", "numbers to read", tables=METRIC),
+    "progress": Key(
+        kinds.regex(), "the usual forms", "finds step and total in the output; kept for the screen, not shown yet"
+    ),
+    "metrics": Key(
+        kinds.other("table of tables", readers.table, _METRICS),
+        "{}",
+        "numbers to read; kept for the screen, not shown yet",
+        tables=METRIC,
+    ),
     "watch": Key(TABLE, "{}", "signs of a stuck or diverged task", later=True, tables=WATCH),
     "fingerprint_ignore": Key(
         kinds.texts(what="list of globs", example="WANDB_*"),

@@ -114,16 +114,62 @@ def test_the_schema_is_json_that_knows_the_keys(deck: Deck) -> None:
 
 
 def test_a_continued_run_keeps_its_options_and_says_so(deck: Deck) -> None:
-    deck.write('[deck]\ngpus = "sim:1"\n[[task]]\nname = "t{n}"\ncommand = "read _ <gate"\nmatrix.n = [1, 2, 3]\n')
+    deck.write('[vars]\nx = 1\n[[task]]\nname = "t"\ngpus = 0\ncommand = "read _ <gate; echo {x} >out"\n')
     gate = deck.gate()
-    engine = deck.start("--only", "t[12]")
+    engine = deck.start("--set", "x=2")
+    engine.started("t")
+    engine.kill()
+    gate.let()
+    ran = deck.run()
+    assert "the run goes on as it was started: --set x=2" in ran.notes
+    assert deck.text("out") == "2\n"
+
+
+def test_a_start_without_a_selection_means_all_tasks_also_after_an_interrupted_one_with_it(deck: Deck) -> None:
+    deck.write(
+        '[deck]\ngpus = "sim:1"\n[[task]]\nname = "t{n}"\ncommand = "read _ <gate # {n}"\nmatrix.n = [1, 2, 3]\n'
+    )
+    gate = deck.gate()
+    engine = deck.start("--limit", "1")
     engine.started("t1")
     engine.kill()
-    gate.let(2)
-    ran = deck.run()
-    assert ran.code == 0
-    assert set(ran.states) == {"t1", "t2"}
-    assert "the run goes on as it was started: --only t[12]" in ran.notes
+    gate.let(3)
+    assert deck.run().states == {"t1": "succeeded", "t2": "succeeded", "t3": "succeeded"}
+
+
+def test_what_still_runs_holds_up_a_later_round_whatever_is_selected(deck: Deck) -> None:
+    deck.write(
+        '[deck]\ngpus = "sim:1"\n[[task]]\nname = "train"\ncommand = "read _ <gate; touch trained"\n'
+        '[[task]]\nname = "gather"\ncommand = "test -e trained"\nround = 1\n'
+    )
+    gate = deck.gate()
+    engine = deck.start()
+    engine.started("train")
+    engine.kill()
+    again = deck.start("--only", "gather")
+    gate.let()
+    assert again.finish().states == {"train": "succeeded", "gather": "succeeded"}
+
+
+def test_a_task_edited_while_it_ran_on_its_own_runs_again_as_what_the_file_now_says(deck: Deck) -> None:
+    deck.write('[[task]]\nname = "t"\ngpus = 0\ncommand = "read _ <gate; echo old >out"\n')
+    gate = deck.gate()
+    engine = deck.start()
+    engine.started("t")
+    engine.kill()
+    deck.write('[[task]]\nname = "t"\ngpus = 0\ncommand = "echo new >out"\n')
+    again = deck.start()
+    gate.let()
+    ran = again.finish()
+    assert "t still runs as it was before the file was changed" in ran.notes
+    assert (ran.code, deck.text("out")) == (0, "new\n")
+
+
+def test_a_secret_that_a_command_names_is_written_down_nowhere(deck: Deck) -> None:
+    deck.write('[[task]]\nname = "t"\ngpus = 0\ncommand = ["true", "{env.WANDB_API_KEY}"]\n')
+    deck.command("--headless", "tasks.toml", "-v", env={"WANDB_API_KEY": "abcdef123"})
+    assert "abcdef123" not in deck.text("logs/deck.log")
+    assert deck.record("t")["command"] == ["true", "***"]
 
 
 def test_a_continued_run_refuses_other_values(deck: Deck) -> None:
