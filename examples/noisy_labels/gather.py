@@ -30,10 +30,12 @@ class Run(NamedTuple):
     accuracy: dict[str, list[float]]
 
 
-def read_runs(folder: Path) -> list[Run]:
-    """Every run below *folder*: symmetric noise first, then by rate."""
+def read_runs(folder: Path, rates: Sequence[float] | None = None) -> list[Run]:
+    """The runs below *folder*, of these noise rates or of all: symmetric noise first, then by rate."""
     found = [json.loads(path.read_text()) for path in folder.glob("*/metrics.json")]
     runs = [Run(run["noise_type"], run["noise_rate"], run["accuracy"]) for run in found]
+    if rates is not None:
+        runs = [run for run in runs if run.noise_rate in rates]
     return sorted(runs, key=lambda run: (list(TITLES).index(run.noise_type), run.noise_rate))
 
 
@@ -94,9 +96,10 @@ def replace_file(path: Path, write: Callable[[Path], object]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Gather the runs into one table and one plot.")
     parser.add_argument("--runs", type=Path, required=True, help="folder with one folder per run")
+    parser.add_argument("--rates", type=json.loads, help="JSON list: only runs of these noise rates")
     parser.add_argument("--out", type=Path, required=True, help="folder for summary.md and accuracy.png")
     args = parser.parse_args()
-    runs = read_runs(args.runs)
+    runs = read_runs(args.runs, args.rates)
     if not runs:
         raise SystemExit(f"no metrics.json in the folders of {args.runs}: run train.py first")
     args.out.mkdir(parents=True, exist_ok=True)
