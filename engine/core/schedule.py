@@ -141,7 +141,7 @@ class _Pass:
             if start is not None and self.reservation is None:
                 first = since(deck, task, self.at)
                 self.reservation = Reservation(task.index, first, frozenset(chosen), start)
-        elif self.reservation is None:
+        elif self.reservation is None and (self.room or not _takes_any_slot(need)):
             self.reservation = reserve(deck, task, need, self.at)
         return None
 
@@ -162,6 +162,11 @@ class _Pass:
         held = {hold.of for hold in self.holds}
         self.holds += [hold for hold in wanted if hold.of not in held]
         return max((hold.start for hold in wanted), default=inf)
+
+
+def _takes_any_slot(need: Need) -> bool:
+    """The next slot to come free is its own, wherever it is: while there is none, nothing need be held for it."""
+    return need.gpus == 1 and not need.alone and need.memory_mib is None and not need.only
 
 
 def _reserve_mib(deck: Deck, need: Need, chosen: Sequence[str]) -> int:
