@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-
 from .adapters.nvml import NvmlProbe
 from .adapters.simulated import SimulatedProbe
 from .command import Command
-from .core.inputs import GpuReading
 from .errors import EngineUnavailableError, UsageError
-from .gpus_report import report
+from .gpus_report import report, sample_once
 from .ports import GpuProbe
-
-READ_TIMEOUT_S = 5.0
 
 
 def show_gpus(command: Command) -> int:
@@ -21,18 +16,9 @@ def show_gpus(command: Command) -> int:
     inventory = probe.discover()
     if inventory.error:
         raise EngineUnavailableError(inventory.error)
-    readings: list[GpuReading] = []
-    if inventory.gpus:
-        arrived = threading.Event()
-
-        def take(found: tuple[GpuReading, ...]) -> None:
-            readings.extend(found if not arrived.is_set() else ())
-            arrived.set()
-
-        probe.start([gpu.uuid for gpu in inventory.gpus], take, period_s=60.0)
-        if not arrived.wait(READ_TIMEOUT_S):
-            raise EngineUnavailableError(f"the driver gave no reading within {READ_TIMEOUT_S:.0f} s")
-        probe.stop()
+    readings = sample_once(probe, [gpu.uuid for gpu in inventory.gpus]) if inventory.gpus else ()
+    if inventory.gpus and not readings:
+        raise EngineUnavailableError("the driver gave no reading within 5 s")
     problems = probe.problems if isinstance(probe, NvmlProbe) else ()
     print(report(inventory, readings, as_json=command.flag("json"), problems=problems))
     return 0

@@ -62,14 +62,6 @@ def cuda_visible_devices(
     return ",".join(index_of[uuid] for uuid in uuids)
 
 
-def cuda_environment(
-    uuids: Sequence[str], inventory: Inventory, *, inherited: str | None = None, lost: Collection[str] = ()
-) -> dict[str, str]:
-    """The variables that bind an attempt to its GPUs, and a CPU task to none."""
-    visible = cuda_visible_devices(uuids, inventory, inherited=inherited, lost=lost)
-    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": visible}
-
-
 def _indices_are_safe(inventory: Inventory, inherited: str | None, lost: Collection[str]) -> bool:
     if any(gpu.simulated for gpu in inventory.gpus):
         return not inventory.hardware

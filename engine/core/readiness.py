@@ -48,12 +48,6 @@ def spread(deck: Deck, portion: int = PORTION) -> int:
     return portion
 
 
-def spread_all(deck: Deck) -> None:
-    """Everything at once, for a restore."""
-    while not spread(deck, 1_000_000):
-        pass
-
-
 def arrivals(deck: Deck, portion: int) -> Iterator[Task]:
     """Tasks that have become queued and of which it is to be decided what becomes of them; at most *portion*."""
     while portion and deck.arrivals:

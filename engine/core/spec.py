@@ -155,10 +155,6 @@ class TaskSpec:
     """Line of its [[task]] in the task file, from 1; 0 unknown."""
     extras: Extras = Extras()
 
-    @property
-    def stdout_label(self) -> str:
-        return "stdout+stderr" if self.policy.merge_stderr else "stdout"
-
 
 @dataclass(frozen=True, slots=True)
 class Halt:

@@ -8,7 +8,7 @@ import pytest
 
 from gpudeck.engine.errors import EngineUnavailableError, UsageError
 from gpudeck.engine.ports import GpuInfo, Inventory
-from gpudeck.engine.visible import choose, cuda_environment, cuda_visible_devices
+from gpudeck.engine.visible import choose, cuda_visible_devices
 
 
 def box(count: int, *, start: int = 0) -> Inventory:
@@ -242,14 +242,6 @@ def test_an_attempt_sees_indices_in_the_order_of_its_gpus() -> None:
 
 def test_a_cpu_task_sees_no_gpu() -> None:
     assert cuda_visible_devices([], box(4)) == ""
-
-
-def test_cuda_counts_as_nvml_does() -> None:
-    inventory = box(2)
-
-    environment = cuda_environment(uuids(inventory, 1), inventory)
-
-    assert environment == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "1"}
 
 
 def test_instances_are_named_by_uuid() -> None:
