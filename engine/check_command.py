@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 from .adapters import host
+from .box_gpus import look_at_gpus
 from .core.spec import DeckFile
 from .errors import EngineUnavailableError, TaskFileError
-from .opening import look_at_gpus
+from .notify.targets import problems_of
 from .taskfile.fit import check_environment, check_fit
 from .taskfile.later import refuse_later
 from .taskfile.load import load, load_settings
@@ -27,7 +28,7 @@ def check(path: str, options: RunOptions) -> int:
     file = load(path, options, Box(count or None, host.cores(), {}))
     if gpus is not None:
         check_fit(file, gpus.fitting())
-    for line in [*file.warnings, *([trouble] if trouble else []), *_unset(file)]:
+    for line in [*file.warnings, *([trouble] if trouble else []), *_unset(file), *_notify(file)]:
         print(f"warning: {line}")
     refuse_later(file)
     print(_verdict(file))
@@ -41,6 +42,11 @@ def _unset(file: DeckFile) -> tuple[str, ...]:
     except TaskFileError as error:
         return error.problems
     return ()
+
+
+def _notify(file: DeckFile) -> list[str]:
+    """What would keep messages from being sent."""
+    return problems_of(file.settings.notify, {**file.vars, "deck": file.settings.name}, os.environ)
 
 
 def _verdict(file: DeckFile) -> str:

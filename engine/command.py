@@ -11,11 +11,15 @@ from .taskfile.options import RunOptions
 
 @dataclass(frozen=True, slots=True)
 class Command:
+    """Words of a command line by their meaning; nothing has been looked up yet."""
+
     verb: str
-    """run, check, plan, schema, gpus, env or version."""
+    """A command's name; run is what happens without one."""
     file: str | None = None
     values: Mapping[str, str] = field(default_factory=dict[str, str])
     """--set and bare K=V."""
+    words: tuple[str, ...] = ()
+    """Selectors, and other bare words of commands that take no FILE there."""
     given: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Options by name, dashes as underscores."""
 

@@ -1,4 +1,4 @@
-"""One engine over one open deck: core, journal, launcher and observers wired together, until the run is over."""
+"""One engine over one open deck: core, journal, launcher, clients and observers wired together, until it is done."""
 
 from __future__ import annotations
 
@@ -8,116 +8,184 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .adapters import host
-from .adapters.background import Background
-from .adapters.decklock import this_machine
-from .adapters.local import LocalLauncher, become_subreaper
+from .adapters.alarm import Alarm
+from .adapters.claims import Claims
+from .adapters.local import become_subreaper
 from .adapters.simulated import SimulatedProbe
-from .attempts import Attempts
 from .core.events import Fact
-from .core.explain import stuck_behind_unknown, why_waiting
-from .core.inputs import GpuReading, Input, JournalState
-from .core.phases import Unknown
-from .core.step import Core, at_standstill
+from .core.inputs import GpuReading, Input, Shutdown
+from .core.step import Core
+from .core.why_waiting import why_waiting
+from .ending import Ending, Mode
+from .errors import EngineUnavailableError
 from .idle import IdleNote
+from .live.live_file import LiveFile
+from .live.request import answer
+from .logs.cap import LogCaps
 from .logs.writer import AttemptJsonWriter
 from .loop import Loop
 from .opening import OpenDeck
-from .orders import Box
+from .parts import attempts_of, box_of, cpus_each, following_of, launcher_of, needs_host_memory, notices_of, sampler_of
 from .protocol.messages import Message
+from .protocol.wire import Request
+from .quiet import QuietStart
 from .reporter import Reporter
-from .sampler import Sampler
+from .requests import Hooks, Requests
+from .serving import Serving
 from .signals import StopSignals
-from .status import counts_of, slot_count
+from .state_watch import StateWatch
 from .takeup import TakeUp
 from .tuning import settle, tidy
-from .visible import cuda_visible_devices
+from .view import DeckView
 
 Show = Callable[[Message], None]
+
+_LAST_NOTICES_S = 15.0
+"""What is to be told away from the terminal holds up the end for so long at most."""
+_LAST_TURNS = 4
+"""Of the asyncio loop: a written fact is told to who waits for it, who then answers."""
 
 
 class Engine:
     """Runs a deck. Made on a running asyncio loop; `run` returns when nothing is left to do here."""
 
-    def __init__(self, opened: OpenDeck, show: Show, *, cwd: str) -> None:
+    def __init__(self, opened: OpenDeck, show: Show, *, cwd: str, mode: Mode = "headless") -> None:
+        """*show* is told what happens. *mode*: "headless" sees one run through; the others serve clients until nothing
+        is left to run and nobody is attached."""
         self._opened = opened
+        self._mode: Mode = mode
+        self._out = show
         self._deck = opened.deck
         self._asyncio = asyncio.get_running_loop()
         self._clock = host.SystemClock()
-        self._over = asyncio.Event()
-        self._signals = StopSignals(self._asyncio, self._post, lambda text: self._note(text, "info"))
-        self._failure: BaseException | None = None
-        self._gone = ""
-        """What became of the state folder; "" while it is there."""
+        self._ending = Ending(self._deck, mode, self._clock, clients=lambda: self._serving.clients)
+        self._signals = StopSignals(
+            self._asyncio, self._post, lambda text: self._note(text, "info"), self._ending, alone=mode != "headless"
+        )
         self._status_timer: asyncio.TimerHandle | None = None
-        self._idle = IdleNote(
-            self._asyncio, lambda: not self._busy() and not self._over.is_set(), self._why_idle, self._note
-        )
+        self._idle = IdleNote(self._asyncio, self._is_idle, self._why_idle, self._note)
         self._lost: set[str] = set()
-        """Lost GPUs of the box, the deck's or not: CUDA counts without them."""
-        self._box = _box(opened, self._lost, self._note)
-        self._writer = AttemptJsonWriter(lambda text: self._from_thread(lambda: self._note(text)))
-        core = Core(self._deck)
+        """Lost GPUs of the box, the deck's or not."""
+        self._box = box_of(opened, self._lost, self._note)
+        self._writer = AttemptJsonWriter(self._note_from_thread)
         become_subreaper()  # before the launcher looks what it can rely on
-        self._launcher = LocalLauncher(
-            opened.state.attempts,
-            self._post,
-            self._asyncio,
-            same_boot=opened.same_boot,
-            same_namespace=opened.same_namespace,
+        claims = Claims.of_deck(self._deck.settings.name, opened.state.path, self._note)
+        self._launcher = launcher_of(opened, self._asyncio, claims, self._arrived)
+        self._attempts = attempts_of(opened, self._asyncio, self._launcher, self._box, self._writer, self._post)
+        self._notices = notices_of(opened, self._note_from_thread, self._attempts.begun.paths)
+        self._following = following_of(opened, self._asyncio, self._post, self._watched)
+        self._caps = LogCaps(self._deck, self._attempts.begun.paths, self._note_from_thread)
+        self._reporter = Reporter(self._deck, self._attempts, self._clock, self._show, cwd=cwd)
+        self._loop = Loop(
+            Core(self._deck),
+            clock=self._clock,
+            journal=opened.journal,
+            do=self._attempts.do,
+            publish=self._publish,
+            alarm=Alarm,
         )
-        self._attempts = Attempts(
-            self._deck,
-            self._launcher,
-            opened.logs,
-            self._box,
-            self._writer,
-            self._post,
-            readers=Background(self._asyncio),
-            checks=Background(self._asyncio),
-        )
-        self._attempts.guard = self._lock_lost
-        self._writer.on_ended = lambda paths: self._from_thread(lambda: self._attempts.written(paths))
-        self._reporter = Reporter(self._deck, self._attempts, self._clock, show, cwd=cwd)
-        self._loop = Loop(core, clock=self._clock, journal=opened.journal, do=self._attempts.do, publish=self._publish)
+        self._state = StateWatch(opened, self._loop, self._attempts.completing, self._note, self._from_thread)
+        self._sampler = sampler_of(opened, self._launcher, claims, self._post, self._seen)
+        self._quiet = QuietStart(self._deck, self._loop.wake, clients=lambda: self._serving.clients)
+        self._serving = self._serve()
+        self._live = LiveFile(
+            opened, self._loop, note=self._note, changed=self._serving.turned, applied=self._reloaded,
+            headless=mode == "headless",
+        )  # fmt: skip
+        self._connect()
+
+    def _connect(self) -> None:
+        """Tell parts of those that were made after them."""
+        self._ending.lost = self._state.lost
+        self._ending.run_over = self._reporter.run_over
+        self._attempts.guard_starts(self._state.bar)
+        completing = self._attempts.completing
+        completing.following = self._following
+        completing.behind = lambda: self._loop.behind
+        self._writer.on_ended = lambda paths: self._from_thread(lambda: completing.written(paths))
+        self._loop.prepare = self._attempts.prepare
+        self._loop.drop = self._attempts.drop
         self._loop.after_turn = self._after_turn
-        self._attempts.behind = lambda: self._loop.behind
-        opened.journal.on_disk = self._on_disk
-        self._sampler = Sampler(
-            opened.gpus.probe,
-            [gpu.uuid for gpu in opened.gpus.inventory.gpus] if opened.gpus.chosen else [],
-            members=self._launcher.members,
-            mem_available_mib=host.mem_available_mib,
-            post=self._post,
-            seen=self._seen,
-            host_too=any(task.spec.resources.memory_mib for task in self._deck.tasks),
+        self._opened.journal.on_disk = self._state.on_disk
+
+    def _serve(self) -> Serving:
+        inventory = self._opened.gpus.inventory.gpus
+        path = self._opened.file.path
+        infos = {gpu.uuid: gpu for gpu in inventory}
+        view = DeckView(
+            self._deck, self._clock, file=path, infos=infos, seen=self._following.of,
+            last_metrics=self._following.last_metrics,
+            file_plan=lambda: self._live.summary, file_problem=lambda: self._live.problem,
+            closer=self._opened.gpus.probe.telemetry,
+        )  # fmt: skip
+        requests = Requests(
+            self._deck, view, self._attempts, self._clock, self._post, self._box.index_of,
+            Hooks(
+                stop=self._stop,
+                apply=lambda args: answer(self._live, args),
+                change=lambda args: self._live.change(args),
+                taken=self._loop.taken,
+            ),
+        )  # fmt: skip
+
+        async def handle(request: Request) -> Any:
+            try:
+                return await requests.handle(request)
+            finally:
+                self._quiet.taken(request.op)
+
+        return Serving(
+            self._opened.state.path,
+            self._opened.lock,
+            view,
+            handle,
+            deck=self._deck.settings.name,
+            file=path,
+            mode=self._mode,
+            note=self._note,
+            on_leave=self._left,
         )
 
     # -- the run ------------------------------------------------------------------------------------------------------
 
-    async def run(self, *, takes: Sequence[str], status_period_s: float) -> int:
-        """Start or continue a run and see it through. Returns the exit code."""
+    async def run(self, *, takes: Sequence[str] | None, status_period_s: float, quiet_start: bool = False) -> int:
+        """Start or continue a run and see it through; with *takes* None look at the deck (`TakeUp.begin`).
+        *quiet_start*: whoever started it says first what it came for (`QuietStart`). Returns the exit code."""
         self._asyncio.set_exception_handler(lambda _, context: self._failed(context))
         settle()
         try:
             self._sampler.start()
+            self._live.start()
+            if quiet_start:
+                self._quiet.begin()
+            self._notices.begin()
             self._take_up().begin(takes)
+            await self._serving.start()
             if status_period_s:
                 self._tell_status(status_period_s)
-            await self._over.wait()
+            await self._ending.wait()
         finally:
             self._close()
-        # What the writer's thread had to say comes before the end of the run.
-        await asyncio.sleep(0)
-        code, why = self._verdict()
-        self._reporter.finished(code, why)
-        if self._failure is not None:
-            traceback.print_exception(self._failure)
+        # What the writer's thread had to say comes before the end of the run, and answers to what clients asked for.
+        for _ in range(_LAST_TURNS):
+            await asyncio.sleep(0)
+        code, why = self._ending.verdict()
+        finished = self._reporter.ending(code, why)
+        self._notices.show(finished)
+        if not finished.ended and not self._ending.by_user:
+            self._notices.stopped(why)
+        await self._notices.finish(_LAST_NOTICES_S)
+        if self._mode == "headless" or not self._deck.run.ended:
+            self._reporter.show(finished)
+        self._serving.close(why or "nothing is left to run", code)
+        self._opened.lock.release()
         return code
 
     def _take_up(self) -> TakeUp:
         probe = self._opened.gpus.probe
         if isinstance(probe, SimulatedProbe):
             probe.follow(tuple(self._opened.starts.values()))
+        self._caps.follow(self._opened.starts.values())
         return TakeUp(
             self._opened,
             loop=self._loop,
@@ -132,57 +200,72 @@ class Engine:
     def _post(self, item: Input) -> None:
         self._loop.post(item)
 
+    def _arrived(self, item: Input) -> None:
+        self._attempts.outcomes.arrived(item)
+
     def _publish(self, facts: Sequence[Fact]) -> None:
         probe = self._opened.gpus.probe
         if isinstance(probe, SimulatedProbe):
             probe.follow(facts)
         self._reporter.publish(facts)
+        self._notices.publish(facts)
+        self._serving.publish(facts)
+        self._caps.follow(facts)
+
+    def _show(self, message: Message) -> None:
+        self._out(message)
+        self._serving.show(message)
+        self._notices.show(message)
 
     def _seen(self, readings: tuple[GpuReading, ...]) -> None:
         self._lost.clear()
-        self._lost.update(reading.uuid for reading in readings if reading.lost)
+        lost = {reading.uuid: reading.lost for reading in readings if reading.lost}
+        self._lost.update(lost)
+        self._notices.lost(lost)
         self._attempts.usage.take(readings, self._deck.gpus)
+        self._following.sampled(readings)
+        self._serving.sampled()
 
     def _after_turn(self) -> None:
         tidy()
+        self._following.wake()
         self._reporter.settled()
-        deck = self._deck
-        if self._busy():
-            return
-        if self._signals.first or deck.run.ended or self._gone or self._loop.broken or self._stands_still():
-            self._over.set()
-        else:
+        self._serving.turned()
+        self._consider_end()
+
+    def _left(self) -> None:
+        """A client has gone."""
+        self._quiet.left()
+        self._consider_end()
+
+    def _consider_end(self) -> None:
+        if self._ending.consider():
             self._idle.watch()
 
-    def _stands_still(self) -> bool:
-        """Nothing can start any more unless a user acts."""
-        return at_standstill(self._deck) or stuck_behind_unknown(self._deck, self._clock.now().boot_s)
+    def _stop(self, tasks: bool, now: bool) -> None:
+        """A client ends the engine, with its tasks or without."""
+        if not tasks:
+            self._ending.leave("gpudeck stop")
+            return
+        if self._ending.over:
+            raise EngineUnavailableError("the engine was just ending, and its tasks run on: ask again")
+        self._ending.stop()
+        self._post(Shutdown(now=now, by="gpudeck stop --tasks"))
 
-    def _busy(self) -> bool:
-        """An attempt is under way, other than those of which nothing can be proven."""
-        return any(not isinstance(task.phase, Unknown) for task in self._deck.active.values())
+    def _reloaded(self) -> None:
+        """The deck has become another, with other tasks at other places."""
+        self._box.cpus_each = cpus_each(self._deck)
+        if needs_host_memory(self._deck):
+            self._sampler.look_at_host()
+        self._reporter.know_gpus()
+        self._notices.renew()
+        self._serving.renew()
+
+    def _is_idle(self) -> bool:
+        return not (self._ending.busy() or self._ending.over or self._deck.run.ended)
 
     def _why_idle(self) -> str:
         return "; ".join(why_waiting(self._deck, self._clock.now().boot_s))
-
-    def _lock_lost(self) -> str:
-        if not self._opened.lock.still_ours():
-            self._gone = f"{self._opened.state.path} was removed or replaced under this engine"
-        return self._gone
-
-    def _on_disk(self, full: bool, why: str) -> None:
-        """In the journal's thread."""
-
-        def tell() -> None:
-            self._loop.post(JournalState(not full, why))
-            if full:
-                self._note(f"the journal cannot be written ({why}): running tasks go on, nothing new starts", "error")
-            else:
-                self._loop.behind = False
-                self._attempts.caught_up()
-                self._note("the journal can be written again", "info")
-
-        self._from_thread(tell)
 
     def _from_thread(self, call: Callable[[], None]) -> None:
         if not self._asyncio.is_closed():
@@ -190,6 +273,14 @@ class Engine:
 
     def _note(self, text: str, level: str = "warning") -> None:
         self._reporter.note(level, text)
+
+    def _watched(self, text: str) -> None:
+        """What the reading of logs has to say."""
+        self._note(text)
+        self._notices.watched(text)
+
+    def _note_from_thread(self, text: str) -> None:
+        self._from_thread(lambda: self._note(text))
 
     def _tell_status(self, period_s: float) -> None:
         def tick() -> None:
@@ -201,57 +292,26 @@ class Engine:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     def _failed(self, context: Mapping[str, Any]) -> None:
-        """A bug of ours: memory is not trusted any more. Tasks go on; the next engine reads what is on disk."""
         error = context.get("exception")
-        if isinstance(error, Exception) and self._failure is None:
-            self._failure = error
-            self._over.set()
-
-    def _verdict(self) -> tuple[int, str]:
-        deck = self._deck
-        if self._failure is not None:
-            return 3, f"internal error ({self._failure!r}): tasks run on, the next start takes them over"
-        stop = self._signals.first
-        if stop is not None:
-            return 128 + stop, f"stopped by {stop.name}"
-        lost = self._gone or self._loop.broken
-        if lost and not deck.run.ended:
-            return 3, lost
-        counts = counts_of(deck)
-        if deck.run.halted:
-            return 1, f"halted by {deck.run.halted}"
-        if counts.succeeded + counts.cached == counts.total:
-            return 0, ""
-        return 1, ""
+        if isinstance(error, OSError) and "socket" in context:
+            self._serving.cannot_accept(error)
+        elif isinstance(error, Exception):
+            traceback.print_exception(error)  # at once: the end may fail for the same reason
+            self._loop.stop()
+            self._ending.fail(error)
 
     def _close(self) -> None:
         self._idle.stop()
+        self._quiet.close()
+        self._ending.close()
         if self._status_timer is not None:
             self._status_timer.cancel()
         self._loop.stop()
         self._sampler.stop()
+        self._caps.close()
+        self._live.close()
         self._opened.journal.close()
+        self._following.close()
         self._writer.close()
         self._attempts.close()
         self._launcher.close()
-        self._opened.lock.release()
-
-
-def _box(opened: OpenDeck, lost: set[str], notice: Callable[[str], None]) -> Box:
-    inventory = opened.gpus.inventory
-    inherited = opened.environment.get("CUDA_VISIBLE_DEVICES")
-    slots = max(1, slot_count(opened.deck))
-
-    def visible(uuids: tuple[str, ...]) -> str:
-        return cuda_visible_devices(uuids, inventory, inherited=inherited, lost=lost)
-
-    return Box(
-        environment=opened.environment,
-        visible=visible,
-        index_of={gpu.uuid: gpu.index for gpu in inventory.gpus},
-        cpus_each=max(1, opened.deck.cores // slots),
-        now=host.boottime_s,
-        pid_ns=this_machine().pid_ns,
-        notice=notice,
-        oom_kills=host.oom_kills,
-    )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from .adapters.statedir import load_environment, open_state_dir, save_environment
+from .adapters.decklock import held_by
+from .adapters.kept_environment import load_environment, save_environment
+from .adapters.statedir import find_state_dir, open_state_dir
 from .environment import base_environment
 from .errors import UsageError
 from .logs.secrets import masked_env
@@ -16,15 +18,18 @@ from .taskfile.settings import stem_of
 
 def env(path: str, options: RunOptions, *, refresh: bool, as_root: bool = False) -> int:
     """Print the kept environment, secrets masked; with *refresh* keep the caller's from the next start on."""
-    settings = load_settings(path, options)
-    state = open_state_dir(path, settings.state_dir, stem_of(path, options), as_root=as_root)
+    where = path, load_settings(path, options).state_dir, stem_of(path, options)
     if refresh:
+        state = open_state_dir(*where, as_root=as_root)
         fresh = base_environment(os.environ)
         changes = _changes(load_environment(state.path) or {}, fresh)
         save_environment(state.path, fresh)
         print(f"kept: {len(fresh)} variables of this shell, {changes} of them new or changed")
+        if (holder := held_by(state.path)) is not None:
+            print(f"engine {holder.pid} goes on with what it has; the next one takes them: `gpudeck stop`, `gpudeck`")
         return 0
-    kept = load_environment(state.path)
+    found = find_state_dir(*where)
+    kept = None if found is None else load_environment(found.path)
     if kept is None:
         raise UsageError("no environment is kept yet: the first start of the deck keeps its caller's")
     for name, value in sorted(masked_env(kept.items()).items()):

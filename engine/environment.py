@@ -34,15 +34,18 @@ def attempt_environment(
     gpu_mem_mib: int | None,
     cuda_visible_devices: str,
     cpus: int,
+    activate: bool = True,
 ) -> dict[str, str]:
     """The whole environment of one attempt.
 
     *base* comes from `base_environment`; *finished_env* is the work's env without placeholders left and goes last, None
     unsets. *cuda_visible_devices* is empty for a CPU task; *cpus* are the cores that numeric libraries may use, at
-    least 1. *gpu_mem_mib* None or 0: not known, not set.
+    least 1. *gpu_mem_mib* None or 0: not known, not set. *activate*: the task's Python
+    goes first on PATH; False: *base* stays as it is.
     """
     env = dict(base)
-    _use_python(env, spec)
+    if activate:
+        _use_python(env, spec)
     env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     env["CUDA_VISIBLE_DEVICES"] = cuda_visible_devices
     env["GPUDECK_TASK"] = spec.name

@@ -28,6 +28,15 @@ class EngineUnavailableError(DeckError):
     """The engine cannot run here and now: the deck is held by another, the driver does not answer, the disk is full."""
 
     exit_code = 3
+    gone = False
+    """It ended under whoever asked it."""
+
+
+class EngineEndingError(EngineUnavailableError):
+    """Asked of an engine that was just ending. For the wire alone: a command then asks the next engine."""
+
+    exit_code = 75
+    """EX_TEMPFAIL of sysexits.h."""
 
 
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+from .adapters.claims_look import claims_on
 from .adapters.nvml import NvmlProbe
 from .adapters.simulated import SimulatedProbe
 from .command import Command
@@ -20,7 +23,8 @@ def show_gpus(command: Command) -> int:
     if inventory.gpus and not readings:
         raise EngineUnavailableError("the driver gave no reading within 5 s")
     problems = probe.problems if isinstance(probe, NvmlProbe) else ()
-    print(report(inventory, readings, as_json=command.flag("json"), problems=problems))
+    claims = claims_on([gpu.uuid for gpu in inventory.gpus], os.environ)
+    print(report(inventory, readings, as_json=command.flag("json"), problems=problems, claims=claims))
     return 0
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import queue
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
+from .adapters.claims_look import Claim
 from .core.inputs import GpuReading, Process
 from .ports import GpuInfo, GpuProbe, Inventory
 
@@ -13,6 +15,8 @@ _HEADER = ("GPU", "name", "memory", "util", "temp", "power", "processes", "uuid"
 _LEFT = frozenset({"name", "processes", "uuid"})
 _UNKNOWN = "n/a"
 _NOT_READ = "no answer"
+_TASKS = 4
+"""Named of what a deck runs on one GPU."""
 
 
 def sample_once(probe: GpuProbe, uuids: Sequence[str], *, timeout_s: float = 5.0) -> tuple[GpuReading, ...]:
@@ -27,27 +31,42 @@ def sample_once(probe: GpuProbe, uuids: Sequence[str], *, timeout_s: float = 5.0
         probe.stop()
 
 
-def report(inventory: Inventory, readings: Sequence[GpuReading], *, as_json: bool, problems: Sequence[str] = ()) -> str:
+def report(
+    inventory: Inventory,
+    readings: Sequence[GpuReading],
+    *,
+    as_json: bool,
+    problems: Sequence[str] = (),
+    claims: Mapping[str, Claim] | None = None,
+) -> str:
     """A table, or JSON with the same content, without a newline at its end. A GPU without a reading is shown, too.
 
-    *problems*: a line for each GPU that exists and could not be listed.
+    *problems*: a line for each GPU that exists and could not be listed. *claims*: which deck has which, by UUID.
     """
     by_uuid = {reading.uuid: reading for reading in readings}
     make = _json if as_json else _table
-    return make(inventory, by_uuid, [_plain(problem) for problem in problems])
+    return make(inventory, by_uuid, [_plain(problem) for problem in problems], claims or {})
 
 
 # -- table ------------------------------------------------------------------------------------------------------------
 
 
-def _table(inventory: Inventory, readings: Mapping[str, GpuReading], problems: Sequence[str]) -> str:
+def _table(
+    inventory: Inventory, readings: Mapping[str, GpuReading], problems: Sequence[str], claims: Mapping[str, Claim]
+) -> str:
     if not inventory.gpus:
         return _nothing(inventory)
     rows = [_HEADER, *(_row(gpu, readings.get(gpu.uuid)) for gpu in inventory.gpus)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
     lines = [_line(row, widths) for row in rows]
     lines += [f"GPU {gpu.index} cannot be used: {_plain(why)}" for gpu, why in _lost(inventory, readings)]
+    lines += [_claim(gpu, claims[gpu.uuid]) for gpu in inventory.gpus if gpu.uuid in claims]
     return "\n".join([*lines, *problems, *_closing(inventory)])
+
+
+def _claim(gpu: GpuInfo, claim: Claim) -> str:
+    tasks = ", ".join(claim.tasks[:_TASKS]) + (f" and {len(claim.tasks) - _TASKS} more" * (len(claim.tasks) > _TASKS))
+    return f"GPU {gpu.index}: {_plain(claim.text)}" + (f": {_plain(tasks)}" if tasks else "")
 
 
 def _nothing(inventory: Inventory) -> str:
@@ -131,19 +150,21 @@ def _plain(text: str) -> str:
 # -- JSON -------------------------------------------------------------------------------------------------------------
 
 
-def _json(inventory: Inventory, readings: Mapping[str, GpuReading], problems: Sequence[str]) -> str:
+def _json(
+    inventory: Inventory, readings: Mapping[str, GpuReading], problems: Sequence[str], claims: Mapping[str, Claim]
+) -> str:
     content = {
         "driver": inventory.driver,
         "error": inventory.error,
         "hardware": inventory.hardware,
         "problems": list(problems),
-        "gpus": [_gpu_object(gpu, readings.get(gpu.uuid)) for gpu in inventory.gpus],
+        "gpus": [_gpu_object(gpu, readings.get(gpu.uuid), claims.get(gpu.uuid)) for gpu in inventory.gpus],
     }
     return json.dumps(content, indent=2, ensure_ascii=False)
 
 
-def _gpu_object(gpu: GpuInfo, reading: GpuReading | None) -> dict[str, object]:
-    """null where something is not known; `lost` is "" for a GPU that answers."""
+def _gpu_object(gpu: GpuInfo, reading: GpuReading | None, claim: Claim | None) -> dict[str, object]:
+    """null where something is not known; `lost` is "" for a GPU that answers; `claim` is null where no deck has it."""
     now = reading or GpuReading(uuid=gpu.uuid, at=0.0, lost=_NOT_READ)
     return {
         "index": gpu.index,
@@ -162,6 +183,7 @@ def _gpu_object(gpu: GpuInfo, reading: GpuReading | None) -> dict[str, object]:
         "lost": now.lost,
         "links": dict(gpu.links) if gpu.links is not None else None,
         "processes": [_process_object(process) for process in now.processes],
+        "claim": None if claim is None else asdict(claim),
     }
 
 

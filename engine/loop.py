@@ -13,14 +13,19 @@ from typing import NamedTuple
 
 from .core.apply import apply
 from .core.effects import Again, Effect, Launch
-from .core.events import AttemptRunning, Fact, GpuJoined, RunStarted
+from .core.events import AttemptRunning, Fact, RunStarted
 from .core.inputs import Input, JournalState, SpawnRefused, Tick
 from .core.step import Core
-from .core.turn import Step
-from .ports import Clock, Journal, JournalBrokenError
+from .core.turn import Step, Turn
+from .errors import EngineEndingError
+from .ports import Alarm, Clock, Journal, JournalBrokenError
 
-_PASSING = (AttemptRunning, GpuJoined)
+_PASSING = (AttemptRunning,)
 """Facts that may reach the disk a moment later: a crash in between loses nothing that cannot be found out again."""
+
+
+_LOOK_S = 0.005
+"""Between looks at whether all portions of a verb on many tasks are done."""
 
 
 class _Pending(NamedTuple):
@@ -42,7 +47,9 @@ class Loop:
         journal: Journal,
         do: Callable[[Effect], None],
         publish: Callable[[Sequence[Fact]], None],
+        alarm: Callable[[asyncio.AbstractEventLoop, Callable[[], None]], Alarm],
     ) -> None:
+        """*alarm* makes what wakes the loop at the core's next deadline."""
         self.core = core
         self._clock = clock
         self._journal = journal
@@ -54,12 +61,19 @@ class Loop:
         self.broken = ""
         """Why the journal can never be written again by this process."""
         self._pending: deque[_Pending] = deque()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at: float | None = None
+        self._alarm = alarm(self._asyncio, self._fire)
+        self._alarm_at: float | None = None
+        self._stopped = False
         self.after_turn: Callable[[], None] = lambda: None
         """Called when a turn is over and nothing waits for the disk."""
+        self.prepare: Callable[[Sequence[Effect]], None] = lambda _: None
+        """Called with a step's effects while its facts are being written: harmless work that they will need."""
+        self.drop: Callable[[Launch], None] = lambda _: None
+        """Called with what was prepared and is not done."""
         self.behind = False
         """Facts that were published may not be on disk yet; whoever learns that they are sets it back."""
+        self.tap: Callable[[Sequence[Fact]], None] | None = None
+        """Told of facts as soon as they are true, before they are on disk."""
 
     # -- inputs -------------------------------------------------------------------------------------------------------
 
@@ -76,11 +90,13 @@ class Loop:
         self._release(self.core.begin(fact))
         self._arm()
 
-    def go_on(self, verdicts: Mapping[str, str], *, changed: bool, boot_id: str, restarted: bool) -> None:
-        """Continue an unfinished run."""
+    def go_on(
+        self, verdicts: Mapping[str, str], *, changed: bool, boot_id: str, restarted: bool, takes: Sequence[str] = ()
+    ) -> None:
+        """Continue an unfinished run; *takes*: what it takes up from now on."""
         now = self._clock.now()
         step = self.core.go_on(
-            verdicts, changed=changed, boot_id=boot_id, restarted=restarted, at=now.boot_s, wall=now.wall_s
+            verdicts, changed=changed, boot_id=boot_id, restarted=restarted, at=now.boot_s, wall=now.wall_s, takes=takes
         )
         self._release(step)
         self._arm()
@@ -91,17 +107,46 @@ class Loop:
         apply(self.core.deck, fact)
         self._release(Step([fact], []))
 
+    def act(self, decide: Callable[[Turn], None]) -> None:
+        """Take a turn in which *decide* says what happens, in the place of inputs."""
+        now = self._clock.now()
+        self._release(self.core.act(decide, at=now.boot_s, wall=now.wall_s))
+        self._arm()
+        self.wake()
+
     def wake(self) -> None:
         """Take a turn soon."""
         self.post(Tick())
 
+    async def taken(self) -> None:
+        """Returns when what was posted has been acted on, and its facts are on disk if the disk takes them. Raises
+        EngineEndingError when the loop was stopped before that was certain."""
+        await asyncio.sleep(0)
+        while not self._stopped and (self.core.deck.verbs or self.core.deck.cascades):
+            await asyncio.sleep(_LOOK_S)
+        if self._stopped:
+            raise EngineEndingError("the engine was just ending: look whether this was done, else ask again")
+        written: asyncio.Future[None] = self._asyncio.create_future()
+
+        def tell() -> None:
+            if not written.done():
+                written.set_result(None)
+
+        def done(_: Exception | None) -> None:
+            self._asyncio.call_soon_threadsafe(tell)
+
+        self._journal.submit((), durable=True, done=done)
+        await written
+
     def _schedule(self) -> None:
-        if not self._scheduled:
+        if not self._scheduled and not self._stopped:
             self._scheduled = True
             self._asyncio.call_soon(self._turn)
 
     def _turn(self) -> None:
         self._scheduled = False
+        if self._stopped:
+            return
         inputs, self._inbox = self._inbox, []
         now = self._clock.now()
         self._release(self.core.step(inputs, at=now.boot_s, wall=now.wall_s))
@@ -116,10 +161,13 @@ class Loop:
         if not step.facts:
             self._follow(_Pending(step, awaited=False))
             return
+        if self.tap is not None:
+            self.tap(step.facts)
         awaited = not all(isinstance(fact, _PASSING) for fact in step.facts)
         if awaited:
             self._pending.append(_Pending(step, awaited=True))
             self._journal.submit(step.facts, durable=True, done=self._written, keep=True)
+            self.prepare(step.effects)
         else:
             self._journal.submit(step.facts, durable=False, keep=True)
             self._follow(_Pending(step, awaited=False))
@@ -148,7 +196,7 @@ class Loop:
 
     def _finish(self, step: Step) -> None:
         """Effects first: a free slot waits for them, observers can wait."""
-        for effect in step.effects:
+        for effect in step.effects if not self._stopped else ():
             if isinstance(effect, Again):
                 self.wake()
             else:
@@ -164,6 +212,7 @@ class Loop:
             self.post(JournalState(writable=False, why=self.broken))
         for effect in step.effects:
             if isinstance(effect, Launch):
+                self.drop(effect)
                 self.post(SpawnRefused(effect.token, str(error)))
         rest: list[Effect] = [effect for effect in step.effects if not isinstance(effect, Launch)]
         self._finish(Step(step.facts, rest))
@@ -171,23 +220,18 @@ class Loop:
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        """One timer, for the core's next deadline."""
+        """One alarm, for the core's next deadline."""
         deadline = self.core.deck.next_deadline()
-        if deadline == self._timer_at:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer, self._timer_at = None, deadline
-        if deadline is not None:
-            wait = max(0.0, deadline - self._clock.now().boot_s)
-            self._timer = self._asyncio.call_later(wait, self._fire)
+        if deadline != self._alarm_at:
+            self._alarm_at = deadline
+            self._alarm.set(deadline)
 
     def _fire(self) -> None:
-        self._timer, self._timer_at = None, None
+        self._alarm_at = None
         self.wake()
 
     def stop(self) -> None:
-        """Take no more turns by itself."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Take no more turns and do nothing more. What is being written is still told to observers; what would follow
+        from it, and all that comes in, is left to the next engine, which finds it in the journal and the records."""
+        self._stopped = True
+        self._alarm.close()

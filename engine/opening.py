@@ -6,60 +6,40 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
 
-from .adapters import host
+from .adapters import host, record
 from .adapters.decklock import DeckLock, this_machine
 from .adapters.journal import SqliteJournal
-from .adapters.nvml import NvmlProbe
-from .adapters.simulated import SimulatedProbe
 from .adapters.statedir import StateDir, open_state_dir
-from .core.build import build, slots_of
+from .adapters.statehome import settle_in
+from .box_gpus import BoxGpus, core_gpus, look_at_gpus
+from .core.build import build
 from .core.deck import Deck
-from .core.devices import Gpu
-from .core.events import AttemptStarting, Fact, ShardsFixed
+from .core.events import AttemptStarting, Fact
 from .core.restore import replay
 from .core.spec import DeckFile, DeckSettings
-from .environment import base_environment
-from .errors import EngineUnavailableError, UsageError
+from .deck_file import asker_of_gpus, check_before_start, check_first_start, load_for, with_running
+from .errors import EngineUnavailableError, TaskFileError
+from .live import kept as live_kept
 from .logs.files import LogFolder
 from .past import (
-    History,
     Unsettled,
+    options_of,
     ran_on_gpus,
     refuse_strangers,
     run_environment,
     run_is_unfinished,
-    running_tasks,
     stand_in_for_left_out,
     sweep_records,
     unsettled,
 )
-from .ports import GpuInfo, GpuProbe, Inventory
-from .run_options import continued, decode, describe, encode, options_of
-from .taskfile.fit import check_environment, check_fit
-from .taskfile.later import refuse_later
-from .taskfile.load import load, load_settings
-from .taskfile.options import Box, RunOptions
+from .regained import has_forgotten, regain
+from .run_options import as_before as with_those_before
+from .run_options import continued, decode, describe, encode
+from .taskfile.load import load_settings
+from .taskfile.options import RunOptions
 from .taskfile.settings import stem_of
-from .visible import choose
-
-
-@dataclass(frozen=True, slots=True)
-class BoxGpus:
-    """The box's GPUs and those of them that the deck may use."""
-
-    probe: GpuProbe
-    inventory: Inventory
-    chosen: tuple[GpuInfo, ...]
-    """In order of preference; empty: run on the CPU."""
-
-    @property
-    def simulated(self) -> bool:
-        return any(gpu.simulated for gpu in self.chosen)
-
-    def fitting(self) -> Inventory:
-        """What tasks have to fit on: the deck's GPUs, or all that there is where it runs on the CPU."""
-        return replace(self.inventory, gpus=self.chosen) if self.chosen else self.inventory
 
 
 @dataclass(slots=True)
@@ -85,44 +65,25 @@ class OpenDeck:
     """The run options that hold, encoded."""
 
 
-def look_at_gpus(settings: DeckSettings, environ: Mapping[str, str], where: str = "") -> BoxGpus:
-    """Discover GPUs and choose the deck's. Raises UsageError and EngineUnavailableError (see `choose`).
+def open_deck(
+    path: str,
+    given: RunOptions,
+    environ: Mapping[str, str],
+    *,
+    as_root: bool,
+    takeover: bool,
+    as_before: bool = False,
+    service: bool = False,
+) -> OpenDeck:
+    """Everything up to the first start, checked before the first start. Raises DeckError.
 
-    *where*: what asks for them, for messages: the task file, unless the command line says which.
+    *as_before*: what *given* does not say is as the newest run was started, which tasks included. *service*: systemd's
+    own environment is not what tasks want.
     """
-    probe: GpuProbe = SimulatedProbe(settings.gpus) if isinstance(settings.gpus, int) else NvmlProbe()
-    inventory = Inventory(()) if settings.gpus == "none" else probe.discover()
-    inherited = environ.get("CUDA_VISIBLE_DEVICES")
-    try:
-        chosen = choose(inventory, settings.gpus, inherited=inherited, slurm=environ, no_gpu=settings.no_gpu)
-    except UsageError as error:
-        raise UsageError(f"{where}: {error}" if where else str(error)) from error
-    return BoxGpus(probe, inventory, chosen)
-
-
-def core_gpus(settings: DeckSettings, chosen: Sequence[GpuInfo]) -> list[Gpu]:
-    """The chosen GPUs as the scheduler wants them."""
-    return [
-        Gpu(
-            uuid=info.uuid,
-            index=info.index,
-            order=order,
-            slots=slots_of(settings, str(info.index), info.uuid),
-            total_mib=info.total_mib,
-            links=dict(info.links or {}),
-            simulated=info.simulated,
-            unread=not info.simulated and settings.foreign != "ignore",
-        )
-        for order, info in enumerate(chosen)
-    ]
-
-
-def open_deck(path: str, given: RunOptions, environ: Mapping[str, str], *, as_root: bool, takeover: bool) -> OpenDeck:
-    """Everything up to the first start, checked before the first start. Raises DeckError."""
     settings = load_settings(path, given)
     stem = stem_of(path, given)
     if not os.path.exists(os.path.join(settings.state_dir, stem)):
-        _check_first(path, given, settings, environ)
+        check_first_start(path, given, settings, environ)
     state = open_state_dir(path, settings.state_dir, stem, as_root=as_root, takeover=takeover)
     lock = DeckLock.acquire(state.path, unfinished=state.unfinished(), takeover=takeover)
     with contextlib.ExitStack() as undo:
@@ -130,54 +91,72 @@ def open_deck(path: str, given: RunOptions, environ: Mapping[str, str], *, as_ro
         journal = SqliteJournal.open(state.db)
         undo.callback(journal.close)
         facts = list(journal.load())
+        original = _leave_to_the_original(state)
+        forgetful = journal.damage or has_forgotten(state.attempts, facts)
+        regained = _regain(journal, facts, settings, state, lock) if forgetful else ""
         unfinished = run_is_unfinished(facts)
-        options = continued(decode(options_of(facts)), given) if unfinished else given
-        environment, other = run_environment(state, unfinished=unfinished, environ=environ)
-        gpus = look_at_gpus(load_settings(path, options), environ, _asker(path, options))
-        file = _with_running(_load(path, options, gpus, facts, environment), facts)
+        before = decode(options_of(facts))
+        typed, given = given, with_those_before(before, given) if as_before else given
+        options = continued(before, given) if unfinished else given
+        environment, other = run_environment(state, keep=unfinished, environ=environ, service=service)
+        try:
+            gpus, file = _read(path, options, facts, environment, environ)
+        except TaskFileError:
+            if unfinished or options.set == typed.set:
+                raise
+            options = replace(options, set=typed.set)  # the run that it was said for is over, and the file is another
+            gpus, file = _read(path, options, facts, environment, environ)
         check_before_start(file, gpus, environment)
         _refuse_silent_cpu(file.settings, gpus, facts)
-        opened = _restore(file, state, lock, journal, gpus, facts, environment, takeover=takeover)
+        opened = _restore(file, state, lock, journal, gpus, facts, environment, takeover=takeover, copy=bool(original))
         kept = f"the run goes on as it was started: {describe(options)}" if unfinished and options != given else ""
-        opened.warnings += filter(None, [other, kept])
+        opened.warnings += filter(None, [original, regained, other, kept])
         opened.options = encode(options)
         undo.pop_all()
     return opened
 
 
-def _check_first(path: str, options: RunOptions, settings: DeckSettings, environ: Mapping[str, str]) -> None:
-    """A first start that comes to nothing leaves nothing behind."""
-    environment = base_environment(environ)
-    try:
-        gpus = look_at_gpus(settings, environ, _asker(path, options))
-    except UsageError:
-        load(path, options, environ=environment)  # what else is wrong with the file comes first
-        raise
-    check_before_start(_load(path, options, gpus, (), environment), gpus, environment)
+def _read(
+    path: str,
+    options: RunOptions,
+    facts: Sequence[Fact],
+    environment: Mapping[str, str],
+    environ: Mapping[str, str],
+) -> tuple[BoxGpus, DeckFile]:
+    gpus = look_at_gpus(load_settings(path, options), environ, asker_of_gpus(path, options))
+    return gpus, with_running(load_for(path, options, gpus, facts, environment), facts)
 
 
-def _with_running(file: DeckFile, facts: Sequence[Fact]) -> DeckFile:
-    """What runs belongs to the run, whatever is selected now: a later round must not start beside it."""
-    return file if file.selected is None else replace(file, selected=file.selected | running_tasks(facts))
+def _leave_to_the_original(state: StateDir) -> str:
+    """A folder that was copied while its deck ran: what runs is the original's. Returns what to say, "" otherwise."""
+    original = settle_in(state.path)
+    if not original:
+        return ""
+    for name in os.listdir(state.attempts):
+        record.drop(os.path.join(state.attempts, name))
+    return f"this deck is a copy of the one in {original}: what ran there is left alone and runs here again"
 
 
-def _asker(path: str, options: RunOptions) -> str:
-    return "" if options.gpus else path
-
-
-def _load(
-    path: str, options: RunOptions, gpus: BoxGpus, facts: Sequence[Fact], environment: Mapping[str, str]
-) -> DeckFile:
-    shards = {fact.entry: fact.shards for fact in facts if isinstance(fact, ShardsFixed)}
-    box = Box(len(gpus.chosen) or None, host.cores(), shards)
-    return load(path, options, box, environ=environment, look=History(facts, gpus.inventory.gpus).look)
-
-
-def check_before_start(file: DeckFile, gpus: BoxGpus, environ: Mapping[str, str]) -> None:
-    """What only a start asks for: GPUs that exist, behaviour that exists, variables that the caller gives."""
-    check_fit(file, gpus.fitting())
-    refuse_later(file)
-    check_environment(file, environ)
+def _regain(journal: SqliteJournal, facts: list[Fact], settings: DeckSettings, state: StateDir, lock: DeckLock) -> str:
+    """Add to *facts*, and to the journal, what a damaged one has lost and is told elsewhere; returns what to say."""
+    boot_id = lock.previous.machine.boot_id if lock.previous is not None else host.boot_id()
+    found = regain(
+        settings.log_dir,
+        state.attempts,
+        settings.name,
+        facts,
+        boot_id=boot_id,
+        results_too=bool(journal.damage),
+    )
+    if not found.facts:
+        return ""
+    written: SimpleQueue[Exception | None] = SimpleQueue()
+    journal.submit(found.facts, durable=True, done=written.put)
+    error = written.get()
+    if error is not None:
+        raise EngineUnavailableError(f"{state.db} cannot be written: {error}") from error
+    facts += found.facts
+    return str(found)
 
 
 def _restore(
@@ -190,23 +169,19 @@ def _restore(
     environment: Mapping[str, str],
     *,
     takeover: bool,
+    copy: bool,
 ) -> OpenDeck:
     settings = file.settings
     on_cpu = not gpus.chosen
     deck = build(file, gpus=core_gpus(settings, gpus.chosen), cores=host.cores(), on_cpu=on_cpu)
+    kept = live_kept.load(state.path, facts)
+    live_kept.take_back(deck, kept)
     starts = replay(deck, facts)
-    before = lock.previous
-    pid_ns = this_machine().pid_ns
-    same_namespace = before is None or before.machine.pid_ns == pid_ns
-    for task in deck.active.values():
-        attempt = task.attempt()
-        if attempt is not None and attempt.pid_ns:
-            same_namespace = same_namespace and attempt.pid_ns == pid_ns
-    same_boot = not deck.run.boot_id or deck.run.boot_id == host.boot_id()
-    # A container that was restarted is another pid namespace of the same boot: only the user knows that it is gone.
-    same_boot = same_boot and (same_namespace or not takeover)
+    for gpu in deck.gpus.values():
+        gpu.forget_neighbours()
+    same_boot, same_namespace = _where_it_ran(deck, lock, takeover=takeover, copy=copy)
     if same_boot:
-        refuse_strangers(state.attempts, file, facts)
+        refuse_strangers(state.attempts, file, facts, live_kept.gone_names(kept))
     _make_log_dir(settings.log_dir)
     logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
     for task in deck.tasks:
@@ -231,6 +206,23 @@ def _restore(
         same_namespace=same_namespace,
         warnings=warnings,
     )
+
+
+def _where_it_ran(deck: Deck, lock: DeckLock, *, takeover: bool, copy: bool) -> tuple[bool, bool]:
+    """Whether what earlier engines started may be there still: at this boot of this box, and in our pid namespace."""
+    before = lock.previous
+    pid_ns = this_machine().pid_ns
+    same_namespace = before is None or before.machine.pid_ns == pid_ns
+    for task in deck.active.values():
+        attempt = task.attempt()
+        if attempt is not None and attempt.pid_ns:
+            same_namespace = same_namespace and attempt.pid_ns == pid_ns
+    # A journal that was lost does not tell of which boot the records are that lie about.
+    boot_id = deck.run.boot_id or (before.machine.boot_id if before is not None else "")
+    same_boot = boot_id in ("", host.boot_id())
+    # A container that was restarted is another pid namespace of the same boot: only the user knows that it is gone.
+    same_boot = same_boot and (same_namespace or not takeover) and not copy
+    return same_boot, same_namespace
 
 
 def _refuse_silent_cpu(settings: DeckSettings, gpus: BoxGpus, facts: Sequence[Fact]) -> None:

@@ -7,19 +7,25 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from .adapters import proc, record
-from .adapters.statedir import StateDir, load_environment, save_environment
+from .adapters import record
+from .adapters.kept_environment import load_environment, save_environment
+from .adapters.statedir import StateDir
 from .core.build import stand_in
 from .core.deck import Deck, Task
 from .core.events import (
     AttemptEnded,
     AttemptStarting,
     Fact,
+    OptionsChanged,
     RunEnded,
     RunStarted,
     StartRevoked,
+    TakenBack,
+    TaskAccepted,
     TaskCached,
     TaskCancelled,
+    TaskHeld,
+    TaskRetried,
 )
 from .core.readiness import success_of
 from .core.selector import Facts, Subject
@@ -32,6 +38,7 @@ from .ports import GpuInfo
 
 OLD_RECORD_S = 3600.0
 """A wrapper that was late for its start has come and gone by then."""
+_FINISHED = ("succeeded", "cached", "failed", "cancelled")
 _TELLING = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
 
 Unsettled = tuple[AttemptEnded, AttemptStarting]
@@ -39,30 +46,55 @@ Unsettled = tuple[AttemptEnded, AttemptStarting]
 
 
 class History:
-    """The journal by task, for selectors such as `state:failed`."""
+    """The journal by task, for selectors such as `state:failed` and `state:changed`."""
 
     def __init__(self, facts: Iterable[Fact], gpus: Sequence[GpuInfo]) -> None:
         self._index = {gpu.uuid: str(gpu.index) for gpu in gpus}
         self._state: dict[str, str] = {}
         self._reason: dict[str, str] = {}
         self._gpus: dict[str, tuple[str, ...]] = {}
+        self._result: dict[str, str] = {}
+        """Fingerprints of what results are of."""
+        self._held: set[str] = set()
+        self._before: dict[tuple[str, str], str] = {}
+        """States before what was asked for, by task and act: it may be taken back."""
         for fact in facts:
-            match fact:
-                case AttemptStarting():
-                    self._state[fact.task], self._gpus[fact.task] = "running", fact.gpus
-                case AttemptEnded():
-                    self._state[fact.task], self._reason[fact.task] = fact.next, fact.outcome.reason
-                case TaskCached() | TaskCancelled():
-                    self._state[fact.task] = "cached" if isinstance(fact, TaskCached) else "cancelled"
-                case _:
-                    pass
+            self._read(fact)
+
+    def _read(self, fact: Fact) -> None:
+        match fact:
+            case AttemptStarting():
+                self._state[fact.task], self._gpus[fact.task] = "running", fact.gpus
+            case AttemptEnded():
+                self._state[fact.task], self._reason[fact.task] = fact.next, fact.outcome.reason
+                if not fact.never_ran:
+                    self._result[fact.task] = fact.fingerprint
+            case TaskCached():
+                self._state[fact.task], self._result[fact.task] = "cached", fact.fingerprint
+            case TaskCancelled() | TaskRetried():
+                if fact.act:
+                    self._before[fact.task, fact.act] = self._state.get(fact.task, "waiting")
+                self._state[fact.task] = "cancelled" if isinstance(fact, TaskCancelled) else "queued"
+            case TakenBack():
+                self._state[fact.task] = self._before.pop((fact.task, fact.act), "waiting")
+            case TaskAccepted():
+                self._result[fact.task] = fact.fingerprint
+            case TaskHeld():
+                (self._held.add if fact.held else self._held.discard)(fact.task)
+            case RunEnded():
+                self._held.clear()
+            case _:
+                pass
 
     def look(self, spec: TaskSpec) -> Subject:
         """A task as the journal leaves it."""
         uuids = self._gpus.get(spec.name, ())
         gpus = [name for uuid in uuids for name in (uuid, self._index.get(uuid, "")) if name]
         state = self._state.get(spec.name, "waiting")
-        return Facts(spec.name, spec.tags, spec.params, (state,), self._reason.get(spec.name, ""), gpus)
+        changed = state in _FINISHED and self._result.get(spec.name, spec.fingerprint) != spec.fingerprint
+        marks = (("held", spec.name in self._held), ("changed", changed))
+        states = [state, *(mark for mark, borne in marks if borne)]
+        return Facts(spec.name, spec.tags, spec.params, states, self._reason.get(spec.name, ""), gpus)
 
 
 def ran_on_gpus(facts: Iterable[Fact]) -> bool:
@@ -117,18 +149,21 @@ def run_is_unfinished(facts: Iterable[Fact]) -> bool:
     return unfinished
 
 
-def run_environment(state: StateDir, *, unfinished: bool, environ: Mapping[str, str]) -> tuple[Mapping[str, str], str]:
+def run_environment(
+    state: StateDir, *, keep: bool, environ: Mapping[str, str], service: bool = False
+) -> tuple[Mapping[str, str], str]:
     """A run keeps the environment that it was started with, whichever engine goes on with it.
 
-    Returns it, and a warning where the caller's differs in what decides which programs run.
+    *keep*: an unfinished run goes on. A *service* has no environment of its own that would be of use: it takes what is
+    kept. Returns it, and a warning where the caller's differs in what decides which programs run.
     """
     fresh = base_environment(environ)
-    kept = load_environment(state.path) if unfinished else None
+    kept = load_environment(state.path) if keep or service else None
     if kept is None:
         save_environment(state.path, fresh)
         return fresh, ""
     other = [name for name in _TELLING if kept.get(name) != fresh.get(name)]
-    if not other:
+    if service or not other:
         return kept, ""
     names = ", ".join(other)
     return kept, f"tasks keep the environment of the run's start; yours has another {names}: see gpudeck env --refresh"
@@ -137,7 +172,7 @@ def run_environment(state: StateDir, *, unfinished: bool, environ: Mapping[str, 
 def stand_in_for_left_out(deck: Deck, logs: LogFolder) -> None:
     """Tasks that --only leaves out count for those that need them: as done, or as not to be had."""
     for task in deck.tasks:
-        if not task.selected and task.feeds:
+        if not task.selected and task.feeds and not task.gone:
             task.left_out_done = _is_done(deck, task, logs)
             stand_in(deck, task, good=task.left_out_done)
 
@@ -150,12 +185,15 @@ def _is_done(deck: Deck, task: Task, logs: LogFolder) -> bool:
     return bool(outputs) and unknown and outputs_exist(outputs)
 
 
-def refuse_strangers(attempts_dir: str, file: DeckFile, facts: Sequence[Fact]) -> None:
-    """Attempts of this deck that run and that the deck does not know: it would start them a second time.
+def refuse_strangers(
+    attempts_dir: str, file: DeckFile, facts: Sequence[Fact], gone: frozenset[str] = frozenset()
+) -> None:
+    """Attempts of this deck that run and that the deck does not know: it would start them a second time. *gone*: tasks
+    that the deck knows although the file does not have them any more.
 
     Raises UsageError that names each with its session leader.
     """
-    lines = [*_gone_but_running(attempts_dir, file, facts), *_unknown_but_running(attempts_dir, file, facts)]
+    lines = [*_gone_but_running(attempts_dir, file, facts, gone), *_unknown_but_running(attempts_dir, file, facts)]
     if lines:
         raise UsageError("\n".join(lines))
 
@@ -165,16 +203,16 @@ def _unknown_but_running(attempts_dir: str, file: DeckFile, facts: Sequence[Fact
     known = {fact.token for fact in facts if isinstance(fact, AttemptStarting)}
     for token in sorted(set(os.listdir(attempts_dir)) - known):
         wrapper = record.read(os.path.join(attempts_dir, token)).wrapper
-        if wrapper is not None and proc.is_live(wrapper.pid, wrapper.start_ticks):
+        if wrapper is not None and wrapper.living():
             yield (
                 f"{file.shown}: an attempt still runs (pid {wrapper.pid}) that the journal does not know: wait for its "
                 f"end, or end it: kill -- -{wrapper.pid}"
             )
 
 
-def _gone_but_running(attempts_dir: str, file: DeckFile, facts: Sequence[Fact]) -> Iterator[str]:
+def _gone_but_running(attempts_dir: str, file: DeckFile, facts: Sequence[Fact], gone: frozenset[str]) -> Iterator[str]:
     """A task that the file no longer has: its slots are not free, and a renamed one would run twice."""
-    names = {spec.name for spec in file.tasks}
+    names = {*gone, *(spec.name for spec in file.tasks)}
     starts: dict[tuple[str, int], AttemptStarting] = {}
     for fact in facts:
         if isinstance(fact, AttemptStarting) and fact.task not in names:
@@ -183,8 +221,17 @@ def _gone_but_running(attempts_dir: str, file: DeckFile, facts: Sequence[Fact]) 
             starts.pop((fact.task, fact.attempt), None)
     wrappers = ((start.task, record.read(os.path.join(attempts_dir, start.token)).wrapper) for start in starts.values())
     for task, wrapper in wrappers:
-        if wrapper is not None and proc.is_live(wrapper.pid, wrapper.start_ticks):
+        if wrapper is not None and wrapper.living():
             yield (
                 f"{file.shown}: {task} still runs (pid {wrapper.pid}) and is not in the file any more: put it back "
                 f"until it has ended, or end it: kill -- -{wrapper.pid}"
             )
+
+
+def options_of(facts: Iterable[Fact]) -> str:
+    """What the newest run was started with, as run_options.encode wrote it."""
+    text = ""
+    for fact in facts:
+        if isinstance(fact, (RunStarted, OptionsChanged)):
+            text = fact.options
+    return text

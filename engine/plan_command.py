@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from .adapters import host
 from .adapters.journal import read_facts
+from .box_gpus import BoxGpus, core_gpus, look_at_gpus
 from .core.build import build
 from .core.deck import Deck, Task
 from .core.events import Fact, ShardsFixed
@@ -16,7 +17,8 @@ from .core.restore import replay
 from .core.simulate import Planned, simulate
 from .core.spec import DeckFile
 from .logs.outputs import outputs_exist
-from .opening import BoxGpus, core_gpus, look_at_gpus
+from .past import options_of, run_is_unfinished
+from .run_options import continued, decode
 from .taskfile.fit import check_fit
 from .taskfile.load import load, load_settings
 from .taskfile.options import Box, RunOptions
@@ -24,10 +26,14 @@ from .taskfile.settings import stem_of
 
 
 def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
-    """Print the plan. Nothing is started, locked or changed. Raises DeckError."""
+    """Print the plan: of an unfinished run under what that was started with. Nothing is started, locked or changed.
+    Raises DeckError."""
     settings = load_settings(path, options)
-    gpus = look_at_gpus(settings, os.environ, "" if options.gpus else path)
     facts, damage = read_facts(os.path.join(settings.state_dir, stem_of(path, options), "deck.db"))
+    if run_is_unfinished(facts):
+        options = continued(decode(options_of(facts)), options)
+        settings = load_settings(path, options)
+    gpus = look_at_gpus(settings, os.environ, "" if options.gpus else path)
     shards = {fact.entry: fact.shards for fact in facts if isinstance(fact, ShardsFixed)}
     file = load(path, options, Box(len(gpus.chosen) or None, host.cores(), shards))
     check_fit(file, gpus.fitting())

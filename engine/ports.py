@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from .core.events import Fact
 from .core.inputs import GpuReading, Input
+from .core.instant import Instant
 from .core.spec import Leftovers, StopScope
 
 Sink = Callable[[Input], None]
 """Takes an input into the loop. Called on the loop's thread unless a port says otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instant:
-    boot_s: float
-    """Seconds of CLOCK_BOOTTIME: deadlines."""
-    wall_s: float
-    """Seconds since the epoch: for people."""
-
-
 class Clock(Protocol):
     def now(self) -> Instant: ...
 
 
+class Alarm(Protocol):
+    """Rings once at a moment, also one that passes while the box sleeps: then as soon as it is awake."""
+
+    def set(self, at: float | None) -> None:
+        """Ring at this time of CLOCK_BOOTTIME, in seconds, and no more at the one set before; None: not at all."""
+        ...
+
+    def close(self) -> None:
+        """Never ring again. Idempotent."""
+        ...
+
+
 class SpawnRefusedError(Exception):
-    """No process came to be and none will: fork refused (EAGAIN, ENOMEM), no space. One line."""
+    """No process came to be and none will: fork refused (EAGAIN, ENOMEM), no space, a GPU taken. One line."""
+
+    def __init__(self, why: str, claimed: tuple[tuple[str, str], ...] = ()) -> None:
+        """*claimed*: UUIDs of GPUs that another deck has, and who has them."""
+        super().__init__(why)
+        self.claimed = claimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +67,17 @@ class Known:
     """0: its start was never recorded."""
     start_ticks: int
     leftovers: Leftovers = "stop"
+    claims: tuple[str, ...] = ()
+    """UUIDs of its GPUs."""
+    task: str = ""
 
 
 _T = TypeVar("_T")
+
+LOOK_TIMEOUT_S = 60.0
+"""Logs and outputs on a file server that answers nothing for so long are not waited for."""
+LOOK_AGAIN_S = 5.0
+"""When what did not answer is looked at again."""
 
 
 class Aside(Protocol):
@@ -77,12 +95,21 @@ class Aside(Protocol):
 class Launcher(Protocol):
     """Runs attempts as process trees. All calls on the loop's thread; none blocks on the process."""
 
+    def prepare(self, order: StartOrder) -> None:
+        """Make ready what nobody can see. `start` or `drop` follows; a start needs no preparation."""
+        ...
+
+    def drop(self, token: str) -> None:
+        """What was prepared will not be started. Idempotent."""
+        ...
+
     def start(self, order: StartOrder) -> tuple[int, int]:
         """Start an attempt: (pid, start_ticks) of its session leader.
 
         From here on the sink gets exactly one `LeaderExited` and, after it, exactly one `TreeGone` for this token; or
         `TreeGone(never_ran=True)` alone where its log or record cannot be written.
-        Raises SpawnRefusedError when no process came to be. The same token is never started twice.
+        Its GPUs are claimed for this deck first, until `TreeGone`. Raises SpawnRefusedError when no process came to be.
+        The same token is never started twice.
         """
         ...
 
@@ -91,8 +118,8 @@ class Launcher(Protocol):
 
         Returns by token "adopted" (runs; the sink gets its end), "ended" (the sink gets `LeaderExited` and `TreeGone`
         with what the record tells), "never ran" (the sink gets `TreeGone(never_ran=True)`), "lost" (proven absent
-        without a code; the sink gets `LeaderExited(code=None)` and `TreeGone`) or "unknown" (not provable; the sink
-        gets nothing).
+        without a code; the sink gets `LeaderExited(code=None)` and `TreeGone`) or "unknown" (not provable, also as
+        "unknown: WHY"; the sink gets nothing).
         """
         ...
 
@@ -103,6 +130,10 @@ class Launcher(Protocol):
 
     def warn(self, token: str, signal: int) -> int:
         """Send *signal* to the members that catch it. Returns how many did."""
+        ...
+
+    def gather(self, gpus: Sequence[str], task: str) -> None:
+        """Keep these GPUs from other decks as they come free, while *task* waits for several; () lets go."""
         ...
 
     def members(self) -> Mapping[int, str]:
@@ -138,6 +169,28 @@ class GpuInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Telemetry:
+    """What only people look at, of one GPU at one moment; scheduling does without. None: not known."""
+
+    at: float
+    """CLOCK_BOOTTIME."""
+    sm_clock_mhz: int | None = None
+    sm_clock_max_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    memory_clock_max_mhz: int | None = None
+    throttle: tuple[str, ...] | None = None
+    """What keeps its clocks down, the gravest first: "hw thermal", "power", …; (): nothing does."""
+    fan_percent: int | None = None
+    slowdown_c: int | None = None
+    power_limit_w: float | None = None
+    pci_bus_id: str = ""
+    health: tuple[str, ...] = ()
+    """What its memory's error correction tells of, one line each."""
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Why a field, here or in the reading, is None: "not supported", "no permission" or NVML's words."""
+
+
+@dataclass(frozen=True, slots=True)
 class Inventory:
     """The GPUs of a box."""
 
@@ -167,6 +220,14 @@ class GpuProbe(Protocol):
 
     def stop(self) -> None:
         """Stop sampling. Returns at once even when a call hangs."""
+        ...
+
+    def telemetry(self, uuid: str) -> Telemetry | None:
+        """The newest look at what only people want to know. Blocks on nothing; None where there is none yet.
+
+        It is read along with the samples, but only for as long as somebody goes on asking: a deck that nobody watches
+        costs the driver nothing more.
+        """
         ...
 
 

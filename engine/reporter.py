@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
+from typing import assert_never
 
 from .attempts import Attempts
 from .core import events as e
@@ -46,9 +48,16 @@ class Reporter:
         self._said_outputs = False
         self._fast: set[str] = set()
         started = clock.now()
+        self._told_run = 0
+        """The run whose end has been told."""
         self.times = Times(started.boot_s, started.wall_s)
         self.summary = Summary(deck, self.times, clock)
         self._index = {gpu.uuid: gpu.index for gpu in deck.gpus.values()}
+
+    def know_gpus(self) -> None:
+        """The deck may have other GPUs than before."""
+        self._index.update({gpu.uuid: gpu.index for gpu in self._deck.gpus.values()})
+        self.summary.know_gpus()
 
     # -- facts --------------------------------------------------------------------------------------------------------
 
@@ -63,6 +72,8 @@ class Reporter:
 
     def _fact(self, fact: e.Fact) -> None:
         match fact:
+            case e.RunStarted():
+                self._begin_anew()
             case e.AttemptStarting():
                 self._starts[fact.task, fact.attempt] = fact
             case e.AttemptRunning():
@@ -75,13 +86,25 @@ class Reporter:
             case e.TaskCached():
                 self._cached(fact)
             case e.TaskCancelled():
-                self._settled(fact.task, "cancelled", "cancelled while it waited")
+                who = "" if fact.by in ("", "user") else f" by {fact.by}"
+                self._settled(fact.task, "cancelled", f"cancelled{who} while it waited")
             case e.StopRequested():
                 self._stopping(fact)
+            case e.TakenBack(verb="cancel"):
+                self.note("info", f"{fact.task}: its cancel was taken back")
             case _:
                 text = _note_of(fact, self._index)
                 if text:
                     self.note("warning", text)
+
+    def _begin_anew(self) -> None:
+        """Another run in the same engine: times and sums count from here."""
+        if not self._told_run:
+            return
+        now = self._clock.now()
+        self._told_run = 0
+        self.times = Times(now.boot_s, now.wall_s)
+        self.summary = Summary(self._deck, self.times, self._clock)
 
     def _cached(self, fact: e.TaskCached) -> None:
         if fact.why == "journal":
@@ -99,8 +122,8 @@ class Reporter:
             return
         self.summary.started(start)
         self._said_refused = ""
-        command, resumed = self._attempts.started(start.token)
-        paths = self._attempts.paths(fact.task, fact.attempt)
+        command, resumed = self._attempts.begun.command(start.token)
+        paths = self._attempts.begun.paths(fact.task, fact.attempt)
         self.show(
             TaskStarted(
                 task=fact.task,
@@ -119,13 +142,13 @@ class Reporter:
     def _ended(self, fact: e.AttemptEnded) -> None:
         start = self._starts.pop((fact.task, fact.attempt), None)
         used = self._attempts.usage.peek(start.token if start else "")
-        digest = self._attempts.ended(fact, start)
-        paths = self._attempts.paths(fact.task, fact.attempt)
+        digest, log = self._attempts.ended(fact, start)
+        paths = self._attempts.begun.paths(fact.task, fact.attempt)
         gpus = self._indices(start.gpus) if start else ()
         reason = describe(fact.outcome)
         hint = hint_of(fact.outcome)
         digest = (*digest, f"hint: {hint}") if hint and digest else digest
-        telling = "" if fact.outcome.ok else self.shorten(_telling(paths.out, paths.err))
+        telling = "" if fact.outcome.ok else self.shorten(log or paths.out)
         self.summary.ended(fact, start, reason, digest, telling or self.shorten(paths.out))
         self.show(
             TaskEnded(
@@ -194,15 +217,25 @@ class Reporter:
     def status(self) -> None:
         self.show(status_of(self._deck, self.times, self._clock.now(), self.log_of))
 
+    def run_over(self, exit_code: int) -> None:
+        """The run has ended and the engine stays: told once."""
+        if self._told_run != self._deck.run.number:
+            self._told_run = self._deck.run.number
+            self.finished(exit_code, "")
+
     def finished(self, exit_code: int, why: str) -> RunFinished:
-        message = self.summary.finish(exit_code, why, counts_of(self._deck))
+        message = self.ending(exit_code, why)
         self.show(message)
         return message
+
+    def ending(self, exit_code: int, why: str) -> RunFinished:
+        """The last message of a run, not shown yet. Made once."""
+        return self.summary.finish(exit_code, why, counts_of(self._deck))
 
     # -- names --------------------------------------------------------------------------------------------------------
 
     def log_of(self, task: str, attempt: int) -> str:
-        return self.shorten(self._attempts.paths(task, attempt).out)
+        return self.shorten(self._attempts.begun.paths(task, attempt).out)
 
     def shorten(self, path: str) -> str:
         """Relative to where the command was typed, where that is shorter."""
@@ -215,20 +248,13 @@ class Reporter:
         return tuple(self._index[uuid] for uuid in uuids if uuid in self._index)
 
 
-def _telling(out: str, err: str) -> str:
-    """Standard error if anything was written to it, else standard output."""
-    try:
-        return err if os.path.getsize(err) else out
-    except OSError:
-        return out
-
-
 def _note_of(fact: e.Fact, index: dict[str, int]) -> str:
     """Facts that the user should hear of although no task started or ended."""
     match fact:
         case e.GpuJoined():
             who = f"{fact.user} (pid {fact.pid})" if fact.pid else fact.user
-            return f"{who} joined GPU {index.get(fact.gpu, fact.gpu)}, {gib(fact.used_mib)}"
+            at = time.strftime("%H:%M", time.localtime(fact.wall))
+            return f"{who} joined GPU {index.get(fact.gpu, fact.gpu)} at {at}, {gib(fact.used_mib)}"
         case e.GpuQuarantined():
             names = ", ".join(fact.tasks)
             wait = max(0.0, fact.probe_at - fact.at)
@@ -239,5 +265,13 @@ def _note_of(fact: e.Fact, index: dict[str, int]) -> str:
             return f"GPU {gpu} is used again: {fact.why}" if fact.why else f"GPU {gpu} works again and is used"
         case e.Halted():
             return f"halted: {fact.by} failed; nothing more starts"
-        case _:
+        case (
+            e.RunStarted() | e.RunEnded() | e.OptionsChanged() | e.TakesChanged() | e.BoxRestarted() | e.TaskCached()
+            | e.TermsFixed() | e.AttemptStarting() | e.StartRevoked() | e.AttemptRunning() | e.StopRequested()
+            | e.CancelRequested() | e.LeaderEnded() | e.AttemptEnded() | e.TaskCancelled() | e.TaskRetried()
+            | e.TaskAccepted() | e.TaskHeld() | e.PriorityChanged() | e.DeckPaused() | e.GpuMarked() | e.ShardsFixed()
+            | e.TakenBack()
+        ):  # fmt: skip
             return ""
+        case _:
+            assert_never(fact)

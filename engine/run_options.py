@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any, cast
 
-from .core.events import Fact, OptionsChanged, RunStarted
 from .errors import UsageError
 from .taskfile.options import RunOptions
 
 _CHANGEABLE = frozenset({"gpus", "slots_per_gpu", "halt", "fail_fast", "skip_existing"})
 """What may differ when a run is continued: it changes what runs where, not what the tasks are."""
 _NAMES_THE_STATE = frozenset({"profile", "name"})
+_OF_A_LIVE_DECK = frozenset({"gpus", "slots_per_gpu", "only", "with_needs"})
+"""What may differ from what an engine runs with: it takes it as a change."""
 _OF_EACH_START = frozenset({"only", "exclude", "limit", "with_needs"})
 """Which tasks: said anew each time. A start that names none means all, or an earlier --limit would pass for success."""
 
@@ -33,15 +34,6 @@ def decode(text: str) -> RunOptions:
         if name in known:
             known[name] = tuple(known[name])
     return RunOptions(**known)
-
-
-def options_of(facts: Iterable[Fact]) -> str:
-    """What the newest run was started with, as `encode` wrote it."""
-    text = ""
-    for fact in facts:
-        if isinstance(fact, (RunStarted, OptionsChanged)):
-            text = fact.options
-    return text
 
 
 def continued(kept: RunOptions, given: RunOptions) -> RunOptions:
@@ -66,6 +58,52 @@ def continued(kept: RunOptions, given: RunOptions) -> RunOptions:
             )
         changes[name] = new
     return replace(kept, profile=given.profile, name=given.name, **changes)
+
+
+def as_before(kept: RunOptions, given: RunOptions) -> RunOptions:
+    """The options that the newest run was started with, with what is given now in the place of what was."""
+    default = RunOptions()
+    said = {field.name: getattr(given, field.name) for field in fields(RunOptions)}
+    changes = {name: value for name, value in said.items() if value != getattr(default, name)}
+    return replace(kept, **{"profile": given.profile, "name": given.name, **changes})
+
+
+def refuse_other(running: RunOptions, given: RunOptions) -> None:
+    """Raises UsageError where an engine runs the deck with other options than are given now."""
+    default = RunOptions()
+    for field in fields(RunOptions):
+        name, new, old = field.name, getattr(given, field.name), getattr(running, field.name)
+        if name == "set":
+            new = {**running.set, **given.set}
+        if name not in _NAMES_THE_STATE and new not in (getattr(default, name), old):
+            raise UsageError(
+                f"{_said(name, new)}: the engine that runs this deck was started with {_said(name, old)}; "
+                f"`gpudeck stop` ends it and no task, then start the deck with other options"
+            )
+
+
+def changed(running: RunOptions, given: RunOptions) -> RunOptions:
+    """What an engine that runs with *running* is to run with when *given* is asked of it; the same where nothing
+    differs. Raises UsageError for what it cannot change."""
+    default = RunOptions()
+    fixed: dict[str, Any] = {name: getattr(default, name) for name in _OF_A_LIVE_DECK}
+    refuse_other(running, replace(given, **fixed))
+    given = replace(given, profile=running.profile, name=running.name)
+    new = as_before(running, given)
+    if given.only and given.only != running.only:
+        return replace(new, with_needs=given.with_needs)
+    return new
+
+
+def difference(before: RunOptions, now: RunOptions) -> str:
+    """What has become of options, as they would be typed: "--slots-per-gpu 2 (before: as in the file)"."""
+    found: list[str] = []
+    for field in fields(RunOptions):
+        old, new = getattr(before, field.name), getattr(now, field.name)
+        if new and new != old:
+            was = _said(field.name, old) if old else "all tasks" if field.name == "only" else "as in the file"
+            found.append(_said(field.name, new) if new is True else f"{_said(field.name, new)} (before: {was})")
+    return ", ".join(found)
 
 
 def describe(options: RunOptions) -> str:

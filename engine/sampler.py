@@ -26,7 +26,9 @@ class Sampler:
         post: Sink,
         seen: Callable[[tuple[GpuReading, ...]], None],
         host_too: bool,
+        claimed: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
+        """*claimed*: which GPUs another deck has, and who (by UUID)."""
         self._loop = asyncio.get_running_loop()
         self._probe = probe
         self._uuids = tuple(uuids)
@@ -35,6 +37,7 @@ class Sampler:
         self._post = post
         self._seen = seen
         self._host_too = host_too
+        self._claimed = claimed
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -43,6 +46,16 @@ class Sampler:
         if self._uuids:
             self._probe.start(self._uuids, self._from_thread, period_s=PERIOD_S)
         elif self._host_too:
+            self._host()
+
+    def look_at_host(self) -> None:
+        """From now on the host's memory is read, too."""
+        if self._host_too:
+            return
+        self._host_too = True
+        if self._uuids:
+            self._post(DevicesSampled((), self._mem_available_mib()))
+        else:
             self._host()
 
     def stop(self) -> None:
@@ -63,7 +76,8 @@ class Sampler:
         busy = any(reading.processes for reading in readings)
         members: Mapping[int, str] = self._members() if busy else {}
         attributed = tuple(_attribute(reading, members) for reading in readings)
-        self._post(DevicesSampled(attributed, self._mem_available_mib() if self._host_too else None))
+        available_mib = self._mem_available_mib() if self._host_too else None
+        self._post(DevicesSampled(attributed, available_mib, self._claimed()))
         self._seen(attributed)
 
 

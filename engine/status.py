@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from .core.deck import Deck, Task
 from .core.devices import Gpu
-from .core.explain import why_waiting
 from .core.fit import Need, bar
+from .core.instant import Instant
 from .core.phases import (
     ACTIVE,
     Backoff,
@@ -21,7 +21,7 @@ from .core.phases import (
     Unknown,
     Waiting,
 )
-from .ports import Instant
+from .core.why_waiting import why_waiting
 from .protocol.messages import Counts, GpuLine, RunningTask, Status
 
 LOOK_AT = 5_000
@@ -93,26 +93,39 @@ def _gpu_line(deck: Deck, gpu: Gpu, at: float) -> GpuLine:
 
 
 def _remaining_s(deck: Deck, task: Task, at: float) -> float | None:
+    attempt = task.attempt()
+    if attempt is not None and attempt.ends_at is not None:
+        return max(0.0, attempt.ends_at - at)
     expected = deck.learned.seconds(task.spec.fingerprint) or task.entry.typical_s
     if expected is None:
         return None
-    attempt = task.attempt()
     return expected if attempt is None else max(0.0, expected - (at - attempt.at))
 
 
+def stands_still(deck: Deck) -> bool:
+    """Nothing starts until a user says so, so that nobody can tell when the rest has run."""
+    return bool(deck.paused or deck.run.halted or deck.unwritable)
+
+
 def eta_s(deck: Deck, at: float) -> float | None:
-    """Seconds until everything that can run has run, if the known durations hold; None: too little is known."""
+    """Seconds until everything that can run has run, if the known durations hold; None: too little is known, or
+    nothing starts until a user says so."""
+    if stands_still(deck):
+        return None
     if len(deck.tasks) > LOOK_AT:
         return _rough_eta_s(deck)
-    total, longest = 0.0, 0.0
+    on_gpus, on_cpu, longest = 0.0, 0.0, 0.0
     for task in deck.tasks:
         if task.selected and isinstance(task.phase, (Waiting, Queued, Backoff, *ACTIVE)):
             left = _remaining_s(deck, task, at)
             if left is None:
                 return None
-            total += left
+            if task.spec.resources.gpus == 0:
+                on_cpu += left
+            else:
+                on_gpus += left
             longest = max(longest, left)
-    return max(longest, total / max(1, slot_count(deck)))
+    return max(longest, on_gpus / max(1, gpu_slots(deck)), on_cpu / max(1, deck.cpu_slots))
 
 
 def _rough_eta_s(deck: Deck) -> float | None:
@@ -125,13 +138,25 @@ def _rough_eta_s(deck: Deck) -> float | None:
 
 
 def slot_count(deck: Deck) -> int:
-    """How many tasks can run at once, of the kinds that the deck has."""
-    gpu_tasks = any(task.spec.resources.gpus != 0 for task in deck.tasks[:1000])
-    cpu_tasks = any(task.spec.resources.gpus == 0 for task in deck.tasks[:1000])
-    slots = 0
-    if gpu_tasks:
-        on_gpus = sum(gpu.slots if isinstance(gpu.slots, int) else 1 for gpu in deck.gpus.values() if not gpu.lost)
-        slots += deck.on_cpu_slots if deck.on_cpu else on_gpus
-    if cpu_tasks:
-        slots += deck.cpu_slots
-    return slots
+    """How many of the deck's GPU tasks can run at once; where it has none, of its CPU tasks."""
+    return gpu_slots(deck) if _wants_gpus(deck) else deck.cpu_slots
+
+
+def used_slots(deck: Deck) -> int:
+    """How many of `slot_count` are taken; a task on four GPUs takes four."""
+    if not _wants_gpus(deck):
+        return deck.cpu_used
+    if deck.on_cpu:
+        return deck.cpu_used - deck.cpu_tasks
+    return sum(len(gpu.holders) for gpu in deck.gpus.values() if not gpu.lost)
+
+
+def _wants_gpus(deck: Deck) -> bool:
+    return any(task.spec.resources.gpus != 0 for task in deck.tasks[:LOOK_AT])
+
+
+def gpu_slots(deck: Deck) -> int:
+    """Places for tasks that want a GPU, whether they run on one or not."""
+    if deck.on_cpu:
+        return deck.on_cpu_slots
+    return sum(gpu.slots if isinstance(gpu.slots, int) else 1 for gpu in deck.gpus.values() if not gpu.lost)

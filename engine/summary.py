@@ -39,6 +39,10 @@ class Summary:
         self._busy_s: dict[int, float] = defaultdict(float)
         self._on: dict[int, dict[tuple[str, int], float]] = defaultdict(dict)
 
+    def know_gpus(self) -> None:
+        """The deck may have other GPUs than before."""
+        self._index.update({gpu.uuid: gpu.index for gpu in self._deck.gpus.values()})
+
     def started(self, fact: AttemptStarting) -> None:
         for uuid in fact.gpus:
             if uuid in self._index:

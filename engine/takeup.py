@@ -9,6 +9,8 @@ from .adapters import host
 from .attempts import Attempts
 from .core.events import OptionsChanged, RunStarted, ShardsFixed
 from .core.phases import Failed, Unknown
+from .core.restore import has_new
+from .core.turn import Here
 from .loop import Loop
 from .opening import OpenDeck
 from .ports import Clock, GpuInfo, Known, Launcher
@@ -17,6 +19,8 @@ from .reporter import Reporter
 from .status import counts_of, slot_count
 
 _NAMED = 5
+_SHOWN = ("new",)
+"""What a deck that is only looked at takes up."""
 
 
 class TakeUp:
@@ -33,20 +37,27 @@ class TakeUp:
         self._reporter = reporter
         self._clock = clock
 
-    def begin(self, takes: Sequence[str]) -> None:
-        """Continue an unfinished run, or start one that takes up *takes*."""
+    def begin(self, takes: Sequence[str] | None) -> None:
+        """Continue an unfinished run, or start one that takes up *takes*. None: look at the deck; an ended run stays
+        so unless there are tasks that never ran, and those alone are started."""
         run = self._deck.run
         goes_on = not run.ended
-        anew = not goes_on or ("all" in takes and "all" not in run.takes)
+        self._loop.core.here = Here(host.boot_id(), host.hostname())
+        if takes is None:
+            anew = not goes_on and has_new(self._deck)
+        else:
+            anew = not goes_on or ("all" in takes and "all" not in run.takes)
         verdicts = self._recover()
         self._fix_shards()
-        for end, start in self._opened.unsettled:
-            self._attempts.ended(end, start)
+        self._redo(verdicts)
         self._announce(run.number + anew, continued=not anew)
         if goes_on:
-            self._go_on(verdicts)
+            self._go_on(verdicts, changed=takes is not None, takes=_SHOWN if takes is None else takes)
         if anew:
-            self._loop.begin(self._new_run(takes))
+            self._loop.begin(self._new_run(takes or _SHOWN))
+        elif not goes_on:
+            # A run that is begun by hand runs under what this engine was started with.
+            run.options = self._opened.options
 
     def _recover(self) -> Mapping[str, str]:
         known: list[Known] = []
@@ -54,9 +65,18 @@ class TakeUp:
             task = self._deck.active[token]
             attempt = task.attempt()
             pid, ticks = (attempt.pid, attempt.start_ticks) if attempt is not None else (0, 0)
-            known.append(Known(token, pid, ticks, task.spec.policy.leftovers))
+            known.append(Known(token, pid, ticks, task.begun_policy.leftovers, start.gpus, task.name))
             self._reporter.adopt(start)
         return self._launcher.recover(known)
+
+    def _redo(self, verdicts: Mapping[str, str]) -> None:
+        """What a crash may have left undone beside the logs."""
+        for token, start in self._opened.starts.items():
+            if verdicts.get(token) != "never ran":
+                self._attempts.adopt(start)
+        for end, start in self._opened.unsettled:
+            self._attempts.adopt(start)
+            self._attempts.ended(end, start)
 
     def _fix_shards(self) -> None:
         """`shards = "gpus"` was resolved for the first time: it stays so, whatever GPUs are there later."""
@@ -64,11 +84,11 @@ class TakeUp:
             if self._deck.shards.get(entry) != shards:
                 self._loop.record(ShardsFixed(entry, shards))
 
-    def _go_on(self, verdicts: Mapping[str, str]) -> None:
+    def _go_on(self, verdicts: Mapping[str, str], *, changed: bool, takes: Sequence[str]) -> None:
         if self._deck.run.options != self._opened.options:
             self._loop.record(OptionsChanged(self._opened.options))
         restarted = not self._opened.same_boot
-        self._loop.go_on(verdicts, changed=True, boot_id=host.boot_id(), restarted=restarted)
+        self._loop.go_on(verdicts, changed=changed, boot_id=host.boot_id(), restarted=restarted, takes=takes)
         self._say_what_stays()
 
     def _new_run(self, takes: Sequence[str]) -> RunStarted:
@@ -112,9 +132,10 @@ class TakeUp:
             if attempt is not None and attempt.fingerprint != task.spec.fingerprint:
                 text = f"{task.name} still runs as it was before the file was changed"
                 self._reporter.note("warning", f"{text}; it runs again when that has ended")
-        unknown = [task.name for task in self._deck.tasks if isinstance(task.phase, Unknown)]
+        unknown = {task.name: task.phase.why for task in self._deck.tasks if isinstance(task.phase, Unknown)}
         if unknown:
-            names = ", ".join(unknown[:_NAMED])
+            named = list(unknown.items())[:_NAMED]
+            names = ", ".join(f"{name} ({why})" if why else name for name, why in named)
             self._reporter.note(
                 "warning",
                 f"what became of {names} cannot be proven: their slots stay taken, they are not started again; "

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+_REFUSED_S = 0.5
+"""How long after the kernel refused a thread it is asked again."""
+
 _T = TypeVar("_T")
 _Queue = SimpleQueue["_Job | None"]
 
@@ -56,7 +59,15 @@ class Background:
         self._queue = SimpleQueue()
         for job in self._pending:
             self._queue.put(job)
-        threading.Thread(target=self._run, args=(self._queue,), name="gpudeck-proc", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, args=(self._queue,), name="gpudeck-proc", daemon=True).start()
+        except RuntimeError:  # as many processes and threads as the user, or the cgroup, may have
+            self._queue = None
+            self._loop.call_later(_REFUSED_S, self._begin_late)
+
+    def _begin_late(self) -> None:
+        if self._queue is None and self._pending:
+            self._begin()
 
     def _give_up(self, job: _Job) -> None:
         self._finish(job, None)

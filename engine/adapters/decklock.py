@@ -68,6 +68,26 @@ def read_holder(state_dir: str) -> Holder | None:
         return None
 
 
+def held_by(state_dir: str) -> Holder | None:
+    """Who holds the lock now; None: nobody. A pid of 0: somebody of whom nothing can be told.
+
+    Shares the lock for the time of a system call, which an engine that starts at that moment waits out. Nothing is
+    made or written.
+    """
+    path = os.path.join(state_dir, "lock")
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return _parse(os.pread(fd, 65536, 0)) or Holder(0, this_machine(), 0.0, (), "")
+    finally:
+        os.close(fd)
+    return None
+
+
 class DeckLock:
     """Holds the deck until `release`, or until this process and every child that has not exec'd yet is gone."""
 
@@ -178,7 +198,7 @@ def _held(path: str, holder: Holder | None) -> str:
         )
     if state in "tT":
         return f"this deck is run by {who}, which is frozen (state T): `kill -CONT {holder.pid}` lets it go on"
-    return f"this deck is run by {who}: wait for its end, or stop it with `kill -INT {holder.pid}`"
+    return f"this deck is run by {who}: `gpudeck attach` follows it, `gpudeck stop` ends it"
 
 
 def _elsewhere(holder: Holder, unfinished: int) -> str:
@@ -187,7 +207,7 @@ def _elsewhere(holder: Holder, unfinished: int) -> str:
     there = shlex.quote(f"cd {shlex.quote(holder.cwd)} && gpudeck")
     return (
         f"this deck runs on {name} ({tasks}, engine {holder.pid}): ssh -t {name} {there}; "
-        f"or gpudeck --headless --takeover when {name} is gone"
+        f"or gpudeck takeover when {name} is gone"
     )
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from ..core.inputs import LeaderExited
 from . import proc, record, spawn_error
 from .family import Attempt
+from .host import boottime_s
 from .orphans import reap
 from .proc import Stat
 from .record import Record
@@ -92,14 +93,14 @@ class Ends:
         if attempt.leader_ended or attempt.token not in self.trees.attempts:
             return
         attempt.leader_ended = True
-        self._world.sink(LeaderExited(attempt.token, code, at or proc.boot_s(), signal, why))
+        self._world.sink(LeaderExited(attempt.token, code, at or boottime_s(), signal, why))
         self.trees.orphans.leader_ended(attempt)
         if attempt.stop is not None:
             attempt.stop.leader_ended()
         self.trees.look(attempt)
 
     def _end_written(self, attempt: Attempt, written: Record) -> None:
-        at = min(max(written.end_uptime_s + self._lag_s, attempt.started_s), proc.boot_s())
+        at = min(max(written.end_uptime_s + self._lag_s, attempt.started_s), boottime_s())
         if written.end == "spawn-log" and attempt.stop is None:
             self._explain_log(attempt, at)
         elif written.end == "spawn-cwd":

@@ -29,6 +29,7 @@ class Attempt:
     pid: int
     """The wrapper, whose pid is also the number of its group and session."""
     start_ticks: int
+    """Of a wrapper that was gone before it was seen: no member started earlier."""
     leftovers: Leftovers
     child: bool
     """We are the wrapper's parent."""
@@ -36,6 +37,8 @@ class Attempt:
     """Our child, and so are its orphans; False: adopted from an earlier engine, or we are no subreaper."""
     started_s: float = 0.0
     """CLOCK_BOOTTIME; 0: not known."""
+    began_ticks: int = 0
+    """When a wrapper that had been started ahead came to be this attempt's; 0: it never was anything else."""
     cwd: str = ""
     stdout: str = ""
     stderr: str = ""
@@ -57,6 +60,11 @@ class Attempt:
     @property
     def identity(self) -> tuple[int, int]:
         return self.pid, self.start_ticks
+
+    @property
+    def oldest_ticks(self) -> int:
+        """No process of it but the wrapper started earlier."""
+        return self.began_ticks or self.start_ticks
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +163,7 @@ class Traces:
             return False
         # A session's number is not given away while it has members; a leader of another age means a later session.
         leader = picture.processes.get(self.pid)
-        return leader is None or leader.start_ticks == self.start_ticks
+        return leader is None or leader.start_ticks <= self.start_ticks + proc.doubt_ticks()
 
 
 def token_of(pid: int) -> str:

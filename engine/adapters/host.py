@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Iterator
 
-from ..ports import Instant
+from ..core.instant import Instant
 
 _PROC = "/proc"
 _CGROUP = "/sys/fs/cgroup"
@@ -35,12 +35,12 @@ def boottime_s() -> float:
 
 def boot_id(proc: str = _PROC) -> str:
     """Random id of this boot; "" where the kernel does not tell."""
-    return _read(f"{proc}/sys/kernel/random/boot_id").strip()
+    return read_text(f"{proc}/sys/kernel/random/boot_id").strip()
 
 
 def machine_id(paths: tuple[str, ...] = ("/etc/machine-id", "/var/lib/dbus/machine-id")) -> str:
     """Id of this installation; "" where there is none (minimal containers)."""
-    return next((text for path in paths if (text := _read(path).strip())), "")
+    return next((text for path in paths if (text := read_text(path).strip())), "")
 
 
 def hostname() -> str:
@@ -68,19 +68,19 @@ def mem_available_mib(proc: str = _PROC, cgroup: str = _CGROUP) -> int:
 
 def oom_kills(proc: str = _PROC) -> int:
     """How many processes the kernel has killed for want of memory since the boot, in any cgroup; 0 where not told."""
-    found = re.search(r"^oom_kill (\d+)", _read(f"{proc}/vmstat"), re.MULTILINE)
+    found = re.search(r"^oom_kill (\d+)", read_text(f"{proc}/vmstat"), re.MULTILINE)
     return int(found[1]) if found else 0
 
 
 def _meminfo(proc: str, key: str) -> int:
-    found = re.search(rf"^{key}:\s+(\d+) kB", _read(f"{proc}/meminfo"), re.MULTILINE)
+    found = re.search(rf"^{key}:\s+(\d+) kB", read_text(f"{proc}/meminfo"), re.MULTILINE)
     return int(found[1]) * 1024 if found else 0
 
 
 def _cgroup_folders(controller: str, proc: str, root: str) -> Iterator[str]:
     """Folders of our cgroup and its ancestors. Without a cgroup namespace a container's own path does not exist below
     its mount; what exists above it, the mount itself at the least, is what limits it."""
-    for line in _read(f"{proc}/self/cgroup").splitlines():
+    for line in read_text(f"{proc}/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
         names, _, path = rest.partition(":")
         if number == "0" and not names:
@@ -100,9 +100,10 @@ def _upwards(mount: str, path: str) -> Iterator[str]:
 
 
 def _cpu_quota(folder: str) -> float | None:
-    quota, _, period = _read(f"{folder}/cpu.max").strip().partition(" ")
+    quota, _, period = read_text(f"{folder}/cpu.max").strip().partition(" ")
     if not quota:
-        quota, period = _read(f"{folder}/cpu.cfs_quota_us").strip(), _read(f"{folder}/cpu.cfs_period_us").strip()
+        quota = read_text(f"{folder}/cpu.cfs_quota_us").strip()
+        period = read_text(f"{folder}/cpu.cfs_period_us").strip()
     if not quota.isdigit() or not period.isdigit() or int(period) == 0:
         return None
     return int(quota) / int(period)
@@ -111,21 +112,29 @@ def _cpu_quota(folder: str) -> float | None:
 def _memory_limit(folder: str) -> int:
     """Bytes; 0: none. `memory.high` counts too: beyond it processes are throttled to a crawl."""
     names = ("memory.max", "memory.high", "memory.limit_in_bytes")
-    limits = [int(text) for name in names if (text := _read(f"{folder}/{name}").strip()).isdigit()]
+    limits = [int(text) for name in names if (text := read_text(f"{folder}/{name}").strip()).isdigit()]
     return min(limits, default=0)
 
 
 def _memory_used(folder: str) -> int:
     """Bytes in use, without the page cache that the kernel would drop first."""
-    used = _read(f"{folder}/memory.current").strip() or _read(f"{folder}/memory.usage_in_bytes").strip()
-    cache = re.search(r"^(?:total_)?inactive_file (\d+)", _read(f"{folder}/memory.stat"), re.MULTILINE)
+    used = read_text(f"{folder}/memory.current").strip() or read_text(f"{folder}/memory.usage_in_bytes").strip()
+    cache = re.search(r"^(?:total_)?inactive_file (\d+)", read_text(f"{folder}/memory.stat"), re.MULTILINE)
     return max(0, int(used) - (int(cache[1]) if cache else 0)) if used.isdigit() else 0
 
 
-def _read(path: str) -> str:
+def read_text(path: str) -> str:
     """Text of a small file; "" where there is none or it may not be read."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
     except OSError:
         return ""
+
+
+def names_in(folder: str) -> list[str]:
+    """What a folder has; nothing where there is none or it may not be read."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

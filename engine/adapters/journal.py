@@ -57,6 +57,8 @@ class SqliteJournal:
         self._loaded: list[Fact] | None = opened.facts
         self._writer = Writer(path, opened.connection, len(opened.facts), reserve)
         self._submit = self._writer.submit
+        self.count = len(opened.facts)
+        """Facts on disk and handed over."""
 
     @classmethod
     def open(cls, path: str, *, codec: FactCodec = _CODEC, schema: Schema = SCHEMA) -> SqliteJournal:
@@ -92,6 +94,7 @@ class SqliteJournal:
     def submit(self, facts: Sequence[Fact], *, durable: bool, done: Done | None = None, keep: bool = False) -> None:
         """See `ports.Journal`; from any thread. *done* must be quick; what it raises is only logged."""
         self._loaded = None
+        self.count += len(facts)
         self._submit(Waiting(self._encode(facts), durable, keep, done))
 
     def close(self) -> None:

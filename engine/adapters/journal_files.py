@@ -8,6 +8,7 @@ import sys
 import time
 from dataclasses import dataclass
 
+from .durable import sync_dir
 from .journal_schema import APPLICATION_ID
 
 _MAX_VERSION = 9999
@@ -113,15 +114,6 @@ def _set_aside(path: str) -> str:
     for suffix in present:
         os.rename(path + suffix, os.path.join(folder, os.path.basename(path) + suffix))
     return folder
-
-
-def sync_dir(path: str) -> None:
-    """Make new and renamed names in a folder durable."""
-    fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _size(path: str) -> int:

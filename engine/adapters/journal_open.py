@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import gc
 import os
 import sqlite3
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..core.events import Fact
 from ..errors import EngineUnavailableError
+from ..tuning import without_collector
 from .journal_codec import Encoded, FactCodec, UnknownFactError, place
 from .journal_files import Glance, finish_replacement, glance, has_wal, replace, staged, unread_commits
 from .journal_schema import Schema, connect, create, migrate, prepare, refuse_newer
@@ -52,10 +52,11 @@ def insert(connection: sqlite3.Connection, encoded: Sequence[Encoded], last: int
         raise
 
 
-def read(path: str, codec: FactCodec, seen: Glance, *, alone: bool = False) -> Contents:
+def read(path: str, codec: FactCodec, seen: Glance, *, alone: bool = False, mode: str = "mode=ro") -> Contents:
     """Everything in the db. Nothing is changed, not even by a checkpoint, and no file is made.
 
-    *alone*: nobody writes now, so that what SQLite leaves unread in the -wal is damage.
+    *alone*: nobody writes now, so that what SQLite leaves unread in the -wal is damage. *mode*: how a db with a -wal
+    is opened.
 
     Raises UnknownFactError, and sqlite3.Error for what is no damage (busy, no permission).
     """
@@ -63,7 +64,7 @@ def read(path: str, codec: FactCodec, seen: Glance, *, alone: bool = False) -> C
     if seen.problem or not seen.exists:
         return contents
     had_wal = has_wal(path)
-    connection = connect(path, "mode=ro" if had_wal else "mode=ro&immutable=1")
+    connection = connect(path, mode if had_wal else "mode=ro&immutable=1")
     connection.text_factory = bytes
     page_bytes = 0
     try:
@@ -88,23 +89,11 @@ def read(path: str, codec: FactCodec, seen: Glance, *, alone: bool = False) -> C
 
 def _decode_all(connection: sqlite3.Connection, codec: FactCodec, facts: list[Fact]) -> str:
     rows = connection.execute("SELECT seq, kind, version, body, crc FROM facts ORDER BY seq")
-    with _no_collector():
+    with without_collector():
         while batch := rows.fetchmany(_BATCH):
             if problem := codec.decode(batch, facts):
                 return problem
     return ""
-
-
-@contextlib.contextmanager
-def _no_collector() -> Generator[None]:
-    """While hundreds of thousands of objects come to stay, looking for garbage among them doubles the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _is_damage(error: sqlite3.Error) -> bool:
@@ -161,7 +150,8 @@ def _mend(path: str, contents: Contents, codec: FactCodec, schema: Schema) -> st
     finally:
         new.close()
     folder = replace(path)
-    kept = f"kept the first {len(contents.facts)} facts" if contents.facts else "nothing in it could be kept"
+    count = len(contents.facts)
+    kept = f"kept the first {count} fact{'s' * (count != 1)}" if count else "nothing in it could be kept"
     return f"{os.path.basename(path)} was damaged ({contents.problem}): {kept}; it is set aside in {folder}"
 
 
@@ -176,14 +166,19 @@ def _connect(path: str, schema: Schema, last: int) -> sqlite3.Connection:
         _try_insert(connection, last)
         connection.execute("UPDATE opened SET yes = 1")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    except BaseException:
+    except (sqlite3.Error, OSError, EngineUnavailableError):
         close_db(connection)
         raise
     return connection
 
 
 def close_db(connection: sqlite3.Connection) -> None:
-    """Say that the db needs no -wal from here on, and close; SQLite then brings the -wal in and removes it."""
+    """Say that the db needs no -wal from here on, and close; SQLite then brings the -wal in and removes it.
+
+    It is brought in before as well, which makes room on a full disk for saying so.
+    """
+    with contextlib.suppress(sqlite3.Error):
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     with contextlib.suppress(sqlite3.Error):
         connection.execute("UPDATE opened SET yes = 0")
     with contextlib.suppress(sqlite3.Error):

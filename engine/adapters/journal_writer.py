@@ -89,7 +89,7 @@ class Writer:
             batch, ending = self._collect()
             try:
                 errors = self._write(batch)
-            except Exception as error:
+            except Exception as error:  # Who appends would wait for ever for a thread that died.
                 _LOG.exception("the journal's thread failed")
                 errors = self._break(batch, repr(error))
             _finish(batch, errors)
@@ -215,7 +215,7 @@ class Writer:
         if self.on_disk is not None:
             try:
                 self.on_disk(full, why)
-            except Exception:
+            except Exception:  # Callers' code: the thread must outlive it.
                 _LOG.exception("a callback of the journal failed")
 
     def _checkpoint(self) -> None:
@@ -244,5 +244,5 @@ def _finish(batch: list[Waiting], errors: list[Exception | None]) -> None:
         if waiting.done is not None:
             try:
                 waiting.done(error)
-            except Exception:
+            except Exception:  # Callers' code: the thread must outlive it.
                 _LOG.exception("a callback of the journal failed")

@@ -18,6 +18,11 @@ NETWORK_FILE_SYSTEMS = frozenset(
 """Where SQLite's WAL and kernel locks do not hold between hosts."""
 
 
+def on_network(path: str) -> bool:
+    """Whether a file server is behind *path*: it may answer nothing for minutes."""
+    return file_system(path) in NETWORK_FILE_SYSTEMS
+
+
 def file_system(path: str, mounts: str = MOUNTS) -> str:
     """The kernel's name for the kind of file system that *path*, which need not exist, is or would be on; "" when it
     cannot be told."""

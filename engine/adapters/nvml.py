@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from ..core.inputs import GpuReading
-from ..ports import Inventory
+from ..ports import Inventory, Telemetry
 from .host import boottime_s
 from .nvml_calls import Nvml, NvmlError
 from .nvml_device import Device
@@ -19,6 +19,9 @@ from .nvml_discover import list_gpus
 from .nvml_hardware import has_nvidia_hardware
 from .nvml_owners import Owners
 from .sampling import Sampling
+
+_WATCHED_S = 10.0
+"""Details are read for so long after somebody has asked for them."""
 
 Sink = Callable[[tuple[GpuReading, ...]], None]
 
@@ -44,6 +47,8 @@ class NvmlProbe:
         self._clock_s = clock_s
         self._discover_timeout_s = discover_timeout_s
         self._sampling: Sampling[tuple[GpuReading, ...]] | None = None
+        self._telemetry: dict[str, Telemetry] = {}
+        self._watched_until = -1e9
         self.problems: tuple[str, ...] = ()
 
     def discover(self) -> Inventory:
@@ -69,15 +74,27 @@ class NvmlProbe:
             self._sampling.stop()
             self._sampling = None
 
+    def telemetry(self, uuid: str) -> Telemetry | None:
+        self._watched_until = self._clock_s() + _WATCHED_S
+        return self._telemetry.get(uuid)
+
     def _reader(self, uuids: Sequence[str]) -> Callable[[], tuple[GpuReading, ...]]:
         nvml, owners = Nvml(), Owners(self._proc)
         devices = [Device(uuid, nvml, owners, self._clock_s) for uuid in uuids]
-        return lambda: tuple(device.read() for device in devices)
+        watched = dict(zip(uuids, devices, strict=True))
+
+        def read() -> tuple[GpuReading, ...]:
+            readings = tuple(device.read() for device in devices)
+            if self._clock_s() < self._watched_until:
+                self._telemetry = {uuid: device.look_closer() for uuid, device in watched.items()}
+            return readings
+
+        return read
 
     def _ask(self, hardware: bool, answer: Future[Inventory]) -> None:
         try:
             answer.set_result(self._inventory(hardware))
-        except BaseException as error:
+        except Exception as error:  # The thread ends here; who waits for the answer raises it.
             answer.set_exception(error)
 
     def _inventory(self, hardware: bool) -> Inventory:

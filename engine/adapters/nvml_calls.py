@@ -103,6 +103,29 @@ class Nvml:
     def power_limit_w(self, handle: Handle) -> float:
         return self._call("nvmlDeviceGetEnforcedPowerLimit", handle) / 1000
 
+    def sm_clock_max_mhz(self, handle: Handle) -> int:
+        return self._call("nvmlDeviceGetMaxClockInfo", handle, self._py.NVML_CLOCK_SM)
+
+    def memory_clock_max_mhz(self, handle: Handle) -> int:
+        return self._call("nvmlDeviceGetMaxClockInfo", handle, self._py.NVML_CLOCK_MEM)
+
+    def pci_bus_id(self, handle: Handle) -> str:
+        """As `lspci -D` and the kernel write it: "0000:3b:00.0"."""
+        raw = self._call("nvmlDeviceGetPciInfo_v3", handle).busId
+        text = (raw.decode("ascii", "replace") if isinstance(raw, bytes) else str(raw)).lower()
+        domain, _, rest = text.partition(":")
+        return f"{domain[-4:]}:{rest}" if domain.startswith("0000") else text
+
+    def uncorrected_ecc(self, handle: Handle) -> int:
+        """Errors since the driver was loaded."""
+        kind, since = self._py.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, self._py.NVML_VOLATILE_ECC
+        return self._call("nvmlDeviceGetTotalEccErrors", handle, kind, since)
+
+    def remapping(self, handle: Handle) -> tuple[bool, bool]:
+        """Whether rows of memory wait for a reset to be remapped, and whether a remapping failed."""
+        _, _, pending, failed = self._call("nvmlDeviceGetRemappedRows", handle)
+        return bool(pending), bool(failed)
+
     def mig_on(self, handle: Handle) -> bool:
         return self._call("nvmlDeviceGetMigMode", handle)[0] == self._py.NVML_DEVICE_MIG_ENABLE
 
@@ -151,6 +174,20 @@ class Nvml:
 
     def power_w(self, handle: Handle) -> float:
         return self._call("nvmlDeviceGetPowerUsage", handle) / 1000
+
+    def sm_clock_mhz(self, handle: Handle) -> int:
+        return self._call("nvmlDeviceGetClockInfo", handle, self._py.NVML_CLOCK_SM)
+
+    def memory_clock_mhz(self, handle: Handle) -> int:
+        return self._call("nvmlDeviceGetClockInfo", handle, self._py.NVML_CLOCK_MEM)
+
+    def throttle_bits(self, handle: Handle) -> int:
+        """NVML's mask of what keeps the clocks down. The call has this name in all drivers; newer ones have another
+        beside it."""
+        return self._call("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+
+    def fan_percent(self, handle: Handle) -> int:
+        return self._call("nvmlDeviceGetFanSpeed", handle)
 
     def compute_processes(self, handle: Handle) -> list[RawProcess]:
         return self._processes("nvmlDeviceGetComputeRunningProcesses", handle)

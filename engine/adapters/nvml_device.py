@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 from ..core.inputs import GpuReading, Process
+from ..ports import Telemetry
 from .nvml_calls import Handle, Memory, Nvml, NvmlError, RawProcess
+from .nvml_details import Details
+from .nvml_fields import Fields
 from .nvml_owners import Owners
 
 _FIRST_RETRY_S = 5.0
@@ -18,8 +22,8 @@ T = TypeVar("T")
 class Device:
     """Reads one GPU, by UUID. Belongs to the sampling thread; its calls block as long as the driver does.
 
-    A field that fails is None, a gap, and takes no other field with it; one that is not supported is not asked again.
-    A lost GPU gives its reason instead, and is looked up again after 5 s, 10 s, … 5 min.
+    A field that fails is None and takes no other field with it (`Fields`). A lost GPU gives its reason instead, and is
+    looked up again after 5 s, 10 s, … 5 min.
     """
 
     def __init__(self, uuid: str, nvml: Nvml, owners: Owners, clock_s: Callable[[], float]) -> None:
@@ -31,10 +35,9 @@ class Device:
         self._lost = ""
         self._retry_at_s = 0.0
         self._retry_in_s = _FIRST_RETRY_S
-        self._unsupported: set[str] = set()
+        self._basics = Fields()
+        self._details = Details(nvml)
         self._lists: dict[str, list[RawProcess]] = {}
-        self._answers = 0
-        self._failures: list[NvmlError] = []
 
     def read(self) -> GpuReading:
         """`at` is the time before the first call: everything in the reading is at least as new."""
@@ -50,6 +53,17 @@ class Device:
         self._lost, self._retry_in_s = "", _FIRST_RETRY_S
         return reading
 
+    def look_closer(self) -> Telemetry:
+        """What only people look at, after `read`. A GPU that is lost meanwhile is so at the next `read`."""
+        at = self._clock_s()
+        if self._lost or self._handle is None:
+            return Telemetry(at=at)
+        try:
+            found = self._details.read(self._handle, at)
+        except NvmlError:
+            return Telemetry(at=at)
+        return replace(found, missing={**self._basics.missing, **self._details.missing})
+
     def _find(self) -> None:
         if self._handle is None:
             self._nvml.connect()
@@ -59,48 +73,35 @@ class Device:
         self._handle = None
         self._lost = str(failure) or "lost"
         self._lists.clear()
+        self._details.forget()
         self._retry_at_s = self._clock_s() + self._retry_in_s
         self._retry_in_s = min(_LAST_RETRY_S, 2 * self._retry_in_s)
 
     def _fields(self, at: float) -> GpuReading:
-        self._answers, self._failures = 0, []
-        memory = self._field("memory", self._nvml.memory) or Memory(None, None, None)
+        self._basics.begin()
+        memory = self._field("used_mib", self._nvml.memory) or Memory(None, None, None)
         reading = GpuReading(
             uuid=self._uuid,
             at=at,
             total_mib=memory.total_mib,
             used_mib=memory.used_mib,
-            util_percent=self._field("utilisation", self._nvml.util_percent),
-            temperature_c=self._field("temperature", self._nvml.temperature_c),
-            power_w=self._field("power", self._nvml.power_w),
+            util_percent=self._field("util_percent", self._nvml.util_percent),
+            temperature_c=self._field("temperature_c", self._nvml.temperature_c),
+            power_w=self._field("power_w", self._nvml.power_w),
             processes=self._processes(),
         )
-        if self._failures and not self._answers:
-            raise self._failures[0]
+        if self._basics.failures and not self._basics.answers:
+            raise self._basics.failures[0]
         return reading
 
     def _field(self, name: str, call: Callable[[Handle], T]) -> T | None:
-        """None: a gap. Raises NvmlError where the whole GPU is gone."""
-        if name in self._unsupported:
-            return None
-        try:
-            value = call(self._handle)
-        except NvmlError as failure:
-            if failure.whole_gpu:
-                raise
-            if failure.kind == "unsupported":
-                self._unsupported.add(name)
-            elif failure.kind != "permission":
-                self._failures.append(failure)
-            return None
-        self._answers += 1
-        return value
+        return self._basics.ask(name, call, self._handle)
 
     def _processes(self) -> tuple[Process, ...]:
         """Each process once; one that computes and draws counts as computing."""
         found: dict[int, RawProcess] = {}
         for name, call in (
-            ("compute", self._nvml.compute_processes),
+            ("processes", self._nvml.compute_processes),
             ("mps", self._nvml.mps_processes),
             ("graphics", self._nvml.graphics_processes),
         ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from .host import names_in, read_text
 
 _NVIDIA = "0x10de"
 _DISPLAY_CLASS = "0x03"
@@ -17,26 +17,12 @@ def has_nvidia_hardware(sys_root: str = "/sys", dev_root: str = "/dev") -> bool:
 
 
 def _has_device_nodes(dev_root: str) -> bool:
-    return any(name.startswith("nvidia") for name in _names(dev_root))
+    return any(name.startswith("nvidia") for name in names_in(dev_root))
 
 
 def _on_pci(folder: str) -> bool:
     return any(
-        _read(f"{folder}/{name}/vendor") == _NVIDIA and _read(f"{folder}/{name}/class").startswith(_DISPLAY_CLASS)
-        for name in _names(folder)
+        read_text(f"{folder}/{name}/vendor").strip() == _NVIDIA
+        and read_text(f"{folder}/{name}/class").startswith(_DISPLAY_CLASS)
+        for name in names_in(folder)
     )
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

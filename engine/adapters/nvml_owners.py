@@ -23,7 +23,7 @@ class Owners:
         try:
             uid = os.stat(f"{self._proc}/{pid}").st_uid
         except OSError:
-            return "", _exists(pid)
+            return "", exists(pid)
         return self._name(uid), True
 
     def _name(self, uid: int) -> str:
@@ -40,8 +40,8 @@ def _login(uid: int) -> str:
         return str(uid)
 
 
-def _exists(pid: int) -> bool:
-    """Signal 0 tells of a process of another user by being refused."""
+def exists(pid: int) -> bool:
+    """Whether there is such a process. Signal 0 tells of one of another user by being refused."""
     try:
         os.kill(pid, 0)
     except PermissionError:

@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cache
+
+from .host import boottime_s
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -74,6 +76,8 @@ def _has_pidfd() -> bool:
 
 
 def _is_subreaper() -> bool:
+    import ctypes  # clients read /proc too, and do without
+
     answer = ctypes.c_int(0)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
     return answer.value == 1 or os.getpid() == 1
@@ -87,20 +91,43 @@ def become_subreaper() -> bool:
     """
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    import ctypes
+
     libc = ctypes.CDLL(None, use_errno=True)
     return libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
 
-def boot_s() -> float:
-    """Seconds of CLOCK_BOOTTIME."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+def boot_tick() -> int:
+    """Now, as the kernel notes the start of a process."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) * TICKS_PER_S // 1_000_000_000
 
 
 def uptime_lag_s() -> float:
     """How far /proc/uptime is behind CLOCK_BOOTTIME: 0, but in some containers it counts from their own start."""
     words = (read("/proc/uptime") or b"").split()
-    lag_s = boot_s() - float(words[0]) if words else 0.0
+    lag_s = boottime_s() - float(words[0]) if words else 0.0
     return lag_s if lag_s > 1 else 0.0
+
+
+@cache
+def _lag_ticks() -> int:
+    return round(uptime_lag_s() * TICKS_PER_S)
+
+
+def doubt_ticks() -> int:
+    """How far apart two readings of one moment may be, in /proc/uptime and as the start of a process: 0 unless one of
+    them is made up by a container. No pid is given away again that soon."""
+    return 2 * TICKS_PER_S if _lag_ticks() else 0
+
+
+def earliest_tick(uptime_s: float) -> int:
+    """When at the earliest a process started that was not there yet when /proc/uptime said *uptime_s*."""
+    return round(uptime_s * TICKS_PER_S) + _lag_ticks() - doubt_ticks() // 2
+
+
+def latest_tick(uptime_s: float) -> int:
+    """When at the latest a process started that was there when /proc/uptime said *uptime_s*."""
+    return round(uptime_s * TICKS_PER_S) + _lag_ticks() + doubt_ticks() // 2
 
 
 def read(path: str) -> bytes | None:
@@ -145,8 +172,17 @@ def parse_stat(line: bytes) -> Stat | None:
 
 def stat(pid: int) -> Stat | None:
     """Who *pid* is now; None: there is no such process."""
-    line = read(f"/proc/{pid}/stat")
-    return parse_stat(line) if line else None
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        line = os.read(fd, 4096)  # the kernel makes this file in one piece
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    return parse_stat(line)
 
 
 def is_live(pid: int, start_ticks: int) -> bool:

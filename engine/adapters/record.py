@@ -1,7 +1,9 @@
 """The record file of an attempt: made by its wrapper before anything runs, closed by it with the exit code.
 
-    start UPTIME STAT      STAT is the wrapper's own /proc/self/stat line
+    start UPTIME PID       the wrapper's pid, and a moment at which it held it
     end CODE UPTIME        CODE is a number, or spawn-cwd, spawn-log
+
+UPTIME is the first number of /proc/uptime, in seconds.
 
 A line counts only with its newline. A file that an engine made (`void`) forbids the start for good.
 """
@@ -18,14 +20,28 @@ _VOID = b"void\n"
 
 
 @dataclass(frozen=True, slots=True)
+class Wrapper:
+    """Who the wrapper is: the one that held *pid* at *uptime_s*."""
+
+    pid: int
+    uptime_s: float
+
+    def living(self) -> proc.Stat | None:
+        """The wrapper's process as it is now, None when it is gone."""
+        now = proc.stat(self.pid)
+        # Whoever got the pid later started later.
+        return now if now is not None and now.live and now.start_ticks <= proc.latest_tick(self.uptime_s) else None
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """What a record file tells."""
 
     exists: bool = False
     void: bool = False
     """An engine took the place of the wrapper: it never ran and never will."""
-    wrapper: proc.Stat | None = None
-    """Who the wrapper is; None: its line is missing or torn, nothing ran."""
+    wrapper: Wrapper | None = None
+    """None: its line is missing or torn, nothing ran."""
     end: str = ""
     """The code as written, or "spawn-cwd", "spawn-log"; "" while it runs or when nobody wrote it."""
     end_uptime_s: float = 0.0
@@ -65,15 +81,45 @@ def claim(path: str) -> bool:
     return True
 
 
+def is_open(path: str) -> bool:
+    """Whether somebody is about to write it: a wrapper that was started ahead carries no token that would tell.
+
+    While one list of descriptors is read, the file may get another number, but only once.
+    """
+    return any(_open_in(name, path) for _ in range(2) for name in os.listdir("/proc") if name.isdigit())
+
+
+def _open_in(pid: str, path: str) -> bool:
+    folder = f"/proc/{pid}/fd"
+    try:
+        opened = [f"{folder}/{number}" for number in os.listdir(folder)]
+    except OSError:
+        return False
+    return any(_is_same(link, path) for link in opened)
+
+
+def _is_same(link: str, path: str) -> bool:
+    """By the name first: what others have open may lie where nothing answers."""
+    try:
+        return os.path.basename(os.readlink(link)) == os.path.basename(path) and os.path.samefile(link, path)
+    except OSError:
+        return False
+
+
 def drop(path: str) -> None:
     """Remove a record. Idempotent."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
 
-def _started(line: bytes) -> proc.Stat | None:
-    words = line.split(b" ", 2)
-    return proc.parse_stat(words[2]) if len(words) == 3 and words[0] == b"start" else None
+def _started(line: bytes) -> Wrapper | None:
+    words = line.split()
+    if len(words) < 3 or words[0] != b"start":
+        return None
+    try:
+        return Wrapper(int(words[2]), float(words[1]))
+    except ValueError:
+        return None
 
 
 def _ended(line: bytes) -> tuple[str, float]:

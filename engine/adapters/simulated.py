@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from ..core.events import AttemptEnded, AttemptStarting, Fact, StartRevoked
 from ..core.inputs import GpuReading, Process
-from ..ports import GpuInfo, Inventory
+from ..ports import GpuInfo, Inventory, Telemetry
 from .host import boottime_s
 from .nvml_hardware import has_nvidia_hardware
 from .sampling import Sampling
@@ -50,7 +50,7 @@ class SimulatedProbe:
                 holders.clear()
             else:
                 used = _some_mib(token) if mib is None else mib
-                holders[token] = Process(pid=pid or _some_pid(token), used_mib=used, visible=pid != 0)
+                holders[token] = Process(pid=pid or _some_pid(token), used_mib=used, token=token, visible=pid != 0)
 
     def release(self, token: str) -> None:
         """The attempt is gone from all GPUs. One that never was there is not an error."""
@@ -80,6 +80,10 @@ class SimulatedProbe:
         if self._sampling is not None:
             self._sampling.stop()
             self._sampling = None
+
+    def telemetry(self, uuid: str) -> Telemetry | None:  # noqa: ARG002
+        """None: there is no chip that could have clocks."""
+        return None
 
     def read(self, uuids: Sequence[str]) -> tuple[GpuReading, ...]:
         """What these GPUs read now; unknown ones are left out."""

@@ -1,23 +1,17 @@
-"""The state folder of a deck: where it lies, whose it is, and the environment that is kept in it."""
+"""The state folder of a deck: where it lies, made and found again."""
 
 from __future__ import annotations
 
 import errno
-import hashlib
-import json
 import os
-import pwd
-import stat
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import cast
-
-import msgspec
 
 from ..errors import DeckError, EngineUnavailableError, UsageError
 from .decklock import Machine, this_machine
-from .journal_files import sync_dir
 from .mounts import MOUNTS, NETWORK_FILE_SYSTEMS, file_system
+from .own_folders import make_leaf, make_root, owners_of, refuse_strange, whose
+from .statepointer import Pointer, is_here, point_at, read_pointer, refuse_elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +40,6 @@ class StateDir:
         return os.path.join(self.path, "lock")
 
 
-@dataclass(frozen=True, slots=True)
-class _Pointer:
-    """What stays beside the task file when the state lies on a local disk."""
-
-    machine: Machine
-    path: str
-
-
 def open_state_dir(
     task_file: str,
     state_dir: str,
@@ -77,115 +63,64 @@ def open_state_dir(
     if not stem or "/" in stem or stem in (".", ".."):
         raise UsageError(f'"{stem}" cannot name a deck: it would be no folder inside {root}')
     try:
-        owners = _owners(base, euid, as_root)
+        owners = owners_of(base, euid, as_root)
         kind = file_system(root, mounts)
         if kind not in NETWORK_FILE_SYSTEMS:
-            _make_root(root, owners)
-            return StateDir(_make_leaf(os.path.join(root, stem), owners))
+            make_root(root, owners)
+            return StateDir(make_leaf(os.path.join(root, stem), owners))
         return _beside_network(root, stem, owners, kind, machine or this_machine(), takeover, mounts)
     except OSError as error:
         raise EngineUnavailableError(_unusable(error, root)) from error
 
 
-def _owners(base: str, euid: int, as_root: bool) -> tuple[int, ...]:
-    """Whose state may be used: ours; and for root, where told so, that of the task file's owner."""
-    owner = os.stat(base).st_uid
-    if euid != 0 or owner == 0:
-        return (euid,)
-    if not as_root:
-        raise UsageError(
-            f"{base} belongs to {_user(owner)}, and root's files in it would lock them out: "
-            f"run gpudeck as {_user(owner)}, or give --as-root"
-        )
-    return (euid, owner)
+def find_state_dir(
+    task_file: str, state_dir: str, stem: str, *, machine: Machine | None = None, mounts: str = MOUNTS
+) -> StateDir | None:
+    """Where the state of a deck lies; None: there is none yet. Nothing is made or changed.
 
-
-def _make_root(root: str, owners: tuple[int, ...]) -> None:
-    """The folder that holds the state of all decks; what exists is only looked at."""
+    Raises EngineUnavailableError where it lies on another machine, UsageError where it is somebody else's.
+    """
+    root = os.path.join(os.path.dirname(os.path.abspath(task_file)), os.path.expanduser(state_dir))
+    path = os.path.join(root, stem)
+    if file_system(root, mounts) in NETWORK_FILE_SYSTEMS:
+        pointer = read_pointer(os.path.join(root, f"{stem}.json"))
+        if pointer is not None:
+            if not is_here(pointer, machine or this_machine()):
+                host = pointer.machine.host
+                raise EngineUnavailableError(
+                    f"this deck's state lies on {host} in {pointer.path}: ssh -t {host} gpudeck …"
+                )
+            path = pointer.path
     try:
-        os.mkdir(root, 0o700)
-    except FileExistsError:
-        _refuse_strange(root, (*owners, 0))
-        if os.path.basename(root) != ".gpudeck":
-            return
-    else:
-        sync_dir(os.path.dirname(root))
-    _ignore(root)
-
-
-def _ignore(root: str) -> None:
-    path = os.path.join(root, ".gitignore")
-    if not os.path.lexists(path):
-        with open(path, "x", encoding="utf-8") as file:
-            file.write("*\n")
-
-
-def _make_leaf(path: str, owners: tuple[int, ...]) -> str:
-    for folder in (path, os.path.join(path, "attempts")):
-        try:
-            os.mkdir(folder, 0o700)
-            sync_dir(os.path.dirname(folder))
-        except FileExistsError:
-            _refuse_strange(folder, owners)
-            if stat.S_IMODE(os.stat(folder).st_mode) != 0o700:
-                os.chmod(folder, 0o700)
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
-    return path
-
-
-def _refuse_strange(path: str, owners: tuple[int, ...]) -> None:
-    found = os.lstat(path)
-    if stat.S_ISLNK(found.st_mode):
-        raise UsageError(f"{path} is a symbolic link: set state_dir to the folder itself")
-    if not stat.S_ISDIR(found.st_mode):
-        raise UsageError(f"{path} is no folder: move it away, or set state_dir")
-    if found.st_uid not in owners:
-        raise UsageError(f"{path} belongs to {_user(found.st_uid)}: set state_dir to a folder of yours")
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
-
-
-def _unusable(error: OSError, root: str) -> str:
-    path = cast("str", error.filename) or root
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"the deck's state cannot be written to {path} ({error.strerror}): set state_dir to a folder of yours"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"no space is left for the deck's state in {path}: free some, or set state_dir to another disk"
-    return f"the deck's state cannot be kept in {path}: {error.strerror}"
-
-
-# Network file systems: the state is on a local disk, found again through a pointer file.
+        os.stat(os.path.join(path, "."))
+    except PermissionError:
+        raise UsageError(f"{path} {whose(path)}: set state_dir to a folder of yours") from None
+    except OSError:
+        return None
+    return StateDir(path)
 
 
 def _beside_network(
     root: str, stem: str, owners: tuple[int, ...], kind: str, machine: Machine, takeover: bool, mounts: str
 ) -> StateDir:
     pointer = os.path.join(root, f"{stem}.json")
-    known = _read_pointer(pointer)
-    if known and not takeover and not machine.same_box(known.machine):
-        host = known.machine.host
-        raise EngineUnavailableError(
-            f"this deck's state lies on {host} in {known.path}: ssh -t {host} gpudeck …; "
-            f"or gpudeck --headless --takeover when {host} is gone"
-        )
-    _make_root(root, owners)
+    known = read_pointer(pointer)
+    if not takeover:
+        refuse_elsewhere(known, machine)
+    make_root(root, owners)
     local = _local_root(owners[0], mounts)
     if not local:
         warning = (
             f"{root} is on {kind} and no local disk was found: a crash of the file server may lose the deck's state"
         )
-        return StateDir(_make_leaf(os.path.join(root, stem), owners), warning)
+        return StateDir(make_leaf(os.path.join(root, stem), owners), warning)
+    import hashlib  # loads OpenSSL: only for those who need it
+
     path = os.path.join(local, hashlib.sha256(os.fsencode(os.path.join(root, stem))).hexdigest()[:16])
-    if known and machine.same_box(known.machine) and os.path.isdir(known.path):
+    if known and is_here(known, machine) and os.path.isdir(known.path):
         path = known.path
-    _make_leaf(path, owners)
-    write_private(pointer, json.dumps(asdict(_Pointer(machine, path))).encode())
+    make_leaf(path, owners)
+    point_at(pointer, Pointer(machine, path), known, takeover=takeover)
     return StateDir(path, f"{root} is on {kind}: the deck's state lies in {path}")
 
 
@@ -196,53 +131,17 @@ def _local_root(euid: int, mounts: str) -> str:
             continue
         try:
             os.makedirs(folder, 0o700, exist_ok=True)
-            _refuse_strange(folder, (euid,))
+            refuse_strange(folder, (euid,))
         except (OSError, DeckError):
             continue
         return folder
     return ""
 
 
-def _read_pointer(path: str) -> _Pointer | None:
-    try:
-        with open(path, "rb") as file:
-            return msgspec.convert(json.loads(file.read()), _Pointer)
-    except (OSError, ValueError, msgspec.ValidationError):
-        return None
-
-
-# The environment that tasks get.
-
-
-def save_environment(state_dir: str, mapping: Mapping[str, str]) -> None:
-    """Keep *mapping* for whichever engine runs the deck, readable by its owner only. Raises OSError."""
-    pairs = (os.fsencode(f"{name}={value}") for name, value in mapping.items())
-    write_private(os.path.join(state_dir, "environment"), b"\0".join(pairs))
-
-
-def load_environment(state_dir: str) -> dict[str, str] | None:
-    """What was kept; None when nothing was."""
-    try:
-        with open(os.path.join(state_dir, "environment"), "rb") as file:
-            content = file.read()
-    except FileNotFoundError:
-        return None
-    pairs = (os.fsdecode(pair).partition("=") for pair in content.split(b"\0") if pair)
-    return {name: value for name, _, value in pairs}
-
-
-def write_private(path: str, content: bytes) -> None:
-    """Replace a file, mode 0600: after a crash it holds the old or the new content. Raises OSError."""
-    part = path + ".part"
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        with open(fd, "wb") as file:
-            os.fchmod(fd, 0o600)
-            file.write(content)
-            file.flush()
-            os.fsync(fd)
-        os.replace(part, path)
-    except BaseException:
-        os.unlink(part)
-        raise
-    sync_dir(os.path.dirname(path))
+def _unusable(error: OSError, root: str) -> str:
+    path = cast("str", error.filename) or root
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"the deck's state cannot be written to {path} ({error.strerror}): set state_dir to a folder of yours"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"no space is left for the deck's state in {path}: free some, or set state_dir to another disk"
+    return f"the deck's state cannot be kept in {path}: {error.strerror}"

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from ..core.spec import StopScope
 from . import proc
+from .host import boottime_s
 from .proc import Stat
 from .watch import send, send_group
 
@@ -116,7 +117,7 @@ class Stopping:
             for pid, start_ticks in commands.items():
                 self._signal(pid, start_ticks)
         else:
-            self._group_ticks = int(proc.boot_s() * proc.TICKS_PER_S)
+            self._group_ticks = int(boottime_s() * proc.TICKS_PER_S)
             send_group(self._target.group, self._number)
             send_group(self._target.group, signal.SIGCONT)
 

@@ -12,6 +12,7 @@ from ..ports import Sink
 from . import proc
 from .background import Background
 from .family import Attempt, Members, Picture, Traces, picture, split, walk
+from .host import boottime_s
 from .orphans import Orphans, Owner
 from .proc import Features, Stat
 from .watch import Watcher
@@ -90,7 +91,7 @@ class Trees:
         for watch in (attempt.wrapper, attempt.survivor):
             if watch is not None:
                 watch.close()
-        self._world.sink(TreeGone(token, proc.boot_s(), left_behind, bool(never_ran), never_ran))
+        self._world.sink(TreeGone(token, boottime_s(), left_behind, bool(never_ran), never_ran))
 
     def look_for_strays(self) -> None:
         """Find members of adopted attempts that descent alone would lose, all attempts' at once."""

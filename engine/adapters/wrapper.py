@@ -16,11 +16,12 @@ import signal
 from collections.abc import Callable, Mapping
 
 from ..ports import SpawnRefusedError, StartOrder
+from .claims_held import WRAPPER_FD
+from .oom import ChildrenFirst
 
 TEXT = """\
-set -C; read -r u _ </proc/uptime; read -r s </proc/self/stat; printf 'start %s %s\\n' "$u" "$s" 2>/dev/null >"$1" \
-|| exit 125
-set +C; trap : HUP INT QUIT TERM USR1 USR2 ALRM; r=$1 d=$2 o=$3 e=$4; shift 4
+umask 77; set -C; read -r u _ </proc/uptime; printf 'start %s %s\\n' "$u" "$$" 2>/dev/null >"$1" || exit 125
+umask UMASK; set +C; trap : HUP INT QUIT TERM USR1 USR2 ALRM; r=$1 d=$2 o=$3 e=$4; shift 4
 end() { read -r u _ </proc/uptime; printf 'end %s %s\\n' "$1" "$u" >>"$r"; exit "$2"; }
 cd -- "$d" 2>/dev/null || end spawn-cwd 125
 { true >>"$o" && true >>"$e"; } 2>/dev/null || end spawn-log 125
@@ -28,15 +29,29 @@ cd -- "$d" 2>/dev/null || end spawn-cwd 125
 c=$?; end "$c" "$c"
 """
 """Signals are caught, not ignored: a shell hands ignored ones on to the command, caught ones it resets. The command is
-executed, not looked up, so that names of builtins mean programs."""
+executed, not looked up, so that names of builtins mean programs; in a subshell of its own, so that "Killed" is not said
+into its stderr. dash reads byte by byte: what it has to read is kept short. The record is its owner's alone, and the
+command gets the umask that the engine was started with."""
+
+_AHEAD = """\
+# gpudeck: a shell that waits for the next task
+{{ . /dev/stdin; [ "$1" ] || exit {unable}; exec </dev/null
+{text}}}
+"""
+"""The wrapper, started before there is anything to wrap: what it reads sets its environment and its arguments, of which
+the first is empty until it may begin. In braces, so that all of it has been parsed by then."""
 
 SPARE_DESCRIPTORS = 16
 """For logs, the journal and /proc. An engine that has none left cannot see whether a process lives."""
+_FOR_STARTS = 48
+"""More that are left to attempts before any is spent on shells that only wait."""
 UNABLE = 125
 """Exit code of a wrapper that never ran its command."""
 
+_SHELL = "/bin/sh"
 _ENV = "/usr/bin/env"
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_IDENTIFIER = re.compile(r"(?![cdeoru]\Z)[A-Za-z_][A-Za-z0-9_]*\Z")
+"""Not the names that the wrapper itself uses: exported to it, its values would reach the command."""
 _DEFAULTS = tuple(s for s in signal.valid_signals() if s not in (signal.SIGKILL, signal.SIGSTOP))
 _CANNOT = 'printf "gpudeck: %s\\n" "$1" >&2; exit 126'
 
@@ -48,72 +63,104 @@ _plain: set[str] = set()
 """Names of variables found to be identifiers: attempts of one deck have nearly all of them in common."""
 
 
-def argv_of(order: StartOrder, record: str) -> tuple[list[str], Mapping[str, str]]:
-    """The wrapper's arguments and environment.
+def arguments_of(order: StartOrder, record: str) -> tuple[list[str], Mapping[str, str]]:
+    """The wrapper's arguments, from the record's path on, and its environment.
 
-    Shells drop variables whose names are no identifiers (Lmod's exported functions): `env` sets those for the command.
+    Shells drop variables whose names are no identifiers (Lmod's exported functions), and the wrapper sets some itself:
+    `env` sets those for the command.
     """
     new = order.env.keys() - _plain
     odd = [name for name in new if not _IDENTIFIER.match(name)]
     _plain.update(new.difference(odd))
     if not odd:
-        return [*_head(order, record), *order.argv], order.env
+        return [record, order.cwd, order.stdout, order.stderr, *order.argv], order.env
     env = {name: value for name, value in order.env.items() if name in _plain}
     said = [f"{name}={value}" for name, value in order.env.items() if name not in env]
-    return [*_head(order, record), _ENV, "--", *said, *order.argv], env
+    return [record, order.cwd, order.stdout, order.stderr, _ENV, "--", *said, *order.argv], env
 
 
 class Spawner:
-    """Starts wrappers. They get default signal dispositions, /dev/null as 0 to 2 and no other descriptor."""
+    """Starts wrappers. They get default signal dispositions, /dev/null as 0 to 2 and, where GPUs are claimed for them,
+    the claims as 9; no other descriptor."""
 
     def __init__(self) -> None:
         self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         self._actions = [(os.POSIX_SPAWN_DUP2, self._null, fd) for fd in (0, 1, 2)]
         self._seal = _sealer()
+        self._children_first = ChildrenFirst()
+        self._text = wrapper_text()
+        self._ahead = _AHEAD.format(unable=UNABLE, text=self._text)
         self._limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
-    def spawn(self, order: StartOrder, record: str) -> int:
-        """Start the wrapper and return its pid.
+    def spawn(self, order: StartOrder, record: str, claims: int | None = None) -> int:
+        """Start the wrapper and return its pid. *claims*: a descriptor that it keeps and its command does not get.
 
         A command that no kernel would take (too long, with a NUL) ends with 126 and a line on stderr. Raises
         SpawnRefusedError when no process came to be.
         """
         self._leave_descriptors()
-        argv, env = argv_of(order, record)
         try:
-            return self._spawn(argv, env)
+            arguments, env = arguments_of(order, record)
+            return self._spawn(self._text, arguments, env, claims)
         except ValueError as error:
             why = str(error)
         except OSError as error:
             if error.errno != errno.E2BIG:
                 raise SpawnRefusedError(f"cannot start a process: {error.strerror}") from error
             why = "command and environment are too long"
-        argv = [*_head(order, record), "/bin/sh", "-c", _CANNOT, "gpudeck", why]
-        return self._spawn(argv, {"GPUDECK_TOKEN": order.token})
+        try:
+            arguments = [record, order.cwd, order.stdout, order.stderr, "/bin/sh", "-c", _CANNOT, "gpudeck", why]
+            return self._spawn(self._text, arguments, {"GPUDECK_TOKEN": order.token}, claims)
+        except OSError as error:
+            raise SpawnRefusedError(f"cannot start a process: {error.strerror}") from error
+
+    def spawn_ahead(self, env: Mapping[str, str], pipe: int, claims: int | None) -> int:
+        """Start a wrapper that waits at *pipe* for what it is to wrap, and return its pid. *claims*: as for `spawn`.
+
+        Raises OSError and SpawnRefusedError, the latter also where more descriptors are taken than a start may leave.
+        """
+        self._leave_descriptors(_FOR_STARTS)
+        if min(pipe, self._null) < 3:
+            raise SpawnRefusedError("this process was started without its standard streams")
+        return self._spawn(self._ahead, [], env, claims, pipe)
 
     def close(self) -> None:
-        """Give back the descriptor. Nothing can be started any more."""
+        """Give back the descriptors. Nothing can be started any more."""
         os.close(self._null)
+        self._children_first.close()
 
-    def _leave_descriptors(self) -> None:
+    def _leave_descriptors(self, more: int = 0) -> None:
         """The lowest free number tells how many are taken: each attempt takes one."""
         try:
             lowest = os.dup(self._null)
         except OSError as error:
             raise SpawnRefusedError(f"cannot start a process: {error.strerror}") from error
         os.close(lowest)
-        if 0 <= self._limit <= lowest + SPARE_DESCRIPTORS:
+        if 0 <= self._limit <= lowest + SPARE_DESCRIPTORS + more:
             raise SpawnRefusedError(f"no more open files are allowed (ulimit -n is {self._limit})")
 
-    def _spawn(self, argv: list[str], env: Mapping[str, str]) -> int:
+    def _spawn(
+        self, text: str, arguments: list[str], env: Mapping[str, str], claims: int | None, stdin: int | None = None
+    ) -> int:
         self._seal()
-        return os.posix_spawn(
-            "/bin/sh", argv, env, file_actions=self._actions, setsid=True, setsigmask=(), setsigdef=_DEFAULTS
-        )
+        argv = ["sh", "-c", text, "gpudeck", *arguments]
+        actions = self._actions
+        if stdin is not None:
+            actions = [*actions, (os.POSIX_SPAWN_DUP2, stdin, 0)]
+        if claims is not None:
+            actions = [*actions, (os.POSIX_SPAWN_DUP2, claims, WRAPPER_FD)]
+        with self._children_first:
+            return os.posix_spawn(
+                _SHELL, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_DEFAULTS
+            )
 
 
-def _head(order: StartOrder, record: str) -> tuple[str, ...]:
-    return ("sh", "-c", TEXT, "gpudeck", record, order.cwd, order.stdout, order.stderr)
+def wrapper_text() -> str:
+    """What the shell runs. /proc tells this process's umask: umask(2) would have to change it, under threads that make
+    files."""
+    with open("/proc/self/status", "rb") as file:
+        told = file.read().partition(b"\nUmask:")[2].split(None, 1)
+    return TEXT.replace("UMASK", told[0].decode() if told else "22")
 
 
 def _sealer() -> Callable[[], object]:

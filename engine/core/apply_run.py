@@ -6,8 +6,9 @@ from . import events as e
 from .build import stand_in
 from .deck import Deck, Run, Task
 from .devices import GANG_PROBE_S, PROBES_S, Quarantine
-from .phases import FINAL, WAITING, Backoff, Blocked, Cancelled, Failed, Queued
+from .phases import ACTIVE, FINAL, WAITING, Backoff, Blocked, Cancelled, Failed, Queued, Waiting
 from .readiness import success_of
+from .terms import PLAIN
 
 LONGEST_WAIT_S = 600.0
 """A backoff of before a reboot is at most this long afterwards."""
@@ -16,19 +17,39 @@ LONGEST_WAIT_S = 600.0
 def run_started(deck: Deck, fact: e.RunStarted) -> None:
     if deck.run.boot_id not in ("", fact.boot_id):
         rebooted(deck, fact.at)
+    deck.acts.begun(fact.act, "", halted=deck.run.halted, paused=deck.paused)
+    begun_by_hand = fact.takes == ("retry",) and not (deck.run.halted or _left_over(deck))
     deck.run = Run(
         fact.run, fact.seed, frozenset(fact.takes), ended=False, boot_id=fact.boot_id, host=fact.host,
         started_wall=fact.wall, options=fact.options,
     )  # fmt: skip
+    if begun_by_hand:
+        _renew_blocked(deck)
+        return
     takes = deck.run.takes
     deck.opened = 0
     for task in deck.tasks:
-        fresh(task)
         if not task.selected:
             done = task.left_out_done
             stand_in(deck, task, good=success_of(deck, task) is not None if done is None else done)
-        elif isinstance(task.phase, (Queued, Blocked, Backoff)) or _taken_up(deck, task, takes):
-            deck.move(task, WAITING)
+        elif isinstance(task.phase, ACTIVE):
+            fresh(task)
+        elif not isinstance(task.phase, FINAL) or _taken_up(deck, task, takes):
+            fresh(task)
+            if not isinstance(task.phase, Waiting):
+                deck.move(task, WAITING)
+
+
+def _left_over(deck: Deck) -> bool:
+    """Whether tasks are left that a new run has to look at, whatever it takes up."""
+    return any(deck.counts[phase] for phase in (Waiting, Queued, Backoff))
+
+
+def _renew_blocked(deck: Deck) -> None:
+    """All else is settled and stays so: a run for one task costs the same in a deck of 100,000."""
+    for task in deck.tasks if deck.counts[Blocked] else ():
+        if isinstance(task.phase, Blocked):
+            fresh(task)
 
 
 def run_ended(deck: Deck) -> None:
@@ -37,6 +58,7 @@ def run_ended(deck: Deck) -> None:
     deck.heads.clear()
     for index in deck.held:
         deck.tasks[index].held = False
+    deck.marks.touched |= deck.held
     deck.held.clear()
 
 
@@ -44,6 +66,8 @@ def fresh(task: Task) -> None:
     """A new budget: retries, rungs and free requeues as on the first day."""
     task.retries_used = task.oom_ends = task.free_requeues = task.quarantine_requeues = 0
     task.avoid = frozenset()
+    task.again = PLAIN
+    task.act = ""
     task.decided = task.forced = False
 
 
@@ -55,8 +79,7 @@ def _taken_up(deck: Deck, task: Task, takes: frozenset[str]) -> bool:
         case Cancelled():
             return "cancelled" in takes
         case phase if isinstance(phase, FINAL):
-            success = deck.successes.get(task.name)
-            if success is not None and success.fingerprint != task.spec.fingerprint:
+            if task.result != task.spec.fingerprint and success_of(deck, task) is None:
                 return bool(takes & {"changed", "all"})
             return bool(takes & {"failed", "changed", "stale", "all"})
         case _:
@@ -64,7 +87,9 @@ def _taken_up(deck: Deck, task: Task, takes: frozenset[str]) -> bool:
 
 
 def count_settled(deck: Deck, task: Task) -> None:
-    """A task has come to its end in this run: `halt` reckons with it."""
+    """A task has come to its end in this run: `halt` reckons with it, unless the file no longer has it."""
+    if task.gone:
+        return
     deck.run.settled += 1
     deck.run.failures += isinstance(task.phase, Failed)
     task.settled_in = deck.run.number
@@ -113,7 +138,7 @@ def gpu_fact(deck: Deck, fact: e.GpuQuarantined | e.GpuReleased | e.GpuJoined | 
             gpu.quarantine = None
         case e.GpuJoined():
             for attempt in gpu.holders.values():
-                attempt.joined = True
+                attempt.joined, attempt.joined_wall = True, fact.wall
         case e.GpuMarked():
             gpu.mark = "" if fact.mark == "enable" else fact.mark
             if fact.mark == "enable":
@@ -128,6 +153,9 @@ def _wake_probes(deck: Deck, probe_at: float) -> None:
 def _requeue(deck: Deck, task: Task | None) -> None:
     """Take back what a broken GPU has cost a task: once, for a task that fails elsewhere too fails by itself."""
     if task is None or task.quarantine_requeues or not isinstance(task.phase, (Failed, Backoff)):
+        return
+    if isinstance(task.phase, Failed) and task.settled_in != deck.run.number:
+        # It failed in an earlier run, and this one was not asked to take it up.
         return
     task.quarantine_requeues += 1
     if isinstance(task.phase, Backoff):

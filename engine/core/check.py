@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 from .deck import STANDING_OF_PHASE, Deck
 from .gates import Gate, GateState, Standing
+from .marks import differs, is_outdated
 from .phases import ACTIVE, Blocked, Phase, Queued, Waiting
 from .urgency import demand_of
 
@@ -13,7 +14,7 @@ from .urgency import demand_of
 def violations(deck: Deck) -> list[str]:
     """Every broken invariant, in words; empty for a sound deck."""
     return [
-        *_slots(deck), *_counts(deck), *_gates(deck), *_queue(deck), *_followed(deck), *_urgency(deck),
+        *_slots(deck), *_counts(deck), *_gates(deck), *_queue(deck), *_followed(deck), *_urgency(deck), *_flags(deck),
     ]  # fmt: skip
 
 
@@ -30,15 +31,15 @@ def _slots(deck: Deck) -> list[str]:
     for gpu in deck.gpus.values():
         if set(gpu.holders) != holding[gpu.uuid]:
             found.append(f"GPU {gpu.index}: holders {sorted(gpu.holders)}, attempts say {sorted(holding[gpu.uuid])}")
-        if gpu.slots != "auto" and len(gpu.holders) > gpu.slots:
+        if gpu.slots != "auto" and len(gpu.holders) > gpu.slots + gpu.surplus:
             found.append(f"GPU {gpu.index}: {len(gpu.holders)} holders on {gpu.slots} slots")
         if gpu.exclusive and len(gpu.holders) > 1:
             found.append(f"GPU {gpu.index}: shared although {gpu.exclusive} wants it alone")
-    cores = sum(task.spec.resources.cpus or 0 for task in deck.active.values())
+    cores = sum(task.begun_spec.resources.cpus or 0 for task in deck.active.values())
     slots = sum(attempt.cpu_slots for task in deck.active.values() if (attempt := task.attempt()) is not None)
     if (cores, slots) != (deck.cores_used, deck.cpu_used):
         found.append(f"{deck.cores_used} cores and {deck.cpu_used} CPU slots counted, attempts say {cores}, {slots}")
-    if deck.cpu_tasks > deck.cpu_slots:
+    if deck.cpu_tasks > deck.cpu_slots + deck.cpu_surplus:
         found.append(f"{deck.cpu_tasks} CPU slots held of {deck.cpu_slots}")
     return found
 
@@ -64,7 +65,7 @@ def _counts(deck: Deck) -> list[str]:
 def _gates(deck: Deck) -> list[str]:
     found: list[str] = []
     for gate in deck.gates:
-        counts = [0, 0, 0, 0]
+        counts = [0] * len(Standing)
         for index in gate.members:
             counts[deck.tasks[index].standing] += 1
         if gate.behind is not None:
@@ -104,6 +105,24 @@ def _followed(deck: Deck) -> list[str]:
         phase = wanted[deck.gates_say(task)]
         if task.selected and type(task.phase) in wanted.values() and not isinstance(task.phase, phase):
             found.append(f"{task.name} is {type(task.phase).__name__}, its gates say {phase.__name__}")
+    return found
+
+
+def _flags(deck: Deck) -> list[str]:
+    """Once every success has reached what builds on it, flags are as the tasks and their gates say."""
+    found: list[str] = []
+    changed = {task.index for task in deck.tasks if differs(task)}
+    stale = {task.index for task in deck.tasks if is_outdated(task)}
+    if changed != deck.marks.changed:
+        found.append(f"flagged as changed: {sorted(deck.marks.changed)}, tasks say {sorted(changed)}")
+    if stale != deck.marks.stale and not deck.marks.aging:
+        found.append(f"flagged as stale: {sorted(deck.marks.stale)}, tasks say {sorted(stale)}")
+    if deck.held != {task.index for task in deck.tasks if task.held}:
+        found.append(f"listed as held: {sorted(deck.held)}")
+    for gate in deck.gates:
+        current = sum(deck.tasks[index].current for index in gate.dependents)
+        if current != gate.current:
+            found.append(f"gate {_label(gate)}: {gate.current} dependents counted as current, {current} are")
     return found
 
 

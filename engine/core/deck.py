@@ -6,16 +6,19 @@ Indexes are kept up to date with every move, so that no event costs a scan of al
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from heapq import heappop, heappush
 from typing import Literal, NamedTuple
 
+from .acts import Acts
 from .devices import Gpu
 from .gates import STANDING_OF_GATE, Gate, GateState, Standing
 from .inputs import Verb
 from .learned import Entry, Learned
+from .marks import Marks
 from .phases import (
     ACTIVE,
+    FINAL,
     LEGAL,
     Attempt,
     Backoff,
@@ -30,11 +33,13 @@ from .phases import (
     Unknown,
 )
 from .queue import Key, Queue, Shape, length_class
-from .spec import DeckSettings
+from .spec import DeckSettings, TaskSpec
 from .task import STANDING_OF_PHASE as STANDING_OF_PHASE
+from .task import Cascade as Cascade
 from .task import Run as Run
 from .task import Success as Success
 from .task import Task as Task
+from .terms import Terms
 
 DeadlineKind = Literal["timeout", "warn", "linger", "backoff", "minute", "plan"]
 
@@ -84,10 +89,19 @@ class Deck:
     shards: dict[str, int] = field(default_factory=dict[str, int])
     held: set[int] = field(default_factory=set[int])
     """Tasks that the user holds."""
+    marks: Marks = field(default_factory=Marks)
+    """Finished tasks that are changed or stale."""
     urgent: deque[Gate] = field(default_factory=deque[Gate])
     """Gates whose dependents have become more or less urgent, which has still to reach their members."""
     verbs: deque[Verb] = field(default_factory=deque[Verb])
     """What is left of verbs on more tasks than one step may change."""
+    cascades: deque[Cascade] = field(default_factory=deque[Cascade])
+    """Retries that have still to reach what builds on their tasks."""
+    acts: Acts = field(default_factory=Acts)
+    """What users asked for, to be taken back."""
+    terms: list[Terms] = field(default_factory=list[Terms])
+    """Terms of attempts that the journal has, in the order of their numbers, from 1."""
+    terms_numbers: dict[Terms, int] = field(default_factory=dict[Terms, int])
     mixed: bool = False
     """Not all priorities are equal."""
     cpu_used: int = 0
@@ -106,6 +120,8 @@ class Deck:
     unwritable: str = ""
     """Why the journal cannot be written; empty while it can."""
     no_starts_until: float = -1e9
+    quiet: bool = False
+    """Whoever started this engine has something to say before the first start."""
     opened: int = 0
     """Tasks before this index have been looked at since the run began."""
     checking: set[int] = field(default_factory=set[int])
@@ -113,13 +129,32 @@ class Deck:
     looked_until: float = -1e9
     """Nothing starts before this while outputs are looked at, so that tasks start in their order."""
     plan_due: bool = True
+    gathering: tuple[str, ...] = ()
+    """GPUs that are kept from other decks, as far as they are to be had, for a task that waits for several."""
     heads: dict[int, float] = field(default_factory=dict[int, float])
     """Since when something has been held for a queued task, which may be let go for a more urgent one meanwhile."""
+    moved: set[int] = field(default_factory=set[int])
+    """Tasks whose phase has changed since whoever shows them looked last."""
     newly_blocked: list[int] = field(default_factory=list[int])
     """Tasks that have become blocked since whoever reports it looked last."""
     closed: dict[Gate, None] = field(default_factory=dict[Gate, None])
     """Gates that are not open."""
     replaying: bool = False
+    begun: dict[str, TaskSpec] = field(default_factory=dict[str, TaskSpec])
+    """By token, what attempts were started as where the file says otherwise by now."""
+    cpu_surplus: int = 0
+    """CPU slots held beyond what the deck has since it was given fewer."""
+
+    def become(self, other: Deck) -> None:
+        """Take over everything that *other* is, which is of no use afterwards: who holds this deck sees that one."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(other, one.name))
+
+    def count_surplus(self) -> None:
+        """The deck may have been given fewer slots than its attempts hold: those end, and are not replaced."""
+        for gpu in self.gpus.values():
+            gpu.surplus = max(0, len(gpu.holders) - gpu.slots) if isinstance(gpu.slots, int) else 0
+        self.cpu_surplus = max(0, self.cpu_tasks - self.cpu_slots)
 
     # -- moves --------------------------------------------------------------------------------------------------------
 
@@ -129,6 +164,7 @@ class Deck:
         if type(phase) not in LEGAL[type(old)]:
             raise IllegalMoveError(f"{task.name}: {type(old).__name__} -> {type(phase).__name__}")
         task.phase = phase
+        self.moved.add(task.index)
         if task.selected:
             self.counts[type(old)] -= 1
             self.counts[type(phase)] += 1
@@ -140,7 +176,7 @@ class Deck:
                 self.plan_due = True
         if isinstance(phase, Queued):
             self.arrivals.append(task.index)
-        elif isinstance(phase, Blocked) and task.selected:
+        elif isinstance(phase, Blocked) and task.selected and not self.run.ended:
             self.newly_blocked.append(task.index)
         was_active, is_active = isinstance(old, ACTIVE), isinstance(phase, ACTIVE)
         if was_active or is_active:
@@ -150,6 +186,8 @@ class Deck:
             # It will not run again in this run: nobody may wait for it.
             standing = Standing.FAILED
         self._stand(task, standing)
+        if not self.replaying and (isinstance(old, FINAL) or isinstance(phase, FINAL)):
+            self.marks.follow(task)
 
     def _hold(self, old: Phase, new: Phase, task: Task, was_active: bool, is_active: bool) -> None:
         if is_active and not was_active and isinstance(new, (Starting, Unknown)):
@@ -158,7 +196,7 @@ class Deck:
             self._give(task, old.attempt)
 
     def _take(self, task: Task, attempt: Attempt) -> None:
-        need = task.spec.resources
+        need = (attempt.spec or task.spec).resources
         self.active[attempt.token] = task
         task.entry.running += 1
         self.cores_used += need.cpus or 0
@@ -170,13 +208,14 @@ class Deck:
                 self.gpus[uuid].take(attempt, exclusive=need.exclusive or attempt.alone, at=attempt.at)
 
     def _give(self, task: Task, attempt: Attempt) -> None:
-        need = task.spec.resources
+        need = (attempt.spec or task.spec).resources
         del self.active[attempt.token]
         task.entry.running -= 1
         self.cores_used -= need.cpus or 0
         self.cpu_used -= attempt.cpu_slots
         if need.gpus == 0:
             self.cpu_tasks -= attempt.cpu_slots
+            self.cpu_surplus = max(0, self.cpu_tasks - self.cpu_slots)
         at = attempt.gone_at or attempt.exited_at or attempt.at
         for uuid in attempt.gpus:
             if uuid in self.gpus:
@@ -210,7 +249,7 @@ class Deck:
     @property
     def in_motion(self) -> bool:
         """Without anything from outside, tasks will still come to be queued, or end."""
-        if self.verbs or self.counts[Backoff] or self.arrivals or self.dirty or self.checking:
+        if self.verbs or self.cascades or self.counts[Backoff] or self.arrivals or self.dirty or self.checking:
             return True
         return self.opened < len(self.tasks) and not self.run.ended
 
@@ -226,7 +265,11 @@ class Deck:
         return state
 
     def expected_s(self, task: Task) -> float | None:
-        """How long an attempt of this task is expected to take: its own median, else its entry's, else its timeout."""
+        """How long an attempt of this task is expected to take: as the progress of the one that runs says, else its own
+        median, else its entry's, else its timeout."""
+        attempt = task.attempt()
+        if attempt is not None and attempt.ends_at is not None:
+            return attempt.ends_at - attempt.at
         own = self.learned.seconds(task.spec.fingerprint)
         if own is not None:
             return own
@@ -239,7 +282,8 @@ class Deck:
         need = task.spec.resources
         expected = self.expected_s(task)
         by_entry = need.max_parallel is not None or need.gpu_memory_mib == "auto"
-        shape = Shape(need, task.avoid, length_class(expected), task.spec.entry if by_entry else "")
+        entry = task.spec.entry if by_entry else ""
+        shape = Shape(need, task.avoid, length_class(expected), entry, task.again.not_on)
         self.queue.put(task.index, shape, self.key_of(task))
         self.plan_due = True
 

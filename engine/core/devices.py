@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -53,6 +53,10 @@ class Gpu:
     ended_at: float = -1e9
     reading: GpuReading | None = None
     lost: str = ""
+    claimed: str = ""
+    """Which other deck has it ("deck pets-sweep of alice has it (engine 8123)"); empty: none."""
+    claimed_at: float = -1e9
+    """When another deck was last known to have it."""
     others_mib: int = 0
     """Memory that is not our attempts'."""
     foreign: str = ""
@@ -66,6 +70,8 @@ class Gpu:
     quarantine: Quarantine | None = None
     first_seen: dict[int, float] = field(default_factory=dict[int, float])
     """When a process id first showed up here."""
+    surplus: int = 0
+    """Holders beyond its slots since it was given fewer; none starts before they are gone."""
 
     @property
     def used(self) -> bool:
@@ -100,9 +106,16 @@ class Gpu:
         if exclusive:
             self.exclusive = attempt.token
 
+    def forget_neighbours(self) -> None:
+        """An engine that comes later has not seen who was beside these attempts at their start: its first reading of
+        the GPU stands for that."""
+        for attempt in self.holders.values():
+            attempt.beside.pop(self.uuid, None)
+
     def release(self, token: str, *, at: float) -> None:
         if self.holders.pop(token, None) is None:
             return
+        self.surplus = max(0, self.surplus - 1)
         self.changed_at = max(self.changed_at, at)
         self.ended_at = max(self.ended_at, at)
         if self.exclusive == token:
@@ -151,6 +164,15 @@ def observe(gpu: Gpu, reading: GpuReading, settings: DeckSettings, *, now: float
     return _verdict(gpu, foreign, strangers, unexplained, settings, now)
 
 
+def note_claims(gpus: Iterable[Gpu], held: Mapping[str, str], now: float) -> None:
+    """Take in which of *gpus* other decks have (by UUID), and who."""
+    for gpu in gpus:
+        words = held.get(gpu.uuid, "")
+        if words or gpu.claimed:
+            gpu.claimed_at = now
+        gpu.claimed = words
+
+
 def _split(gpu: Gpu, reading: GpuReading) -> tuple[list[Process], list[Process], int]:
     """Our processes, strangers that compute, and the memory of graphics processes."""
     ours: list[Process] = []
@@ -179,10 +201,10 @@ def _measure(gpu: Gpu, ours: list[Process], reading: GpuReading, strangers: list
     by_token = dict.fromkeys(gpu.holders, 0)
     only = next(iter(gpu.holders)) if len(gpu.holders) == 1 else ""
     for process in ours:
-        if process.token:
+        if process.token in by_token:
             by_token[process.token] += process.used_mib or 0
     # In a container nothing tells which of several attempts a process belongs to.
-    untold_mib = sum(process.used_mib or 0 for process in ours if not process.token)
+    untold_mib = sum(process.used_mib or 0 for process in ours if process.token not in by_token)
     for place, token in enumerate(by_token):
         by_token[token] += untold_mib // len(by_token) + (place < untold_mib % len(by_token))
     untold = any(process.used_mib is None for process in ours)
@@ -211,12 +233,14 @@ def _verdict(
     gpu.foreign = foreign
     present = strangers or [Process(0, unexplained_mib)]
     gpu.beside = {process.pid: process.used_mib or 0 for process in present} if foreign else {}
+    for attempt in gpu.holders.values():
+        attempt.beside.setdefault(gpu.uuid, dict(gpu.beside))
     if foreign:
         gpu.foreign_since = gpu.foreign_since if had else now
         gpu.quiet_until = -1e9
         return _joined(gpu, present, settings, anew=not had)
     gpu.foreign_since = None
-    if had:
+    if had and now >= gpu.claimed_at + DRAIN_S:
         gpu.quiet_until = now + settings.foreign_quiet_s
     elif now >= gpu.quiet_until:
         gpu.quiet_until = -1e9
@@ -230,7 +254,7 @@ def _joined(gpu: Gpu, present: list[Process], settings: DeckSettings, *, anew: b
     """
     news: list[Process] = []
     for attempt in gpu.holders.values():
-        before = attempt.beside.setdefault(gpu.uuid, {})
+        before = attempt.beside[gpu.uuid]
         since = [process for process in present if _is_more(process, before, settings.foreign_memory_mib)]
         before.update({process.pid: process.used_mib or 0 for process in since})
         if since and (anew or not attempt.joined):

@@ -18,6 +18,8 @@ class Launch:
     rung: int
     may_resume: bool
     """An earlier attempt of the same fingerprint ran without succeeding: `resume_command` may take its place."""
+    env: tuple[tuple[str, str | None], ...] = ()
+    """What a retry by hand puts over the task's own environment; None unsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,16 @@ class CheckDone:
 
 
 @dataclass(frozen=True, slots=True)
+class Gather:
+    """Keep these GPUs from other decks as they come free, while a task waits for several; none: let go."""
+
+    gpus: tuple[str, ...]
+    task: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Again:
     """More is to be done than one step may take: send another `Tick` once others had their turn."""
 
 
-Effect = Launch | Stop | Warn | Examine | CheckDone | Again
+Effect = Launch | Stop | Warn | Examine | CheckDone | Gather | Again

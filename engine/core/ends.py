@@ -8,13 +8,29 @@ from .deck import Deck, Task
 from .effects import Examine, Stop
 from .phases import Attempt, Closing, Running, Starting, Stopping, StopWhy
 from .readiness import reconsider
-from .retry import decide
+from .retry import Decision, decide
+from .spec import Policy
 from .turn import Turn
 
+LATE_WARNING_S = 300.0
+"""An attempt found past its timeout is warned and gets at most this long before it is stopped."""
 REFUSED_WAIT_S = 2.0
 """No start is tried for this long after the box refused one."""
 UPTIME_STEP_S = 0.011
 """The wrapper tells the end in hundredths of a second, rounded down."""
+
+
+def arm_timeout(deck: Deck, task: Task, attempt: Attempt, policy: Policy, at: float) -> None:
+    """Set the times at which an attempt is warned and stopped. One that is past them *at* this moment is warned now,
+    and gets some minutes to make use of it."""
+    if policy.timeout_s is None:
+        return
+    end = attempt.at + policy.timeout_s
+    late = end <= at
+    if policy.warn_signal is not None:
+        deck.wake(max(at, end - policy.warn_before_s), "warn", task.index, attempt.token)
+        end = at + min(policy.warn_before_s, LATE_WARNING_S) if late else end
+    deck.wake(end, "timeout", task.index, attempt.token)
 
 
 def ending(turn: Turn, item: i.LeaderExited | i.TreeGone | i.Examined) -> None:
@@ -36,7 +52,7 @@ def ending(turn: Turn, item: i.LeaderExited | i.TreeGone | i.Examined) -> None:
 
 
 def stop(turn: Turn, task: Task, attempt: Attempt, why: StopWhy, by: str, *, grace_s: float | None = None) -> None:
-    policy = task.spec.policy
+    policy = task.begun_policy
     grace = policy.grace_s if grace_s is None else min(policy.grace_s, grace_s)
     turn.record(e.StopRequested(task.name, attempt.number, why, by, turn.at, turn.at + grace))
     turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, grace))
@@ -44,7 +60,7 @@ def stop(turn: Turn, task: Task, attempt: Attempt, why: StopWhy, by: str, *, gra
 
 def stop_rest(turn: Turn, task: Task, attempt: Attempt, *, now: bool = False) -> None:
     """The leader is gone: what it left is stopped."""
-    policy = task.spec.policy
+    policy = task.begun_policy
     turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, 0.0 if now else policy.grace_s))
 
 
@@ -79,8 +95,9 @@ def resolve(turn: Turn, task: Task) -> None:
 
 
 def linger(turn: Turn, task: Task, attempt: Attempt) -> None:
-    if task.spec.policy.leftovers == "stop":
-        at = (attempt.exited_at or turn.at) + task.spec.policy.linger_s
+    policy = task.begun_spec.policy
+    if policy.leftovers == "stop":
+        at = (attempt.exited_at or turn.at) + policy.linger_s
         turn.deck.wake(at, "linger", task.index, attempt.token)
 
 
@@ -95,7 +112,7 @@ def outcome_of(task: Task, attempt: Attempt) -> e.Outcome | None:
         return e.Outcome("spawn error", attempt.exit_code, None, attempt.spawn_error)
     if attempt.outcome is not None:
         return attempt.outcome
-    if attempt.exit_code in task.spec.policy.success_codes and not task.spec.outputs:
+    if attempt.exit_code in task.begun_spec.policy.success_codes and not task.begun_spec.outputs:
         return e.Outcome("ok", attempt.exit_code)
     if attempt.exit_code is None and attempt.exited_signal is None:
         return e.Outcome("lost", detail="it is gone and nobody knows its exit code")
@@ -105,29 +122,41 @@ def outcome_of(task: Task, attempt: Attempt) -> e.Outcome | None:
 def _stopped(task: Task, attempt: Attempt, phase: Stopping) -> bool:
     """Whether it ended because it was asked to: not before. Clocks of two boots cannot be compared."""
     if attempt.rebooted:
-        return attempt.exit_code not in task.spec.policy.success_codes
+        return attempt.exit_code not in task.begun_spec.policy.success_codes
     return (attempt.exited_at or 0.0) + UPTIME_STEP_S > phase.asked_at
 
 
 def _why_stopped(task: Task, phase: Stopping) -> str:
-    if phase.why == "timeout" and task.spec.policy.timeout_s is not None:
-        return f"after {task.spec.policy.timeout_s:g} s"
+    timeout_s = task.begun_policy.timeout_s
+    if phase.why == "timeout" and timeout_s is not None:
+        return f"after {timeout_s:g} s"
+    if phase.why == "watch":
+        return phase.by
     return f"by {phase.by}" if phase.by else ""
 
 
-def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome) -> None:
+def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome, verdict: Decision | None = None) -> None:
+    """Nothing of it lives any more. *verdict*: what comes next, where the user has decided that."""
     exited_at, wall, duration_s = _times(turn, attempt)
-    halted = bool(turn.deck.run.halted)
+    halted = bool(turn.deck.run.halted) or task.gone
     asked = isinstance(task.phase, (Stopping, Closing)) and task.phase.why == "cancelled"
     unwanted = attempt.unwanted or asked
-    choice = decide(task, attempt, outcome, at=turn.at, cancelled=unwanted, halted=halted, rebooted=attempt.rebooted)
+    choice = verdict or decide(
+        task, attempt, outcome, at=turn.at, cancelled=unwanted, halted=halted, rebooted=attempt.rebooted
+    )
+    counts_as = attempt.counts_as or attempt.fingerprint
+    other_work = counts_as != task.spec.fingerprint and not task.gone
+    takes_changed = "changed" in turn.deck.run.takes
+    if other_work and not takes_changed and choice.charged and choice.next in ("backoff", "queued"):
+        # It cannot be tried again as what it was, and as what the file now says only when the user asks for it.
+        choice = Decision("failed")
     probed = [uuid for uuid in attempt.gpus if _probes(turn.deck, uuid, attempt)]
     fact = e.AttemptEnded(
         task.name, attempt.number, outcome, exited_at, wall, duration_s, choice.next, choice.until, choice.charged,
-        attempt.peak_mib, attempt.left_behind, attempt.fingerprint, attempt.never_ran,
+        attempt.peak_mib, attempt.left_behind, counts_as, attempt.never_ran,
     )  # fmt: skip
     turn.record(fact)
-    if fact.next == "succeeded" and attempt.fingerprint != task.spec.fingerprint and "changed" in turn.deck.run.takes:
+    if other_work and takes_changed and fact.next in ("succeeded", "failed"):
         # It ended as what it was started as; the file has been changed since and wants something else.
         turn.record(e.TaskRetried(task.name, turn.at))
         reconsider(turn.deck, task)

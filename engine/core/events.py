@@ -9,33 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Reason = Literal[
-    "ok", "exit", "signal", "oom", "timeout", "missing output", "stale output", "watch", "spawn error", "lost",
-    "interrupted", "cancelled",
-]  # fmt: skip
-"""How an attempt ended. `exit` is a code that is not a success; `lost`: proven gone, its code unknown."""
-
-Next = Literal["succeeded", "failed", "cancelled", "backoff", "queued"]
-"""Where a task goes when its attempt has ended. `queued`: again at once, nothing charged."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How an attempt ended, as far as it is known."""
-
-    reason: Reason
-    exit_code: int | None = None
-    """As a shell would say it; 129 to 192 may be a signal or an exit. None: not known."""
-    signal: int | None = None
-    """Only where a signal is certain (we reaped the process itself)."""
-    detail: str = ""
-    """One line for the user: the exception's last line, the missing path, …"""
-    device_fault: bool = False
-    """The log names a fault of the device itself (CUDA initialisation, ECC, Xid, lost)."""
-
-    @property
-    def ok(self) -> bool:
-        return self.reason == "ok"
+from .attempt_events import (
+    AttemptEnded,
+    AttemptRunning,
+    AttemptStarting,
+    CancelRequested,
+    LeaderEnded,
+    StartRevoked,
+    StopRequested,
+    TermsFixed,
+)
+from .outcome import Next as Next
+from .outcome import Outcome as Outcome
+from .outcome import Reason as Reason
+from .terms import PLAIN, RetryOptions
+from .terms import Terms as Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +38,12 @@ class RunStarted:
     boot_id: str = ""
     host: str = ""
     takes: tuple[str, ...] = ("new",)
-    """Of "new", "failed", "changed", "stale", "cancelled", "all" (all: nothing counts as done)."""
+    """Of "new", "failed", "changed", "stale", "cancelled", "all" (all: nothing counts as done), "retry" (begun by a
+    verb: nothing but what that names)."""
     options: str = ""
     """The run options that were given, encoded; they hold until the run ends."""
+    act: str = ""
+    """What asked for it, where a user's verb did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +55,16 @@ class RunEnded:
 
 @dataclass(frozen=True, slots=True)
 class OptionsChanged:
-    """An unfinished run goes on with other options."""
+    """A run goes on with other options, or the next one that a verb begins has them."""
 
     options: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakesChanged:
+    """An unfinished run goes on under an engine that takes up other tasks: a screen's instead of a headless one."""
+
+    takes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,100 +86,8 @@ class TaskCached:
     why: str
     """"journal", or "outputs" where only files tell."""
     at: float
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptStarting:
-    """Slots are taken and a process may exist from here on. On disk before it does."""
-
-    task: str
-    attempt: int
-    """From 1, never reused."""
-    token: str
-    fingerprint: str
-    gpus: tuple[str, ...]
-    """UUIDs, in the order of CUDA_VISIBLE_DEVICES."""
-    cpu_slots: int
-    """CPU slots held; 0 for a task on GPUs."""
-    reserved_mib: int
-    """GPU memory reserved on each of its GPUs; 0: none."""
-    at: float
-    wall: float
-    rung: int = 0
-    """0: the command as written; k: rung k of on_oom."""
-    alone: bool = False
-    """No other attempt may come beside it on its GPUs."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartRevoked:
-    """The start never reached the world (fork refused, disk full, log unwritable): not an attempt, nothing charged."""
-
-    task: str
-    attempt: int
-    why: str
-    until: float
-    """Not tried again before."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptRunning:
-    task: str
-    attempt: int
-    pid: int
-    """The wrapper, leader of the attempt's session."""
-    start_ticks: int
-    """Field 22 of its /proc/PID/stat: with the pid, its identity on this boot."""
-    pid_ns: int = 0
-    """Inode of the pid namespace in which the pid means something; 0: not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class StopRequested:
-    """Its end is decided, before the first signal. `why` becomes the reason whatever the exit code."""
-
-    task: str
-    attempt: int
-    why: Literal["cancelled", "timeout", "interrupted", "watch"]
-    by: str
-    at: float
-    kill_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderEnded:
-    """The outcome is fixed; its tree still lives, the slots stay taken."""
-
-    task: str
-    attempt: int
-    outcome: Outcome
-    at: float
-    wall: float
-
-
-@dataclass(frozen=True, slots=True)
-class AttemptEnded:
-    """Nothing of it lives any more; the slots are free; what comes next is decided."""
-
-    task: str
-    attempt: int
-    outcome: Outcome
-    at: float
-    """When its leader ended."""
-    wall: float
-    duration_s: float
-    next: Next
-    until: float = 0.0
-    """For `backoff`: not before."""
-    charged: bool = True
-    """False: uses no retry."""
-    peak_mib: int = 0
-    """Highest GPU memory seen on one of its GPUs; 0: not seen."""
-    left_behind: tuple[int, ...] = ()
-    """Pids that go on by the user's choice."""
-    fingerprint: str = ""
-    never_ran: bool = False
-    """It was stopped before its command was executed."""
+    wall: float = 0.0
+    """When it was done, as far as that is known; 0: the fact does not tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +96,9 @@ class TaskCancelled:
 
     task: str
     at: float
+    by: str = ""
+    act: str = ""
+    """What was asked for, to take it back by; empty: nobody can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,24 +107,57 @@ class TaskRetried:
 
     task: str
     at: float
+    again: RetryOptions = PLAIN
+    by: str = ""
+    """Empty: nobody asked, the file was changed."""
+    act: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """A retry that has not started, or a cancel, was taken back: the task is as it was before."""
+
+    task: str
+    act: str
+    verb: str
+    """retry or cancel."""
+    at: float
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAccepted:
+    """The user keeps its result, although the file has changed or something that it builds on ran again."""
+
+    task: str
+    fingerprint: str
+    """What its result counts as from now on."""
+    at: float
+    wall: float
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskHeld:
     task: str
     held: bool
+    by: str = ""
+    act: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PriorityChanged:
     task: str
     priority: int
+    by: str = ""
+    act: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DeckPaused:
     paused: bool
     why: str = ""
+    act: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +210,7 @@ class GpuMarked:
 
     gpu: str
     mark: Literal["drain", "take", "enable"]
+    act: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,14 +222,16 @@ class ShardsFixed:
 
 
 Fact = (
-    RunStarted | RunEnded | OptionsChanged | BoxRestarted | TaskCached | AttemptStarting | StartRevoked
-    | AttemptRunning | StopRequested | LeaderEnded | AttemptEnded | TaskCancelled | TaskRetried | TaskHeld
-    | PriorityChanged | DeckPaused | Halted | GpuQuarantined | GpuReleased | GpuJoined | GpuMarked | ShardsFixed
+    RunStarted | RunEnded | OptionsChanged | TakesChanged | BoxRestarted | TaskCached | TermsFixed | AttemptStarting
+    | StartRevoked | AttemptRunning | StopRequested | CancelRequested | LeaderEnded | AttemptEnded | TaskCancelled
+    | TaskRetried | TaskAccepted | TaskHeld | PriorityChanged | DeckPaused | Halted | GpuQuarantined | GpuReleased
+    | GpuJoined | GpuMarked | ShardsFixed | TakenBack
 )  # fmt: skip
 
 FACTS: tuple[type[Fact], ...] = (
-    RunStarted, RunEnded, OptionsChanged, BoxRestarted, TaskCached, AttemptStarting, StartRevoked, AttemptRunning,
-    StopRequested, LeaderEnded, AttemptEnded, TaskCancelled, TaskRetried, TaskHeld, PriorityChanged, DeckPaused, Halted,
-    GpuQuarantined, GpuReleased, GpuJoined, GpuMarked, ShardsFixed,
+    RunStarted, RunEnded, OptionsChanged, TakesChanged, BoxRestarted, TaskCached, TermsFixed, AttemptStarting,
+    StartRevoked, AttemptRunning, StopRequested, CancelRequested, LeaderEnded, AttemptEnded, TaskCancelled, TaskRetried,
+    TaskAccepted, TaskHeld, PriorityChanged, DeckPaused, Halted, GpuQuarantined, GpuReleased, GpuJoined, GpuMarked,
+    ShardsFixed, TakenBack,
 )  # fmt: skip
 """Every kind of fact; a journal keeps them by class name and reads old shapes through version-numbered readers."""

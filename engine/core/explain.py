@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from itertools import islice
 
@@ -21,9 +20,7 @@ from .fit import (
     usable_limit,
 )
 from .gates import Gate, GateState, Standing
-from .phases import Backoff, Blocked, Cached, Queued, Succeeded, Unknown, Waiting
-from .queue import LOOK_AT
-from .readiness import is_changed, is_stale
+from .phases import Backoff, Blocked, Queued, Waiting
 from .reserve import Reservation, held_on_host
 from .schedule import Choice, held_from, pick
 
@@ -192,19 +189,18 @@ def _held(deck: Deck, reservation: Reservation, what: str, uuid: str, at: float)
 
 def _gate(deck: Deck, gate: Gate) -> Obstacle:
     """What a shut gate, or the first shut one before it in a chain of rounds, waits for."""
-    wanted = {Standing.FAILED, Standing.CANCELLED} if gate.state is GateState.SHUT else {Standing.PENDING}
-    if gate.kind == "round" and gate.state is GateState.SHUT:
-        wanted = {Standing.FAILED}
-    members = (deck.tasks[index] for index in gate.members)
-    named = tuple(islice((task.name for task in members if task.standing in wanted), NAMED))
+    wanted = (Standing.PENDING,)
+    if gate.state is GateState.SHUT:
+        wanted = _SHUTS_ROUND if gate.kind == "round" else _SHUTS_NEED
+    named = _named(deck, gate, wanted)
     kind: ObstacleKind = "needs" if gate.kind == "needs" else "after" if gate.kind == "after" else "round"
     if not named:
         return Obstacle("round", f"an earlier round than {gate.label} is not done")
-    count = sum(gate.counts[standing] for standing in wanted) - (gate.behind in wanted)
+    count = sum(_own(gate, standing) for standing in wanted)
     shown = ", ".join(named) + (f" and {count - NAMED} more" if count > NAMED else "")
     if gate.state is GateState.SHUT:
         if kind == "round":
-            return Obstacle(kind, f"{gate.label} closed by {count} failed: {shown}", "", named)
+            return Obstacle(kind, f"{gate.label} closed by {_by_standing(gate, wanted)}: {shown}", "", named)
         left_out = ", ".join(name for name in named if not deck.by_name[name].selected)
         why = "left out by --only, --exclude or --limit" if left_out else "which did not succeed"
         return Obstacle(kind, f"needs {left_out or shown}, {why}", "", named)
@@ -212,62 +208,26 @@ def _gate(deck: Deck, gate: Gate) -> Obstacle:
     return Obstacle(kind, text, "", named)
 
 
-def why_waiting(deck: Deck, at: float, most: int = 3) -> list[str]:
-    """The commonest reasons over the queue and the shut gates: "14 queued: every GPU is busy"."""
-    found: Counter[str] = Counter()
-    explainer = Explainer(deck, at)
-    heads = list(islice(deck.queue.heads(), LOOK_AT))
-    for place, shape in heads:
-        obstacles = explainer.obstacles(deck.tasks[place.task])
-        if obstacles:
-            count = deck.queue.count if len(heads) == 1 else deck.queue.size(shape)
-            found[f"queued: {_gist(obstacles)}"] += count
-    for gate in islice((gate for gate in deck.closed if gate.dependents), LOOK_AT):
-        found[f"waiting: {explainer.gate(gate).text}"] += len(gate.dependents)
-    return [f"{count} {text}" for text, count in found.most_common(most)]
+_SHUTS_ROUND = (Standing.FAILED, Standing.BLOCKED)
+_SHUTS_NEED = (Standing.FAILED, Standing.CANCELLED, Standing.BLOCKED)
 
 
-def _gist(obstacles: list[Obstacle]) -> str:
-    """One obstacle for many: what each GPU says is of interest only where they say different things."""
-    busy = all(obstacle.kind in ("slots", "gpus") for obstacle in obstacles)
-    return "every GPU is busy" if busy and len(obstacles) > 1 else obstacles[0].text
+def _named(deck: Deck, gate: Gate, wanted: tuple[Standing, ...]) -> tuple[str, ...]:
+    """Some members that stand so; such as failed themselves come before such as only follow from that."""
+    named: list[str] = []
+    for standing in wanted:
+        most = min(NAMED - len(named), _own(gate, standing))
+        members = (deck.tasks[index] for index in gate.members)
+        named += islice((task.name for task in members if task.standing is standing), most)
+    return tuple(named)
 
 
-_CLEARS_ITSELF: frozenset[ObstacleKind] = frozenset(
-    {"later", "checking", "backoff", "memory", "lost", "unread", "foreign", "quiet", "quarantined"}
-)
-"""Obstacles that may go although nothing of ours ends and no user acts."""
+def _own(gate: Gate, standing: Standing) -> int:
+    """How many of its members stand so; the round before it is none."""
+    return gate.counts[standing] - (gate.behind is standing)
 
 
-def stuck_behind_unknown(deck: Deck, at: float) -> bool:
-    """Nothing is under way but attempts of which nothing can be proven, and all that is queued waits for what they
-    hold: only a user can help."""
-    if deck.in_motion or not deck.active or not deck.queue.count:
-        return False
-    if not all(isinstance(task.phase, Unknown) for task in deck.active.values()):
-        return False
-    explainer = Explainer(deck, at)
-    for place, _ in deck.queue.heads():
-        obstacles = explainer.obstacles(deck.tasks[place.task])
-        if not obstacles or any(_may_clear(deck, obstacle) for obstacle in obstacles):
-            return False
-    return True
-
-
-def _may_clear(deck: Deck, obstacle: Obstacle) -> bool:
-    if obstacle.kind == "gpu_memory":
-        return not obstacle.tasks and deck.gpus[obstacle.gpu].others_mib > 0
-    return obstacle.kind in _CLEARS_ITSELF
-
-
-def flags(deck: Deck, task: Task) -> tuple[str, ...]:
-    """Marks beside the phase: held, changed, stale."""
-    marks: list[str] = []
-    if task.held:
-        marks.append("held")
-    if is_changed(deck, task):
-        marks.append("changed")
-    success = deck.successes.get(task.name)
-    if success is not None and isinstance(task.phase, (Succeeded, Cached)) and is_stale(task, success.wall):
-        marks.append("stale")
-    return tuple(marks)
+def _by_standing(gate: Gate, wanted: tuple[Standing, ...]) -> str:
+    """ "5 failed and 2 blocked"."""
+    counts = ((_own(gate, standing), standing) for standing in wanted)
+    return " and ".join(f"{count} {standing.name.lower()}" for count, standing in counts if count)

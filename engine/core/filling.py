@@ -7,9 +7,10 @@ from hashlib import blake2b
 from . import events as e
 from . import inputs as i
 from .deck import Task
-from .effects import CheckDone, Launch
+from .effects import CheckDone, Gather, Launch
 from .phases import Queued
 from .readiness import arrivals, cached_by_outputs, cached_now
+from .reserve import Reservation
 from .schedule import Placement, pick
 from .turn import Turn
 
@@ -85,9 +86,21 @@ def fill(turn: Turn) -> None:
         for held in filter(None, (choice.reservation, *choice.holds)):
             deck.heads[held.task] = held.since
         if choice.placement is None:
+            gather(turn, choice.reservation)
             return
         start(turn, choice.placement)
     deck.plan_due = True
+
+
+def gather(turn: Turn, reservation: Reservation | None) -> None:
+    """Let a task that needs several GPUs keep those that come free, or let them go."""
+    deck = turn.deck
+    wanted: tuple[str, ...] = ()
+    if reservation is not None and len(reservation.gpus) > 1:
+        wanted = tuple(sorted(reservation.gpus))
+    if wanted != deck.gathering:
+        deck.gathering = wanted
+        turn.do(Gather(wanted, deck.tasks[reservation.task].name if wanted and reservation is not None else ""))
 
 
 def start(turn: Turn, placement: Placement) -> None:
@@ -108,7 +121,21 @@ def start(turn: Turn, placement: Placement) -> None:
         wall=turn.wall,
         rung=rung,
         alone=placement.alone,
+        outputs=task.spec.outputs,
+        terms=_terms(turn, task),
     )
     turn.record(fact)
-    may_resume = task.spec.resume is not None and task.unfinished == task.spec.fingerprint
-    turn.do(Launch(task.name, number, token, placement.gpus, rung, may_resume))
+    unfinished = task.unfinished == task.spec.fingerprint and not task.again.fresh
+    may_resume = task.spec.resume is not None and unfinished
+    turn.do(Launch(task.name, number, token, placement.gpus, rung, may_resume, task.again.env))
+
+
+def _terms(turn: Turn, task: Task) -> int:
+    """The number of a task's terms, under which the journal has them from now on."""
+    deck = turn.deck
+    terms = e.Terms(task.spec.policy, len(task.spec.ladder))
+    number = deck.terms_numbers.get(terms)
+    if number is None:
+        number = len(deck.terms) + 1
+        turn.record(e.TermsFixed(number, terms))
+    return number

@@ -12,8 +12,8 @@ from .gpuid import means
 ObstacleKind = Literal[
     "ended", "paused", "halted", "stopping", "disk", "later", "held", "checking", "needs", "after", "round", "backoff",
     "max_parallel", "cpus", "memory", "cpu slots", "order", "reserved", "keep_free", "gpus",
-    "lost", "unread", "foreign", "quiet", "drained", "quarantined", "not allowed", "slots", "exclusive", "gpu_memory",
-    "left out",
+    "lost", "unread", "claimed", "foreign", "quiet", "drained", "quarantined", "not allowed", "slots", "exclusive",
+    "gpu_memory", "left out",
 ]  # fmt: skip
 
 
@@ -43,6 +43,8 @@ class Need:
     """Allowed ids (index or UUID); empty: any."""
     avoid: frozenset[str] = frozenset()
     """GPUs that the task failed on."""
+    not_on: frozenset[str] = frozenset()
+    """GPUs that a retry by hand leaves out."""
 
 
 def need_of(deck: Deck, task: Task) -> Need:
@@ -58,7 +60,16 @@ def need_of(deck: Deck, task: Task) -> Need:
         alone = alone or memory is None
     elif memory is None and deck.settings.slots_per_gpu == "auto":
         alone = True
-    return Need(gpus, memory, alone, only, task.avoid)
+    return Need(gpus, memory, alone, only, task.avoid, _left_out(deck, task, gpus, only))
+
+
+def _left_out(deck: Deck, task: Task, gpus: int, only: frozenset[str]) -> frozenset[str]:
+    """GPUs that a retry by hand leaves out; none where the task could never start without them."""
+    not_on = task.again.not_on
+    if not not_on:
+        return frozenset()
+    left = sum(gpu.uuid not in not_on and allowed(gpu, only) for gpu in deck.gpus.values())
+    return frozenset(not_on) if left >= gpus + deck.settings.keep_free else frozenset()
 
 
 def allowed(gpu: Gpu, only: frozenset[str]) -> bool:
@@ -86,6 +97,8 @@ def starts_barred(deck: Deck, at: float) -> Obstacle | None:
         return Obstacle("halted", f"halted by {deck.run.halted}")
     if deck.unwritable:
         return Obstacle("disk", f"the journal cannot be written: {deck.unwritable}")
+    if deck.quiet:
+        return Obstacle("later", "the command that started the engine has still to say what it came for")
     if at < deck.no_starts_until:
         return Obstacle("later", f"the last start was refused; next try in {deck.no_starts_until - at:.0f} s")
     return None
@@ -153,8 +166,12 @@ def bar(deck: Deck, gpu: Gpu, need: Need, at: float) -> Obstacle | None:
         return Obstacle("unread", f"GPU {gpu.index}: the driver has not told yet who uses it", gpu.uuid)
     if not allowed(gpu, need.only):
         return Obstacle("not allowed", f"GPU {gpu.index}: not in gpu_ids", gpu.uuid)
+    if gpu.uuid in need.not_on:
+        return Obstacle("not allowed", f"GPU {gpu.index}: left out by the retry", gpu.uuid)
     if gpu.mark == "drain":
         return Obstacle("drained", f"GPU {gpu.index}: drained", gpu.uuid)
+    if gpu.claimed:
+        return Obstacle("claimed", f"GPU {gpu.index}: {gpu.claimed}", gpu.uuid)
     if gpu.quarantine is not None:
         # A gang is a costly probe: only where nothing smaller came for a long time.
         probe_at = gpu.quarantine.probe_at + (0.0 if need.gpus == 1 else GANG_PROBE_S)

@@ -17,8 +17,9 @@ class Standing(IntEnum):
     PENDING = 0
     GOOD = 1
     FAILED = 2
-    """Failed for good, or blocked itself."""
+    """Failed for good, or an earlier round that is shut."""
     CANCELLED = 3
+    BLOCKED = 4
 
 
 class GateState(IntEnum):
@@ -48,19 +49,23 @@ class Gate:
     """Next member to tell about a change of `demand`; -1: none is to be told."""
     behind: Standing | None = None
     """How the gate of the round before counts in this one; None: there is none."""
-    counts: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
+    counts: list[int] = field(default_factory=lambda: [0] * len(Standing))
     state: GateState = GateState.OPEN
     latest_success: float = 0.0
     """Wall time of the newest success among its members and the gates before it."""
     cursor: int = -1
     """Next dependent to look at while a change of state spreads; -1: nothing to spread."""
+    current: int = 0
+    """Dependents that are done and not stale."""
+    aged: int = -1
+    """Next dependent to look at while a newer success makes them stale; -1: none is to be looked at."""
 
     def judged(self) -> GateState:
         """The state that the counters ask for."""
-        pending, _, failed, cancelled = self.counts
-        if self.kind == "needs" and failed + cancelled:
+        pending, _, failed, cancelled, blocked = self.counts
+        if self.kind == "needs" and failed + cancelled + blocked:
             return GateState.SHUT
-        if self.kind == "round" and failed:
+        if self.kind == "round" and failed + blocked:
             return GateState.SHUT
         return GateState.WAIT if pending else GateState.OPEN
 
@@ -75,12 +80,6 @@ class Gate:
             return False
         self.state = state
         return True
-
-    def note_success(self, wall: float) -> None:
-        gate: Gate | None = self
-        while gate is not None and wall > gate.latest_success:
-            gate.latest_success = wall
-            gate = gate.feeds_gate
 
 
 STANDING_OF_GATE = {

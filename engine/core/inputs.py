@@ -5,10 +5,12 @@ Inputs are not journalled; what they lead to is. Times: `at` is seconds of CLOCK
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from .events import Outcome
+from .outcome import Outcome
+from .terms import PLAIN, RetryOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +30,12 @@ class Spawned:
 
 @dataclass(frozen=True, slots=True)
 class SpawnRefused:
-    """No process came to be: fork refused, disk full. Not an attempt."""
+    """No process came to be: fork refused, disk full, a GPU taken by another deck. Not an attempt."""
 
     token: str
     why: str
+    claimed: tuple[tuple[str, str], ...] = ()
+    """GPUs of it (UUIDs) that another deck has, and who that is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,28 @@ class DevicesSampled:
 
     readings: tuple[GpuReading, ...]
     mem_available_mib: int | None = None
+    claimed: Mapping[str, str] | None = None
+    """GPUs that other decks have, and who: "deck pets-sweep of alice has it (engine 8123)". None: not asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progressed:
+    """What an attempt's own output says of how far it is."""
+
+    token: str
+    fraction: float | None
+    """0 to 1; None: not known."""
+    eta_s: float | None
+    """Seconds from now to its end; None: not known any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A watch rule of an attempt whose action is "fail" has hit."""
+
+    token: str
+    why: str
+    """One line: "silent for 30 min"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +158,24 @@ class JournalState:
 class Verb:
     """What a user asks for, on tasks by name, or on the deck with none."""
 
-    verb: Literal["cancel", "kill", "retry", "hold", "release", "pause", "unpause", "priority"]
+    verb: Literal["cancel", "kill", "retry", "accept", "hold", "release", "pause", "unpause", "priority", "undo"]
     tasks: tuple[str, ...] = ()
     value: int = 0
+    """Of priority."""
     by: str = "user"
+    again: RetryOptions = PLAIN
+    """Of retry."""
+    downstream: bool = False
+    """Of retry: all finished tasks that build on these, directly or not, run again after them."""
+    act: str = ""
+    """What this is remembered as, to be taken back; of undo: what is taken back."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuVerb:
     verb: Literal["drain", "take", "enable"]
     gpu: str
+    act: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +189,6 @@ class Shutdown:
 
 
 Input = (
-    Tick | Spawned | SpawnRefused | LeaderExited | TreeGone | Examined | DoneChecked | DevicesSampled | JournalState
-    | Verb | GpuVerb | Shutdown
+    Tick | Spawned | SpawnRefused | LeaderExited | TreeGone | Examined | DoneChecked | DevicesSampled | Progressed
+    | Watched | JournalState | Verb | GpuVerb | Shutdown
 )  # fmt: skip

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .events import Outcome
+from .outcome import Outcome
+from .spec import TaskSpec
+from .terms import Terms
 
 StopWhy = Literal["cancelled", "timeout", "interrupted", "watch"]
 
@@ -31,6 +33,8 @@ class Attempt:
     peak_mib: int = 0
     joined: bool = False
     """Somebody else came onto one of its GPUs while it ran."""
+    joined_wall: float = 0.0
+    """When that was last told."""
     exit_code: int | None = None
     exited_signal: int | None = None
     exited_at: float | None = None
@@ -43,13 +47,23 @@ class Attempt:
     """What its logs and outputs say, once they were examined."""
     examining: bool = False
     unwanted: bool = False
-    """Cancelled when its end had already come: it is not tried again."""
+    """Cancelled when its end was already decided: it is not tried again."""
+    unwanted_by: str = ""
+    """Who cancelled it."""
     alone: bool = False
     """No other attempt may come beside it on its GPUs."""
     beside: dict[str, dict[int, int]] = field(default_factory=dict[str, dict[int, int]])
     """Who else computed on its GPUs when it started, or has been noticed since: MiB by pid, by UUID."""
     rebooted: bool = False
     """The box was restarted under it."""
+    ends_at: float | None = None
+    """When its own progress says that it will end; None: it says nothing."""
+    terms: Terms | None = None
+    """What it was started under; None: the journal does not tell."""
+    counts_as: str = ""
+    """The fingerprint under which the user keeps its result; empty: its own."""
+    spec: TaskSpec | None = None
+    """The task as it was when this attempt began, where the file says otherwise by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +75,11 @@ class Ended:
     gpus: tuple[str, ...]
     duration_s: float
     peak_mib: int
+    wall: float = 0.0
+    """When it ended, seconds since the epoch."""
+    run: int = 0
+    rung: int = 0
+    """0: it ran the command as written; k: rung k of on_oom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +151,8 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    pass
+    by: str = ""
+    """Who asked, as far as that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +167,8 @@ class Unknown:
     attempt: Attempt
     outcome: Outcome | None = None
     """Where its leader's end was known before."""
+    why: str = ""
+    """What speaks against its being gone, where that is known."""
 
 
 Phase = (
@@ -159,7 +181,7 @@ WAITING, QUEUED, SUCCEEDED, CANCELLED, BLOCKED = Waiting(), Queued(), Succeeded(
 _ENDS: frozenset[type[Phase]] = frozenset({Succeeded, Failed, Cancelled, Backoff, Queued})
 
 LEGAL: dict[type[Phase], frozenset[type[Phase]]] = {
-    Waiting: frozenset({Queued, Blocked, Cancelled}),
+    Waiting: frozenset({Queued, Blocked, Cancelled, Succeeded, Cached, Failed, Backoff}),
     Queued: frozenset({Starting, Cached, Waiting, Blocked, Cancelled}),
     Starting: _ENDS | {Running, Stopping, Closing, Unknown},
     Running: _ENDS | {Stopping, Closing, Unknown},
@@ -173,7 +195,8 @@ LEGAL: dict[type[Phase], frozenset[type[Phase]]] = {
     Failed: frozenset({Waiting}),
     Cancelled: frozenset({Waiting}),
 }
-"""Every move that a task can make. `Queued` straight from an active phase: again at once, nothing charged."""
+"""Every move that a task can make. `Queued` straight from an active phase: again at once, nothing charged. From
+`Waiting` to an end, or back to `Backoff`: a retry is taken back."""
 
 ACTIVE = (Starting, Running, Stopping, Closing, Unknown)
 """Phases that hold slots."""

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .apply import FAST_S
+from .apply_attempt import FAST_S
 from .deck import Deck, Task
 from .devices import PROBES_S, Gpu
-from .events import GpuQuarantined, GpuReleased, Outcome
+from .events import GpuQuarantined, GpuReleased
 from .learned import Entry
+from .outcome import Outcome
 
 RECENT_S = 600.0
 """A task that got past a minute elsewhere longer ago than this does not speak for today's environment."""
@@ -32,6 +33,10 @@ class Streaks:
         """Entries that failed on every GPU: until one of their tasks does well, their faults accuse no GPU."""
         self._alike_at = -1e9
         """When tasks were last found to fail on every GPU: what went well before proves nothing."""
+
+    def follow(self, deck: Deck) -> None:
+        """The deck was built anew: its entries are other objects."""
+        self._broken = {deck.entries[entry.name] for entry in self._broken if entry.name in deck.entries}
 
     def ended(self, task: Task, gpus: tuple[str, ...], outcome: Outcome, duration_s: float, *, at: float) -> None:
         """Take an end in. Only single-GPU attempts say which GPU it was."""

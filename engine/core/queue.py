@@ -23,6 +23,8 @@ class Shape(NamedTuple):
     """Length class: log2 of the expected seconds; -1: unknown."""
     entry: str
     """Only where the entry itself is a limit (max_parallel) or decides the memory ("auto"); else empty."""
+    not_on: tuple[str, ...] = ()
+    """GPUs that a retry by hand leaves out."""
 
 
 def length_class(expected_s: float | None) -> int:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .deck import Deck, Success, Task
+from .deck import Deck, Task
 from .events import TaskCached
 from .gates import GateState
 from .phases import BLOCKED, QUEUED, WAITING, Blocked, Queued, Waiting
 
-PORTION = 400
-"""Tasks looked at in one step."""
+PORTION = 60
+"""Tasks looked at in one step: an end that comes meanwhile waits for it."""
+PRESSED = 20
+"""The same in a step that may fill a slot."""
 
 _PHASE_FOR = {GateState.OPEN: QUEUED, GateState.WAIT: WAITING, GateState.SHUT: BLOCKED}
 
@@ -23,14 +25,15 @@ def reconsider(deck: Deck, task: Task) -> None:
     if not task.selected or not isinstance(task.phase, (Waiting, Queued, Blocked)):
         return
     phase = _PHASE_FOR[deck.gates_say(task)]
+    if deck.run.ended and phase is QUEUED:
+        # Nothing is queued in a run that is over: it waits for the next.
+        phase = WAITING
     if type(phase) is not type(task.phase):
         deck.move(task, phase)
 
 
 def spread(deck: Deck, portion: int = PORTION) -> int:
     """Carry changes of gates to the tasks behind them. Returns what is left of the portion; 0: call again."""
-    if deck.run.ended:
-        return portion
     while portion and deck.opened < len(deck.tasks):
         reconsider(deck, deck.tasks[deck.opened])
         deck.opened += 1
@@ -59,22 +62,19 @@ def arrivals(deck: Deck, portion: int) -> Iterator[Task]:
 
 
 def success_of(deck: Deck, task: Task) -> float | None:
-    """Wall time of a success of this very work, under this name or another; None: there is none."""
+    """Wall time of a success of this very work, under this name or another; None: there is none, or an attempt that
+    did not succeed came after it and may have spoilt what it left."""
+    if task.unfinished:
+        return None
     success = deck.successes.get(task.name)
     if success is not None and success.fingerprint == task.spec.fingerprint:
         return success.wall
     return deck.by_fingerprint.get(task.spec.fingerprint)
 
 
-def is_stale(task: Task, success_wall: float) -> bool:
+def is_older(task: Task, success_wall: float) -> bool:
     """Something that it builds on has succeeded again since."""
     return any(gate.latest_success > success_wall for gate in task.gates)
-
-
-def is_changed(deck: Deck, task: Task) -> bool:
-    """It succeeded as something else than the task file now says."""
-    success: Success | None = deck.successes.get(task.name)
-    return success is not None and success.fingerprint != task.spec.fingerprint
 
 
 def cached_now(deck: Deck, task: Task, at: float) -> TaskCached | bool | None:
@@ -83,9 +83,9 @@ def cached_now(deck: Deck, task: Task, at: float) -> TaskCached | bool | None:
         return None
     wall = success_of(deck, task)
     if wall is not None:
-        if is_stale(task, wall) and "stale" in deck.run.takes:
+        if is_older(task, wall) and "stale" in deck.run.takes:
             return None
-        return True if task.spec.outputs else TaskCached(task.name, task.spec.fingerprint, "journal", at)
+        return True if task.spec.outputs else TaskCached(task.name, task.spec.fingerprint, "journal", at, wall)
     return True if task.spec.outputs and task.name not in deck.known else None
 
 
@@ -93,10 +93,11 @@ def cached_by_outputs(deck: Deck, task: Task, *, outputs_exist: bool, attempted:
     """The same, once its outputs were looked at. Outputs of an attempt that did not succeed prove nothing."""
     if not outputs_exist:
         return None
-    if success_of(deck, task) is not None:
-        return TaskCached(task.name, task.spec.fingerprint, "journal", at)
+    wall = success_of(deck, task)
+    if wall is not None:
+        return TaskCached(task.name, task.spec.fingerprint, "journal", at, wall)
     if attempted or task.name in deck.known:
         return None
-    if is_stale(task, deck.run.started_wall) and "stale" in deck.run.takes:
+    if is_older(task, deck.run.started_wall) and "stale" in deck.run.takes:
         return None
-    return TaskCached(task.name, task.spec.fingerprint, "outputs", at)
+    return TaskCached(task.name, task.spec.fingerprint, "outputs", at, deck.run.started_wall)

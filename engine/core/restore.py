@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from .apply import apply
 from .apply_run import rebooted as rebooted
 from .deck import Deck, Task
 from .effects import Stop
+from .ends import arm_timeout
 from .events import AttemptStarting, Fact, TaskRetried
-from .phases import FINAL, Cancelled, Closing, Running, Starting, Stopping, Unknown
-from .readiness import reconsider
+from .gates import GateState
+from .phases import ACTIVE, FINAL, Cancelled, Closing, Running, Stopping, Unknown
+from .readiness import reconsider, success_of
 from .turn import Turn
-
-LATE_WARNING_S = 300.0
-"""An attempt found past its timeout is warned and gets at most this long before it is stopped."""
 
 
 def replay(deck: Deck, facts: Iterable[Fact]) -> dict[str, AttemptStarting]:
@@ -26,9 +26,30 @@ def replay(deck: Deck, facts: Iterable[Fact]) -> dict[str, AttemptStarting]:
         if isinstance(fact, AttemptStarting) and fact.task in deck.by_name:
             starts[fact.token] = fact
     deck.replaying = False
+    deck.count_surplus()
     deck.no_starts_until = -1e9
     deck.opened = 0
-    return {token: fact for token, fact in starts.items() if token in deck.active}
+    deck.marks.recount(deck.tasks)
+    lasting = {token: fact for token, fact in starts.items() if token in deck.active}
+    for fact in lasting.values():
+        _keep_terms(deck.by_name[fact.task], fact)
+    return lasting
+
+
+def _keep_terms(task: Task, fact: AttemptStarting) -> None:
+    """An attempt of work that the file no longer wants is judged by what the file said when it began."""
+    attempt = task.attempt()
+    if attempt is None or attempt.spec is not None or attempt.terms is None:
+        return
+    if attempt.fingerprint != task.spec.fingerprint:
+        terms = attempt.terms
+        attempt.spec = replace(
+            task.spec,
+            fingerprint=attempt.fingerprint,
+            policy=terms.policy,
+            outputs=fact.outputs,
+            ladder=(task.spec.work,) * terms.rungs,
+        )
 
 
 def take_over(turn: Turn, verdicts: Mapping[str, str]) -> None:
@@ -37,50 +58,52 @@ def take_over(turn: Turn, verdicts: Mapping[str, str]) -> None:
     Ends that it found come as inputs; here running ones get their deadlines back, and stops are resumed.
     """
     for token, task in list(turn.deck.active.items()):
-        verdict = verdicts.get(token, "unknown")
+        verdict, _, why = verdicts.get(token, "unknown").partition(": ")
         if verdict == "unknown":
             attempt = task.attempt()
             if attempt is not None and not isinstance(task.phase, Unknown):
                 outcome = task.phase.outcome if isinstance(task.phase, Closing) else None
-                turn.deck.move(task, Unknown(attempt, outcome))
+                turn.deck.move(task, Unknown(attempt, outcome, why))
         elif verdict == "adopted":
             _resume(turn, task)
 
 
 def _resume(turn: Turn, task: Task) -> None:
-    policy = task.spec.policy
+    policy = task.begun_policy
     match task.phase:
         case Stopping(attempt, kill_at=kill_at):
             grace = min(policy.grace_s, max(0.0, kill_at - turn.at))
             turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, grace))
-        case Closing(attempt, why=why) if why is not None:
+        case Closing(attempt, why=why) if why is not None or attempt.unwanted:
             turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, policy.grace_s))
         case Closing(attempt):
             at = max(turn.at, (attempt.exited_at or turn.at) + policy.linger_s)
             if policy.leftovers == "stop":
                 turn.deck.wake(at, "linger", task.index, attempt.token)
-        case Starting(attempt) | Running(attempt) if policy.timeout_s is not None:
-            end = attempt.at + policy.timeout_s
-            late = end <= turn.at
-            warn = turn.at if late else max(turn.at, end - policy.warn_before_s)
-            if policy.warn_signal is not None:
-                turn.deck.wake(warn, "warn", task.index, attempt.token)
-                end = turn.at + min(policy.warn_before_s, LATE_WARNING_S) if late else end
-            turn.deck.wake(end, "timeout", task.index, attempt.token)
+        case Running(attempt):
+            arm_timeout(turn.deck, task, attempt, policy, turn.at)
         case _:
-            pass
+            pass  # of one that was starting the launcher tells that it was spawned
 
 
 def take_up_changed(turn: Turn) -> int:
     """Queue finished tasks that the file has changed since. Returns how many."""
     count = 0
-    for task in turn.deck.tasks:
-        if not task.selected or not isinstance(task.phase, FINAL) or isinstance(task.phase, Cancelled):
-            continue
-        success = turn.deck.successes.get(task.name)
-        last = success.fingerprint if success is not None and not task.unfinished else task.unfinished
-        if last and last != task.spec.fingerprint:
+    for index in sorted(turn.deck.marks.changed):
+        task = turn.deck.tasks[index]
+        if not isinstance(task.phase, Cancelled) and success_of(turn.deck, task) is None:
             turn.record(TaskRetried(task.name, turn.at))
             reconsider(turn.deck, task)
             count += 1
     return count
+
+
+def has_new(deck: Deck) -> bool:
+    """Whether a deck whose last run has ended has anything that its file's owner would expect to start by itself: a
+    task that never came to its end and that nothing bars. What a halt has left waits for the user."""
+    if deck.run.halted:
+        return False
+    return any(
+        task.selected and not isinstance(task.phase, (*FINAL, *ACTIVE)) and deck.gates_say(task) is GateState.OPEN
+        for task in deck.tasks
+    )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from zlib import crc32
 
+from .apply_attempt import rungs_of
 from .deck import Task
-from .events import Next, Outcome
+from .outcome import Next, Outcome
 from .phases import Attempt
 
 LONGEST_BACKOFF_S = 600.0
@@ -51,9 +52,10 @@ def decide(
     if outcome.reason == "oom":
         if attempt.joined and task.free_requeues == 0:
             return Decision("queued", charged=False)
-        if task.spec.ladder:
-            return Decision("queued") if task.oom_ends < len(task.spec.ladder) else Decision("failed")
-    policy = task.spec.policy
+        rungs = rungs_of(task, attempt)
+        if rungs:
+            return Decision("queued") if task.oom_ends < rungs else Decision("failed")
+    policy = task.begun_policy
     covered = any(word in policy.retry_on for word in _CATEGORIES.get(outcome.reason, ()))
     if not covered or task.retries_used >= policy.retries:
         return Decision("failed")

@@ -166,7 +166,7 @@ class _Pass:
 
 def _takes_any_slot(need: Need) -> bool:
     """The next slot to come free is its own, wherever it is: while there is none, nothing need be held for it."""
-    return need.gpus == 1 and not need.alone and need.memory_mib is None and not need.only
+    return need.gpus == 1 and not need.alone and need.memory_mib is None and not (need.only or need.not_on)
 
 
 def _reserve_mib(deck: Deck, need: Need, chosen: Sequence[str]) -> int:

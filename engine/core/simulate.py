@@ -8,8 +8,9 @@ from heapq import heappop, heappush
 
 from .deck import Deck, Task
 from .effects import Again, CheckDone, Effect, Examine, Launch
-from .events import Outcome, RunStarted
+from .events import RunStarted
 from .inputs import DoneChecked, Examined, Input, LeaderExited, Spawned, Tick, TreeGone
+from .outcome import Outcome
 from .step import Core, Step
 
 

@@ -74,6 +74,12 @@ class Resume:
     command: Command
     when: tuple[str, ...]
     """Globs; one of them must match a file. Empty: no condition."""
+    rungs: tuple[Command, ...] = ()
+    """The same with the variables of each rung of on_oom; empty: no rung changes it."""
+
+    def on_rung(self, rung: int) -> Command:
+        """*rung*: 0 for the command as written, k for rung k of on_oom."""
+        return self.rungs[rung - 1] if 0 < rung <= len(self.rungs) else self.command
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,8 @@ class Extras:
     watch: Watch | None = None
     slurm: tuple[tuple[str, object], ...] = ()
     """The task's own slurm table, over the deck's."""
+    log_cap_mib: int | None = None
+    """Disk that the logs of one attempt may take together; beyond it their middle is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +175,31 @@ class Halt:
     """Percent of the settled tasks, counted from three failures on."""
 
 
+NOTIFY_ON = ("failure", "retry", "round", "end", "halt", "gpu", "watch", "stop")
+"""What a user can be told of away from the terminal."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Notify:
+    """The [notify] table. As text it shows no URL and no command: both may hold keys. Times in seconds."""
+
+    urls: tuple[str, ...] = ()
+    """As written, with their {env.NAME}."""
+    command: Command | None = None
+    on: frozenset[str] = frozenset(NOTIFY_ON) - {"retry"}
+    every_s: float = 30.0
+    """At most one message in this time."""
+    timeout_s: float = 30.0
+
+    def __bool__(self) -> bool:
+        return bool(self.urls or self.command)
+
+    def __repr__(self) -> str:
+        found = [f"{len(self.urls)} URL{'s' * (len(self.urls) != 1)}"] if self.urls else []
+        found += ["a command"] if self.command else []
+        return f"{' and '.join(found)} on {', '.join(sorted(self.on))}" if found else "nobody"
+
+
 @dataclass(frozen=True, slots=True)
 class DeckSettings:
     """The [deck] table, validated. Sizes in MiB, times in seconds."""
@@ -193,6 +226,7 @@ class DeckSettings:
     gang_patience_s: float = 900.0
     reload: Literal["ask", "auto", "off"] = "ask"
     backend: Literal["local", "slurm"] = "local"
+    notify: Notify = Notify()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,5 +250,7 @@ class DeckFile:
     """[vars] after profile and --set, as text."""
     places: Mapping[str, str] = field(default_factory=dict[str, str])
     """Where a [deck] key was said, to begin a message with: "tasks.toml:3: [deck]" or "--gpus"."""
+    digest: str = ""
+    """Of the file's bytes."""
     later: tuple[str, ...] = ()
     """A line for each thing that the file asks for and this version cannot do yet."""

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
 
 from . import events as e
 from . import inputs as i
 from .deck import Deadline, Deck, Task
-from .devices import observe
+from .devices import note_claims, observe
 from .effects import Again, Warn
-from .ends import REFUSED_WAIT_S, end, ending, released, resolve, stop, stop_rest
-from .filling import arrive, done_checked, fill, rekey
+from .ends import REFUSED_WAIT_S, arm_timeout, end, ending, released, resolve, stop, stop_rest
+from .filling import arrive, done_checked, fill, gather, rekey
 from .phases import WAITING, Attempt, Backoff, Closing, Queued, Running, Starting, Stopping, Unknown, Waiting
 from .quarantine import Streaks
-from .readiness import PORTION, reconsider, spread
+from .readiness import PORTION, PRESSED, reconsider, spread
 from .restore import take_over, take_up_changed
-from .turn import Step, Turn
+from .turn import Here, Step, Turn
 from .urgency import spread_urgency
-from .verbs import shutdown, verb
+from .verbs import cascade, shutdown, verb
+
+_PRESSING = (i.LeaderExited, i.TreeGone, i.Examined, i.Spawned, i.SpawnRefused)
+"""Inputs behind which a slot may be empty: what is looked at beside them is little."""
 
 
 class Core:
@@ -29,38 +32,56 @@ class Core:
         """*portion*: tasks that one step looks at, at most; the rest waits for the next."""
         self.deck = deck
         self.streaks = Streaks()
+        self.here: Here | None = None
+        """Where this engine runs, for runs that verbs begin; None: where the last run was."""
         self._portion = portion
 
     def step(self, inputs: Sequence[i.Input], *, at: float, wall: float) -> Step:
         """Take inputs in, decide, fill free slots. *at*: CLOCK_BOOTTIME seconds; *wall*: seconds since the epoch."""
-        turn = self._turn(at, wall)
+        pressing = any(isinstance(item, _PRESSING) for item in inputs)
+        turn = self._turn(at, wall, min(self._portion, PRESSED) if pressing else self._portion)
+        left = turn.portion
         for item in inputs:
-            if isinstance(item, i.Verb) and (self.deck.verbs or len(item.tasks) > self._portion):
+            if not isinstance(item, i.Verb):
+                take(turn, item)
+            elif self.deck.verbs or self.deck.cascades or len(item.tasks) > left:
                 self.deck.verbs.append(item)
             else:
                 take(turn, item)
-        self._next_verbs(turn)
+                left -= len(item.tasks)
+        self._next_verbs(turn, left)
         settle(turn)
         return turn.out
 
-    def _turn(self, at: float, wall: float) -> Turn:
-        return Turn(self.deck, self.streaks, at, wall, portion=self._portion)
+    def _turn(self, at: float, wall: float, portion: int = 0) -> Turn:
+        return Turn(self.deck, self.streaks, at, wall, portion=portion or self._portion, here=self.here)
 
-    def _next_verbs(self, turn: Turn) -> None:
-        left = self._portion
-        while self.deck.verbs and left > 0:
-            item = self.deck.verbs.popleft()
+    def _next_verbs(self, turn: Turn, left: int) -> None:
+        """Go on with verbs on many tasks, one after the other."""
+        deck = self.deck
+        while left > 0 and (deck.cascades or deck.verbs):
+            if deck.cascades and not (deck.verbs and deck.verbs[0].downstream):
+                left = cascade(turn, left)
+                continue
+            item = deck.verbs.popleft()
             take(turn, replace(item, tasks=item.tasks[:left]))
             if len(item.tasks) > left:
-                self.deck.verbs.appendleft(replace(item, tasks=item.tasks[left:]))
+                deck.verbs.appendleft(replace(item, tasks=item.tasks[left:]))
             left -= max(1, len(item.tasks))
-        if self.deck.verbs:
+        if deck.verbs or deck.cascades:
             turn.do(Again())
 
     def begin(self, fact: e.RunStarted) -> Step:
         """Start a run."""
         turn = self._turn(fact.at, fact.wall)
         turn.record(fact)
+        settle(turn)
+        return turn.out
+
+    def act(self, decide: Callable[[Turn], None], *, at: float, wall: float) -> Step:
+        """A step in which *decide* says what happens, in the place of inputs."""
+        turn = self._turn(at, wall)
+        decide(turn)
         settle(turn)
         return turn.out
 
@@ -73,15 +94,20 @@ class Core:
         at: float,
         wall: float,
         restarted: bool = False,
+        takes: Sequence[str] = (),
     ) -> Step:
         """Continue an unfinished run after a restore; *verdicts* are `Launcher.recover`'s.
 
         *changed*: finished tasks that the file has changed since run again. *boot_id*: this boot's. *restarted*: on
-        this boot too all that ran is gone, with the container that it ran in.
+        this boot too all that ran is gone, with the container that it ran in. *takes*: what the run takes up from
+        now on, as in `RunStarted`; empty: what it did before.
         """
         turn = self._turn(at, wall)
         if restarted or (boot_id and self.deck.run.boot_id not in ("", boot_id)):
             turn.record(e.BoxRestarted(boot_id, at, wall))
+        wanted = frozenset(takes) | (self.deck.run.takes & {"all"})
+        if takes and wanted != self.deck.run.takes:
+            turn.record(e.TakesChanged(tuple(sorted(wanted))))
         take_over(turn, verdicts)
         if changed:
             take_up_changed(turn)
@@ -103,6 +129,10 @@ def take(turn: Turn, item: i.Input) -> None:
             done_checked(turn, item)
         case i.DevicesSampled():
             sampled(turn, item)
+        case i.Progressed():
+            progressed(turn, item)
+        case i.Watched():
+            watched(turn, item)
         case i.JournalState():
             turn.deck.unwritable = "" if item.writable else item.why or "no space left"
             turn.deck.plan_due = True
@@ -110,7 +140,7 @@ def take(turn: Turn, item: i.Input) -> None:
             verb(turn, item)
         case i.GpuVerb():
             if item.gpu in turn.deck.gpus:
-                turn.record(e.GpuMarked(item.gpu, item.verb))
+                turn.record(e.GpuMarked(item.gpu, item.verb, item.act))
         case i.Shutdown():
             shutdown(turn, item)
         case _:
@@ -123,12 +153,7 @@ def spawned(turn: Turn, item: i.Spawned) -> None:
     if task is None or attempt is None:
         return
     turn.record(e.AttemptRunning(task.name, attempt.number, item.pid, item.start_ticks, item.pid_ns))
-    policy = task.spec.policy
-    if policy.timeout_s is not None:
-        turn.deck.wake(attempt.at + policy.timeout_s, "timeout", task.index, item.token)
-        if policy.warn_signal is not None:
-            early = max(0.0, policy.timeout_s - policy.warn_before_s)
-            turn.deck.wake(attempt.at + early, "warn", task.index, item.token)
+    arm_timeout(turn.deck, task, attempt, task.begun_policy, turn.at)
 
 
 def refused(turn: Turn, item: i.SpawnRefused) -> None:
@@ -141,7 +166,9 @@ def refused(turn: Turn, item: i.SpawnRefused) -> None:
         attempt.exited_at = attempt.gone_at = turn.at
         end(turn, task, attempt, e.Outcome(task.phase.why))
     else:
-        turn.record(e.StartRevoked(task.name, attempt.number, item.why, turn.at + REFUSED_WAIT_S))
+        note_claims([gpu for uuid, _ in item.claimed if (gpu := turn.deck.gpus.get(uuid))], dict(item.claimed), turn.at)
+        until = turn.at if item.claimed else turn.at + REFUSED_WAIT_S
+        turn.record(e.StartRevoked(task.name, attempt.number, item.why, until))
         reconsider(turn.deck, task)
 
 
@@ -151,12 +178,34 @@ def sampled(turn: Turn, item: i.DevicesSampled) -> None:
     if item.mem_available_mib is not None:
         deck.memory_mib, deck.memory_at = item.mem_available_mib, turn.at
         deck.memory_most_mib = max(deck.memory_most_mib, item.mem_available_mib)
+    if item.claimed is not None:
+        note_claims(deck.gpus.values(), item.claimed, turn.at)
     for reading in item.readings:
         gpu = deck.gpus.get(reading.uuid)
         joined = None if gpu is None else observe(gpu, reading, deck.settings, now=turn.at)
         if joined is not None:
             fact = e.GpuJoined(reading.uuid, joined.user, joined.pid, joined.used_mib, turn.at, turn.wall)
             turn.record(fact)
+
+
+def progressed(turn: Turn, item: i.Progressed) -> None:
+    task = turn.deck.active.get(item.token)
+    attempt = task.attempt() if task else None
+    if attempt is None:
+        return
+    attempt.ends_at = None if item.eta_s is None else turn.at + item.eta_s
+    if turn.deck.heads:
+        # Who may use what is held for the head of the queue depends on when others end.
+        turn.deck.plan_due = True
+
+
+def watched(turn: Turn, item: i.Watched) -> None:
+    task = turn.deck.active.get(item.token)
+    attempt = task.attempt() if task else None
+    if task is None or attempt is None or not isinstance(task.phase, (Starting, Running)):
+        return
+    if attempt.exited_at is None:
+        stop(turn, task, attempt, "watch", item.why)
 
 
 def due(turn: Turn, deadline: Deadline) -> None:
@@ -176,7 +225,7 @@ def due(turn: Turn, deadline: Deadline) -> None:
 
 
 def due_attempt(turn: Turn, deadline: Deadline, task: Task, attempt: Attempt) -> None:
-    policy = task.spec.policy
+    policy = task.begun_policy
     runs = isinstance(task.phase, (Starting, Running)) and attempt.exited_at is None
     if deadline.kind == "timeout" and runs:
         stop(turn, task, attempt, "timeout", "")
@@ -195,14 +244,16 @@ def settle(turn: Turn) -> None:
         due(turn, deadline)
     for task in turn.touched:
         resolve(turn, task)
-    portion = spread_urgency(deck, turn.portion)
+    portion = deck.marks.age(deck.tasks, spread_urgency(deck, turn.portion))
     if deck.run.ended:
-        if deck.urgent:
+        spread(deck, portion)
+        if deck.urgent or deck.marks.aging or deck.dirty or deck.opened < len(deck.tasks):
             turn.do(Again())
         return
     portion = arrive(turn, spread(deck, portion))
     rekey(turn, portion)
-    busy = bool(deck.urgent or deck.dirty or deck.arrivals or deck.rekey or deck.opened < len(deck.tasks))
+    spreading = deck.urgent or deck.marks.aging or deck.dirty
+    busy = bool(spreading or deck.arrivals or deck.rekey or deck.opened < len(deck.tasks))
     in_order = deck.settings.order == "file" and not deck.mixed
     looks = bool(deck.checking) and turn.at < deck.looked_until
     if deck.plan_due and not looks and (in_order or not busy):
@@ -212,12 +263,13 @@ def settle(turn: Turn) -> None:
         turn.do(Again())
     elif run_is_over(deck):
         turn.record(e.RunEnded(deck.run.number, turn.at, turn.wall))
+        gather(turn, None)
 
 
 def run_is_over(deck: Deck) -> bool:
     """The deck is settled, or halted with nothing left under way."""
     counts = deck.counts
-    if deck.active or deck.stopping:
+    if deck.active or deck.stopping or deck.verbs or deck.cascades:
         return False
     if deck.run.halted:
         return True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 
 from .gates import Gate, Standing
 from .learned import Entry
@@ -22,13 +23,14 @@ from .phases import (
     Succeeded,
     Unknown,
 )
-from .spec import TaskSpec
+from .spec import Policy, TaskSpec
+from .terms import PLAIN, RetryOptions
 
 STANDING_OF_PHASE: dict[type[Phase], Standing] = {
     Succeeded: Standing.GOOD,
     Cached: Standing.GOOD,
     Failed: Standing.FAILED,
-    Blocked: Standing.FAILED,
+    Blocked: Standing.BLOCKED,
     Cancelled: Standing.CANCELLED,
 }
 """How a task counts for those that wait for it; every other phase is pending."""
@@ -57,6 +59,8 @@ class Task:
     """Found not to be done already: it will run."""
     forced: bool = False
     """Asked for by hand: runs whatever the journal says."""
+    again: RetryOptions = PLAIN
+    """How it was asked for by hand, until it is taken up otherwise."""
     priority: int = 0
     effective: int = 0
     """The larger of its own priority and that of everything that waits for it."""
@@ -77,17 +81,66 @@ class Task:
     """GPUs that it failed on in this run."""
     settled_in: int = 0
     """The run that counts this task as settled; 0: none."""
+    result: str = ""
+    """Fingerprint of what its result is of: its newest attempt, or what it was found done as, or accepted as."""
+    done_wall: float = 0.0
+    """When it was done, by the wall clock; 0: never, or nobody knows."""
+    current: bool = False
+    """Its gates count it among their dependents that are done and not stale."""
     left_out_done: bool | None = None
     """For a task that --only leaves out: whether those that need it may take it as done; None: the journal decides."""
+
+    act: str = ""
+    """The retry or cancel that it is still as left by."""
+    gone: bool = False
+    """Not in the task file any more: what still runs of it comes to its end."""
 
     @property
     def name(self) -> str:
         return self.spec.name
 
+    @property
+    def begun_spec(self) -> TaskSpec:
+        """What the attempt that lasts was started as; without one, what the next will be started as."""
+        attempt = self.attempt()
+        return self.spec if attempt is None or attempt.spec is None else attempt.spec
+
+    @property
+    def begun_policy(self) -> Policy:
+        """What the attempt that lasts is stopped, judged and repeated by: what the file now says, unless that wants
+        other work by now."""
+        attempt = self.attempt()
+        if attempt is None or attempt.spec is None or attempt.fingerprint == self.spec.fingerprint:
+            return self.spec.policy
+        return attempt.spec.policy
+
     def attempt(self) -> Attempt | None:
         """The attempt that lasts now."""
         phase = self.phase
         return phase.attempt if isinstance(phase, (Starting, Running, Stopping, Closing, Unknown)) else None
+
+
+@dataclass(slots=True, eq=False)
+class Cascade:
+    """A retry on its way to the finished tasks that build on what it names, directly or not."""
+
+    again: RetryOptions
+    by: str
+    act: str = ""
+    gates: deque[Gate] = field(default_factory=deque[Gate])
+    """Still to be looked behind."""
+    seen: set[Gate] = field(default_factory=set[Gate])
+    place: int = 0
+    """Next dependent of the first gate."""
+
+    def behind(self, task: Task) -> None:
+        """Go on behind a task that runs again."""
+        for first in task.feeds:
+            gate: Gate | None = first
+            while gate is not None and gate not in self.seen:
+                self.seen.add(gate)
+                self.gates.append(gate)
+                gate = gate.feeds_gate
 
 
 @dataclass(slots=True)

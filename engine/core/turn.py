@@ -19,6 +19,14 @@ class Step:
     effects: list[Effect] = field(default_factory=list[Effect])
 
 
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Where an engine runs; a run that a verb begins is written with it."""
+
+    boot_id: str
+    host: str
+
+
 @dataclass(slots=True, eq=False)
 class Turn:
     deck: Deck
@@ -27,6 +35,8 @@ class Turn:
     wall: float
     portion: int
     """Tasks that may be looked at in this step."""
+    here: Here | None = None
+    """None: where the last run was."""
     out: Step = field(default_factory=Step)
     touched: list[Task] = field(default_factory=list[Task])
     """Tasks whose leader or tree ended in this step."""

@@ -1,98 +1,200 @@
-"""What users ask for: cancel, retry, hold, pause, priority, and the engine's own shutdown."""
+"""What users ask for, task by task: cancel, retry, accept, hold, priority; pause; and the engine's own shutdown."""
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import assert_never
 
 from . import events as e
 from . import inputs as i
-from .deck import Task
+from .deck import Cascade, Task
 from .effects import Stop
 from .ends import end, stop, stop_rest
-from .phases import FINAL, Backoff, Blocked, Closing, Queued, Running, Starting, Stopping, Unknown, Waiting
+from .flags import is_changed, is_stale
+from .phases import (
+    FINAL,
+    Attempt,
+    Backoff,
+    Blocked,
+    Cancelled,
+    Closing,
+    Queued,
+    Running,
+    Starting,
+    Stopping,
+    Unknown,
+    Waiting,
+)
 from .readiness import reconsider
+from .renew import another_run, requeue
+from .retry import Decision
 from .turn import Turn
+from .undo import undo, undo_deck
 
 
 def verb(turn: Turn, item: i.Verb) -> None:
     if item.verb in ("pause", "unpause"):
-        if item.verb == "unpause" and turn.deck.run.halted and turn.deck.run.ended:
-            _another_run(turn)
-        turn.record(e.DeckPaused(item.verb == "pause", "paused" if item.verb == "pause" else ""))
+        _pause(turn, item)
         return
+    if item.verb == "undo":
+        undo_deck(turn, item)
+    cascade = Cascade(item.again, item.by, item.act) if item.downstream and item.verb == "retry" else None
     for name in item.tasks:
         task = turn.deck.by_name.get(name)
-        if task is not None and (task.selected or task.attempt() is not None):
-            verb_on(turn, task, item)
+        if task is None or not (task.selected or task.attempt() is not None):
+            continue
+        verb_on(turn, task, item)
+        if cascade is not None:
+            cascade.behind(task)
+    if cascade is not None and cascade.gates:
+        turn.deck.cascades.append(cascade)
+
+
+def _pause(turn: Turn, item: i.Verb) -> None:
+    deck = turn.deck
+    if item.verb == "pause":
+        if not deck.paused:
+            who = "" if item.by in ("", "user") else f" by {item.by}"
+            turn.record(e.DeckPaused(True, f"paused{who}", item.act))
+        return
+    renewed = bool(deck.run.halted) and deck.run.ended
+    if renewed:
+        another_run(turn, act=item.act)
+    if renewed or deck.paused or deck.run.halted:
+        turn.record(e.DeckPaused(False, act=item.act))
 
 
 def verb_on(turn: Turn, task: Task, item: i.Verb) -> None:
     match item.verb:
         case "cancel" | "kill":
-            cancel(turn, task, item.by, now=item.verb == "kill")
+            by = f"{item.by} (kill)" if item.by and item.verb == "kill" else item.by
+            cancel(turn, task, by, now=item.verb == "kill", act=item.act)
         case "retry":
-            retry(turn, task)
+            retry(turn, task, item)
+        case "accept":
+            accept(turn, task, item.by)
         case "hold" | "release":
             held = item.verb == "hold"
-            if task.held != held and not isinstance(task.phase, FINAL):
-                turn.record(e.TaskHeld(task.name, held))
+            if task.held != held and not (held and isinstance(task.phase, FINAL)):
+                turn.record(e.TaskHeld(task.name, held, item.by, item.act))
                 requeue(turn, task)
         case "priority":
-            turn.record(e.PriorityChanged(task.name, item.value))
+            if task.priority != item.value:
+                turn.record(e.PriorityChanged(task.name, item.value, item.by, item.act))
+        case "undo":
+            undo(turn, task, item)
         case "pause" | "unpause":
             pass
         case _:
             assert_never(item.verb)
 
 
-def requeue(turn: Turn, task: Task) -> None:
-    if not isinstance(task.phase, Queued):
-        return
-    if task.held:
-        turn.deck.queue.drop(task.index)
-        turn.deck.heads.pop(task.index, None)
-    elif task.index not in turn.deck.queue:
-        turn.deck.arrivals.append(task.index)
-    turn.deck.plan_due = True
+# -- cancel -----------------------------------------------------------------------------------------------------------
 
 
-def cancel(turn: Turn, task: Task, by: str, *, now: bool) -> None:
+def cancel(turn: Turn, task: Task, by: str, *, now: bool, act: str = "") -> None:
     match task.phase:
+        case Starting(attempt) | Running(attempt) if attempt.exited_at is None:
+            stop(turn, task, attempt, "cancelled", by, grace_s=0.0 if now else None)
         case Starting(attempt) | Running(attempt):
-            if attempt.exited_at is None:
-                stop(turn, task, attempt, "cancelled", by, grace_s=0.0 if now else None)
-            attempt.unwanted = True
-        case Stopping(attempt):
-            attempt.unwanted = True
+            _unwant(turn, task, attempt, by)
+        case Stopping(attempt, why):
+            if why != "cancelled":
+                _unwant(turn, task, attempt, by)
             if now:
                 turn.do(Stop(attempt.token, "KILL", "group", 0.0))
         case Closing(attempt):
-            attempt.unwanted = True
+            _unwant(turn, task, attempt, by)
             stop_rest(turn, task, attempt, now=now)
         case Unknown(attempt, outcome):
-            attempt.exited_at = attempt.gone_at = turn.at
-            end(turn, task, attempt, outcome or e.Outcome("cancelled", detail="what became of it is not known"))
+            _unwant(turn, task, attempt, by)
+            _gone(turn, task, attempt, outcome or e.Outcome("cancelled", detail=_verdict(by)))
         case Waiting() | Queued() | Blocked() | Backoff():
-            turn.record(e.TaskCancelled(task.name, turn.at))
+            turn.record(e.TaskCancelled(task.name, turn.at, by, act))
         case _:
             pass
 
 
-def retry(turn: Turn, task: Task) -> None:
-    if not isinstance(task.phase, (*FINAL, Backoff)):
+def _unwant(turn: Turn, task: Task, attempt: Attempt, by: str) -> None:
+    if not attempt.unwanted:
+        turn.record(e.CancelRequested(task.name, attempt.number, by, turn.at))
+
+
+def _verdict(by: str) -> str:
+    return f"gone, says {by}; what became of it is not known" if by else "what became of it is not known"
+
+
+def _gone(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome, verdict: Decision | None = None) -> None:
+    """The user has made sure that nothing of it lives: its slots are free."""
+    attempt.gone_at = turn.at
+    attempt.exited_at = turn.at if attempt.exited_at is None else attempt.exited_at
+    end(turn, task, attempt, outcome, verdict)
+
+
+# -- retry and accept -------------------------------------------------------------------------------------------------
+
+
+def retry(turn: Turn, task: Task, item: i.Verb) -> None:
+    if not task.selected:
         return
+    if isinstance(task.phase, Unknown):
+        phase = task.phase
+        outcome = phase.outcome or e.Outcome("lost", detail=_verdict(item.by))
+        if outcome.ok:
+            # Only what it left behind was in doubt.
+            _gone(turn, task, phase.attempt, outcome)
+            return
+        _gone(turn, task, phase.attempt, outcome, Decision("queued", charged=False))
+        again(turn, task, item.again, item.by)
+    elif isinstance(task.phase, (*FINAL, Backoff)):
+        again(turn, task, item.again, item.by, item.act)
+
+
+def again(turn: Turn, task: Task, options: e.RetryOptions, by: str, act: str = "") -> None:
+    """Take a task up again, whatever came of it before."""
     if turn.deck.run.ended:
-        _another_run(turn)
-    turn.record(e.TaskRetried(task.name, turn.at))
+        another_run(turn, act=act)
+    turn.record(e.TaskRetried(task.name, turn.at, options, by, act))
     reconsider(turn.deck, task)
 
 
-def _another_run(turn: Turn) -> None:
-    """What the user asks for by hand goes on where the last run ended: nothing that is settled is looked at again."""
-    run = turn.deck.run
-    seed = blake2b(f"{run.seed}{run.number}".encode(), digest_size=8).hexdigest()
-    turn.record(e.RunStarted(run.number + 1, seed, turn.at, turn.wall, run.boot_id, run.host, ("retry",)))
+def cascade(turn: Turn, portion: int) -> int:
+    """Carry a retry on to what builds on its tasks. Returns what is left of the portion; 0: call again.
+
+    A task that the user cancelled stays so, and nothing behind it has to run again because of it.
+    """
+    deck = turn.deck
+    while portion > 0 and deck.cascades:
+        wave = deck.cascades[0]
+        if not wave.gates:
+            deck.cascades.popleft()
+            continue
+        dependents = wave.gates[0].dependents
+        end = min(len(dependents), wave.place + portion)
+        for index in dependents[wave.place : end]:
+            task = deck.tasks[index]
+            if isinstance(task.phase, Cancelled):
+                continue
+            if isinstance(task.phase, FINAL):
+                again(turn, task, wave.again, wave.by, wave.act)
+            wave.behind(task)
+        portion -= max(1, end - wave.place)
+        wave.place = end
+        if end == len(dependents):
+            wave.gates.popleft()
+            wave.place = 0
+    return portion
+
+
+def accept(turn: Turn, task: Task, by: str) -> None:
+    """Keep a result: of other work than the file now wants, or older than what it builds on."""
+    attempt = task.attempt()
+    wanted = task.spec.fingerprint
+    kept = (attempt.counts_as or attempt.fingerprint) if attempt is not None else wanted
+    if is_changed(turn.deck, task) or is_stale(turn.deck, task) or kept != wanted:
+        turn.record(e.TaskAccepted(task.name, wanted, turn.at, turn.wall, by))
+
+
+# -- the engine's end -------------------------------------------------------------------------------------------------
 
 
 def shutdown(turn: Turn, item: i.Shutdown) -> None:

@@ -1,6 +1,6 @@
 """What a headless run prints: lines, the live display, JSON lines, JUnit, GitHub's annotations. Made of nothing but the
 messages of `protocol.messages`."""
 
-from .output import HeadlessOptions, HeadlessOutput
+from .output import HeadlessOptions, HeadlessOutput, LogOutput, WatchOutput
 
-__all__ = ["HeadlessOptions", "HeadlessOutput"]
+__all__ = ["HeadlessOptions", "HeadlessOutput", "LogOutput", "WatchOutput"]

@@ -94,7 +94,7 @@ def _rows(status: Status, frame: Frame) -> Iterator[Line]:
 
 def _gpu_row(gpu: GpuLine, tasks: list[RunningTask], frame: Frame) -> Line:
     place = where((gpu.index,), simulated=frame.simulated)
-    util = f"{gpu.util_percent:>3} %" if gpu.util_percent is not None else "    -"
+    util = f"util {gpu.util_percent:>3} %" if gpu.util_percent is not None else "util     -"
     if frame.columns >= _WIDE_COLUMNS and gpu.used_mib is not None:
         util += f"  {mib_text(gpu.used_mib):>9}"
     if not tasks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 import time
 from collections.abc import Iterable, Iterator
 
@@ -112,7 +113,9 @@ def _attribute(text: str) -> str:
 def _check_place(path: str) -> None:
     folder = os.path.dirname(path)
     try:
-        os.makedirs(folder, exist_ok=True)
+        if not os.path.isdir(folder):
+            os.makedirs(folder)
+            print(f"gpudeck: --junit: made the folder {folder}", file=sys.stderr)
     except OSError as error:
         raise UsageError(f"--junit {path}: cannot make its folder: {error.strerror}") from error
     if os.path.isdir(path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Protocol
 
 from ..protocol.messages import (
@@ -62,10 +63,20 @@ class Narrator:
         self._simulated = False
         self._said: object = None
         self._due_at = 0.0
+        self._at_s = 0.0
 
     def lines(self, message: Message) -> list[Line]:
-        """What is to be shown, in order."""
+        """What is to be shown, in order. Of an end that is told late, since its task left processes behind, the time is
+        that of the telling."""
+        message = self._in_order(message)
         return [line for line in self._all(message) if line.weight >= self._lowest]
+
+    def _in_order(self, message: Message) -> Message:
+        if isinstance(message, (DeckOpened, RunFinished)):
+            self._at_s = 0.0
+            return message
+        self._at_s = max(self._at_s, message.at)
+        return message if message.at == self._at_s else replace(message, at=self._at_s)
 
     def _all(self, message: Message) -> Iterable[Line]:
         match message:

@@ -20,7 +20,7 @@ from .narrate import Narrator
 from .stepsummary import StepSummary
 from .summary import NO_CAPS, summary_lines
 from .views import DeckLog, JsonView, Observer, PlainView
-from .writer import AppendLog, StreamWriter
+from .writer import AppendLog, AsideLog, StreamWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,10 @@ class HeadlessOutput:
         deck_log_path: str,
         environ: Mapping[str, str],
         clock: Clock,
+        *,
+        log_may_hang: bool = False,
     ) -> None:
+        """*log_may_hang*: deck.log lies on a server."""
         place = Place.of(stream, environ)
         live = place.terminal and not place.dumb and not options.json and not options.quiet
         self.status_period_s = STATUS_PERIOD_S if live else options.check_interval_s
@@ -61,7 +64,7 @@ class HeadlessOutput:
         """When the last message was."""
         self._told: set[str] = set()
         self._junit = JunitFile(options.junit) if options.junit else None
-        self._log = AppendLog(deck_log_path, _text_gap)
+        self._log = (AsideLog if log_may_hang else AppendLog)(deck_log_path, _text_gap)
         self._deck_log = DeckLog(self._log, _log_narrator(options))
         self._page = StepSummary(place.step_summary) if place.step_summary else None
         writer = StreamWriter(stream, _json_gap if options.json else _text_gap)
@@ -95,6 +98,56 @@ class HeadlessOutput:
                 observer.close()
 
     def __enter__(self) -> HeadlessOutput:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class LogOutput:
+    """`deck.log` alone: what an engine without a terminal leaves."""
+
+    def __init__(self, deck_log_path: str, *, log_may_hang: bool = False) -> None:
+        """*log_may_hang*: it lies on a server."""
+        log = (AsideLog if log_may_hang else AppendLog)(deck_log_path, _text_gap)
+        self._view = DeckLog(log, _log_narrator(HeadlessOptions()))
+
+    def show(self, message: Message) -> None:
+        self._view.show(message)
+
+    def __enter__(self) -> LogOutput:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._view.close()
+
+
+class WatchOutput:
+    """What a client shows of a run that an engine sees through: the front of a headless run, without its log."""
+
+    def __init__(self, options: HeadlessOptions, stream: TextIO, environ: Mapping[str, str], clock: Clock) -> None:
+        place = Place.of(stream, environ)
+        live = place.terminal and not place.dumb and not options.quiet
+        self._writer = StreamWriter(stream, _text_gap)
+        self._front = _front(options, place, self._writer, clock, live=live)
+
+    @property
+    def gone(self) -> bool:
+        """Nobody reads any more."""
+        return self._writer.gone
+
+    def show(self, message: Message) -> None:
+        self._front.show(message)
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._front.close()
+
+    def __enter__(self) -> WatchOutput:
         return self
 
     def __exit__(

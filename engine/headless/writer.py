@@ -10,10 +10,12 @@ import select
 import threading
 from collections import deque
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import TextIO
 
 MAX_PENDING_CHARS = 64 * 2**20
 BEHIND_CHARS = 16 * 2**10
+MAX_PENDING_TEXTS = 10_000
 
 
 class StreamWriter:
@@ -160,3 +162,30 @@ class AppendLog:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+class AsideLog(AppendLog):
+    """The same in a thread of its own, for a file server: it may answer nothing for minutes, and that holds up nobody.
+    Beyond 10,000 texts that it does not take, more are counted as lost."""
+
+    def __init__(self, path: str, gap: Callable[[int], str]) -> None:
+        super().__init__(path, gap)
+        self._queue: SimpleQueue[str | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="gpudeck-log", daemon=True)
+        self._thread.start()
+
+    def write(self, text: str) -> None:
+        if self._queue.qsize() < MAX_PENDING_TEXTS:
+            self._queue.put(text)
+        else:
+            self._lost += text.count("\n")
+
+    def close(self, patience_s: float = 10.0) -> None:
+        """Write what is pending; give up after *patience_s*. Idempotent."""
+        self._queue.put(None)
+        self._thread.join(patience_s)
+
+    def _run(self) -> None:
+        while (text := self._queue.get()) is not None:
+            super().write(text)
+        super().close()

@@ -6,15 +6,17 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from .chatter import stands_alone
+
 _HEADER = "Traceback (most recent call last)"
 _RANK_PREFIX = re.compile(r"(?:\[(?:rank|default)(\d+)\]: ?)+")
-_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?::.*)?")
+_EXCEPTION = re.compile(r"[^\W\d][\w.<>]*(?::.*)?")
 _GROUPED = re.compile(r"[ ]*\| ([A-Za-z_][\w.]*: .*)")
 _CHAIN = ("The above exception was the direct cause", "During handling of the above exception")
-_SECONDARY = ("Exception ignored in", "Exception in thread", "Error in atexit", "--- Logging error ---")
-_NOT_MESSAGE = re.compile(
-    r"[WEIF]\d{4} |wandb: |srun: |slurmstepd: |=====|-----|Exception ignored in|Process .{1,60}:$"
-)
+_SECONDARY = (
+    "Exception ignored ", "Exception in thread", "Error in atexit", "--- Logging error ---", "future: <", "handle: <",
+)  # fmt: skip
+"""One of these is in the line above a traceback that is not the program's own end."""
 _MAX_MESSAGE_LINES = 8
 _MAX_NOISE_LINES = 5
 
@@ -26,7 +28,6 @@ _FOLLOW_UP = re.compile(
 )
 """Exceptions that tell of another process's end, or of a request to end, not of a cause."""
 
-_BAR = re.compile(r"\d{1,3}%\|.*\||\d(?:it/s|s/it)\b|━━")
 _RANK = re.compile(r"\s*rank\s+: (\d+)")
 _EXIT_CODE = re.compile(r"\s*exitcode\s+: (-?\d+)")
 
@@ -63,11 +64,6 @@ class RootCause:
     exit_code: int
     """Negative: the number of the signal that ended it."""
     lines: tuple[str, ...]
-
-
-def is_bar(line: str) -> bool:
-    """A progress bar's frame."""
-    return _BAR.search(line) is not None
 
 
 def root_cause(lines: Sequence[str]) -> RootCause | None:
@@ -181,7 +177,7 @@ def _read_plain(texts: Sequence[str], start: int, base: str, frame: tuple[str, .
         at += 1
         if text.startswith(frame):
             lines.append(text)
-        elif len(lines) > 1 and _EXCEPTION.fullmatch(text) and not is_bar(text):
+        elif len(lines) > 1 and _EXCEPTION.fullmatch(text) and not stands_alone(text):
             message = _message(texts, at, base)
             return _Part(start, at + len(message), (*lines, text, *message), (text,))
         else:
@@ -194,7 +190,7 @@ def _message(texts: Sequence[str], at: int, base: str) -> list[str]:
     message: list[str] = []
     for line in texts[at : at + _MAX_MESSAGE_LINES]:
         text = line.removeprefix(base)
-        if not text.strip() or _HEADER in text or _NOT_MESSAGE.match(text) or is_bar(text):
+        if _HEADER in text or stands_alone(text):
             break
         message.append(text)
     return message

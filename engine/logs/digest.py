@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
-from .cause import is_bar, lines_of_rank, root_cause
+from .cause import lines_of_rank, root_cause
+from .chatter import is_bar, is_chatter
 from .examine import tail_lines
-from .failure import choose_in
+from .place import choose_in, far_error, near_error
 
+_NOT_FOUND = re.compile(r"gpudeck: (?:line )?\d+: (?:exec: )?(?P<command>.*): not found")
 _TRACEBACK_FACTOR = 3
 """A traceback may be this many times longer than other digests before its middle is left out."""
+
+_END_LINES = 3
+"""Of what comes after an error."""
 
 
 def digest(err_path: str, out_path: str, n: int = 20) -> tuple[str, ...]:
     """The right traceback with all that is chained to it; else torchrun's root cause after that rank's last lines; else
-    the last *n* lines of stderr, of stdout where stderr has none.
+    the last *n* lines of stderr, of stdout where stderr has none; where these tell nothing, those up to the last error
+    and then the very last.
 
     Printable lines; empty when there is no log. Reads files, takes some ms. Raises nothing.
     """
@@ -27,7 +34,27 @@ def digest(err_path: str, out_path: str, n: int = 20) -> tuple[str, ...]:
     if root is not None:
         said = _collapsed(lines_of_rank(err, root.rank))[-n:]
         return (*said[max(0, len(said) + len(root.lines) - n) :], *root.lines)
-    return tuple(_collapsed(err) or _collapsed(out))[-n:]
+    told = near_error(err, out) or far_error(err, out)
+    if told is not None:
+        lines, at = told
+        later = [line for line in lines[at + 1 :] if not is_chatter(line)]
+        return tuple(map(_in_words, _with_end(_collapsed(lines[: at + 1]), later, n)))
+    return tuple(map(_in_words, (_collapsed(err) or _collapsed(out))[-n:]))
+
+
+def _with_end(before: list[str], later: list[str], n: int) -> list[str]:
+    """Up to the error, and how the log ends."""
+    left_out = len(later) - _END_LINES
+    end = later
+    if left_out > 1 and len(later) > n // 2:
+        end = [f"  … {left_out} lines left out …", *later[-_END_LINES:]]
+    return [*before[-max(1, n - len(end)) :], *end]
+
+
+def _in_words(line: str) -> str:
+    """What our shell says of a command that it does not find, without the number of a line that nobody wrote."""
+    found = _NOT_FOUND.fullmatch(line.strip())
+    return f"command not found: {found['command']}" if found else line
 
 
 def _collapsed(lines: Iterable[str]) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..core.events import Outcome
+from ..core.outcome import Outcome
 from ..core.spec import TaskSpec
 from .cause import root_cause, tracebacks
 from .failure import classify, hint_for, signal_name, signal_of
@@ -75,6 +75,8 @@ def describe(outcome: Outcome) -> str:
             return _with(f"out of memory ({where})" if where else "out of memory", rest)
         case "timeout" if detail.startswith("after "):
             return f"timeout {detail}"
+        case "cancelled" if detail.startswith("by "):
+            return f"cancelled {detail}"
         case _:
             return _with(outcome.reason, detail)
 

@@ -8,19 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .cause import RootCause, Traceback, choose, is_bar, lines_of_rank, root_cause, tracebacks
+from .cause import RootCause, Traceback, root_cause
+from .place import HANDLED, choose_in, context_of, last_words, telling_line
 from .signs import GPU_MEMORY_HINT, HOST_MEMORY_HINT, KILLED_HINT, Sign, first_sign
 
 _MAX_DETAIL_CHARS = 200
-_CONTEXT_LINES = 40
-_LAST_LINES = 12
 
-_NOISE = re.compile(
-    r"\s*$|wandb: |[=*─-]{5,}|Exception ignored in|\s+warnings\.warn\(|.{0,200}resource_tracker: |frame #"
-)
-_ERROR_WORDS = re.compile(r"error|fatal|exception|fail|abort|cannot|not found|denied|terminate called", re.IGNORECASE)
 _OOM_WORDS = re.compile(r".{0,300}(?:[Oo]ut of memory|allocate memory|OutOfMemoryError|MemoryError)[.:]? ?")
-_HANDLED = re.compile(r"(?<!NCCL )\bWARN|[Ww]arning|[Rr]etry|[Hh]alving")
 _WORKER_KILLED = re.compile(
     r"killed by signal: Killed|BrokenProcessPool|terminated abruptly|exited unexpectedly|SIGKILL"
 )
@@ -56,9 +50,10 @@ def classify(
     the attempt for lack of memory (its or the cgroup's counters went up).
     """
     root = root_cause(err_tail) or root_cause(out_tail)
-    block = choose_in(err_tail, out_tail, root)
     killed_by = signal or signal_of(exit_code)
-    context = _context(err_tail, out_tail, root, block)
+    silent = killed_by in _SILENT_SIGNALS
+    block = choose_in(err_tail, out_tail, root, near=silent)
+    context = context_of(err_tail, out_tail, root, block, near=silent)
     sign, line = (None, "") if exit_code == 0 else _find_sign(context, sure=block is not None, crashed=bool(killed_by))
     who = f"rank {root.rank}" if root else ""
     if sign is not None and sign.kind in ("gpu memory", "host memory"):
@@ -78,21 +73,6 @@ def classify(
         hint=KILLED_HINT if not said and _killed(root, killed_by) else sign.hint if sign else "",
         unsure=signal is None and killed_by is not None,
     )
-
-
-def choose_in(err: Sequence[str], out: Sequence[str], root: RootCause | None) -> Traceback | None:
-    """The traceback that tells the cause: stderr's, and stdout's only when stderr has none."""
-    return _recent(err, root) or _recent(out, root)
-
-
-def _recent(lines: Sequence[str], root: RootCause | None) -> Traceback | None:
-    """Not one that was printed and survived: a program that goes on writes more than a few lines."""
-    found = tracebacks(lines)
-    block = choose(found, root)
-    if block is None or root is not None:
-        return block
-    later = sum(len(other.lines) for other in found if other.end > block.end)
-    return block if len(lines) - block.end - later <= _CONTEXT_LINES else None
 
 
 def hint_for(reason: str, detail: str, exit_code: int | None = None) -> str:
@@ -118,25 +98,16 @@ def signal_name(number: int) -> str:
         return f"RTMIN+{number - signals.SIGRTMIN}" if number > signals.SIGRTMIN else str(number)
 
 
-def _context(err: Sequence[str], out: Sequence[str], root: RootCause | None, block: Traceback | None) -> Sequence[str]:
-    """The lines among which the cause is looked for: not the whole tail, which may tell of troubles long overcome."""
-    if block is not None:
-        return block.lines
-    if root is not None:
-        return lines_of_rank(err, root.rank)[-_CONTEXT_LINES:]
-    return [*out[-_LAST_LINES:], *err[-_CONTEXT_LINES:]]
-
-
 def _find_sign(context: Sequence[str], *, sure: bool, crashed: bool) -> tuple[Sign | None, str]:
     """The most important sign and its line.
 
     Without a traceback (*sure*) lines that speak of something handled do not count, and what is not about memory or the
     device counts only near the end, unless a crash (*crashed*) may have printed long stacks after it.
     """
-    sign, line = _sign_in(context if sure else [line for line in context if not _HANDLED.search(line)])
+    sign, line = _sign_in(context if sure else [line for line in context if not HANDLED.search(line)])
     if sign is None or sure or crashed or sign.kind != "other":
         return sign, line
-    return _sign_in(_last_words(context))
+    return _sign_in(last_words(context))
 
 
 def _sign_in(lines: Sequence[str]) -> tuple[Sign | None, str]:
@@ -150,10 +121,6 @@ def _sign_in(lines: Sequence[str]) -> tuple[Sign | None, str]:
     return sign, text[start : end if end >= 0 else len(text)]
 
 
-def _last_words(lines: Sequence[str]) -> list[str]:
-    return [line for line in lines if not _NOISE.match(line) and not is_bar(line)][-_LAST_LINES:]
-
-
 def _lost_its_gpu(err: Sequence[str]) -> bool:
     """torch only warns when it cannot initialise CUDA; the program then fails with words of its own."""
     warnings = (line for line in err if "UserWarning: CUDA initialization: " in line)
@@ -165,10 +132,7 @@ def _said(block: Traceback | None, sign_line: str, context: Sequence[str], kille
         return block.summary
     if killed_by in _SILENT_SIGNALS:
         return ""
-    if sign_line:
-        return sign_line
-    last = _last_words(context)
-    return next((line for line in reversed(last) if _ERROR_WORDS.search(line)), last[-1] if last else "")
+    return sign_line or telling_line(context)
 
 
 def _killed(root: RootCause | None, killed_by: int | None) -> bool:

@@ -53,19 +53,14 @@ def safe_name(task: str, *, twin: bool = False) -> str:
     return f"{kept.decode('utf-8', 'ignore')}~{digest}"
 
 
-class LogFolder:
-    """The files below one LOG_DIR. One thread; every method may raise OSError when the folder cannot be used."""
+class LogNames:
+    """Where attempts' files lie below one LOG_DIR, without a look at it: for whoever knows the deck's tasks."""
 
     def __init__(self, log_dir: str, names: Iterable[str] = ()) -> None:
         """*names* are the deck's tasks in file order: of two that differ only in case the first keeps its name."""
         self._dir = os.path.abspath(log_dir)
         self._holders: dict[str, str] = {}
-        self._highest: dict[str, int] = {}
         self.admit(names)
-        try:
-            self._found = set(os.listdir(self._dir))
-        except FileNotFoundError:
-            self._found = set[str]()
 
     def admit(self, names: Iterable[str]) -> None:
         """More tasks of the deck, in file order."""
@@ -83,14 +78,37 @@ class LogFolder:
         err = out if merge_stderr else f"{folder}/attempt-{attempt}.err"
         return AttemptPaths(out, err, f"{folder}/attempt-{attempt}.json", folder)
 
+    def _admit(self, name: str) -> str:
+        """The first task with this name, case aside."""
+        folded = name.casefold()
+        # The same text is kept once: there may be 100,000 names.
+        return self._holders.setdefault(name if folded == name else folded, name)
+
+
+class LogFolder(LogNames):
+    """The files below one LOG_DIR. One thread; every method may raise OSError when the folder cannot be used."""
+
+    def __init__(self, log_dir: str, names: Iterable[str] = ()) -> None:
+        """*names* are the deck's tasks in file order: of two that differ only in case the first keeps its name."""
+        super().__init__(log_dir, names)
+        self._highest: dict[str, int] = {}
+        try:
+            self._found = set(os.listdir(self._dir))
+        except FileNotFoundError:
+            self._found = set[str]()
+
     def prepare(self, task: str, attempt: int, merge_stderr: bool) -> AttemptPaths:
         """Make the task's folder. The logs are made by the attempt's process, the links by whoever gets `links`."""
         paths = self.paths(task, attempt, merge_stderr)
+        self.make_folder(task, attempt, paths)
+        return paths
+
+    def make_folder(self, task: str, attempt: int, paths: AttemptPaths) -> None:
+        """For an attempt that is about to begin. Raises OSError."""
         if _make_folder(paths.dir) or task in self._highest:
             self._highest[task] = max(attempt, self._highest.get(task, 0))
         else:
             self._found.add(self._top(paths.dir))
-        return paths
 
     def links(self, paths: AttemptPaths, gpu_indices: Iterable[int]) -> tuple[Link, ...]:
         """What should point to this attempt from its start on: latest.log, latest.err and LOG_DIR/gpuN.log, for
@@ -113,12 +131,6 @@ class LogFolder:
             return 0
         number = self._highest[task] = _highest_in(folder)
         return number
-
-    def _admit(self, name: str) -> str:
-        """The first task with this name, case aside."""
-        folded = name.casefold()
-        # The same text is kept once: there may be 100,000 names.
-        return self._holders.setdefault(name if folded == name else folded, name)
 
     def _top(self, folder: str) -> str:
         return folder[len(self._dir) + 1 :].partition("/")[0]
@@ -157,6 +169,14 @@ def _make_folder(path: str) -> bool:
     except FileNotFoundError:
         os.makedirs(path, exist_ok=True)
     return True
+
+
+def telling_log(paths: AttemptPaths) -> str:
+    """Standard error if anything was written to it, else standard output."""
+    try:
+        return paths.err if os.path.getsize(paths.err) else paths.out
+    except OSError:
+        return paths.out
 
 
 def _highest_in(folder: str) -> int:

@@ -52,12 +52,16 @@ class GitStates:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[str, GitState | None] = {}
+        self._tops: dict[str, str | None] = {}
+        """Repository by folder: the way up to its top is a dozen looks at the disk, and tasks share their folders."""
 
     def of(self, folder: str) -> GitState | None:
-        top = _repository(folder)
-        if top is None:
-            return None
         with self._lock:
+            if folder not in self._tops:
+                self._tops[folder] = _repository(folder)
+            top = self._tops[folder]
+            if top is None:
+                return None
             if top not in self._known:
                 self._known[top] = git_state(top)
             return self._known[top]

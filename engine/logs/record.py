@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from .gitstate import GitState
+from .metrics import to_text
 from .outputs import OutputStamp
 from .secrets import masked_command, masked_env
 
@@ -33,8 +34,18 @@ class AttemptHeader:
     log: str
     err: str
     fingerprint: str = ""
+    token: str = ""
     outputs_before: Mapping[str, OutputStamp] = field(default_factory=dict[str, OutputStamp])
     """So that an engine that adopts the attempt can still tell stale outputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What one metric came to."""
+
+    last: float
+    best: float | None
+    """By the task's own `best`; None: it never was a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,9 @@ class AttemptEnd:
     mean_mib: float | None = None
     peak_util_percent: float | None = None
     mean_util_percent: float | None = None
+    progress: float | None = None
+    """The share done as its output told it last, 0 to 1."""
+    metrics: Mapping[str, Score] = field(default_factory=dict[str, Score])
 
 
 def header_record(header: AttemptHeader, *, host: str, git: GitState | None) -> dict[str, Any]:
@@ -65,6 +79,7 @@ def header_record(header: AttemptHeader, *, host: str, git: GitState | None) -> 
         "host": host,
         "git": git,
         "fingerprint": header.fingerprint,
+        "token": header.token,
         "log": header.log,
         "err": header.err,
         "start": _iso(header.started_wall),
@@ -83,6 +98,11 @@ def end_record(end: AttemptEnd) -> dict[str, Any]:
         "mean_mib": end.mean_mib,
         "peak_util_percent": end.peak_util_percent,
         "mean_util_percent": end.mean_util_percent,
+        "progress": end.progress,
+        "metrics": {
+            name: to_text({"last": score.last} | ({} if score.best is None else {"best": score.best}))
+            for name, score in end.metrics.items()
+        },
     }
 
 

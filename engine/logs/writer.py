@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from ..errors import may_pass
 from .files import Link, make_link
 from .gitstate import GitStates
 from .record import AttemptEnd, AttemptHeader, create, encode, end_record, header_record, read_record, replace
@@ -14,27 +16,34 @@ from .record import AttemptEnd, AttemptHeader, create, encode, end_record, heade
 _BATCH_S = 0.25
 """How long writes are gathered: making a file is what costs (0.02 to 0.3 ms on ext4), so an attempt that ends sooner
 costs one instead of two, and a GPU's link changes once."""
+_RETRY_S = 1.0
+"""How often an end that met a full disk is tried again."""
 
 
 class AttemptJsonWriter:
-    """One daemon thread. Nothing is dropped: with too much unwritten the caller waits.
+    """One daemon thread. Nothing is dropped and no caller ever waits: nothing starts on a disk that takes nothing, so
+    what is unwritten stays as little as what has been started.
 
-    An error (full disk) is reported once until a write succeeds again, through *on_error*, on the writer's thread; the
-    file is then missing or old, never half.
+    An error is reported once until a write succeeds again, through *on_error*, on the writer's thread; the file is then
+    missing or old, never half. Ends that met a full disk are written when there is space.
     """
 
     def __init__(
-        self, on_error: Callable[[str], None], *, git: GitStates | None = None, max_pending: int = 4096
+        self, on_error: Callable[[str], None], *, git: GitStates | None = None, most_gathered: int = 4096
     ) -> None:
         self.on_ended: Callable[[Sequence[str]], None] = lambda _: None
         """Told in the writer's thread which attempt-N.json have got their end."""
         self._on_error = on_error
-        self._max_pending = max_pending
+        self._most_gathered = most_gathered
         self._git = git if git is not None else GitStates()
         self._host = socket.gethostname()
         self._running: dict[str, AttemptHeader] = {}
         self._pending: dict[str, AttemptEnd | None] = {}
         self._links: dict[str, Link] = {}
+        self._spare: dict[str, AttemptHeader] = {}
+        """For files that have none."""
+        self._stuck: dict[str, AttemptEnd | None] = {}
+        """Ends that met a full disk."""
         self._failing = self._hurry = self._closed = self._busy = False
         lock = threading.Lock()
         self._work = threading.Condition(lock)
@@ -44,10 +53,18 @@ class AttemptJsonWriter:
         self._thread.start()
 
     def begin(self, path: str, header: AttemptHeader, links: Iterable[Link] = ()) -> None:
-        """An attempt started: make its links and write the header to *path*. Idempotent: an engine that adopts an
-        attempt may do it again."""
+        """An attempt started: make its links and write the header to *path*. Idempotent."""
+        self._put_header(self._running, path, header, links)
+
+    def adopt(self, path: str, header: AttemptHeader, links: Iterable[Link] = ()) -> None:
+        """An earlier engine started it: the same, but a header that is there stays."""
+        self._put_header(self._spare, path, header, links)
+
+    def _put_header(
+        self, headers: dict[str, AttemptHeader], path: str, header: AttemptHeader, links: Iterable[Link]
+    ) -> None:
         with self._work:
-            self._running[path] = header
+            headers[path] = header
             for link in links:
                 self._links[link.path] = link
             self._put(path, None)
@@ -76,9 +93,8 @@ class AttemptJsonWriter:
         return not self._thread.is_alive()
 
     def _put(self, path: str, end: AttemptEnd | None) -> None:
-        if len(self._pending) >= self._max_pending and path not in self._pending:
+        if len(self._pending) >= self._most_gathered:
             self._soon.notify()
-            self._idle.wait_for(lambda: len(self._pending) < self._max_pending)
         if not self._pending:
             self._work.notify()
         self._pending[path] = end
@@ -86,43 +102,59 @@ class AttemptJsonWriter:
     def _run(self) -> None:
         while True:
             with self._work:
-                self._work.wait_for(lambda: self._pending or self._closed)
-                if not self._pending:
-                    return
-                self._soon.wait_for(self._must_write, _BATCH_S)
-                jobs, self._pending = self._pending, {}
+                self._work.wait_for(lambda: self._pending or self._closed, _RETRY_S if self._stuck else None)
+                if self._pending:
+                    self._soon.wait_for(self._must_write, _BATCH_S)
+                closing = self._closed
+                jobs, self._pending = {**self._stuck, **self._pending}, {}
                 links, self._links = self._links, {}
                 headers = {path: self._running.get(path) for path in jobs}
                 self._busy = True
                 self._idle.notify_all()
             for link in links.values():
-                self._try(partial(make_link, link))
-            ended = [
-                path for path, end in jobs.items() if self._try(partial(self._write, path, headers[path], end)) and end
-            ]
+                if os.path.isdir(os.path.dirname(link.path)):
+                    self._try(partial(make_link, link))
+            ended = self._write_all(jobs, headers)
             if ended:
                 self.on_ended(ended)
             with self._work:
                 for path, end in jobs.items():
-                    if end is not None:
+                    if end is not None and path not in self._stuck:
                         self._running.pop(path, None)
+                        self._spare.pop(path, None)
                 self._busy = False
                 self._idle.notify_all()
+                if closing and not self._pending:
+                    return
+
+    def _write_all(
+        self, jobs: Mapping[str, AttemptEnd | None], headers: Mapping[str, AttemptHeader | None]
+    ) -> list[str]:
+        """Returns which have got their end now."""
+        ended: list[str] = []
+        self._stuck = {}
+        for path, end in jobs.items():
+            error = self._try(partial(self._write, path, headers[path], end))
+            if error is None and end is not None:
+                ended.append(path)
+            elif end is not None and isinstance(error, OSError) and may_pass(error):
+                self._stuck[path] = end
+        return ended
 
     def _must_write(self) -> bool:
-        return self._hurry or self._closed or len(self._pending) >= self._max_pending
+        return self._hurry or self._closed or len(self._pending) >= self._most_gathered
 
-    def _try(self, write: Callable[[], None]) -> bool:
+    def _try(self, write: Callable[[], None]) -> Exception | None:
         try:
             write()
         except OSError as error:
-            self._report(f"{error.filename or 'beside the logs'}: {error.strerror or error}")
+            self._report(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error))
+            return error
         except Exception as error:  # The thread must go on; whoever is told keeps a record.
             self._report(repr(error))
-        else:
-            self._failing = False
-            return True
-        return False
+            return error
+        self._failing = False
+        return None
 
     def _report(self, what: str) -> None:
         if not self._failing:
@@ -130,9 +162,12 @@ class AttemptJsonWriter:
             self._on_error(f"cannot write what is kept beside the logs: {what}")
 
     def _write(self, path: str, header: AttemptHeader | None, end: AttemptEnd | None) -> None:
-        if header is None:
-            record = read_record(path)
-        else:
+        record = {} if header is not None else read_record(path)
+        if header is None and not record:
+            if not os.path.isdir(os.path.dirname(path)):
+                return  # stopped before anything of it was made
+            header = self._spare.get(path)
+        if header is not None:
             record = header_record(header, host=self._host, git=self._git.of(header.cwd))
         if end is not None:
             record["end"] = end_record(end)

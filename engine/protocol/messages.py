@@ -7,23 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Tasks by what the user calls their state."""
-
-    total: int = 0
-    waiting: int = 0
-    queued: int = 0
-    running: int = 0
-    """starting, running, stopping and closing ones."""
-    backoff: int = 0
-    succeeded: int = 0
-    cached: int = 0
-    failed: int = 0
-    cancelled: int = 0
-    blocked: int = 0
-    unknown: int = 0
+from .counts import Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +22,7 @@ class DeckOpened:
     gpus: tuple[str, ...]
     """A line for each GPU: "0  NVIDIA A40  44.5 GiB  GPU-5f2a…"."""
     slots: int
-    """Tasks that run at once, GPU and CPU slots together where both are used."""
+    """GPU tasks that run at once; of a deck without any, CPU tasks."""
     simulated: bool
     counts: Counts
     log_dir: str

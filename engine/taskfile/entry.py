@@ -46,6 +46,8 @@ class Plan:
     rungs: tuple[WorkPlan, ...]
     resume: object
     """Command, Moving or None."""
+    rung_resumes: tuple[object, ...]
+    """The same on each rung of on_oom: Command or Moving."""
     fixed: dict[str, object]
     """Keys whose values all tasks share, read."""
     moving: list[tuple[str, Moving]]
@@ -65,6 +67,7 @@ def plan_entry(said: Said) -> Plan:
     work = _work(said, scopes.work, variables)
     rungs = _rungs(said, scopes.work, variables) if "on_oom" in said.all else ()
     resume = _resume(said, scopes.work)
+    rung_resumes = _rung_resumes(said, scopes.work) if rungs and resume is not None else ()
     fixed, moving = _fields(said, scopes)
     metrics, watch, slurm = _metrics(said, scopes.other), _watch(said), _slurm(said)
     if said.failed or work is None or name is None:
@@ -73,7 +76,7 @@ def plan_entry(said: Said) -> Plan:
     if not _LATER.isdisjoint(said.all):
         _note_later(said, fixed)
     entry = str(said.all["name"])
-    return Plan(said, entry, scopes, name, work, rungs, resume, fixed, moving, metrics, watch, slurm)
+    return Plan(said, entry, scopes, name, work, rungs, resume, rung_resumes, fixed, moving, metrics, watch, slurm)
 
 
 def _name(said: Said, scope: Scope) -> Template | None:
@@ -134,17 +137,25 @@ def _rungs(said: Said, scope: Scope, variables: _Variables) -> tuple[WorkPlan, .
         raw = cast("RawCommand", TASK["command"].kind.read(said.all["command"]))
         for number, rung in enumerate(readers.tables(said.all["on_oom"]), start=1):
             try:
-                changes = tables.read_table(rung, TASK["on_oom"].tables or {})
-                values = readers.table(
-                    filled(changes.get("vars", {}), Scope(scope.constants, scope.environ), home=True)
-                )
-                inner = overridden(scope, values)
+                changes, inner = _changed_by(rung, scope)
                 env = {**variables.table, **cast("dict[str, str | None]", changes.get("env", {}))}
                 rungs.append(work_plan(raw, env_plan(env, variables.plain, inner), inner))
             except BadValueError as error:
                 words = f"{'.'.join(error.inside)} {error.words}".strip()
                 raise BadValueError(f"rung {number}: {words}") from None
     return tuple(rungs)
+
+
+def _changed_by(rung: object, scope: Scope) -> tuple[Mapping[str, object], Scope]:
+    """What a rung says, and the scope with its variables."""
+    changes = tables.read_table(rung, TASK["on_oom"].tables or {})
+    values = readers.table(filled(changes.get("vars", {}), Scope(scope.constants, scope.environ), home=True))
+    return changes, overridden(scope, values)
+
+
+def _rung_resumes(said: Said, scope: Scope) -> tuple[object, ...]:
+    """The resume command on each rung: what it resumes was started with other variables than those as written."""
+    return tuple(_resume(said, _changed_by(rung, scope)[1]) for rung in readers.tables(said.all["on_oom"]))
 
 
 def _resume(said: Said, scope: Scope) -> object:

@@ -102,6 +102,7 @@ def extras(
         metrics=metrics,
         watch=watch,
         slurm=slurm,
+        log_cap_mib=cast("int", get("log_cap")),
     )
 
 

@@ -9,26 +9,35 @@ from collections.abc import Mapping
 from ..errors import UsageError
 
 NAME = "tasks.toml"
+_STATE = os.path.join(".gpudeck", "tasks")
 
 
 def find_task_file(argument: str | None, environ: Mapping[str, str], cwd: str) -> str:
     """The file given, else $GPUDECK_FILE, else tasks.toml in *cwd* or the nearest folder above; relative to *cwd*.
 
-    Raises UsageError when there is none. Folders above that anyone may write to are passed over: what lies in /tmp may
-    be somebody else's, and its commands would run.
+    Where there is none, but the state of a deck whose file was moved away: that file, since its engine may run on.
+    Raises UsageError when there is neither. Folders above that anyone may write to are passed over: what lies in /tmp
+    may be somebody else's, and its commands would run.
     """
     if argument is not None:
         return argument
     if environ.get("GPUDECK_FILE"):
         return environ["GPUDECK_FILE"]
-    folder = os.path.abspath(cwd)
+    folder = start = os.path.abspath(cwd)
+    gone = ""
     while True:
         path = os.path.join(folder, NAME)
-        if os.path.isfile(path) and (folder == os.path.abspath(cwd) or not _open_to_all(folder)):
-            return os.path.relpath(path, cwd)
+        if folder == start or not _open_to_all(folder):
+            if os.path.isfile(path):
+                return os.path.relpath(path, cwd)
+            if not gone and os.path.isdir(os.path.join(folder, _STATE)):
+                gone = path
         if folder == os.path.dirname(folder):
-            raise UsageError(f"no {NAME} here or above: write one, or name a file: gpudeck --headless FILE")
+            break
         folder = os.path.dirname(folder)
+    if gone:
+        return os.path.relpath(gone, cwd)
+    raise UsageError(f"no {NAME} here or above: gpudeck init writes one")
 
 
 def _open_to_all(folder: str) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ..core.spec import TaskSpec, Work
+from ..core.spec import Command, TaskSpec, Work
 from .fingerprint import run_id
 from .placeholders import fill_markers
 
@@ -49,6 +49,16 @@ def finish(
     if any(text is not None and "\0" in text for _, text in env):
         env = tuple((name, text and fill_markers(text, known.text)) for name, text in env)
     return argv, env
+
+
+def told(spec: TaskSpec, command: Command, values: RuntimeValues, unknown: Collection[str]) -> Command:
+    """A command of *spec* for people, a text or a list as it is. Of *unknown* placeholders the name stays."""
+    known = _Known(spec, values)
+    if isinstance(command, str):
+        return fill_markers(command, lambda name: f"{{{name}}}" if name in unknown else known.quoted(name))
+    return tuple(
+        fill_markers(word, lambda name: f"{{{name}}}" if name in unknown else known.text(name)) for word in command
+    )
 
 
 @lru_cache(maxsize=1)

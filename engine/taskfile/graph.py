@@ -12,6 +12,7 @@ from .context import Context
 from .index import Index
 from .problems import BadValueError, did_you_mean
 from .said import Said
+from .unmade import Unmade
 from .values import shown
 
 _HINT_NAMES = 2000
@@ -19,19 +20,33 @@ _MAX_HINTS = 20
 """Finding near names among many takes long, so only the first problems get a hint."""
 
 
-def check_order(tasks: list[TaskSpec], context: Context, entries: dict[int, Said]) -> None:
+def check_order(tasks: list[TaskSpec], context: Context, entries: dict[int, Said], unmade: Sequence[Said] = ()) -> None:
     """Note needs that match nothing, rounds without tasks before them and circles; *entries* by line.
 
-    A need that names a task with shards is rewritten to mean all of them.
+    A need that names a task with shards is rewritten to mean all of them. *unmade*: entries that have no tasks because
+    of their mistakes; only what they cannot change is noted then.
     """
     _spell_out_shards(tasks, context)
     index = Index([task.name for task in tasks])
+    if unmade:
+        _check_beside(Unmade(unmade), tasks, index, context, entries)
+        return
     before = len(context.checker.problems)
     _check_rounds(tasks, context, entries)
     if any(task.needs or task.after for task in tasks):
         _check_matches(tasks, index, context, entries)
         if len(context.checker.problems) == before:
             _check_circles(tasks, index, entries)
+
+
+def _check_beside(
+    unmade: Unmade, tasks: Sequence[TaskSpec], index: Index, context: Context, entries: dict[int, Said]
+) -> None:
+    """Note needs that match nothing, whatever the entries that could not be made would have made."""
+    _check_matches(tasks, index, context, entries, unmade)
+    for said, key, pattern in unmade.wants():
+        if not index.find(pattern) and pattern not in context.sharded and not unmade.may_have(pattern):
+            said.note(BadValueError(_no_match(pattern, tasks, context, itself=False, hint=True)), key)
 
 
 def _spell_out_shards(tasks: list[TaskSpec], context: Context) -> None:
@@ -60,12 +75,14 @@ def _check_rounds(tasks: Sequence[TaskSpec], context: Context, entries: dict[int
             entries[task.line].note(BadValueError(words), "round", where=f'task "{task.name}"')
 
 
-def _check_matches(tasks: Sequence[TaskSpec], index: Index, context: Context, entries: dict[int, Said]) -> None:
+def _check_matches(
+    tasks: Sequence[TaskSpec], index: Index, context: Context, entries: dict[int, Said], unmade: Unmade | None = None
+) -> None:
     for position, task in enumerate(tasks):
         for key in ("needs", "after"):
             for pattern in getattr(task, key):
                 found = index.find(pattern)
-                if not found or found == [position]:
+                if (not found or found == [position]) and not (unmade and unmade.may_have(pattern)):
                     hint = len(context.checker.problems) < _MAX_HINTS
                     words = _no_match(pattern, tasks, context, itself=bool(found), hint=hint)
                     entries[task.line].note(BadValueError(words), key, where=f'task "{task.name}"')

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 
-from .schema import DECK, DISTRIBUTED, DOCTOR, METRIC, PROFILE, SLURM, TASK, TOP, WATCH, Key, Table
+from .schema import DECK, DISTRIBUTED, DOCTOR, METRIC, NOTIFY, PROFILE, SLURM, TASK, TOP, WATCH, Key, Table
 
 FILE = os.path.join(os.path.dirname(__file__), "tasks.schema.json")
 PLACEHOLDER: Mapping[str, object] = {"type": "string", "pattern": r"\{(env\.)?[A-Za-z_][A-Za-z0-9_]*\}"}
@@ -30,12 +30,14 @@ def json_schema() -> dict[str, object]:
             "slurm": {"$ref": "#/$defs/slurm"},
             "distributed": _table(DISTRIBUTED),
             "doctor": _table(DOCTOR),
+            "notify": {"$ref": "#/$defs/notify"},
         },
         "$defs": {
             "deck": _table(DECK),
             "task": _task(),
             "defaults": _task(),
             "slurm": _table(SLURM),
+            "notify": _table(NOTIFY),
             "watch": _table(WATCH),
             "metric": _table(METRIC),
             "profile": {

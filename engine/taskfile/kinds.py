@@ -13,6 +13,9 @@ from .values import as_text, is_list, is_table, kind_of, shown
 
 Read = Callable[[object], object]
 
+LARGEST = 2**53
+"""Of all whole numbers, and below zero: the journal, and every reader of JSON, keeps it as it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -27,7 +30,7 @@ class Kind:
     """Made of text: a placeholder in it stands for its value's text, whatever that value's type."""
 
 
-def whole(minimum: int | None = None, maximum: int | None = None, *, words: Sequence[str] = ()) -> Kind:
+def whole(minimum: int = -LARGEST, maximum: int = LARGEST, *, words: Sequence[str] = ()) -> Kind:
     """A whole number within limits, or one of *words*."""
 
     def read(value: object) -> object:
@@ -35,16 +38,16 @@ def whole(minimum: int | None = None, maximum: int | None = None, *, words: Sequ
             return value
         if isinstance(value, bool) or not isinstance(value, int):
             raise BadValueError(f"must be a whole number{_or(words)}, got {shown(value)}")
-        if minimum is not None and value < minimum:
+        if value < minimum:
             raise BadValueError(f"must be at least {minimum}, got {value}")
-        if maximum is not None and value > maximum:
+        if value > maximum:
             raise BadValueError(f"must be at most {maximum}, got {value}")
         return value
 
     number: dict[str, object] = {"type": "integer"}
-    if minimum is not None:
+    if minimum != -LARGEST:
         number["minimum"] = minimum
-    if maximum is not None:
+    if maximum != LARGEST:
         number["maximum"] = maximum
     schema = {"anyOf": [number, {"enum": list(words)}]} if words else number
     return Kind(" or ".join(["whole number", *(f'"{word}"' for word in words)]), read, schema)
@@ -97,6 +100,21 @@ def texts(*, what: str = "list of text", example: str = "a") -> Kind:
 
     schema = {"type": "array", "items": {"type": "string", "minLength": 1}}
     return Kind(what, read, schema, textual=True)
+
+
+def secrets() -> Kind:
+    """A list of text, none empty, of which no message shows anything: each may hold a key."""
+
+    def read(value: object) -> object:
+        if isinstance(value, str) or not is_list(value):
+            raise BadValueError(f'must be a list such as ["{{env.NAME}}"], got {kind_of(value)}')
+        for number, item in enumerate(value, 1):
+            if not isinstance(item, str) or not item.strip():
+                raise BadValueError(f"must hold only text: number {number} is {kind_of(item) if item else 'empty'}")
+        return tuple(cast("Sequence[str]", value))
+
+    schema = {"type": "array", "items": {"type": "string", "minLength": 1}}
+    return Kind("list of URLs", read, schema, textual=True)
 
 
 def words_of(*known: str) -> Kind:

@@ -28,6 +28,7 @@ class Layers:
     vars: dict[str, object] = field(default_factory=dict[str, object])
     defaults: dict[str, object] = field(default_factory=dict[str, object])
     slurm: dict[str, object] = field(default_factory=dict[str, object])
+    notify: dict[str, object] = field(default_factory=dict[str, object])
     origins: dict[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
 
     def path(self, table: str, key: str) -> Path:
@@ -40,7 +41,7 @@ def layered(checker: Checker, options: RunOptions, environ: Mapping[str, str]) -
     data = checker.source.data
     checker.unknown(data, TOP, (), where="")
     layers = Layers()
-    for name in ("deck", "vars", "defaults", "slurm"):
+    for name in ("deck", "vars", "defaults", "slurm", "notify"):
         _overlay(layers, name, checker.table(data.get(name, {}), (name,), where=f"[{name}]"), (name,))
     _profile(layers, checker, options.profile)
     _set(layers, checker, options)

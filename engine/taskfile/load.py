@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from typing import Literal, cast
 
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
+from ..tuning import without_collector
 from .check import Checker
 from .context import Context
 from .entry import plan_entry
@@ -44,32 +43,23 @@ def load(
     Raises TaskFileError with every problem of the file, a line each, and UsageError for selectors.
     """
     options, box = options or RunOptions(), box or Box()
-    with _without_collector():
+    with without_collector():
         source = read_source(path)
         reading = _Reading(source, options, box, os.environ if environ is None else environ)
         return reading.deck(look)
 
 
 def load_settings(path: str, options: RunOptions | None = None) -> DeckSettings:
-    """Only the [deck] table and what overrides it; tasks are not looked at. Raises TaskFileError."""
+    """Only the [deck] table and what overrides it; tasks are looked at only where something is wrong with that, so that
+    all problems of the file are told at once. Raises TaskFileError."""
     source = read_source(path)
     checker = Checker(source, Problems(source.shown))
     options = options or RunOptions()
     settings = deck_settings(checker, layered(checker, options, os.environ), options)
+    if checker.problems:
+        load(path, options)
     checker.problems.raise_any()
     return settings
-
-
-@contextmanager
-def _without_collector() -> Generator[None]:
-    """Nothing here makes cycles, and a full collection over 100,000 tasks takes long."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class _Reading:
@@ -84,14 +74,13 @@ class _Reading:
         self.settings = deck_settings(self.checker, self.layers, options)
         self.context = self._context(box, environ)
         self.entries: dict[int, Said] = {}
-        self.incomplete = False
-        """Some tasks could not be made, so that it is not known what needs would find."""
+        self.unmade: list[Said] = []
+        """Entries with mistakes: it is not known what needs would find of their tasks."""
 
     def deck(self, look: Look | None) -> DeckFile:
         tasks = self._tasks()
         self._other_tables()
-        if not self.incomplete:
-            check_order(tasks, self.context, self.entries)
+        check_order(tasks, self.context, self.entries, self.unmade)
         if not tasks and not self.problems:
             self.problems.add(0, "no task is enabled")
         self.problems.raise_any()
@@ -106,6 +95,7 @@ class _Reading:
             fixed_shards=self.context.resolved_shards,
             vars={key: as_text(value) for key, value in self.layers.vars.items()},
             places=places(self.checker, self.layers, self.options),
+            digest=self.source.digest,
             later=self._later(),
         )
 
@@ -147,7 +137,7 @@ class _Reading:
             try:
                 made = Rows(plan_entry(said)).tasks(len(tasks))
             except SkipError:
-                self.incomplete = True
+                self.unmade.append(said)
                 continue
             for task in made:
                 if task.name in lines:

@@ -71,6 +71,15 @@ def parse(text: str) -> tuple[str | Slot, ...]:
     return (*parts, literal) if literal else tuple(parts)
 
 
+def escaped(text: str) -> str:
+    """What `parse` reads as *text* and nothing else."""
+
+    def double(match: re.Match[str]) -> str:
+        return match[0] if match[0].startswith("$") else f"{{{match[0]}}}"
+
+    return _TOKEN.sub(double, text)
+
+
 def has_slots(value: object) -> bool:
     """Whether a placeholder, or a doubled one, stands anywhere in a value."""
     if isinstance(value, str):

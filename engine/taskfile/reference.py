@@ -9,9 +9,9 @@ import os
 import re
 
 from .jsonschema import FILE, written
-from .schema import DECK, METRIC, RUNG, SLURM, TASK, WATCH, Table
+from .schema import DECK, METRIC, NOTIFY, RUNG, SLURM, TASK, WATCH, Table
 
-TABLES = {"deck": DECK, "task": TASK, "metric": METRIC, "watch": WATCH, "rung": RUNG, "slurm": SLURM}
+TABLES = {"deck": DECK, "task": TASK, "metric": METRIC, "watch": WATCH, "rung": RUNG, "slurm": SLURM, "notify": NOTIFY}
 PAGE = os.path.normpath(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "taskfile.md"))
 
 _BLOCK = re.compile(r"(<!-- keys: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -21,8 +21,8 @@ Said = dict[str, object]
 Shard = tuple[int, int]
 """A shard's number, from 0, and how many there are."""
 
-_SHAPE_KEYS = frozenset((*fields.RESOURCE_KEYS, *fields.POLICY_KEYS, "nproc", "progress"))
-_EXTRA_KEYS = frozenset(("launch", "nproc", "nodes", "progress", "metrics", "watch", "slurm"))
+_SHAPE_KEYS = frozenset((*fields.RESOURCE_KEYS, *fields.POLICY_KEYS, "nproc", "progress", "log_cap"))
+_EXTRA_KEYS = frozenset(("launch", "nproc", "nodes", "progress", "metrics", "watch", "slurm", "log_cap"))
 _NO_EXTRAS = Extras()
 
 
@@ -194,10 +194,9 @@ class Rows:
 
     def _resume(self, row: Row, values: Values, when: object, cwd: str) -> Resume:
         self._key = "resume_command"
-        command = self.plan.resume
-        if isinstance(command, Moving):
-            command = TASK["command"].kind.read(command.make(row, values))
-        return Resume(cast("Command", command), below(cwd, (cast("str", when),)) if when else ())
+        first, *rungs = [_made(command, row, values) for command in (self.plan.resume, *self.plan.rung_resumes)]
+        globs = below(cwd, (cast("str", when),)) if when else ()
+        return Resume(first, globs, tuple(rungs) if any(rung != first for rung in rungs) else ())
 
     def _params(self, values: Values, row: Row, shard: Shard | None) -> dict[str, str]:
         table = self.plan.scopes.table
@@ -207,6 +206,12 @@ class Rows:
         if shard is not None:
             params["shard"] = str(shard[0])
         return params
+
+
+def _made(command: object, row: Row, values: Values) -> Command:
+    if isinstance(command, Moving):
+        command = TASK["command"].kind.read(command.make(row, values))
+    return cast("Command", command)
 
 
 def below(cwd: str, paths: tuple[str, ...]) -> tuple[str, ...]:

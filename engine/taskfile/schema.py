@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..core.spec import NOTIFY_ON
 from . import kinds, readers, units
 from .kinds import Kind
 
-STRING_TABLE: Mapping[str, object] = {"type": "object", "additionalProperties": {"type": "string"}}
 _ENV: Mapping[str, object] = {
     "type": "object",
     "additionalProperties": {"anyOf": [{"type": "string"}, {"const": False}]},
@@ -59,16 +59,16 @@ SLURM: Table = {
 
 WATCH: Table = {
     "silent": Key(kinds.duration(zero=False), "", "no output for so long"),
-    "idle_gpu": Key(kinds.duration(zero=False), "", "its GPUs are idle for so long"),
+    "idle_gpu": Key(kinds.duration(zero=False), "", "all of its GPUs are idle for so long"),
     "pattern": Key(kinds.regex(), "", "a line of either stream matches"),
-    "action": Key(kinds.choice("notify", "fail"), '"notify"', "what then happens"),
+    "action": Key(kinds.choice("notify", "fail"), '"notify"', "notify says so, fail stops the attempt too"),
 }
 
 METRIC: Table = {
-    "regex": Key(kinds.regex(), "", "found in the output; its first group is the number"),
-    "file": Key(kinds.text(what="a path"), "", "a JSON file, relative to cwd"),
+    "regex": Key(kinds.regex(), "", "found in either stream; its first group is the number"),
+    "file": Key(kinds.text(what="a path"), "", "a file of JSON or JSON lines, relative to cwd"),
     "key": Key(kinds.text(), "", "where in that file: acc, or val.acc"),
-    "best": Key(kinds.choice("max", "min", "last"), '"last"', "which value counts"),
+    "best": Key(kinds.choice("max", "min", "last"), '"last"', "which of its values is the best"),
 }
 
 RUNG: Table = {
@@ -85,6 +85,18 @@ DISTRIBUTED: Table = {
 }
 
 DOCTOR: Table = {"run": Key(COMMANDS, "[]", "checks of your own for gpudeck doctor")}
+
+NOTIFY: Table = {
+    "urls": Key(kinds.secrets(), "[]", "where to, as apprise takes it; {env.NAME} keeps a key out of the file"),
+    "command": Key(kinds.command(), "", "a program that gets each message as JSON on stdin; text runs in bash -c"),
+    "on": Key(
+        kinds.words_of(*NOTIFY_ON),
+        '["failure", "round", "end", "halt", "gpu", "watch", "stop"]',
+        "what is told",
+    ),
+    "every": Key(kinds.duration(), '"30s"', "at most one message in this time; what comes meanwhile is put together"),
+    "timeout": Key(kinds.duration(zero=False), '"30s"', "a send that takes longer is given up"),
+}
 
 DECK: Table = {
     "name": Key(kinds.text(), "the file's stem, or the folder for tasks.toml", "shown everywhere, and {deck}"),
@@ -141,7 +153,6 @@ DECK: Table = {
     "backend": Key(kinds.choice("local", "slurm"), '"local"', "where tasks run"),
     "state_dir": Key(kinds.text(what="a path"), '".gpudeck"', "where the deck's state lives"),
     "snapshot": Key(kinds.flag(), "false", "run a copy of the code as it is at the start", later=True),
-    "notify": Key(kinds.texts(example="https://…"), "[]", "whom to tell of failures and of the end", later=True),
 }
 
 _MATRIX: Mapping[str, object] = {
@@ -219,16 +230,19 @@ TASK: Table = {
     "linger": Key(kinds.duration(), '"10s"', "how long these are left alone before they are stopped"),
     "stop_scope": Key(kinds.choice("group", "leader"), '"group"; "leader" with torchrun', "who gets stop_signal first"),
     "stderr": Key(kinds.choice("separate", "merge"), '"separate"', "a log of its own, or one for both"),
+    "log_cap": Key(
+        kinds.size("none"), '"none"', "disk that one attempt's logs may take; beyond it their middle is left out"
+    ),
     "progress": Key(
-        kinds.regex(), "the usual forms", "finds step and total in the output; kept for the screen, not shown yet"
+        kinds.regex(), "the usual forms", "finds the step and the total in its output, or the percentage alone"
     ),
     "metrics": Key(
         kinds.other("table of tables", readers.table, _METRICS),
         "{}",
-        "numbers to read; kept for the screen, not shown yet",
+        "numbers to read from its output or from a JSON file",
         tables=METRIC,
     ),
-    "watch": Key(TABLE, "{}", "signs of a stuck or diverged task", later=True, tables=WATCH),
+    "watch": Key(TABLE, "{}", "signs that it is stuck or has diverged", tables=WATCH),
     "fingerprint_ignore": Key(
         kinds.texts(what="list of globs", example="WANDB_*"),
         '["WANDB_*", "NCCL_*", "*_DEBUG", "OMP_*", "*_KEY", "*_TOKEN"]',
@@ -246,6 +260,7 @@ PROFILE: Table = {
     "deck": Key(TABLE, "", "over [deck]", tables=DECK),
     "defaults": Key(TABLE, "", "over [defaults]", tables=TASK),
     "slurm": Key(TABLE, "", "over [slurm]", tables=SLURM),
+    "notify": Key(TABLE, "", "over [notify]", tables=NOTIFY),
 }
 
 TOP: Table = {
@@ -257,6 +272,7 @@ TOP: Table = {
     "slurm": Key(TABLE, "", "for every task on Slurm", later=True, tables=SLURM),
     "distributed": Key(TABLE, "", "for scripts that use gpudeck.distributed", later=True, tables=DISTRIBUTED),
     "doctor": Key(TABLE, "", "gpudeck doctor", tables=DOCTOR),
+    "notify": Key(TABLE, "", "who is told of failures and ends, and how", tables=NOTIFY),
 }
 
 MEANT: Mapping[str, str] = {

@@ -5,22 +5,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Literal, cast
+from dataclasses import replace
+from typing import Any, Literal, cast
 
-from ..core.spec import DeckSettings, Halt
+from ..core.spec import Command, DeckSettings, Halt, Notify
+from ..errors import UsageError
 from .check import Checker
 from .layers import Layers, set_value, table_of
 from .options import RunOptions
 from .problems import BadValueError
-from .schema import DECK
+from .schema import DECK, NOTIFY
+from .stem import STATE_DIR, stem_of
 
 _NAME = re.compile(r"[A-Za-z0-9._+-]{1,60}")
-
-
-def stem_of(path: str, options: RunOptions) -> str:
-    """The name of the state: the file's stem, with `@` and the profile and --name where they are given."""
-    stem = os.path.splitext(os.path.basename(path))[0]
-    return "@".join([stem, *filter(None, (options.profile, options.name))])
 
 
 def deck_settings(checker: Checker, layers: Layers, options: RunOptions) -> DeckSettings:
@@ -35,7 +32,7 @@ def deck_settings(checker: Checker, layers: Layers, options: RunOptions) -> Deck
         cpu_slots=cast("int", said.get("cpu_slots")),
         no_gpu=cast("Literal['auto']", said.get("no_gpu", "auto")),
         log_dir=_log_dir(said, folder, stem_of(path, options)),
-        state_dir=os.path.join(folder, os.path.expanduser(cast("str", said.get("state_dir", ".gpudeck")))),
+        state_dir=os.path.join(folder, os.path.expanduser(cast("str", said.get("state_dir", STATE_DIR)))),
         skip_existing=cast("bool", said.get("skip_existing", True)),
         order=cast("Literal['file']", said.get("order", "file")),
         halt=cast("Halt | None", said.get("halt")),
@@ -47,6 +44,22 @@ def deck_settings(checker: Checker, layers: Layers, options: RunOptions) -> Deck
         gang_patience_s=cast("float", said.get("gang_patience", 900.0)),
         reload=cast("Literal['ask']", said.get("reload", "ask")),
         backend=cast("Literal['local']", said.get("backend", "local")),
+        notify=_notify(checker, layers),
+    )
+
+
+def _notify(checker: Checker, layers: Layers) -> Notify:
+    said: dict[str, object] = {}
+    for key, value in layers.notify.items():
+        path = layers.path("notify", key)
+        said |= checker.read({key: value}, NOTIFY, path[:-1], where=table_of(path))
+    plain = Notify()
+    return Notify(
+        urls=cast("tuple[str, ...]", said.get("urls", ())),
+        command=cast("Command | None", said.get("command")),
+        on=cast("frozenset[str]", said.get("on", plain.on)),
+        every_s=cast("float", said.get("every", plain.every_s)),
+        timeout_s=cast("float", said.get("timeout", plain.timeout_s)),
     )
 
 
@@ -89,6 +102,22 @@ def _from_command_line(checker: Checker, options: RunOptions) -> dict[str, objec
     return said
 
 
+def on_gpus(settings: DeckSettings, options: RunOptions) -> DeckSettings:
+    """The settings with --gpus and --slots-per-gpu over them. Raises UsageError."""
+    given = {
+        "gpus": options.gpus,
+        "slots_per_gpu": None if options.slots_per_gpu is None else set_value(options.slots_per_gpu),
+    }
+    read: dict[str, Any] = {}
+    for key, value in given.items():
+        if value is not None:
+            try:
+                read[key] = DECK[key].kind.read(value)
+            except BadValueError as error:
+                raise UsageError(f"--{key.replace('_', '-')} {error.words}") from error
+    return replace(settings, **read)
+
+
 def _check_names(checker: Checker, options: RunOptions) -> None:
     check: Callable[[str], object] = _NAME.fullmatch
     for option, name in (("--name", options.name), ("--profile", options.profile)):
@@ -104,8 +133,12 @@ def _default_name(path: str) -> str:
 
 
 def _log_dir(said: Mapping[str, object], folder: str, stem: str) -> str:
-    default = "logs" if stem == "tasks" else os.path.join("logs", stem)
-    return os.path.join(folder, os.path.expanduser(cast("str", said.get("log_dir", default))))
+    return os.path.join(folder, os.path.expanduser(cast("str", said.get("log_dir", default_log_dir(stem)))))
+
+
+def default_log_dir(stem: str) -> str:
+    """Where logs go when nothing is said, relative to the task file."""
+    return "logs" if stem == "tasks" else os.path.join("logs", stem)
 
 
 def places(checker: Checker, layers: Layers, options: RunOptions) -> dict[str, str]:

@@ -6,6 +6,7 @@ import os
 import re
 import tomllib
 from dataclasses import dataclass
+from hashlib import blake2b
 
 from ..errors import TaskFileError
 from .lines import Lines
@@ -34,6 +35,8 @@ class Source:
     text: str
     data: dict[str, object]
     lines: Lines
+    digest: str
+    """Of the file's bytes."""
 
     @property
     def folder(self) -> str:
@@ -42,7 +45,8 @@ class Source:
 
 def read_source(path: str) -> Source:
     """Read and parse. Raises TaskFileError with one line when that fails."""
-    text = _decoded(path, _bytes(path))
+    content = _bytes(path)
+    text = _decoded(path, content)
     if not text.strip():
         raise TaskFileError([f"{path}: the file is empty: it needs at least one [[task]] with a name and a command"])
     try:
@@ -57,7 +61,12 @@ def read_source(path: str) -> Source:
     if nul is not None and has_nul(data):
         line = text.count("\n", 0, nul.start()) + 1
         raise TaskFileError([f"{path}:{line}: no text may hold a NUL character: it would end the text where it stands"])
-    return Source(os.path.abspath(path), path, text, data, Lines(text))
+    return Source(os.path.abspath(path), path, text, data, Lines(text), digest_of(content))
+
+
+def digest_of(content: bytes) -> str:
+    """Identity of a file's content."""
+    return blake2b(content, digest_size=16).hexdigest()
 
 
 def _bytes(path: str) -> bytes:

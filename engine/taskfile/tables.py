@@ -38,6 +38,8 @@ def metrics(value: object, cwd: str) -> tuple[Metric, ...]:
 
 
 def _metric(name: str, value: object, cwd: str) -> Metric:
+    if isinstance(value, str):
+        raise BadValueError('needs to be told where it is found: { regex = \'…\' }, or { file = "…", key = "…" }', name)
     try:
         said = cast("dict[str, str]", read_table(value, METRIC))
     except BadValueError as error:

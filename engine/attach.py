@@ -1,0 +1,148 @@
+"""Finds the engine of a deck and connects to it, or starts one. Blocking; for commands."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from .adapters.decklock import Holder, held_by, this_machine
+from .adapters.proc import stat
+from .adapters.sockets import connect
+from .adapters.statedir import StateDir, find_state_dir
+from .client import HELLO_S, Connection, Gone, silent
+from .errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
+from .run_options import encode as encode_options
+from .taskfile.options import RunOptions
+from .taskfile.stem import STATE_DIR, may_say_state_dir, stem_of
+
+START_S = 60.0
+"""A deck of 100,000 tasks on a slow disk is open within this time."""
+_LOOK_S = 0.02
+
+
+def find_state(path: str, options: RunOptions) -> StateDir | None:
+    """The deck's state folder; None: it has never been started. Raises DeckError."""
+    state_dir = _said_state_dir(path, options) if may_say_state_dir(path) else STATE_DIR
+    return find_state_dir(path, state_dir, stem_of(path, options))
+
+
+def _said_state_dir(path: str, options: RunOptions) -> str:
+    from .settings_despite import settings_despite  # what reads task files is slow to load
+    from .taskfile.load import load_settings
+
+    try:
+        return load_settings(path, options).state_dir
+    except TaskFileError:  # a file that was broken under a live engine
+        return settings_despite(path, options).state_dir
+
+
+def attach(path: str, options: RunOptions) -> Connection | None:
+    """A connection to the engine that runs the deck of *path*; None: none does.
+
+    Raises EngineUnavailableError: it runs on another machine, or does not answer. Nothing is ever started here.
+    """
+    state = find_state(path, options)
+    return None if state is None else _attach(state.path)
+
+
+def _attach(state_dir: str) -> Connection | None:
+    deadline = time.monotonic() + START_S
+    while (holder := held_by(state_dir)) is not None:
+        here = this_machine()
+        if holder.pid and not (holder.machine.same_box(here) and holder.machine.pid_ns == here.pid_ns):
+            name = holder.machine.host
+            raise EngineUnavailableError(
+                f"this deck runs on {name} (engine {holder.pid}): use it there: ssh -t {name} gpudeck"
+            )
+        if holder.address:
+            try:
+                return Connection(connect(holder.address, timeout_s=HELLO_S), holder)
+            except TimeoutError as error:
+                raise EngineUnavailableError(silent(holder)) from error
+            except PermissionError as error:
+                raise EngineUnavailableError(_closed(holder, error)) from error
+            except (OSError, Gone):
+                pass  # not bound yet, or just about to end
+        if time.monotonic() > deadline or _frozen(holder):
+            raise EngineUnavailableError(silent(holder))
+        time.sleep(_LOOK_S)
+    return None
+
+
+def attach_or_start(
+    path: str,
+    options: RunOptions,
+    environ: Mapping[str, str],
+    *,
+    as_root: bool = False,
+    takeover: bool = False,
+    quiet_start: bool = False,
+    warn: Any = None,
+) -> Connection:
+    """A connection to the deck's engine, which is started in a session of its own if none runs.
+
+    *warn* is called with a line where the engine would not survive a logout. *takeover*: what had the deck before is
+    gone. *quiet_start*: an engine that is started here starts no task before it has been asked for something other than
+    how the deck stands, or for some seconds. Raises DeckError with the engine's own words when it cannot run the deck.
+    """
+    if not takeover and (connection := attach(path, options)):
+        return connection
+    given = {"--as-root": as_root, "--takeover": takeover, "--quiet-start": quiet_start}
+    return _start(path, options, environ, [flag for flag, on in given.items() if on], takeover=takeover, warn=warn)
+
+
+def _start(
+    path: str, options: RunOptions, environ: Mapping[str, str], flags: list[str], *, takeover: bool, warn: Any
+) -> Connection:
+    import tempfile
+
+    from .detach import start_detached
+    from .taskfile.load import load_settings
+
+    load_settings(path, options)
+    argv = [sys.executable, "-P", "-m", "gpudeck", "engine", path, "--options", encode_options(options), *flags]
+    with tempfile.NamedTemporaryFile(prefix="gpudeck-start-") as said:
+        pid = start_detached(argv, cwd=os.path.dirname(path), env=environ, log_path=said.name, warn=warn)
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
+            process = stat(pid)
+            if process is None or not process.live:
+                raise _last_words(said.read())
+            if connection := _attach_new(path, options, takeover=takeover):
+                return connection
+            time.sleep(_LOOK_S)
+    raise EngineUnavailableError(f"the engine {pid} takes too long to start: `gpudeck status` tells whether it has")
+
+
+def _attach_new(path: str, options: RunOptions, *, takeover: bool) -> Connection | None:
+    """An engine that takes a deck over has it a moment before it has written so."""
+    try:
+        return attach(path, options)
+    except EngineUnavailableError:
+        if takeover:
+            return None
+        raise
+
+
+def _last_words(said: bytes) -> DeckError:
+    """What an engine that could not start has said."""
+    lines = said.decode("utf-8", "replace").splitlines()
+    code = lines.pop().removeprefix("exit ") if lines and lines[-1].startswith("exit ") else ""
+    text = "\n".join(lines[-20:]) or "the engine could not start"
+    return UsageError(text) if code == "2" else EngineUnavailableError(text)
+
+
+def _frozen(holder: Holder) -> bool:
+    process = stat(holder.pid) if holder.pid else None
+    return process is not None and process.state in "tT"
+
+
+def _closed(holder: Holder, error: PermissionError) -> str:
+    folder = os.path.dirname(holder.address)
+    if error.errno == errno.EACCES:
+        return f"engine {holder.pid} is another user's, as {folder} is: use it as that user"
+    return f"engine {holder.pid} listens in {folder}, which is open to others: chmod 700 {folder}"

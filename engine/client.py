@@ -1,0 +1,215 @@
+"""A client's side of the socket: asks an engine, follows what it tells. Blocking; for commands."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from .adapters.decklock import Holder
+from .adapters.proc import stat
+from .errors import DeckError, EngineEndingError, EngineUnavailableError, UsageError
+from .protocol.wire import (
+    BadFrameError,
+    Bye,
+    DeckHead,
+    Delta,
+    GpuRow,
+    Hello,
+    Ready,
+    Reply,
+    Request,
+    Snapshot,
+    TaskRow,
+    Tasks,
+    ToClient,
+    decode,
+    encode,
+)
+
+HELLO_S = 2.0
+"""An engine that does not greet within this time is frozen or stuck."""
+
+
+class Gone(EngineUnavailableError):  # noqa: N818
+    """The engine has ended, or the connection has."""
+
+    gone = True
+    goodbye = False
+    """It said so: it was not killed."""
+
+
+class SaidGoodbye(Gone):
+    goodbye = True
+
+
+@dataclass(slots=True)
+class Picture:
+    """The deck as the engine last told it."""
+
+    head: DeckHead
+    gpus: tuple[GpuRow, ...]
+    rows: dict[int, TaskRow] = field(default_factory=dict[int, TaskRow])
+    """By index, in file order."""
+    whole: bool = False
+
+    def by_name(self) -> dict[str, TaskRow]:
+        return {row.name: row for row in self.rows.values()}
+
+
+class Connection:
+    """One connection to an engine. Not for several threads."""
+
+    def __init__(self, connection: socket.socket, holder: Holder | None = None) -> None:
+        """Waits for the greeting. Raises EngineUnavailableError when none comes."""
+        self._socket = connection
+        self._buffer = bytearray()
+        self._last_id = 0
+        self._kept: list[ToClient] = []
+        self.picture: Picture | None = None
+        self.hello = self._greeting(holder)
+
+    def _greeting(self, holder: Holder | None) -> Hello:
+        deadline = time.monotonic() + HELLO_S
+        try:
+            while time.monotonic() < deadline:
+                message = self._read(max(0.01, deadline - time.monotonic()))
+                if isinstance(message, Hello):
+                    return message
+                if isinstance(message, Reply):  # it takes no more clients
+                    raise _refusal(message)
+        except TimeoutError:
+            pass
+        raise EngineUnavailableError(silent(holder))
+
+    def request(self, op: str, /, **args: Any) -> Any:
+        """Ask and wait for the answer. Raises UsageError (2) or EngineUnavailableError (3) with the engine's words."""
+        self._last_id += 1
+        self._send(Request(id=self._last_id, op=op, args=args))
+        while True:
+            message = self._read(None)
+            if isinstance(message, Reply) and message.id in (self._last_id, 0):
+                if message.ok:
+                    return message.result
+                raise _refusal(message)
+            if message is not None:
+                self._kept.append(message)
+
+    def ping(self) -> None:
+        """Ask for a sign of life; the answer is one of `messages`."""
+        self._last_id += 1
+        self._send(Request(id=self._last_id, op="options"))
+
+    def silence(self) -> str:
+        """What to say of an engine that keeps one waiting."""
+        return silent_engine(self.hello.pid)
+
+    def watch(self, *, rows: bool = True, events: bool = False) -> None:
+        """From now on `messages` yields pictures and changes, and with *events* what happens."""
+        self.request("watch", rows=rows, events=events)
+
+    def messages(self, timeout_s: float | None = None) -> Iterator[ToClient]:
+        """What the engine tells, in order, folded into `picture`. Ends when nothing comes for *timeout_s*; raises Gone
+        when the engine ends (after its `bye`)."""
+        while True:
+            if self._kept:
+                message = self._kept.pop(0)
+            else:
+                try:
+                    found = self._read(timeout_s)
+                except TimeoutError:
+                    return
+                if found is None:
+                    continue
+                message = found
+            self._fold(message)
+            yield message
+            if isinstance(message, Bye):
+                raise SaidGoodbye(f"the engine has ended: {message.why}")
+
+    def wait_for_picture(self) -> Picture:
+        """Watch until the deck is known as a whole, as it stands after the last answer to a request."""
+        if self.picture is None:
+            self.watch()
+        while self.picture is None or not self.picture.whole or self._kept:
+            next(self.messages(), None)
+        return self.picture
+
+    def fileno(self) -> int:
+        """For select and poll."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _fold(self, message: ToClient) -> None:
+        picture = self.picture
+        match message:
+            case Snapshot():
+                self.picture = Picture(message.head, message.gpus)
+            case Tasks(rows=rows) if picture is not None:
+                picture.rows.update((row.index, row) for row in rows)
+            case Ready() if picture is not None:
+                picture.whole = True
+            case Delta() if picture is not None:
+                picture.rows.update((row.index, row) for row in message.rows)
+                picture.head = message.head or picture.head
+                picture.gpus = picture.gpus if message.gpus is None else message.gpus
+            case _:
+                pass
+
+    def _send(self, request: Request) -> None:
+        try:
+            self._socket.sendall(encode(request))
+        except OSError as error:
+            raise Gone("the engine has ended") from error
+
+    def _read(self, timeout_s: float | None) -> ToClient | None:
+        """The next message; None for one that this version does not know. Raises TimeoutError and Gone."""
+        while (end := self._buffer.find(b"\n")) < 0:
+            self._socket.settimeout(timeout_s)
+            try:
+                data = self._socket.recv(1 << 18)
+            except TimeoutError:
+                raise
+            except OSError as error:
+                raise Gone("the connection to the engine broke") from error
+            if not data:
+                raise Gone("the engine has ended")
+            self._buffer += data
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        try:
+            return decode(line)
+        except BadFrameError as error:
+            raise EngineUnavailableError(f"the engine sent what is no message: {error}") from error
+
+
+def _refusal(reply: Reply) -> DeckError:
+    if reply.code == EngineEndingError.exit_code:
+        return Gone(reply.error)
+    return UsageError(reply.error) if reply.code == 2 else EngineUnavailableError(reply.error)
+
+
+def silent(holder: Holder | None) -> str:
+    """What to say of an engine that does not answer."""
+    if holder is None or not holder.pid:
+        return "the engine that holds the deck's lock does not answer"
+    return silent_engine(holder.pid)
+
+
+def silent_engine(pid: int) -> str:
+    """The same of one that is known."""
+    process = stat(pid)
+    state = process.state if process is not None else "gone"
+    if state in ("t", "T"):  # what helps first: a narrow screen cuts the end
+        return f"engine {pid} is stopped, `kill -CONT {pid}` lets it go on: it holds the deck's lock (state {state})"
+    return f"engine {pid} holds the deck's lock and does not answer (state {state})"

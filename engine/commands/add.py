@@ -1,0 +1,125 @@
+"""`gpudeck add`: one more task, in the task file and in the queue of the engine that runs it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..adapters import host
+from ..adapters.kept_environment import load_environment
+from ..attach import find_state
+from ..client import Connection, Gone
+from ..command import Command
+from ..environment import base_environment
+from ..errors import DeckError, UsageError
+from ..headless.text import field_text
+from ..live.add import Added, Addition, add
+from ..live.toml_text import inline
+from ..run_options import decode
+from ..runs.typed import command_of, pairs_of
+from ..taskfile.options import Box, RunOptions
+from ..taskfile.placeholders import escaped
+from .place import Place, say
+
+_OPTIONS = {
+    "gpus": "gpu_count", "gpu_memory": "gpu_memory", "cpus": "cpus", "timeout": "timeout", "priority": "priority",
+    "round": "round",
+}  # fmt: skip
+"""Keys of a task, by the options that set them."""
+
+
+def run(command: Command) -> int:
+    """Print the names of what was added. Raises DeckError, and then the file is as it was."""
+    place = Place.of(command)
+    addition = _addition(command, os.path.dirname(place.path))
+    connection = place.attach()
+    if connection is not None:
+        with connection:
+            _add_live(place, addition, connection)
+        return 0
+    _print(_add(place, addition, place.options))
+    if command.flag("start"):
+        place.start().close()
+    else:
+        say(f"written to {place.path}; no engine runs the deck: `gpudeck` or `gpudeck add --start` starts one")
+    return 0
+
+
+def _addition(command: Command, folder: str) -> Addition:
+    given = command.given
+    like: str = given.get("like") or ""
+    values = {key: str(given[name]) for key, name in _OPTIONS.items() if given.get(name) is not None}
+    if needs := given.get("needs"):
+        values["needs"] = inline(list(needs))
+    cwd: str | None = given.get("cwd")
+    if cwd is not None or not like:
+        values |= _cwd(os.path.abspath(os.path.expanduser(cwd or os.curdir)), folder)
+    values |= {f"env.{name}": value for name, value in pairs_of(given.get("env") or (), "--env").items()}
+    values |= pairs_of(given.get("keys") or (), "--set")
+    name: str = given.get("task_name") or ""
+    if like and command.words:
+        raise UsageError("add: give either a command or --like TASK")
+    return Addition((), like, values, name) if like else Addition(command_of(command.words, "add"), "", values, name)
+
+
+def _cwd(path: str, folder: str) -> Mapping[str, str]:
+    """Nothing has to be said of the task file's own folder."""
+    relative = os.path.relpath(path, folder)
+    if relative == os.curdir:
+        return {}
+    return {"cwd": inline(escaped(path if relative.split(os.sep)[0] == os.pardir else relative))}
+
+
+def _add(place: Place, addition: Addition, options: RunOptions) -> Added:
+    state = find_state(place.path, options)
+    kept = None if state is None else load_environment(state.path)
+    environ = base_environment(place.environ) if kept is None else kept
+    return add(place.path, addition, options, Box(None, host.cores()), environ=environ)
+
+
+def _add_live(place: Place, addition: Addition, connection: Connection) -> None:
+    """The file is read as its engine reads it, but as a whole."""
+    running = decode(connection.request("options")["options"])
+    options = replace(running, only=(), exclude=(), with_needs=False, limit=None)
+    before = _content(place.path)
+    added = _add(place, addition, options)
+    after = _content(place.path)
+    try:
+        connection.request("apply", add=list(added.names))
+    except Gone:
+        _print(added)
+        say(f"written to {place.path}; the engine has ended meanwhile: `gpudeck` starts the next one")
+        return
+    except DeckError as error:
+        _take_back(place.path, before, after)
+        raise type(error)(f"nothing was added: {error}") from None
+    _print(added)
+    say(f"engine {connection.hello.pid} has taken it up")
+
+
+def _print(added: Added) -> None:
+    for name in added.names:
+        print(field_text(name))
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+
+
+def _take_back(path: str, before: bytes, after: bytes) -> None:
+    """The file as it was, unless somebody else has changed it since."""
+    if _content(path) != after:
+        say(f"{path} was changed meanwhile and keeps what was added")
+        return
+    target = os.path.realpath(path)
+    fd, new = tempfile.mkstemp(prefix=".tasks-", suffix=".toml", dir=os.path.dirname(target))
+    with open(fd, "wb") as file:
+        file.write(before)
+        os.fchmod(fd, os.stat(target).st_mode & 0o7777)
+    os.replace(new, target)

@@ -1,0 +1,40 @@
+"""`gpudeck gpus -f FILE`: the GPUs of a deck, their slots and what is on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..command import Command
+from ..headless.lines import Line
+from ..headless.text import field_text, mib_text
+from ..protocol.wire import GpuRow
+from .look import look
+from .place import Place
+from .rows import plain
+from .screen import columns_of, out, print_json
+
+_HEADER = ("GPU", "slots", "memory", "util", "tasks", "note")
+
+
+def run(command: Command) -> int:
+    """Print them. Of a deck without an engine only simulated ones are known: nobody asks the driver for it."""
+    found = look(Place.of(command))
+    head, gpus = found.head(), found.gpus()
+    if command.flag("json"):
+        print_json({"deck": head.deck, "engine": found.engine, "gpus": [plain(gpu) for gpu in gpus]})
+        return 0
+    screen = out()
+    lines = [Line(text) for text in columns_of([_HEADER, *map(_cells, gpus)], screen.columns)] if gpus else []
+    nothing = "runs on the CPU" if head.on_cpu else "has no engine: `gpudeck gpus` alone shows the GPUs of this box"
+    screen.show(lines or [Line(f"{field_text(head.deck)} {nothing}")])
+    return 0
+
+
+def _cells(gpu: GpuRow) -> Sequence[str]:
+    memory = "-" if gpu.total_mib is None else mib_text(gpu.total_mib)
+    if gpu.used_mib is not None and gpu.total_mib is not None:
+        memory = f"{mib_text(gpu.used_mib)} of {memory}"
+    taken = f"{len(gpu.tasks)} of {gpu.slots}" if gpu.slots else f"{len(gpu.tasks)}, auto"
+    name = f"SIM {gpu.index}" if gpu.simulated else str(gpu.index)
+    util = "-" if gpu.util_percent is None else f"{gpu.util_percent} %"
+    return name, taken, memory, util, ", ".join(gpu.tasks) or "-", gpu.note

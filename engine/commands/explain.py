@@ -1,0 +1,66 @@
+"""`gpudeck explain`: why a task waits."""
+
+from __future__ import annotations
+
+from ..command import Command
+from ..errors import UsageError
+from ..headless.lines import Line
+from ..headless.text import field_text
+from ..protocol.wire import TaskRow
+from .look import Look, look
+from .place import Place
+from .rows import ACTIVE, DONE, gpu_text, is_text, time_text
+from .screen import out, print_json
+
+
+def run(command: Command) -> int:
+    """Print every obstacle of each task, or what it does or has done instead of waiting."""
+    found = look(Place.of(command))
+    rows = found.rows(command.words)
+    if not rows:
+        raise UsageError(f"no task is {' or '.join(command.words)} now")
+    told = [(row, _told(found, row)) for row in rows]
+    if command.flag("json"):
+        print_json([{"name": row.name, "state": row.state, "obstacles": why} for row, why in told])
+        return 0
+    lines: list[Line] = []
+    for row, why in told:
+        if why:
+            lines.append(Line(f"{field_text(row.name)} {_state(row)}:", tone="bold"))
+            lines += [Line(f"  {field_text(text)}") for text in why]
+        else:
+            lines.append(Line(f"{field_text(row.name)} {field_text(_instead(row))}"))
+    out().show(lines)
+    return 0
+
+
+def _told(found: Look, row: TaskRow) -> list[str]:
+    waits = row.state in ("waiting", "queued", "backoff", "blocked") or row.left_out
+    return found.explain(row.name) if waits else []
+
+
+def _state(row: TaskRow) -> str:
+    held = " and is held" if row.state == "backoff" else " and held"
+    return is_text(row) + held * row.held
+
+
+def _instead(row: TaskRow) -> str:
+    """What a task does that does not wait."""
+    if row.state in ACTIVE:
+        place = f" on GPU {gpu_text(row)}" if row.gpus else ""
+        return f"does not wait: attempt {row.attempt} is {row.state}{place} since {time_text(row)}"
+    if row.state == "unknown":
+        why = f" ({row.reason})" if row.reason else ""
+        return (
+            f"keeps its slots: what became of attempt {row.attempt} cannot be proven{why}; "
+            f"`gpudeck cancel {row.name}` says that it is gone, `gpudeck retry {row.name}` runs it again"
+        )
+    if row.state == "cached":
+        return "was done earlier"
+    if row.state in DONE:
+        return f"has succeeded: attempt {row.attempt}, {time_text(row)}"
+    if row.state == "cancelled":
+        return f"was cancelled: `gpudeck retry {row.name}` runs it again"
+    if row.state == "failed":
+        return f"has failed ({row.reason}): `gpudeck retry {row.name}` runs it again"
+    return f"is {row.state}: it starts with the next turn"

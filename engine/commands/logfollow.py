@@ -1,0 +1,111 @@
+"""Follows logs: what is written is shown when it is written, until nothing more can come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+from ..client import Connection, Gone, Picture
+from ..protocol.wire import TaskRow
+from .inotify import Writes
+from .logfeed import Feed
+from .logprint import Printer
+from .look import LiveLook, Look
+from .place import Place, say
+from .rows import ACTIVE, may_change
+
+if TYPE_CHECKING:
+    from .offline import OfflineLook
+
+MOST_FOLLOWED = 200
+"""Tasks that are followed at once."""
+_LOOK_S = 2.0
+"""Without an engine: between looks whether the tasks still run, and whether an engine has come."""
+_DRAIN_S = 0.001
+
+
+class Following:
+    """Of the tasks that *feeds* names, through later attempts; with *attempt* of that one alone."""
+
+    def __init__(self, place: Place, feeds: Mapping[str, Feed], printer: Printer, *, attempt: int | None) -> None:
+        self._place = place
+        self._feeds = feeds
+        self._printer = printer
+        self._attempt = attempt
+        self._writes = Writes()
+
+    def run(self, look: Look) -> None:
+        """Returns when all of them have come to an end."""
+        try:
+            while True:
+                if isinstance(look, LiveLook):
+                    if self._live(look.connection):
+                        return
+                    from .offline import offline_look
+
+                    say("the engine has ended")
+                    look = offline_look(self._place)
+                connection = self._offline(cast("OfflineLook", look))
+                if connection is None:
+                    return
+                look = LiveLook(connection)
+        finally:
+            self._writes.close()
+
+    # -- with an engine -----------------------------------------------------------------------------------------------
+
+    def _live(self, connection: Connection) -> bool:
+        """False: the engine has gone."""
+        try:
+            with connection:
+                while self._more(connection.wait_for_picture()):
+                    self._writes.wait([connection.fileno()], None)
+                    for _ in connection.messages(_DRAIN_S):
+                        pass
+        except Gone:
+            return False
+        return True
+
+    def _more(self, picture: Picture) -> bool:
+        """Show what has come; returns whether more may come."""
+        rows = [row for row in picture.rows.values() if row.name in self._feeds]
+        for row in rows:
+            self._go_over(row)
+        self._show()
+        return any(self._may_write(row, picture.head.ended) for row in rows)
+
+    def _go_over(self, row: TaskRow) -> None:
+        """To the newest attempt. Those that came and went since the last look are shown, too."""
+        feed = self._feeds[row.name]
+        if self._attempt is not None:
+            _ = feed.attempt or feed.open(self._attempt, None)
+        else:
+            for number in range(feed.attempt + 1, row.attempt + 1):
+                if feed.open(number, None) and number > 1:
+                    say(f"{row.name}: attempt {number}")
+        self._writes.watch(feed.paths(max(1, row.attempt)).dir)
+
+    def _may_write(self, row: TaskRow, ended: bool) -> bool:
+        if self._attempt is not None:
+            return row.attempt == self._attempt and row.state in ACTIVE
+        return row.state in ACTIVE or may_change(row, ended=ended)
+
+    def _show(self) -> None:
+        while sum(feed.drain() for feed in self._feeds.values()):
+            pass
+        self._printer.flush()
+
+    # -- without one --------------------------------------------------------------------------------------------------
+
+    def _offline(self, look: OfflineLook) -> Connection | None:
+        """Follows what runs on, until it ends or an engine comes, which is returned."""
+        while True:
+            for name, feed in self._feeds.items():
+                self._writes.watch(feed.paths(max(1, look.attempts_of(name))).dir)
+            self._show()
+            if not any(look.runs_on(name) for name in self._feeds):
+                self._show()
+                return None
+            self._writes.wait([], _LOOK_S)
+            if (connection := self._place.attach()) is not None:
+                return connection

@@ -1,0 +1,81 @@
+"""`gpudeck logs`: what tasks wrote, and with -f what they write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..command import Command
+from ..errors import UsageError
+from ..headless.text import field_text, plural
+from ..protocol.wire import TaskRow
+from .logfeed import Feed
+from .logfollow import MOST_FOLLOWED, Following
+from .logprint import Printer
+from .look import look
+from .place import Place, say
+from .rows import ACTIVE
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    lines: int
+    attempt: int | None
+    err: bool
+    follow: bool
+
+
+def run(command: Command) -> int:
+    """Print logs. Returns 1 where there was none to be read."""
+    given = command.given
+    asked = _Asked(max(0, given.get("lines", 40)), given.get("attempt"), command.flag("err"), command.flag("follow"))
+    place = Place.of(command)
+    found = look(place)
+    rows = found.rows(command.words)
+    if not rows:
+        raise UsageError(f"no task is {' or '.join(command.words)} now")
+    if asked.follow and len(rows) > MOST_FOLLOWED:
+        raise UsageError(f"that means {len(rows)} tasks, and at most {MOST_FOLLOWED} are followed at once")
+    logs = found.logs()
+    printer = Printer.on_stdout([row.name for row in rows], follow=asked.follow)
+    feeds = {row.name: Feed(row.name, logs, printer, err=asked.err) for row in rows}
+    shown = _show(rows, feeds, asked)
+    if asked.follow:
+        following = Following(place, feeds, printer, attempt=asked.attempt)
+        try:
+            following.run(found)
+        except KeyboardInterrupt:
+            printer.close()
+            return 130
+    for feed in feeds.values():
+        feed.end()
+    printer.close()
+    return 0 if shown or asked.follow else 1
+
+
+def _show(rows: Sequence[TaskRow], feeds: Mapping[str, Feed], asked: _Asked) -> int:
+    """The last lines of each; returns how many logs there were."""
+    shown = 0
+    for row in rows:
+        number = asked.attempt or row.attempt
+        if number > row.attempt:
+            raise UsageError(f"{field_text(row.name)} has {plural(row.attempt, 'attempt')}, and not attempt {number}")
+        if not number:
+            say(f"{field_text(row.name)} has not run: it is {row.state}")
+        else:
+            shown += _open(row, number, feeds[row.name], asked)
+    return shown
+
+
+def _open(row: TaskRow, number: int, feed: Feed, asked: _Asked) -> bool:
+    if not feed.open(number, asked.lines):
+        say(f"{field_text(feed.path(number))} is not there")
+        return False
+    size = feed.drain()
+    if not asked.follow:
+        feed.end()
+    over = number < row.attempt or row.state not in ACTIVE
+    if over and not size and asked.lines and not asked.err and feed.has_errors(number):
+        name = field_text(row.name)
+        say(f"{name} wrote nothing to standard output; `gpudeck logs {name} --err` shows standard error")
+    return True

@@ -1,0 +1,95 @@
+"""A deck as a command sees it: told by its engine, or read from disk where none runs. The same rows either way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from ..client import Connection
+from ..logs.files import LogFolder
+from ..protocol.wire import PORTION, DeckHead, GpuRow, TaskRow
+from .place import Place
+
+
+class Look(Protocol):
+    """What commands ask of a deck. Selectors that mean nothing raise UsageError."""
+
+    @property
+    def engine(self) -> Mapping[str, Any] | None:
+        """Pid, version and mode of the engine; None: none runs."""
+        ...
+
+    def head(self) -> DeckHead: ...
+    def gpus(self) -> Sequence[GpuRow]: ...
+    def rows(self, selectors: Sequence[str]) -> list[TaskRow]:
+        """In file order; without selectors all."""
+        ...
+
+    def explain(self, name: str) -> list[str]:
+        """Everything that keeps a task from starting."""
+        ...
+
+    def details(self, name: str) -> dict[str, Any]:
+        """`TaskDetails` as plain data."""
+        ...
+
+    def logs(self) -> LogFolder: ...
+
+
+def look(place: Place) -> Look:
+    """Where no engine runs, one line on stderr says so."""
+    connection = place.attach()
+    if connection is not None:
+        return LiveLook(connection)
+    from .offline import offline_look  # which brings half the engine with it
+
+    return offline_look(place)
+
+
+class LiveLook:
+    """Asks the engine."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        hello = connection.hello
+        self.engine: Mapping[str, Any] | None = {
+            "pid": hello.pid, "version": hello.version, "host": hello.host, "mode": hello.mode,
+        }  # fmt: skip
+        self._status: dict[str, Any] | None = None
+
+    def head(self) -> DeckHead:
+        return msgspec.convert(self._asked()["head"], DeckHead)
+
+    def gpus(self) -> Sequence[GpuRow]:
+        return msgspec.convert(self._asked()["gpus"], list[GpuRow])
+
+    def rows(self, selectors: Sequence[str]) -> list[TaskRow]:
+        if not selectors:
+            return list(self.connection.wait_for_picture().rows.values())
+        return rows_of(self.connection, self.connection.request("select", select=list(selectors)))
+
+    def explain(self, name: str) -> list[str]:
+        return [obstacle["text"] for obstacle in self.connection.request("explain", tasks=[name])[name]]
+
+    def details(self, name: str) -> dict[str, Any]:
+        return self.connection.request("show", tasks=[name])[0]
+
+    def logs(self) -> LogFolder:
+        return LogFolder(self.head().log_dir, (row.name for row in self.rows(())))
+
+    def _asked(self) -> dict[str, Any]:
+        if self._status is None:
+            self._status = self.connection.request("status")
+        assert self._status is not None
+        return self._status
+
+
+def rows_of(connection: Connection, names: Sequence[str]) -> list[TaskRow]:
+    """How these tasks stand now, asked for in portions."""
+    found: list[TaskRow] = []
+    for start in range(0, len(names), PORTION):
+        answer = connection.request("rows", tasks=list(names[start : start + PORTION]))
+        found += msgspec.convert(answer, list[TaskRow])
+    return found

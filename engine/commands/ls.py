@@ -1,0 +1,31 @@
+"""`gpudeck ls`: a line for each task."""
+
+from __future__ import annotations
+
+from ..command import Command
+from ..headless.lines import Line
+from .look import look
+from .place import Place, say
+from .rows import gpu_text, note_text, plain, state_text, time_text, tone
+from .screen import columns_of, out, print_json
+
+_HEAD = ("task", "state", "gpu", "attempt", "time", "reason")
+
+
+def run(command: Command) -> int:
+    """Print the tasks that the selectors mean, in file order."""
+    rows = look(Place.of(command)).rows(command.words)
+    if command.flag("json"):
+        print_json([plain(row) for row in rows])
+        return 0
+    if not rows:
+        say(f"no task is {' or '.join(command.words)} now" if command.words else "no task")
+        return 0
+    screen = out()
+    cells = [
+        (row.name, state_text(row), gpu_text(row), str(row.attempt or "-"), time_text(row), note_text(row))
+        for row in rows
+    ]
+    head, *lines = columns_of([_HEAD, *cells], screen.columns)
+    screen.show([Line(head, tone="bold"), *(Line(text, tone=tone(row)) for text, row in zip(lines, rows, strict=True))])
+    return 0

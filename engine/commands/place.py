@@ -1,0 +1,128 @@
+"""Which deck a command is about, and the way to it: its engine, or what is on disk where none runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ... import __version__
+from ..adapters.kept_environment import load_environment
+from ..attach import attach, attach_or_start, find_state
+from ..client import Connection, Gone
+from ..command import Command
+from ..run_options import changed, decode, refuse_other
+from ..taskfile.find import find_task_file
+from ..taskfile.options import RunOptions
+from ..taskfile.problems import printable
+
+_TELLING = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
+"""Which programs and packages a task gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A task file and the options that say which of its states is meant."""
+
+    path: str
+    """Absolute."""
+    options: RunOptions
+    environ: Mapping[str, str]
+    as_root: bool = False
+    tell: Callable[[str], None] = field(default_factory=lambda: say)
+    """Gets what the caller should know beside what was asked for, a line each."""
+
+    @classmethod
+    def of(cls, command: Command) -> Place:
+        """Raises UsageError where no task file is found."""
+        path = os.path.abspath(find_task_file(command.file, os.environ, os.getcwd()))
+        options = command.options()
+        if options.log_dir:
+            # The engine works in the file's folder.
+            options = replace(options, log_dir=os.path.abspath(os.path.expanduser(options.log_dir)))
+        return cls(path, options, os.environ, command.flag("as_root"))
+
+    def attach(self, *, change: bool = False) -> Connection | None:
+        """The deck's engine; None: none runs. Raises DeckError where one runs and cannot be talked to, or runs with
+        other options than are given; with *change* it is to take those that it can."""
+        while (connection := attach(self.path, self.options)) is not None:
+            try:
+                self._greet(connection, change=change)
+            except Gone:  # it was about to end; what comes after it is asked for
+                continue
+            return connection
+        return None
+
+    def start(
+        self, *, takeover: bool = False, quiet: bool = False, change: bool = False, asks_first: bool = False
+    ) -> Connection:
+        """The deck's engine, started where none runs; tells on stderr what the caller should know, unless *quiet* not
+        that there is a new one. *change*: see `attach`. *asks_first*: a new one starts no task before it has taken what
+        the caller asks for."""
+        connection = None if takeover else self.attach(change=change)
+        if connection is None:
+            connection = attach_or_start(
+                self.path,
+                self.options,
+                self.environ,
+                as_root=self.as_root,
+                takeover=takeover,
+                quiet_start=asks_first,
+                warn=self.tell,
+            )
+            if not quiet:
+                self.tell(f"engine {connection.hello.pid} now runs the deck; `gpudeck stop` ends it")
+        else:
+            self.tell_environment()
+        return connection
+
+    def tell_environment(self) -> None:
+        """Tasks get the environment of the run's start: one line where the caller's is another."""
+        if other := self._other_environment():
+            self.tell(other)
+
+    def _greet(self, connection: Connection, *, change: bool) -> None:
+        hello = connection.hello
+        if hello.version != __version__:
+            self.tell(
+                f"engine {hello.pid} is gpudeck {hello.version}, this is {__version__}: `gpudeck stop`, then start anew"
+            )
+        options: str = connection.request("options")["options"] if hello.version == __version__ else ""
+        if replace(self.options, profile=None, name=None) == RunOptions():
+            return
+        running, given = decode(options), self.options
+        if not change:
+            refuse_other(running, given)
+        elif changed(running, given) != running:
+            wanted = {name: getattr(given, name) for name in ("gpus", "slots_per_gpu", "only", "with_needs")}
+            self.tell(connection.request("change", **wanted)["text"])
+
+    def _other_environment(self) -> str:
+        state = find_state(self.path, self.options)
+        kept = None if state is None else load_environment(state.path)
+        if kept is None:
+            return ""
+        for name in _TELLING:
+            mine, theirs = self.environ.get(name, ""), kept.get(name, "")
+            if mine != theirs:
+                what = _path_difference(mine, theirs) if name == "PATH" else f"{name} {theirs or 'unset'}"
+                return f"tasks get {what}, not what this shell has: see `gpudeck env --refresh`"
+        return ""
+
+
+def _path_difference(mine: str, theirs: str) -> str:
+    """The first folder that only one of them has."""
+    here, there = mine.split(os.pathsep), theirs.split(os.pathsep)
+    for folder in here:
+        if folder not in there:
+            return f"a PATH without {folder}"
+    for folder in there:
+        if folder not in here:
+            return f"a PATH with {folder}"
+    return "a PATH in another order"
+
+
+def say(text: str) -> None:
+    """A line beside what the command prints."""
+    print(f"gpudeck: {printable(text)}", file=sys.stderr, flush=True)

@@ -1,0 +1,102 @@
+"""Rows of tasks in words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from ..headless.lines import Tone
+from ..headless.text import hhmmss, ranges
+from ..protocol.wire import TaskRow
+
+_TONES: dict[str, Tone] = {
+    "succeeded": "good", "cached": "dim", "failed": "bad", "unknown": "bad", "blocked": "warn", "cancelled": "warn",
+    "backoff": "warn", "running": "bold", "starting": "bold", "stopping": "warn", "closing": "bold",
+}  # fmt: skip
+DONE = frozenset({"succeeded", "cached"})
+ENDED = frozenset({"succeeded", "cached", "failed", "cancelled"})
+SETTLED = ENDED | {"blocked"}
+"""States that last until a user does something."""
+_YET_TO_START = frozenset({"waiting", "queued", "blocked"})
+"""What an earlier attempt had and took is told with the attempts."""
+ACTIVE = frozenset({"starting", "running", "stopping", "closing"})
+
+
+def may_change(row: TaskRow, *, ended: bool) -> bool:
+    """Something will become of it without a user. *ended*: the run has."""
+    return not (ended or row.left_out or row.state == "unknown" or row.state in SETTLED)
+
+
+def tone(row: TaskRow) -> Tone:
+    return _TONES.get(row.state, "plain")
+
+
+def state_text(row: TaskRow) -> str:
+    """ "queued held", "succeeded changed stale"."""
+    flags = ("held", "changed", "stale", "gone")
+    said = [name for name in flags if getattr(row, name)]
+    return " ".join([row.state, *said, *(["left out"] if row.left_out else [])])
+
+
+def is_text(row: TaskRow) -> str:
+    """ "is queued", "waits for its next attempt"."""
+    return "waits for its next attempt" if row.state == "backoff" else f"is {row.state}"
+
+
+def time_text(row: TaskRow) -> str:
+    """How long its attempt lasts or lasted; "-" where it has none, or waits for another."""
+    if row.state in _YET_TO_START:
+        return "-"
+    if row.started is not None:
+        return hhmmss(max(0.0, time.time() - row.started))
+    return "-" if row.duration_s is None else hhmmss(row.duration_s)
+
+
+def gpu_text(row: TaskRow) -> str:
+    if row.state in _YET_TO_START:
+        return "-"
+    if row.gpus:
+        return ranges(row.gpus)
+    return "cpu" if row.attempt and not row.needs_gpus else "-"
+
+
+def note_text(row: TaskRow) -> str:
+    """Why it ended so, or how far it is."""
+    if row.state in ACTIVE:
+        earlier = f"before: {row.reason}" if row.kind and row.reason else row.reason
+        return progress_text(row) or earlier
+    if row.state == "backoff" and row.retry_at is not None:
+        return f"again in {max(0.0, row.retry_at - time.time()):.0f} s: {row.reason}"
+    if row.state in ("waiting", "queued") and row.reason:
+        return f"before: {row.reason}"
+    return row.reason if row.state not in DONE else ""
+
+
+def progress_text(row: TaskRow) -> str:
+    """ "43 %  eta 00:12:00  loss=0.31"; "" where nothing is known."""
+    parts = [f"{100 * row.progress:.0f} %"] if row.progress is not None else []
+    parts += [f"eta {hhmmss(row.eta_s)}"] if row.eta_s is not None else []
+    parts += [f"{name}={value:g}" for name, value in list(row.metrics.items())[:3]]
+    return "  ".join(parts)
+
+
+def plain(row: msgspec.Struct) -> dict[str, Any]:
+    """All fields, for JSON, also those that have their default."""
+    return {name: _plain(getattr(row, name)) for name in row.__struct_fields__}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        return plain(value)
+    if isinstance(value, tuple):
+        return [_plain(one) for one in cast("tuple[Any, ...]", value)]
+    return value
+
+
+def names_text(names: Sequence[str], shown: int = 5) -> str:
+    """ "a, b, c and 9 more"."""
+    more = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {more:,} more" if more > 0 else "")

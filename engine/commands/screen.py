@@ -1,0 +1,72 @@
+"""Where a command prints: how wide it is, whether it shows colours; and tables that fit."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from ..headless.block import cell_width, fit
+from ..headless.lines import Line
+from ..headless.text import printable
+from ..headless.views import paint
+
+_LEAST = 12
+"""Columns that a cell which may be cut keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    columns: int | None
+    """None: no terminal; nothing is cut."""
+    colour: bool
+
+    @classmethod
+    def of(cls, stream: TextIO, environ: Mapping[str, str]) -> Screen:
+        """Colours only on a terminal, and not with NO_COLOR."""
+        if not stream.isatty():
+            return cls(None, False)
+        dumb = environ.get("TERM", "dumb") in ("dumb", "unknown", "")
+        try:
+            columns = os.get_terminal_size(stream.fileno()).columns or 80
+        except OSError:
+            columns = 80
+        return cls(columns, not dumb and not environ.get("NO_COLOR"))
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Print lines whose text is printable."""
+        text = "".join(f"{paint(self._cut(line), colour=self.colour)}\n" for line in lines)
+        sys.stdout.write(text.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8"))
+        sys.stdout.flush()
+
+    def _cut(self, line: Line) -> Line:
+        if self.columns is None or cell_width(line.text) <= self.columns:
+            return line
+        return Line(fit(line.text, self.columns).rstrip(), line.weight, line.tone)
+
+
+def out() -> Screen:
+    """Standard output."""
+    return Screen.of(sys.stdout, os.environ)
+
+
+def columns_of(rows: Sequence[Sequence[str]], width: int | None, *, last_cut: bool = True) -> list[str]:
+    """Cells in columns, two spaces apart. In *width* columns the first and the last cell are cut to fit; None: no
+    limit. What is in them is made printable."""
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(cell_width(row[at]) for row in cells) for at in range(len(cells[0]))] if cells else []
+    if width is not None and widths:
+        excess = sum(widths) + 2 * (len(widths) - 1) - width
+        for at in (len(widths) - 1, 0) if last_cut else (0,):
+            taken = max(0, min(excess, widths[at] - _LEAST))
+            widths[at] -= taken
+            excess -= taken
+    return ["  ".join(fit(cell, room) for cell, room in zip(row, widths, strict=True)).rstrip() for row in cells]
+
+
+def print_json(value: Any) -> None:
+    """As one document, in ASCII: names may hold bytes that are no text."""
+    print(json.dumps(value, indent=2))

@@ -1,0 +1,158 @@
+"""`gpudeck status`: how the deck stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from ..command import Command
+from ..headless.lines import Line, Tone, digest_lines
+from ..headless.summary import counts_text
+from ..headless.text import field_text, hhmmss, mib_text
+from ..logs.digest import digest
+from ..logs.files import AttemptPaths, LogFolder, telling_log
+from ..protocol.wire import DeckHead, GpuRow, TaskRow
+from .look import Look, look
+from .place import Place
+from .rows import ACTIVE, gpu_text, note_text, plain, time_text
+from .screen import Screen, columns_of, out, print_json
+
+_SHOWN = 8
+"""Tasks that a part of the status names."""
+_DIGEST = 10
+"""Lines of a failed task's log."""
+
+
+def run(command: Command) -> int:
+    """Print it."""
+    found = look(Place.of(command))
+    head, rows = found.head(), found.rows(())
+    failed = [row for row in rows if row.state in ("failed", "unknown")]
+    running = [row for row in rows if row.state in ACTIVE]
+    if command.flag("json"):
+        _print_json(found, head, running, failed)
+        return 0
+    screen = out()
+    if command.flag("failed"):
+        screen.show(list(_failures(failed, found.logs())))
+        return 0
+    screen.show(
+        [
+            *_head(found, head),
+            *_tasks("running", running, screen),
+            *_tasks("failed", failed, screen, tone="bad"),
+            *_waits(head),
+            *_gpus(found.gpus(), screen),
+        ]
+    )
+    return 0
+
+
+def _print_json(found: Look, head: DeckHead, running: Sequence[TaskRow], failed: Sequence[TaskRow]) -> None:
+    fields = {name: getattr(head, name) for name in head.__struct_fields__}
+    print_json(
+        {
+            "engine": found.engine,
+            **fields,
+            "counts": asdict(head.counts),
+            "gpus": [plain(gpu) for gpu in found.gpus()],
+            "running": [plain(row) for row in running],
+            "failed": [plain(row) for row in failed],
+        }
+    )
+
+
+def _head(found: Look, head: DeckHead) -> Iterator[Line]:
+    engine = found.engine
+    run = f"run {head.run}" + (" has ended" if head.ended else "") if head.run else "never started"
+    parts = [
+        field_text(head.deck),
+        run,
+        f"engine {engine['pid']} ({engine['mode']})" if engine else "no engine",
+        "SIM: simulated GPUs" if head.simulated else "",
+        field_text(head.file),
+    ]
+    yield Line("  ".join(filter(None, parts)), tone="bold")
+    left = "" if head.ended or head.eta_s is None else f"  eta {hhmmss(head.eta_s)}"
+    yield Line(counts_text(head.counts) + left, tone="warn" if head.counts.failed or head.counts.unknown else "plain")
+    said = (
+        ("paused", head.paused, "`gpudeck unpause` goes on"),
+        ("halted by", head.halted, "`gpudeck unpause` or a retry goes on"),
+        ("nothing starts, the journal cannot be written:", head.unwritable, ""),
+        ("the task file has changed:", head.file_plan, "`gpudeck apply` takes it up"),
+        ("the task file cannot be used, the deck goes on as it was:", head.file_problem, "`gpudeck check` tells all"),
+        ("held:", head.held, "`gpudeck release SEL`"),
+        ("changed since they were done:", head.changed, "`gpudeck retry` or `accept state:changed`"),
+        ("stale, what they need ran again after them:", head.stale, "`gpudeck retry` or `accept state:stale`"),
+    )
+    for word, value, remedy in said:
+        if value:
+            text = field_text(str(value))
+            text = text if text.startswith(word) else f"{word} {text}"
+            yield Line(text + (f"; {remedy}" if remedy else ""), tone="warn")
+    if head.on_cpu:
+        yield Line("no GPU: GPU tasks run on the CPU", tone="warn")
+
+
+def _tasks(word: str, rows: Sequence[TaskRow], screen: Screen, tone: Tone = "plain") -> Iterator[Line]:
+    if not rows:
+        return
+    yield Line(f"{word}:", tone="bold")
+    cells = [
+        (f"  {row.name}", f"gpu {gpu_text(row)}" if row.gpus else gpu_text(row), time_text(row), note_text(row))
+        for row in rows[:_SHOWN]
+    ]
+    yield from (Line(text, tone=tone) for text in columns_of(cells, screen.columns))
+    if len(rows) > _SHOWN:
+        yield Line(f"  … and {len(rows) - _SHOWN:,} more: gpudeck ls state:{rows[0].state}", tone="dim")
+
+
+def _waits(head: DeckHead) -> Iterator[Line]:
+    why = head.waiting_why
+    texts = [*(text for text in head.rounds if not any(told.endswith(text) for told in why)), *why]
+    if texts:
+        yield Line("waits:", tone="bold")
+        yield from (Line(f"  {field_text(text)}") for text in texts)
+
+
+def _gpus(gpus: Sequence[GpuRow], screen: Screen) -> Iterator[Line]:
+    if not gpus:
+        return
+    yield Line("gpus:", tone="bold")
+    cells = [
+        (
+            f"  {'SIM ' if gpu.simulated else ''}{gpu.index}",
+            "-" if gpu.util_percent is None else f"{gpu.util_percent} %",
+            _memory(gpu),
+            ", ".join(gpu.tasks) or "-",
+            gpu.note,
+        )
+        for gpu in gpus
+    ]
+    yield from (Line(text) for text in columns_of(cells, screen.columns))
+
+
+def _memory(gpu: GpuRow) -> str:
+    if gpu.used_mib is None or gpu.total_mib is None:
+        return "-"
+    return f"{mib_text(gpu.used_mib)} of {mib_text(gpu.total_mib)}"
+
+
+def _failures(rows: Sequence[TaskRow], logs: LogFolder) -> Iterator[Line]:
+    if not rows:
+        yield Line("nothing has failed", tone="good")
+    for row in rows:
+        parts = [row.state, row.name, f"attempt {row.attempt}" if row.attempt else "", row.reason]
+        yield Line("  ".join(field_text(part) for part in parts if part), tone="bad")
+        if row.attempt:
+            yield from _log_lines(logs.paths(row.name, row.attempt, False))
+    if rows:
+        yield Line(f"`gpudeck retry state:{rows[0].state}` runs them again", tone="dim")
+
+
+def _log_lines(paths: AttemptPaths) -> Iterator[Line]:
+    """Where the log is, of standard error if there is any, and the lines that tell why."""
+    lines = digest(paths.err, paths.out, _DIGEST)
+    if lines:
+        yield Line(f"  {field_text(telling_log(paths))}")
+    yield from digest_lines(lines)

@@ -1,0 +1,79 @@
+"""`gpudeck stop`: ends the engine, and with --tasks the tasks as well."""
+
+from __future__ import annotations
+
+import time
+
+from ..adapters.decklock import held_by
+from ..adapters.proc import stat
+from ..attach import find_state
+from ..client import Connection, Gone
+from ..command import Command
+from ..errors import EngineUnavailableError, UsageError
+from ..headless.text import plural
+from ..protocol.wire import Bye
+from .place import Place
+
+_RELEASE_S = 10.0
+"""An engine that has said goodbye lets go of the deck within this time."""
+_EXIT_S = 2.0
+"""A headless run may have a slow reader for its summary; that is not waited for."""
+_LOOK_S = 0.02
+
+
+def run(command: Command) -> int:
+    """Returns when the engine is gone; 0 also where none runs."""
+    tasks, now = command.flag("tasks"), command.flag("now")
+    if now and not tasks:
+        raise UsageError("--now goes with --tasks: without it no task is stopped")
+    place = Place.of(command)
+    connection = place.attach()
+    if connection is None:
+        print("no engine runs this deck")
+        return 0
+    with connection:
+        pid = connection.hello.pid
+        running = _running(connection)
+        if tasks and running:
+            print(f"stopping {plural(running, 'task')} …", flush=True)
+        _stop(connection, tasks=tasks, now=now)
+    _wait_for_lock(place, pid)
+    if tasks or not running:
+        rest = "no task runs"
+    else:
+        verb = "runs" if running == 1 else "run"
+        rest = f"{plural(running, 'task')} {verb} on; the next `gpudeck` adopts {'it' if running == 1 else 'them'}"
+    print(f"engine {pid} has ended: {rest}")
+    return 0
+
+
+def _running(connection: Connection) -> int:
+    counts = connection.request("status")["head"]["counts"]
+    return counts["running"] + counts["unknown"]
+
+
+def _stop(connection: Connection, *, tasks: bool, now: bool) -> None:
+    """Ask for it and wait for the goodbye, which may be quicker than the answer."""
+    try:
+        connection.request("stop", tasks=tasks, now=now)
+        for message in connection.messages():
+            if isinstance(message, Bye):
+                return
+    except Gone:
+        return
+    except KeyboardInterrupt:
+        pid = connection.hello.pid
+        raise EngineUnavailableError(f"engine {pid} goes on stopping: `gpudeck status` tells") from None
+
+
+def _wait_for_lock(place: Place, pid: int) -> None:
+    """A start that follows must find the deck free; and the process should be gone."""
+    state = find_state(place.path, place.options)
+    deadline = time.monotonic() + _RELEASE_S
+    while state is not None and (holder := held_by(state.path)) is not None and holder.pid == pid:
+        if time.monotonic() > deadline:
+            raise EngineUnavailableError(f"engine {pid} has said that it ends, and still holds the deck")
+        time.sleep(_LOOK_S)
+    deadline = time.monotonic() + _EXIT_S
+    while (process := stat(pid)) is not None and process.live and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)

@@ -1,0 +1,103 @@
+"""`gpudeck wait`: returns when tasks have come to an end."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from ..client import Connection, Gone, SaidGoodbye
+from ..command import Command
+from ..errors import UsageError
+from ..headless.text import field_text
+from ..protocol.wire import Bye, TaskRow
+from ..taskfile.problems import BadValueError
+from ..taskfile.units import duration_s
+from .place import Place, say
+from .rows import DONE, may_change, names_text
+
+TIMED_OUT = 124
+_AFTER_GOODBYE_S = 5.0
+"""How long the next engine is waited for when one has ended (a service that is started again)."""
+_AFTER_CRASH_S = 15.0
+"""The same when one was killed: systemd starts the next one after ten seconds."""
+_LOOK_S = 0.1
+
+
+def run(command: Command) -> int:
+    """Returns 0 when all succeeded or were done earlier, 1 when not, 124 when the time is over."""
+    deadline = _deadline(command.given.get("timeout"))
+    place = Place.of(command)
+    connection = place.attach()
+    while connection is not None:
+        with connection:
+            try:
+                return _wait(connection, command.words, deadline)
+            except Gone as gone:
+                patience_s = _AFTER_GOODBYE_S if gone.goodbye else _AFTER_CRASH_S
+        connection = _next_engine(place, patience_s, deadline)
+    from .offline import offline_look
+
+    return _verdict(offline_look(place).rows(command.words), settled=False)
+
+
+def _deadline(text: str | None) -> float | None:
+    try:
+        return None if text is None else time.monotonic() + duration_s(text)
+    except BadValueError as error:
+        raise UsageError(f"--timeout {error.words}") from error
+
+
+def _next_engine(place: Place, patience_s: float, deadline: float | None) -> Connection | None:
+    until = time.monotonic() + patience_s
+    until = until if deadline is None else min(until, deadline)
+    while time.monotonic() < until:
+        if (connection := place.attach()) is not None:
+            return connection
+        time.sleep(_LOOK_S)
+    return None
+
+
+def _wait(connection: Connection, selectors: Sequence[str], deadline: float | None) -> int:
+    chosen: set[str] = set(connection.request("select", select=list(selectors))) if selectors else set()
+    told = ""
+    while True:
+        picture = connection.picture
+        if picture is None or not picture.whole:
+            picture = connection.wait_for_picture()
+        rows = [row for row in picture.rows.values() if row.name in chosen or (not chosen and not row.left_out)]
+        open_ = [row for row in rows if may_change(row, ended=picture.head.ended)]
+        if not open_:
+            return _verdict(rows, settled=True)
+        told = _tell_standstill(open_, picture.head.paused, told)
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            say(f"{_counts(open_)} after the time given")
+            return TIMED_OUT
+        if isinstance(message := next(connection.messages(left), None), Bye):
+            raise SaidGoodbye(f"the engine has ended: {message.why}")
+
+
+def _tell_standstill(rows: Sequence[TaskRow], paused: str, told: str) -> str:
+    """Say once that only a user can end the waiting."""
+    held = sum(row.held for row in rows)
+    waits = all(row.state in ("waiting", "queued") for row in rows)
+    text = "the deck is paused: `gpudeck unpause`" if paused and waits else ""
+    if not text and held == len(rows) and waits:
+        text = "only held tasks are left: `gpudeck release SEL`"
+    if text and text != told:
+        say(f"waiting, but {text}")
+    return text
+
+
+def _verdict(rows: Sequence[TaskRow], *, settled: bool) -> int:
+    bad = [row for row in rows if row.state not in DONE]
+    if not bad:
+        return 0
+    names = field_text(names_text([row.name for row in bad]))
+    say(f"{_counts(bad)}: {names}" + ("" if settled else "; without an engine nothing of that changes"))
+    return 1
+
+
+def _counts(rows: Sequence[TaskRow]) -> str:
+    return ", ".join(f"{count} {state}" for state, count in Counter(row.state for row in rows).items())

@@ -1,0 +1,93 @@
+"""What facts that users asked for leave behind, and what taking them back restores. Part of `apply`."""
+
+from __future__ import annotations
+
+from . import events as e
+from .acts import Act, Held, Marked, Moved, Ranked, as_left, moved
+from .apply_run import LONGEST_WAIT_S, unsettle
+from .deck import Deck, Task
+from .phases import FINAL, WAITING, Backoff, Blocked, Cached, Cancelled, Failed, Queued, Succeeded, Waiting
+
+_RESTORED = (
+    "act", "decided", "forced", "retries_used", "oom_ends", "free_requeues", "quarantine_requeues", "avoid", "again",
+)  # fmt: skip
+
+
+def _begun(deck: Deck, name: str, verb: str) -> Act | None:
+    return deck.acts.begun(name, verb, halted=deck.run.halted, paused=deck.paused)
+
+
+def remember(deck: Deck, task: Task, fact: e.TaskRetried | e.TaskCancelled | e.TaskHeld | e.PriorityChanged) -> None:
+    """Keep how a task stands before a fact changes it."""
+    act = _begun(deck, fact.act, _verb(fact))
+    if act is None:
+        return
+    match fact:
+        case e.TaskRetried() if not isinstance(task.phase, (*FINAL, Backoff)):
+            pass
+        case e.TaskRetried() | e.TaskCancelled():
+            deck.acts.note(act, task.name, moved(task))
+        case e.TaskHeld():
+            deck.acts.note(act, task.name, Held(task.held))
+        case e.PriorityChanged():
+            deck.acts.note(act, task.name, Ranked(task.priority, fact.priority))
+
+
+def _verb(fact: e.TaskRetried | e.TaskCancelled | e.TaskHeld | e.PriorityChanged) -> str:
+    match fact:
+        case e.TaskRetried():
+            return "retry"
+        case e.TaskCancelled():
+            return "cancel"
+        case e.TaskHeld(held=held):
+            return "hold" if held else "release"
+        case e.PriorityChanged():
+            return "priority"
+
+
+def remember_pause(deck: Deck, fact: e.DeckPaused) -> None:
+    act = _begun(deck, fact.act, "pause" if fact.paused else "unpause")
+    if act is not None and fact.paused:
+        act.paused_as = fact.why or "paused"
+
+
+def remember_mark(deck: Deck, fact: e.GpuMarked) -> None:
+    gpu = deck.gpus.get(fact.gpu)
+    act = _begun(deck, fact.act, fact.mark)
+    if act is not None and gpu is not None:
+        act.gpus.setdefault(gpu.uuid, Marked(gpu.mark, "" if fact.mark == "enable" else fact.mark))
+
+
+def taken_back(deck: Deck, fact: e.TakenBack) -> None:
+    """Put a task back to how it stood before a retry or a cancel."""
+    task, act = deck.by_name.get(fact.task), deck.acts.get(fact.act)
+    before = None if act is None else act.tasks.get(fact.task)
+    if task is None or not isinstance(before, Moved) or not as_left(task, fact.act, before):
+        return
+    unsettle(deck, task)
+    if not isinstance(task.phase, Waiting):
+        deck.move(task, WAITING)
+    for name in _RESTORED:
+        setattr(task, name, getattr(before, name))
+    deck.plan_due = True
+    match before.phase:
+        case Backoff(until, after):
+            # A clock reading of before a reboot means nothing.
+            until = min(until, fact.at + LONGEST_WAIT_S)
+            deck.move(task, Backoff(until, after))
+            deck.wake(until, "backoff", task.index)
+        case Succeeded() | Cached() | Failed() | Cancelled():
+            deck.move(task, before.phase)
+            _settle_again(deck, task, before)
+        case Waiting() | Queued() | Blocked():
+            pass
+        case _:
+            raise ValueError(f"{task.name}: {before.phase} is nothing to go back to")
+
+
+def _settle_again(deck: Deck, task: Task, before: Moved) -> None:
+    """`halt` reckons with it as it did."""
+    task.settled_in = before.settled_in
+    if task.settled_in == deck.run.number and not task.gone:
+        deck.run.settled += 1
+        deck.run.failures += isinstance(task.phase, Failed)

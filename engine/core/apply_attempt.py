@@ -1,0 +1,196 @@
+"""What facts about attempts change: their start, their end, and what the task does next. Part of `apply`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from . import events as e
+from .apply_run import count_settled, unsettle
+from .deck import Deck, Task
+from .phases import (
+    FINAL,
+    QUEUED,
+    SUCCEEDED,
+    WAITING,
+    Attempt,
+    Backoff,
+    Cancelled,
+    Closing,
+    Ended,
+    Failed,
+    Queued,
+    Running,
+    Starting,
+    Stopping,
+)
+from .successes import learn_duration, learn_success
+
+FAST_S = 60.0
+"""An attempt that gets past this shows that its GPU works."""
+
+AttemptFact = (
+    e.AttemptStarting | e.AttemptRunning | e.AttemptEnded | e.LeaderEnded | e.StopRequested | e.CancelRequested
+)
+
+
+def attempt_fact(deck: Deck, fact: AttemptFact) -> None:
+    task = deck.by_name.get(fact.task)
+    if task is None:
+        if isinstance(fact, e.AttemptEnded):
+            learn_success(deck, fact)
+            if fact.outcome.ok:
+                deck.learned.success(fact.fingerprint, fact.duration_s, fact.peak_mib)
+        return
+    match fact:
+        case e.AttemptStarting():
+            _starting(deck, task, fact)
+        case e.AttemptRunning():
+            attempt = _current(task, fact.attempt)
+            attempt.pid, attempt.start_ticks, attempt.pid_ns = fact.pid, fact.start_ticks, fact.pid_ns
+            if isinstance(task.phase, Starting):
+                deck.move(task, Running(attempt))
+        case e.StopRequested():
+            attempt = _current(task, fact.attempt)
+            if fact.why == "cancelled":
+                attempt.unwanted_by = fact.by
+            deck.move(task, Stopping(attempt, fact.why, fact.by, fact.at, fact.kill_at))
+        case e.CancelRequested():
+            attempt = _current(task, fact.attempt)
+            attempt.unwanted, attempt.unwanted_by = True, fact.by
+        case e.LeaderEnded():
+            attempt = _current(task, fact.attempt)
+            attempt.exited_at = fact.at
+            why = task.phase.why if isinstance(task.phase, (Stopping, Closing)) else None
+            if isinstance(task.phase, Closing):
+                task.phase = Closing(attempt, fact.outcome, why)
+            else:
+                deck.move(task, Closing(attempt, fact.outcome, why))
+        case e.AttemptEnded():
+            _ended(deck, task, fact)
+
+
+def _current(task: Task, number: int) -> Attempt:
+    attempt = task.attempt()
+    if attempt is None or attempt.number != number:
+        raise ValueError(f"{task.name}: a fact about attempt {number}, which does not last")
+    return attempt
+
+
+def _starting(deck: Deck, task: Task, fact: e.AttemptStarting) -> None:
+    deck.known.add(task.name)
+    task.decided = True
+    task.attempts = fact.attempt
+    ready(deck, task)
+    attempt = Attempt(
+        fact.attempt,
+        fact.token,
+        fact.fingerprint,
+        fact.gpus,
+        fact.cpu_slots,
+        fact.reserved_mib,
+        fact.at,
+        fact.wall,
+        fact.rung,
+        alone=fact.alone,
+        terms=deck.terms[fact.terms - 1] if 0 < fact.terms <= len(deck.terms) else None,
+        spec=deck.begun.get(fact.token),
+    )
+    deck.move(task, Starting(attempt))
+    for uuid in fact.gpus:
+        gpu = deck.gpus.get(uuid)
+        if gpu is not None and gpu.quarantine is not None:
+            gpu.quarantine.probing = fact.token
+            deck.wake(fact.at + FAST_S, "minute", task.index, fact.token)
+
+
+def ready(deck: Deck, task: Task) -> None:
+    """At a restore the file may say otherwise than when the fact was written: what ran had been queued."""
+    if not deck.replaying or isinstance(task.phase, Queued):
+        return
+    if isinstance(task.phase, (*FINAL, Backoff)):
+        unsettle(deck, task)
+        deck.move(task, WAITING)
+    deck.move(task, QUEUED)
+
+
+def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
+    attempt = _current(task, fact.attempt)
+    attempt.exited_at = fact.at
+    ended = Ended(
+        fact.attempt, fact.outcome, attempt.gpus, fact.duration_s, fact.peak_mib, fact.wall, deck.run.number,
+        attempt.rung,
+    )  # fmt: skip
+    task.ended = (*task.ended, ended)
+    task.act = ""
+    counts_as = fact.fingerprint or attempt.fingerprint
+    if not fact.never_ran:
+        task.result = counts_as
+    if fact.outcome.ok:
+        learn_success(deck, fact)
+        task.done_wall = fact.wall
+        task.unfinished = ""
+        task.left_out_done = None
+        if not attempt.rebooted:
+            learn_duration(deck, task, fact)
+    elif not fact.never_ran:
+        if fact.outcome.reason != "spawn error":
+            task.unfinished = counts_as
+            if task.again.fresh:
+                # It has begun anew; what comes next may go on from there.
+                task.again = replace(task.again, fresh=False)
+        _charge(deck, task, fact, attempt)
+    if fact.outcome.ok or fact.duration_s >= FAST_S:
+        task.entry.fast_failures = 0
+    elif fact.outcome.reason not in ("cancelled", "interrupted"):
+        task.entry.fast_failures += 1
+    if fact.duration_s >= FAST_S and not attempt.rebooted:
+        task.entry.past_minute.update(dict.fromkeys(attempt.gpus, fact.at))
+    _next_phase(deck, task, fact, attempt)
+    for uuid in attempt.gpus:
+        gpu = deck.gpus.get(uuid)
+        if gpu is not None and gpu.quarantine is not None and gpu.quarantine.probing == attempt.token:
+            gpu.quarantine.probing = ""
+
+
+def _charge(deck: Deck, task: Task, fact: e.AttemptEnded, attempt: Attempt) -> None:
+    if fact.outcome.reason == "oom" and not (fact.next == "queued" and not fact.charged):
+        deck.learned.out_of_memory(attempt.fingerprint, attempt.reserved_mib)
+    if fact.next == "queued" and not fact.charged:
+        if fact.outcome.reason != "interrupted":
+            task.free_requeues += 1
+        if fact.outcome.reason == "interrupted":
+            return
+    elif fact.outcome.reason == "oom" and rungs_of(task, attempt):
+        task.oom_ends += 1
+    elif fact.charged and fact.next in ("backoff", "queued"):
+        task.retries_used += 1
+    if attempt.gpus:
+        task.avoid = task.avoid | frozenset(attempt.gpus)
+
+
+def rungs_of(task: Task, attempt: Attempt) -> int:
+    """Length of the on_oom ladder that an attempt is on."""
+    if attempt.terms is None or attempt.fingerprint == task.spec.fingerprint:
+        return len(task.spec.ladder)
+    return attempt.terms.rungs
+
+
+def _next_phase(deck: Deck, task: Task, fact: e.AttemptEnded, attempt: Attempt) -> None:
+    match fact.next:
+        case "succeeded":
+            deck.move(task, SUCCEEDED)
+            count_settled(deck, task)
+        case "failed":
+            deck.move(task, Failed(fact.outcome))
+            count_settled(deck, task)
+        case "cancelled":
+            deck.move(task, Cancelled(attempt.unwanted_by))
+            count_settled(deck, task)
+        case "backoff":
+            deck.move(task, Backoff(fact.until, fact.outcome))
+            deck.wake(fact.until, "backoff", task.index)
+        case "queued":
+            deck.move(task, QUEUED)
+        case _:
+            assert_never(fact.next)

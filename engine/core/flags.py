@@ -1,0 +1,56 @@
+"""Marks beside a task's phase: held, changed, stale. Asked by rows, selectors and counts; each answer is a look-up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .deck import Deck, Task
+
+Flag = Literal["held", "changed", "stale"]
+
+
+@dataclass(frozen=True, slots=True)
+class FlagCounts:
+    """How many tasks bear each flag."""
+
+    held: int = 0
+    changed: int = 0
+    stale: int = 0
+
+
+def is_changed(deck: Deck, task: Task) -> bool:
+    """It is finished, and its newest attempt (or what it was found done as) is of other work than the file now says."""
+    return task.index in deck.marks.changed
+
+
+def changed_ones(deck: Deck) -> list[Task]:
+    """All tasks of which `is_changed` holds, in their order."""
+    return [deck.tasks[index] for index in sorted(deck.marks.changed)]
+
+
+def is_stale(deck: Deck, task: Task) -> bool:
+    """It succeeded, and something that it builds on has succeeded again since."""
+    return task.index in deck.marks.stale
+
+
+def flags(deck: Deck, task: Task) -> tuple[Flag, ...]:
+    """The flags that a task bears."""
+    found: list[Flag] = []
+    if task.held:
+        found.append("held")
+    if task.index in deck.marks.changed:
+        found.append("changed")
+    if task.index in deck.marks.stale:
+        found.append("stale")
+    return tuple(found)
+
+
+def count_flags(deck: Deck) -> FlagCounts:
+    return FlagCounts(len(deck.held), len(deck.marks.changed), len(deck.marks.stale))
+
+
+def take_flagged(deck: Deck) -> set[int]:
+    """Tasks, by index, one of whose flags has come or gone since the last call."""
+    touched, deck.marks.touched = deck.marks.touched, set()
+    return touched

@@ -1,0 +1,54 @@
+"""Tasks that the file no longer has and that still run: they keep their slots to their end, and nobody waits for them
+but the tasks that they were renamed to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .deck import Deck, Task
+from .gates import Gate, GateState
+from .learned import Entry
+from .spec import TaskSpec
+from .urgency import demand_of, follow
+
+
+def add_gone(deck: Deck, spec: TaskSpec, twins: Iterable[str] = ()) -> Task:
+    """Add a task that the file does not have. *twins*: new tasks that do the same work; they come after it, so that
+    what runs under the old name is not started a second time under the new one."""
+    entry = deck.entries.get(spec.entry)
+    if entry is None:
+        entry = deck.entries[spec.entry] = Entry(spec.entry)
+    task = Task(len(deck.tasks), spec, entry, priority=spec.priority, effective=spec.priority)
+    task.selected, task.gone = False, True
+    deck.tasks.append(task)
+    deck.by_name[spec.name] = task
+    if deck.opened == task.index:
+        deck.opened += 1
+    waiting = [deck.by_name[name] for name in twins if name in deck.by_name and deck.by_name[name].selected]
+    if waiting:
+        _come_after(deck, task, waiting)
+    return task
+
+
+def twins_of(deck: Deck, spec: TaskSpec, known: Iterable[str]) -> tuple[str, ...]:
+    """Tasks that do the same work under a name that is not among *known*."""
+    old = frozenset(known)
+    return tuple(
+        task.name
+        for task in deck.tasks
+        if task.spec.fingerprint == spec.fingerprint and task.name not in old and task.selected and not task.gone
+    )
+
+
+def _come_after(deck: Deck, task: Task, waiting: list[Task]) -> None:
+    gate = Gate("after", task.name, [task.index], [other.index for other in waiting])
+    gate.counts[task.standing] += 1
+    task.feeds = (gate,)
+    for other in waiting:
+        other.gates = (*other.gates, gate)
+    deck.gates.append(gate)
+    gate.demand = demand_of(deck, gate)
+    follow(deck, task)
+    gate.state = gate.judged()
+    if gate.state is not GateState.OPEN:
+        deck.gate_changed(gate)

@@ -1,0 +1,92 @@
+"""Which finished tasks are changed or stale: sets that follow every move and every success, without scans.
+
+A success reaches the finished tasks that build on it in portions; a gate counts those that it would make stale, so that
+the usual success, which has none, costs one addition.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from .gates import Gate
+from .phases import FINAL, Cached, Succeeded
+from .task import Task
+
+
+@dataclass(slots=True, eq=False)
+class Marks:
+    """Flags beside the phase, by task index. Only of tasks that the run's selection has."""
+
+    changed: set[int] = field(default_factory=set[int])
+    stale: set[int] = field(default_factory=set[int])
+    touched: set[int] = field(default_factory=set[int])
+    """Tasks of which a flag (held, too) has come or gone since whoever shows them emptied this."""
+    aging: deque[Gate] = field(default_factory=deque[Gate])
+    """Gates with a newer success, which has still to reach the finished tasks behind them."""
+
+    def follow(self, task: Task) -> None:
+        """Bring the flags of one task up to date."""
+        stale = is_outdated(task)
+        current = task.selected and not stale and isinstance(task.phase, (Succeeded, Cached))
+        if current is not task.current:
+            task.current = current
+            for gate in task.gates:
+                gate.current += 1 if current else -1
+        self._set(self.changed, task.index, wanted=differs(task))
+        self._set(self.stale, task.index, wanted=stale)
+
+    def _set(self, marked: set[int], index: int, *, wanted: bool) -> None:
+        if wanted is not (index in marked):
+            (marked.add if wanted else marked.discard)(index)
+            self.touched.add(index)
+
+    def succeeded(self, task: Task, wall: float) -> None:
+        """A task succeeded at *wall*: what is behind its gates builds on something older."""
+        for first in task.feeds:
+            gate: Gate | None = first
+            while gate is not None and wall > gate.latest_success:
+                gate.latest_success = wall
+                if gate.current:
+                    if gate.aged < 0:
+                        self.aging.append(gate)
+                    gate.aged = 0
+                gate = gate.feeds_gate
+
+    def age(self, tasks: Sequence[Task], portion: int) -> int:
+        """Flag what newer successes have made stale. Returns what is left of the portion; 0: call again."""
+        while portion > 0 and self.aging:
+            gate = self.aging[0]
+            end = min(len(gate.dependents), gate.aged + portion)
+            for place in range(gate.aged, end):
+                task = tasks[gate.dependents[place]]
+                if task.current:
+                    self.follow(task)
+            portion -= end - gate.aged
+            gate.aged = end
+            if end == len(gate.dependents) or not gate.current:
+                gate.aged = -1
+                self.aging.popleft()
+        return portion
+
+    def recount(self, tasks: Iterable[Task]) -> None:
+        """Work everything out anew, once, after a replay."""
+        for task in tasks:
+            if isinstance(task.phase, FINAL):
+                self.follow(task)
+        self.touched.clear()
+
+
+def differs(task: Task) -> bool:
+    """Whether a finished task's result is of other work than the task file now says."""
+    return bool(
+        task.selected and task.result and task.result != task.spec.fingerprint and isinstance(task.phase, FINAL)
+    )
+
+
+def is_outdated(task: Task) -> bool:
+    """Whether something that a finished task builds on has succeeded again since."""
+    if not task.selected or not isinstance(task.phase, (Succeeded, Cached)):
+        return False
+    return any(gate.latest_success > task.done_wall for gate in task.gates)

@@ -1,0 +1,125 @@
+"""`gpudeck add`: one more [[task]] at the end of a task file, whose text is otherwise left as it is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..core.spec import DeckFile
+from ..errors import EngineUnavailableError, TaskFileError, UsageError
+from ..taskfile.load import load
+from ..taskfile.options import Box, RunOptions
+from ..taskfile.source import Source, read_source
+from .entry_like import Table, entry_for, entry_like, unique
+from .toml_text import table_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """What is to be added: a command, or a task like another."""
+
+    command: str | Sequence[str] = ()
+    """A list is executed as it is, text is a line for bash."""
+    like: str = ""
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
+    """--set K=V: values of the other's matrix, of [vars], or keys of a task (`gpus`, `env.SEED`); TOML, else text."""
+    name: str = ""
+    """Of a command's task; empty: made from the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    names: tuple[str, ...]
+    """The tasks that the file has now and had not."""
+    text: str
+    """What was appended."""
+
+
+def add(
+    path: str,
+    addition: Addition,
+    options: RunOptions | None = None,
+    box: Box | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+) -> Added:
+    """Append a task to the file at *path*. The new file is checked as a whole before it takes the old one's place.
+
+    Raises TaskFileError (the file is broken, or would be), UsageError, EngineUnavailableError (it cannot be written).
+    """
+    if bool(addition.command) is bool(addition.like):
+        raise UsageError("add: give either a command behind --, or --like TASK")
+    source = read_source(path)
+    before = load(path, options, box, environ=environ)
+    taken = {spec.name for spec in before.tasks}
+    if addition.name in taken:
+        raise UsageError(f"{addition.name}: {before.shown or path} has a task of this name: give another --name")
+    attempts = list(_attempts(source, before, addition, taken))
+    for entry in attempts:
+        text = table_lines("[[task]]", entry)
+        with _written_beside(source, text) as new:
+            try:
+                after = load(new, options, box, environ=environ)
+            except TaskFileError as error:
+                if entry is not attempts[-1]:
+                    continue
+                problems = [line.replace(new, path) for line in error.problems]
+                raise TaskFileError(["nothing was added:", *problems]) from None
+            names = tuple(spec.name for spec in after.tasks if spec.name not in taken)
+            _replace(source, new)
+            return Added(names, text)
+    raise AssertionError("there is always a last attempt")
+
+
+def _attempts(source: Source, file: DeckFile, addition: Addition, taken: set[str]) -> list[Table]:
+    """The table as wanted, and, where its name may be taken, the same under another name."""
+    if addition.command:
+        return [unique(entry_for(addition.command, addition.values, addition.name), None, {}, taken)]
+    entry = entry_like(source, file, addition.like, addition.values)
+    if addition.name:
+        return [{**entry, "name": addition.name}]
+    spec = next(spec for spec in file.tasks if spec.name == addition.like)
+    renamed = unique(entry, spec, addition.values, taken)
+    if "{" in str(entry["name"]):
+        return [entry, renamed]
+    return [renamed]
+
+
+@contextlib.contextmanager
+def _written_beside(source: Source, text: str):
+    """The file with *text* behind it, under another name in the same folder."""
+    newline = "\r\n" if b"\r\n" in _content(source.path) else "\n"
+    old = _content(source.path)
+    end = b"" if old.endswith(b"\n") else newline.encode()
+    block = ("\n" + text).replace("\n", newline).encode()
+    target = os.path.realpath(source.path)
+    try:
+        fd, new = tempfile.mkstemp(prefix=".tasks-", suffix=".toml", dir=os.path.dirname(target))
+    except OSError as error:
+        raise EngineUnavailableError(f"{source.shown} cannot be written: {error.strerror}") from error
+    try:
+        with open(fd, "wb") as file:
+            file.write(old + end + block)
+            file.flush()
+            os.fchmod(fd, os.stat(target).st_mode & 0o7777)
+            os.fsync(fd)
+        yield new
+    except OSError as error:
+        raise EngineUnavailableError(f"{source.shown} cannot be written: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _replace(source: Source, new: str) -> None:
+    if read_source(source.path).digest != source.digest:
+        raise UsageError(f"{source.shown} was changed meanwhile: nothing was added; try again")
+    os.replace(new, os.path.realpath(source.path))

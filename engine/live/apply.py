@@ -1,0 +1,230 @@
+"""Applies a reading of the task file to the deck that runs.
+
+What takes long (expansion, a deck built from it, the journal replayed into that) is done in a helper thread while the
+deck goes on; facts that come meanwhile are listened to, and brought in when the deck becomes the new one between two
+turns of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TypeVar
+
+from ..adapters import host
+from ..box_gpus import core_gpus
+from ..core.build import build
+from ..core.deck import Deck, Task
+from ..core.events import Fact
+from ..core.flags import changed_ones
+from ..core.phases import ACTIVE, FINAL, Blocked, Queued, Waiting
+from ..core.reload import After, Kept, draft, follow_up, kept_specs, swap
+from ..core.restore import has_new
+from ..errors import EngineUnavailableError, UsageError
+from ..loop import Loop
+from ..opening import OpenDeck
+from ..past import stand_in_for_left_out
+from ..run_options import decode, encode
+from . import kept as kept_file
+from .aside import Aside
+from .change import refuse_left_out_needs
+from .choices import Applied, Choices
+from .plan import FilePlan, make_plan, settings_for_now
+from .reading import Reading
+
+_T = TypeVar("_T")
+QUIET_S = 0.01
+QUIET_TRIES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    plan: FilePlan
+    deck: Deck
+
+
+class Applier:
+    """Of one open deck. On the loop's thread."""
+
+    def __init__(self, opened: OpenDeck, loop: Loop, aside: Aside) -> None:
+        self._opened = opened
+        self._loop = loop
+        self._aside = aside
+        self._hearing: list[Fact] | None = None
+        loop.tap = self._hear
+
+    def _hear(self, facts: Sequence[Fact]) -> None:
+        if self._hearing is not None:
+            self._hearing += facts
+
+    async def apply(self, reading: Reading, choices: Choices, swapped: Callable[[], None]) -> Applied:
+        """Raises DeckError where it cannot be done now; the deck is as before then. *swapped* is called when the deck
+        has become the new one, before anything else happens to it."""
+        self._refuse()
+        tail: list[Fact] = []
+        self._hearing = tail
+        try:
+            count = self._opened.journal.count
+            await self.written()
+            drafted = await self._aside(lambda: self._draft(reading, count))
+            kept = await self._keep(drafted.deck)
+            self._refuse()
+            self._hearing = None
+            return self._swap(reading, drafted, tail, kept, choices, swapped)
+        finally:
+            self._hearing = None
+
+    def _refuse(self) -> None:
+        deck = self._opened.deck
+        if deck.stopping:
+            raise UsageError("the engine is about to end: nothing was applied; the next one reads the file as it is")
+        if deck.unwritable or self._loop.broken:
+            why = deck.unwritable or self._loop.broken
+            raise EngineUnavailableError(f"the journal cannot be written ({why}): nothing was applied")
+
+    async def written(self) -> None:
+        """All facts up to now are on disk."""
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[Exception | None] = loop.create_future()
+        self._opened.journal.submit(
+            (), durable=True, done=lambda error: loop.call_soon_threadsafe(_settle, written, error) and None
+        )
+        error = await written
+        if error is not None:
+            raise EngineUnavailableError(f"the journal cannot be written ({error}): nothing was applied")
+
+    # -- in the helper thread -----------------------------------------------------------------------------------------
+
+    def _draft(self, reading: Reading, count: int) -> _Draft:
+        opened, old = self._opened, self._opened.deck
+        plan = make_plan(old, opened.file, reading.file, reading.digest, reading.later)
+        settings = settings_for_now(old.settings, reading.file.settings, reading.later)
+        file = replace(reading.file, settings=settings)
+        if file.selected is not None:
+            # What runs belongs to the run, whatever is selected now: a later round must not start beside it.
+            file = replace(file, selected=file.selected | {task.name for task in list(old.active.values())})
+        new = build(file, gpus=core_gpus(settings, reading.chosen), cores=host.cores(), on_cpu=not reading.chosen)
+        draft(old, new, islice(opened.journal.load(), count), self._look)
+        if reading.options is not None and reading.options.only != decode(opened.options).only:
+            refuse_left_out_needs(new, reading.options)
+        return _Draft(plan, new)
+
+    def _look(self, new: Deck) -> None:
+        """What only the log folder tells of tasks that the journal does not know."""
+        old, logs = self._opened.deck, self._opened.logs
+        logs.admit(task.name for task in new.tasks if task.name not in old.by_name)
+        for task in new.tasks:
+            before = old.by_name.get(task.name)
+            if before is not None:
+                task.attempts = max(task.attempts, before.attempts)
+            elif not task.attempts:
+                task.attempts = logs.highest(task.name)
+        stand_in_for_left_out(new, logs)
+
+    # -- on the loop --------------------------------------------------------------------------------------------------
+
+    async def _keep(self, new: Deck) -> Sequence[Kept]:
+        """What attempts were started as is on disk before the deck forgets it; more of them may start meanwhile."""
+        saved: Sequence[Kept] | None = None
+        while True:
+            await self._quiet()
+            kept = kept_specs(self._opened.deck, new)
+            if kept == saved:
+                return kept
+            saved = kept
+            await self._aside(lambda kept=kept: kept_file.save(self._opened.state.path, kept))
+
+    async def _quiet(self) -> None:
+        """No retry is on its way to what builds on it, and, if that does not take long, no outputs are looked at."""
+        deck = self._opened.deck
+        for _ in range(QUIET_TRIES):
+            if not deck.cascades and not deck.checking:
+                return
+            await asyncio.sleep(QUIET_S)
+        while deck.cascades:
+            await asyncio.sleep(QUIET_S)
+
+    def _swap(
+        self,
+        reading: Reading,
+        drafted: _Draft,
+        tail: Sequence[Fact],
+        kept: Sequence[Kept],
+        choices: Choices,
+        swapped: Callable[[], None],
+    ) -> Applied:
+        began = time.perf_counter()
+        opened, plan = self._opened, drafted.plan
+        wanted = _Wanted(opened.deck, plan, choices)
+        after = wanted.after(reading)
+        swap(self._loop.core, drafted.deck, tail, kept, host.boottime_s())
+        opened.file = reading.file
+        opened.gpus = replace(opened.gpus, chosen=reading.chosen)
+        applied = Applied(plan, after.rerun, after.restart, after.accept)
+        if reading.options is not None:
+            opened.options = encode(reading.options)
+            after = replace(after, options=opened.options, new_run=bool(plan.added) and has_new(opened.deck))
+        swapped()
+        self._loop.act(lambda turn: follow_up(turn, after))
+        return replace(applied, pause_s=time.perf_counter() - began)
+
+
+def _settle(future: asyncio.Future[_T], result: _T) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+class _Wanted:
+    """What the choices mean for each changed task as it stands at the moment of the swap."""
+
+    def __init__(self, deck: Deck, plan: FilePlan, choices: Choices) -> None:
+        self._deck = deck
+        self._plan = plan
+        self._choices = choices
+        self.rerun: list[str] = []
+        self.restart: list[str] = []
+        self.keep: list[str] = []
+        by_name = deck.by_name
+        for change in (*plan.changed_waiting, *plan.changed_finished, *plan.changed_running):
+            task = by_name.get(change.name)
+            if task is not None and not isinstance(task.phase, (Waiting, Queued, Blocked)):
+                self._sort(task)
+        if choices.earlier:
+            now = {change.name for change in plan.changed_finished}
+            self.keep += [task.name for task in changed_ones(deck) if task.name not in now]
+
+    def _sort(self, task: Task) -> None:
+        if isinstance(task.phase, ACTIVE):
+            chosen: str = self._choices.for_running(task.name)
+        elif isinstance(task.phase, FINAL):
+            chosen = self._choices.for_finished(task.name)
+        else:
+            chosen = "rerun"  # it waits for a retry of the work of before
+        lists = {"rerun": self.rerun, "restart": self.restart, "keep": self.keep}
+        if chosen in lists:
+            lists[chosen].append(task.name)
+
+    def after(self, reading: Reading) -> After:
+        plan, deck = self._plan, self._deck
+        fixed = reading.file.fixed_shards
+        return After(
+            rerun=tuple(self.rerun),
+            restart=tuple(self.restart),
+            accept=tuple(self.keep),
+            shards={entry: shards for entry, shards in fixed.items() if deck.shards.get(entry) != shards},
+            priorities=dict(_priorities(deck, reading, plan)),
+            new_run=bool(plan.added or plan.changed_waiting or self.rerun),
+        )
+
+
+def _priorities(deck: Deck, reading: Reading, plan: FilePlan) -> Iterable[tuple[str, int]]:
+    """Where the user has set one by hand and the file has changed it since: the newer word holds."""
+    changes = (*plan.in_place, *plan.changed_waiting, *plan.changed_finished, *plan.changed_running)
+    names = {change.name for change in changes if "priority" in change.what}
+    for spec in reading.file.tasks if names else ():
+        task = deck.by_name.get(spec.name)
+        if spec.name in names and task is not None and task.priority != task.spec.priority:
+            yield spec.name, spec.priority

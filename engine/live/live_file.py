@@ -1,0 +1,247 @@
+"""The task file of a deck that runs: watched, its edits shown as a plan, applied on request or by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import traceback
+from collections.abc import Callable, Collection
+from itertools import islice
+from typing import Literal
+
+from ..core.spec import DeckFile
+from ..errors import DeckError, EngineUnavailableError, UsageError
+from ..loop import Loop
+from ..opening import OpenDeck
+from ..run_options import changed, decode
+from . import words
+from .apply import Applier
+from .aside import Aside
+from .change import ChangeArgs, text_of
+from .choices import Applied, Choices
+from .looking import Looking
+from .partial import with_only, without_changes_of_running
+from .plan import FilePlan, make_plan
+from .reading import Reader, Reading
+
+Mode = Literal["ask", "auto", "off"]
+
+PROBLEMS = 10
+"""Lines of a broken file that are shown."""
+
+
+def mode_of(file: DeckFile, *, headless: bool) -> Mode:
+    """What edits do. Without a screen nothing, unless the file says otherwise: nobody is there to be asked."""
+    return file.settings.reload if not headless or "reload" in file.places else "off"
+
+
+def _reader_now(opened: OpenDeck) -> Reader:
+    """For tasks that are chosen now: what is recorded from here on chooses no others."""
+    count = opened.journal.count
+    return Reader(opened, lambda: list(islice(opened.journal.load(), count)))
+
+
+class LiveFile:
+    """Of one open deck. On the loop's thread; what touches the file runs in a thread of its own."""
+
+    def __init__(
+        self,
+        opened: OpenDeck,
+        loop: Loop,
+        *,
+        note: Callable[[str, str], None],
+        changed: Callable[[], None],
+        applied: Callable[[], None],
+        headless: bool,
+    ) -> None:
+        """*note* (text, level) tells the user; *changed*: `pending` differs; *applied*: the deck has become another,
+        with other indexes, called before anything else happens to it."""
+        self._opened = opened
+        self._note = note
+        self._changed = changed
+        self._applied = applied
+        self._headless = headless
+        self.mode: Mode = mode_of(opened.file, headless=headless)
+        """What edits do, as the file said when it was read last."""
+        self._aside = Aside(opened.file.shown)
+        self._reader = _reader_now(opened)
+        self._applier = Applier(opened, loop, self._aside)
+        self._one_at_a_time = asyncio.Lock()
+        self.pending: FilePlan | None = None
+        """What an edit waits to be applied for."""
+        self._looking = Looking(
+            opened.file.path, self._aside, edited=self._edited, unreadable=self._unreadable, failed=self._failed
+        )
+        self.problem = ""
+        """Why the file as it is now cannot be used, one line; "" while it can."""
+
+    @property
+    def summary(self) -> str:
+        """The pending plan in one line; "" when nothing waits."""
+        return "" if self.pending is None else words.summary(self.pending)
+
+    def start(self) -> None:
+        """Begin to watch; what was edited since the deck was opened is found, too. Where edits are to do nothing only
+        the kernel is asked to tell of them: one of them may say that they are to do something from now on."""
+        self._looking.start(self._opened.file.digest, only_if_told=self.mode == "off")
+
+    def close(self) -> None:
+        self._looking.close()
+        self._aside.close()
+
+    # -- on request ---------------------------------------------------------------------------------------------------
+
+    async def plan(self) -> FilePlan | None:
+        """What applying the file as it is now would do; None: nothing. Raises DeckError where the file is broken."""
+        async with self._one_at_a_time:
+            plan = await self._planned(await self._read())
+            self._wait_for(plan or None)
+        return plan or None
+
+    async def apply(self, choices: Choices | None = None) -> Applied:
+        """Apply the file as it is now. Raises DeckError: broken, other than agreed to, not now."""
+        choices = choices or Choices()
+        async with self._one_at_a_time:
+            reading = await self._read()
+            if choices.digest and choices.digest != reading.digest:
+                raise UsageError(f"{reading.file.shown} was changed again since that plan: look at it anew")
+            applied = await self._perform(reading, choices)
+            self._looking.seen = reading.file.digest
+            self._wait_for(None)
+        self._tell(applied)
+        return applied
+
+    async def take_in(self, names: Collection[str]) -> Applied:
+        """Apply nothing of the file but these tasks, which have just been added to it. Raises DeckError."""
+        async with self._one_at_a_time:
+            reading = await self._read()
+            applied = await self._perform(with_only(reading, self._opened.file, frozenset(names)), Choices())
+            self._looking.seen = reading.file.digest
+            self._wait_for(await self._planned(reading) or None)
+        self._tell(applied)
+        return applied
+
+    async def change(self, args: ChangeArgs) -> str:
+        """Let the deck go on under other options; returns a line that tells what has become other, "" for nothing.
+        Raises DeckError."""
+        async with self._one_at_a_time:
+            before = decode(self._opened.options)
+            now = changed(before, args.options)
+            if now == before:
+                return ""
+            reader = _reader_now(self._opened) if now.only != before.only else self._reader
+            await self._applier.written()
+            reading = await self._aside(lambda: reader.under(now))
+            applied = await self._perform(reading, Choices())
+            self._reader = reader
+            if self.pending is not None:
+                await self._plan_anew()
+        text = text_of(before, now, applied.plan)
+        self._note(text, "info")
+        return text
+
+    async def _plan_anew(self) -> None:
+        """What waits to be applied may be another thing under other options."""
+        with contextlib.suppress(DeckError):
+            self._wait_for(await self._planned(await self._read()) or None)
+
+    # -- by itself ----------------------------------------------------------------------------------------------------
+
+    async def _edited(self, settled: str) -> bool:
+        """The file has another content. False: it was changed again before it was read; nothing was done."""
+        if self._opened.deck.stopping:
+            return True
+        try:
+            return await self._take_up(settled)
+        except EngineUnavailableError as error:
+            self._looking.seen = None
+            if self.mode != "off":
+                self._note(f"{self._opened.file.shown} was changed: {error}", "warning")
+        except DeckError as error:
+            if not await self._looking.is_still(settled):
+                return False
+            if self.mode == "off":
+                return True
+            problems = str(error).splitlines()
+            self._tell_problems(problems)
+            self._wait_for(None, problem=problems[0] if problems else "")
+        return True
+
+    def _unreadable(self, why: str, known: bool) -> None:
+        if not known and self.mode != "off":
+            self._note(f"{self._opened.file.shown} {why}; the deck goes on as it is", "warning")
+        self._wait_for(None, problem=why if self.mode != "off" else "")
+
+    def _failed(self, error: Exception) -> None:
+        """A bug of ours must not end the engine: the deck is as it was."""
+        traceback.print_exception(error)
+        self._note(f"{self._opened.file.shown} was changed and could not be taken up: {error!r}", "error")
+
+    async def _take_up(self, settled: str) -> bool:
+        async with self._one_at_a_time:
+            reading = await self._aside(self._reader.read)
+            if reading.file.digest != settled:
+                return False
+            self._heed(reading)
+            plan = await self._planned(reading) if self.mode != "off" else None
+            if plan and self.mode == "auto":
+                plan = await self._apply_what_may_be(reading, plan)
+        self._wait_for(plan or None)
+        if plan:
+            unasked = "; this is not done unasked" if self.mode == "auto" else ""
+            self._note(
+                f"{plan.file} was changed: {words.summary(plan)}{unasked}. "
+                "To apply it: gpudeck apply (--dry-run shows it)",
+                "info",
+            )
+        return True
+
+    async def _apply_what_may_be(self, reading: Reading, plan: FilePlan) -> FilePlan:
+        """Apply additions and changes of what does not run. Returns what is left to be asked for.
+
+        Where something is gone nothing is applied: it may be half of a rename, and the other half would run beside it.
+        """
+        if plan.gone_waiting or plan.gone_finished or plan.gone_running:
+            return plan
+        allowed = without_changes_of_running(reading, plan, self._opened.deck) if plan.changed_running else reading
+        takes = self._opened.deck.run.takes
+        applied = await self._perform(allowed, Choices(finished="rerun" if "changed" in takes else "flag"))
+        self._tell(applied)
+        return await self._planned(reading)
+
+    # -- both ---------------------------------------------------------------------------------------------------------
+
+    async def _read(self) -> Reading:
+        """The file as it is now, and what it says of edits holds from now on. Raises DeckError."""
+        reading = await self._aside(self._reader.read)
+        self._heed(reading)
+        return reading
+
+    def _heed(self, reading: Reading) -> None:
+        self.mode = mode_of(reading.file, headless=self._headless)
+        self.start()
+
+    async def _planned(self, reading: Reading) -> FilePlan:
+        opened = self._opened
+        return await self._aside(
+            lambda: make_plan(opened.deck, opened.file, reading.file, reading.digest, reading.later)
+        )
+
+    async def _perform(self, reading: Reading, choices: Choices) -> Applied:
+        return await self._applier.apply(reading, choices, self._applied)
+
+    def _wait_for(self, plan: FilePlan | None, *, problem: str = "") -> None:
+        if (plan, problem) != (self.pending, self.problem):
+            self.pending, self.problem = plan, problem
+            self._changed()
+
+    def _tell(self, applied: Applied) -> None:
+        if applied.plan:
+            self._note(f"{applied.plan.file} applied: {words.summary(applied.plan)}", "info")
+
+    def _tell_problems(self, problems: list[str]) -> None:
+        self._note(f"{self._opened.file.shown} was changed and cannot be used; the deck goes on as it was", "warning")
+        for line in problems[:PROBLEMS]:
+            self._note(line, "warning")
+        if len(problems) > PROBLEMS:
+            self._note(f"and {len(problems) - PROBLEMS} more problems", "warning")

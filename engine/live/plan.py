@@ -1,0 +1,183 @@
+"""What an edit of the task file would change: the difference of two readings of it, seen against the deck's state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+
+from ..core.deck import Deck, Task
+from ..core.phases import ACTIVE, FINAL, Phase
+from ..core.reload import alike
+from ..core.spec import DeckFile, DeckSettings, TaskSpec
+
+IN_PLACE = frozenset(
+    (
+        "priority", "round", "group", "barrier", "needs", "after", "tags", "entry", "params", "retries", "retry_on",
+        "backoff_s", "timeout_s", "warn_signal", "warn_before_s", "grace_s", "stop_signal", "stop_scope", "progress",
+        "metrics", "watch",
+    )
+)  # fmt: skip
+"""What also changes for an attempt that runs; everything else holds from the next one on."""
+AT_NEXT_START = frozenset({"name", "log_dir", "state_dir", "no_gpu", "backend", "skip_existing"})
+"""Settings that a live engine cannot change."""
+_PARTS = frozenset({"resources", "policy", "work", "extras"})
+"""Fields of a spec whose own fields are keys of the file."""
+_WORDS = {
+    "timeout_s": "timeout", "grace_s": "grace", "backoff_s": "backoff", "warn_before_s": "warn_before",
+    "linger_s": "linger", "merge_stderr": "stderr", "gpu_memory_mib": "gpu_memory", "memory_mib": "memory",
+    "barrier": "round_barrier", "ladder": "on_oom", "resume": "resume_command", "python_env": "python",
+    "foreign_memory_mib": "foreign_memory", "foreign_quiet_s": "foreign_quiet", "gang_patience_s": "gang_patience",
+    "position": "order", "params": "matrix",
+}  # fmt: skip
+_IGNORED = frozenset({"name", "position", "line", "fingerprint"})
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A task, or a setting of [deck], that says something else now."""
+
+    name: str
+    what: tuple[str, ...] = ()
+    """Keys of a task, as in the file; for a setting its old and its new value."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """What applying the file as it is now does. Names in the file's order, the gone ones in the deck's."""
+
+    file: str
+    """As the user gave it."""
+    digest: str
+    """Of what was read: an apply of another reading is refused."""
+    added: tuple[str, ...] = ()
+    changed_waiting: tuple[Change, ...] = ()
+    """Other work, and nothing of it runs: they start as the file now says."""
+    changed_finished: tuple[Change, ...] = ()
+    """Other work, and there is a result of the old."""
+    changed_running: tuple[Change, ...] = ()
+    """What runs goes on as it was started."""
+    gone_waiting: tuple[str, ...] = ()
+    gone_finished: tuple[str, ...] = ()
+    gone_running: tuple[str, ...] = ()
+    """They run to their end and are archived."""
+    in_place: tuple[Change, ...] = ()
+    """The same work under other rules (priority, needs, retries, timeout, …)."""
+    settings_now: tuple[Change, ...] = ()
+    settings_later: tuple[Change, ...] = ()
+    """Settings that change only when the deck is opened again."""
+    reordered: bool = False
+    """The tasks stand in another order."""
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, one.name) for one in fields(self)[2:])
+
+
+def make_plan(deck: Deck, old: DeckFile, new: DeckFile, digest: str, settings_later: Iterable[str] = ()) -> FilePlan:
+    """Compare *new* with what *deck* runs. *settings_later*: settings that cannot change now for other reasons."""
+    found = _Sorting(deck)
+    for spec in new.tasks:
+        found.look_at(spec, new.selected)
+    found.look_for_gone({spec.name for spec in new.tasks})
+    now, later = _settings(old.settings, new.settings, AT_NEXT_START | set(settings_later))
+    names = [spec.name for spec in new.tasks if spec.name in deck.by_name]
+    return FilePlan(
+        file=new.shown or new.path,
+        digest=digest,
+        settings_now=now,
+        settings_later=later,
+        reordered=names != sorted(names, key=lambda name: deck.by_name[name].index),
+        **{name: tuple(items) for name, items in found.lists.items()},  # pyright: ignore[reportArgumentType]
+    )
+
+
+class _Sorting:
+    """Puts each task where it belongs."""
+
+    def __init__(self, deck: Deck) -> None:
+        self._deck = deck
+        self.lists: dict[str, list[Change | str]] = {}
+
+    def look_at(self, spec: TaskSpec, selected: frozenset[str] | None) -> None:
+        task = self._deck.by_name.get(spec.name)
+        chosen = selected is None or spec.name in selected
+        if task is None or task.gone or (chosen and not task.selected):
+            if chosen:
+                self._put("added", spec.name)
+            return
+        if task.selected and not chosen and task.attempt() is None:
+            self._put(f"gone_{_stand(task.phase)}", spec.name)
+        elif not alike(task.spec, spec):
+            self._changed(task, spec)
+
+    def _changed(self, task: Task, spec: TaskSpec) -> None:
+        what = differences(task.spec, spec)
+        stand = _stand(task.phase)
+        if task.spec.fingerprint != spec.fingerprint:
+            self._put(f"changed_{stand}", Change(spec.name, what or ("command",)))
+        elif stand == "running" and not _all_in_place(task.spec, spec):
+            self._put("changed_running", Change(spec.name, what))
+        else:
+            self._put("in_place", Change(spec.name, what))
+
+    def look_for_gone(self, names: set[str]) -> None:
+        for task in self._deck.tasks:
+            if task.name not in names and not task.gone and (task.selected or task.attempt() is not None):
+                self._put(f"gone_{_stand(task.phase)}", task.name)
+
+    def _put(self, where: str, item: Change | str) -> None:
+        self.lists.setdefault(where, []).append(item)
+
+
+def _stand(phase: Phase) -> str:
+    return "running" if isinstance(phase, ACTIVE) else "finished" if isinstance(phase, FINAL) else "waiting"
+
+
+def differences(old: TaskSpec, new: TaskSpec) -> tuple[str, ...]:
+    """Keys of the task file in which two specs differ."""
+    found: dict[str, None] = {}
+    for name in _fields_that_differ(old, new):
+        found[_WORDS.get(name, name)] = None
+    return tuple(found)
+
+
+def _all_in_place(old: TaskSpec, new: TaskSpec) -> bool:
+    return all(name in IN_PLACE for name in _fields_that_differ(old, new))
+
+
+def _fields_that_differ(old: TaskSpec, new: TaskSpec) -> list[str]:
+    found: list[str] = []
+    for one in fields(TaskSpec):
+        mine, other = getattr(old, one.name), getattr(new, one.name)
+        if one.name in _IGNORED or mine == other:
+            continue
+        if one.name in _PARTS:
+            found += [part.name for part in fields(mine) if getattr(mine, part.name) != getattr(other, part.name)]
+        else:
+            found.append(one.name)
+    return found
+
+
+def _settings(
+    old: DeckSettings, new: DeckSettings, next_start: frozenset[str] | set[str]
+) -> tuple[tuple[Change, ...], tuple[Change, ...]]:
+    now: list[Change] = []
+    later: list[Change] = []
+    for one in fields(DeckSettings):
+        before, after = getattr(old, one.name), getattr(new, one.name)
+        if before != after:
+            words = (_said(before), _said(after))
+            (later if one.name in next_start else now).append(Change(_WORDS.get(one.name, one.name), words))
+    return tuple(now), tuple(later)
+
+
+def _said(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} = {item}" for key, item in value.items())  # pyright: ignore[reportUnknownVariableType]
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def settings_for_now(old: DeckSettings, new: DeckSettings, later: Iterable[str]) -> DeckSettings:
+    """The new settings, without those that hold only from the next start on."""
+    return replace(new, **{name: getattr(old, name) for name in AT_NEXT_START | set(later)})

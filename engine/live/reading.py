@@ -1,0 +1,134 @@
+"""Reads the task file of a live deck again, as its engine once opened it: same options, same environment, same box."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Literal
+
+from ..adapters import host
+from ..box_gpus import BoxGpus
+from ..core.events import Fact
+from ..core.spec import DeckFile, DeckSettings
+from ..deck_file import check_before_start, with_running
+from ..errors import UsageError
+from ..opening import OpenDeck
+from ..past import History
+from ..ports import GpuInfo
+from ..run_options import decode
+from ..taskfile.load import load
+from ..taskfile.options import Box, RunOptions
+from ..taskfile.select import Look
+from ..taskfile.source import digest_of
+from ..visible import choose
+from .change import under
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A task file as it is now, sound, and fit for this box."""
+
+    file: DeckFile
+    digest: str
+    """Of all that it says, contents of env_file and fingerprint_files included."""
+    chosen: tuple[GpuInfo, ...]
+    """The GPUs that the deck gets by it."""
+    later: tuple[str, ...]
+    """Settings that cannot change before the next start."""
+    options: RunOptions | None = None
+    """The run options that hold from now on, where they are others."""
+
+
+def content_digest(path: str) -> str:
+    """Of the file's bytes. Raises OSError."""
+    with open(path, "rb") as file:
+        return digest_of(file.read())
+
+
+class Reader:
+    """One deck's. `read` runs away from the loop."""
+
+    def __init__(self, opened: OpenDeck, facts: Callable[[], Sequence[Fact]]) -> None:
+        """*facts*: the journal as it was when the tasks of the run were chosen, for selectors such as
+        `state:failed`."""
+        self._opened = opened
+        self._facts = facts
+
+    def read(self) -> Reading:
+        """Raises DeckError with every problem of the file."""
+        opened, old = self._opened, self._opened.gpus
+        options = decode(opened.options)
+        file = self._load(options, len(old.chosen))
+        chosen, later = self._gpus(file.settings)
+        if len(chosen) != len(old.chosen):
+            file = self._load(options, len(chosen))
+        check_before_start(file, replace(old, chosen=chosen), opened.environment)
+        total = blake2b(file.digest.encode(), digest_size=16)
+        for spec in file.tasks:
+            total.update(spec.fingerprint.encode())
+        return Reading(file, total.hexdigest(), chosen, later)
+
+    def under(self, options: RunOptions) -> Reading:
+        """What the deck has, under other options: the file is not read, lest edits of it came along.
+
+        Raises DeckError where they mean nothing, or cannot be had before the next start.
+        """
+        opened = self._opened
+        before = decode(opened.options)
+        facts = self._history(options)
+        file = with_running(under(opened.file, options, self._look(facts)), facts)
+        chosen, later = self._gpus(file.settings)
+        if later and options.gpus != before.gpus:
+            raise UsageError(
+                f"--gpus {options.gpus}: an engine that runs cannot change to that; "
+                f"`gpudeck stop` ends it and no task, then start the deck with it"
+            )
+        check_before_start(file, replace(opened.gpus, chosen=chosen), opened.environment)
+        return Reading(file, file.digest, chosen, later, options)
+
+    def _load(self, options: RunOptions, gpus: int) -> DeckFile:
+        opened = self._opened
+        box = Box(gpus or None, host.cores(), dict(opened.deck.shards))
+        facts = self._history(options)
+        shown, path = opened.file.shown, opened.file.path
+        same = os.path.abspath(shown) == path
+        file = load(shown if same else path, options, box, environ=opened.environment, look=self._look(facts))
+        return with_running(file, facts)
+
+    def _history(self, options: RunOptions) -> Sequence[Fact]:
+        """What a selection depends on; reading it takes seconds of a large deck."""
+        return self._facts() if options.only or options.exclude or options.limit is not None else ()
+
+    def _look(self, facts: Sequence[Fact]) -> Look:
+        return History(facts, self._opened.gpus.inventory.gpus).look
+
+    def _gpus(self, settings: DeckSettings) -> tuple[tuple[GpuInfo, ...], tuple[str, ...]]:
+        """The GPUs that the settings ask for, as far as they can change while the engine lives."""
+        opened = self._opened
+        wanted, now = settings.gpus, opened.deck.settings.gpus
+        if wanted == now:
+            return opened.gpus.chosen, ()
+        chosen = _choose(opened.gpus, wanted, now, opened.environment, settings.no_gpu)
+        if chosen is None or bool(chosen) is not bool(opened.gpus.chosen):
+            return opened.gpus.chosen, ("gpus",)
+        return chosen, ()
+
+
+Wanted = Literal["all", "none"] | tuple[str, ...] | int
+
+
+def _choose(
+    gpus: BoxGpus, wanted: Wanted, now: Wanted, environ: Mapping[str, str], no_gpu: Literal["auto", "cpu", "fail"]
+) -> tuple[GpuInfo, ...] | None:
+    """None: not before the next start, which discovers GPUs anew. Raises DeckError for ids that do not exist."""
+    if isinstance(wanted, int) or isinstance(now, int):
+        simulated = gpus.inventory.gpus
+        if isinstance(wanted, int) and isinstance(now, int) and wanted <= len(simulated):
+            return simulated[:wanted]
+        return None
+    if wanted == "none" or now == "none":
+        return None
+    inherited = environ.get("CUDA_VISIBLE_DEVICES")
+    return choose(gpus.inventory, wanted, inherited=inherited, slurm=environ, no_gpu=no_gpu)

@@ -1,0 +1,71 @@
+"""A plan in words: one line for notes and the screen's header, a line for each kind of change for `apply --dry-run`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .plan import Change, FilePlan
+
+NAMED = 5
+"""Names that a line lists; the others are counted."""
+
+_KINDS = (
+    ("added", "added"),
+    ("changed_waiting", "changed, not started"),
+    ("changed_finished", "changed, finished"),
+    ("changed_running", "changed, running"),
+    ("gone_waiting", "gone, not started"),
+    ("gone_finished", "gone, finished"),
+    ("gone_running", "gone, running"),
+    ("in_place", "other rules"),
+)
+_MEANS = {
+    "added": "start when they can",
+    "changed_waiting": "start as the file says now",
+    "changed_finished": "run again, unless their results are kept (--keep)",
+    "changed_running": "end as they were started, then are changed",
+    "gone_waiting": "do not start",
+    "gone_finished": "are no longer shown; logs and results stay",
+    "gone_running": "run to their end, then are no longer shown",
+    "in_place": "take effect at once",
+}
+
+
+def summary(plan: FilePlan) -> str:
+    """ "3 added, 1 changed (running), 2 gone": one line; "" for a plan without changes."""
+    parts = [f"{len(getattr(plan, key))} {words}" for key, words in _KINDS if getattr(plan, key)]
+    if plan.settings_now or plan.settings_later:
+        names = [change.name for change in (*plan.settings_now, *plan.settings_later)]
+        parts.append(f"[deck] {', '.join(names)}")
+    if plan.reordered and not parts:
+        parts.append("another order")
+    return "; ".join(parts)
+
+
+_KEPT = "keep their results: these count as what the file says"
+
+
+def lines(plan: FilePlan, named: int = NAMED, *, keep: bool = False) -> list[str]:
+    """The whole plan, a line for each kind of change. *keep*: finished tasks keep their results."""
+    means = {**_MEANS, "changed_finished": _KEPT} if keep else _MEANS
+    found = [
+        f"{words:<21} {_names(getattr(plan, key), named)}: they {means[key]}"
+        for key, words in _KINDS
+        if getattr(plan, key)
+    ]
+    found += [_setting(change, "now") for change in plan.settings_now]
+    found += [_setting(change, "when the deck is opened again") for change in plan.settings_later]
+    if plan.reordered:
+        found.append("the tasks stand in another order: the queue follows it")
+    return found or ["nothing changes"]
+
+
+def _names(items: Sequence[Change | str], named: int) -> str:
+    texts = [item if isinstance(item, str) else f"{item.name} ({', '.join(item.what)})" for item in items[:named]]
+    more = len(items) - len(texts)
+    return ", ".join(texts) + (f" and {more} more" if more else "")
+
+
+def _setting(change: Change, when: str) -> str:
+    old, new = change.what
+    return f"{'[deck] ' + change.name:<21} {old} -> {new}: {when}"

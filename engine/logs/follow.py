@@ -1,0 +1,251 @@
+"""Follows what one attempt writes: how far it is, its metrics, and signs that something is wrong. Looks at files; used
+by the helper process alone, since files and patterns of the user's may hang."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from .growing import MetricsFile, Stream
+from .marks import epochs_in, reader_of, said_in
+from .metrics import MAX_METRICS, Values, documents, finder, numbers_at, to_text
+from .pace import Pace
+from .progress import Tracker
+from .tail import printable
+
+MANY_LINES = 100
+"""In one look."""
+SHOWN_CHARS = 200
+"""Of the last line."""
+PATTERN_CPU_S = 0.5
+"""A pattern that computes for longer over what one look has found is given up."""
+FILES, PROGRESS, WATCH, METRIC = 1, 2, 3, 4
+"""What is being done at a moment; METRIC + n for the n-th metric."""
+
+
+class HungError(Exception):
+    """A pattern computed for too long."""
+
+
+class Guard(Protocol):
+    """Tells an outsider what is being done, and gives patterns up that hang."""
+
+    def at(self, attempt: int, what: int) -> None:
+        """From now on *what* of an attempt is being done; (0, 0): nothing."""
+        ...
+
+
+@contextmanager
+def limited_cpu(seconds: float) -> Generator[None]:
+    """Raises HungError in its body after so much processor time of this process. Main thread only: `re` looks for
+    signals while it searches."""
+
+    def give_up(*_: object) -> None:
+        raise HungError
+
+    before = signal.signal(signal.SIGVTALRM, give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def telling(lines: list[str]) -> list[str]:
+    """Where many lines came at once: without the frames of a bar that are followed by another frame of the same bar."""
+    if len(lines) < MANY_LINES:
+        return lines
+    kept: list[str] = []
+    before = ""
+    for line in reversed(lines):
+        at = line.find("%|")
+        bar = line[: max(0, at - 3)] if at >= 0 else ""
+        if not bar or bar != before:
+            kept.append(line)
+        before = bar
+    return kept[::-1]
+
+
+class Follower:
+    """Everything that is looked for in one attempt."""
+
+    def __init__(self, ask: dict[str, Any], guard: Guard) -> None:
+        """*ask*: what `followed.request_of` says."""
+        self.id: int = ask["id"]
+        self.token: str = ask["token"]
+        self._guard = guard
+        self._streams = [Stream(path) for path in dict.fromkeys((ask["out"], ask["err"]))]
+        started_wall: float = ask["started_wall"]
+        self._begun_s = time.monotonic() - max(0.0, time.time() - started_wall)
+        self._tracker = Tracker(
+            read=reader_of(ask["progress"]) if ask["progress"] else None, epochs=epochs_in(ask["command"])
+        )
+        self._own_pattern = bool(ask["progress"])
+        self._pace = Pace()
+        self._pace_key: object = None
+        self._values: dict[str, Values] = {}
+        self._finders: list[tuple[int, str, Callable[[str], list[float]]]] = []
+        self._files: dict[str, tuple[MetricsFile, list[tuple[str, str]]]] = {}
+        """By path: the names and keys that are looked for in it."""
+        for place, metric in enumerate(ask["metrics"]):
+            self._add_metric(METRIC + place, metric, started_wall)
+        for name, (last, best) in ask["known"].items():
+            values = self._values.setdefault(name, Values())
+            values.last, values.best = last, best
+        self._silent_s: float | None = ask["silent_s"]
+        self._grew_s: float | None = None
+        self._is_silent: bool = ask["was_silent"]
+        self._pattern = re.compile(ask["pattern"]).search if ask["pattern"] else None
+        self._line = ""
+        self._sent: dict[str, Any] = {
+            "share": None, "ends_at": None, "metrics": {}, "best": {}, "line": "", "silent": self._is_silent,
+        }  # fmt: skip
+        self.hits: list[str] = []
+        """Lines in which the watch pattern was found since they were last taken."""
+        self.hung: list[int] = []
+        """What was given up since they were last taken."""
+
+    def _add_metric(self, what: int, metric: dict[str, Any], started_wall: float) -> None:
+        name: str = metric["name"]
+        self._values[name] = Values(metric["best"])
+        if metric["file"]:
+            _, keys = self._files.setdefault(metric["file"], (MetricsFile(metric["file"], started_wall), []))
+            keys.append((name, metric["key"]))
+        elif metric["regex"]:
+            self._finders.append((what, name, finder(metric["regex"])))
+
+    @property
+    def known(self) -> dict[str, tuple[float | None, float | None]]:
+        """The last and best value of each metric, for another follower of the same attempt."""
+        return {name: (value.last, value.best) for name, value in self._values.items() if value.last is not None}
+
+    def look(self, *, final: bool = False) -> dict[str, Any]:
+        """Read what is new. Returns what has changed: "share", "ends_at" (CLOCK_BOOTTIME), "metrics" and their "best",
+        the last "line", and whether it is "silent"."""
+        self._guard.at(self.id, FILES)
+        grew, lines = False, list[str]()
+        for stream in self._streams:
+            more, found = stream.read(final=final)
+            grew = grew or more
+            lines += found
+        self._files_too()
+        self._guard.at(0, 0)
+        if lines:
+            self._read(lines)
+        if grew or lines:
+            self._watch(lines)
+        self._silence(grew=grew)
+        return self._changes()
+
+    def _read(self, lines: list[str]) -> None:
+        self._line = printable(lines[-1][: 2 * SHOWN_CHARS]).strip()[:SHOWN_CHARS] or self._line
+        if self._own_pattern:
+            if not self._guarded(PROGRESS, lambda: self._feed(lines)):
+                self._tracker.stop_reading()
+                self._own_pattern = False
+        else:
+            self._feed(telling(lines))
+        for line in lines:
+            if "::gpudeck " in line:
+                for name, value in said_in(line)[1].items():
+                    if name in self._values or len(self._values) < MAX_METRICS:
+                        self._values.setdefault(name, Values()).take(value)
+        self._finders = [found for found in self._finders if self._find(lines, *found)]
+
+    def _feed(self, lines: list[str]) -> None:
+        for line in lines:
+            self._tracker.feed(line)
+
+    def _find(self, lines: list[str], what: int, name: str, find: Callable[[str], list[float]]) -> bool:
+        def search() -> None:
+            for line in lines:
+                for value in find(line):
+                    self._values[name].take(value)
+
+        return self._guarded(what, search)
+
+    def _guarded(self, what: int, search: Callable[[], None]) -> bool:
+        """Search with a pattern of the user's. False: it hung, and is not to be used again."""
+        self._guard.at(self.id, what)
+        try:
+            with limited_cpu(PATTERN_CPU_S):
+                search()
+        except (HungError, RecursionError, MemoryError):
+            self.hung.append(what)
+            return False
+        finally:
+            self._guard.at(0, 0)
+        return True
+
+    def _files_too(self) -> None:
+        for file, keys in self._files.values():
+            raw = file.read()
+            if raw is None:
+                continue
+            held = documents(raw)
+            for name, key in keys:
+                for value in numbers_at(key, held):
+                    self._values[name].take(value)
+
+    def _watch(self, lines: list[str]) -> None:
+        search = self._pattern
+        if search is None or not lines:
+            return
+        hits: list[str] = []
+
+        def look() -> None:
+            hit = next((line for line in lines if search(line)), None)
+            if hit is not None:
+                hits.append(printable(hit).strip()[:SHOWN_CHARS])
+
+        if not self._guarded(WATCH, look):
+            self._pattern = None
+        elif hits:
+            self._pattern = None
+            self.hits.append(hits[0])
+
+    def _silence(self, *, grew: bool) -> None:
+        """A log that was written before it was followed was silent from then on, not from its start."""
+        now = time.monotonic()
+        if self._grew_s is None:
+            written = [stream.written_wall for stream in self._streams if stream.written_wall is not None]
+            ago = max(0.0, time.time() - max(written)) if written else now - self._begun_s
+            self._grew_s = max(now - ago, self._begun_s)
+        elif grew:
+            self._grew_s = now
+        self._is_silent = self._silent_s is not None and now - self._grew_s >= self._silent_s
+
+    def _changes(self) -> dict[str, Any]:
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        share = self._tracker.share
+        rank = self._tracker.rank
+        if self._tracker.key != self._pace_key:
+            self._pace, self._pace_key = Pace(), self._tracker.key
+        ends_at: float | None = None
+        if share is not None and rank is not None:
+            self._pace.add(now, share)
+            ends_at = self._pace.end(now, rank)
+        state: dict[str, Any] = {
+            "share": None if share is None else round(share, 4),
+            "ends_at": self._steady(ends_at, now),
+            "metrics": to_text({name: value.last for name, value in self._values.items() if value.last is not None}),
+            "best": to_text({name: value.best for name, value in self._values.items() if value.best is not None}),
+            "line": self._line,
+            "silent": self._is_silent,
+        }
+        changes = {name: value for name, value in state.items() if value != self._sent[name]}
+        self._sent = state
+        return changes
+
+    def _steady(self, ends_at: float | None, now: float) -> float | None:
+        """The end that was told last, unless it has moved by more than a second and a hundredth of what is left."""
+        told: float | None = self._sent["ends_at"]
+        if ends_at is None or told is None:
+            return None if ends_at is None else round(ends_at, 1)
+        moved = abs(ends_at - told)
+        return told if moved <= 1.0 + 0.01 * max(0.0, ends_at - now) else round(ends_at, 1)

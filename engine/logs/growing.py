@@ -1,0 +1,123 @@
+"""Files that a running task writes: logs that grow, metrics files that are written anew."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+
+from .tail import printable
+
+MOST_BYTES = 65536
+"""Read of one log in one look; of what has grown by more, the end."""
+LINE_CHARS = 4096
+"""Longer lines are cut."""
+FILE_BYTES = 4 << 20
+"""Of larger metrics files the end is read."""
+CLOCK_SLACK_S = 2.0
+"""Time stamps of network and FAT file systems are this coarse."""
+
+_BREAKS = re.compile(r"[\r\n]")
+
+
+class Stream:
+    """One growing log."""
+
+    def __init__(self, path: str, most_bytes: int = MOST_BYTES) -> None:
+        """*most_bytes*: read in one call; of what has grown by more, the end."""
+        self._path = path
+        self._most_bytes = most_bytes
+        self._identity: tuple[int, int] | None = None
+        self._offset = 0
+        self._carry = ""
+        self._settled = True
+        """The rest without a line end has been given out."""
+        self._midway = False
+        """What comes next begins in the middle of a line."""
+        self.written_wall: float | None = None
+        """When it was last written, by the file system's clock; None: it is not there."""
+
+    def read(self, *, final: bool = False) -> tuple[bool, list[str]]:
+        """Whether it has grown since the last call, and its new lines and frames of bars.
+
+        What has no line end yet is given out once it has not grown for a call, or at once when *final*.
+        """
+        try:
+            found = os.stat(self._path)
+        except (OSError, ValueError):
+            return False, []
+        if not stat.S_ISREG(found.st_mode):
+            return False, []
+        self.written_wall = found.st_mtime
+        identity = (found.st_dev, found.st_ino)
+        if identity != self._identity or found.st_size < self._offset:
+            self._identity, self._offset, self._carry = identity, 0, ""
+        grew = found.st_size > self._offset
+        text = self._more(found.st_size) if grew else ""
+        return grew, self._split(text, final=final or not grew)
+
+    def _more(self, size: int) -> str:
+        start = max(self._offset, size - self._most_bytes)
+        if start > self._offset:
+            self._carry, self._midway = "", True
+        self._offset = size
+        try:
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+            try:
+                raw = os.pread(fd, size - start, start)
+            finally:
+                os.close(fd)
+        except OSError:
+            return ""
+        self._offset = start + len(raw)
+        return raw.decode("utf-8", "replace")
+
+    def _split(self, text: str, *, final: bool) -> list[str]:
+        if text:
+            pieces = _BREAKS.split(self._carry + text)
+            self._carry = pieces.pop()[-LINE_CHARS:]
+            self._settled = False
+            if self._midway and pieces:
+                pieces, self._midway = pieces[1:], False
+        else:
+            pieces = []
+        if final and not self._settled:
+            self._settled = True
+            pieces.append(self._carry)
+        lines = [clean(piece) for piece in pieces if piece and not piece.isspace()]
+        return [line for line in lines if line]
+
+
+def clean(piece: str) -> str:
+    """A line or frame, cut, without what moves a cursor or colours."""
+    piece = piece[:LINE_CHARS]
+    if "\x1b" in piece or "\x9b" in piece:
+        piece = printable(piece)
+    return piece.replace("\0", "") if "\0" in piece else piece
+
+
+class MetricsFile:
+    """A JSON file that a task writes."""
+
+    def __init__(self, path: str, not_before_wall: float) -> None:
+        self._path = path
+        self._not_before_wall = not_before_wall
+        self._seen: tuple[int, int, int] | None = None
+
+    def read(self) -> bytes | None:
+        """What is in it, or its end, where it was written since the last call, and by this attempt."""
+        try:
+            found = os.stat(self._path)
+            seen = (found.st_ino, found.st_size, found.st_mtime_ns)
+            old = found.st_mtime < self._not_before_wall - CLOCK_SLACK_S
+            if seen == self._seen or old or not stat.S_ISREG(found.st_mode):
+                return None
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+            try:
+                raw = os.pread(fd, FILE_BYTES, max(0, found.st_size - FILE_BYTES))
+            finally:
+                os.close(fd)
+        except (OSError, ValueError):
+            return None
+        self._seen = seen
+        return raw

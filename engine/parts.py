@@ -1,0 +1,152 @@
+"""What an engine's parts need to know of the deck that was opened, the box and each other: each is made here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+from .adapters import host
+from .adapters.background import Background
+from .adapters.claims import Claims
+from .adapters.decklock import this_machine
+from .adapters.local import LocalLauncher
+from .adapters.mounts import on_network
+from .adapters.nvml import NvmlProbe
+from .attempts import Attempts
+from .core.deck import Deck
+from .core.inputs import GpuReading
+from .following import Following
+from .gpus_report import sample_once
+from .logs.files import AttemptPaths
+from .logs.writer import AttemptJsonWriter
+from .notify.delivery import Place
+from .notify.message import Origin
+from .notify.notices import Notices
+from .notify.targets import problems_of
+from .opening import OpenDeck
+from .orders import Box
+from .ports import Sink
+from .runs.environments import own_environments
+from .sampler import Sampler
+from .status import slot_count
+from .visible import cuda_visible_devices
+
+Notice = Callable[[str], None]
+
+
+def box_of(opened: OpenDeck, lost: set[str], notice: Notice) -> Box:
+    """*lost*: UUIDs of lost GPUs, the deck's or not, kept up to date by the caller: CUDA counts without them."""
+    inventory = opened.gpus.inventory
+    inherited = opened.environment.get("CUDA_VISIBLE_DEVICES")
+
+    def visible(uuids: tuple[str, ...]) -> str:
+        return cuda_visible_devices(uuids, inventory, inherited=inherited, lost=lost)
+
+    return Box(
+        environment=opened.environment,
+        visible=visible,
+        index_of={gpu.uuid: gpu.index for gpu in inventory.gpus},
+        cpus_each=cpus_each(opened.deck),
+        now=host.boottime_s,
+        pid_ns=this_machine().pid_ns,
+        notice=notice,
+        oom_kills=host.oom_kills,
+        own_environment=own_environments(opened.state.path),
+    )
+
+
+def notices_of(opened: OpenDeck, notice: Notice, paths: Callable[[str, int], AttemptPaths]) -> Notices:
+    """*notice* is told, on another thread, what cannot be sent."""
+    settings, file = opened.deck.settings, opened.file
+    opened.warnings += problems_of(settings.notify, {**file.vars, "deck": settings.name}, opened.environment)
+    return Notices(
+        opened.deck,
+        Origin(settings.name, file.path, host.hostname(), settings.log_dir),
+        Place(os.path.dirname(file.path), opened.environment),
+        lambda: {**opened.file.vars, "deck": opened.deck.settings.name},
+        mark=os.path.join(opened.state.path, "notified.json"),
+        note=notice,
+        paths=paths,
+    )
+
+
+def launcher_of(opened: OpenDeck, loop: asyncio.AbstractEventLoop, claims: Claims, sink: Sink) -> LocalLauncher:
+    return LocalLauncher(
+        opened.state.attempts,
+        sink,
+        loop,
+        claims=claims,
+        look=lambda uuids: sample_once(NvmlProbe(), uuids),
+        same_boot=opened.same_boot,
+        same_namespace=opened.same_namespace,
+        queued=lambda: _startable(opened.deck),
+    )
+
+
+def _startable(deck: Deck) -> int:
+    """How many tasks would start if there were slots for them."""
+    return 0 if deck.paused or deck.stopping or deck.unwritable else deck.queue.count
+
+
+def attempts_of(
+    opened: OpenDeck,
+    loop: asyncio.AbstractEventLoop,
+    launcher: LocalLauncher,
+    box: Box,
+    writer: AttemptJsonWriter,
+    post: Sink,
+) -> Attempts:
+    return Attempts(
+        opened.deck,
+        launcher,
+        opened.logs,
+        box,
+        writer,
+        post,
+        readers=Background(loop),
+        checks=Background(loop),
+        starters=Background(loop),
+        logs_may_hang=on_network(opened.deck.settings.log_dir),
+    )
+
+
+def following_of(opened: OpenDeck, loop: asyncio.AbstractEventLoop, post: Sink, notice: Notice) -> Following:
+    return Following(
+        opened.deck,
+        loop,
+        paths=opened.logs.paths,
+        post=post,
+        notice=notice,
+        now=host.boottime_s,
+        store=os.path.join(opened.state.path, "metrics.json"),
+    )
+
+
+def sampler_of(
+    opened: OpenDeck,
+    launcher: LocalLauncher,
+    claims: Claims,
+    post: Sink,
+    seen: Callable[[tuple[GpuReading, ...]], None],
+) -> Sampler:
+    return Sampler(
+        opened.gpus.probe,
+        [gpu.uuid for gpu in opened.gpus.inventory.gpus] if opened.gpus.chosen else [],
+        members=launcher.members,
+        mem_available_mib=host.mem_available_mib,
+        post=post,
+        seen=seen,
+        host_too=needs_host_memory(opened.deck),
+        claimed=lambda: claims.others(opened.deck.gpus),
+    )
+
+
+def cpus_each(deck: Deck) -> int:
+    """Cores for a GPU task that asks for no number of its own."""
+    return max(1, deck.cores // max(1, slot_count(deck)))
+
+
+def needs_host_memory(deck: Deck) -> bool:
+    """Whether a task asks for memory of the box."""
+    return any(task.spec.resources.memory_mib for task in deck.tasks)

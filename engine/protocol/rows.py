@@ -1,0 +1,180 @@
+"""What a picture of the deck is made of: its tasks, its GPUs, its head. For people: indices, not UUIDs; wall clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from .counts import Counts
+
+State = Literal[
+    "waiting", "queued", "starting", "running", "stopping", "closing", "backoff", "succeeded", "cached", "failed",
+    "cancelled", "blocked", "unknown",
+]  # fmt: skip
+
+
+class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One task as it stands. Times are seconds since the epoch unless the name says otherwise."""
+
+    index: int
+    """Place in the file; rows of one engine are told apart by it."""
+    name: str
+    entry: str
+    state: State
+    held: bool = False
+    changed: bool = False
+    """Finished, and the file has been changed since."""
+    stale: bool = False
+    """What it needs has succeeded again after it."""
+    left_out: bool = False
+    """Not selected in this run."""
+    gone: bool = False
+    """No longer in the task file."""
+    round: int = 0
+    group: str = ""
+    priority: int = 0
+    needs_gpus: int = 0
+    """GPUs that it takes; 0: a CPU task."""
+    gpus: tuple[int, ...] = ()
+    """Indices of the GPUs of its present or last attempt."""
+    attempt: int = 0
+    """Number of the newest attempt; 0: none yet."""
+    pid: int = 0
+    """Session leader of the attempt that lasts."""
+    started: float | None = None
+    duration_s: float | None = None
+    """Of the newest attempt that has ended."""
+    ended: float | None = None
+    """When that attempt ended."""
+    retries_used: int = 0
+    retries: int = 0
+    """How many it has, spent ones included."""
+    merged: bool = False
+    """Its stderr goes into attempt-N.log too: there is no attempt-N.err."""
+    expected_s: float | None = None
+    retry_at: float | None = None
+    """In backoff: when it is tried again."""
+    reason: str = ""
+    """Why its newest attempt ended as it did: "exit 1: ValueError: …"."""
+    kind: str = ""
+    """The same in one word, for selectors: exit, oom, timeout, …; "ok"."""
+    exit_code: int | None = None
+    params: Mapping[str, str] = {}
+    tags: tuple[str, ...] = ()
+    progress: float | None = None
+    """0 to 1."""
+    eta_s: float | None = None
+    metrics: Mapping[str, float] = {}
+
+
+class GpuProcess(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    pid: int
+    """0: there is no process, the use of a simulated GPU is made up."""
+    used_mib: int | None = None
+    user: str = ""
+    task: str = ""
+    """The task of this deck that it belongs to."""
+
+
+class GpuMemory(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Whose a GPU's used memory is, in MiB."""
+
+    deck_mib: int = 0
+    """This deck's attempts'."""
+    mine_mib: int = 0
+    """Other processes of the same user."""
+    others_mib: int = 0
+    """Other users', and of processes whose owner cannot be seen."""
+    unexplained_mib: int = 0
+    """What no process that the driver lists has."""
+
+
+class GpuRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One GPU of the deck. None: not known, which is not zero."""
+
+    index: int
+    uuid: str
+    name: str = ""
+    tasks: tuple[str, ...] = ()
+    slots: int = 1
+    """0: as many as memory allows."""
+    slot_tasks: tuple[str, ...] = ()
+    """Which task is on each slot, "" where none is; a task keeps its place."""
+    util_percent: int | None = None
+    used_mib: int | None = None
+    total_mib: int | None = None
+    memory: GpuMemory | None = None
+    temperature_c: int | None = None
+    slowdown_c: int | None = None
+    """The temperature at which the card slows itself down."""
+    power_w: float | None = None
+    power_limit_w: float | None = None
+    sm_clock_mhz: int | None = None
+    sm_clock_max_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    memory_clock_max_mhz: int | None = None
+    throttle: tuple[str, ...] | None = None
+    """What keeps the clocks down, the gravest first: "hw thermal", "thermal", "power brake", "power", "hw slowdown",
+    "sync boost", "set clocks", "display clocks"; empty: nothing."""
+    fan_percent: int | None = None
+    pci_bus_id: str = ""
+    """As lspci writes it: "0000:3b:00.0"."""
+    health: tuple[str, ...] = ()
+    """What the memory's error correction tells of: "2 uncorrected ECC errors since the driver was loaded"."""
+    missing: Mapping[str, str] = {}
+    """Why fields are None, by field: "not supported", "no permission" or the driver's words."""
+    simulated: bool = False
+    mig: bool = False
+    """A MIG instance."""
+    lost: str = ""
+    """Why it does not answer, in the driver's words: "GPU is lost"."""
+    stale_since: float | None = None
+    """The driver has told nothing since then: these are its last words, seconds since the epoch."""
+    note: str = ""
+    """Why nothing starts on it, if so: "alice, pid 4711, 31.0 GiB", "drained", "lost (…)"; or who has come beside a
+    task of ours: "alice joined GPU 3 at 02:14, pid 4711, 31.0 GiB"."""
+    note_kind: str = ""
+    """What `note` is about: lost, unread, drained, claimed, quarantined, foreign, quiet; joined."""
+    mark: str = ""
+    """drain or take, as the user said."""
+    processes: tuple[GpuProcess, ...] = ()
+
+
+class DeckHead(msgspec.Struct, frozen=True, kw_only=True):
+    """What concerns the deck as a whole."""
+
+    deck: str
+    file: str
+    log_dir: str
+    run: int
+    ended: bool
+    """The run is over: nothing starts until something is asked for."""
+    counts: Counts
+    slots: int
+    """GPU tasks that run at once; of a deck without any, CPU tasks."""
+    used_slots: int = 0
+    """How many of them are taken; a task on four GPUs takes four."""
+    started: float = 0.0
+    """When the run began, seconds since the epoch; 0: there is none yet."""
+    paused: str = ""
+    halted: str = ""
+    unwritable: str = ""
+    """Why the journal cannot be written; nothing starts."""
+    rounds: tuple[str, ...] = ()
+    """A line for each group whose next round is closed: "round 1 closed by 1 failed and 2 blocked: train-3, …"."""
+    waiting_why: tuple[str, ...] = ()
+    """What keeps most tasks from starting, and how many more there are: "5 blocked: needs a, …", "3 more blocked"."""
+    eta_s: float | None = None
+    """None: not known, or the deck is paused or halted."""
+    held: int = 0
+    changed: int = 0
+    stale: int = 0
+    file_plan: str = ""
+    """The task file has changed: one line that says what `apply` would do."""
+    file_problem: str = ""
+    """The task file has changed and cannot be used: why, one line. The deck goes on as it was."""
+    simulated: bool = False
+    on_cpu: bool = False
+    """GPU tasks run on the CPU: there is no GPU."""

@@ -1,0 +1,152 @@
+"""The task file of a folder's runs: an entry for each, written and dropped by gpudeck alone."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+import tomllib
+from collections.abc import Collection, Generator, Mapping
+from typing import cast
+
+from ..adapters.private_files import private, write_private
+from ..errors import EngineUnavailableError, UsageError
+from ..live.toml_text import table_lines
+from ..logs.files import safe_name
+from . import environments
+from .home import LOG_DIR, Home
+
+KEPT = 50
+"""Runs that have ended stay in the file until so many newer ones have come."""
+LOCK_S = 10.0
+"""Others hold the file for milliseconds."""
+_LOOK_S = 0.02
+_HEADER = "# Written by `gpudeck run`, which writes it anew each time. `gpudeck ls --runs` shows what is in it.\n"
+
+Entry = Mapping[str, object]
+
+
+class Book:
+    """Several commands may write at once: each call has the file for itself."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._names = os.path.join(home.state, "names")
+        """Every name that was ever given: what the journal knows under one must not be taken for a later run."""
+
+    def enter(self, entry: Entry, wish: str, environment: Mapping[str, str]) -> str:
+        """Write a run down, with what it starts from. Returns its name: *wish*, numbered where that is taken.
+
+        Raises UsageError where the file is damaged and EngineUnavailableError where nothing can be written.
+        """
+        with self._alone() as entries:
+            name = self._reserve(wish, {str(other["name"]).casefold() for other in entries})
+            try:
+                environments.make_folder(self._home.state)
+                environments.save(self._home.state, name, environment)
+                self._write([*entries, {"name": name, **entry}])
+            except OSError:
+                self._forget(name)
+                raise
+            return name
+
+    def drop(self, names: Collection[str]) -> None:
+        """Take runs out, with their environments; their logs stay."""
+        with self._alone() as entries:
+            self._write([entry for entry in entries if entry["name"] not in names])
+            for name in names:
+                self._forget(name)
+
+    def entries(self) -> list[Entry]:
+        """In the order in which they were written down. Raises UsageError where the file is damaged."""
+        path = self._home.path
+        try:
+            with open(path, "rb") as file:
+                return cast("list[Entry]", tomllib.load(file).get("task", []))
+        except FileNotFoundError:
+            return []
+        except (ValueError, OSError) as error:
+            raise UsageError(f"{path} cannot be read: {error}. Move it away: logs of earlier runs stay") from error
+
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    def _reserve(self, wish: str, taken: Collection[str]) -> str:
+        """The first name of its kind that no run has had and that no log folder has; makes its log folder."""
+        had = {*taken, *(name.casefold() for name in self._ever())}
+        number, name = 1, wish
+        while name.casefold() in had or not self._make_log_folder(name):
+            number += 1
+            name = f"{wish}-{number}"
+        with open(self._names, "a", encoding="utf-8", opener=private) as file:
+            file.write(f"{name}\n")
+        return name
+
+    def _ever(self) -> list[str]:
+        try:
+            with open(self._names, encoding="utf-8") as file:
+                return file.read().splitlines()
+        except FileNotFoundError:
+            return []
+
+    def _make_log_folder(self, name: str) -> bool:
+        """False: there is one. Hosts that share the folder tell their runs apart by it."""
+        path = os.path.join(self._home.logs, safe_name(name))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            return False
+        return True
+
+    def _forget(self, name: str) -> None:
+        environments.forget(self._home.state, name)
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.join(self._home.logs, safe_name(name)))  # has logs where it has run
+
+    # -- the file -----------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _alone(self) -> Generator[list[Entry]]:
+        try:
+            fd = os.open(os.path.join(self._home.state, "book.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                _lock(fd)
+                yield self.entries()
+            finally:
+                os.close(fd)
+        except OSError as error:
+            where: str = error.filename or self._home.path
+            raise EngineUnavailableError(f"the run cannot be written down: {where}: {error.strerror}") from error
+
+    def _write(self, entries: Collection[Entry]) -> None:
+        if not entries:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._home.path)
+            return
+        deck = {
+            "name": f"{_text(os.path.basename(self._home.folder))}-run",
+            "log_dir": os.path.join(os.pardir, LOG_DIR),
+            "state_dir": os.curdir,
+            "reload": "off",
+        }
+        blocks = [table_lines("[deck]", deck), *(table_lines("[[task]]", entry) for entry in entries)]
+        write_private(self._home.path, (_HEADER + "\n".join(blocks)).encode())
+
+
+def _text(name: str) -> str:
+    """Names of folders need not be text."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def _lock(fd: int) -> None:
+    deadline = time.monotonic() + LOCK_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise EngineUnavailableError("another `gpudeck run` writes here and does not end") from None
+            time.sleep(_LOOK_S)
+        else:
+            return

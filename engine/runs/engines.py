@@ -1,0 +1,178 @@
+"""The engine that a folder's runs go to: the one that lives, else a new one, which ends by itself when it is idle."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..attach import attach, attach_or_start
+from ..client import Connection, Gone
+from ..commands.rows import ACTIVE, ENDED
+from ..errors import DeckError, EngineUnavailableError, UsageError
+from ..run_options import decode
+from ..taskfile.options import RunOptions
+from .book import KEPT, Book
+from .home import Home
+from .wanted import BOOT, boot_tag
+
+TAKE_S = 60.0
+_SLACK = 10
+_ENDING_S = 0.5
+"""An engine that was about to end when it was asked is gone within this time."""
+_TASK = re.compile(r'^[^\n]*?: task "([^"]*)"[^:]*: (.*)$', re.MULTILINE)
+_PLACE = re.compile(r'^[^\n]*?: task "[^"]*": ', re.MULTILINE)
+
+
+Say = Callable[[str], None]
+"""Tells the user a line."""
+
+
+class Engines:
+    """Of one home."""
+
+    def __init__(
+        self, home: Home, environ: Mapping[str, str], *, simulated: str | None, as_root: bool, on_cpu: bool = False
+    ) -> None:
+        """*simulated*: "sim:N" for an engine that simulates GPUs. *on_cpu*: the run needs none, so that any will do."""
+        self._home = home
+        self._gpus = simulated or "all"
+        self._any_gpus = on_cpu and simulated is None
+        self._as_root = as_root
+        self._book = Book(home)
+        # Which GPUs a run may use is said for each; the engine of all of them sees what the box has.
+        drop = () if environ.get("SLURM_JOB_ID") else ("CUDA_VISIBLE_DEVICES",)
+        self._environ = {name: value for name, value in environ.items() if name not in drop}
+        self._warned: set[str] = set()
+
+    def take(self, name: str, say: Say) -> Connection:
+        """An engine that has the run *name*, which stands in the file. Raises DeckError with what is wrong with it."""
+        deadline = time.monotonic() + TAKE_S
+        while True:
+            try:
+                return self._take(name, say)
+            except Gone:
+                if time.monotonic() > deadline:
+                    raise
+            except UsageError as error:
+                if not self._made_way(str(error), name, say):
+                    raise UsageError(_PLACE.sub("", str(error))) from None
+
+    def _take(self, name: str, say: Say) -> Connection:
+        connection = attach(self._home.path, RunOptions())
+        if connection is None:
+            for cut_off in self._drop_cut_off():
+                say(f"{cut_off} was cut off by a restart of the box and is not run again")
+            options = RunOptions(gpus=self._gpus)
+            connection = attach_or_start(
+                self._home.path, options, self._environ, as_root=self._as_root, warn=self._warn(say)
+            )
+        try:
+            self._refuse_other_gpus(connection)
+            self._make_known(connection, name)
+        except DeckError:
+            connection.close()
+            raise
+        return connection
+
+    def _warn(self, say: Say) -> Say:
+        def once(text: str) -> None:
+            if text not in self._warned:
+                self._warned.add(text)
+                say(text)
+
+        return once
+
+    def _make_known(self, connection: Connection, name: str) -> None:
+        """One that was started for it has read the file; another is told of it."""
+        try:
+            connection.request("rows", tasks=[name])
+            return
+        except UsageError:
+            pass
+        try:
+            connection.request("apply")
+        except DeckError:
+            if _ends(connection):
+                raise Gone("the engine has ended") from None
+            raise
+        connection.request("rows", tasks=[name])
+
+    def _refuse_other_gpus(self, connection: Connection) -> None:
+        """Real work on GPUs does not go to an engine that simulates them, nor the other way round."""
+        if self._any_gpus:
+            return
+        running = decode(connection.request("options")["options"]).gpus or "all"
+        if running != self._gpus:
+            raise EngineUnavailableError(
+                f"the engine of the runs here has other GPUs (--gpus {running}): "
+                f"`gpudeck stop --runs` ends it, or it ends by itself when nothing runs"
+            )
+
+    # -- runs of before -----------------------------------------------------------------------------------------------
+
+    def _made_way(self, error: str, name: str, say: Say) -> bool:
+        """What other runs ask for may not fit the box as it is now: they must not be in the way of *name*. Returns
+        whether that was wrong, and has been mended."""
+        others = {named: words for named, words in _TASK.findall(error) if named != name}
+        if not others or len(others) < len(_TASK.findall(error)):
+            return False
+        states = self._states()
+        if any(states.get(other, "") in ACTIVE for other in others):
+            return False
+        for other, words in others.items():
+            if states.get(other, "") not in ENDED:
+                say(f"{other} is taken off the queue: {words}")
+        self._book.drop(others.keys())
+        return True
+
+    def tidy(self) -> None:
+        """Drop old runs when many have come together: what became of each has to be asked for."""
+        if len(self._book.entries()) > KEPT + _SLACK:
+            self.drop_ended(KEPT)
+
+    def drop_ended(self, keep: int) -> None:
+        """Drop runs that have ended, beyond the newest *keep* of the file. Their logs stay."""
+        names = [str(entry["name"]) for entry in self._book.entries()]
+        old = names[: max(0, len(names) - keep)]
+        if old:
+            states = self._states()
+            self._book.drop([name for name in old if states.get(name, "") in ENDED])
+
+    def _drop_cut_off(self) -> list[str]:
+        """Runs that the box's end has ended: nobody waits for them any more, and they must not begin anew."""
+        now = boot_tag()
+        old = [str(entry["name"]) for entry in self._book.entries() if _boot_of(entry) not in ("", now)]
+        if not old:
+            return []
+        states = self._states()
+        cut_off = [name for name in old if states.get(name, "") not in ENDED]
+        if cut_off:
+            self._book.drop(cut_off)
+        return cut_off
+
+    def _states(self) -> Mapping[str, str]:
+        """Of all runs in the file, as the engine says, or where there is none the journal."""
+        connection = attach(self._home.path, RunOptions())
+        if connection is not None:
+            with connection:
+                return {row.name: row.state for row in connection.wait_for_picture().rows.values()}
+        from ..commands.offline import OfflineLook  # half an engine, and seldom needed
+        from ..offline import open_offline
+
+        look = OfflineLook(open_offline(self._home.path, RunOptions(), self._environ), self._home.path)
+        return {row.name: row.state for row in look.rows(())}
+
+
+def _boot_of(entry: Mapping[str, Any]) -> str:
+    return next((tag for tag in entry.get("tags", ()) if tag.startswith(BOOT)), "")
+
+
+def _ends(connection: Connection) -> bool:
+    try:
+        for _ in connection.messages(_ENDING_S):
+            pass
+    except Gone:
+        return True
+    return False

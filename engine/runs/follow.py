@@ -1,0 +1,154 @@
+"""Stays with a run: passes on what it writes, says what it waits for, hands signals on, and ends with its exit code."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..client import Connection, Gone, SaidGoodbye
+from ..commands.inotify import Writes
+from ..commands.rows import ENDED, gpu_text
+from ..errors import EngineUnavailableError
+from ..logs.files import LogFolder
+from ..protocol.wire import TaskRow
+from ..taskfile.find import NAME
+from .asked import Asked
+from .engines import Engines
+from .exits import exit_of, last_words
+from .home import Home
+from .output import Output
+
+ENGINES = 5
+"""So many engines may be lost under one run before something is taken to be wrong."""
+TELL_S = 1.0
+"""A run that waits for longer says why, and looks as often whether the reason is another."""
+BROKEN_PIPE = 141
+_DRAIN_S = 0.001
+_WAITS = ("waiting", "queued")
+_SHOWN = 3
+
+
+class Follower:
+    """Of one run, through the engines that it may need."""
+
+    def __init__(self, home: Home, name: str, engines: Engines, asked: Asked, say: Callable[[str], None]) -> None:
+        self._home = home
+        self._name = name
+        self._engines = engines
+        self._asked = asked
+        self._say = say
+        self._output = Output.ours(name)
+        self._logs = LogFolder(home.logs)
+        self._writes = Writes()
+        self._attempt = 0
+        self._look_at = time.monotonic() + TELL_S
+        self._told = ""
+        self._hinted = False
+        self._warned = False
+
+    def follow(self, connection: Connection) -> int:
+        """Returns the exit code. Raises EngineUnavailableError where it will not be known."""
+        try:
+            for _ in range(ENGINES):
+                try:
+                    with connection:
+                        return self._follow(connection)
+                except SaidGoodbye as error:
+                    raise EngineUnavailableError(f"{error}; {self._where()}") from None
+                except Gone:
+                    self._say("the engine is gone; the next one goes on with the run")
+                    connection = self._engines.take(self._name, self._say)
+            raise EngineUnavailableError(f"one engine after the other is lost; {self._where()}")
+        except BrokenPipeError:
+            self._say(f"nobody reads what {self._name} writes any more; {self._where()}")
+            return BROKEN_PIPE
+        except KeyboardInterrupt:
+            self._say(self._where())
+            return 128 + (self._asked.first or 0)
+        finally:
+            self._writes.close()
+
+    def _where(self) -> str:
+        return f"`gpudeck logs --runs {self._name} -f` shows how {self._name} goes on"
+
+    def _follow(self, connection: Connection) -> int:
+        while True:
+            row = connection.wait_for_picture().by_name().get(self._name)
+            if row is None or row.gone:
+                raise EngineUnavailableError(f"{self._name} was taken out of {self._home.path}")
+            more = self._show(row)
+            if row.state in ENDED:
+                return self._end(row)
+            if row.state == "unknown":
+                raise EngineUnavailableError(f"what became of {self._name} cannot be proven; {self._where()}")
+            self._hand_on(connection)
+            waits = row.state in _WAITS
+            if waits:
+                self._tell(connection)
+            else:
+                self._tell_start(row)
+            most_s = 0 if more else TELL_S if waits else None
+            self._writes.wait([connection.fileno(), self._asked.fileno()], most_s)
+            self._asked.clear()
+            for _ in connection.messages(_DRAIN_S):
+                pass
+
+    def _show(self, row: TaskRow) -> bool:
+        if row.attempt and row.needs_gpus and not row.gpus and not self._warned:
+            self._warned = True
+            self._say(f"no NVIDIA GPU on this box: {self._name} runs on the CPU")
+        for number in range(self._attempt + 1, row.attempt + 1):
+            paths = self._logs.paths(self._name, number, False)
+            self._output.go_over(paths)
+            self._writes.watch(paths.dir)
+            if number > 1:
+                self._say(f"{self._name}: attempt {number}")
+            self._attempt = number
+        return self._output.show()
+
+    def _end(self, row: TaskRow) -> int:
+        self._output.end()
+        signal = self._asked.first if self._asked.handled else None
+        if words := last_words(row):
+            self._say(words)
+        return exit_of(row, signal)
+
+    # -- signals ------------------------------------------------------------------------------------------------------
+
+    def _hand_on(self, connection: Connection) -> None:
+        """The first one stops the run as its own Ctrl-C would, the next ones kill it."""
+        while self._asked.handled < self._asked.times:
+            if self._asked.handled == 0:
+                self._say(f"stopping {self._name}; once more kills it")
+                connection.request("cancel", tasks=[self._name])
+            else:
+                connection.request("kill", tasks=[self._name])
+            self._asked.handled += 1  # not before: an engine that is lost meanwhile has not done it
+
+    # -- waiting ------------------------------------------------------------------------------------------------------
+
+    def _tell(self, connection: Connection) -> None:
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + TELL_S
+        obstacles: Sequence[dict[str, Any]] = connection.request("explain", tasks=[self._name])[self._name]
+        why = "; ".join(obstacle["text"] for obstacle in obstacles[:_SHOWN])
+        gist = re.sub(r"\d+", "", why)
+        if why and gist != self._told:
+            self._told = gist
+            self._say(f"{self._name} waits: {why}")
+        if any(obstacle["kind"] == "claimed" for obstacle in obstacles):
+            self._hint()
+
+    def _hint(self) -> None:
+        if not self._hinted and os.path.exists(os.path.join(self._home.folder, NAME)):
+            self._say("`gpudeck add -- COMMAND` puts a command into the queue of the deck here instead")
+        self._hinted = True
+
+    def _tell_start(self, row: TaskRow) -> None:
+        if self._told:
+            self._say(f"{self._name} runs" + (f" on GPU {gpu_text(row)}" if row.gpus else ""))
+            self._told = ""

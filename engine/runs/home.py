@@ -1,0 +1,75 @@
+"""Where the runs of a folder are kept: a task file that gpudeck writes, and its deck's state; one of each per host."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..adapters import host
+from ..adapters.statedir import open_state_dir
+from ..errors import DeckError, UsageError
+from ..taskfile.find import find_task_file
+
+STATE_DIR = ".gpudeck"
+LOG_DIR = os.path.join("logs", "run")
+_ELSEWHERE = "run it in a folder of yours, or with -f and a task file in one"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Of one folder on one host: a file system that hosts share has several."""
+
+    folder: str
+    """The user's: that of the task file, where there is one here or above, else the current one. Absolute."""
+    state: str
+    """The deck's state folder; private, on a local disk."""
+
+    @property
+    def path(self) -> str:
+        """The task file of the runs."""
+        return file_in(self.folder)
+
+    @property
+    def logs(self) -> str:
+        return os.path.join(self.folder, LOG_DIR)
+
+
+def home_of(file: str | None, environ: Mapping[str, str], *, as_root: bool) -> Home:
+    """Find or make the place for runs. *file*: a task file beside which they are kept. Raises DeckError."""
+    folder = _folder(file, environ)
+    if not os.path.isdir(folder):
+        raise UsageError(f"{folder}: no such folder")
+    try:
+        state = open_state_dir(os.path.join(folder, "-"), STATE_DIR, _stem(), as_root=as_root)
+    except DeckError as error:
+        what, advice, _ = str(error).partition(": set state_dir")
+        raise (type(error)(f"{what}: {_ELSEWHERE}") if advice else error) from None
+    return Home(folder, state.path)
+
+
+def runs_file(file: str | None, environ: Mapping[str, str]) -> str:
+    """The task file of the runs that were made here, for other commands. Raises UsageError where there were none."""
+    folder = _folder(file, environ)
+    path = file_in(folder)
+    if not os.path.isfile(path):
+        raise UsageError(f"nothing was run in {folder} on this host: gpudeck run -- COMMAND does it")
+    return path
+
+
+def file_in(folder: str) -> str:
+    """The task file of the runs of a folder."""
+    return os.path.join(folder, STATE_DIR, f"{_stem()}.toml")
+
+
+def _folder(file: str | None, environ: Mapping[str, str]) -> str:
+    try:
+        found = find_task_file(file, environ, os.getcwd())
+    except UsageError:
+        return os.getcwd()
+    return os.path.dirname(os.path.abspath(found))
+
+
+def _stem() -> str:
+    return f"run@{re.sub(r'[^A-Za-z0-9._+-]', '_', host.hostname()) or 'host'}"

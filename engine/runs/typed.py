@@ -1,0 +1,35 @@
+"""A command as it was typed behind `run` and `add`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..errors import UsageError
+
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./~-]+")
+
+
+def command_of(words: Sequence[str], verb: str) -> str | list[str]:
+    """Several words are executed as they are; a single one with blanks or characters that a shell obeys is a line for
+    bash. Raises UsageError."""
+    words = list(words[1:] if words and words[0] == "--" else words)
+    if not words or not words[0].strip():
+        raise UsageError(f"{verb}: give a command behind --: gpudeck {verb} -- python train.py")
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{verb}: {word!r} is not UTF-8: put such a command into a script") from None
+    return words[0] if len(words) == 1 and not _PLAIN.fullmatch(words[0]) else words
+
+
+def pairs_of(texts: Sequence[str], option: str) -> dict[str, str]:
+    """K=V by K. Raises UsageError."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise UsageError(f"{option} wants K=V, got {text!r}")
+        pairs[name] = value
+    return pairs

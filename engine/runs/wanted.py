@@ -1,0 +1,142 @@
+"""What `gpudeck run` is asked for, checked before anything is written."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..adapters import host
+from ..command import Command
+from ..environment import base_environment
+from ..errors import UsageError
+from ..live.entry_like import name_for
+from ..taskfile.layers import set_value
+from ..taskfile.names import check_name
+from ..taskfile.placeholders import escaped
+from ..taskfile.problems import BadValueError
+from ..taskfile.schema import TASK
+from ..taskfile.units import gpu_ids
+from .book import Entry
+from .typed import command_of, pairs_of
+
+_OPTIONS = {
+    "gpus": "-n", "gpu_memory": "--gpu-memory", "cpus": "--cpus", "timeout": "--timeout", "priority": "--priority",
+}  # fmt: skip
+"""Keys of a task, by what they are called here."""
+BOOT = "boot-"
+"""Begins the tag that says in which boot of the box a run was typed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One run."""
+
+    name: str
+    """As it is to be called, where that is free."""
+    entry: Entry
+    """Its [[task]] table, without the name."""
+    environment: Mapping[str, str]
+    simulated: str | None
+    """ "sim:N" where GPUs are to be simulated."""
+
+
+def wanted_of(command: Command, environ: Mapping[str, str]) -> Wanted:
+    """Raises UsageError for what makes no sense whatever the box."""
+    given = command.given
+    line = command_of(command.words, "run")
+    _refuse_launch(given.get("launch"))
+    gpus_asked: str | None = given.get("gpus")
+    simulated = gpus_asked if gpus_asked is not None and gpus_asked.startswith("sim") else None
+    keys = _keys(given)
+    if keys["gpus"] != 0 and simulated is None and (ids := _ids(gpus_asked, environ)):
+        keys["gpu_ids"] = ids
+    try:
+        cwd = os.getcwd()
+        cwd.encode()
+    except (OSError, UnicodeEncodeError) as error:
+        raise UsageError(f"the current folder cannot be used: {getattr(error, 'strerror', error)}") from None
+    entry: Entry = {
+        "command": escaped(line) if isinstance(line, str) else [escaped(word) for word in line],
+        "cwd": escaped(cwd),
+        **keys,
+        # Ctrl-C reaches it as it would without gpudeck.
+        "stop_signal": "INT",
+        # Two runs of one command are two runs: without this the second would count as done.
+        "env": {"GPUDECK_RUN": secrets.token_hex(8)},
+        "tags": [boot_tag()],
+    }
+    environment = {**base_environment(environ), **pairs_of(given.get("env") or (), "--env")}
+    return Wanted(_name(given.get("task_name"), line), entry, environment, simulated)
+
+
+def boot_tag() -> str:
+    return f"{BOOT}{host.boot_id()[:8]}"
+
+
+def _keys(given: Mapping[str, object]) -> dict[str, object]:
+    keys: dict[str, object] = {}
+    for key, option in _OPTIONS.items():
+        text = given.get("gpu_count" if key == "gpus" else key)
+        if text is None:
+            continue
+        value = set_value(str(text))
+        try:
+            TASK[key].kind.read(value)
+        except BadValueError as error:
+            raise UsageError(f"{option} {error.words}") from None
+        keys[key] = value
+    return {"gpus": 1, **keys}
+
+
+def _name(given: str | None, line: str | Sequence[str]) -> str:
+    try:
+        name = name_for(line) if given is None else given
+        check_name(name)
+    except BadValueError as error:
+        if given is None:
+            return "run"
+        raise UsageError(f"--name {error.words}") from None
+    return name
+
+
+def _ids(asked: str | None, environ: Mapping[str, str]) -> list[str]:
+    """GPUs that the run may get; [] for any. The caller's CUDA_VISIBLE_DEVICES limits it, whatever it limited when the
+    engine was started; in a Slurm job it counts from the job's first GPU, and the engine sees no others anyway."""
+    limit = None if environ.get("SLURM_JOB_ID") else environ.get("CUDA_VISIBLE_DEVICES")
+    try:
+        mine = None if limit is None else _visible(limit)
+        ids = [] if asked in (None, "all") else list(gpu_ids(asked))
+    except BadValueError as error:
+        raise UsageError(f"{'--gpus' if asked else f'CUDA_VISIBLE_DEVICES={limit}'} {error.words}") from None
+    if mine is None:
+        return ids
+    if not mine:
+        raise UsageError(f"CUDA_VISIBLE_DEVICES={limit or '(empty)'} leaves no GPU: change it, or run on the CPU: -n 0")
+    strange = [gpu for gpu in ids if gpu not in mine]
+    if strange:
+        raise UsageError(f"--gpus: GPU {strange[0]} is not ours to use: CUDA_VISIBLE_DEVICES={limit}")
+    return ids or mine
+
+
+def _visible(limit: str) -> list[str]:
+    """As CUDA reads it: -1 hides itself and what follows."""
+    ids: list[str] = []
+    for part in (part.strip() for part in limit.split(",")):
+        if part in ("-1", "NoDevFiles"):
+            break
+        if part:
+            ids.append(part)
+    return list(gpu_ids(ids)) if ids else []
+
+
+def _refuse_launch(launch: str | None) -> None:
+    if launch is None:
+        return
+    try:
+        TASK["launch"].kind.read(launch)
+    except BadValueError as error:
+        raise UsageError(f"--launch {error.words}") from None
+    if launch != "command":
+        raise UsageError(f'run: this version cannot do launch = "{launch}" yet')

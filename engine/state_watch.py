@@ -1,0 +1,61 @@
+"""The state of a deck under a running engine: a folder that goes, a disk that is full, a journal that breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from .completing import Completing
+from .core.inputs import JournalState
+from .loop import Loop
+from .opening import OpenDeck
+
+
+class Say(Protocol):
+    def __call__(self, text: str, level: str = ...) -> None: ...
+
+
+class StateWatch:
+    """Of one engine. On the loop's thread, but for `on_disk`."""
+
+    def __init__(
+        self,
+        opened: OpenDeck,
+        loop: Loop,
+        completing: Completing,
+        say: Say,
+        in_loop: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """*in_loop* makes a call on the loop's thread, from any other."""
+        self._state = opened.state
+        self._lock = opened.lock
+        self._loop = loop
+        self._completing = completing
+        self._say = say
+        self._in_loop = in_loop
+        self._gone = ""
+        """What became of the state folder; "" while it is there."""
+
+    def lost(self) -> str:
+        """Why nothing can be started any more by this engine, as far as is known; "" while it can."""
+        return self._gone or self._loop.broken
+
+    def bar(self) -> str:
+        """Look whether the lock is still ours: why no process may be started; "" while one may."""
+        if not self._lock.still_ours():
+            self._gone = f"{self._state.path} was removed or replaced under this engine"
+        return self._gone
+
+    def on_disk(self, full: bool, why: str) -> None:
+        """The disk is full, or no longer. Called in the journal's thread."""
+
+        def tell() -> None:
+            self._loop.post(JournalState(not full, why))
+            if full:
+                self._say(f"the journal cannot be written ({why}): running tasks go on, nothing new starts", "error")
+            else:
+                self._loop.behind = False
+                self._completing.caught_up()
+                self._say("the journal can be written again", "info")
+
+        self._in_loop(tell)

@@ -1,0 +1,219 @@
+"""From a list of shell commands, a line each, to [[task]] tables: one each, or a single one with a matrix."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import textwrap
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+
+import tomli_w
+
+from .names import check_name
+from .placeholders import BUILT_IN, escaped
+from .problems import BadValueError
+
+SHORT = 3
+"""Fewer commands are written one by one: two are more often two things than a sweep."""
+NAME_CHARS = 60
+_LINE_CHARS = 100
+
+_VISIBLE = re.compile(r"CUDA_VISIBLE_DEVICES=\S*\s+")
+_BACKGROUND = re.compile(r"(?<!&)&\s*$")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._=,+@-]+")
+_SAFE_VALUE = re.compile(r"[A-Za-z0-9._=,+@/][A-Za-z0-9._=,+@/-]*")
+_WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
+_RUNNERS = frozenset({"python", "python3", "bash", "sh", "torchrun", "accelerate", "uv", "srun", "time", "nohup", "env",
+                      "exec", "launch", "run", "nice", "stdbuf"})  # fmt: skip
+_SCRIPT_ENDS = (".py", ".sh", ".bash", ".R", ".jl")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The commands of a list, and what was done to them."""
+
+    commands: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    """Lines for the user."""
+
+
+def read_commands(text: str) -> Read:
+    """The commands of *text*: blank lines, comments and a lone `wait` are passed over, a backslash at a line's end
+    joins it with the next one. What would work against the deck is left out, with a note: `&` at the end, and
+    CUDA_VISIBLE_DEVICES before a command."""
+    commands: list[str] = []
+    visible = background = 0
+    for line in _joined(text):
+        command, count = _BACKGROUND.subn("", line)
+        background += count
+        command, count = _VISIBLE.subn("", command, count=1) if _VISIBLE.match(command) else (command, 0)
+        visible += count
+        commands.append(command.strip())
+    notes: list[str] = []
+    if visible:
+        notes.append(f"CUDA_VISIBLE_DEVICES left out of {_commands(visible)}: gpudeck gives each task its GPU")
+    if background:
+        notes.append(f"& left out at the end of {_commands(background)}: gpudeck runs tasks at the same time anyway")
+    return Read(tuple(command for command in commands if command), tuple(notes))
+
+
+def _joined(text: str) -> Iterable[str]:
+    begun = ""
+    for line in text.replace("\r\n", "\n").split("\n"):
+        if not begun and (not line.strip() or line.lstrip().startswith("#") or line.strip() == "wait"):
+            continue
+        if line.endswith("\\") and not line.endswith("\\\\"):
+            begun += line[:-1].strip() + " "
+            continue
+        yield (begun + line.strip()).strip()
+        begun = ""
+    if begun.strip():
+        yield begun.strip()
+
+
+def _commands(count: int) -> str:
+    return f"{count} command{'s' * (count != 1)}"
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def tables(commands: Sequence[str], taken: Container[str] = (), *, gpus: int | None = None) -> str:
+    """TOML of one [[task]] for each command, with names that are not *taken*. *gpus*: how many each takes."""
+    names = names_for(commands, taken)
+    return "\n".join(_table(name, escaped(command), gpus) for name, command in zip(names, commands, strict=True))
+
+
+def matrix_table(commands: Sequence[str], *, gpus: int | None = None) -> str:
+    """TOML of one [[task]] with a matrix for commands that differ in one word; "" where that is not simple.
+
+    Whether it says the same as *commands* is for the caller to check, by reading it.
+    """
+    rows = [re.split(r"(\s+)", command) for command in commands]
+    if len(rows) < SHORT or len({len(row) for row in rows}) > 1 or len(set(map(_program, commands))) > 1:
+        return ""
+    places = [at for at, column in enumerate(zip(*rows, strict=True)) if len(set(column)) > 1]
+    if len(places) != 1:
+        return ""
+    at = places[0]
+    words = [row[at] for row in rows]
+    fixed = _common_option(words)
+    values = [word[len(fixed) :] for word in words]
+    if len(set(values)) < len(values) or not all(_SAFE_VALUE.fullmatch(value) for value in values):
+        return ""
+    before = rows[0][at - 2] if at >= 2 else ""
+    key = _identifier(fixed.rstrip("=") if fixed else before)
+    command = escaped("".join(rows[0][:at]) + fixed) + f"{{{key}}}" + escaped("".join(rows[0][at + 1 :]))
+    table = _table(f"{_program(commands[0])}-{{{key}}}", command, gpus)
+    return f"{table}matrix.{key} = [{_inline(_typed(values))}]\n"
+
+
+def _inline(values: Sequence[int | str]) -> str:
+    """Values side by side; where they do not fit on one line, in several."""
+    items = [tomli_w.dumps({"v": value}).removeprefix("v = ").rstrip("\n") for value in values]
+    text = ", ".join(items)
+    if len(text) <= _LINE_CHARS:
+        return text
+    lines = textwrap.wrap(text, _LINE_CHARS, break_long_words=False, break_on_hyphens=False)
+    return "\n" + "".join(f"  {line}\n" for line in lines)
+
+
+def _common_option(words: Sequence[str]) -> str:
+    """ "--lr=" of --lr=1 and --lr=2."""
+    option, equals, _ = words[0].partition("=")
+    fixed = option + equals
+    return fixed if equals and all(word.startswith(fixed) for word in words) else ""
+
+
+def _identifier(option: str) -> str:
+    word = re.sub(r"\W+", "_", option.strip("-+"), flags=re.ASCII).strip("_")
+    if not re.fullmatch(r"[A-Za-z_]\w*", word, re.ASCII) or "." in option or "/" in option:
+        return "value"
+    return f"{word}_value" if word in BUILT_IN or word in ("include", "exclude") else word
+
+
+def _typed(values: Sequence[str]) -> list[int] | list[str]:
+    return [int(value) for value in values] if all(map(_WHOLE.fullmatch, values)) else list(values)
+
+
+def _table(name: str, command: str, gpus: int | None) -> str:
+    keys: dict[str, object] = {"name": name, "command": command}
+    if gpus is not None:
+        keys["gpus"] = gpus
+    return f"[[task]]\n{tomli_w.dumps(keys)}"
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def names_for(commands: Sequence[str], taken: Container[str] = ()) -> list[str]:
+    """Names that tell the commands apart: the program, then the words that not all commands of that program have."""
+    words = [_words(command) for command in commands]
+    programs = [_program(command) for command in commands]
+    groups: dict[str, list[int]] = {}
+    for at, program in enumerate(programs):
+        groups.setdefault(program, []).append(at)
+    names = [""] * len(commands)
+    used: set[str] = set()
+    for program, members in groups.items():
+        counts = Counter(word for at in members for word in set(words[at]))
+        for at in members:
+            telling = _telling(words[at], counts, len(members)) if len(members) > 1 else []
+            names[at] = _free("-".join([program, *telling]), used, taken)
+            used.add(names[at])
+    return names
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()
+
+
+def _program(command: str) -> str:
+    """`train` of `cd x && python -u train.py --lr 1`, `mod` of `python -m pkg.mod`."""
+    words = [word for word in _words(command.rpartition("&&")[2] or command) if not re.fullmatch(r"\w+=.*", word, re.S)]
+    for at, word in enumerate(words):
+        if word.endswith(_SCRIPT_ENDS):
+            return _clean(os.path.splitext(os.path.basename(word))[0])
+        if word == "-m" and at + 1 < len(words) and "torch.distributed" not in words[at + 1]:
+            return _clean(words[at + 1].rpartition(".")[2])
+    plain = [_clean(os.path.basename(word)) for word in words if not word.startswith("-")]
+    return next((word for word in plain if word and word not in _RUNNERS), plain[0] if plain else "")
+
+
+def _telling(words: Sequence[str], counts: Counter[str], commands: int) -> list[str]:
+    """The words that other commands lack; a value goes with the option before it."""
+    found: list[str] = []
+    for before, word in zip(["", *words], words, strict=False):
+        if counts[word] == commands:
+            continue
+        value = os.path.basename(word.rstrip("/")) if "/" in word and "=" not in word else word
+        option = before.lstrip("-") if before.startswith("-") and "=" not in before else ""
+        piece = _clean(f"{option}={value}" if option and not word.startswith("-") else value.lstrip("-"))
+        if option and found and found[-1] == _clean(option):
+            found.pop()
+        found += [piece] if piece else []
+    return found
+
+
+def _clean(text: str) -> str:
+    return _NOT_IN_NAMES.sub("-", text).strip("-.,=")
+
+
+def _free(name: str, used: Container[str], taken: Container[str]) -> str:
+    """*name*, cut, with a number behind it where there is one already."""
+    name = name[:NAME_CHARS].rstrip("-.,=")
+    try:
+        check_name(name)
+    except BadValueError:
+        name = f"task-{name}".rstrip("-")
+    candidate, count = name, 1
+    while candidate in used or candidate in taken:
+        count += 1
+        candidate = f"{name}-{count}"
+    return candidate
