@@ -1,136 +1,155 @@
-"""The command line: which words there are, and what they become."""
+"""The command line: words become a command."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 from collections.abc import Sequence
 
 from ..engine.command import Command
+from .verbs import DECK, VERBS, Verb
 
-_COMMANDS = {
-    "check": "say everything that is wrong with a task file",
-    "plan": "show what a start would run, where and when",
-    "schema": "print the JSON Schema of the task file",
-    "env": "show the environment that tasks start from, or take this shell's",
-    "gpus": "show the GPUs of this box and who uses them",
-}
+_NEGATIVE = re.compile(r"-\d+")
 
 
 def parse(arguments: Sequence[str]) -> Command:
     """Turn words into a command. Wrong usage prints one line and exits with 2."""
-    words = list(arguments)
-    verb = words[0] if words and words[0] in _COMMANDS else "run"
-    parser = _parser(verb)
-    found, rest = parser.parse_known_args(words[1:] if verb != "run" else words)
+    file, words = _leading_file(list(arguments))
+    verb = VERBS[words.pop(0)] if words and words[0] in VERBS and words[0] != DECK else VERBS[DECK]
+    parser = parser_of(verb.name)
+    found, rest = parser.parse_known_args(words)
     # What argparse leaves over are options that nobody knows, and words that stand behind an option.
-    unknown = rest if "words" not in found else [word for word in rest if word.startswith("-")]
-    if unknown:
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    unknown = [word for word in rest if word.startswith("-") and not _NEGATIVE.fullmatch(word)]
+    if unknown or ("words" not in found and rest):
+        parser.error(f"unrecognized arguments: {' '.join(unknown or rest)}")
     if rest:
         found.words += rest
+    if file and vars(found).get("file"):
+        parser.error(f"one task file at a time, got {file}, {found.file}")
+    if file:
+        found.file = file
     return _command(verb, found, parser)
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """The parser of a command's own words and options."""
+    verb = VERBS[name]
+    if name == DECK:
+        parser = _Parser(
+            prog="gpudeck",
+            usage="gpudeck [-f FILE] [COMMAND] …\n       gpudeck [FILE] [K=V …] [--headless] [options]",
+            description=_sentence(verb.text),
+            epilog=_epilog(verb),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        parser.add_argument("words", nargs="*", metavar="FILE [K=V …]", help="the task file, then values for [vars]")
+    else:
+        parser = _Parser(
+            prog=f"gpudeck {name}",
+            description=_sentence(verb.text),
+            epilog=f"example: {verb.example.replace('%', '%%')}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+    for add in verb.adds:
+        add(parser)
+    if name != "schema":
+        parser.add_argument(
+            *(["-f"] if verb.short_file else []),
+            "--file",
+            help="the task file (default: GPUDECK_FILE, ./tasks.toml, a parent's); also before the command",
+        )
+    return parser
 
 
 class _Parser(argparse.ArgumentParser):
     """One line for a mistake instead of the whole usage."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+        file = "; -f names the task file" if message.startswith("unrecognized") and message.endswith(".toml") else ""
+        self.exit(2, f"{self.prog}: {message}{file}; see {self.prog} --help\n")
 
 
-def _parser(verb: str) -> argparse.ArgumentParser:
-    if verb == "run":
-        verbs = "\n".join(f"  {name:10}{text}" for name, text in _COMMANDS.items())
-        parser = _Parser(
-            prog="gpudeck",
-            description="Run the training tasks of a task file on the GPUs of this box.",
-            epilog=f"commands (gpudeck COMMAND --help):\n{verbs}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        parser.add_argument("-V", "--version", action="store_true", help="print the version")
-        parser.add_argument("--headless", action="store_true", help="run without a screen, a line per event")
-    else:
-        parser = _Parser(prog=f"gpudeck {verb}", description=_COMMANDS[verb].capitalize() + ".", allow_abbrev=False)
-    if verb in ("run", "check", "plan", "env"):
-        _add_file(parser)
-    if verb == "run":
-        _add_headless_options(parser)
-    if verb in ("plan", "gpus"):
-        parser.add_argument("--json", action="store_true", help="JSON instead of a table")
-    if verb == "env":
-        parser.add_argument("--profile")
-        parser.add_argument("--name")
-        parser.add_argument("--refresh", action="store_true", help="keep this shell's environment instead")
-        parser.add_argument("--as-root", action="store_true", help="as root in a folder that is not root's")
-    if verb in ("run", "check", "plan"):
-        _add_run_options(parser)
-    if verb == "gpus":
-        parser.add_argument("--gpus", metavar="SIM", help="sim:N shows simulated GPUs")
-    return parser
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
-def _add_file(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="FILE [K=V …]", help="the task file, then values for [vars]")
-    parser.add_argument("-f", "--file", help="the task file (default: GPUDECK_FILE, ./tasks.toml, a parent's)")
+def _epilog(run: Verb) -> str:
+    import shutil
+    import textwrap
+
+    shown = [verb for verb in VERBS.values() if not verb.hidden]
+    indent = max(len(verb.name) for verb in shown) + 4
+    columns = max(shutil.get_terminal_size().columns, indent + 20)
+    lines = "\n".join(
+        textwrap.fill(verb.text, columns, initial_indent=f"  {verb.name}".ljust(indent), subsequent_indent=" " * indent)
+        for verb in shown
+    )
+    return f"example: {run.example}\n\ncommands (gpudeck COMMAND --help):\n{lines}"
 
 
-def _add_run_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--set", action="append", default=[], metavar="K=V", help="another value for one of [vars]")
-    add("--data-root", metavar="PATH", help="the same as --set data_root=PATH")
-    add("--only", action="append", default=[], metavar="SEL", help="only these tasks: names, globs, tag:x, key=value")
-    add("--exclude", action="append", default=[], metavar="SEL", help="all but these")
-    add("--with-needs", action="store_true", help="with --only: also what these tasks need")
-    add("--limit", type=int, metavar="N", help="the first N tasks of each entry")
-    add("--profile", help="use a [profile.NAME] of the file")
-    add("--name", help="a second state beside the first")
-    add("--gpus", metavar="LIST", help="all, none, 0-3,6, UUIDs or sim:N")
-    add("--slots-per-gpu", metavar="N", help="tasks on one GPU at once, or auto")
-    add("--log-dir", metavar="PATH")
-    add("--skip-existing", action=argparse.BooleanOptionalAction, default=None, help="leave out what is done (default)")
-    add("--halt", metavar="WHEN", help="when failures end the run: never, soon,fail=3, now,fail=1, soon,fail=30%%")
-    add("--fail-fast", action="store_true", help="the same as --halt soon,fail=1")
-    add("--backend", choices=("local", "slurm"))
+def _leading_file(words: list[str]) -> tuple[str | None, list[str]]:
+    """A file that is named before the command. In front of options alone it is left where it stands."""
+    if len(words) > 2 and words[0] in ("-f", "--file"):
+        return words[1], words[2:]
+    if len(words) > 1 and words[0].startswith("--file="):
+        return words[0].removeprefix("--file="), words[1:]
+    if len(words) > 1 and words[0].startswith("-f") and len(words[0]) > 2:
+        return words[0][2:], words[1:]
+    return None, words
 
 
-def _add_headless_options(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--retry-cancelled", action="store_true", help="take up cancelled tasks too")
-    add("--check-interval", type=float, default=10.0, metavar="SECONDS", help="between status lines (10; 0: none)")
-    add("--json", action="store_true", help="JSON lines instead of text")
-    add("--junit", metavar="FILE", help="write a JUnit report")
-    add("--no-color", action="store_true")
-    add("--as-root", action="store_true", help="run as root in a folder that is not root's")
-    add("--takeover", action="store_true", help="the host or container that ran the deck is gone, with its tasks")
-    add("-v", "--verbose", action="store_true", help="also commands and reasons for waiting")
-    add("-q", "--quiet", action="store_true", help="only failures and the summary")
-
-
-def _command(verb: str, found: argparse.Namespace, parser: argparse.ArgumentParser) -> Command:
+def _command(verb: Verb, found: argparse.Namespace, parser: argparse.ArgumentParser) -> Command:
     given = vars(found)
     words: list[str] = given.get("words") or []
-    files = [word for word in words if "=" not in word]
-    pairs = [*given.get("set", []), *(word for word in words if "=" in word)]
-    if len(files) + bool(given.get("file")) > 1:
-        first = files[0] if files else ""
-        if verb == "run" and len(files) > 1 and not os.path.exists(first):
-            parser.error(f"no command {first!r}: there are {', '.join(_COMMANDS)}; gpudeck --headless FILE runs a deck")
-        parser.error(f"one task file at a time, got {', '.join(filter(None, [given.get('file'), *files]))}")
+    file: str | None = given.get("file")
+    pairs: list[str] = list(given.get("set") or [])
+    if verb.words == "file":
+        file = _file_of(verb, file, [word for word in words if "=" not in word], parser)
+        pairs += [word for word in words if "=" in word]
+    if given.get("check_interval", 0.0) < 0:
+        parser.error(f"--check-interval must be at least 0, got {given['check_interval']:g}")
+    return Command(
+        verb="version" if given.get("version") else verb.name,
+        file=file,
+        values=_values(pairs, given.get("data_root"), parser),
+        words=() if verb.words == "file" else tuple(words),
+        given={name: value for name, value in given.items() if name not in ("words", "set", "file", "version")},
+    )
+
+
+def _file_of(verb: Verb, file: str | None, files: Sequence[str], parser: argparse.ArgumentParser) -> str | None:
+    if len(files) + bool(file) > 1:
+        if verb.name == DECK and len(files) > 1 and files[1] in VERBS:
+            parser.error(f"a command goes first: gpudeck {files[1]} -f {files[0]}")
+        if verb.name == DECK and len(files) > 1 and not os.path.exists(files[0]):
+            names = ", ".join(name for name, known in VERBS.items() if not known.hidden)
+            parser.error(f"no command {files[0]!r}: there are {names}; gpudeck --headless FILE runs a deck")
+        parser.error(f"one task file at a time, got {', '.join(filter(None, [file, *files]))}")
+    if verb.name == DECK and files and not file:
+        _refuse_misspelt(files[0], parser)
+    return file or (files[0] if files else None)
+
+
+def _refuse_misspelt(word: str, parser: argparse.ArgumentParser) -> None:
+    """A word that is nearly a command, and no file; or one behind options."""
+    if word in VERBS and not os.path.exists(word):
+        parser.error(f"a command goes before its options: gpudeck {word} …")
+    if "." in word or "/" in word or os.path.exists(word):
+        return
+    from difflib import get_close_matches
+
+    if near := get_close_matches(word, [name for name, verb in VERBS.items() if not verb.hidden], n=1):
+        parser.error(f"no command and no file {word!r}: did you mean {near[0]}?")
+
+
+def _values(pairs: Sequence[str], data_root: str | None, parser: argparse.ArgumentParser) -> dict[str, str]:
     values: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             parser.error(f"--set wants K=V, got {pair!r}")
         values[name] = value
-    if given.get("data_root") is not None:
-        values["data_root"] = given["data_root"]
-    if given.get("check_interval", 0.0) < 0:
-        parser.error(f"--check-interval must be at least 0, got {given['check_interval']:g}")
-    return Command(
-        verb="version" if given.get("version") else verb,
-        file=given.get("file") or (files[0] if files else None),
-        values=values,
-        given={name: value for name, value in given.items() if name not in ("words", "set", "file", "version")},
-    )
+    return values if data_root is None else {**values, "data_root": data_root}

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..engine.command import Command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -16,13 +21,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"gpudeck {__version__}")
         return 0
-    from ..engine.errors import DeckError
+    if "_ARGCOMPLETE" in os.environ:
+        return _complete()
+    from ..engine.errors import DeckError, EngineUnavailableError
 
     try:
         from ..engine.main import run_command
         from .arguments import parse
+        from .verbs import DECK
 
-        return run_command(parse(arguments))
+        command = parse(arguments)
+        if command.verb == "completion":
+            from .completion import print_script
+
+            return print_script(command.words)
+        code = _screen(command, arguments) if command.verb == DECK else run_command(command)
+        sys.stdout.flush()
+        return code
     except DeckError as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -31,6 +46,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 141
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered would fail once more at the exit
+        print(f"{error.filename or 'the output'} cannot be written: {error.strerror}", file=sys.stderr)
+        return EngineUnavailableError.exit_code
+
+
+def _screen(command: Command, arguments: Sequence[str]) -> int:
+    """The deck itself: its screen, or what takes the screen's place where there is none."""
+    from ..engine.main import run_command
+    from .open_screen import open_screen, wants_screen
+
+    if command.flag("web") or command.given.get("port") is not None or command.given.get("host"):
+        from .web.open_web import open_web
+
+        return open_web(command, arguments)
+
+    return open_screen(command) if command.flag("read_only") or wants_screen(command) else run_command(command)
+
+
+def _complete() -> int:
+    """A shell asks what could come next."""
+    from .arguments import parser_of
+    from .completion import complete
+    from .verbs import DECK, VERBS
+
+    commands = {verb.name: verb.text for verb in VERBS.values() if not verb.hidden}
+    complete(commands, lambda name: parser_of(name or DECK))
+    return 0
 
 
 def _open_standard_streams() -> None:

@@ -1,0 +1,272 @@
+"""The screen: holds the picture of one deck, its connection and its screens. It renders nothing itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import events
+from textual.notifications import Notification
+from textual.screen import Screen
+
+from . import pages
+from .acting import Acting
+from .actions import ACTIONS, BY_ID
+from .ask import Answer, Asker
+from .clocks import Clocks
+from .config import Config
+from .feed import Feed
+from .logs.source import LogSource
+from .messages import Acted, Asked, FilterTable, OpenLogs, OpenTask
+from .model import DeckModel
+from .outside import editor_of, run_outside
+from .painted_app import PaintedApp
+from .questions import Doing, Request
+from .screens.dashboard import Dashboard
+from .screens.deck_screen import DeckScreen
+from .terminal import MustLeave, Terminal
+from .themes import begin_with
+from .toasts import Toast, Toasts
+
+if TYPE_CHECKING:
+    from textual.command import Provider
+
+_REST_S = 0.5
+"""After this the other screens are loaded."""
+STYLES = ("app", "table", "gpu_panes", "log_view", "pages", "detail")
+
+
+def _commands() -> type[Provider]:
+    from .palette import DeckCommands  # loaded when the palette is opened
+
+    return DeckCommands
+
+
+class GpudeckApp(PaintedApp):
+    """Ends with the line that is said on the shell."""
+
+    TITLE = "gpudeck"
+    COMMANDS: ClassVar = {_commands}
+    COMMAND_PALETTE_BINDING = "ctrl+p"
+    CSS_PATH: ClassVar = [f"styles/{name}.tcss" for name in STYLES]
+
+    def __init__(
+        self,
+        feed: Feed,
+        asker: Callable[[Callable[[Callable[[], None]], None]], Asker],
+        config: Config,
+        clocks: Clocks = Clocks(),  # noqa: B008 -- frozen
+    ) -> None:
+        """*asker* makes the thread that asks, given a way to bring calls onto this loop."""
+        super().__init__()
+        self.deck = DeckModel()
+        self.config = config
+        self.clocks = clocks
+        self._feed = feed
+        self._new_asker = asker
+        self._asker: Asker | None = None
+        self._drawn_at = 0.0
+        self._toasts = Toasts(self._show_toasts)
+        self._acting = Acting(self, self._toasts)
+        begin_with(self, config.theme)
+
+    # -- from the engine to the screens -------------------------------------------------------------------------------
+
+    def on_mount(self) -> None:
+        loop, context = asyncio.get_running_loop(), contextvars.copy_context()  # of this app: calls may open screens
+
+        def deliver(call: Callable[[], None]) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(call, context=context)
+
+        self._asker = self._new_asker(deliver)
+        self._asker.silent = lambda text: self.tell(text, error=True)
+        self._configure()
+        self.push_screen(Dashboard())
+        self.set_timer(_REST_S, pages.load_all)
+        self._feed.wakes(lambda: deliver(self._woken))
+
+    def _configure(self) -> None:
+        if self.config.theme not in self.available_themes:
+            self.tell(f"theme {self.config.theme!r}: there are {', '.join(sorted(self.available_themes))}", error=True)
+        self.set_keymap(dict(self.config.keys))
+        if self.config.problems:
+            self.tell("\n".join(self.config.problems[:3]), error=True)
+
+    def _woken(self) -> None:
+        wait_s = self._drawn_at + self.config.refresh_s - time.monotonic()
+        if wait_s <= 0:
+            self._take()
+        else:
+            asyncio.get_running_loop().call_later(wait_s, self._take)
+
+    def _take(self) -> None:
+        change = self._feed.take()
+        if change is None or not self.is_running:
+            return
+        self._drawn_at = time.monotonic()
+        changed = self.deck.fold(change)
+        for text in change.said:
+            self.tell(text)
+        for screen in self.screen_stack:
+            if isinstance(screen, DeckScreen):
+                screen.take_in(self.deck, changed)
+
+    # -- from the user to the engine ----------------------------------------------------------------------------------
+
+    def act(self, action_id: str, names: Sequence[str] = ()) -> None:
+        """Do an action of the table for these tasks."""
+        own = getattr(self, f"do_{action_id}", None)
+        if own is not None:
+            own()
+            return
+        if not self._acting.act(action_id, self.deck.rows_of(names)):
+            self.tell(f"{BY_ID[action_id].label}: not here")
+
+    def on_key(self, event: events.Key) -> None:
+        """A key that does something elsewhere must not seem to be broken."""
+        if (
+            isinstance(self.screen, DeckScreen)
+            and not isinstance(self.screen, Dashboard)
+            and event.key not in self.screen.active_bindings
+            and (action := next((each for each in ACTIONS if event.key in each.keys), None)) is not None
+        ):
+            self.tell(f"{action.label}: not here")
+
+    def do(self, what: Doing) -> None:
+        """Ask the engine, after asking the user where that is needed."""
+        self._acting.do(what)
+
+    def ask(self, op: str, then: Callable[[Answer], None], *, topic: str = "", **args: Any) -> None:
+        """A request of the protocol; *then* gets the answer, on this loop."""
+        if self._asker is not None:
+            self._asker.ask(op, then, topic=topic, **args)
+
+    def tell(self, text: str, *, error: bool = False, kind: str = "") -> None:
+        """A toast. *kind*: it takes the place of the one before of its kind."""
+        self._toasts.say(Toast(text, error, kind))
+
+    def _show_toasts(self, notifications: Iterable[Notification]) -> None:
+        self._notifications.clear()
+        for each in notifications:
+            self._notifications.add(each)
+        self._refresh_notifications()
+
+    def copy(self, text: str, what: str) -> None:
+        """To the clipboard of the terminal, through OSC 52 where it takes that."""
+        self.copy_to_clipboard(text)
+        self.tell(f"{what} copied")
+
+    def on_asked(self, message: Asked) -> None:
+        self.do(Request(message.op, message.args, message.done))
+
+    def on_acted(self, message: Acted) -> None:
+        self.act(message.action, message.names)
+
+    # -- actions of the deck ------------------------------------------------------------------------------------------
+
+    def do_leave(self) -> None:
+        """Nothing is stopped."""
+        self.exit(self._parting())
+
+    async def action_quit(self) -> None:
+        """ctrl+q where a dialog has the keys."""
+        self.do_leave()
+
+    def action_help_quit(self) -> None:
+        """ctrl+c stops nothing here: whoever means a program in a log or a task would hit this screen."""
+        self.tell(f"{BY_ID['leave'].shown_key} leaves, and stops nothing; {BY_ID['cancel'].shown_key} cancels a task")
+
+    def do_suspend(self) -> None:
+        """For the whole job, as the terminal itself would do it."""
+        if isinstance(self._driver, Terminal):
+            os.kill(0, signal.SIGTSTP)
+        else:
+            self.tell("there is no shell to go back to")
+
+    def on_must_leave(self, message: MustLeave) -> None:
+        self.exit("" if message.number == signal.SIGHUP else self._parting(), return_code=128 + message.number)
+
+    def do_edit(self) -> None:
+        """What it changes in the file is told by the header, and applied by `a`."""
+        if self.deck.head is not None:
+            problem = run_outside(self, [*editor_of(os.environ), self.deck.head.file])
+            if problem:
+                self.tell(problem, error=True)
+
+    def do_help(self) -> None:
+        self.push_screen(pages.help_(self.config))
+
+    def do_palette(self) -> None:
+        self.action_command_palette()
+
+    def do_reconnect(self) -> None:
+        self._feed.reconnect()
+
+    def _parting(self) -> str:
+        link, head = self.deck.link, self.deck.head
+        if not link.live or head is None:
+            return ""
+        running = head.counts.running
+        what = f"{running} task" + ("" if running == 1 else "s") + " running" if running else "nothing running"
+        return f"engine {link.pid} goes on, {what}: `gpudeck` comes back, `gpudeck stop` ends it"
+
+    def do_errors(self) -> None:
+        self._open_page("errors")
+
+    def do_timeline(self) -> None:
+        self._open_page("timeline")
+
+    def do_graph(self) -> None:
+        self._open_page("graph")
+
+    def _open_page(self, name: str) -> None:
+        """One page at a time lies over the deck."""
+        if isinstance(self.screen, DeckScreen) and self.screen.is_page:
+            self.switch_screen(pages.page(name))  # pyright: ignore[reportUnknownMemberType]
+        else:
+            self.push_screen(pages.page(name))
+
+    # -- screens ------------------------------------------------------------------------------------------------------
+
+    def on_open_task(self, message: OpenTask) -> None:
+        self.push_screen(pages.detail(message.name))
+
+    def on_open_logs(self, message: OpenLogs) -> None:
+        self.push_screen(pages.logs(message.names, message.attempt, first_error=message.first_error))
+
+    def on_filter_table(self, message: FilterTable) -> None:
+        while not isinstance(self.screen, Dashboard):
+            self.pop_screen()
+        self._dashboard().filter(message.text)
+
+    def order(self) -> Sequence[str]:
+        """Names of tasks as the table shows them."""
+        return self._dashboard().order
+
+    def log_source(self, name: str) -> LogSource | None:
+        """Where the newest log of a task is, as far as that is known without asking the engine."""
+        return self._dashboard().log_source(name)
+
+    def point_at(self, name: str) -> None:
+        """The table's cursor to a task that was looked at elsewhere."""
+        self._dashboard().go_to(name)
+
+    def unmark(self, names: Sequence[str]) -> None:
+        """Take the marks of these tasks away."""
+        self._dashboard().unmark(names)
+
+    def _dashboard(self) -> Dashboard:
+        found: list[Screen[Any]] = [screen for screen in self.screen_stack if isinstance(screen, Dashboard)]
+        assert isinstance(found[0], Dashboard)
+        return found[0]
+
+    def on_unmount(self) -> None:
+        self._feed.close()
+        if self._asker is not None:
+            self._asker.close()

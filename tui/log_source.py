@@ -1,0 +1,42 @@
+"""Which files a task's log is made of, from what the engine tells of the task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .logs.source import LogSource
+
+
+def source_of(details: Mapping[str, Any], attempt: int = 0) -> LogSource | None:
+    """*details*: an entry of the answer to `show`. *attempt* 0: the newest. None: it has never run."""
+    running = details.get("running")
+    found: dict[int, tuple[str, str, bool]] = {
+        each["number"]: (each["log"], each["err"], False) for each in details.get("attempts", ())
+    }
+    if running:
+        found[running["number"]] = (running["log"], running["err"], True)
+    if not found:
+        return None
+    number = attempt if attempt in found else max(found)
+    out, err, lasts = found[number]
+    paths = (("stdout", out),) if err == out else (("stdout", out), ("stderr", err))
+    return LogSource(
+        task=details["name"],
+        attempt=number,
+        attempts=tuple(sorted(found)),
+        paths=paths,
+        title=details["name"],
+        running=lasts,
+    )
+
+
+def paged(details: Mapping[str, Any], attempt: int = 0) -> tuple[str, ...]:
+    """The files that $PAGER is given: stdout, and of an attempt that failed stderr before it. Empty: it has never
+    run."""
+    source = source_of(details, attempt)
+    if source is None:
+        return ()
+    failed = any(each["number"] == source.attempt and each["kind"] != "ok" for each in details.get("attempts", ()))
+    paths = [path for _, path in source.paths]
+    return tuple(reversed(paths)) if failed else (paths[0],)

@@ -1,0 +1,1 @@
+"""What the log view shows, without any screen: files over byte offsets, escapes, searching."""

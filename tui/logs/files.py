@@ -1,0 +1,112 @@
+"""One log file as it is now: its size, the holes that `log_cap` made, whether it was replaced; read by offset."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+HOLE_BYTES = 4096
+"""Smaller holes are read as what they are, zero bytes."""
+_MAX_HOLES = 4096
+
+Hole = tuple[int, int]
+"""Its first byte, and the first one after it."""
+
+
+class LogFile:
+    """Reads, and raises nothing: what goes wrong is in `problem`. For one thread, and not the screen's: a file server
+    may hang."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.size = 0
+        self.holes: tuple[Hole, ...] = ()
+        self.generation = 0
+        """Goes up when what was read before no longer counts: another file, or a file that was cut."""
+        self.missing = False
+        """Nothing has that name; what was open before can still be read."""
+        self.problem = ""
+        """Why it cannot be read, in words; "" where it can, or where it is merely missing."""
+        self._fd = -1
+        self._identity: tuple[int, int] | None = None
+        self._stamp: tuple[int, int] | None = None
+
+    def look(self) -> bool:
+        """Look at it again; returns whether anything about it has changed."""
+        before = (self.generation, self.size, self.holes, self.missing, self.problem)
+        try:
+            self._look()
+        except FileNotFoundError:
+            self.missing = True
+        except (OSError, ValueError) as error:
+            self._fail(error)
+        return before != (self.generation, self.size, self.holes, self.missing, self.problem)
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Up to *count* bytes from *offset*: fewer only where the file ends or fails."""
+        pieces: list[bytes] = []
+        try:
+            while count > 0 and self._fd >= 0 and (piece := os.pread(self._fd, count, offset)):
+                pieces.append(piece)
+                offset += len(piece)
+                count -= len(piece)
+        except OSError as error:
+            self._fail(error)
+        return b"".join(pieces)
+
+    def hole_at(self, offset: int) -> Hole | None:
+        return next((hole for hole in self.holes if hole[0] <= offset < hole[1]), None)
+
+    def close(self) -> None:
+        """Idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        self._identity = None
+
+    def _look(self) -> None:
+        named = os.stat(self.path)
+        if not stat.S_ISREG(named.st_mode):
+            raise ValueError("is not a file")
+        if (named.st_dev, named.st_ino) != self._identity:
+            self._open()
+        found = os.fstat(self._fd)
+        if found.st_size < self.size:
+            self.generation += 1
+        self.missing, self.problem, self.size = False, "", found.st_size
+        stamp = (found.st_size, found.st_blocks)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self.holes = self._find_holes() if found.st_blocks * 512 < found.st_size else ()
+
+    def _open(self) -> None:
+        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        self.close()
+        self._fd, self._stamp = fd, None
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("is not a file")
+        self._identity = (found.st_dev, found.st_ino)
+        self.generation += 1
+        self.size = 0
+
+    def _find_holes(self) -> tuple[Hole, ...]:
+        found: list[Hole] = []
+        at = 0
+        try:
+            while len(found) < _MAX_HOLES and (start := os.lseek(self._fd, at, os.SEEK_HOLE)) < self.size:
+                try:
+                    at = os.lseek(self._fd, start, os.SEEK_DATA)
+                except OSError:  # nothing but the hole up to the end
+                    at = self.size
+                if at - start >= HOLE_BYTES:
+                    found.append((start, min(at, self.size)))
+        except OSError:
+            return ()
+        return tuple(found)
+
+    def _fail(self, error: OSError | ValueError) -> None:
+        self.close()
+        self.problem = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        self.size, self.holes, self.missing = 0, (), False
+        self.generation += 1

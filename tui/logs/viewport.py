@@ -1,0 +1,254 @@
+"""The part of a log that is seen. It stands on a byte offset, so that growth at the end moves nothing."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .breaks import MOST_BYTES, Breaks
+from .escapes import Span
+from .files import LogFile
+from .lines import Line, read_line
+from .wrapping import cuts, spans_between
+
+MOST_ROWS = 100
+"""`Frame.total` counts no further."""
+_KEPT_LINES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the screen."""
+
+    line: int
+    """Offset of the line that it belongs to."""
+    part: int
+    """Which row of that line it is, from 0."""
+    text: str
+    spans: tuple[Span, ...] = ()
+    note: int = 0
+    """So many characters at its end are said by us, not by the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What is to be seen now."""
+
+    rows: tuple[Row, ...] = ()
+    size: int = 0
+    """Of the file, bytes."""
+    top: int = 0
+    """Offset of the first line seen, and of what follows the last one."""
+    below: int = 0
+    at_end: bool = True
+    at_start: bool = True
+    follow: bool = False
+    wrap: bool = False
+    total: int = 0
+    """Rows of the whole file, at most `MOST_ROWS`."""
+    missing: bool = False
+    problem: str = ""
+    generation: int = 0
+    asked: bool = True
+    """Somebody moved; else only the file has changed."""
+
+    @property
+    def percent(self) -> int:
+        """How far the last line seen lies in the file."""
+        return 100 if self.at_end or not self.size else min(99, 100 * self.below // self.size)
+
+
+class Place(NamedTuple):
+    line: int
+    part: int
+
+
+class Viewport:
+    """Moves over one file. One thread, the file's."""
+
+    def __init__(self, file: LogFile, *, most_line_bytes: int = MOST_BYTES) -> None:
+        self._file = file
+        self._breaks = Breaks(file, most_line_bytes)
+        self._width, self._height = 80, 24
+        self._wrap = False
+        self.follow = False
+        self._top = Place(0, 0)
+        self._lines: OrderedDict[int, Line] = OrderedDict()
+        """By their offset; never the last one, which may still grow."""
+        self._starts: dict[int, int] = {}
+        """Of these lines, by where the next one begins."""
+        self._known = (file.generation, file.holes)
+        self._long = False
+        """It has `MOST_ROWS` lines, and logs only grow."""
+
+    # -- moves --------------------------------------------------------------------------------------------------------
+
+    def resize(self, width: int, height: int) -> None:
+        self._width, self._height = max(1, width), max(1, height)
+        self._top = Place(self._top.line, 0) if self._wrap else self._top
+
+    def wrap(self, on: bool) -> None:
+        self._wrap = on
+        self._top = Place(self._top.line, 0)
+
+    def set_follow(self, on: bool) -> None:
+        """Switched off, it stays where it is."""
+        if self.follow and not on:
+            self._top = self._last_top()
+        self.follow = on
+
+    def scroll(self, rows: int) -> None:
+        """Down by *rows*, or up; down to the end follows, up does not."""
+        if rows < 0:
+            self.set_follow(False)
+            self._top = self._back(self._top, -rows)
+        elif not self.follow:
+            self._top = self._forth(self._top, rows)
+            self.follow = self._top >= self._last_top()
+
+    def page(self, pages: int) -> None:
+        """A page shares a row with the one before."""
+        self.scroll(pages * max(1, self._height - 1))
+
+    def home(self) -> None:
+        self.follow = False
+        self._top = Place(0, 0)
+
+    def end(self) -> None:
+        self.follow = True
+
+    def seek(self, offset: int) -> None:
+        """Show the line with the byte at *offset*, a third down."""
+        self.follow = False
+        if not self._file.size:
+            return
+        line = self._breaks.start(min(max(0, offset), self._file.size - 1))
+        self._top = self._back(Place(line, 0), self._height // 3)
+
+    def seek_fraction(self, fraction: float) -> None:
+        """Show what lies there in the file: 0 is the beginning, 1 the end."""
+        if fraction >= 1:
+            return self.end()
+        self.follow = False
+        if self._file.size:
+            self._top = Place(self._breaks.start(int(max(0.0, fraction) * self._file.size)), 0)
+        return None
+
+    # -- what is seen -------------------------------------------------------------------------------------------------
+
+    def frame(self, *, asked: bool = True) -> Frame:
+        self._renew()
+        file = self._file
+        last = self._last_top()
+        self._top = last if self.follow else min(self._top, last)
+        rows: list[Row] = []
+        below = self._top.line
+        for line, found in self._from(self._top.line):
+            skipped = self._top.part if line.start == self._top.line else 0
+            rows += found[skipped : skipped + self._height - len(rows)]
+            below = line.next
+            if len(rows) >= self._height:
+                break
+        return Frame(
+            rows=tuple(rows), size=file.size, top=self._top.line, below=below, at_end=self._top >= last,
+            at_start=self._top == (0, 0), follow=self.follow, wrap=self._wrap, total=self._total(),
+            missing=file.missing, problem=file.problem, generation=file.generation, asked=asked,
+        )  # fmt: skip
+
+    def _renew(self) -> None:
+        generation, holes = known = (self._file.generation, self._file.holes)
+        if known == self._known:
+            return
+        if generation != self._known[0]:
+            self._top, self._long = Place(0, 0), False
+        elif holes and self._top.line < self._file.size:
+            line = self._breaks.start(self._top.line)
+            self._top = self._top if line == self._top.line else Place(line, 0)
+        self._known = known
+        self._lines.clear()
+        self._starts.clear()
+
+    def _total(self) -> int:
+        if self._long:
+            return MOST_ROWS
+        lines = count = 0
+        for _, rows in self._from(0):
+            lines, count = lines + 1, count + len(rows)
+            if count >= MOST_ROWS:
+                self._long = lines >= MOST_ROWS
+                return MOST_ROWS
+        return count
+
+    def _last_top(self) -> Place:
+        """The top of the last page."""
+        need = self._height
+        place = Place(0, 0)
+        for line, rows in self._before(self._file.size):
+            if len(rows) >= need:
+                return Place(line.start, len(rows) - need)
+            need -= len(rows)
+            place = Place(line.start, 0)
+        return place
+
+    def _forth(self, place: Place, count: int) -> Place:
+        for line, rows in self._from(place.line):
+            if place.line != line.start:
+                place = Place(line.start, 0)
+            if place.part + count < len(rows):
+                return Place(line.start, place.part + count)
+            count -= len(rows) - place.part
+        return self._last_top()
+
+    def _back(self, place: Place, count: int) -> Place:
+        if count <= place.part:
+            return Place(place.line, place.part - count)
+        count -= place.part
+        for line, rows in self._before(place.line):
+            if len(rows) >= count:
+                return Place(line.start, len(rows) - count)
+            count -= len(rows)
+        return Place(0, 0)
+
+    def _from(self, start: int) -> Iterator[tuple[Line, list[Row]]]:
+        while start < self._file.size:
+            line = self._line(start)
+            yield line, self._rows(line)
+            start = line.next
+
+    def _before(self, offset: int) -> Iterator[tuple[Line, list[Row]]]:
+        while offset > 0:
+            known = self._starts.get(offset)
+            offset = self._breaks.start(offset - 1) if known is None else known
+            line = self._line(offset)
+            yield line, self._rows(line)
+
+    def _line(self, start: int) -> Line:
+        line = self._lines.get(start)
+        if line is not None:
+            self._lines.move_to_end(start)
+            return line
+        end, following = self._breaks.end(start)
+        line = read_line(self._file, start, end, following)
+        if end < following or following < self._file.size:
+            self._keep(line)
+        return line
+
+    def _keep(self, line: Line) -> None:
+        self._lines[line.start] = line
+        self._starts[line.next] = line.start
+        if len(self._lines) > _KEPT_LINES:
+            _, oldest = self._lines.popitem(last=False)
+            self._starts.pop(oldest.next, None)
+
+    def _rows(self, line: Line) -> list[Row]:
+        begins = cuts(line.text, self._width) if self._wrap else (0,)
+        if len(begins) == 1:
+            return [Row(line.start, 0, line.text, line.spans, line.note)]
+        ends = (*begins[1:], len(line.text))
+        said_from = len(line.text) - line.note
+        return [
+            Row(line.start, part, line.text[a:b], spans_between(line.spans, a, b), max(0, b - max(a, said_from)))
+            for part, (a, b) in enumerate(zip(begins, ends, strict=True))
+        ]

@@ -1,0 +1,105 @@
+"""`gpudeck` on a terminal: reaches the engine and opens the screen, both at once."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
+
+from ..engine.client import Connection
+from ..engine.command import Command
+from ..engine.commands.place import Place
+from ..engine.errors import EngineUnavailableError, UsageError
+from .feed import Feed
+from .refusals import or_read_only, refuse_misfits
+from .web.environment import is_tab, without_tab
+
+if TYPE_CHECKING:
+    from .app import GpudeckApp
+    from .ask import Asked
+    from .config import Config
+
+
+def wants_screen(command: Command) -> bool:
+    """Whether there is a terminal that can show one. A dumb one gets lines, as one with `--plain` does."""
+    if is_tab(os.environ):
+        return True
+    if command.flag("headless") or command.flag("plain") or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    return os.environ.get("TERM", "dumb") not in ("dumb", "")
+
+
+def open_screen(command: Command) -> int:
+    """Run the screen until the user leaves; the process ends with it, but in a browser's tab, where the exit code is
+    returned. Raises DeckError where the deck cannot be opened."""
+    gc.disable()  # all that is loaded stays: `pages.load_all` has the collector begin, after the first picture
+    place = Place.of(command)
+    place = replace(place, environ=without_tab(place.environ))
+    read_only = command.flag("read_only")
+    refuse_misfits(command, on_screen=wants_screen(command))
+    if not (read_only or os.path.exists(place.path)):
+        raise or_read_only(UsageError(f"{command.file or place.path}: no such file or command"), place, command)
+    feed, ask = _only_looking(place) if read_only else (feed_of(place, takeover=command.flag("takeover")), None)
+    feed.start()
+    from .config import load  # the engine is being reached meanwhile
+
+    app = app_on(place, feed, ask, config=load(os.environ))
+    feed.opened.wait()
+    if feed.refused is not None:
+        raise feed.refused if read_only else or_read_only(feed.refused, place, command)
+    parting = app.run()
+    if parting:
+        # In a tab stdout is the browser's, and what stands on stderr is shown when the screen has gone.
+        print(parting, file=sys.stderr if is_tab(os.environ) else sys.stdout)
+    return app.return_code or 0 if is_tab(os.environ) else _end(app.return_code or 0)
+
+
+def _end(code: int) -> NoReturn:
+    """At once: all threads are daemons, and to take the interpreter down takes as long as a user notices."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # the terminal has gone
+            stream.flush()
+    os._exit(code)
+
+
+def feed_of(place: Place, *, takeover: bool = False) -> Feed:
+    """Follows the deck's engine; one that has vanished is replaced."""
+
+    def reach(vanished: bool) -> Connection:
+        told = replace(place, tell=feed.say)
+        return told.start(takeover=takeover and not vanished, quiet=not vanished, change=not vanished)
+
+    feed = Feed(reach)
+    return feed
+
+
+def _only_looking(place: Place) -> tuple[Feed, Callable[[], Asked]]:
+    from .read_only import ReadOnlyFeed  # which brings half the engine with it
+
+    feed = ReadOnlyFeed(place)
+    return feed, feed.door
+
+
+def app_on(
+    place: Place, feed: Feed | None = None, ask: Callable[[], Asked] | None = None, *, config: Config
+) -> GpudeckApp:
+    """The screen over a deck; *feed*: one that runs already; *ask*: who answers, where it is not the deck's engine."""
+    from .app import GpudeckApp
+    from .ask import Asker
+
+    if feed is None:
+        feed = feed_of(place)
+        feed.start()
+    return GpudeckApp(feed, lambda deliver: Asker(ask or (lambda: _ask(place)), deliver), config)
+
+
+def _ask(place: Place) -> Connection:
+    """Only an engine that the feed knows of is asked: starting one is the feed's."""
+    connection = place.attach()
+    if connection is None:
+        raise EngineUnavailableError("no engine runs: ctrl+r starts one")
+    return connection

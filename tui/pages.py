@@ -1,0 +1,70 @@
+"""The screens that can be opened from the dashboard. They are loaded after it has been drawn: most of what importing
+costs is theirs."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from ..engine.protocol.wire import GpuRow
+    from .config import Config
+
+_MODULES: Mapping[str, str] = {
+    "errors": "ErrorsScreen",
+    "timeline": "TimelineScreen",
+    "graph": "GraphScreen",
+    "detail": "Detail",
+    "logs": "LogScreen",
+    "help": "Help",
+    "gpu_processes": "GpuProcesses",
+}
+
+
+def page(name: str) -> Screen[Any]:
+    """errors, timeline or graph."""
+    return _class(name)()
+
+
+def detail(task: str) -> Screen[Any]:
+    return _class("detail")(task)
+
+
+def logs(tasks: Sequence[str], attempt: int, *, first_error: bool) -> Screen[Any]:
+    return _class("logs")(tuple(tasks), attempt, first_error=first_error)
+
+
+def gpu_processes(gpu: GpuRow) -> Screen[Any]:
+    return _class("gpu_processes")(gpu)
+
+
+def help_(config: Config) -> Screen[Any]:
+    return _class("help")(config.keys, config.problems)
+
+
+def load_all() -> None:
+    """Load them, and what searches logs, in a thread: an upgrade of gpudeck under an open screen must not break it.
+
+    Then garbage is collected as ever, if it was not until now; what has been loaded is not looked through any more.
+    """
+    threading.Thread(target=_load_all, name="gpudeck-pages", daemon=True).start()
+
+
+def _load_all() -> None:
+    try:
+        for name in _MODULES:
+            _class(name)
+        importlib.import_module(".widgets.log_hunt", __package__)
+    finally:
+        if not gc.isenabled():
+            gc.freeze()
+            gc.enable()
+
+
+def _class(name: str) -> Any:
+    return getattr(importlib.import_module(f".screens.{name}", __package__), _MODULES[name])

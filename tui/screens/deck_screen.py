@@ -1,0 +1,141 @@
+"""What all screens over a deck have in common: they are told of changes and hand actions on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from textual.screen import Screen
+
+from ..actions import CHANGES, Action
+from ..ask import Answer
+from ..bindings import bindings
+from ..format import command_text
+from ..log_source import paged
+from ..model import DeckModel
+from ..outside import pager_of, run_outside, with_content
+from ..widgets.key_bar import KeyBar
+from ..widgets.log_view import LogView
+
+if TYPE_CHECKING:
+    from ..app import GpudeckApp
+
+
+class DeckScreen(Screen[None]):
+    """A screen that shows the deck. Actions that it has no `do_ID` for are the app's."""
+
+    BINDINGS = bindings("deck")
+    is_page = False
+    task_name = ""
+    """The task that the whole screen is about."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settled = True
+        """It knows what keys act on: those typed ahead wait for that, for a while."""
+        self._behind = True
+        """Something has changed while this screen was not on top."""
+
+    @property
+    def gpudeck(self) -> GpudeckApp:
+        return cast("GpudeckApp", self.app)  # pyright: ignore[reportUnknownMemberType]
+
+    @property
+    def deck(self) -> DeckModel:
+        return self.gpudeck.deck
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it lies on top. To Textual a screen under a dialog is current too, and each change of it draws all
+        of the dialog anew; here it stands still until it is on top again."""
+        return self.is_active
+
+    def take_in(self, deck: DeckModel, changed: frozenset[int] | None) -> None:
+        """Something has come from the engine. A screen that nobody sees looks at it when it is seen again."""
+        if self.is_current and self.is_mounted and not self._behind:
+            self.show_deck(deck, changed)
+        elif self.is_current and self.is_mounted:
+            self._catch_up()
+        else:
+            self._behind = True
+
+    def on_screen_resume(self) -> None:
+        self._catch_up()
+        self._watch_logs(on=True)
+
+    def on_screen_suspend(self) -> None:
+        self._watch_logs(on=False)
+
+    def _watch_logs(self, *, on: bool) -> None:
+        for view in self.query(LogView):
+            view.watching = on
+
+    def _catch_up(self) -> None:
+        self._behind = False
+        self.show_deck(self.deck, None)
+
+    def show_deck(self, deck: DeckModel, changed: frozenset[int] | None) -> None:
+        """Draw what differs. *changed*: rows by index; None: anything may have."""
+
+    def show_keys(self, actions: Iterable[Action]) -> None:
+        """In the footer, of these actions those that are not refused here."""
+        only_looks = self.deck.link.read_only
+        shown = [action for action in actions if not (only_looks and action.id in CHANGES)]
+        self.query_one(KeyBar).show(shown, dict(self.gpudeck.config.keys))
+
+    def targets(self) -> tuple[str, ...]:
+        """The tasks that an action is meant for: the marked ones, else the one under the cursor."""
+        return ()
+
+    def act(self, action_id: str) -> None:
+        """Do an action of the table, from a key, a click or the palette."""
+        own = getattr(self, f"do_{action_id}", None)
+        if own is not None:
+            own()
+        else:
+            self.gpudeck.act(action_id, self.targets())
+
+    def do_copy_command(self) -> None:
+        """Of each target, a line each."""
+        if names := self.targets():
+            self.gpudeck.ask("show", self._copy_commands, tasks=list(names))
+
+    def _copy_commands(self, answer: Answer) -> None:
+        if answer.ok:
+            commands = [command_text(task["command"]) for task in answer.result]
+            self.gpudeck.copy("\n".join(commands), "command" if len(commands) == 1 else f"{len(commands)} commands")
+        else:
+            self.gpudeck.tell(answer.error, error=True)
+
+    def do_pager(self) -> None:
+        """The newest log of the first target; of one that failed what it wrote to stderr first."""
+        if names := self.targets():
+            self.gpudeck.ask("show", self._open_pager, topic="pager", tasks=[names[0]])
+
+    def _open_pager(self, answer: Answer) -> None:
+        if not answer.ok:
+            self.gpudeck.tell(answer.error, error=True)
+        elif answer.result:
+            self.page_log(answer.result[0])
+
+    def page_log(self, details: Mapping[str, Any], attempt: int = 0) -> None:
+        """An attempt's log in $PAGER. *attempt* 0: the newest."""
+        if paths := paged(details, attempt):
+            self.page(*paths)
+        else:
+            self.gpudeck.tell("it has not run: there is no log")
+
+    def page(self, *paths: str) -> None:
+        """Files in $PAGER, on the terminal that this screen lets go of meanwhile. Of several those that have something
+        in them."""
+        problem = run_outside(self.gpudeck, [*pager_of(os.environ), *with_content(paths)])
+        if problem:
+            self.gpudeck.tell(problem, error=True)
+
+    def on_log_view_pager_wanted(self, message: LogView.PagerWanted) -> None:
+        message.stop()
+        self.page(message.path)
+
+    def action_act(self, action_id: str) -> None:
+        self.act(action_id)

@@ -1,0 +1,318 @@
+"""Everything about one task: why it waits, its attempts, what it runs, how its metrics go."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from ...engine.protocol.wire import TaskRow
+from ..actions import ACTIVE, BY_ID, WAITING, Action, footer_of, on
+from ..ask import Answer
+from ..attempt_files import AttemptFiles
+from ..attempts import Attempts
+from ..bindings import bindings, bindings_of
+from ..curve_feed import CurveFeed
+from ..curves import Curve
+from ..detail import Known, lines_of
+from ..messages import OpenLogs, OpenTask
+from ..model import DeckModel
+from ..paragraphs import Tone, paragraph
+from ..widgets.deck_header import DeckHeader
+from ..widgets.detail_view import DetailView
+from ..widgets.key_bar import KeyBar
+from ..widgets.waiting import PATIENCE_S, WORDS
+from .deck_screen import DeckScreen
+
+PERIOD_S = 1.0
+"""It is asked and drawn at most this often while nobody presses a key."""
+_MOVES = ("down", "up", "top", "bottom", "page_down", "page_up")
+_ACTS = (
+    "log", "retry", "retry_menu", "cancel", "kill", "hold", "raise_priority", "lower_priority", "copy_command", "pager",
+)  # fmt: skip
+_LOOKS = 5
+"""So often the record of an attempt that has ended is looked for."""
+
+
+class Detail(DeckScreen):
+    """Goes on to other tasks by itself; back leads to where it was before."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("detail"),
+        *bindings_of(*_MOVES, *_ACTS, "back", "page_open", "details"),
+    ]
+
+    def __init__(self, task: str) -> None:
+        super().__init__()
+        self.task_name = task
+        self._before: list[str] = []
+        """Tasks that links have led away from."""
+        self._attempts = Attempts()
+        self._row: TaskRow | None = None
+        self._curves: tuple[Curve, ...] = ()
+        self._curves_of: tuple[str, int] = ("", 0)
+        self._more_curves = False
+        self._asked_at = float("-inf")
+        self._due = True
+        self._seen: object = None
+        """What of the row the last answer was asked for."""
+        self._looks = 0
+        self._ui_loop: asyncio.AbstractEventLoop | None = None
+        self._files = AttemptFiles(self._deliver, self._draw)
+        self._feed = CurveFeed(self._deliver, self._take_curves)
+
+    @property
+    def reads(self) -> bool:
+        """A process reads curves for it."""
+        return self._feed.reads
+
+    def compose(self) -> ComposeResult:
+        yield DeckHeader(now=self.gpudeck.clocks.wall, id="header")
+        yield DetailView(id="detail")
+        yield KeyBar(id="keys")
+
+    def on_mount(self) -> None:
+        self._ui_loop = asyncio.get_running_loop()
+        self._view.focus()
+        self.show_keys(_footer())
+        self.set_interval(PERIOD_S, self._tick)
+        self._wait()
+
+    def on_unmount(self) -> None:
+        self._files.close()
+        self._feed.close()
+
+    def on_screen_suspend(self) -> None:
+        self._feed.close()
+
+    @property
+    def _view(self) -> DetailView:
+        return self.query_one(DetailView)
+
+    def _deliver(self, call: Callable[[], None]) -> None:
+        """From the threads that read files."""
+        if self._ui_loop is not None and not self._ui_loop.is_closed():
+            self._ui_loop.call_soon_threadsafe(call)
+
+    # -- from the engine ----------------------------------------------------------------------------------------------
+
+    def show_deck(self, deck: DeckModel, changed: frozenset[int] | None) -> None:
+        self.query_one(DeckHeader).show(deck)
+        self.show_keys(_footer())
+        row = deck.row(self.task_name)
+        if row is None:
+            return self._vanish(deck)
+        seen = _asked_for(row)
+        # What keeps a task waiting lies with others.
+        self._due = self._due or changed is None or seen != self._seen or (row.state in WAITING and bool(changed))
+        if row != self._row or changed is None:
+            self._row = row
+            self._draw()
+        self._ask()
+        return None
+
+    def _vanish(self, deck: DeckModel) -> None:
+        """The task is not in the deck any more."""
+        if deck.whole and self._row is not None:
+            self._row = None
+            self.gpudeck.tell(f"{self.task_name} is not in the deck any more")
+
+    def _ask(self) -> None:
+        now = time.monotonic()
+        if self._due and now - self._asked_at >= PERIOD_S and self._row is not None and self.is_current:
+            self._due, self._asked_at, self._seen = False, now, _asked_for(self._row)
+            self.gpudeck.ask("show", self._answered, topic="detail", tasks=[self.task_name])
+
+    def _answered(self, answer: Answer) -> None:
+        if not self.is_mounted:
+            return
+        if not answer.ok or not answer.result:
+            self._fail(answer.error or f"{self.task_name} is not in the deck any more")
+            return
+        details: Mapping[str, Any] = answer.result[0]
+        if details["name"] == self.task_name:
+            self._attempts.details, self._looks = details, 0
+            self._read()
+            self._draw()
+
+    def _fail(self, why: str) -> None:
+        """What is known stays; it is asked again."""
+        self._due = True
+        self._say_instead(why, "bad")
+
+    def _wait(self) -> None:
+        """That there is no answer is said once it has taken a while."""
+        task = self.task_name
+
+        def waited() -> None:
+            if task == self.task_name:
+                self._say_instead(f"{task}: {WORDS}", "muted")
+
+        self.set_timer(PATIENCE_S, waited)
+
+    def _say_instead(self, text: str, tone: Tone) -> None:
+        if self._attempts.details is None:
+            self._view.show(paragraph(text, self._view.columns, tone))
+
+    def _tick(self) -> None:
+        if not self.is_current:
+            return
+        self._ask()
+        files = self._attempts.files
+        left = None if files is None else self._files.of(files)
+        if files is not None and files.ended and left is not None and left.end is None and self._looks < _LOOKS:
+            self._looks += 1
+            self._files.again(files)
+        if self._row is not None and self._row.state in ACTIVE:
+            self._draw()
+
+    # -- from files ---------------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """What the attempt that is looked at has written."""
+        number, files = self._attempts.number, self._attempts.files
+        if files is not None and not files.ended:
+            self._files.again(files)
+        if self._curves_of != (self.task_name, number):
+            self._curves_of, self._curves, self._more_curves = (self.task_name, number), (), bool(number)
+        started = None if self._row is None else self._row.started
+        self._feed.show(self._attempts.curve_order(started) if self.is_current else None)
+
+    def _take_curves(self, curves: tuple[Curve, ...], more: bool) -> None:
+        self._curves, self._more_curves = curves, more
+        self._draw()
+
+    # -- drawing ------------------------------------------------------------------------------------------------------
+
+    def on_detail_view_resized(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self.is_mounted or self._attempts.details is None or self._row is None:
+            return
+        files = self._attempts.files
+        known = Known(
+            details=self._attempts.details,
+            row=self._row,
+            attempt=self._attempts.number,
+            left=None if files is None else self._files.of(files),
+            curves=self._curves,
+            reading=self._more_curves,
+            memory_mib=self._memory_mib(),
+        )
+        self._view.show(lines_of(known, self._view.columns, self.gpudeck.clocks.wall()))
+
+    def _memory_mib(self) -> int | None:
+        """On all GPUs now; None: not known."""
+        processes = (process for gpu in self.deck.gpus for process in gpu.processes if process.task == self.task_name)
+        known = [process.used_mib for process in processes if process.used_mib is not None]
+        return sum(known) if known else None
+
+    # -- from the user ------------------------------------------------------------------------------------------------
+
+    def targets(self) -> tuple[str, ...]:
+        return (self.task_name,)
+
+    def act(self, action_id: str) -> None:
+        if action_id in _MOVES:
+            self._view.move(action_id)
+        else:
+            super().act(action_id)
+
+    def open(self, task: str) -> None:
+        """Another task's page in place of this one."""
+        self.task_name, self._row = task, None
+        self._attempts.forget()
+        self._due, self._asked_at = True, float("-inf")
+        self._view.clear_link()
+        self._view.move("top")
+        self._wait()
+        self.show_deck(self.deck, None)
+
+    def on_open_task(self, message: OpenTask) -> None:
+        message.stop()
+        if message.name != self.task_name and self.deck.row(message.name) is not None:
+            self._before.append(self.task_name)
+            self.open(message.name)
+
+    def on_detail_view_opened(self, message: DetailView.Opened) -> None:
+        kind, text = message.link
+        if kind == "task":
+            self.post_message(OpenTask(text))
+        else:
+            self._choose(int(text))
+
+    def _choose(self, attempt: int) -> None:
+        self._attempts.look_at(attempt)
+        self._looks = 0
+        self._read()
+        self._draw()
+
+    def do_back(self) -> None:
+        if self._before:
+            self.open(self._before.pop())
+        else:
+            self.do_details()
+
+    def do_details(self) -> None:
+        """The key that opens the page leaves it, whatever has been opened from it."""
+        if self.is_current:
+            self.gpudeck.point_at(self.task_name)
+            self.dismiss()
+
+    def do_page_open(self) -> None:
+        self._view.open_link()
+
+    def do_next_pane(self) -> None:
+        self._view.move_link(1)
+
+    def do_previous_pane(self) -> None:
+        self._view.move_link(-1)
+
+    def do_detail_next(self) -> None:
+        self._neighbour(1)
+
+    def do_detail_previous(self) -> None:
+        self._neighbour(-1)
+
+    def _neighbour(self, step: int) -> None:
+        order = list(self.gpudeck.order())
+        at = order.index(self.task_name) + step if self.task_name in order else 0
+        if 0 <= at < len(order):
+            self.open(order[at])
+        else:
+            self.gpudeck.tell("that is the last task" if step > 0 else "that is the first task")
+
+    def do_detail_attempt_back(self) -> None:
+        self._step(-1)
+
+    def do_detail_attempt_on(self) -> None:
+        self._step(1)
+
+    def _step(self, step: int) -> None:
+        number = self._attempts.beside(step)
+        if number is None:
+            self.gpudeck.tell("that is the newest attempt" if step > 0 else "that is the first attempt")
+        else:
+            self._choose(number)
+
+    def do_log(self) -> None:
+        self.post_message(OpenLogs((self.task_name,), self._attempts.wanted))
+
+    def do_pager(self) -> None:
+        self.page_log(self._attempts.details or {}, self._attempts.number)
+
+
+def _asked_for(row: TaskRow) -> object:
+    """What of a row has to change for the engine to be asked again; not how far it is."""
+    return row.state, row.attempt, row.held, row.changed, row.stale, row.priority, row.retries_used, row.reason
+
+
+def _footer() -> list[Action]:
+    acts = [BY_ID[name] for name in ("log", "back", "retry", "cancel")]
+    always = [action for action in on("deck") if action.id in ("help", "leave")]
+    return [*acts, *footer_of(on("detail")), BY_ID["copy_command"], *always]

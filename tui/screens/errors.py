@@ -1,0 +1,78 @@
+"""All failures of the deck, alike ones together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from textual.binding import BindingType
+from textual.widget import Widget
+
+from ...engine.protocol.pages import Failures
+from ..bindings import bindings, bindings_of
+from ..digests import Digests
+from ..errors import groups_of
+from ..widgets.error_list import ErrorList
+from .page import PageScreen, read
+
+
+class ErrorsScreen(PageScreen):
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("errors"), *bindings_of("retry_menu")]
+    OP = ACTION = "errors"
+    PLACE = "errors"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ui_loop: asyncio.AbstractEventLoop | None = None
+        self._digests = Digests(self._deliver, self._read)
+        self._view = ErrorList(digest=self._digests.of, now=self.gpudeck.clocks.wall, id="errors")
+
+    def view(self) -> Widget:
+        return self._view
+
+    def on_mount(self) -> None:
+        self._ui_loop = asyncio.get_running_loop()
+        self._view.focus()
+
+    def on_unmount(self) -> None:
+        self._digests.close()
+
+    def _deliver(self, call: Callable[[], None]) -> None:
+        """From the thread that reads logs."""
+        if self._ui_loop is not None and not self._ui_loop.is_closed():
+            self._ui_loop.call_soon_threadsafe(call)
+
+    def _read(self) -> None:
+        if self.is_mounted:
+            self._view.renew()
+
+    def take(self, result: Any) -> None:
+        told = read(result, Failures)
+        self._view.show(groups_of(told.failures), told.total)
+
+    # -- actions ------------------------------------------------------------------------------------------------------
+
+    def targets(self) -> tuple[str, ...]:
+        return () if self._view.group is None else self._view.group.names
+
+    def do_page_open(self) -> None:
+        self._view.open_log()
+
+    def do_page_down_line(self) -> None:
+        self._view.move(1)
+
+    def do_page_up_line(self) -> None:
+        self._view.move(-1)
+
+    def do_errors_retry(self) -> None:
+        self._view.retry()
+
+    def do_errors_log(self) -> None:
+        self._view.open_log()
+
+    def do_errors_task(self) -> None:
+        self._view.open_task()
+
+    def do_errors_filter(self) -> None:
+        self._view.filter_table()

@@ -1,0 +1,135 @@
+"""What timeline, graph and errors have in common: a page over the deck that asks the engine for what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import msgspec
+from textual.app import ComposeResult
+from textual.widget import Widget
+
+from ..actions import Where, footer_of, on
+from ..ask import Answer
+from ..bindings import bindings
+from ..model import DeckModel
+from ..widgets.deck_header import DeckHeader
+from ..widgets.key_bar import KeyBar
+from ..widgets.waiting import Waiting
+from .deck_screen import DeckScreen
+
+_Told = TypeVar("_Told")
+_SHOWN_ON_PAGES = ("help", "leave", "undo")
+"""Actions of the whole deck whose keys are shown here."""
+
+
+class PageScreen(DeckScreen):
+    """Asks when it is opened and, at most every `PERIOD_S`, when tasks have moved since."""
+
+    is_page = True
+    """One of these at a time lies over the deck."""
+    BINDINGS = bindings("page")
+    OP = ""
+    """The request that tells what is shown."""
+    PLACE: Where = "page"
+    ACTION = ""
+    """What opens it; the same key leaves it."""
+    PERIOD_S = 2.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settled = False
+        self._asking = False
+        self._due = True
+        self._states: dict[int, tuple[str, int]] = {}
+        """State and attempt by row, as last seen."""
+        self._has_told = False
+        """The engine; until then nothing is known."""
+        self._said = ""
+        """Why the engine did not tell, as the user has been told."""
+
+    def view(self) -> Widget:
+        """The page itself; made once."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        yield DeckHeader(now=self.gpudeck.clocks.wall, id="header")
+        yield Waiting()
+        yield self.view()
+        yield KeyBar(id="keys")
+
+    def on_mount(self) -> None:
+        self._show_keys()
+        self.set_interval(self.PERIOD_S, self._look)
+        self.query_one(Waiting).begin()
+        self._look()
+
+    def _show_keys(self) -> None:
+        shown = [action for action in on("deck") if action.id in _SHOWN_ON_PAGES]
+        self.show_keys(footer_of([*on("page", self.PLACE), *shown]))
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+
+    def show_deck(self, deck: DeckModel, changed: frozenset[int] | None) -> None:
+        self.query_one(DeckHeader).show(deck)
+        self._show_keys()
+        if changed is None:
+            self._states = {}
+            self._due = True
+        elif self._moved(deck, changed):
+            self._due = True
+
+    def _moved(self, deck: DeckModel, changed: Iterable[int]) -> bool:
+        """Whether a task has another state; progress alone is none."""
+        found = False
+        for index in changed:
+            row = deck.rows.get(index)
+            if row is not None and self._states.get(index) != (row.state, row.attempt):
+                self._states[index] = (row.state, row.attempt)
+                found = True
+        return found
+
+    def _look(self) -> None:
+        if self._due and not self._asking and self.is_current:
+            self._due, self._asking = False, True
+            self.begin()
+
+    def begin(self) -> None:
+        """Ask for what is shown."""
+        self.gpudeck.ask(self.OP, self._answered, topic=self.OP)
+
+    def _answered(self, answer: Answer) -> None:
+        self._asking = False
+        self.settled = True
+        if not self.is_mounted:
+            return
+        if answer.ok:
+            self._said, self._has_told = "", True
+            self.query_one(Waiting).end()
+            self.take(answer.result)
+        elif answer.error != self._said:
+            self._said = answer.error
+            self.gpudeck.tell(answer.error, error=True)
+            if not self._has_told:
+                self.query_one(Waiting).end(answer.error)
+
+    def take(self, result: Any) -> None:
+        """What the engine has told."""
+        raise NotImplementedError
+
+    # -- actions ------------------------------------------------------------------------------------------------------
+
+    def do_back(self) -> None:
+        if self.is_current:
+            self.dismiss()
+
+    def act(self, action_id: str) -> None:
+        if action_id == self.ACTION:
+            self.do_back()
+        else:
+            super().act(action_id)
+
+
+def read(result: Any, kind: type[_Told]) -> _Told:
+    """An answer as what docs/protocol.md calls it."""
+    return msgspec.convert(result, kind)

@@ -1,0 +1,1 @@
+"""The screen in a browser: `gpudeck --web`. Needs the extra `web`."""

@@ -1,0 +1,143 @@
+"""The web server: textual-serve's, behind a guard, on one port, until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+import signal
+import socket
+import weakref
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+from textual_serve.server import Server, to_int
+
+from .guard import Guard
+from .page import headers, page
+from .tab import Tab
+
+MAX_MESSAGE_BYTES = 1 << 20
+MAX_TABS = 32
+CLOSING_S = 3.0
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class WebScreen(Server):
+    """Serves *command*, one process a tab."""
+
+    def __init__(self, command: str, guard: Guard, *, title: str) -> None:
+        super().__init__(command, title=title)  # pyright: ignore[reportUnknownMemberType]
+        self._guard = guard
+        self._tabs: weakref.WeakSet[web.WebSocketResponse] = weakref.WeakSet()
+        self._cookie = "gpudeck"
+
+    async def serve_on(self, sock: socket.socket, ready: Callable[[], None]) -> None:
+        """Serve until SIGINT or SIGTERM. *ready* is called when browsers can come."""
+        # Browsers send a cookie to every port of a host.
+        self._cookie = f"gpudeck_{sock.getsockname()[1]}"
+        over = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, over.set)
+        runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=CLOSING_S)
+        await runner.setup()
+        try:
+            await web.SockSite(runner, sock).start()
+            ready()
+            await over.wait()
+        finally:
+            await asyncio.gather(*(tab.close() for tab in list(self._tabs)), return_exceptions=True)
+            await runner.cleanup()
+
+    def _app(self) -> web.Application:
+        @web.middleware
+        async def guarded(request: web.Request, handler: _Handler) -> web.StreamResponse:
+            return await self._guarded(request, handler)
+
+        app = web.Application(middlewares=[guarded], client_max_size=1 << 16)
+        app.add_routes(
+            [
+                web.get("/", self._index),
+                web.get("/ws", self._websocket),
+                web.get("/download/{key}", self.handle_download),
+                web.static("/static", self.statics_path),
+            ]
+        )
+        return app
+
+    # -- who comes in -------------------------------------------------------------------------------------------------
+
+    async def _guarded(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        """Everything goes through here, what does not exist included."""
+        if not self._guard.is_ours(request.headers.get("Host")):
+            return _refusal("this server does not go by that name")
+        origin = request.headers.get("Origin")
+        needed = request.path == "/ws"
+        if (needed or origin is not None) and not self._guard.same_origin(origin, request.headers.get("Host")):
+            return _refusal("only its own pages may ask")
+        if not self._guard.knows(request.query.get("token"), request.cookies.get(self._cookie)):
+            return _refusal("open the address that `gpudeck --web` has printed, with its token")
+        try:
+            response = await handler(request)
+        except web.HTTPException as error:
+            error.headers.update(_HEADERS)
+            raise
+        if not response.prepared:
+            response.headers.update({**_HEADERS, **response.headers})
+        return response
+
+    # -- what there is ------------------------------------------------------------------------------------------------
+
+    async def _index(self, request: web.Request) -> web.Response:
+        websocket, nonce = f"ws://{request.host}/ws", secrets.token_urlsafe(16)
+        size = min(40, max(6, to_int(request.query.get("fontsize", "16"), 16)))
+        response = web.Response(
+            text=page(self.title, websocket, nonce, size),
+            content_type="text/html",
+            headers=headers(websocket, nonce),
+        )
+        response.set_cookie(self._cookie, self._guard.token, httponly=True, samesite="Strict", path="/")
+        return response
+
+    async def _websocket(self, request: web.Request) -> web.StreamResponse:
+        if len(self._tabs) >= MAX_TABS:
+            return web.Response(status=503, text=f"{MAX_TABS} tabs are open: close one\n")
+        websocket = web.WebSocketResponse(heartbeat=15, max_msg_size=MAX_MESSAGE_BYTES, timeout=CLOSING_S)
+        width = min(1000, max(20, to_int(request.query.get("width", "80"), 80)))
+        height = min(500, max(5, to_int(request.query.get("height", "24"), 24)))
+        await websocket.prepare(request)
+        self._tabs.add(websocket)
+
+        async def close() -> None:
+            await websocket.close()
+
+        tab = Tab(
+            self.command,
+            write_bytes=websocket.send_bytes,
+            write_str=websocket.send_str,
+            close=close,
+            download_manager=self.download_manager,
+        )
+        try:
+            await tab.start(width, height)
+            with contextlib.suppress(AssertionError, LookupError, TypeError, json.JSONDecodeError):  # no page of ours
+                await self._process_messages(websocket, tab)
+        finally:
+            self._tabs.discard(websocket)
+            await tab.stop()
+            await websocket.close()
+        return websocket
+
+
+def _refusal(why: str) -> web.Response:
+    return web.Response(status=403, text=f"refused: {why}\n", headers=_HEADERS)

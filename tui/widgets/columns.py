@@ -1,0 +1,145 @@
+"""The columns of the task table: what there is, and which fit into a width and how wide. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+GUTTER = 2
+"""Cells before the first column: the cursor's bar or the mark."""
+GAP = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    id: str
+    title: str
+    rank: int
+    """The greater the sooner it is left out."""
+    least: int
+    """Cells below which it says nothing."""
+    most: int
+    """Cells above which it says no more; its contents may need less."""
+    right: bool = False
+    """Numbers stand at the right."""
+    sorts: str = ""
+    """What a click on its title sorts by."""
+    own: bool = False
+    """As wide as its contents; none: as wide as it may be."""
+
+
+COLUMNS: Mapping[str, Column] = {
+    column.id: column
+    for column in (
+        Column("state", "", 0, 1, 11, sorts="state"),
+        Column("name", "task", 1, 22, 80, sorts="name", own=True),
+        Column("flags", "", 5, 1, 3, own=True),
+        Column("entry", "entry", 14, 6, 24, sorts="entry", own=True),
+        Column("group", "group", 13, 5, 16, sorts="group", own=True),
+        Column("round", "rnd", 12, 3, 3, right=True, sorts="round"),
+        Column("priority", "prio", 11, 4, 6, right=True, sorts="priority", own=True),
+        Column("tags", "tags", 15, 6, 24, own=True),
+        Column("params", "params", 16, 10, 40, own=True),
+        Column("progress", "progress", 4, 9, 17, sorts="progress"),
+        Column("time", "time", 2, 6, 6, right=True, sorts="time"),
+        Column("eta", "left", 6, 7, 9, right=True, sorts="eta", own=True),
+        Column("gpu", "gpu", 3, 3, 12, sorts="gpu", own=True),
+        Column("attempt", "try", 9, 3, 3, right=True, sorts="attempt"),
+        Column("metric", "metric", 8, 18, 29, sorts="metric", own=True),
+        Column("reason", "why", 7, 14, 400, own=True),
+    )
+}
+
+DEFAULT = ("state", "name", "flags", "progress", "time", "eta", "gpu", "attempt", "metric", "reason")
+WIDE = ("state", "name", "flags", "round", "priority", "progress", "time", "eta", "gpu", "attempt", "metric", "reason")
+WIDE_CELLS = 140
+"""From here on the columns of WIDE are shown where no others were chosen."""
+WORD_CELLS = 100
+"""From here on a state is told by its word, too."""
+SORTS = ("file", "state", "name", "time", "eta", "gpu", "metric")
+"""What `s` goes through."""
+_NAME_CELLS, _NAME_SHARE = 28, 0.34
+_REASON_CELLS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A column as it stands on a line."""
+
+    column: Column
+    x: int
+    width: int
+
+
+def known(ids: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Ids that there are, `state` and `name` always among them, and those that there are not."""
+    wanted = list(dict.fromkeys(ids))
+    good = [each for each in wanted if each in COLUMNS]
+    for place, each in enumerate(("state", "name")):
+        if good and each not in good:
+            good.insert(place, each)
+    return good, [each for each in wanted if each not in COLUMNS]
+
+
+def chosen(ids: Sequence[str], width: int) -> Sequence[str]:
+    """Those of the configuration, else what suits the width."""
+    return ids or (WIDE if width >= WIDE_CELLS else DEFAULT)
+
+
+def lay_out(ids: Sequence[str], width: int, contents: Mapping[str, int]) -> list[Place]:
+    """Places of the columns that fit into *width* cells. *contents*: cells that each column's widest content takes; a
+    column whose contents take none is left out."""
+    columns = [COLUMNS[each] for each in ids if contents.get(each, 1) > 0]
+    sizes = {column.id: min(column.least, _wanted(column, contents)) for column in columns}
+    for column in sorted(columns, key=lambda column: -column.rank):
+        if GUTTER + sum(sizes.values()) + GAP * len(sizes) <= width or len(sizes) == 1:
+            break
+        del sizes[column.id]
+    columns = [column for column in columns if column.id in sizes]
+    _share_out(columns, sizes, width, contents)
+    return _placed(columns, sizes, width)
+
+
+def _wanted(column: Column, contents: Mapping[str, int]) -> int:
+    if not column.own:
+        return column.most
+    return min(column.most, max(contents.get(column.id, column.least), len(column.title)))
+
+
+def _share_out(columns: Sequence[Column], sizes: dict[str, int], width: int, contents: Mapping[str, int]) -> None:
+    """Give away what is left of the width: the name first, then what says more with more room, the reason the rest."""
+    left = width - GUTTER - sum(sizes.values()) - GAP * len(sizes)
+
+    def grow(name: str, upto: int) -> None:
+        nonlocal left
+        more = min(left, upto - sizes.get(name, upto))
+        if more > 0:
+            sizes[name] += more
+            left -= more
+
+    wanted = {column.id: _wanted(column, contents) for column in columns}
+    if width >= WORD_CELLS:
+        grow("state", wanted.get("state", 0))
+    for name in ("gpu", "flags", "eta", "priority", "round"):
+        grow(name, wanted.get(name, 0))
+    grow("name", min(wanted.get("name", 0), _NAME_CELLS))
+    if width >= WORD_CELLS:
+        grow("metric", wanted.get("metric", 0))
+    grow("reason", min(wanted.get("reason", 0), _REASON_CELLS))
+    grow("name", min(wanted.get("name", 0), int(width * _NAME_SHARE)))
+    grow("progress", 13)
+    for column in columns:
+        if column.id not in ("reason", "state", "progress"):
+            grow(column.id, wanted[column.id])
+    for name in ("reason", "progress"):
+        grow(name, wanted.get(name, 0))
+
+
+def _placed(columns: Sequence[Column], sizes: Mapping[str, int], width: int) -> list[Place]:
+    places: list[Place] = []
+    x = GUTTER
+    for column in columns:
+        size = max(0, min(sizes[column.id], width - x))
+        places.append(Place(column, x, size))
+        x += size + GAP
+    return places

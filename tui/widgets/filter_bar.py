@@ -1,0 +1,89 @@
+"""The line in which the table's filter is typed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Input, Static
+
+from ..format import clean
+
+HINT = "words  state:failed  tag:x  gpu:2  lr=0.1  -not"
+
+
+class FilterBar(Horizontal):
+    """Hidden until `open`. It filters nothing itself: whoever gets `Typed` does, and tells what is wrong with `say`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "drop", "clear"), ("down,up", "keep", "to the table")]
+    DEFAULT_CSS = "FilterBar { height: 1; display: none; } FilterBar.open { display: block; }"
+
+    @dataclass
+    class Typed(Message):
+        """The text is another one now."""
+
+        text: str
+
+    @dataclass
+    class Closed(Message):
+        """The bar has gone; the text that stays, "" after escape."""
+
+        text: str
+
+    def compose(self) -> ComposeResult:
+        yield Static("/", id="filter-sign", markup=False)
+        yield Input(placeholder=HINT, compact=True, id="filter-text", select_on_focus=False)
+        yield Static("", id="filter-problem", markup=False)
+
+    @property
+    def value(self) -> str:
+        return self._input.value
+
+    @value.setter
+    def value(self, text: str) -> None:
+        """Shown only; nobody is told."""
+        with self.prevent(Input.Changed):
+            self._input.value = text
+
+    @property
+    def _input(self) -> Input:
+        return self.query_one(Input)
+
+    def open(self, text: str | None = None) -> None:
+        """Show the bar and type in it. *text*: what it holds; None: as it was left."""
+        if text is not None:
+            self.value = text
+        self.add_class("open")
+        self._input.focus()
+        self._input.cursor_position = len(self.value)
+
+    def say(self, problem: str) -> None:
+        """Why the text means nothing; "": it means something."""
+        self.query_one("#filter-problem", Static).update(Content(clean(problem)))
+
+    def close(self) -> None:
+        """Hide it; the text stays."""
+        self.remove_class("open")
+        self.say("")
+        self.post_message(self.Closed(self.value))
+
+    def action_drop(self) -> None:
+        self.value = ""
+        self.post_message(self.Typed(""))
+        self.close()
+
+    def action_keep(self) -> None:
+        self.close()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.post_message(self.Typed(event.value))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.close()
