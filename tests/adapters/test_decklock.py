@@ -64,7 +64,7 @@ def test_a_second_engine_is_refused_with_who_holds_the_deck_and_what_to_do(tmp_p
     with holder(tmp_path) as (process, _):
         message = refusal(tmp_path)
     assert message.startswith(f"this deck is run by gpudeck {process.pid} on {this_machine().host} since ")
-    assert message.endswith(f": wait for its end, or stop it with `kill -INT {process.pid}`")
+    assert message.endswith(": `gpudeck attach` follows it, `gpudeck stop` ends it")
     assert "\n" not in message
 
 
@@ -173,7 +173,7 @@ def test_another_machine_with_unfinished_attempts_is_never_judged(tmp_path: Path
     with pytest.raises(EngineUnavailableError) as refused:
         DeckLock.acquire(str(tmp_path), machine=GPU8, unfinished=4)
     assert str(refused.value).startswith(f"this deck runs on gpu7 (4 tasks, engine {os.getpid()}): ssh -t gpu7 ")
-    assert str(refused.value).endswith("; or gpudeck --headless --takeover when gpu7 is gone")
+    assert str(refused.value).endswith("; or gpudeck takeover when gpu7 is gone")
     assert (tmp_path / "lock").read_bytes() == before
 
 

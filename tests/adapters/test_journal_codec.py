@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from zlib import crc32
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpudeck.engine.adapters.journal_codec import FactCodec, Row, UnknownFactError, place
-from gpudeck.engine.core.events import FACTS, AttemptEnded, Fact, Halted, Outcome, TaskHeld
+from gpudeck.engine.core.events import (
+    FACTS,
+    AttemptEnded,
+    AttemptStarting,
+    DeckPaused,
+    Fact,
+    Halted,
+    PriorityChanged,
+    TaskCached,
+    TaskCancelled,
+    TaskHeld,
+    TaskRetried,
+)
+from gpudeck.engine.core.outcome import Outcome
+from gpudeck.engine.core.terms import PLAIN
 from gpudeck.tests.fakes.journal import any_fact, facts_of
 
 CODEC = FactCodec()
@@ -78,3 +94,31 @@ def test_a_lifted_kind_is_written_at_its_newest_version():
     newer = FactCodec(lifts={("TaskHeld", 1): lambda fields: fields})
     ((_, _, version, _, _),) = rows_of([TaskHeld("a", True)], newer)
     assert version == 2
+
+
+_STARTING: dict[str, Any] = {
+    "task": "a", "attempt": 1, "token": "t", "fingerprint": "f", "gpus": ["GPU-0"], "cpu_slots": 0, "reserved_mib": 0,
+    "at": 1.0, "wall": 2.0, "rung": 0, "alone": False,
+}  # fmt: skip
+OLD: list[tuple[dict[str, Any], Fact]] = [
+    (_STARTING, AttemptStarting("a", 1, "t", "f", ("GPU-0",), 0, 0, 1.0, 2.0, outputs=(), terms=0)),
+    ({"task": "a", "at": 1.0}, TaskRetried("a", 1.0, PLAIN, "")),
+    ({"task": "a", "at": 1.0}, TaskCancelled("a", 1.0, "")),
+    ({"task": "a", "held": True}, TaskHeld("a", True, "")),
+    ({"task": "a", "priority": 3}, PriorityChanged("a", 3, "")),
+    ({"paused": True, "why": "paused"}, DeckPaused(True, "paused")),
+    (
+        {"task": "a", "fingerprint": "f", "why": "journal", "at": 1.0},
+        TaskCached("a", "f", "journal", 1.0, wall=0.0),
+    ),
+]
+"""What journals of before retries had options hold, and what it means."""
+
+
+@pytest.mark.parametrize(("fields", "fact"), OLD, ids=lambda value: type(value).__name__)
+def test_a_fact_of_before_retries_had_options_is_read(fields: dict[str, Any], fact: Fact):
+    ((seq, kind, version, _, _),) = rows_of([fact])
+    body = msgspec.msgpack.encode(fields)
+    crc = crc32(body, (crc32(b"%s 1" % kind) + seq) & 0xFFFFFFFF)
+    assert version == 1
+    assert read([(seq, kind, 1, body, crc)]) == ([fact], "")

@@ -55,6 +55,7 @@ async def test_signals_have_their_defaults_even_where_the_engine_ignores_or_bloc
 async def test_the_umask_is_the_engines(rig: Rig) -> None:
     mask = os.umask(0o027)
     try:
+        rig.replace_launcher()
         token = rig.start("sh", "-c", "umask")
     finally:
         os.umask(mask)
@@ -71,6 +72,13 @@ async def test_the_environment_is_what_was_ordered(rig: Rig) -> None:
     assert {k: v for k, v in found.items() if k not in ("OLDPWD", "_", "SHLVL")} == {
         k: v for k, v in ordered.items() if k not in ("OLDPWD", "_", "SHLVL")
     }
+
+
+@launched
+async def test_variables_named_like_the_wrappers_own_reach_the_command(rig: Rig) -> None:
+    own = {"r": "1", "d": "2", "o": "3", "e": "4", "u": "5", "c": "6"}
+    token = rig.start(PYTHON, "-c", f"import os; print([os.environ.get(name) for name in {list(own)}])", env=own)
+    assert await rig.text(token) == f"{list(own.values())}\n"
 
 
 @launched

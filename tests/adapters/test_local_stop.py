@@ -277,3 +277,24 @@ async def test_members_names_the_whole_tree(rig: Rig) -> None:
     assert members[grandchild] == token
     assert set(members.values()) == {token, other}
     assert os.getpid() not in members
+
+
+@pytest.mark.parametrize("scope", ["group", "leader"])
+def test_a_command_that_is_frozen_hears_the_signal(tmp_path: Path, scope: StopScope) -> None:
+    async def body(rig: Rig) -> None:
+        token = rig.start("sh", "-c", "echo $$; kill -STOP $$; exec sleep 99")
+        command = await rig.pid_from(token)
+        await until(lambda: (process := proc.stat(command)) is not None and process.state == "T")
+        rig.launcher.stop(token, signal=TERM, scope=scope, grace_s=LONG_S)
+        assert (await rig.leader_end(token)).code == 143
+
+    run(tmp_path, body)
+
+
+@launched
+async def test_with_the_scope_leader_the_workers_hear_nothing_while_the_leader_saves(rig: Rig) -> None:
+    saves = "sleep 0.2; read -r _ _ state _ </proc/$worker/stat; [ $state = S ] && exit 7; exit 8"
+    token = rig.start("sh", "-c", f"sleep 99 & worker=$!; trap '{saves}' TERM; echo up; while :; do wait; done")
+    await rig.text(token)
+    rig.launcher.stop(token, signal=TERM, scope="leader", grace_s=LONG_S)
+    assert (await rig.leader_end(token)).code == 7

@@ -15,18 +15,10 @@ from gpudeck.engine.adapters.nvml_device import Device
 from gpudeck.engine.adapters.nvml_owners import Owners
 from gpudeck.engine.core.inputs import GpuReading
 from tests.fakes.nvml_double.box import Box
-from tests.fakes.nvml_double.build import KINDS, double
+from tests.fakes.still_clock import StillClock
 
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, TIMEOUT = 3, 4, 9, 10
 FUNCTION_NOT_FOUND, GPU_IS_LOST, UNKNOWN = 13, 15, 999
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 @contextmanager
@@ -40,22 +32,6 @@ def unprivileged() -> Iterator[None]:
         yield
     finally:
         os.setresuid(0, 0, 0)
-
-
-@pytest.fixture(params=KINDS)
-def box(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Box]:
-    with double(request.param, tmp_path, cards=2) as made:
-        yield made
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def device(box: Box, clock: Clock) -> Device:
-    return Device(box.uuid(0), Nvml(), Owners(), clock)
 
 
 def test_a_busy_gpu_reads_what_the_driver_says(box: Box, device: Device) -> None:
@@ -166,7 +142,7 @@ def test_a_lost_gpu_is_left_alone_until_its_retry_is_due(box: Box, device: Devic
     assert (device.read().lost, box.calls()) == ("GPU is lost", [])
 
 
-def test_a_lost_gpu_that_came_back_is_found_at_the_retry(box: Box, device: Device, clock: Clock) -> None:
+def test_a_lost_gpu_that_came_back_is_found_at_the_retry(box: Box, device: Device, clock: StillClock) -> None:
     box.lose(0)
     device.read()
     box.find(0)
@@ -177,7 +153,7 @@ def test_a_lost_gpu_that_came_back_is_found_at_the_retry(box: Box, device: Devic
     assert (reading.lost, reading.used_mib) == ("", 4)
 
 
-def test_retries_of_a_lost_gpu_grow_apart_up_to_five_minutes(box: Box, device: Device, clock: Clock) -> None:
+def test_retries_of_a_lost_gpu_grow_apart_up_to_five_minutes(box: Box, device: Device, clock: StillClock) -> None:
     box.lose(0)
     tried_at: list[float] = []
     device.read()
@@ -192,7 +168,7 @@ def test_retries_of_a_lost_gpu_grow_apart_up_to_five_minutes(box: Box, device: D
     assert tried_at == [5, 15, 35, 75, 155, 315, 615, 915, 1215]
 
 
-def test_a_driver_that_went_away_is_reached_again(box: Box, clock: Clock) -> None:
+def test_a_driver_that_went_away_is_reached_again(box: Box, clock: StillClock) -> None:
     box.set(init=9)
     device = Device("GPU-double-0", Nvml(), Owners(), clock)
     assert device.read().lost == "Driver Not Loaded"
@@ -202,7 +178,7 @@ def test_a_driver_that_went_away_is_reached_again(box: Box, clock: Clock) -> Non
     assert device.read().lost == ""
 
 
-def test_retries_begin_anew_when_a_gpu_is_lost_a_second_time(box: Box, device: Device, clock: Clock) -> None:
+def test_retries_begin_anew_when_a_gpu_is_lost_a_second_time(box: Box, device: Device, clock: StillClock) -> None:
     box.lose(0)
     device.read()
     clock.now_s += 5.0
@@ -224,7 +200,7 @@ def test_one_field_that_tells_of_a_lost_gpu_is_enough(box: Box, device: Device) 
     assert device.read() == GpuReading(uuid="GPU-double-0", at=100.0, lost="GPU is lost")
 
 
-def test_a_gpu_that_came_back_is_not_asked_through_its_old_handle(box: Box, device: Device, clock: Clock) -> None:
+def test_a_gpu_that_came_back_is_not_asked_through_its_old_handle(box: Box, device: Device, clock: StillClock) -> None:
     box.lose(0)
     device.read()
     box.find(0)
@@ -235,7 +211,7 @@ def test_a_gpu_that_came_back_is_not_asked_through_its_old_handle(box: Box, devi
     assert "nvmlDeviceGetHandleByUUID" in box.calls()
 
 
-def test_a_driver_that_went_away_later_is_initialised_anew(box: Box, device: Device, clock: Clock) -> None:
+def test_a_driver_that_went_away_later_is_initialised_anew(box: Box, device: Device, clock: StillClock) -> None:
     device.read()
     box.set(**{"gpu.0.error.memory": DRIVER_NOT_LOADED})
     device.read()

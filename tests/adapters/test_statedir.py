@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from gpudeck.engine.adapters.decklock import Machine
+from gpudeck.engine.adapters.kept_environment import load_environment, save_environment
 from gpudeck.engine.adapters.mounts import file_system
-from gpudeck.engine.adapters.statedir import StateDir, load_environment, open_state_dir, save_environment
+from gpudeck.engine.adapters.statedir import StateDir, open_state_dir
 from gpudeck.engine.errors import EngineUnavailableError, UsageError
 
 ME = os.geteuid()
@@ -208,6 +211,37 @@ def test_another_machine_never_begins_a_second_state(project: Path, nfs: Mapping
     with pytest.raises(EngineUnavailableError) as refused:
         opened(project, machine=GPU8, **nfs)
     assert str(refused.value).startswith(f"this deck's state lies on gpu7 in {first.path}: ssh -t gpu7 ")
+
+
+def test_containers_of_the_same_name_without_a_machine_id_are_not_taken_for_one(
+    project: Path, nfs: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    first, later = (Machine(host="trainer-0", machine_id="", boot_id=boot, pid_ns=7) for boot in ("b7", "b8"))
+    state = opened(project, machine=first, **nfs)
+    assert opened(project, machine=later, **nfs).path == state.path, "rebooted: the state is here"
+    opened(project, machine=first, **nfs)
+    os.rename(tmp_path / "state home", tmp_path / "not here")
+    with pytest.raises(EngineUnavailableError, match="this deck's state lies on trainer-0 in"):
+        opened(project, machine=later, **nfs)
+
+
+def test_of_two_machines_that_begin_at_once_one_has_the_deck(project: Path, nfs: Mapping[str, str], tmp_path: Path):
+    def begin(machine: Machine, stem: str) -> bool:
+        barrier.wait()
+        try:
+            opened(project, stem=stem, machine=machine, **nfs)
+        except EngineUnavailableError:
+            return False
+        return True
+
+    barrier = threading.Barrier(2)
+    with ThreadPoolExecutor(2) as pool:
+        for stem in map(str, range(40)):
+            first, second = (pool.submit(begin, machine, stem) for machine in (GPU7, GPU8))
+            assert (first.result(), second.result()) in ((True, False), (False, True))
+    assert sorted(os.listdir(project / ".gpudeck")) == sorted(
+        [".gitignore", *(f"{number}.json" for number in range(40))]
+    )
 
 
 def test_a_takeover_begins_the_state_on_this_machine(project: Path, nfs: Mapping[str, str]):

@@ -21,6 +21,7 @@ from gpudeck.tests.fakes.local_rig import until
 
 KINDS = {
     "local": None,
+    "local with shells started ahead": None,
     "local without pidfds": Features(pidfd=False),
     "local without a subreaper": Features(subreaper=False),
     "local without children files": Features(children_files=False),
@@ -31,7 +32,9 @@ KINDS = {
 class World(Protocol):
     """How a test makes an attempt end."""
 
-    launcher: Launcher
+    @property
+    def launcher(self) -> Launcher: ...
+
     inputs: list[Input]
 
     def order(self, token: str) -> StartOrder: ...
@@ -42,13 +45,14 @@ class World(Protocol):
 class RealWorld:
     """Attempts that read their exit code from a pipe with a name."""
 
-    def __init__(self, folder: Path, features: Features | None) -> None:
+    def __init__(self, folder: Path, features: Features | None, *, ahead: bool) -> None:
         become_subreaper()
+        self._ahead = ahead
         self.inputs: list[Input] = []
         self._folder = folder
         self._pipes: dict[str, int] = {}
         loop = asyncio.get_running_loop()
-        self.launcher: Launcher = LocalLauncher(str(folder / "attempts"), self.inputs.append, loop, features=features)
+        self.launcher = LocalLauncher(str(folder / "attempts"), self.inputs.append, loop, features=features)
 
     def order(self, token: str) -> StartOrder:
         pipe = str(self._folder / f"{token}.pipe")
@@ -57,7 +61,10 @@ class RealWorld:
         env = {**os.environ, "GPUDECK_TOKEN": token}
         argv = ("sh", "-c", 'read code <"$0"; exit $code', pipe)
         log = str(self._folder / f"{token}.log")
-        return StartOrder(token, argv, env, str(self._folder), log, log)
+        order = StartOrder(token, argv, env, str(self._folder), log, log)
+        if self._ahead:
+            self.launcher._warm.add(order)  # pyright: ignore[reportPrivateUsage]  # no port tells when
+        return order
 
     def end(self, token: str, code: int) -> None:
         os.write(self._pipes[token], f"{code}\n".encode())
@@ -72,7 +79,7 @@ class FakeWorld:
 
     def __init__(self) -> None:
         self.inputs: list[Input] = []
-        self.launcher: FakeLauncher = FakeLauncher(self.inputs.append, obedient=True)
+        self.launcher = FakeLauncher(self.inputs.append, obedient=True)
 
     def order(self, token: str) -> StartOrder:
         return StartOrder(token, ("true",), {}, "/", "/dev/null", "/dev/null")
@@ -92,7 +99,8 @@ Run = Callable[[Callable[[World], Coroutine[None, None, None]]], None]
 @pytest.fixture(params=KINDS)
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     async def whole(body: Callable[[World], Coroutine[None, None, None]]) -> None:
-        world: World = FakeWorld() if request.param == "fake" else RealWorld(tmp_path, KINDS[request.param])
+        kind = request.param
+        world = FakeWorld() if kind == "fake" else RealWorld(tmp_path, KINDS[kind], ahead="ahead" in kind)
         with contextlib.closing(world):
             await body(world)
             for token in set(world.launcher.members().values()):

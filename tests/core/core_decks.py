@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core_world import CARD_MIB, World, cards, deck_file, spec
 from hypothesis import strategies as st
 
 from gpudeck.engine.core.devices import Gpu
-from gpudeck.engine.core.spec import DeckFile, DeckSettings, Halt, Resume, TaskSpec, Work
+from gpudeck.engine.core.spec import DeckFile, DeckSettings, Halt, Policy, Resume, TaskSpec, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +120,13 @@ def keys(draw: st.DrawFn, gpus: int, keep_free: int) -> dict[str, object]:
     }
 
 
-def changed_file(file: DeckFile, name: str) -> DeckFile:
-    """The same file, one task with other work."""
-    from dataclasses import replace
+def changed_file(file: DeckFile, name: str, **more: object) -> DeckFile:
+    """The same file, one task with other work; *more*: what else it says now, keys of its policy too."""
+    policy = {key: more.pop(key) for key in list(more) if key in Policy.__dataclass_fields__}
 
-    tasks = tuple(
-        replace(task, fingerprint=task.fingerprint + "'") if task.name == name else task for task in file.tasks
-    )
-    return replace(file, tasks=tasks)
+    def other(task: TaskSpec) -> TaskSpec:
+        fingerprint = task.fingerprint.removesuffix("'") if task.fingerprint.endswith("'") else task.fingerprint + "'"
+        judged = replace(task.policy, **policy)  # pyright: ignore[reportArgumentType]
+        return replace(task, fingerprint=fingerprint, policy=judged, **more)  # pyright: ignore[reportArgumentType]
+
+    return replace(file, tasks=tuple(other(task) if task.name == name else task for task in file.tasks))

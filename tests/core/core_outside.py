@@ -9,7 +9,8 @@ from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.devices import Gpu
-from gpudeck.engine.core.effects import Effect, Launch, Stop
+from gpudeck.engine.core.effects import Effect, Gather, Launch, Stop
+from gpudeck.engine.core.phases import Queued
 from gpudeck.engine.core.spec import DeckFile
 
 
@@ -50,6 +51,10 @@ class Outside:
     attempted: set[str] = field(default_factory=set)
     strangers: dict[str, tuple[i.Process, ...]] = field(default_factory=dict)
     gone_gpus: set[str] = field(default_factory=set)
+    elsewhere: dict[str, str] = field(default_factory=dict)
+    """GPUs that other decks have, and who."""
+    kept: tuple[str, ...] = ()
+    """GPUs that are kept from other decks for a task that waits for several."""
     memory_mib: int = 64_000
     refuse: int = 0
     slow_checks: bool = False
@@ -59,6 +64,12 @@ class Outside:
     past: float = 0.0
     """Seconds of earlier boots."""
     deck: Deck = field(init=False)
+
+    def gather(self, effect: Gather) -> None:
+        task = self.deck.by_name.get(effect.task)
+        assert effect.gpus == () or (task is not None and isinstance(task.phase, Queued)), "kept for nobody"
+        assert len(effect.gpus) != 1
+        self.kept = effect.gpus
 
     def judge(self, proc: Proc) -> e.Outcome:
         assert proc.exit is not None
@@ -76,6 +87,10 @@ class Outside:
             self.refuse -= 1
             self.inbox.append(i.SpawnRefused(effect.token, "fork refused"))
             return
+        claimed = tuple((uuid, self.elsewhere[uuid]) for uuid in effect.gpus if uuid in self.elsewhere)
+        if claimed:
+            self.inbox.append(i.SpawnRefused(effect.token, claimed[0][1], claimed))
+            return
         proc = Proc(effect.token, effect.task, effect.gpus, task.spec.resources.exclusive)
         self.launched.append(effect)
         self.procs[effect.token] = proc
@@ -86,6 +101,7 @@ class Outside:
     def _check_slots(self, new: Proc) -> None:
         for uuid in new.gpus:
             on_it = [proc for proc in self.procs.values() if proc.tree and uuid in proc.gpus]
+            assert uuid not in self.elsewhere, f"{uuid} is another deck's"
             slots = self.deck.gpus[uuid].slots
             assert slots == "auto" or len(on_it) <= slots, f"{uuid} has {len(on_it)} trees"
             assert len(on_it) == 1 or not any(proc.exclusive for proc in on_it), f"{uuid} is shared with an exclusive"
@@ -151,6 +167,9 @@ class Outside:
         used = sum(process.used_mib or 0 for process in processes)
         total = self.deck.gpus[uuid].total_mib
         return i.GpuReading(uuid, self.now, total, used, processes=processes)
+
+    def other_deck(self, uuid: str, deck: str = "sweep", user: str = "alice") -> None:
+        self.elsewhere[uuid] = f"deck {deck} of {user} has it (engine 8123)"
 
     def stranger(self, uuid: str, used_mib: int = 10_000, user: str = "alice") -> None:
         self.strangers[uuid] = (i.Process(4711, used_mib, user=user),)

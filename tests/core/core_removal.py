@@ -80,6 +80,9 @@ def remove(world: World, obstacle: Obstacle, name: str) -> None:
             world.strangers.pop(gpu, None)
             world.advance(6.0)
             world.sample()
+        case "claimed":
+            world.elsewhere.pop(gpu, None)
+            world.sample()
         case "quiet":
             world.advance(61.0)
             world.sample()
@@ -128,6 +131,7 @@ def everything_ends(world: World) -> None:
 def calm(world: World) -> None:
     world.strangers.clear()
     world.gone_gpus.clear()
+    world.elsewhere.clear()
     world.memory_mib = 200_000
     world.refuse = 0
     world.slow_checks = False

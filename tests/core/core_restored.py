@@ -8,6 +8,7 @@ from gpudeck.engine.core.deck import Deck, Task
 from gpudeck.engine.core.phases import (
     Backoff,
     Blocked,
+    Cancelled,
     Closing,
     Failed,
     Queued,
@@ -56,6 +57,9 @@ def deck_facts(deck: Deck, now: float) -> dict[str, object]:
             entry.name: (entry.running, list(entry.durations), entry.typical_s, entry.peak_mib, entry.past_minute)
             for entry in deck.entries.values()
         },
+        "flags": (deck.held, deck.marks.changed, deck.marks.stale),
+        "terms": deck.terms,
+        "acts": [(act.verb, act.halted, act.paused, list(act.tasks), act.gpus) for act in deck.acts],
         "deadlines": sorted(due for due in deck.deadlines if due.at > now and due.kind == "backoff"),
     }
 
@@ -75,6 +79,10 @@ def task_facts(task: Task, now: float) -> dict[str, object]:
         "avoid": task.avoid,
         "held": task.held,
         "forced": task.forced,
+        "again": task.again,
+        "result": (task.result, task.done_wall),
+        "unwanted": task.attempt() is not None and task.attempt().unwanted,  # pyright: ignore[reportOptionalMemberAccess]
+        "act": task.act,
         "priority": (task.priority, task.effective),
     }
 
@@ -90,7 +98,7 @@ def phase_facts(task: Task, now: float) -> object:
         return ("closes", attempt.token, phase.outcome, phase.why)
     if isinstance(phase, Backoff) and phase.until > now:
         return phase
-    if isinstance(phase, Failed):
+    if isinstance(phase, (Failed, Cancelled)):
         return phase
     if isinstance(phase, (Waiting, Queued, Blocked, Backoff)):
         return "not started"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from core_outside import Outside
@@ -20,12 +21,12 @@ from gpudeck.engine.core.build import build
 from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck, Task
 from gpudeck.engine.core.devices import Gpu
-from gpudeck.engine.core.effects import Again, CheckDone, Effect, Examine, Launch, Stop, Warn
+from gpudeck.engine.core.effects import Again, CheckDone, Effect, Examine, Gather, Launch, Stop, Warn
 from gpudeck.engine.core.phases import NAMES, Queued, Unknown
-from gpudeck.engine.core.restore import replay
+from gpudeck.engine.core.restore import has_new, replay
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, TaskSpec
 from gpudeck.engine.core.step import Core
-from gpudeck.engine.core.turn import Step
+from gpudeck.engine.core.turn import Here, Step
 
 WALL = 1_700_000_000.0
 MANY = 300
@@ -37,6 +38,9 @@ class World(Outside):
     """A deck, its core and what it runs in, moved by hand."""
 
     core: Core = field(init=False)
+    acts: list[str] = field(default_factory=list)
+    """What users asked for, oldest first."""
+    numbers: Iterator[int] = field(default_factory=count)
 
     def __repr__(self) -> str:
         lines = [f"{task.name}: {said(task)} {said(task.resources)} {said(task.policy)}" for task in self.file.tasks]
@@ -51,7 +55,12 @@ class World(Outside):
 
     def __post_init__(self) -> None:
         self.deck = self._fresh()
-        self.core = Core(self.deck, portion=self.portion)
+        self.core = self._engine()
+
+    def _engine(self) -> Core:
+        core = Core(self.deck, portion=self.portion)
+        core.here = Here(self.boot_id, "box")
+        return core
 
     def _fresh(self) -> Deck:
         return build(self.file, gpus=self.make_gpus(), cores=self.cores, on_cpu=self.on_cpu)
@@ -118,6 +127,8 @@ class World(Outside):
                 self.unanswered += effect.tasks
                 if not self.slow_checks:
                     self.answer_checks()
+            case Gather():
+                self.gather(effect)
             case Again():
                 self.inbox.append(i.Tick())
             case Warn():
@@ -160,37 +171,60 @@ class World(Outside):
         raise AssertionError("deadlines without end")
 
     def sample(self) -> None:
-        self.give(i.DevicesSampled(self.readings(), self.memory_mib))
+        self.give(i.DevicesSampled(self.readings(), self.memory_mib, dict(self.elsewhere)))
 
-    def verb(self, verb: str, *tasks: str, value: int = 0) -> None:
-        for name in tasks if verb in ("cancel", "kill") else ():
+    def verb(
+        self, verb: str, *tasks: str, value: int = 0, by: str = "user", downstream: bool = False, **again: object
+    ) -> str:
+        """*again*: how a retry runs: fresh, env, not_on. Returns what it is to be taken back by."""
+        for name in tasks if verb in ("cancel", "kill", "retry") else ():
             if isinstance(self.task(name).phase, Unknown):
-                # Who cancels such an attempt has made sure that it is gone.
+                # Who settles such an attempt has made sure that it is gone.
                 for proc in self.live():
                     if proc.task == name:
                         proc.leader = proc.tree = False
-        self.give(i.Verb(verb, tasks, value))  # pyright: ignore[reportArgumentType]
+        options = e.RetryOptions(**again)  # pyright: ignore[reportArgumentType]
+        act = f"act {next(self.numbers)}"
+        self.acts.append(act)
+        self.give(i.Verb(verb, tasks, value, by, options, downstream, act))  # pyright: ignore[reportArgumentType]
+        return act
+
+    def undo(self, act: str) -> None:
+        """Take back what was asked for."""
+        found = self.deck.acts.get(act)
+        self.give(i.Verb("undo", tuple(found.tasks) if found is not None else (), act=act))
 
     # -- a new engine -------------------------------------------------------------------------------------------------
 
     def restart(
         self, *, verdict: Callable[[Proc], str] = lambda _: "", reboot: bool = False, file: DeckFile | None = None,
-        changed: bool = False, go_on: bool = True,
+        changed: bool = False, go_on: bool = True, takes: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        """Kill the engine and restore the deck from its facts. *verdict*: what recovery says, "" the truth."""
+        """Kill the engine and restore the deck from its facts. *verdict*: what recovery says, "" the truth. *takes*:
+        what an unfinished run takes up from now on."""
         self.file = file or self.file
         self.deck = self._fresh()
         self.inbox.clear()
         self.unanswered.clear()
+        self.kept = ()
         replay(self.deck, self.facts)
         if reboot:
             self._reboot()
-        self.core = Core(self.deck, portion=self.portion)
+        self.core = self._engine()
         self._check()
         verdicts = {token: self._recover(token, verdict) for token in self.deck.active}
         if go_on and not self.deck.run.ended:
-            self._work(self.core.go_on(verdicts, changed=changed, at=self.now, wall=self.wall, boot_id=self.boot_id))
+            step = self.core.go_on(
+                verdicts, changed=changed, at=self.now, wall=self.wall, boot_id=self.boot_id, takes=takes
+            )
+            self._work(step)
         self.settle()
+
+    def reopen(self, **more: Any) -> None:
+        """Kill the engine and open the deck with one for a screen, which repeats nothing."""
+        self.restart(takes=("new",), **more)
+        if self.deck.run.ended and has_new(self.deck):
+            self.begin(("new",))
 
     def _reboot(self) -> None:
         for proc in self.live():
@@ -263,4 +297,14 @@ def world(
     found = World(deck_file(tasks, settings, selected), make, cores=cores, on_cpu=on_cpu)
     if begin:
         found.begin()
+    return found
+
+
+def done_world(*tasks: object, **more: object) -> World:
+    """A world in which every task has succeeded once."""
+    found = world(*tasks, **more)  # pyright: ignore[reportArgumentType]
+    while not found.deck.run.ended:
+        for proc in found.live():
+            found.end(proc.task, settle=False)
+        found.settle()
     return found

@@ -7,8 +7,9 @@ from core_world import World, spec, world
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
-from gpudeck.engine.core.explain import Explainer, explain, stuck_behind_unknown, why_waiting
+from gpudeck.engine.core.explain import Explainer, explain
 from gpudeck.engine.core.spec import DeckSettings, TaskSpec
+from gpudeck.engine.core.why_waiting import stuck_behind_unknown, why_waiting
 
 
 def texts(found: World, name: str) -> list[str]:
@@ -192,3 +193,44 @@ def test_behind_a_drained_gpu_too_only_the_user_helps() -> None:
     found.end("b")
     found.restart(verdict=lambda _: "unknown")
     assert stuck_behind_unknown(found.deck, found.now)
+
+
+def test_what_is_tried_again_is_told_before_the_round_that_waits_for_it() -> None:
+    found = world(spec("a", retries=1, backoff_s=60.0), spec("b", round=1, group="g"), spec("c", round=0, group="g"))
+    found.end("a", 1)
+    assert why_waiting(found.deck, found.now)[0].startswith("1 waits for its next attempt: a in ")
+
+
+def test_a_round_that_is_closed_counts_what_failed_apart_from_what_is_blocked_by_that() -> None:
+    trains = [spec(f"train{index}") for index in range(2)]
+    evals = [spec(f"eval{index}", needs=(f"train{index}",)) for index in range(2)]
+    found = world(*evals, *trains, spec("held", after=("eval*",)), spec("last", round=1), gpus=3)
+    found.verb("hold", "held")
+    for index in range(2):
+        found.end(f"train{index}", 1)
+    why = "round 0 closed by 2 failed and 2 blocked: train0, train1, eval0, eval1"
+    assert texts(found, "last") == [why]
+    assert f"1 blocked: {why}" in why_waiting(found.deck, found.now)
+
+
+def test_a_round_in_which_nothing_failed_itself_is_closed_by_what_is_blocked() -> None:
+    found = world(spec("bad"), spec("a", group="g", needs=("bad",)), spec("b", group="g", round=1), spec("c"), gpus=2)
+    found.verb("hold", "c")
+    found.end("bad", 1)
+    assert texts(found, "b")[-1].endswith("round 0 closed by 1 blocked: a")
+
+
+def test_reasons_that_are_not_told_leave_a_count_of_what_they_keep() -> None:
+    trains = [spec(f"train{index}") for index in range(5)]
+    evals = [spec(f"eval{index}-{part}", needs=(f"train{index}",)) for index in range(5) for part in "ab"]
+    found = world(*trains, *evals, gpus=5)
+    for index in range(5):
+        found.end(f"train{index}", 1)
+    told = why_waiting(found.deck, found.now)
+    assert told[0] == "2 blocked: needs train0, which did not succeed"
+    assert told[-1] == "4 more blocked"
+
+
+def test_a_task_behind_two_gates_is_counted_once() -> None:
+    found = world(spec("a"), spec("b"), spec("c", needs=("a", "b")), gpus=2)
+    assert why_waiting(found.deck, found.now) == ["1 waiting: waits for a"]

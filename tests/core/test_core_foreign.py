@@ -227,3 +227,16 @@ def test_strangers_who_come_and_go_are_told_of_once() -> None:
         found.strangers["GPU-0"] = (found.strangers["GPU-0"][0], i.Process(pid, GIB, user="alice"))
         found.sample()
     assert len(found.of(e.GpuJoined)) == 1
+
+
+def test_a_hidden_process_from_before_our_start_stays_foreign_beside_our_task() -> None:
+    found = world(spec("a"), begin=False, settings=DeckSettings(foreign="ignore"))
+    found.strangers["GPU-0"] = (i.Process(99, 5 * GIB, visible=False),)
+    found.sample()
+    found.advance(1)
+    found.begin()
+    found.advance(1)
+    found.sample()
+    gpu = found.deck.gpus["GPU-0"]
+    assert found.running() == {"a": (0,)}
+    assert (gpu.foreign, gpu.others_mib) == ("another process, pid 99, 5.0 GiB", 5 * GIB)

@@ -220,3 +220,50 @@ def test_a_gang_probes_a_quarantined_gpu_when_nothing_smaller_came() -> None:
     assert found.phase("gang") == "running"
     found.advance(61)
     assert found.deck.gpus["GPU-1"].quarantine is None
+
+
+def with_a_lost_gpu(*tasks: object) -> World:
+    """Three GPUs, of which one is left to others; GPU 2 is lost."""
+    found = world(*tasks, gpus=3, settings=DeckSettings(keep_free=1), begin=False)  # pyright: ignore[reportArgumentType]
+    found.gone_gpus.add("GPU-2")
+    found.sample()
+    found.begin()
+    return found
+
+
+def test_a_lost_gpu_is_not_one_that_is_left_to_others() -> None:
+    found = with_a_lost_gpu(spec("a"), spec("b"))
+    assert found.running() == {"a": (0,)}
+
+
+def test_a_gang_that_keep_free_no_longer_lets_start_holds_none() -> None:
+    found = with_a_lost_gpu(spec("gang", gpus=2), spec("small"))
+    assert found.running() == {"small": (0,)}
+
+
+def test_behind_a_task_that_is_overdue_a_short_one_still_fills_in() -> None:
+    found = busy(spec("short"), spec("longer"))
+    found.verb("hold", "short", "longer")
+    learned(found, "long", 100.0)
+    learned(found, "short", 15.0)
+    learned(found, "longer", 25.0)
+    found.begin()
+    found.verb("hold", "short", "longer")
+    found.advance(200)
+    found.verb("release", "short", "longer")
+    assert found.running() == {"long": (0,), "short": (1,)}
+
+
+def test_how_long_a_task_takes_is_told_by_others_of_its_entry() -> None:
+    found = busy(spec("small", entry="of"))
+    learned(found, "long", 3600.0)
+    found.task("small").entry.learn(3700.0)
+    found.begin()
+    assert found.running() == {"long": (0,)}
+
+
+def test_how_long_a_task_takes_at_most_is_told_by_its_timeout() -> None:
+    found = busy(spec("small", timeout_s=3700.0), spec("short", timeout_s=60.0))
+    learned(found, "long", 3600.0)
+    found.begin()
+    assert found.running() == {"long": (0,), "short": (1,)}

@@ -201,3 +201,20 @@ def test_what_waits_behind_held_cores_starts_when_the_head_is_gone() -> None:
     assert found.phase("s") == "queued"
     found.verb("cancel", "big")
     assert found.phase("s") == "running"
+
+
+def test_a_hold_on_a_task_that_has_ended_since_can_be_released() -> None:
+    found = world(spec("a"), spec("b", gpus=0))
+    found.verb("hold", "a")
+    found.end("a")
+    assert found.deck.by_name["a"].held
+    found.verb("release", "a")
+    assert not found.deck.by_name["a"].held
+    assert found.phase("a") == "succeeded"
+
+
+def test_a_task_that_has_ended_is_not_held() -> None:
+    found = world(spec("a"))
+    found.end("a")
+    found.verb("hold", "a")
+    assert not found.deck.by_name["a"].held

@@ -103,7 +103,41 @@ class AnyDeck(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def the_user_retries(self, data: st.DataObject) -> None:
-        self.world.verb("retry", *self.some_names(data, *FINAL, Backoff))
+        self.world.verb("retry", *self.some_names(data, *FINAL, Backoff, Unknown))
+
+    @rule(
+        data=st.data(),
+        fresh=st.booleans(),
+        downstream=st.booleans(),
+        env=st.sampled_from([(), (("BATCH_SIZE", "8"),), (("SEED", None),)]),
+        not_on=st.sampled_from([(), ("GPU-0",), ("GPU-0", "GPU-1")]),
+    )
+    def the_user_retries_with_options(
+        self, data: st.DataObject, fresh: bool, downstream: bool, env: tuple[object, ...], not_on: tuple[str, ...]
+    ) -> None:
+        names = self.some_names(data, *FINAL, Backoff, Unknown)
+        before = len(self.world.facts)
+        self.world.verb("retry", *names, downstream=downstream, fresh=fresh, env=env, not_on=not_on)
+        wanted = e.RetryOptions(fresh, env, not_on)  # pyright: ignore[reportArgumentType]
+        retried = [fact for fact in self.world.facts[before:] if isinstance(fact, e.TaskRetried) and fact.by]
+        assert all(fact.again == wanted for fact in retried)
+        assert downstream or {fact.task for fact in retried} <= set(names)
+        for launch in self.world.launched:
+            task = self.world.deck.by_name.get(launch.task)
+            lasts = task is not None and launch.attempt == task.attempts and task.attempt() is not None
+            if task is not None and lasts and task.name in names:
+                assert launch.env == task.again.env
+
+    @rule(data=st.data())
+    def the_user_accepts(self, data: st.DataObject) -> None:
+        names = self.some_names(data, object)
+        started = len(self.world.launched)
+        before = self.world.phases()
+        self.world.verb("accept", *names)
+        deck = self.world.deck
+        assert not any(task.index in deck.marks.changed | deck.marks.stale for task in map(self.world.task, names))
+        assert len(self.world.launched) == started
+        assert self.world.phases() == before
 
     @rule(data=st.data(), verb=st.sampled_from(["hold", "release", "release"]))
     def the_user_holds_or_releases(self, data: st.DataObject, verb: str) -> None:
@@ -112,6 +146,19 @@ class AnyDeck(RuleBasedStateMachine):
     @rule(data=st.data(), value=st.integers(-2, 9))
     def the_user_gives_a_priority(self, data: st.DataObject, value: int) -> None:
         self.world.verb("priority", *self.some_names(data, object), value=value)
+
+    @precondition(lambda self: self.world.acts)
+    @rule(data=st.data())
+    def the_user_takes_something_back(self, data: st.DataObject) -> None:
+        """Whatever it was and whatever came after it, its own undo included."""
+        world = self.world
+        act = data.draw(st.sampled_from(world.acts[-4:]), "act")
+        known = world.deck.acts.get(act)
+        running, final = set(world.running()), {task.name for task in world.deck.tasks if isinstance(task.phase, FINAL)}
+        world.undo(act)
+        assert running <= set(world.running()), "what runs is never touched"
+        back = {task.name for task in world.deck.tasks if isinstance(task.phase, FINAL)} - final
+        assert known is not None or not back
 
     @rule(for_s=st.sampled_from([0.0, 30.0]))
     def the_deck_is_paused_for_a_while(self, for_s: float) -> None:
@@ -148,6 +195,19 @@ class AnyDeck(RuleBasedStateMachine):
             self.world.strangers.pop(gpu, None)
         self.world.advance(0.1)
         self.world.sample()
+
+    @rule(data=st.data(), come=st.booleans(), told=st.booleans())
+    def another_deck_comes_or_goes(self, data: st.DataObject, come: bool, told: bool) -> None:
+        """Told or not before the next start: a lock file is asked once a second."""
+        world = self.world
+        used = {uuid for proc in world.live() for uuid in proc.gpus}
+        free = sorted(set(world.deck.gpus) - used - set(world.kept))
+        if come and free:
+            world.other_deck(data.draw(st.sampled_from(free)))
+        elif world.elsewhere:
+            del world.elsewhere[data.draw(st.sampled_from(sorted(world.elsewhere)))]
+        if told:
+            world.sample()
 
     @rule(data=st.data())
     def a_gpu_is_lost(self, data: st.DataObject) -> None:
@@ -209,6 +269,33 @@ class AnyDeck(RuleBasedStateMachine):
         assert not any(isinstance(task.phase, (Starting, Running)) for task in world.deck.tasks)
         world.restart()
 
+    @rule(
+        data=st.data(),
+        changed=st.booleans(),
+        reboot=st.integers(0, 5),
+        policy=st.sampled_from([{}, {"retries": 0}, {"retries": 3, "ladder": ()}, {"timeout_s": 30.0}]),
+    )
+    def another_engine_finds_the_file_changed(
+        self, data: st.DataObject, changed: bool, reboot: int, policy: dict[str, object]
+    ) -> None:
+        world = self.world
+        name = data.draw(st.sampled_from([task.name for task in world.deck.tasks]))
+        world.restart(file=changed_file(world.file, name, **policy), changed=changed, reboot=reboot == 0)
+
+    @rule(data=st.data(), change=st.booleans())
+    def a_screen_opens_the_deck(self, data: st.DataObject, change: bool) -> None:
+        world = self.world
+        name = data.draw(st.sampled_from([task.name for task in world.deck.tasks]))
+        before, started, runs = world.phases(), len(world.launched), world.deck.run.number
+        final = {task.name for task in world.deck.tasks if isinstance(task.phase, FINAL) and not task.gone}
+        ended = world.deck.run.ended
+        world.reopen(file=changed_file(world.file, name) if change else None)
+        assert not final & {launch.task for launch in world.launched[started:]}
+        assert {task: world.phase(task) for task in final} == {task: before[task] for task in final}
+        assert ended or world.deck.run.number == runs
+        if ended and not any(state in before.values() for state in ("waiting", "queued", "backoff")):
+            assert world.deck.run.number == runs, "a run began although nothing is new"
+
     @precondition(lambda self: self.world.deck.run.ended)
     @rule(
         data=st.data(),
@@ -246,6 +333,12 @@ class AnyDeck(RuleBasedStateMachine):
                 assert obstacles, f"{task.name} waits without a reason"
             elif task.selected and isinstance(task.phase, (*ACTIVE, *FINAL)):
                 assert obstacles == []
+
+    @invariant()
+    def no_gpu_is_kept_when_nothing_waits_for_it(self) -> None:
+        world = self.world
+        assert world.kept == world.deck.gathering
+        assert not (world.deck.run.ended and world.kept)
 
     @rule(data=st.data())
     def without_its_obstacles_a_task_starts(self, data: st.DataObject) -> None:

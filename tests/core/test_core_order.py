@@ -196,3 +196,12 @@ def test_a_plan_is_of_attempts_that_end_before_their_timeout() -> None:
     planned = simulate(found.deck, lambda _: None)
     assert [item.task for item in planned] == ["a", "b"]
     assert planned[0].end_s < 60.0
+
+
+def test_longest_first_goes_by_the_longest_of_an_entry_not_by_its_median() -> None:
+    found = world(spec("b"), spec("a9", entry="a"), begin=False, settings=DeckSettings(order="longest"))
+    found.deck.learned.success("fp-b", 60.0, 0)
+    for seconds in (10.0, 10.0, 100.0):
+        found.task("a9").entry.learn(seconds)
+    found.begin()
+    assert found.running() == {"a9": (0,)}

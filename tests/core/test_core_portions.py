@@ -9,6 +9,7 @@ from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.effects import Again
 from gpudeck.engine.core.filling import STARTS
+from gpudeck.engine.core.readiness import PRESSED
 from gpudeck.engine.core.simulate import simulate
 
 
@@ -21,6 +22,21 @@ def test_a_large_round_opens_in_portions_with_a_sound_deck_in_between() -> None:
         queued.append(len(found.queued()))
     assert queued[-1] == 999
     assert len([count for count in queued if count < 999]) >= 2
+
+
+def test_an_end_while_a_large_round_opens_is_looked_at_with_little_beside_it() -> None:
+    found = world(spec("first"), spec("other"), *[spec(f"b{index}", needs=("first",)) for index in range(1000)], gpus=2)
+    found.end("first", settle=False)
+    while not found.deck.dirty:
+        found.step()
+    found.step()
+    opened = len(found.queued())
+    found.end("other", settle=False)
+    found.step()
+    assert found.phases()["other"] == "succeeded"
+    assert 0 < len(found.queued()) - opened <= PRESSED
+    found.settle()
+    assert len(found.queued()) == 998
 
 
 def test_a_closed_gate_reaches_all_behind_it_in_portions() -> None:

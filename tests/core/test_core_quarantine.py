@@ -302,3 +302,11 @@ def test_an_environment_that_breaks_under_the_deck_is_blamed_on_the_gpus_once() 
             found.end(proc.task, 1, outcome=e.Outcome("exit", 1))
     assert found.deck.run.ended
     assert len(found.of(e.GpuQuarantined)) == 1
+
+
+def test_commands_that_cannot_be_started_accuse_no_gpu_although_their_entry_runs_elsewhere() -> None:
+    found = eight()
+    found.advance(61)
+    for _ in range(4):
+        found.end(on_gpu(found, 1), 127, spawn_error="command not found")
+    assert not is_quarantined(found)

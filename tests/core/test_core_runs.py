@@ -10,7 +10,7 @@ from core_restored import assert_restores
 from core_world import World, deck_file, spec, world
 
 from gpudeck.engine.core import events as e
-from gpudeck.engine.core.explain import flags
+from gpudeck.engine.core.flags import flags
 from gpudeck.engine.core.spec import DeckSettings, Halt
 
 HEADLESS = ("failed", "changed", "stale")
@@ -309,3 +309,20 @@ def test_a_round_is_stale_across_one_in_which_nothing_ran() -> None:
     found.verb("cancel", "b")
     found.end("b", 143)
     assert found.phase("c") == "running"
+
+
+def test_a_renamed_task_that_is_stale_is_not_run_again_by_a_screen() -> None:
+    found = done(spec("need"), spec("a", needs=("need",)))
+    found.advance(1)
+    found.verb("retry", "need")
+    found.end("need")
+    assert found.deck.run.ended
+    renamed = spec("b", fingerprint="fp-a", needs=("need",))
+    found.reopen(file=deck_file([spec("need"), renamed]))
+    assert found.phase("b") == "cached"
+
+
+def test_two_tasks_that_do_the_same_are_both_done() -> None:
+    found = world(spec("a", fingerprint="same"), spec("b", fingerprint="same", needs=("a",)))
+    found.end("a")
+    assert found.phase("b") == "running"

@@ -7,7 +7,7 @@ from core_world import World, spec, world
 
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.effects import Examine, Stop, Warn
-from gpudeck.engine.core.phases import IllegalMoveError, Succeeded
+from gpudeck.engine.core.phases import Attempt, IllegalMoveError, Starting
 
 
 def stops(found: World) -> list[tuple[str, float]]:
@@ -220,8 +220,8 @@ def test_a_second_shutdown_kills() -> None:
 
 def test_a_move_that_no_task_can_make_is_refused() -> None:
     found = world(spec("a"), begin=False)
-    with pytest.raises(IllegalMoveError, match="a: Waiting -> Succeeded"):
-        found.deck.move(found.task("a"), Succeeded())
+    with pytest.raises(IllegalMoveError, match="a: Waiting -> Starting"):
+        found.deck.move(found.task("a"), Starting(Attempt(1, "t", "f", (), 1, 0, 0.0, 0.0)))
 
 
 def test_a_disk_that_is_full_keeps_tasks_from_starting_and_lets_others_go_on() -> None:
@@ -239,3 +239,15 @@ def test_the_logs_of_an_end_are_read_once() -> None:
     effects = found.core.step([i.LeaderExited(token, 1, found.now)], at=found.now, wall=found.wall).effects
     effects += found.core.step([i.TreeGone(token, found.now)], at=found.now, wall=found.wall).effects
     assert [type(effect) for effect in effects] == [Examine]
+
+
+def test_a_timeout_is_the_reason_also_where_the_tree_outlives_the_leader_and_the_engine() -> None:
+    found = world(spec("a", timeout_s=100.0, grace_s=1000.0))
+    found.advance(101)
+    found.leader_exits(found.proc("a"), 0)
+    found.settle()
+    assert found.phase("a") == "closing"
+    found.restart()
+    found.tree_goes(found.proc("a"))
+    found.settle()
+    assert found.task("a").ended[-1].outcome.reason == "timeout"

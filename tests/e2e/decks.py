@@ -42,6 +42,8 @@ def caller_environment() -> dict[str, str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith(drop)}
     for name in ("CUDA_VISIBLE_DEVICES", "CI", "FORCE_COLOR"):
         env.pop(name, None)
+    if locks := os.environ.get("GPUDECK_LOCK_DIR"):
+        env["GPUDECK_LOCK_DIR"] = locks  # tests have a box of their own
     return env
 
 
@@ -184,6 +186,10 @@ class Deck:
     prefix: tuple[str, ...] = (GPUDECK,)
     engines: list[Engine] = field(default_factory=list[Engine])
     gates: list[Gate] = field(default_factory=list[Gate])
+
+    def __post_init__(self) -> None:
+        """A box of its own: what other decks of this machine have is not in its way."""
+        self.env["GPUDECK_LOCK_DIR"] = f"{self.folder}.locks"
 
     def write(self, text: str, name: str = "tasks.toml") -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -152,3 +152,25 @@ def test_a_second_name_has_a_state_of_its_own(deck: Deck) -> None:
     (deck.folder / "good.out").unlink()
     assert deck.run("--name", "other", "--only", "good").states == {"good": "succeeded"}
     assert (deck.folder / ".gpudeck" / "tasks@other" / "deck.db").exists()
+
+
+def test_a_cancelled_task_runs_again_only_when_told_so(deck: Deck) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "first"
+        command = "read _ <gate"
+        [[task]]
+        name = "second"
+        command = "echo second >>ran"
+    """)
+    gate = deck.gate()
+    engine = deck.start()
+    engine.started("first")
+    assert deck.command("cancel", "second").code == 0
+    gate.let()
+    engine.finish()
+    assert deck.run().states == {"first": "cached", "second": "cancelled"}
+    assert deck.lines("ran") == []
+    assert deck.run("--retry-cancelled").states == {"first": "cached", "second": "succeeded"}

@@ -183,3 +183,15 @@ def test_a_continued_run_refuses_other_values(deck: Deck) -> None:
     assert "--set: the run that goes on was started with --set x=2" in refused.err
     gate.let()
     assert deck.run().code == 0
+
+
+def test_the_plan_of_an_unfinished_run_is_of_what_that_was_started_with(deck: Deck) -> None:
+    gated = SWEEP.replace("sleep 0.01", "read _ <gate; sleep 0.01")
+    deck.write(gated.replace("[0.125, 0.25, 0.375, 0.50, 0.625, 0.75]", '"{rates}"') + "[vars]\nrates = [0.1]\n")
+    gate = deck.gate()
+    engine = deck.start("--set", "rates=[0.5, 0.75]")
+    engine.event("task_started")
+    engine.kill()
+    names = ("train-sym-0.5", "train-sym-0.75", "train-asym-0.5", "train-asym-0.75", "gather")
+    assert tuple(row["task"] for row in planned(deck)) == names
+    gate.let(4)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import os
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gpudeck.engine.core.events import StartRevoked
+from gpudeck.tests.fakes.small_disk import SmallDisk, small_disk
 from tests.e2e.decks import Deck, until
 
 PAIR = """
@@ -28,39 +25,10 @@ PAIR = """
 """
 
 
-class SmallDisk:
-    """A file system of a few megabytes that a test fills and empties; mounted as root or by sudo without a password."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._ballast = path / "ballast"
-
-    def fill(self) -> None:
-        """Until not one byte more can be written, and no file made."""
-        with contextlib.suppress(OSError), self._ballast.open("ab", buffering=0) as file:
-            for size in (65536, 4096, 1):
-                with contextlib.suppress(OSError):
-                    while True:
-                        file.write(b"x" * size)
-
-        with contextlib.suppress(OSError):
-            for number in itertools.count():
-                (self.path / f"ballast{number}").touch()
-
-    def empty(self) -> None:
-        for file in self.path.glob("ballast*"):
-            file.unlink()
-
-
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    as_root = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    options = "size=3m,nr_inodes=200,mode=1777"
-    subprocess.run([*as_root, "mount", "-t", "tmpfs", "-o", options, "none", os.fspath(folder)], check=True)
-    yield SmallDisk(folder)
-    subprocess.run([*as_root, "umount", "-l", os.fspath(folder)], check=True)
+    with small_disk(tmp_path / "small") as disk:
+        yield disk
 
 
 def test_a_full_disk_below_the_state_folder_pauses_starts_until_there_is_space(deck: Deck, disk: SmallDisk) -> None:

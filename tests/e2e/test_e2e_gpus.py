@@ -313,3 +313,16 @@ def test_memory_of_a_tasks_own_processes_is_its_peak_and_not_foreign(
     assert "joined" not in ran.notes
     assert ran.ended("t")[0]["peak_mib"] == 9000
     assert deck.record("t")["end"]["peak_mib"] == 9000
+
+
+def test_a_run_that_leaves_its_gpu_idle_is_stopped_by_its_watch_rule(deck: Deck, box: Callable[[int], Box]) -> None:
+    cards = box(2)
+    cards.set(**{"gpu.1.util": 80})
+    watch = 'watch = { idle_gpu = "2s", action = "fail" }'
+    deck.write(
+        f'[[task]]\nname = "idle"\ngpu_ids = ["0"]\ncommand = "sleep 60"\n{watch}\n'
+        f'[[task]]\nname = "busy"\ngpu_ids = ["1"]\ncommand = "sleep 6"\n{watch}\n'
+    )
+    ran = deck.run()
+    assert ran.ended("idle")[0]["reason"] == "watch: its GPUs have been idle for 2 s"
+    assert ran.states == {"idle": "failed", "busy": "succeeded"}

@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from gpudeck.engine.core.events import AttemptEnded, AttemptStarting
+from gpudeck.engine.core.events import AttemptEnded, AttemptRunning, AttemptStarting
 from tests.e2e.decks import Deck, Engine, lives, until
 
 GATED = """
@@ -48,6 +48,7 @@ def test_the_next_engine_adopts_what_runs(deck: Deck) -> None:
     gates = [deck.gate("gate.0"), deck.gate("gate.1")]
     engine = deck.start()
     pid_of(deck, "pids.0"), pid_of(deck, "pids.1")
+    until(lambda: sum(isinstance(fact, AttemptRunning) for fact in deck.facts()) == 2)
     engine.kill()
     engine = deck.start()
     opened = engine.event("deck_opened")

@@ -326,3 +326,15 @@ def test_a_file_where_a_folder_is_needed_is_said(deck: Deck, name: str) -> None:
     assert str(deck.folder / name) in ran.err
     assert "Traceback" not in ran.err
     assert deck.text(name) == "mine"
+
+
+def test_ten_fast_failures_of_an_entry_in_a_row_are_said_once(deck: Deck) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:2"
+        [[task]]
+        name = "t{i}"
+        matrix.i = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]
+        command = "exit 1"
+    """)
+    assert deck.run().notes.count("the last 10 attempts of t{i} failed within a minute each") == 1

@@ -325,6 +325,24 @@ def test_only_is_content_with_a_need_that_is_done(deck: Deck) -> None:
     assert rows(deck, "--only", "gather") == {"gather"}
 
 
+def test_a_need_that_only_leaves_out_is_not_done_without_its_outputs(deck: Deck) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "need"
+        command = "echo made >out"
+        outputs = ["out"]
+        [[task]]
+        name = "builds"
+        needs = ["need"]
+        command = "exit 1"
+    """)
+    deck.run()
+    (deck.folder / "out").unlink()
+    assert deck.run("--only", "builds").states["builds"] == "blocked"
+
+
 def test_exclude_leaves_out(deck: Deck) -> None:
     deck.write(SWEEP)
     assert rows(deck, "--exclude", "gather", "--exclude", "seed=2") == {"train-0.1-s1", "train-0.2-s1"}

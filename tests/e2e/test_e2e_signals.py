@@ -161,3 +161,19 @@ def test_a_run_without_standard_streams_goes_as_any_other(deck: Deck) -> None:
     assert subprocess.run(command, cwd=deck.folder, env=deck.env, timeout=60, check=False).returncode == 0
     assert "ok    last" in deck.text("logs/deck.log")
     assert deck.facts()
+
+
+def test_a_task_that_would_die_of_its_warning_gets_none_and_that_is_said(deck: Deck) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "deaf"
+        command = ["sleep", "99"]
+        timeout = "1s"
+        warn_signal = "USR1"
+        warn_before = "500ms"
+    """)
+    ran = deck.run()
+    assert "deaf: nothing in it handles USR1; no warning was sent" in ran.notes
+    assert ran.ended("deaf")[0]["reason"].startswith("timeout")

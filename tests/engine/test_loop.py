@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpudeck.engine.core.events import (
     AttemptEnded,
     AttemptRunning,
@@ -11,7 +13,8 @@ from gpudeck.engine.core.events import (
     StopRequested,
 )
 from gpudeck.engine.core.inputs import JournalState, Shutdown, Verb
-from gpudeck.engine.core.phases import Queued, Running, Succeeded
+from gpudeck.engine.core.phases import Backoff, Queued, Running, Succeeded
+from gpudeck.engine.errors import EngineUnavailableError
 from tests.fakes.loop_rig import LoopRig, looped, task
 
 
@@ -24,6 +27,17 @@ async def test_no_process_starts_before_its_start_is_on_disk(rig: LoopRig) -> No
     rig.journal.release()
     await rig.settle()
     assert rig.started == ["a"]
+
+
+@looped(task("a"))
+async def test_a_start_is_prepared_while_its_fact_is_written(rig: LoopRig) -> None:
+    rig.journal.hold()
+    rig.begin()
+    await rig.settle()
+    assert len(rig.launcher.prepared) == 1
+    rig.journal.release()
+    await rig.settle()
+    assert rig.launcher.prepared == set()
 
 
 @looped(task("a"))
@@ -93,6 +107,7 @@ async def test_on_a_full_disk_nothing_starts(rig: LoopRig) -> None:
     rig.begin()
     await rig.settle()
     assert rig.launcher.orders == []
+    assert rig.launcher.prepared == set()
     assert isinstance(rig["a"].phase, Queued)
 
 
@@ -156,7 +171,7 @@ async def test_the_loop_knows_that_it_is_ahead_of_a_full_disk(rig: LoopRig) -> N
 
 @looped(task("a"))
 async def test_a_record_is_kept_while_the_end_is_not_on_disk(rig: LoopRig) -> None:
-    rig.attempts.behind = lambda: rig.loop.behind
+    rig.attempts.completing.behind = lambda: rig.loop.behind
     rig.begin()
     await rig.settle()
     rig.journal.fill()
@@ -164,9 +179,9 @@ async def test_a_record_is_kept_while_the_end_is_not_on_disk(rig: LoopRig) -> No
     await rig.settle()
     (end,) = [fact for fact in rig.published if isinstance(fact, AttemptEnded)]
     rig.attempts.ended(end, rig.facts(AttemptStarting)[0])
-    rig.attempts.written([rig.attempts.paths("a", 1).json])
+    rig.attempts.completing.written([rig.attempts.begun.paths("a", 1).json])
     assert rig.launcher.forgotten == []
-    rig.attempts.caught_up()
+    rig.attempts.completing.caught_up()
     assert rig.launcher.forgotten == [rig.token("a")]
 
 
@@ -179,7 +194,7 @@ async def test_a_record_is_kept_until_attempt_json_has_its_end(rig: LoopRig) -> 
     (end,) = [fact for fact in rig.published if isinstance(fact, AttemptEnded)]
     rig.attempts.ended(end, rig.facts(AttemptStarting)[0])
     assert rig.launcher.forgotten == []
-    rig.attempts.written([rig.attempts.paths("a", 1).json])
+    rig.attempts.completing.written([rig.attempts.begun.paths("a", 1).json])
     assert rig.launcher.forgotten == [rig.token("a")]
 
 
@@ -229,15 +244,17 @@ async def test_a_file_in_the_place_of_the_log_folder_is_a_spawn_error_that_names
     outcome = rig.facts(AttemptEnded)[0].outcome
     assert outcome.reason == "spawn error"
     assert logs in outcome.detail
+    assert rig.launcher.prepared == set()
 
 
 @looped(task("a"))
 async def test_a_lock_that_was_lost_bars_every_start(rig: LoopRig) -> None:
-    rig.attempts.guard = lambda: "the state folder was removed"
+    rig.attempts.guard_starts(lambda: "the state folder was removed")
     rig.begin()
     await rig.settle()
     await rig.later(100)
     assert rig.launcher.orders == []
+    assert rig.launcher.prepared == set()
 
 
 @looped(task("a", grace_s=7.0))
@@ -345,3 +362,41 @@ async def test_ends_that_come_together_share_a_commit(rig: LoopRig) -> None:
     await rig.settle()
     assert rig.journal.durable_appends == before + 1
     assert len(rig.facts(AttemptEnded)) == 4
+
+
+@looped(task("a"))
+async def test_a_loop_that_was_stopped_starts_nothing_and_still_tells_what_was_written(rig: LoopRig) -> None:
+    rig.journal.hold()
+    rig.begin()
+    await rig.settle()
+    rig.loop.stop()
+    rig.journal.close()
+    await rig.settle()
+    assert rig.launcher.orders == []
+    assert rig.published == rig.journal.facts
+
+
+@looped(task("a"))
+async def test_what_reaches_a_stopped_loop_is_not_said_to_be_done(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.loop.post(Verb("hold", ("a",)))
+    rig.loop.stop()
+    rig.journal.close()
+    with pytest.raises(EngineUnavailableError, match="ask again"):
+        await rig.loop.taken()
+    assert not rig["a"].held
+
+
+@looped(task("a", retries=1, backoff_s=600.0))
+async def test_a_wait_is_over_when_its_time_has_come_by_the_clock_that_counts_sleep(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.launcher.end(rig.token("a"), 1)
+    await rig.settle()
+    assert isinstance(rig["a"].phase, Backoff)
+    assert rig.alarm.at == rig["a"].phase.until
+    rig.clock.boot_s = rig["a"].phase.until  # the box slept: asyncio's own clock has not gone on
+    rig.alarm.ring()
+    await rig.settle()
+    assert rig.started == ["a", "a"]

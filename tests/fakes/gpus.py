@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpudeck.engine.core.inputs import GpuReading, Process
-from gpudeck.engine.ports import GpuInfo, Inventory
+from gpudeck.engine.ports import GpuInfo, Inventory, Telemetry
 
 Sink = Callable[[tuple[GpuReading, ...]], None]
 
@@ -42,6 +42,8 @@ class FakeProbe:
             )
             for gpu in self.inventory.gpus
         }
+        self.closer: dict[str, Telemetry] = {}
+        """What `telemetry` tells, by UUID."""
         self._sink: Sink | None = None
         self._uuids: tuple[str, ...] = ()
 
@@ -68,6 +70,9 @@ class FakeProbe:
 
     def stop(self) -> None:
         self._sink = None
+
+    def telemetry(self, uuid: str) -> Telemetry | None:
+        return self.closer.get(uuid)
 
     def set(self, uuid: str, **fields: Any) -> None:
         """Change fields of what the GPU reads from now on: set("GPU-fake-0", used_mib=4096)."""

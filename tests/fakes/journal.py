@@ -110,8 +110,12 @@ def _values(hint: typing.Any) -> st.SearchStrategy[typing.Any]:
         return st.builds(hint, **{field.name: _values(hints[field.name]) for field in fields(hint)})
     arguments = typing.get_args(hint)
     origin = typing.get_origin(hint)
+    if origin is tuple and arguments[-1] is not Ellipsis:
+        return st.tuples(*(_values(argument) for argument in arguments))
     if origin is tuple:
         return st.lists(_values(arguments[0]), max_size=4).map(tuple)
+    if origin is frozenset:
+        return st.frozensets(_values(arguments[0]), max_size=4)
     if origin in (typing.Union, types.UnionType):
         return st.one_of(*(_values(argument) for argument in arguments))
     plain: dict[typing.Any, st.SearchStrategy[typing.Any]] = {

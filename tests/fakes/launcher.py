@@ -43,8 +43,11 @@ class FakeLauncher:
     stops: list[Stopped] = field(default_factory=list[Stopped])
     warnings: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     forgotten: list[str] = field(default_factory=list[str])
+    gathered: tuple[str, ...] = ()
     pids: dict[str, int] = field(default_factory=dict[str, int])
     """Pid by token, of attempts of which something lives."""
+    prepared: set[str] = field(default_factory=set[str])
+    """Tokens of orders that were neither started nor dropped since."""
     closed: bool = False
     _next_pid: Callable[[], int] = field(default_factory=lambda: itertools.count(1000).__next__)
     _leaders: set[str] = field(default_factory=set[str])
@@ -74,7 +77,14 @@ class FakeLauncher:
 
     # -- what the engine asks of it
 
+    def prepare(self, order: StartOrder) -> None:
+        self.prepared.add(order.token)
+
+    def drop(self, token: str) -> None:
+        self.prepared.discard(token)
+
     def start(self, order: StartOrder) -> tuple[int, int]:
+        self.prepared.discard(order.token)
         if self.refuse:
             raise SpawnRefusedError(self.refuse)
         assert order.token not in {earlier.token for earlier in self.orders}, "the same token was started twice"
@@ -92,6 +102,9 @@ class FakeLauncher:
     def warn(self, token: str, signal: int) -> int:
         self.warnings.append((token, signal))
         return self.listeners if token in self.pids else 0
+
+    def gather(self, gpus: Sequence[str], task: str) -> None:  # noqa: ARG002
+        self.gathered = tuple(gpus)
 
     def members(self) -> Mapping[int, str]:
         return {pid: token for token, pid in self.pids.items()}

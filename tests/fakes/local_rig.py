@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from gpudeck.engine.ports import StartOrder
 
 PATIENCE_S = 30.0
 PYTHON = sys.executable
+AHEAD = "GPUDECK_TEST_AHEAD"
+"""Environment variable: every attempt gets a shell that was started before it. Also for rigs in other processes."""
 
 
 class Rig:
@@ -41,12 +43,17 @@ class Rig:
         cwd: str = "",
         leftovers: Leftovers = "stop",
         log: str = "",
+        gpus: Sequence[str] = (),
     ) -> str:
         """Start an attempt and return its token."""
         token = token or self.token(len(self.pids))
         whole = {**os.environ, "GPUDECK_TOKEN": token, **(env or {})}
         out, err = log or str(self.out(token)), log or str(self.err(token))
-        order = StartOrder(token, argv, whole, cwd or str(self.folder), out, err, leftovers)
+        order = StartOrder(token, argv, whole, cwd or str(self.folder), out, err, leftovers, tuple(gpus))
+        if AHEAD in os.environ:
+            if gpus and (claims := self.options.get("claims")):
+                claims.others(gpus)  # from now on shells have the file
+            self.launcher._warm.add(order)  # no port tells when
         self.pids[token], self.ticks[token] = self.launcher.start(order)
         return token
 
@@ -155,6 +162,15 @@ def kill(pid: int) -> None:
     """End a process that a test left alive on purpose."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+
+
+def end_children(but: Collection[int]) -> None:
+    """End and reap all children of this process, and what becomes its child by that, except these."""
+    while left := set(proc.own_children()).difference(but):
+        for pid in left:
+            kill(pid)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
 
 
 def lives(pid: int) -> bool:

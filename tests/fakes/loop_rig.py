@@ -12,13 +12,13 @@ from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Task
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.events import Fact, RunStarted
+from gpudeck.engine.core.instant import Instant
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
 from gpudeck.engine.core.step import Core
 from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.logs.writer import AttemptJsonWriter
 from gpudeck.engine.loop import Loop
 from gpudeck.engine.orders import Box
-from gpudeck.engine.ports import Instant
 from tests.fakes.journal import MemoryJournal
 from tests.fakes.launcher import FakeLauncher
 
@@ -31,6 +31,20 @@ class FakeClock:
 
     def now(self) -> Instant:
         return Instant(self.boot_s, 1.7e9 + self.boot_s)
+
+
+class FakeAlarm:
+    """`ports.Alarm` that rings when a test says so."""
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        self.ring = ring
+        self.at: float | None = None
+
+    def set(self, at: float | None) -> None:
+        self.at = at
+
+    def close(self) -> None:
+        self.at = None
 
 
 class AtOnce:
@@ -80,10 +94,18 @@ class LoopRig:
             self._post,
             readers=AtOnce(),
             checks=AtOnce(),
+            starters=AtOnce(),
         )
         self.loop = Loop(
-            Core(self.deck), clock=self.clock, journal=self.journal, do=self.attempts.do, publish=self.published.extend
+            Core(self.deck),
+            clock=self.clock,
+            journal=self.journal,
+            do=self.attempts.do,
+            publish=self.published.extend,
+            alarm=self._make_alarm,
         )
+        self.loop.prepare = self.attempts.prepare
+        self.loop.drop = self.attempts.drop
         self.idle = 0
         """How often the loop has said that a turn is over."""
         self.loop.after_turn = self._count
@@ -124,6 +146,10 @@ class LoopRig:
 
     def _post(self, item: Any) -> None:
         self.loop.post(item)
+
+    def _make_alarm(self, _: asyncio.AbstractEventLoop, ring: Callable[[], None]) -> FakeAlarm:
+        self.alarm = FakeAlarm(ring)
+        return self.alarm
 
     def _count(self) -> None:
         self.idle += 1

@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from gpudeck.engine.core.instant import Instant
 from gpudeck.engine.headless import HeadlessOptions, HeadlessOutput
-from gpudeck.engine.ports import Instant
 from gpudeck.engine.protocol.messages import (
     Counts,
     DeckOpened,

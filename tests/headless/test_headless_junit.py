@@ -96,3 +96,10 @@ def test_a_file_that_cannot_be_written_at_the_end_is_said(tmp_path):
             folder.rmdir()
             output.show(finished())
     assert f"deck   warning cannot write the JUnit file {folder}/out.xml: No such" in (tmp_path / "out").read_text()
+
+
+def test_a_folder_that_is_made_for_the_report_is_told(tmp_path, capsys):
+    case((row(),), tmp_path / "new" / "out.xml")
+    assert capsys.readouterr().err == f"gpudeck: --junit: made the folder {tmp_path}/new\n"
+    case((row(),), tmp_path / "new" / "out.xml")
+    assert capsys.readouterr().err == ""

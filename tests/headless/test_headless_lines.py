@@ -169,3 +169,9 @@ def test_deck_log_is_appended_to(tmp_path):
     log.write_text("earlier\n")
     shown([started()], log=str(log), options=HeadlessOptions(json=True))
     assert log.read_text().startswith("earlier\n[00:00:01] gpu 2  start ")
+
+
+def test_an_end_that_is_told_late_does_not_turn_the_clock_back():
+    lines = shown([opened(), started(at=20.0), ended(at=12.0), note(at=21.0)]).splitlines()
+    times = [line.partition("]")[0] for line in lines if line.startswith("[")]
+    assert times == sorted(times)

@@ -50,7 +50,7 @@ def test_the_block_shows_each_gpu_with_its_task_below_the_lines():
     assert lines[2] == "[00:00:01] gpu 2  start train-sym-0.375  attempt 1  logs/train-sym-0.375/attempt-1.log"
     assert lines[3].startswith("noise  ━━━━━━━━━━━━━━")
     assert lines[3].endswith("──   32 %  eta 01:10:00")
-    assert lines[5] == "gpu 0  train-0                           00:10:00 / 00:20:00  ━━━━━─────   87 %"
+    assert lines[5] == "gpu 0  train-0                      00:10:00 / 00:20:00  ━━━━━─────  util  87 %"
     assert lines[9:] == ["waits: 20 tasks: every GPU is busy", ""]
 
 

@@ -12,7 +12,7 @@ import pytest
 from headless_samples import ManualClock, finished, started, wait_until
 
 from gpudeck.engine.headless import HeadlessOptions, HeadlessOutput, writer
-from gpudeck.engine.headless.writer import AppendLog, StreamWriter
+from gpudeck.engine.headless.writer import AppendLog, AsideLog, StreamWriter
 
 
 def gap(count: int) -> str:
@@ -170,3 +170,14 @@ def test_a_log_folder_that_comes_late_gets_the_later_lines(tmp_path):
     log.write("c\n")
     log.close()
     assert (tmp_path / "logs" / "deck.log").read_text() == "(2 lost)\nc\n"
+
+
+def test_a_log_on_a_server_that_does_not_answer_holds_up_nobody(tmp_path):
+    path = tmp_path / "deck.log"
+    os.mkfifo(path)  # nobody reads: to open it for writing takes for ever
+    log = AsideLog(str(path), gap)
+    log.write("one\n")
+    log.write("two\n")
+    log.close(patience_s=0.01)
+    with path.open() as server:
+        assert server.read() == "one\ntwo\n"

@@ -177,3 +177,31 @@ def test_a_spawned_processs_own_traceback_is_the_one_shown(logs):
 def test_a_traceback_without_a_cause_is_better_than_none(logs):
     text = b'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    f()\nKeyboardInterrupt\n'
     assert logs(text)[-1] == "KeyboardInterrupt"
+
+
+@pytest.mark.parametrize("line", [b"gpudeck: 6: exec: trian: not found\n", b"gpudeck: line 6: trian: not found\n"])
+def test_a_command_that_is_not_found_is_told_without_our_shells_line(logs, line):
+    assert logs(line) == ("command not found: trian",)
+
+
+CLEANUP = b"".join(b"cleanup %d\n" % number for number in range(500))
+
+
+def test_a_traceback_is_shown_although_much_was_said_after_it(logs):
+    assert logs(sample("atexit.err") + CLEANUP)[-1] == "ValueError: bad rate 1.5"
+
+
+def test_an_error_is_shown_with_what_led_to_it_and_the_end_of_what_was_said_after_it(logs):
+    lines = logs(b"loading\nERROR: no data\n" + CLEANUP)
+    assert lines == (
+        "loading", "ERROR: no data", "  … 497 lines left out …", "cleanup 497", "cleanup 498", "cleanup 499",
+    )  # fmt: skip
+
+
+def test_an_error_of_stdout_is_shown_where_stderr_only_cleans_up(logs):
+    assert "ERROR: no data" in logs(CLEANUP, b"ERROR: no data\n" + CLEANUP)
+
+
+def test_an_error_far_above_the_end_takes_no_more_lines_than_others(logs):
+    before = b"".join(b"line %d\n" % number for number in range(100))
+    assert len(logs(before + b"ERROR: no data\n" + CLEANUP, n=10)) == 10

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from gpudeck.engine.core.events import Outcome
+from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.spec import Policy, TaskSpec, Work
 from gpudeck.engine.logs.examine import describe, examine, hint_of, outputs_exist, stamp_outputs
 
@@ -253,3 +253,8 @@ def test_names_that_are_not_utf8_are_found_and_shown_printable(tmp_path):
     (tmp_path / os.fsdecode(b"\xff.pt")).write_bytes(b"")
     attempt = Attempt(tmp_path, ["*.pt", os.fsdecode(b"\xff.pt")])
     attempt.end().detail.encode()
+
+
+def test_who_cancelled_it_is_told_in_words() -> None:
+    assert describe(Outcome("cancelled", detail="by user (kill)")) == "cancelled by user (kill)"
+    assert describe(Outcome("cancelled", detail="gone, says user")) == "cancelled: gone, says user"

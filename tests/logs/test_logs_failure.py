@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpudeck.engine.logs.failure import classify, signal_name
@@ -281,6 +281,74 @@ def test_what_python_prints_at_its_end_gives_the_detail(name, detail):
 def test_a_traceback_that_the_program_survived_is_not_its_end():
     text = trace("KeyError: 'x'") + "".join(f"epoch {number} done\n" for number in range(60)) + "no data in /x\n"
     assert found(text).detail == "no data in /x"
+
+
+CHATTER = st.sampled_from(
+    ["cleanup {}", "removing /tmp/{}.pt", "closing worker {}", "", "wandb: syncing {}", "  {} files freed", "done {}"]
+)
+CAUSES = {
+    trace("ValueError: bad rate 1.5"): ("exit", "ValueError: bad rate 1.5"),
+    "RuntimeError: no data in /data\n": ("exit", "RuntimeError: no data in /data"),
+    "train: Error: no data in /data\n": ("exit", "train: Error: no data in /data"),
+    "ERROR: accuracy below 0.5\n": ("exit", "ERROR: accuracy below 0.5"),
+    "CUDA out of memory. Tried to allocate 20 MiB\n": ("oom", "CUDA: Tried to allocate 20 MiB"),
+    "[1] DDP: NCCL error in: a.cpp:1\n": ("exit", "[1] DDP: NCCL error in: a.cpp:1"),
+    "[E1] Watchdog caught collective operation timeout: x\n": (
+        "exit",
+        "[E1] Watchdog caught collective operation timeout: x",
+    ),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(sorted(CAUSES)),
+    st.lists(st.tuples(CHATTER, st.integers(0, 999)), min_size=1, max_size=800),
+    st.lists(st.tuples(CHATTER, st.integers(0, 999)), max_size=50),
+    st.booleans(),
+)
+def test_what_a_program_says_after_its_error_does_not_hide_it(cause, later, before, merged):
+    chatter, earlier = ("".join(f"{text.format(at)}\n" for text, at in lines) for lines in (later, before))
+    finding = found(earlier + cause + chatter, out="" if merged else chatter)
+    assert (finding.reason, finding.detail) == CAUSES[cause]
+
+
+def test_tasks_that_clean_up_alike_have_reasons_of_their_own():
+    cleanup = "".join(f"cleanup {number}\n" for number in range(500))
+    details = {found(trace(error) + cleanup).detail for error in ("KeyError: 'a'", "ValueError: b", "OSError: c")}
+    assert details == {"KeyError: 'a'", "ValueError: b", "OSError: c"}
+
+
+def test_an_error_on_stdout_is_found_above_what_stdout_says_later():
+    cleanup = "".join(f"cleanup {number}\n" for number in range(500))
+    assert found("", out="ERROR: no data\n" + cleanup).detail == "ERROR: no data"
+
+
+@pytest.mark.parametrize(
+    "trouble", [trace("KeyError: 'x'"), "ERROR: no cache\n", "CUDA out of memory, half the batch\n"]
+)
+def test_what_was_overcome_before_more_steps_is_not_the_reason(trouble):
+    text = trouble + "".join(f"step {number} loss 0.5\n" for number in range(60)) + "no data in /x\n"
+    assert (found(text).reason, found(text).detail) == ("exit", "no data in /x")
+
+
+def test_an_error_in_the_last_lines_goes_before_an_older_one():
+    text = "ERROR: no cache\n" + "waiting\n" * 100 + "cp: cannot stat 'x'\n"
+    assert found(text).detail == "cp: cannot stat 'x'"
+
+
+def test_a_kill_is_not_explained_by_an_error_long_before():
+    text = trace("KeyError: 'x'") + "waiting\n" * 100
+    assert found(text, exit_code=137).detail == ""
+
+
+@pytest.mark.parametrize("line", ["error: 0.1", "ERROR", "Traceback (most recent call last):", "cleanup", "100%|", "x"])
+def test_a_tail_full_of_one_line_costs_little(line):
+    """CPU time, not wall time: 0.1 s at the most when each line is looked at once."""
+    lines = [line] * (65536 // (len(line) + 1)) + ["end"] * 60
+    started = time.process_time()
+    classify(lines, lines, exit_code=1, signal=None)
+    assert time.process_time() - started < 2
 
 
 def test_without_stderr_the_last_line_of_stdout_is_the_detail():

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from gpudeck.engine.logs.files import Link, LogFolder, make_link, safe_name
+from gpudeck.engine.logs.files import Link, LogFolder, LogNames, make_link, safe_name
 
 
 @pytest.fixture
@@ -158,3 +158,12 @@ def test_a_temporary_link_left_by_a_crash_is_no_obstacle(tmp_path):
     make_link(Link(str(tmp_path / "latest.log"), "new"))
     assert os.readlink(tmp_path / "latest.log") == "new"
     assert os.listdir(tmp_path) == ["latest.log"]
+
+
+def test_whoever_knows_the_tasks_finds_their_logs_without_a_look_at_the_folder(tmp_path) -> None:
+    names = ["a/b", "Twin", "twin"]
+    (tmp_path / "logs").mkdir()
+    known, folder = LogNames(str(tmp_path / "logs"), names), LogFolder(str(tmp_path / "logs"), names)
+    assert [known.paths(name, 2, merge_stderr=False) for name in names] == [
+        folder.paths(name, 2, merge_stderr=False) for name in names
+    ]

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -11,6 +12,7 @@ from gpudeck.engine.logs.files import Link
 from gpudeck.engine.logs.outputs import OutputStamp
 from gpudeck.engine.logs.record import AttemptEnd, AttemptHeader, read_record, stamps_in
 from gpudeck.engine.logs.writer import AttemptJsonWriter
+from gpudeck.tests.fakes.small_disk import small_disk
 
 END = AttemptEnd("ok", 0, ended_wall=1_000_005.0, duration_s=5.0, peak_mib=4242, mean_util_percent=87.5)
 
@@ -143,8 +145,19 @@ def test_closing_writes_what_is_pending(errors, tmp_path):
     assert len(os.listdir(tmp_path)) == 500
 
 
-def test_more_than_it_holds_is_waited_for_not_dropped(errors, tmp_path):
-    made = AttemptJsonWriter(errors, max_pending=3)
+def test_nobody_waits_for_a_disk_that_hangs_and_nothing_is_dropped(errors, tmp_path):
+    os.mkfifo(tmp_path / "hangs.json")
+    made = AttemptJsonWriter(errors, most_gathered=3)
+    made.end(str(tmp_path / "hangs.json"), END)  # to read what is there it waits until somebody writes
+    for number in range(100):
+        made.end(str(tmp_path / f"{number}.json"), END)
+    os.close(os.open(tmp_path / "hangs.json", os.O_WRONLY))
+    assert made.close()
+    assert len(os.listdir(tmp_path)) == 101
+
+
+def test_more_than_it_gathers_is_not_dropped(errors, tmp_path):
+    made = AttemptJsonWriter(errors, most_gathered=3)
     for number in range(100):
         made.end(str(tmp_path / f"{number}.json"), END)
     assert made.close()
@@ -170,6 +183,7 @@ FULL_DISK = """
 import resource, sys
 from gpudeck.engine.logs.record import AttemptEnd
 from gpudeck.engine.logs.writer import AttemptJsonWriter
+from gpudeck.tests.fakes.small_disk import small_disk
 
 errors = []
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
@@ -259,3 +273,49 @@ def test_commit_and_dirty_flag_are_in_the_record(writer, tmp_path):
     writer.flush()
     record = read_record(str(tmp_path / "a.json"))
     assert (len(record["git"]["commit"]), record["git"]["dirty"], record["git"]["branch"]) == (40, False, "main")
+
+
+def test_an_end_that_met_a_full_disk_is_written_when_there_is_space(writer, errors, tmp_path):
+    ended = threading.Event()
+    writer.on_ended = lambda _: ended.set()
+    with small_disk(tmp_path / "small") as disk:
+        path = str(disk.path / "attempt-1.json")
+        writer.begin(path, header())
+        writer.flush()
+        disk.fill()
+        writer.end(path, END)
+        writer.flush()
+        assert "end" not in read_record(path)
+        disk.empty()
+        assert ended.wait(30)
+        assert read_record(path)["end"]["exit_code"] == 0
+    assert len(errors.seen) == 1
+
+
+def test_an_adopted_attempt_without_a_header_gets_one(writer, tmp_path):
+    path = str(tmp_path / "attempt-1.json")
+    writer.adopt(path, header())
+    writer.end(path, END)
+    writer.flush()
+    record = read_record(path)
+    assert (record["task"], record["end"]["exit_code"]) == ("train-1", 0)
+
+
+def test_what_an_earlier_engine_wrote_of_an_adopted_attempt_stays(writer, tmp_path):
+    path = str(tmp_path / "attempt-1.json")
+    writer.begin(path, header(command=("python", "before.py")))
+    writer.flush()
+    writer.end(path, END)
+    writer.flush()
+    writer.adopt(path, header(command=("python", "after.py")))
+    writer.flush()
+    assert read_record(path)["command"] == ["python", "before.py"]
+
+
+def test_nothing_is_written_of_an_attempt_that_was_stopped_before_anything_of_it_was_made(writer, errors, tmp_path):
+    path = str(tmp_path / "never" / "attempt-1.json")
+    writer.adopt(path, header(), [Link(str(tmp_path / "never" / "latest.log"), "attempt-1.log")])
+    writer.end(path, END)
+    writer.flush()
+    assert errors.seen == []
+    assert not (tmp_path / "never").exists()

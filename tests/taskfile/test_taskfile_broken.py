@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.errors import TaskFileError
-from gpudeck.engine.taskfile.load import load
+from gpudeck.engine.taskfile.load import load, load_settings
 
 BROKEN: list[tuple[str, str, list[str]]] = [
     (
@@ -665,6 +665,64 @@ after = ["b-*"]
         ['tasks.toml:4: task "a": after has "b-*", which matches no task'],
     ),
     (
+        "needs beside other mistakes",
+        """
+[deck]
+slots_per_gpu = 0
+[[task]]
+name = "prep-{i}"
+matrix.i = [1, 2]
+command = "true"
+gpus = -1
+needs = ["nothing", "prep-2"]
+[[task]]
+name = "train"
+command = "true"
+needs = ["prep-1", "prep-*", "preq-*", "prepare", "fine"]
+[[task]]
+name = "fine"
+command = "true"
+round = 3
+""",
+        [
+            "tasks.toml:2: [deck]: slots_per_gpu must be at least 1, got 0",
+            'tasks.toml:7: task "prep-{i}": gpus must be at least 0, got -1',
+            'tasks.toml:8: task "prep-{i}": needs has "nothing", which matches no task',
+            'tasks.toml:12: task "train": needs has "preq-*", which matches no task',
+            'tasks.toml:12: task "train": needs has "prepare", which matches no task',
+        ],
+    ),
+    (
+        "needs beside an entry whose name is not known",
+        """
+[[task]]
+command = "true"
+[[task]]
+name = "train"
+command = "true"
+needs = ["prepare"]
+""",
+        ["tasks.toml:1: task 1: name is missing"],
+    ),
+    (
+        "needs beside shards that could not be made",
+        """
+[[task]]
+name = "part"
+shards = 4
+command = "true"
+gpus = -1
+[[task]]
+name = "train"
+command = "true"
+needs = ["part", "part-shard0", "part-shard[0-9]*", "other"]
+""",
+        [
+            'tasks.toml:5: task "part": gpus must be at least 0, got -1',
+            'tasks.toml:9: task "train": needs has "other", which matches no task',
+        ],
+    ),
+    (
         "needs self",
         """
 [[task]]
@@ -781,6 +839,16 @@ command = "true"
 timeout = 0
 """,
         ['tasks.toml:4: task "a": timeout must be more than 0 seconds'],
+    ),
+    (
+        "a number that the journal cannot hold",
+        """
+[[task]]
+name = "a"
+command = "true"
+retries = 99999999999999999999
+""",
+        ['tasks.toml:4: task "a": retries must be at most 9007199254740992, got 99999999999999999999'],
     ),
     (
         "timeout negative",
@@ -957,6 +1025,19 @@ command = "true"
 progress = "step ([0-9"
 """,
         ['tasks.toml:4: task "a": progress is no regular expression: unterminated character set at position 6'],
+    ),
+    (
+        "metrics as text",
+        """
+[[task]]
+name = "a"
+command = "true"
+metrics.acc = "acc ([0-9.]+)"
+""",
+        [
+            'tasks.toml:4: task "a": metrics.acc needs to be told where it is found: '
+            '{ regex = \'…\' }, or { file = "…", key = "…" }'
+        ],
     ),
     (
         "metrics nothing",
@@ -1665,3 +1746,11 @@ def test_of_very_many_problems_the_rest_is_counted(tmp_path: Path, monkeypatch: 
         load("tasks.toml")
     assert len(caught.value.problems) == 101
     assert caught.value.problems[-1] == "tasks.toml: and 1,400 more"
+
+
+def test_what_is_wrong_with_the_deck_hides_nothing_of_what_is_wrong_with_tasks(tmp_path: Path):
+    path = tmp_path / "tasks.toml"
+    path.write_text('[deck]\nslot_per_gpu = 2\n[[task]]\nname = "a"\ncommand = "true"\ngpus = -1\nneeds = ["b"]\n')
+    with pytest.raises(TaskFileError) as caught:
+        load_settings(str(path))
+    assert [line.removeprefix(f"{path}:").partition(":")[0] for line in caught.value.problems] == ["2", "6", "7"]

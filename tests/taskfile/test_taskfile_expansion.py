@@ -386,6 +386,27 @@ def test_resume_has_its_own_command_and_a_glob_below_cwd(folder: Path):
     assert tuple(map(without_markers, resume.command)) == ("train", "--resume", "{attempt}")
 
 
+def test_resume_has_the_variables_of_each_rung(folder: Path):
+    text = """[vars]
+bs = 32
+[[task]]
+name = "a-{seed}"
+command = ["train", "{bs}"]
+matrix.seed = [1, 2]
+resume_command = ["train", "{bs}", "--resume", "{seed}"]
+on_oom = [{ vars = { bs = 16 } }, { env = { BATCH = "8" } }]
+"""
+    resume = deck(folder, text).tasks[1].resume
+    assert resume is not None
+    assert [resume.on_rung(rung)[1] for rung in (0, 1, 2)] == ["32", "16", "32"]
+
+
+def test_resume_that_no_rung_changes_is_kept_once(folder: Path):
+    resume = tasks(folder, 'resume_command = "again"\non_oom = [{ env = { BATCH = "8" } }]')[0].resume
+    assert resume is not None
+    assert resume.rungs == ()
+
+
 def test_a_disabled_entry_makes_no_task_but_holds_its_round(folder: Path):
     text = '[[task]]\nname = "a"\ncommand = "x"\nenabled = false\n[[task]]\nname = "b"\ncommand = "x"\nround = 1\n'
     assert [task.name for task in deck(folder, text).tasks] == ["b"]

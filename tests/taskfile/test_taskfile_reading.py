@@ -110,9 +110,21 @@ def test_the_file_is_the_one_given_then_the_variable_then_the_nearest(tmp_path: 
 
 
 def test_no_file_anywhere_is_said(tmp_path: Path):
-    words = "no tasks.toml here or above: write one, or name a file: gpudeck --headless FILE"
+    words = "no tasks.toml here or above: gpudeck init writes one"
     with pytest.raises(UsageError, match=f"^{words}$"):
         find_task_file(None, {}, str(tmp_path))
+
+
+def test_a_deck_whose_file_is_gone_is_found_by_its_state(tmp_path: Path):
+    (tmp_path / ".gpudeck" / "tasks").mkdir(parents=True)
+    assert find_task_file(None, {}, str(tmp_path)) == "tasks.toml"
+
+
+def test_a_task_file_above_goes_before_the_state_of_one_that_is_gone(tmp_path: Path):
+    below = tmp_path / "below"
+    (below / ".gpudeck" / "tasks").mkdir(parents=True)
+    (tmp_path / "tasks.toml").touch()
+    assert find_task_file(None, {}, str(below)) == "../tasks.toml"
 
 
 def test_a_file_in_a_folder_open_to_all_is_not_taken_from_below(tmp_path: Path):

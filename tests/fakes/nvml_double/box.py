@@ -15,7 +15,7 @@ class Box:
     def __init__(self, path: Path, cards: int = 0) -> None:
         self.path = path
         self._values: dict[str, list[str]] = {}
-        self.set(driver="560.35.03", count=0)
+        self.set(driver="560.35.03", cuda=12060, count=0)
         for _ in range(cards):
             self.add_card()
 
@@ -26,7 +26,9 @@ class Box:
         card = f"gpu.{index}"
         uuid = f"GPU-double-{index}"
         values = {"uuid": uuid, "name": "NVIDIA A40", "total": 46068, "reserved": 612, "used": 4, "util": 0, "temp": 31}
-        values |= {"power": 31500, "limit": 300000, "slowdown": 98}
+        values |= {"power": 31500, "limit": 300000, "slowdown": 98, "bus": f"00000000:{0x3B + index:02X}:00.0"}
+        values |= {"sm": 210, "smmax": 1740, "memclock": 405, "memclockmax": 7251, "throttle": 1, "ecc": 0, "remap": 0}
+        values |= {"pstate": 8, "persistence": 1, "mode": 0, "display": 0, "encoder": 0, "decoder": 0}
         self.set(**{f"{card}.{key}": value for key, value in values.items()})
         return uuid
 

@@ -1,16 +1,12 @@
-/* A stand-in for libnvidia-ml.so.1. What it answers stands in the text file that GPUDECK_NVML_DOUBLE names, read anew
- * at each call, so that a test changes the box while the program runs. README.md beside this file has the keys. */
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+/* A stand-in for libnvidia-ml.so.1. What it answers stands in the text file that GPUDECK_NVML_DOUBLE names, looked at
+ * anew at each call, so that a test changes the box while the program runs. README.md beside this file has the keys. */
+#include "state.h"
 
 enum {
   SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NO_PERMISSION = 4, NOT_FOUND = 6,
   INSUFFICIENT_SIZE = 7, DRIVER_NOT_LOADED = 9, GPU_IS_LOST = 15, VERSION_MISMATCH = 18, ARGUMENT_VERSION = 25
 };
-enum { MAX_HANDLES = 256, MAX_CARDS = 32, MAX_INSTANCES = 8, LINE = 512 };
+enum { MAX_HANDLES = 256, MAX_INSTANCES = 8 };
 
 typedef unsigned int uint;
 typedef unsigned long long ull;
@@ -18,57 +14,12 @@ typedef struct { char uuid[96]; } Handle;
 typedef struct { ull total, free, used; } MemoryV1;
 typedef struct { uint version; ull total, reserved, free, used; } MemoryV2;
 typedef struct { uint gpu, memory; } Rates;
+typedef struct { uint version; int sensor, celsius; } Temperature;
+typedef struct { char legacy_bus_id[16]; uint domain, bus, device, device_id, subsystem_id; char bus_id[32]; } PciInfo;
 typedef struct { uint pid; ull used; uint gpu_instance, compute_instance; } ProcessInfo;
 
 static Handle handles[MAX_HANDLES];
 static int handle_count, in_flight, inits, raced;
-
-/* -- the state file -- */
-
-static FILE *state(void) {
-  const char *path = getenv("GPUDECK_NVML_DOUBLE");
-  return path ? fopen(path, "r") : NULL;
-}
-
-/* The nth value of a key, or NULL. The key is given as for printf. */
-static char *value(char *out, int nth, const char *format, va_list arguments) {
-  char key[LINE], line[LINE];
-  vsnprintf(key, sizeof key, format, arguments);
-  size_t length = strlen(key);
-  FILE *file = state();
-  char *found = NULL;
-  while (file && !found && fgets(line, sizeof line, file)) {
-    line[strcspn(line, "\n")] = 0;
-    if (strncmp(line, key, length) == 0 && line[length] == ' ' && nth-- == 0) found = strcpy(out, line + length + 1);
-  }
-  if (file) fclose(file);
-  return found;
-}
-
-static char *text(char *out, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  char *found = value(out, 0, format, arguments);
-  va_end(arguments);
-  return found;
-}
-
-static char *nth_text(char *out, int nth, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  char *found = value(out, nth, format, arguments);
-  va_end(arguments);
-  return found;
-}
-
-static long number(long otherwise, const char *format, ...) {
-  char out[LINE];
-  va_list arguments;
-  va_start(arguments, format);
-  char *found = value(out, 0, format, arguments);
-  va_end(arguments);
-  return found ? strtol(found, NULL, 10) : otherwise;
-}
 
 /* -- entering and leaving -- */
 
@@ -89,8 +40,9 @@ static void note(const char *function) {
 
 static int enter(const char *function) {
   __atomic_add_fetch(&in_flight, 1, __ATOMIC_SEQ_CST);
+  look();
   note(function);
-  while (hangs(function)) usleep(5000);
+  for (; hangs(function); look()) usleep(5000);
   return (int)number(SUCCESS, "error.%s", function);
 }
 
@@ -108,22 +60,6 @@ static int leave(int result) {
 
 /* -- GPUs and handles -- */
 
-static int count(void) { return (int)number(0, "count"); }
-
-/* Writes "gpu.N" or "gpu.N.mig.K" for a UUID that the state has now. */
-static int place_of(const char *uuid, char *prefix) {
-  char found[LINE];
-  for (int card = 0; card < count(); card++) {
-    sprintf(prefix, "gpu.%d", card);
-    if (text(found, "%s.uuid", prefix) && strcmp(found, uuid) == 0) return 1;
-    for (int place = 0; place < MAX_INSTANCES; place++) {
-      sprintf(prefix, "gpu.%d.mig.%d", card, place);
-      if (text(found, "%s.uuid", prefix) && strcmp(found, uuid) == 0) return 1;
-    }
-  }
-  return 0;
-}
-
 static int give(const char *prefix, Handle **out) {
   char uuid[LINE];
   if (!text(uuid, "%s.uuid", prefix)) return NOT_FOUND;
@@ -140,7 +76,7 @@ static int give(const char *prefix, Handle **out) {
 /* As in the real library a NULL handle ends the process. */
 static int use(const Handle *handle, const char *field, char *prefix) {
   if (!handle) abort();
-  while (place_of(handle->uuid, prefix) && number(0, "%s.hang", prefix)) usleep(5000);
+  for (; place_of(handle->uuid, prefix) && number(0, "%s.hang", prefix); look()) usleep(5000);
   if (!place_of(handle->uuid, prefix) || number(0, "%s.lost", prefix)) return GPU_IS_LOST;
   return (int)number(SUCCESS, "%s.error.%s", prefix, field);
 }
@@ -207,6 +143,7 @@ static int box_text(const char *key, char *out, uint size) {
 
 int nvmlSystemGetDriverVersion(char *out, uint size) { ENTER(); return leave(box_text("driver", out, size)); }
 int nvmlSystemGetNVMLVersion(char *out, uint size) { ENTER(); return leave(box_text("driver", out, size)); }
+int nvmlSystemGetCudaDriverVersion(int *out) { ENTER(); return leave((*out = (int)number(0, "cuda")) ? SUCCESS : NOT_SUPPORTED); }
 int nvmlDeviceGetCount_v2(uint *out) { ENTER(); *out = (uint)count(); return leave(SUCCESS); }
 
 int nvmlDeviceGetHandleByIndex_v2(uint index, Handle **out) {
@@ -229,10 +166,24 @@ int nvmlDeviceGetUUID(Handle *handle, char *out, uint size) { ENTER(); return le
 int nvmlDeviceGetName(Handle *handle, char *out, uint size) { ENTER(); return leave(text_of(handle, "name", out, size)); }
 int nvmlDeviceGetPowerUsage(Handle *handle, uint *out) { ENTER(); return leave(number_of(handle, "power", out)); }
 int nvmlDeviceGetEnforcedPowerLimit(Handle *handle, uint *out) { ENTER(); return leave(number_of(handle, "limit", out)); }
+int nvmlDeviceGetPowerManagementLimit(Handle *handle, uint *out) { ENTER(); return leave(number_of(handle, "limit", out)); }
+int nvmlDeviceGetPerformanceState(Handle *handle, uint *out) { ENTER(); return leave(number_of(handle, "pstate", out)); }
+int nvmlDeviceGetPersistenceMode(Handle *handle, uint *out) { ENTER(); return leave(number_of(handle, "persistence", out)); }
+int nvmlDeviceGetComputeMode(Handle *handle, uint *out) { ENTER(); return leave(number_of(handle, "mode", out)); }
+int nvmlDeviceGetDisplayActive(Handle *handle, uint *out) { ENTER(); return leave(number_of(handle, "display", out)); }
 
 int nvmlDeviceGetTemperature(Handle *handle, int sensor, uint *out) {
   ENTER();
   return leave(sensor ? INVALID_ARGUMENT : number_of(handle, "temp", out));
+}
+
+int nvmlDeviceGetTemperatureV(Handle *handle, Temperature *out) {
+  uint celsius = 0;
+  ENTER();
+  if (out->version != (sizeof(Temperature) | 1u << 24)) return leave(ARGUMENT_VERSION);
+  int failed = out->sensor ? INVALID_ARGUMENT : number_of(handle, "temp", &celsius);
+  out->celsius = (int)celsius;
+  return leave(failed);
 }
 
 int nvmlDeviceGetTemperatureThreshold(Handle *handle, int threshold, uint *out) {
@@ -240,10 +191,76 @@ int nvmlDeviceGetTemperatureThreshold(Handle *handle, int threshold, uint *out) 
   return leave(threshold == 1 ? number_of(handle, "slowdown", out) : NOT_SUPPORTED);
 }
 
+/* 1: the multiprocessors' clock, 2: the memory's. */
+static int clock_of(const Handle *handle, int clock, const char *suffix, uint *out) {
+  char field[32];
+  if (clock != 1 && clock != 2) return NOT_SUPPORTED;
+  sprintf(field, "%s%s", clock == 1 ? "sm" : "memclock", suffix);
+  return number_of(handle, field, out);
+}
+
+int nvmlDeviceGetClockInfo(Handle *handle, int clock, uint *out) { ENTER(); return leave(clock_of(handle, clock, "", out)); }
+int nvmlDeviceGetMaxClockInfo(Handle *handle, int clock, uint *out) { ENTER(); return leave(clock_of(handle, clock, "max", out)); }
+int nvmlDeviceGetFanSpeed(Handle *handle, uint *out) { ENTER(); return leave(number_of(handle, "fan", out)); }
+
+static int wide_number_of(const Handle *handle, const char *field, ull *out) {
+  uint found = 0;
+  int failed = number_of(handle, field, &found);
+  if (!failed) *out = found;
+  return failed;
+}
+
+int nvmlDeviceGetCurrentClocksThrottleReasons(Handle *handle, ull *out) {
+  ENTER();
+  return leave(wide_number_of(handle, "throttle", out));
+}
+
+int nvmlDeviceGetTotalEccErrors(Handle *handle, int kind, int since, ull *out) {
+  ENTER();
+  return leave(kind == 1 && since == 0 ? wide_number_of(handle, "ecc", out) : INVALID_ARGUMENT);
+}
+
+int nvmlDeviceGetRemappedRows(Handle *handle, uint *corrected, uint *uncorrected, uint *pending, uint *failure) {
+  uint bits = 0;
+  ENTER();
+  int failed = number_of(handle, "remap", &bits);
+  *corrected = *uncorrected = 0;
+  *pending = bits & 1;
+  *failure = bits >> 1 & 1;
+  return leave(failed);
+}
+
+int nvmlDeviceGetPciInfo_v3(Handle *handle, PciInfo *out) {
+  ENTER();
+  return leave(text_of(handle, "bus", out->bus_id, sizeof out->bus_id));
+}
+
 int nvmlDeviceGetUtilizationRates(Handle *handle, Rates *out) {
   ENTER();
   out->memory = 0;
   return leave(number_of(handle, "util", &out->gpu));
+}
+
+static int codec_of(const Handle *handle, const char *field, uint *out, uint *period_us) {
+  *period_us = 167000;
+  return number_of(handle, field, out);
+}
+
+int nvmlDeviceGetEncoderUtilization(Handle *handle, uint *out, uint *period_us) {
+  ENTER();
+  return leave(codec_of(handle, "encoder", out, period_us));
+}
+
+int nvmlDeviceGetDecoderUtilization(Handle *handle, uint *out, uint *period_us) {
+  ENTER();
+  return leave(codec_of(handle, "decoder", out, period_us));
+}
+
+/* A matter of Windows. */
+int nvmlDeviceGetDriverModel_v2(Handle *handle, uint *current, uint *pending) {
+  (void)handle, (void)current, (void)pending;
+  ENTER();
+  return leave(NOT_SUPPORTED);
 }
 
 static int memory(const Handle *handle, ull *total, ull *reserved, ull *used) {
@@ -319,6 +336,14 @@ int nvmlDeviceGetMigMode(Handle *handle, uint *current, uint *pending) {
   ENTER();
   int failed = number_of(handle, "mig", current);
   *pending = *current;
+  return leave(failed);
+}
+
+int nvmlDeviceIsMigDeviceHandle(Handle *handle, uint *out) {
+  char prefix[LINE];
+  ENTER();
+  int failed = use(handle, "uuid", prefix);
+  *out = !failed && strstr(prefix, ".mig.");
   return leave(failed);
 }
 

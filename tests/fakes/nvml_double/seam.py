@@ -20,6 +20,7 @@ _WORDS = {
 }  # fmt: skip
 _MEMORY_V2 = 0x02000028
 _NONE = 2**64 - 1
+_CLOCKS = {1: "sm", 2: "memclock"}
 
 
 class _FailedError(Exception):
@@ -138,6 +139,31 @@ class Seam:
     def _nvmlDeviceGetTemperatureThreshold(self, state: _State, handle: Any, threshold: Any, out: Any) -> None:
         _check(SUCCESS if threshold.value == 1 else NOT_SUPPORTED)
         self._put_number(state, handle, "slowdown", out)
+
+    def _nvmlDeviceGetClockInfo(self, state: _State, handle: Any, clock: Any, out: Any) -> None:
+        self._put_number(state, handle, _CLOCKS[clock.value], out)
+
+    def _nvmlDeviceGetMaxClockInfo(self, state: _State, handle: Any, clock: Any, out: Any) -> None:
+        self._put_number(state, handle, f"{_CLOCKS[clock.value]}max", out)
+
+    def _nvmlDeviceGetCurrentClocksThrottleReasons(self, state: _State, handle: Any, out: Any) -> None:
+        self._put_number(state, handle, "throttle", out)
+
+    def _nvmlDeviceGetFanSpeed(self, state: _State, handle: Any, out: Any) -> None:
+        self._put_number(state, handle, "fan", out)
+
+    def _nvmlDeviceGetPciInfo_v3(self, state: _State, handle: Any, out: Any) -> None:
+        bus = state.text(f"{self._use(state, handle, 'bus')}.bus")
+        _check(NOT_SUPPORTED if bus is None else SUCCESS)
+        out._obj.busId = (bus or "").encode()
+
+    def _nvmlDeviceGetTotalEccErrors(self, state: _State, handle: Any, kind: Any, since: Any, out: Any) -> None:
+        assert (kind.value, since.value) == (1, 0), "uncorrected ones since the driver was loaded"
+        self._put_number(state, handle, "ecc", out)
+
+    def _nvmlDeviceGetRemappedRows(self, state: _State, handle: Any, *outs: Any) -> None:
+        for out, bit in zip(outs, (0, 0, 1, 2), strict=True):
+            out._obj.value = int(bool(self._number(state, handle, "remap") & bit))
 
     def _nvmlDeviceGetUtilizationRates(self, state: _State, handle: Any, out: Any) -> None:
         out._obj.gpu = self._number(state, handle, "util")

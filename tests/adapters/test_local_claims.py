@@ -1,0 +1,218 @@
+"""Claims and real attempts: the wrapper keeps what its engine claimed, the user's processes do not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpudeck.engine.adapters import proc
+from gpudeck.engine.adapters.claims import Claims
+from gpudeck.engine.adapters.claims_held import WRAPPER_FD
+from gpudeck.engine.ports import Known, SpawnRefusedError
+from tests.fakes.local_rig import Rig, kill, lives, run, until
+
+
+def claims(folder: Path, deck: str = "ours") -> Claims:
+    return Claims(deck, str(folder / deck), str(folder / "locks"), lambda text: pytest.fail(text))
+
+
+def other(rig: Rig) -> dict[str, str]:
+    """What a deck beside ours finds taken."""
+    theirs = claims(rig.folder, "theirs")
+    try:
+        return {gpu: words.partition(" has ")[0] for gpu, words in theirs.others(["GPU-0", "GPU-1"]).items()}
+    finally:
+        theirs.close()
+
+
+OURS = "deck ours of root"
+
+
+@pytest.fixture(autouse=True)
+def user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpudeck.engine.adapters.claims._login", "root".format)
+
+
+def claimed(body: Any) -> Any:
+    """Make a test of a coroutine that takes a rig whose launcher claims GPUs."""
+
+    def test(tmp_path: Path) -> None:
+        run(tmp_path, body, claims=claims(tmp_path))
+
+    test.__name__, test.__doc__, test.__module__ = body.__name__, body.__doc__, body.__module__
+    return test
+
+
+def known(rig: Rig, token: str, *gpus: str) -> Known:
+    return Known(token, rig.pids[token], rig.ticks[token], "stop", gpus, "task")
+
+
+@claimed
+async def test_an_attempt_claims_its_gpus_while_it_runs(rig: Rig) -> None:
+    rig.start("sleep", "300", gpus=["GPU-0"])
+    assert other(rig) == {"GPU-0": OURS}
+
+
+@claimed
+async def test_a_gpu_is_free_before_its_end_is_told(rig: Rig) -> None:
+    await rig.tree_end(rig.start("true", gpus=["GPU-0"]))
+    assert other(rig) == {}
+
+
+@claimed
+async def test_an_attempt_without_gpus_claims_none(rig: Rig) -> None:
+    token = rig.start("sleep", "300")
+    assert not Path(f"/proc/{rig.pids[token]}/fd/{WRAPPER_FD}").exists()
+
+
+@claimed
+async def test_the_command_does_not_get_the_claim(rig: Rig) -> None:
+    token = rig.start("ls", "/proc/self/fd", gpus=["GPU-0"])
+    await rig.tree_end(token)
+    assert rig.out(token).read_text().split() == ["0", "1", "2", "3"]
+
+
+@claimed
+async def test_a_daemon_that_an_attempt_leaves_behind_does_not_keep_the_gpu(rig: Rig) -> None:
+    token = rig.start("sh", "-c", "setsid sleep 300 & echo $!", gpus=["GPU-0"], leftovers="leave")
+    await rig.tree_end(token)
+    pid = await rig.pid_from(token)
+    assert lives(pid)
+    assert other(rig) == {}
+    kill(pid)
+
+
+@claimed
+async def test_a_process_that_outlives_the_leader_keeps_the_gpu(rig: Rig) -> None:
+    token = rig.start("sh", "-c", "sleep 300 & echo $!", gpus=["GPU-0"])
+    await rig.leader_end(token)
+    assert other(rig) == {"GPU-0": OURS}
+    kill(await rig.pid_from(token))
+    await rig.tree_end(token)
+    assert other(rig) == {}
+
+
+@claimed
+async def test_a_wrapper_that_is_killed_alone_does_not_free_the_gpu(rig: Rig) -> None:
+    token = rig.start("sleep", "300", gpus=["GPU-0"])
+    await rig.knows_command(token)
+    kill(rig.pids[token])
+    await until(lambda: not lives(rig.pids[token]))
+    assert other(rig) == {"GPU-0": OURS}
+
+
+@claimed
+async def test_a_start_on_a_gpu_of_another_deck_is_refused_and_leaves_no_process(rig: Rig) -> None:
+    theirs = claims(rig.folder, "theirs")
+    fd = theirs.take("1", ["GPU-0"], "task")
+    with pytest.raises(SpawnRefusedError, match="deck theirs of root has it") as caught:
+        rig.start("true", gpus=["GPU-0"])
+    assert [gpu for gpu, _ in caught.value.claimed] == ["GPU-0"]
+    assert rig.launcher.members() == {}
+    assert fd is not None
+    os.close(fd)
+    theirs.close()
+
+
+@claimed
+async def test_a_start_that_fails_gives_its_claim_back(rig: Rig) -> None:
+    rig.launcher._spawner._limit = 1  # pyright: ignore[reportPrivateUsage]  # as if no descriptor were left
+    with pytest.raises(SpawnRefusedError):
+        rig.start("true", gpus=["GPU-0"])
+    assert other(rig) == {}
+
+
+@claimed
+async def test_a_new_engine_joins_the_claim_of_what_it_adopts(rig: Rig) -> None:
+    token = rig.start("sh", "-c", "echo up; sleep 300", gpus=["GPU-0"])
+    await rig.text(token)
+    rig.replace_launcher(claims=claims(rig.folder))
+    assert rig.launcher.recover([known(rig, token, "GPU-0")]) == {token: "adopted"}
+    kill(rig.pids[token])
+    await until(lambda: not lives(rig.pids[token]))
+    assert other(rig) == {"GPU-0": OURS}
+
+
+@claimed
+async def test_between_two_engines_the_wrapper_keeps_the_claim(rig: Rig) -> None:
+    rig.start("sleep", "300", gpus=["GPU-0"])
+    rig.launcher.close()
+    assert other(rig) == {"GPU-0": OURS}
+    rig.replace_launcher()
+
+
+@claimed
+async def test_an_adopted_attempt_gives_its_gpu_back(rig: Rig) -> None:
+    token = rig.start("sleep", "300", gpus=["GPU-0", "GPU-1"])
+    rig.replace_launcher(claims=claims(rig.folder))
+    rig.launcher.recover([known(rig, token, "GPU-0", "GPU-1")])
+    rig.launcher.stop(token, signal=signal.SIGKILL, scope="group", grace_s=0)
+    await rig.tree_end(token)
+    assert other(rig) == {}
+
+
+@claimed
+async def test_an_attempt_that_the_user_gives_up_frees_its_gpu(rig: Rig) -> None:
+    """Nothing could be proven of it, so no end was told; its end is on disk because the user said so."""
+    gone = Known("unheard-of", 1, 1, "stop", ("GPU-0",), "task")
+    rig.replace_launcher(claims=claims(rig.folder), same_namespace=False)
+    assert rig.launcher.recover([gone]) == {"unheard-of": "unknown"}
+    assert other(rig) == {"GPU-0": OURS}
+    rig.launcher.forget("unheard-of")
+    assert other(rig) == {}
+
+
+@claimed
+async def test_the_next_slot_of_an_adopted_gpu_is_ours(rig: Rig) -> None:
+    token = rig.start("sleep", "300", gpus=["GPU-0"])
+    rig.replace_launcher(claims=claims(rig.folder))
+    rig.launcher.recover([known(rig, token, "GPU-0")])
+    rig.start("sleep", "300", gpus=["GPU-0"])
+
+
+ENGINE = """
+import asyncio, os, sys
+from gpudeck.engine.adapters.claims import Claims
+from gpudeck.engine.adapters.local import LocalLauncher
+from gpudeck.engine.ports import StartOrder
+folder = sys.argv[1]
+async def main():
+    claims = Claims("ours", folder + "/ours", folder + "/locks", print)
+    launcher = LocalLauncher(folder + "/attempts", lambda _: None, asyncio.get_running_loop(), claims=claims)
+    env = {"PATH": os.environ["PATH"], "GPUDECK_TOKEN": "token"}
+    log = folder + "/log"
+    pid, _ = launcher.start(StartOrder("token", ("sleep", "300"), env, "/", log, log, claims=("GPU-0",)))
+    print(pid, flush=True)
+    await asyncio.sleep(300)
+asyncio.run(main())
+"""
+
+
+@claimed
+async def test_kill_9_of_the_engine_leaves_its_claims_to_the_wrappers(rig: Rig) -> None:
+    engine = subprocess.Popen([sys.executable, "-c", ENGINE, str(rig.folder)], stdout=subprocess.PIPE, text=True)
+    assert engine.stdout is not None
+    wrapper = int(engine.stdout.readline())
+    engine.kill()
+    engine.wait()
+    assert other(rig) == {"GPU-0": OURS}
+    kill(wrapper)
+    for child in proc.children(wrapper):
+        kill(child)
+    await until(lambda: other(rig) == {})
+
+
+@claimed
+async def test_many_attempts_cost_the_engine_one_descriptor_for_claims(rig: Rig) -> None:
+    rig.start("sleep", "300", gpus=["GPU-0"])
+    first = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        rig.start("sleep", "300", gpus=["GPU-0"])
+    pidfds = 5
+    assert len(os.listdir("/proc/self/fd")) == first + pidfds

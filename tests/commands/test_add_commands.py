@@ -1,0 +1,142 @@
+"""`gpudeck add`: into the task file, and into the queue of the engine that runs it."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from gpudeck.engine.taskfile.load import load
+from tests.commands.commands_rig import GATED, Commanded
+from tests.e2e.decks import lives, until
+
+FILE = """\
+# what this is about
+[deck]
+gpus = "sim:2"   # none of ours
+[[task]]
+name = "train-{rate}"
+command = "echo {rate} >> ran"
+matrix.rate = [0.50, 1e-4]
+"""
+
+
+def live(deck: Commanded) -> None:
+    """A deck of three tasks on two GPUs, two of which wait at the gate."""
+    deck.write(GATED)
+    deck.gate()
+    assert deck.go().code == 0
+    deck.until_state("wait-2", "running")
+
+
+def test_under_an_engine_whose_task_file_is_gone_nothing_is_added(deck: Commanded) -> None:
+    live(deck)
+    (deck.folder / "tasks.toml").unlink()
+    done = deck.command("add", "--", "true")
+    assert (done.code, done.err.endswith("tasks.toml: no such file\n")) == (2, True)
+
+
+def test_without_an_engine_the_file_is_written_and_it_is_said_what_starts_it(deck: Commanded) -> None:
+    deck.write(FILE)
+    done = deck.command("add", "--", "echo", "a b", "c")
+    assert (done.code, done.out) == (0, "echo\n")
+    assert "no engine runs the deck: `gpudeck` or `gpudeck add --start` starts one" in done.err
+    assert deck.text("tasks.toml") == FILE + '\n[[task]]\nname = "echo"\ncommand = ["echo", "a b", "c"]\n'
+    assert not (deck.folder / ".gpudeck").exists()
+
+
+def test_a_live_engine_takes_it_up(deck: Commanded) -> None:
+    live(deck)
+    done = deck.command("add", "-n", "0", "echo new >> ran")
+    assert (done.code, done.out) == (0, "echo\n")
+    assert f"engine {deck.engine_pid()} has taken it up" in done.err
+    deck.until_state("echo", "succeeded")
+    assert deck.lines("ran") == ["new"]
+
+
+def test_a_headless_engine_takes_it_up_although_it_follows_no_edits(deck: Commanded) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    engine = deck.start("--only", "wait-1")
+    engine.started("wait-1")
+    assert deck.command("add", "-n", "0", "echo new >> ran").code == 0
+    engine.ended("echo")
+    gate.let()
+    assert engine.finish().states == {"wait-1": "succeeded", "echo": "succeeded"}
+
+
+def test_other_edits_of_the_file_are_not_applied_with_it(deck: Commanded) -> None:
+    live(deck)
+    path = deck.folder / "tasks.toml"
+    path.write_text(path.read_text().replace("[1, 2, 3]", "[1, 2, 4]"))
+    assert deck.command("add", "-n", "0", "true").code == 0
+    assert set(deck.rows()) == {"wait-1", "wait-2", "wait-3", "true"}
+
+
+def test_start_starts_an_engine(deck: Commanded) -> None:
+    deck.write(FILE)
+    assert deck.command("add", "-s", "--", "touch", "made").code == 0
+    until((deck.folder / "made").exists)
+    assert deck.command("wait").code == 0
+
+
+def test_the_keys_of_a_task_are_options(deck: Commanded) -> None:
+    deck.write(FILE)
+    words = ("-n", "2", "--needs", "train-*", "--timeout", "2h", "--env", "A=1=2", "--round", "3", "--priority", "-1")
+    assert deck.command("add", *words, "--name", "mine", "--", "python", "x.py", "-n", "5").out == "mine\n"
+    spec = next(spec for spec in load(str(deck.folder / "tasks.toml"), environ={}).tasks if spec.name == "mine")
+    assert spec.work.command == ("python", "x.py", "-n", "5")
+    assert (spec.resources.gpus, spec.needs, spec.policy.timeout_s) == (2, ("train-*",), 7200.0)
+    assert (spec.work.env, spec.round, spec.priority) == ((("A", "1=2"),), 3, -1)
+
+
+def test_a_task_like_another_with_another_value(deck: Commanded) -> None:
+    deck.write(FILE)
+    assert deck.command("add", "--like", "train-0.50", "--set", "rate=0.7").out == "train-0.7\n"
+    assert "# none of ours" in deck.text("tasks.toml")
+    assert deck.run().code == 0
+    assert sorted(deck.lines("ran")) == ["0.50", "0.7", "1e-4"]
+
+
+def test_a_command_runs_where_it_was_typed(deck: Commanded) -> None:
+    deck.write(FILE)
+    (deck.folder / "sub").mkdir()
+    assert deck.shell("cd sub && gpudeck add -s -- touch made").code == 0
+    until((deck.folder / "sub" / "made").exists)
+    assert 'cwd = "sub"' in deck.text("tasks.toml")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "gpudeck add -- python train.py"),
+        (("--like", "train-0.50", "--", "true"), "either a command or --like TASK"),
+        (("--like", "trian-0.50"), "there is no such task: did you mean train-0.50?"),
+        (("-n", "x", "true"), 'gpus must be a whole number or "all"'),
+        (("--needs", "nobody", "true"), "nobody"),
+        (("--set", "nonsense=1", "true"), "--set nonsense"),
+    ],
+)
+def test_a_mistake_leaves_the_file_as_it_is(deck: Commanded, words: tuple[str, ...], said: str) -> None:
+    deck.write(FILE)
+    done = deck.command("add", *words)
+    assert (done.code, said in done.err, done.out) == (2, True, "")
+    assert deck.text("tasks.toml") == FILE
+
+
+def test_what_the_engine_does_not_take_is_taken_out_again(deck: Commanded) -> None:
+    live(deck)
+    before = deck.text("tasks.toml")
+    done = deck.command("add", "-n", "3", "true")
+    assert (done.code, "gpus = 3, but the deck has only 2" in done.err) == (2, True)
+    assert deck.text("tasks.toml") == before
+
+
+def test_what_was_added_is_still_queued_after_kill_9(deck: Commanded) -> None:
+    live(deck)
+    assert deck.command("add", "echo new >> ran").code == 0
+    pid = deck.engine_pid()
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not lives(pid))
+    assert deck.state("echo") == "queued"

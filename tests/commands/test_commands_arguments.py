@@ -1,0 +1,100 @@
+"""The command line, parsed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from gpudeck.tui.arguments import parse, parser_of
+from gpudeck.tui.cli import main
+from gpudeck.tui.verbs import DECK, VERBS
+
+
+def test_selectors_of_a_command_are_no_values_of_vars() -> None:
+    command = parse(["ls", "noise=asym", "t-1"])
+    assert (command.words, command.values, command.file) == (("noise=asym", "t-1"), {}, None)
+
+
+def test_without_a_command_words_are_a_file_and_values() -> None:
+    command = parse(["x.toml", "lr=0.1", "--headless"])
+    assert (command.verb, command.file, command.values) == (DECK, "x.toml", {"lr": "0.1"})
+
+
+def test_options_may_stand_between_selectors() -> None:
+    assert parse(["retry", "a", "--fresh", "b", "-y", "c"]).words == ("a", "b", "c")
+
+
+def test_a_priority_may_be_negative_behind_an_option() -> None:
+    assert parse(["priority", "a", "-y", "-5"]).words == ("a", "-5")
+
+
+def test_f_behind_logs_follows_and_before_it_names_the_file() -> None:
+    command = parse(["-f", "x.toml", "logs", "a", "-f"])
+    assert (command.file, command.flag("follow")) == ("x.toml", True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["retry"],
+        ["ls", "--what"],
+        ["status", "extra"],
+        ["-f", "a.toml", "ls", "-f", "b.toml"],
+        ["a.toml", "b.toml"],
+        ["staus"],
+        ["wait", "--timeout"],
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse(words)
+    said = capsys.readouterr().err
+    assert (caught.value.code, said.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_command_has_an_example_in_its_help(verb: str) -> None:
+    assert f"example: {VERBS[verb].example}" in parser_of(verb).format_help()
+
+
+@pytest.mark.parametrize("verb", sorted(name for name, verb in VERBS.items() if not verb.hidden))
+def test_every_example_is_right(verb: str) -> None:
+    words = shlex.split(re.split(r" (?:&&|[<>]) ", VERBS[verb].example)[0])
+    assert parse(words[1:]).verb == verb
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["one.toml", "status"], "a command goes first: gpudeck status -f one.toml"),
+        (["--gpus", "0", "check"], "a command goes before its options: gpudeck check …"),
+        (["status", "one.toml"], "unrecognized arguments: one.toml; -f names the task file"),
+    ],
+)
+def test_words_in_another_order_are_refused_with_the_right_one(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        parse(words)
+    assert (refused.value.code, said in capsys.readouterr().err) == (2, True)
+
+
+def test_each_command_stands_apart_from_what_it_does_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = parser_of(DECK).format_help().partition("commands (")[2].splitlines()[1:]
+    assert max(map(len, lines)) <= 80
+    assert {line.split()[0] for line in lines if line[2] != " "} == {v.name for v in VERBS.values() if not v.hidden}
+
+
+def test_in_a_folder_that_is_gone_one_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(["status"]) == 2
+    assert capsys.readouterr().err == "the current folder cannot be used: No such file or directory\n"

@@ -1,0 +1,228 @@
+"""`gpudeck logs`: the end of what tasks wrote, and what they go on writing."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from tests.commands.commands_rig import GATED, MIXED, Commanded, typed
+from tests.e2e.decks import until
+
+COUNTING = """
+    [deck]
+    gpus = "sim:2"
+    [[task]]
+    name = "count"
+    command = "for i in $(seq 100); do echo line $i; done; echo wrong >&2"
+"""
+
+
+def finished(deck: Commanded, text: str = COUNTING) -> None:
+    deck.write(text)
+    assert deck.run().code in (0, 1)
+
+
+def test_the_last_forty_lines_are_shown(deck: Commanded) -> None:
+    finished(deck)
+    assert deck.command("logs", "count").out.splitlines() == [f"line {number}" for number in range(61, 101)]
+
+
+def test_n_says_how_many_lines(deck: Commanded) -> None:
+    finished(deck)
+    assert deck.command("logs", "count", "-n", "2").out == "line 99\nline 100\n"
+    assert len(deck.command("logs", "count", "-n", "1000").out.splitlines()) == 100
+
+
+def test_err_shows_standard_error(deck: Commanded) -> None:
+    finished(deck)
+    assert deck.command("logs", "count", "--err").out == "wrong\n"
+
+
+def test_a_task_that_wrote_to_standard_error_alone_gets_a_hint(deck: Commanded) -> None:
+    finished(deck, MIXED)
+    done = deck.command("logs", "bad")
+    assert (done.out, "`gpudeck logs bad --err`" in done.err) == ("", True)
+
+
+def test_several_tasks_have_their_names_before_their_lines(deck: Commanded) -> None:
+    finished(deck, MIXED + '[[task]]\nname = "second"\ncommand = "echo too"\n')
+    done = deck.command("logs", "*", "-n", "1")
+    assert done.out.splitlines() == ["good   | fine", "second | too"]
+    assert "behind has not run: it is blocked" in done.err
+
+
+def test_an_earlier_attempt_can_be_named(deck: Commanded) -> None:
+    deck.write(
+        """
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "t"
+        command = "echo try {attempt}; exit 1"
+        retries = 1
+        backoff = "0s"
+        """
+    )
+    assert deck.run().code == 1
+    assert deck.command("logs", "t").out == "try 2\n"
+    assert deck.command("logs", "t", "--attempt", "1").out == "try 1\n"
+    done = deck.command("logs", "t", "--attempt", "3")
+    assert (done.code, "t has 2 attempts" in done.err) == (2, True)
+
+
+def test_nothing_of_a_log_reaches_the_terminal_raw_but_colours(deck: Commanded) -> None:
+    finished(deck, '[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "true"\n')
+    hostile = (
+        b"\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m\xc2\x9b1A\x00\x08\xff\xe2\x80\xaeabc\x1b[8mhidden\n"
+        b"\x1bP1;1q\x1b\\\x1b[?1049hdone\x1b[5n\n"
+    )
+    (deck.folder / "logs" / "t" / "attempt-1.log").write_bytes(hostile)
+    assert deck.command("logs", "t").out == "red\ufffdabchidden\ndone\n"
+    with typed(deck, "logs", "t") as terminal:
+        assert terminal.finish() == 0
+        shown = terminal.shown.replace("\r\n", "\n")
+    assert shown.endswith("\x1b[31mred\x1b[0m\ufffdabchidden\x1b[0m\ndone\x1b[0m\n")
+
+
+def test_of_a_progress_bar_the_last_frame_is_shown(deck: Commanded) -> None:
+    finished(deck, '[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "true"\n')
+    (deck.folder / "logs" / "t" / "attempt-1.log").write_bytes(
+        b"epoch 1\n" + b"".join(b"\r%d%%" % i for i in range(101))
+    )
+    assert deck.command("logs", "t").out == "epoch 1\n100%\n"
+
+
+def test_a_log_of_a_gigabyte_is_read_from_its_end(deck: Commanded) -> None:
+    finished(deck)
+    path = deck.folder / "logs" / "count" / "attempt-1.log"
+    with path.open("r+b") as file:
+        file.truncate(1 << 30)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\nlast but one\nlast\n")
+    assert deck.command("logs", "count", "-n", "2").out == "last but one\nlast\n"
+
+
+def test_a_log_that_has_vanished_is_named(deck: Commanded) -> None:
+    finished(deck)
+    path = deck.folder / "logs" / "count" / "attempt-1.log"
+    path.unlink()
+    done = deck.command("logs", "count")
+    assert (done.code, f"{path} is not there" in done.err) == (1, True)
+
+
+def test_a_pipe_in_the_place_of_a_log_holds_up_nobody(deck: Commanded) -> None:
+    finished(deck)
+    path = deck.folder / "logs" / "count" / "attempt-1.log"
+    path.unlink()
+    os.mkfifo(path)
+    assert deck.command("logs", "count").code == 1
+
+
+def test_following_shows_what_is_written_until_the_task_has_ended(deck: Commanded) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    assert deck.go().code == 0
+    deck.until_state("wait-1", "running")
+    with typed(deck, "logs", "wait-1", "-f") as terminal:
+        terminal.until("begin 1")
+        gate.let(3)
+        assert terminal.finish() == 0
+        assert "end 1" in terminal.shown
+
+
+def test_following_goes_through_later_attempts(deck: Commanded) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "t"
+        command = "echo try {attempt}; read _ <gate; exit 1"
+        retries = 2
+        backoff = "10ms"
+    """)
+    gate = deck.gate()
+    assert deck.go().code == 0
+    with typed(deck, "logs", "t", "-f") as terminal:
+        for number in (1, 2, 3):
+            terminal.until(f"try {number}")
+            gate.let()
+        assert terminal.finish() == 0
+
+
+def test_following_starts_with_a_task_that_has_not_begun(deck: Commanded) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    assert deck.go().code == 0
+    deck.until_state("wait-2", "running")
+    with typed(deck, "logs", "wait-3", "-f") as terminal:
+        terminal.until("has not run: it is queued")
+        gate.let(3)
+        assert terminal.finish() == 0
+        assert "begin 3\r\nend 3" in terminal.shown
+
+
+def test_a_progress_bar_is_followed_in_place(deck: Commanded) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "t"
+        command = "printf '\\rstep 1/3'; read _ <gate; printf '\\rstep 2/3'; read _ <gate; echo"
+    """)
+    gate = deck.gate()
+    assert deck.go().code == 0
+    with typed(deck, "logs", "t", "-f") as terminal:
+        terminal.until("step 1/3")
+        gate.let()
+        terminal.until("\r\x1b[Kstep 2/3")
+        gate.let()
+        assert terminal.finish() == 0
+        assert terminal.shown.endswith("\r\x1b[Kstep 2/3\r\n")
+
+
+def test_following_goes_on_when_the_engine_is_killed(deck: Commanded) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    assert deck.go().code == 0
+    deck.until_state("wait-1", "running")
+    with typed(deck, "logs", "wait-1", "-f") as terminal:
+        terminal.until("begin 1")
+        os.kill(deck.engine_pid(), signal.SIGKILL)
+        terminal.until("the engine has ended")
+        gate.let(3)
+        assert terminal.finish() == 0
+        assert "end 1" in terminal.shown
+
+
+def test_ctrl_c_ends_the_following_and_no_task(deck: Commanded) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    assert deck.go().code == 0
+    with typed(deck, "logs", "wait-1", "-f") as terminal:
+        terminal.until("begin 1")
+        terminal.type("\x03")
+        assert terminal.finish() == 130
+    assert deck.state("wait-1") == "running"
+    gate.let(3)
+
+
+def test_a_log_that_is_removed_while_it_is_followed_is_read_to_its_end(deck: Commanded) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    assert deck.go().code == 0
+    deck.until_state("wait-1", "running")
+    with typed(deck, "logs", "wait-1", "-f") as terminal:
+        terminal.until("begin 1")
+        (deck.folder / "logs" / "wait-1" / "attempt-1.log").unlink()
+        gate.let(3)
+        assert terminal.finish() == 0
+        assert "end 1" in terminal.shown
+
+
+def test_a_reader_that_goes_away_ends_it_silently(deck: Commanded) -> None:
+    finished(deck)
+    done = deck.command("logs", "count")
+    assert done.code == 0
+    piped = deck.shell("gpudeck logs count -n 100 | head -n 1")
+    assert (piped.out, piped.err) == ("line 1\n", "gpudeck: no engine runs this deck; its last run has ended\n")
+    until(lambda: not deck.engines_alive())

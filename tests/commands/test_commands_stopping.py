@@ -1,0 +1,113 @@
+"""Ending an engine, with its tasks and without; taking a deck over."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from tests.commands.commands_rig import GATED, MIXED, Commanded
+from tests.e2e.decks import lives
+
+
+def test_stop_leaves_the_tasks_running_for_the_next_engine(deck: Commanded) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    assert deck.go().code == 0
+    deck.until_state("wait-2", "running")
+    pid = deck.engine_pid()
+    done = deck.command("stop")
+    assert (done.code, f"engine {pid} has ended: 2 tasks run on" in done.out) == (0, True)
+    assert deck.holder() is None
+    gate.let(3)
+    assert deck.go().code == 0
+    assert deck.command("wait").code == 0
+    assert {row["attempt"] for row in deck.rows().values()} == {1}
+
+
+def test_stop_tasks_ends_the_tasks_too_and_the_next_start_takes_them_up(deck: Commanded) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    assert deck.go().code == 0
+    deck.until_state("wait-2", "running")
+    done = deck.command("stop", "--tasks")
+    assert done.out.splitlines()[0] == "stopping 2 tasks …"
+    assert done.out.endswith("has ended: no task runs\n")
+    assert deck.living() == []
+    assert deck.go().code == 0
+    gate.let(3)
+    assert deck.command("wait").code == 0
+
+
+def test_stop_without_an_engine_says_so(deck: Commanded) -> None:
+    deck.write(MIXED)
+    done = deck.command("stop")
+    assert (done.code, done.out) == (0, "no engine runs this deck\n")
+
+
+def test_stop_works_when_the_file_has_been_broken_meanwhile(deck: Commanded) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    assert deck.go().code == 0
+    deck.write("[[task]\n")
+    assert deck.command("stop", "--tasks", "--now").code == 0
+    assert deck.engines_alive() == []
+    gate.let(3)
+
+
+def test_now_without_tasks_is_refused(deck: Commanded) -> None:
+    deck.write(MIXED)
+    assert deck.command("stop", "--now").code == 2
+
+
+def test_a_headless_run_can_be_looked_at_and_stopped(deck: Commanded) -> None:
+    deck.write(GATED)
+    deck.gate()
+    engine = deck.start()
+    engine.started("wait-1", "wait-2")
+    assert deck.state("wait-1") == "running"
+    assert deck.command("stop", "--tasks").code == 0
+    assert engine.finish().code == 143
+
+
+def test_takeover_wants_a_yes(deck: Commanded) -> None:
+    deck.write(GATED)
+    gone_machine(deck)
+    done = deck.command("takeover")
+    assert (done.code, "elsewhere" in done.err, "2 tasks of it had not ended" in done.err) == (2, True, True)
+    assert deck.engines_alive() == []
+
+
+def test_takeover_runs_again_what_the_gone_host_ran(deck: Commanded) -> None:
+    deck.write(GATED)
+    gone_machine(deck)
+    refused = deck.command("hold", "wait-3")
+    assert (refused.code, "elsewhere" in refused.err) == (3, True)
+    done = deck.command("takeover", "-y")
+    assert done.code == 0, done.err
+    assert done.out.startswith("taken over: ")
+    deck.gates[0].let(3)
+    assert deck.command("wait").code == 0
+
+
+def test_a_deck_that_runs_here_is_not_taken_over(deck: Commanded) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    assert deck.go().code == 0
+    done = deck.command("takeover", "-y")
+    assert (done.code, "runs this deck" in done.err, len(deck.engines_alive())) == (3, True, 1)
+    gate.let(3)
+
+
+def gone_machine(deck: Commanded) -> None:
+    """Two tasks were under way on a host that is no more."""
+    deck.gate()
+    assert deck.go().code == 0
+    deck.until_state("wait-2", "running")
+    assert deck.command("stop").code == 0
+    for pid in deck.living():
+        if lives(pid):
+            os.kill(pid, 9)
+    lock = deck.folder / ".gpudeck" / "tasks" / "lock"
+    holder = json.loads(lock.read_text())
+    holder["machine"] = {"host": "elsewhere", "machine_id": "x" * 32, "boot_id": "other", "pid_ns": 1}
+    lock.write_text(json.dumps(holder) + "\n")

@@ -1,0 +1,108 @@
+"""The command that `gpudeck show` tells, and metrics of tasks that have ended."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+
+from tests.commands.commands_rig import Commanded
+from tests.e2e.decks import until
+
+TOLD = """
+    [deck]
+    gpus = "sim:2"
+    [[task]]
+    name = "ran"
+    command = ["{python}", "-c", "import sys; print(sys.argv[1:])", "{attempt}", "{gpu_ids}", "{run_dir}"]
+    [[task]]
+    name = "shell"
+    command = "echo {gpu_ids} {num_gpus} $HOME; exit 3"
+    [[task]]
+    name = "behind"
+    needs = ["shell"]
+    command = ["{python}", "eval.py", "--gpus={gpu_ids}", "{attempt}"]
+    [[task]]
+    name = "keyed"
+    env = { A = "1" }
+    command = "test -n {env.MY_API_KEY}"
+"""
+RESUMING = """
+    [deck]
+    gpus = "sim:1"
+    [[task]]
+    name = "again"
+    command = "exit 3"
+    resume_command = "echo resumed {attempt}; sleep 600"
+    retries = 1
+    backoff = "0s"
+"""
+REPORTING = """
+    [deck]
+    gpus = "sim:1"
+    [[task]]
+    name = "t"
+    command = "echo ::gpudeck acc=0.5"
+    metrics.acc.regex = "acc=([0-9.]+)"
+    [[task]]
+    name = "gate"
+    command = "read _ <gate"
+"""
+
+
+def write_told(deck: Commanded) -> None:
+    deck.env["MY_API_KEY"] = "key"
+    deck.write(TOLD)
+
+
+def told(deck: Commanded, name: str) -> str:
+    command = json.loads(deck.command("show", name, "--json").out)["command"]
+    return command if isinstance(command, str) else shlex.join(command)
+
+
+def test_the_command_that_show_tells_of_a_task_that_ran_runs_in_a_shell_as_it_ran(deck: Commanded) -> None:
+    write_told(deck)
+    deck.run()
+    words = subprocess.run(["/bin/sh", "-c", told(deck, "ran")], capture_output=True, text=True, check=True).stdout
+    assert words == (deck.folder / "logs/ran/attempt-1.log").read_text()
+
+
+def test_an_engine_tells_the_same_commands_as_the_files_do(deck: Commanded) -> None:
+    write_told(deck)
+    deck.run()
+    names = ("ran", "shell", "behind", "keyed")
+    without = [told(deck, name) for name in names]
+    assert deck.go().code == 0
+    assert [told(deck, name) for name in names] == without
+    assert without[1] == "echo 1 1 $HOME; exit 3"
+
+
+def test_of_a_task_that_has_not_run_only_what_is_unknown_stays_a_placeholder(deck: Commanded) -> None:
+    write_told(deck)
+    deck.run()
+    found = json.loads(deck.command("show", "behind", "--json").out)
+    assert found["command"] == [found["python"], "eval.py", "--gpus={gpu_ids}", "{attempt}"]
+
+
+def test_a_secret_of_the_environment_is_not_told(deck: Commanded) -> None:
+    write_told(deck)
+    deck.run()
+    assert told(deck, "keyed") == "test -n '***'"
+
+
+def test_of_an_attempt_that_resumed_the_command_that_resumes_is_told(deck: Commanded) -> None:
+    deck.write(RESUMING)
+    assert deck.go().code == 0
+    until(lambda: deck.rows("again")["again"]["attempt"] == 2)
+    deck.until_state("again", "running")
+    assert told(deck, "again") == "echo resumed 2; sleep 600"
+
+
+def test_the_last_metrics_of_a_task_stay_in_its_row(deck: Commanded) -> None:
+    deck.write(REPORTING)
+    gate = deck.gate()
+    assert deck.go().code == 0
+    deck.until_state("t", "succeeded")
+    deck.until_state("gate", "running")
+    until(lambda: deck.rows("t")["t"]["metrics"] == {"acc": 0.5})
+    gate.let()

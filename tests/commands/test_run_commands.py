@@ -1,0 +1,202 @@
+"""`gpudeck run`: a command on free GPUs, as if it had been typed without gpudeck."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.commands.commands_rig import Commanded
+from tests.commands.run_rig import ONE, TWO, book_of, record_of, runs_of
+
+LINES = 10_000
+
+
+def test_what_it_writes_comes_through_and_its_exit_code(deck: Commanded) -> None:
+    done = deck.command(*ONE, "--", "bash", "-c", "echo out; echo err >&2; exit 7")
+    assert (done.code, done.out, done.err) == (7, "out\n", "err\n")
+
+
+def test_one_word_in_quotes_is_a_line_for_bash(deck: Commanded) -> None:
+    assert deck.command(*ONE, "echo a && echo $((1 + 1))").out == "a\n2\n"
+
+
+def test_several_words_are_no_shell_line(deck: Commanded) -> None:
+    assert deck.command(*ONE, "--", "printf", "%s|", "a b", "$HOME", "*", "").out == "a b|$HOME|*||"
+
+
+def test_nothing_in_a_command_is_a_placeholder(deck: Commanded) -> None:
+    words = ("{task}", "{{task}}", "{nonsense}", "${HOME}", "{a:b}")
+    assert deck.command(*ONE, "echo", *words).out == " ".join(words) + "\n"
+    assert deck.command(*ONE, "echo '{gpu_ids}'").out == "{gpu_ids}\n"
+
+
+def test_options_behind_the_command_are_the_commands(deck: Commanded) -> None:
+    assert deck.command(*ONE, "echo", "-n", "4", "--gpus", "-d", "--", "-x").out == "4 --gpus -d -- -x"
+
+
+def test_a_gpu_is_given_to_it(deck: Commanded) -> None:
+    assert deck.command(*TWO, "-n", "2", "echo $CUDA_VISIBLE_DEVICES").out == "0,1\n"
+    assert deck.command(*TWO, "-n", "0", "echo [$CUDA_VISIBLE_DEVICES]").out == "[]\n"
+
+
+def test_it_runs_where_it_is_typed(deck: Commanded) -> None:
+    deck.write('[[task]]\nname = "t"\ncommand = "true"\n')
+    folder = deck.folder / "a {task} b"
+    folder.mkdir()
+    done = deck.shell(f"cd '{folder}' && gpudeck run --gpus sim:1 -- pwd")
+    assert done.out == f"{folder}\n"
+    assert book_of(deck).exists()
+    assert not (folder / ".gpudeck").exists()
+
+
+def test_the_same_command_twice_runs_twice(deck: Commanded) -> None:
+    for _ in range(2):
+        assert deck.command(*ONE, "echo ran | tee -a ran").out == "ran\n"
+    assert deck.lines("ran") == ["ran", "ran"]
+    assert list(runs_of(deck)) == ["echo", "echo-2"]
+
+
+def test_a_name_of_an_earlier_run_is_numbered_even_when_its_logs_are_gone(deck: Commanded) -> None:
+    names: list[str] = []
+    for _ in range(2):
+        names += deck.command(*ONE, "-d", "--name", "mine", "true").out.split()
+        deck.command("wait", "--runs")
+        deck.shell("rm -r logs/run/mine; sed -i /never/d .gpudeck/run@*.toml")
+    assert names == ["mine", "mine-2"]
+
+
+def test_ten_thousand_lines_arrive_in_order(deck: Commanded) -> None:
+    done = deck.command(*ONE, f"for i in $(seq {LINES}); do echo $i; echo e$i >&2; done")
+    assert done.out.split() == [str(number) for number in range(1, LINES + 1)]
+    assert done.err.split() == [f"e{number}" for number in range(1, LINES + 1)]
+
+
+def test_every_byte_of_binary_output_arrives_through_a_pipe(deck: Commanded) -> None:
+    blob = bytes(range(256)) * 4096 + b"\x1b[2J no newline at the end"
+    (deck.folder / "blob").write_bytes(blob)
+    assert deck.shell("gpudeck run --gpus sim:1 -- cat blob | cat > copy").err == ""
+    assert (deck.folder / "copy").read_bytes() == blob
+
+
+def test_a_reader_that_goes_away_does_not_end_the_run(deck: Commanded) -> None:
+    gate = deck.gate()
+    line = "yes | head -n 100000; read _ <gate; echo end >ended"
+    done = deck.shell(f"gpudeck run --gpus sim:1 '{line}' | head -n 1; exit ${{PIPESTATUS[0]}}")
+    assert (done.code, done.out) == (141, "y\n")
+    assert "nobody reads" in done.err
+    gate.let()
+    assert deck.command("wait", "--runs").code == 0
+    assert deck.lines("ended") == ["end"]
+
+
+# -- exit codes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("kill -TERM $$", 143),
+        ("kill -KILL $$", 137),
+        ("exit 255", 255),
+    ],
+)
+def test_the_code_is_what_a_shell_would_say(deck: Commanded, line: str, code: int) -> None:
+    assert deck.command(*ONE, line).code == code
+
+
+def test_a_command_that_does_not_exist_is_127(deck: Commanded) -> None:
+    done = deck.command(*ONE, "--", "nonsense-command-xyz", "a")
+    assert done.code == 127
+    assert "nonsense-command-xyz: not found" in done.err
+
+
+def test_the_timeout_is_124(deck: Commanded) -> None:
+    done = deck.command(*ONE, "--timeout", "200ms", "--", "sleep", "60")
+    assert (done.code, done.err) == (124, "gpudeck: sleep: timeout after 0.2 s\n")
+
+
+def test_what_can_never_run_here_is_told_in_one_line_and_nothing_is_left(deck: Commanded) -> None:
+    done = deck.command(*TWO, "-n", "3", "true")
+    assert (done.code, done.err) == (2, "gpus = 3, but the deck has only 2\n")
+    assert not book_of(deck).exists()
+    assert not list((deck.folder / "logs" / "run").glob("true*"))
+
+
+def test_a_mistake_keeps_what_was_run_before(deck: Commanded) -> None:
+    assert deck.command(*TWO, "true").code == 0
+    assert deck.command(*TWO, "-n", "3", "true").code == 2
+    assert list(runs_of(deck)) == ["true"]
+
+
+def test_other_commands_say_where_nothing_was_run(deck: Commanded) -> None:
+    done = deck.command("ls", "--runs")
+    assert (done.code, f"nothing was run in {deck.folder}" in done.err) == (2, True)
+
+
+# -- the environment --------------------------------------------------------------------------------------------------
+
+
+def test_each_run_has_the_environment_of_its_own_shell(
+    deck: Commanded, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    assert deck.command(*ONE, "true").code == 0
+    venv = tmp_path_factory.mktemp("venv")
+    (venv / "bin").mkdir()
+    (venv / "bin" / "python").write_text("#!/bin/sh\necho my own python\n")
+    (venv / "bin" / "python").chmod(0o755)
+    env = {"VIRTUAL_ENV": str(venv), "PATH": f"{venv}/bin:{deck.env['PATH']}", "ONLY_HERE": "yes"}
+    done = deck.command(*ONE, "--", "bash", "-c", "python; echo $VIRTUAL_ENV $ONLY_HERE; echo $PATH", env=env)
+    assert done.out.splitlines() == ["my own python", f"{venv} yes", env["PATH"]]
+    assert deck.command(*ONE, "echo [$ONLY_HERE]").out == "[]\n"
+
+
+def test_a_retry_has_the_environment_of_the_run(deck: Commanded) -> None:
+    assert deck.command(*ONE, "--name", "r", "echo $WHO >> who; test $WHO = b", env={"WHO": "a"}).code == 1
+    assert deck.command("retry", "--runs", "r", env={"WHO": "b"}).code == 0
+    deck.command("wait", "--runs")
+    assert deck.lines("who") == ["a", "a"]
+
+
+def test_secrets_are_kept_where_only_the_user_reads_them(deck: Commanded) -> None:
+    done = deck.command(*ONE, "--env", "HF_TOKEN=from-option", "echo $HF_TOKEN $WB_KEY", env={"WB_KEY": "from-shell"})
+    assert done.out == "from-option from-shell\n"
+    for path in filter(Path.is_file, (deck.folder / ".gpudeck").rglob("*")):
+        secret = any(word in path.read_bytes() for word in (b"from-option", b"from-shell"))
+        assert not secret or stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    assert b"from-option" not in book_of(deck).read_bytes()
+    assert stat.S_IMODE(book_of(deck).stat().st_mode) == 0o600
+    assert "from-" not in record_of(deck, "echo")
+
+
+def test_a_secret_in_the_command_is_not_written_beside_the_logs(deck: Commanded) -> None:
+    done = deck.command(*ONE, "--", "echo", "s3cret-value", env={"MY_API_KEY": "s3cret-value"})
+    assert done.out == "s3cret-value\n"
+    assert "s3cret-value" not in record_of(deck, "echo")
+
+
+def test_a_folder_of_somebody_else_is_refused(deck: Commanded) -> None:
+    if os.geteuid():
+        return
+    os.chown(deck.folder, 12345, 12345)
+    done = deck.command(*ONE, "true")
+    assert (done.code, "--as-root" in done.err) == (2, True)
+    assert not (deck.folder / ".gpudeck").exists()
+    os.chown(deck.folder, 0, 0)
+
+
+def test_two_decks_of_one_folder_do_not_meet(deck: Commanded) -> None:
+    deck.write('[deck]\ngpus = "sim:1"\n[[task]]\nname = "true"\ncommand = "true"\n')
+    assert deck.run().code == 0
+    assert deck.command(*ONE, "true").code == 0
+    assert list(deck.rows()) == list(runs_of(deck)) == ["true"]
+
+
+def test_git_does_not_see_what_is_kept(deck: Commanded) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=deck.folder, check=True)
+    assert deck.command(*ONE, "true").code == 0
+    seen = subprocess.run(["git", "status", "--short"], cwd=deck.folder, check=True, capture_output=True, text=True)
+    assert seen.stdout == "?? logs/\n"

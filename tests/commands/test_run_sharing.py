@@ -1,0 +1,64 @@
+"""`gpudeck run` beside a deck that has the GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.commands.commands_rig import Commanded
+from tests.commands.run_rig import Piped, runs_of
+from tests.fakes.nvml_double.box import Box
+from tests.fakes.nvml_double.build import outside
+
+DECK = """
+    [deck]
+    name = "sweep"
+    [[task]]
+    name = "t"
+    command = "read _ <gate"
+"""
+
+
+def on_double(deck: Commanded, box: Box) -> None:
+    """Every gpudeck of this deck, its engines too, sees the box of the double."""
+    code, environment = outside(box)
+    for name in ("LD_LIBRARY_PATH", "GPUDECK_NVML_DOUBLE"):
+        if name in environment:
+            deck.env[name] = environment[name]
+    if code:
+        folder = Path(f"{deck.folder}.site")
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(code)
+        deck.env["PYTHONPATH"] = str(folder)
+
+
+def test_a_run_waits_for_the_gpu_of_a_deck_and_says_whose_it_is(deck: Commanded, tmp_path: Path) -> None:
+    box = Box(tmp_path / "box.txt", 2)
+    on_double(deck, box)
+    deck.write(DECK)
+    gate = deck.gate()
+    assert deck.go().code == 0
+    deck.until_state("t", "running")
+    taken = deck.rows()["t"]["gpus"]
+    run = Piped(deck, "run", "-n", "2", "echo mine")
+    try:
+        run.until("deck sweep of")
+        run.until("`gpudeck add -- COMMAND` puts a command into the queue of the deck here instead")
+        assert runs_of(deck)["echo"]["state"] == "queued"
+        other = deck.command("run", "--name", "other", "echo $CUDA_VISIBLE_DEVICES")
+        assert other.out == f"{1 - taken[0]}\n"
+        gate.let()
+        done = run.finish()
+        assert (done.code, done.out) == (0, "mine\n")
+    finally:
+        run.close()
+        box.release()
+
+
+def test_the_shells_cuda_visible_devices_holds_for_each_run(deck: Commanded, tmp_path: Path) -> None:
+    box = Box(tmp_path / "box.txt", 3)
+    on_double(deck, box)
+    for limit in ("2", "1", "0"):
+        done = deck.command("run", "echo $CUDA_VISIBLE_DEVICES", env={"CUDA_VISIBLE_DEVICES": limit})
+        assert (done.code, done.out) == (0, f"{limit}\n")
+    assert deck.command("run", "-n", "3", "-q", "true", env={"CUDA_VISIBLE_DEVICES": "0,1"}).code == 2
+    box.release()

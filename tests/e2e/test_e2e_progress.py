@@ -1,0 +1,198 @@
+"""Progress, metrics and watch rules of decks that run."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from gpudeck.engine.adapters import proc
+from tests.e2e.decks import Deck, until
+
+HEAD = '[deck]\ngpus = "none"\ncpu_slots = 4\n'
+FAIL_ON_NAN = 'watch = { pattern = "nan", action = "fail" }'
+
+
+def write(deck: Deck, *tasks: str) -> None:
+    deck.write(HEAD + "".join(f"[[task]]\ngpus = 0\n{task}\n" for task in tasks))
+
+
+def helpers_of(pid: int) -> list[int]:
+    """Log helpers of an engine."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children if b"follow_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def test_a_run_that_prints_nan_is_stopped_and_failed(deck: Deck) -> None:
+    write(
+        deck,
+        f'name = "bad"\ncommand = "echo loss 0.1; echo loss nan; sleep 60"\n{FAIL_ON_NAN}',
+    )
+    ran = deck.run()
+    end = ran.ended("bad")[0]
+    assert (ran.code, end["outcome"], end["reason"]) == (1, "failed", 'watch: its output has "nan": loss nan')
+    assert end["digest"][-1] == "loss nan"
+    assert 'bad is being stopped by its watch rule: its output has "nan"' in ran.notes
+    assert deck.record("bad")["end"]["reason"] == 'watch: its output has "nan": loss nan'
+
+
+def test_a_silent_run_is_told_of_and_goes_on(deck: Deck) -> None:
+    write(deck, 'name = "quiet"\ncommand = "echo hello; read _ < gate"\nwatch = { silent = "500ms" }')
+    gate = deck.gate()
+    engine = deck.start()
+    engine.note("quiet: silent for 0.5 s; its last line: hello")
+    gate.let()
+    assert engine.finish().code == 0
+
+
+def test_a_silent_run_may_be_stopped_and_retried(deck: Deck) -> None:
+    write(
+        deck,
+        'name = "quiet"\ncommand = "test {attempt} = 2 || sleep 60"\nretries = 1\nbackoff = "100ms"\n'
+        'watch = { silent = "500ms", action = "fail" }',
+    )
+    ran = deck.run()
+    assert (ran.code, [end["outcome"] for end in ran.ended("quiet")]) == (0, ["failed", "ok"])
+
+
+def test_final_progress_and_metrics_are_kept(deck: Deck) -> None:
+    command = "for n in 1 2 3 4; do echo epoch $n/4 loss 0.$n acc=0.$((9 - n)); done; echo ::gpudeck lr=0.01; sleep 1.5"
+    write(
+        deck,
+        f'name = "train"\ncommand = "{command}"\n'
+        "metrics.acc = { regex = 'acc=([0-9.]+)', best = \"max\" }\n"
+        'metrics.val = { file = "out.json", key = "val.acc" }',
+    )
+    (deck.folder / "out.json").write_text('{"val": {"acc": 0.7}}')
+    assert deck.run().code == 0
+    end = deck.record("train")["end"]
+    assert end["progress"] == 1.0
+    assert end["metrics"] == {
+        "acc": {"last": 0.5, "best": 0.8},
+        "val": {"last": 0.7, "best": 0.7},
+        "lr": {"last": 0.01, "best": 0.01},
+    }
+
+
+def test_metrics_of_a_task_of_a_moment_are_kept_too(deck: Deck) -> None:
+    write(deck, 'name = "a"\ncommand = "echo acc=0.5"\nmetrics.acc = { regex = \'acc=(.*)\' }')
+    assert deck.run().code == 0
+    assert deck.record("a")["end"]["metrics"] == {"acc": {"last": 0.5, "best": 0.5}}
+
+
+def test_a_pattern_that_hangs_costs_one_warning_and_nothing_else(deck: Deck) -> None:
+    bait = "a" * 60 + "b"
+    write(
+        deck,
+        f'name = "hang"\ncommand = "echo {bait}; read _ < gate"\nprogress = \'(a+a+)+c\'',
+        'name = "other"\ncommand = "true"\nafter = ["first"]',
+        'name = "first"\ncommand = "sleep 2.5"',
+    )
+    gate = deck.gate()
+    engine = deck.start()
+    engine.note("hang: its pattern for progress takes seconds")
+    engine.ended("other", outcome="ok")
+    gate.let()
+    ran = engine.finish()
+    assert (ran.code, ran.notes.count("takes seconds")) == (0, 1)
+
+
+def test_the_death_of_the_helper_is_not_noticed(deck: Deck) -> None:
+    write(
+        deck,
+        f'name = "bad"\ncommand = "read _ < gate; echo loss nan; sleep 60"\n{FAIL_ON_NAN}',
+    )
+    gate = deck.gate()
+    engine = deck.start()
+    engine.started("bad")
+    helper = until(lambda: helpers_of(engine.pid))[0]
+    os.kill(helper, signal.SIGKILL)
+    until(lambda: helpers_of(engine.pid) not in ([], [helper]))
+    gate.let()
+    assert engine.ended("bad")["reason"].startswith("watch")
+    assert engine.finish().code == 1
+
+
+def lives(pid: int) -> bool:
+    """A zombie does not: whoever inherits orphans here may be slow to reap them."""
+    process = proc.stat(pid)
+    return process is not None and process.live
+
+
+def test_the_helper_dies_with_its_engine_and_the_next_one_watches_on(deck: Deck) -> None:
+    write(
+        deck,
+        f'name = "bad"\ncommand = "read _ < gate; echo loss nan; sleep 60"\n{FAIL_ON_NAN}',
+    )
+    gate = deck.gate()
+    engine = deck.start()
+    engine.started("bad")
+    helper = until(lambda: helpers_of(engine.pid))[0]
+    engine.kill()
+    until(lambda: not lives(helper))
+    again = deck.start()
+    until(lambda: helpers_of(again.pid))
+    gate.let()
+    assert again.ended("bad")["reason"].startswith("watch")
+    assert again.finish().code == 1
+
+
+def waits_to_be_asked(helper: int) -> bool:
+    """Whether it has begun, which it does with ignoring signals, and sleeps."""
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{helper}/status").read_text().splitlines())
+    return bool(int(status["SigIgn"], 16) >> (signal.SIGTERM - 1) & 1) and status["State"].split()[0] == "S"
+
+
+def test_a_helper_that_hangs_dies_with_its_engine_too(deck: Deck) -> None:
+    write(deck, f'name = "bad"\ncommand = "read _ < gate"\n{FAIL_ON_NAN}')
+    gate = deck.gate()
+    engine = deck.start()
+    engine.started("bad")
+    helper = until(lambda: helpers_of(engine.pid))[0]
+    until(lambda: waits_to_be_asked(helper))
+    os.kill(helper, signal.SIGSTOP)
+    engine.kill()
+    until(lambda: not lives(helper))
+    gate.let()
+
+
+def test_the_best_of_before_an_engines_death_is_still_the_best(deck: Deck) -> None:
+    write(
+        deck,
+        'name = "a"\ncommand = "echo acc=0.9; read _ < gate; seq 1 30000; echo acc=0.1; touch full; read _ < gate"\n'
+        "metrics.acc = { regex = 'acc=(.*)', best = \"max\" }",
+    )
+    gate = deck.gate()
+    engine = deck.start()
+    until((deck.folder / ".gpudeck" / "tasks" / "metrics.json").exists)
+    engine.kill()
+    gate.let()
+    until((deck.folder / "full").exists)
+    again = deck.start()
+    until(lambda: helpers_of(again.pid))
+    gate.let()
+    assert again.finish().code == 0
+    assert deck.record("a")["end"]["metrics"]["acc"] == {"last": 0.1, "best": 0.9}
+
+
+def test_a_deck_of_short_tasks_starts_no_helper(deck: Deck) -> None:
+    write(deck, 'name = "a{n}"\ncommand = "true"\nmatrix.n = [1, 2, 3, 4]', 'name = "z"\ncommand = "read _ < gate"')
+    gate = deck.gate()
+    engine = deck.start()
+    for number in (1, 2, 3, 4):
+        engine.ended(f"a{number}")
+    assert helpers_of(engine.pid) == []
+    gate.let()
+    assert engine.finish().code == 0
+
+
+def test_the_status_shows_the_time_that_progress_promises(deck: Deck) -> None:
+    loop = "n=0; while [ $n -lt 40 ]; do n=$((n + 1)); echo epoch $n/40 loss 0.5; sleep 0.25; done"
+    write(deck, f'name = "train"\ncommand = "{loop}"')
+    engine = deck.start("--check-interval", "0.5")
+    status = engine.first(
+        lambda event: event["event"] == "status" and any(task["expected_s"] for task in event["running"])
+    )
+    assert 5.0 < status["running"][0]["expected_s"] < 40.0
+    engine.signal(signal.SIGINT)
+    engine.finish()

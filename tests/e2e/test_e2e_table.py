@@ -1,0 +1,144 @@
+"""`gpudeck table` on decks that have run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpudeck.engine.command import Command
+from gpudeck.engine.errors import DeckError, UsageError
+from gpudeck.engine.table_command import run, table
+from gpudeck.engine.taskfile.options import RunOptions
+from tests.e2e.decks import Deck
+
+SWEEP = """
+[deck]
+gpus = "none"
+cpu_slots = 4
+
+[[task]]
+name = "{method}-s{seed}"
+gpus = 0
+command = "echo acc=0.$(( ({seed} + $BASE) )); echo acc=0.1; test {method}{seed} != ours3"
+env = { BASE = "{base}" }
+matrix.case = [{ method = "base", base = "50" }, { method = "ours", base = "70" }]
+matrix.seed = [1, 2, 3]
+metrics.acc = { regex = 'acc=([0-9.]+)', best = "max" }
+
+[[task]]
+name = "gather"
+gpus = 0
+command = "echo done"
+"""
+
+
+def tabled(deck: Deck, capsys: pytest.CaptureFixture[str], **options: object) -> tuple[str, str]:
+    table(str(deck.folder / "tasks.toml"), RunOptions(), **options)  # pyright: ignore[reportArgumentType]
+    captured = capsys.readouterr()
+    return captured.out, captured.err
+
+
+def test_a_finished_deck_is_a_table(deck: Deck, capsys: pytest.CaptureFixture[str]) -> None:
+    deck.write(SWEEP)
+    deck.run()
+    out, _ = tabled(deck, capsys, form="json")
+    rows = {row["task"]: row for row in json.loads(out)}
+    assert list(rows) == ["base-s1", "base-s2", "base-s3", "ours-s1", "ours-s2", "ours-s3"]
+    assert (rows["base-s1"]["metrics"]["acc"], rows["ours-s3"]["state"]) == (0.51, "failed")
+
+
+def test_options_of_the_command_line_reach_the_table(
+    deck: Deck, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deck.write(SWEEP)
+    deck.run()
+    monkeypatch.chdir(deck.folder)
+    given = {"metric": ["acc:max"], "over": ["seed"], "format": "csv", "sort": "acc:desc", "all": True}
+    run(Command("table", words=("*-s[123]",), given=given))
+    rows = [line.split(",") for line in capsys.readouterr().out.splitlines()]
+    assert [(row[0], row[-1]) for row in rows] == [("method", "acc n"), ("ours", "3"), ("base", "3")]
+
+
+def test_means_leave_out_what_failed_and_say_so(deck: Deck, capsys: pytest.CaptureFixture[str]) -> None:
+    deck.write(SWEEP)
+    deck.run()
+    out, err = tabled(deck, capsys, over=["seed"], metrics=["acc"], form="tsv")
+    assert [line.split("\t")[0] for line in out.splitlines()] == ["method", "base", "ours"]
+    assert [line.split("\t")[-1] for line in out.splitlines()] == ["acc n", "3", "2"]
+    assert "left out: 1 task that has not succeeded (--all counts it)" in err
+    assert "**0.715 ± 0.007**" in tabled(deck, capsys, over=["seed"])[0]
+
+
+def test_another_measure_than_the_recorded_one_is_read_from_the_logs(
+    deck: Deck, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deck.write(SWEEP)
+    deck.run()
+    out, _ = tabled(deck, capsys, metrics=["acc:min"], form="json")
+    assert {row["metrics"]["acc"] for row in json.loads(out)} == {0.1}
+
+
+def test_metrics_that_the_file_names_only_now_are_read_from_the_logs(
+    deck: Deck, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = next(line for line in SWEEP.splitlines() if line.startswith("metrics"))
+    deck.write(SWEEP.replace(metrics, ""))
+    deck.run()
+    deck.write(SWEEP)
+    out, _ = tabled(deck, capsys, selectors=["base-*"], form="json")
+    assert [row["metrics"]["acc"] for row in json.loads(out)] == [0.51, 0.52, 0.53]
+
+
+def test_metrics_files_are_read_on_the_spot(deck: Deck, capsys: pytest.CaptureFixture[str]) -> None:
+    deck.write("""
+        [deck]
+        gpus = "none"
+        [[task]]
+        name = "a{n}"
+        gpus = 0
+        command = "echo '{\\"val\\": {n}}' > out{n}.json"
+        matrix.n = [1, 2]
+    """)
+    deck.run()
+    text = deck.text("tasks.toml")
+    deck.write(text + '\nmetrics.val = { file = "out{n}.json", key = "val" }\n')
+    assert [row["metrics"]["val"] for row in json.loads(tabled(deck, capsys, form="json")[0])] == [1.0, 2.0]
+
+
+def test_a_deck_that_has_never_run_has_empty_cells(deck: Deck, capsys: pytest.CaptureFixture[str]) -> None:
+    deck.write(SWEEP)
+    out, _ = tabled(deck, capsys)
+    assert out.splitlines()[2].split("|")[-2].strip() == "-"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"metrics": ["x"]}, "no task has the metric x: there are acc"),
+        ({"metrics": ["acc:best"]}, "after the colon comes max, min or last"),
+        ({"form": "html"}, "it knows md, latex, csv, tsv, json"),
+        ({"best": "cell"}, "it knows column, row and none"),
+        ({"selectors": ["nothing"]}, "no task of this deck matches"),
+        ({"over": ["seeds"]}, "no task has this in its matrix"),
+        ({"over": ["seed"]}, "no task has succeeded yet"),
+    ],
+)
+def test_mistakes_are_said(deck: Deck, options: dict[str, object], words: str) -> None:
+    deck.write(SWEEP)
+    if "over" in options and options["over"] == ["seeds"]:
+        options = {**options, "everything": True}
+    with pytest.raises(UsageError, match=words):
+        table(str(deck.folder / "tasks.toml"), RunOptions(), **options)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_deck_without_metrics_says_how_to_name_some(deck: Deck) -> None:
+    deck.write('[[task]]\nname = "a"\ngpus = 0\ncommand = "true"\n')
+    with pytest.raises(UsageError, match="no task has reported a metric"):
+        table(str(deck.folder / "tasks.toml"), RunOptions())
+
+
+def test_a_missing_file_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DeckError):
+        table(str(tmp_path / "tasks.toml"), RunOptions())

@@ -1,0 +1,110 @@
+"""What a client sees of GPUs of the NVML double through an engine: readings, losses, a driver that hangs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpudeck.engine.client import Connection
+from gpudeck.engine.protocol.wire import GpuRow
+from tests.fakes.live_deck import DEADLINE_S, LiveDeck, live_deck
+from tests.fakes.nvml_double.box import Box
+from tests.fakes.nvml_double.build import outside
+
+DECK = """
+    [deck]
+    slots_per_gpu = 2
+    [[task]]
+    name = "t{i}"
+    matrix.i = [0, 1]
+    command = "read _ <gate"
+"""
+
+
+class Watched:
+    """A deck whose two cards a test changes while a client looks on."""
+
+    def __init__(self, deck: LiveDeck, box: Box, client: Connection) -> None:
+        self.deck = deck
+        self.box = box
+        self.client = client
+        self.changes = 0
+        """Of the GPUs, as the client was told."""
+        client.watch()
+        client.wait_for_picture()
+
+    def gpu(self, index: int) -> GpuRow:
+        assert self.client.picture is not None
+        return self.client.picture.gpus[index]
+
+    def until(self, holds: Callable[[], object]) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while not holds():
+            assert time.monotonic() < deadline, self.client.picture and self.client.picture.gpus
+            for message in self.client.messages(timeout_s=1.0):
+                self.changes += getattr(message, "gpus", None) is not None
+                break
+
+
+@pytest.fixture
+def watched(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    box = Box(tmp_path_factory.mktemp("nvml") / "box.txt", 2)
+    code, environment = outside(box)
+    assert not code, "an engine of its own finds the double as a library: this needs a C compiler"
+    with live_deck(tmp_path, DECK) as deck:
+        deck.env |= {name: environment[name] for name in ("LD_LIBRARY_PATH", "GPUDECK_NVML_DOUBLE")}
+        deck.start()
+        with deck.client() as client:
+            yield Watched(deck, box, client)
+            box.release()
+
+
+def test_who_watches_sees_clocks_limits_and_what_slows_a_card(watched: Watched) -> None:
+    watched.box.set(**{"gpu.1.sm": 1500, "gpu.1.throttle": 0x60, "gpu.1.util": 77, "gpu.1.temp": 97})
+
+    watched.until(lambda: watched.gpu(1).throttle)
+
+    row = watched.gpu(1)
+    assert (row.sm_clock_mhz, row.sm_clock_max_mhz, row.throttle) == (1500, 1740, ("hw thermal", "thermal"))
+    assert (row.util_percent, row.temperature_c, row.slowdown_c) == (77, 97, 98)
+    assert (row.power_limit_w, row.pci_bus_id) == (300.0, "0000:3c:00.0")
+    assert row.missing["fan_percent"] == "not supported"
+    assert row.slot_tasks == ("", "")
+
+
+def test_a_lost_card_says_so_beside_one_that_goes_on(watched: Watched) -> None:
+    watched.until(lambda: watched.gpu(0).sm_clock_mhz)
+    watched.box.lose(0)
+    watched.until(lambda: watched.gpu(0).lost)
+    assert (watched.gpu(0).lost, watched.gpu(0).sm_clock_mhz) == ("GPU is lost", None)
+    assert (watched.gpu(1).lost, watched.gpu(1).sm_clock_mhz) == ("", 210)
+
+    watched.box.find(0)
+    watched.until(lambda: not watched.gpu(0).lost)
+
+    watched.until(lambda: watched.gpu(0).sm_clock_mhz == 210)
+
+
+def test_readings_are_told_to_be_stale_while_the_driver_hangs(watched: Watched) -> None:
+    watched.until(lambda: watched.gpu(0).sm_clock_mhz)
+    watched.box.hang("all")
+    before = time.time()
+
+    watched.until(lambda: watched.gpu(0).stale_since is not None)
+    assert abs((watched.gpu(0).stale_since or 0) - before) < DEADLINE_S
+
+    watched.box.release()
+    watched.until(lambda: watched.gpu(0).stale_since is None)
+
+
+def test_gpus_that_do_nothing_new_are_not_told_again(watched: Watched) -> None:
+    watched.until(lambda: watched.gpu(0).sm_clock_mhz)
+    watched.changes = 0
+    deadline = time.monotonic() + 3.0
+
+    watched.until(lambda: time.monotonic() > deadline)
+
+    assert watched.changes == 0

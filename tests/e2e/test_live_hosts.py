@@ -1,0 +1,276 @@
+"""A deck whose folder several hosts and containers see. Hosts are namespaces with a name, a machine id and a boot id of
+their own; the file server is one that /proc/self/mountinfo tells of."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpudeck.engine.core.events import AttemptEnded
+from tests.commands.commands_rig import Commanded
+from tests.e2e.decks import lives, until
+from tests.e2e.live_rig import NETWORK, commanded, on_host, run_as, watching
+
+GATED = """
+    [deck]
+    gpus = "sim:2"
+    [[task]]
+    name = "long"
+    command = "echo $$ >>pids; read _ <gate; exit 4"
+    [[task]]
+    name = "short"
+    command = "true"
+"""
+
+
+@pytest.fixture
+def deck(tmp_path: Path) -> Iterator[Commanded]:
+    with commanded(tmp_path / "deck") as deck:
+        deck.write(GATED)
+        deck.gate()
+        yield deck
+
+
+@pytest.fixture
+def gpu8(tmp_path: Path) -> tuple[str, ...]:
+    """Another host, with a local disk of its own."""
+    return on_host("gpu8", tmp_path / "hosts", local=str(tmp_path / "gpu8-disk"))
+
+
+def begin(deck: Commanded) -> int:
+    """Start the deck here; returns the engine's pid once its long task runs."""
+    assert deck.go().code == 0
+    until(lambda: deck.lines("pids"))
+    until(lambda: len(os.listdir(deck.folder / ".gpudeck/tasks/attempts")) == 1)
+    return deck.engine_pid()
+
+
+def kill(*pids: int) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: not any(lives(pid) for pid in pids))
+
+
+def host() -> str:
+    return os.uname().nodename
+
+
+# -- a deck on a local disk, seen from another host --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["unpause", "status", "retry long", "stop", "gpus drain 0"])
+def test_a_command_on_another_host_names_the_one_where_the_engine_runs(
+    deck: Commanded, gpu8: tuple[str, ...], command: str
+) -> None:
+    engine = begin(deck)
+    told = run_as(deck, gpu8, *command.split())
+    assert told.code == 3
+    assert f"this deck runs on {host()} (engine {engine})" in told.err
+    assert f"ssh -t {host()} gpudeck" in told.err
+    assert deck.engine_pid() == engine
+
+
+def test_a_headless_start_on_another_host_is_refused_while_the_engine_runs(
+    deck: Commanded, gpu8: tuple[str, ...]
+) -> None:
+    engine = begin(deck)
+    told = run_as(deck, gpu8, "--headless", "tasks.toml")
+    assert (told.code, host() in told.err, str(engine) in told.err) == (3, True, True)
+    assert len(deck.lines("pids")) == 1
+
+
+def test_what_another_host_left_unfinished_is_neither_adopted_nor_judged(
+    deck: Commanded, gpu8: tuple[str, ...]
+) -> None:
+    kill(begin(deck))
+    for words in (("unpause",), ("--headless", "tasks.toml")):
+        told = run_as(deck, gpu8, *words)
+        assert told.code == 3
+        assert f"this deck runs on {host()} (1 task, engine " in told.err
+        assert "gpudeck takeover when" in told.err
+    assert not [fact for fact in deck.facts() if isinstance(fact, AttemptEnded) and fact.task == "long"]
+    assert deck.go().code == 0
+    with watching(deck) as seen:
+        deck.gates[0].let()
+        seen.until_states(long="failed")
+        assert (seen.rows["long"].attempt, seen.rows["long"].exit_code) == (1, 4)
+
+
+def test_a_look_from_another_host_while_nobody_runs_it_calls_nothing_lost(
+    deck: Commanded, gpu8: tuple[str, ...]
+) -> None:
+    kill(begin(deck))
+    told = run_as(deck, gpu8, "ls")
+    assert told.code == 0
+    assert "lost" not in told.out
+    assert deck.state("long") == "running"
+
+
+def test_a_takeover_asks_and_then_starts_what_the_other_host_lost(deck: Commanded, gpu8: tuple[str, ...]) -> None:
+    engine = begin(deck)
+    kill(engine)
+    kill(*deck.living())
+    asked = run_as(deck, gpu8, "takeover")
+    assert (asked.code, "nothing was done" in asked.err) == (2, True)
+    assert f"engine {engine} on {host()} had the deck since" in asked.err
+    assert "1 task of it had not ended" in asked.err
+    taken = run_as(deck, gpu8, "takeover", "-y")
+    assert taken.code == 0, taken.err
+    until(lambda: len(deck.lines("pids")) == 2)
+    deck.gates[0].let()
+    told = run_as(deck, gpu8, "wait")
+    assert told.code == 1
+    record = deck.folder / "logs/long/attempt-2.json"
+    until(lambda: record.exists() and '"gpu8"' in record.read_text())
+    assert deck.command("status").code in (0, 3)
+
+
+def test_a_deck_that_has_ended_may_go_on_anywhere(deck: Commanded, gpu8: tuple[str, ...]) -> None:
+    engine = begin(deck)
+    deck.gates[0].let()
+    assert deck.command("wait").code == 1
+    deck.command("stop")
+    until(lambda: not lives(engine))
+    told = run_as(deck, gpu8, "retry", "long")
+    assert told.code == 0, told.err
+    until(lambda: len(deck.lines("pids")) == 2)
+    deck.gates[0].let()
+    assert run_as(deck, gpu8, "wait").code == 1
+
+
+# -- boots and containers ----------------------------------------------------------------------------------------------
+
+
+def test_after_a_reboot_of_the_same_host_what_ran_is_gone_and_runs_again_uncharged(
+    deck: Commanded, tmp_path: Path
+) -> None:
+    kill(begin(deck))
+    kill(*deck.living())
+    rebooted = on_host(host(), tmp_path / "hosts", boot="after")
+    machine = Path("/etc/machine-id")
+    (tmp_path / "hosts" / f"{host()}.machine").write_text(machine.read_text() if machine.exists() else "")
+    told = run_as(deck, rebooted, "unpause")
+    assert told.code == 0, told.err
+    until(lambda: len(deck.lines("pids")) == 2)
+    deck.gates[0].let()
+    assert run_as(deck, rebooted, "wait").code == 1
+
+
+@pytest.fixture
+def container(tmp_path: Path) -> tuple[str, ...]:
+    """Another pid namespace of the same boot, as after the restart of a container."""
+    return on_host("3f2a9c", tmp_path / "hosts", boot="same", pids=True)
+
+
+def test_in_another_pid_namespace_of_the_same_boot_it_is_unknown_and_not_started_again(
+    deck: Commanded, container: tuple[str, ...]
+) -> None:
+    kill(begin(deck))
+    told = run_as(deck, container, "--headless", "tasks.toml", "--json")
+    assert told.code == 1
+    assert told.states["long"] == "unknown"
+    assert "--takeover" in told.notes
+    assert len(deck.lines("pids")) == 1
+
+
+def test_what_was_unknown_in_a_container_is_adopted_where_it_runs(deck: Commanded, container: tuple[str, ...]) -> None:
+    kill(begin(deck))
+    assert run_as(deck, container, "--headless", "tasks.toml").code == 1
+    assert deck.go().code == 0
+    with watching(deck) as seen:
+        deck.gates[0].let()
+        seen.until_states(long="failed")
+        assert (seen.rows["long"].attempt, seen.rows["long"].exit_code) == (1, 4)
+
+
+def test_a_client_in_another_container_is_sent_to_the_engine(deck: Commanded, container: tuple[str, ...]) -> None:
+    engine = begin(deck)
+    told = run_as(deck, container, "status")
+    assert (told.code, f"this deck runs on {host()} (engine {engine})" in told.err) == (3, True)
+
+
+# -- a file server -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def served(deck: Commanded, tmp_path: Path) -> Commanded:
+    """The deck's folder is on a file server; this host has a local disk."""
+    deck.env |= {
+        "PYTHONPATH": str(NETWORK),
+        "GPUDECK_TEST_NETWORK": str(deck.folder),
+        "XDG_STATE_HOME": str(tmp_path / "disk"),
+    }
+    return deck
+
+
+def state_of(deck: Commanded) -> Path:
+    (folder,) = Path(deck.env["XDG_STATE_HOME"], "gpudeck").iterdir()
+    return folder
+
+
+def test_on_a_file_server_the_state_is_on_a_local_disk_and_clients_find_the_engine(served: Commanded) -> None:
+    assert served.go().code == 0
+    assert sorted(os.listdir(served.folder / ".gpudeck")) == [".gitignore", "tasks.json"]
+    assert "deck.db" in os.listdir(state_of(served))
+    assert served.command("hold", "short").code in (0, 2)
+    told = served.command("status")
+    assert (told.code, "engine" in told.out, "(detached)" in told.out) == (0, True, True)
+    assert served.command("stop", "--tasks").code == 0
+
+
+def test_the_next_engine_finds_the_state_and_its_tasks_again(served: Commanded) -> None:
+    assert served.go().code == 0
+    assert served.command("stop").code == 0
+    assert served.go().code == 0
+    served.gates[0].let()
+    assert served.command("wait").code == 1
+    assert len(served.lines("pids")) == 1
+    assert served.command("stop").code == 0
+
+
+@pytest.mark.parametrize("running", [True, False], ids=["its engine runs", "no engine runs"])
+def test_a_second_host_on_the_same_file_server_is_refused(
+    served: Commanded, gpu8: tuple[str, ...], running: bool
+) -> None:
+    assert served.go().code == 0
+    if not running:
+        assert served.command("stop", "--tasks").code == 0
+    for words in (("unpause",), ("status",), ("--headless", "tasks.toml")):
+        told = run_as(served, gpu8, *words)
+        assert (told.code, f"this deck's state lies on {host()}" in told.err) == (3, True)
+        assert f"ssh -t {host()} gpudeck" in told.err
+    if running:
+        assert served.command("stop", "--tasks").code == 0
+
+
+def test_a_takeover_from_a_file_server_begins_a_new_state_that_the_old_host_respects(
+    served: Commanded, gpu8: tuple[str, ...]
+) -> None:
+    assert served.go().code == 0
+    until(lambda: served.lines("pids"))
+    assert served.command("stop", "--tasks").code == 0
+    taken = run_as(served, gpu8, "takeover", "-y")
+    assert taken.code == 0, taken.err
+    until(lambda: len(served.lines("pids")) == 2)
+    assert (served.folder / "logs/long/attempt-2.log").exists()
+    told = served.command("unpause")
+    assert (told.code, "this deck's state lies on gpu8" in told.err) == (3, True)
+    assert run_as(served, gpu8, "stop", "--tasks").code == 0
+
+
+def test_in_the_morning_after_a_takeover_logs_are_not_overwritten(served: Commanded, gpu8: tuple[str, ...]) -> None:
+    assert served.go().code == 0
+    served.gates[0].let()
+    assert served.command("wait").code == 1
+    assert served.command("stop").code in (0, 3)
+    first = (served.folder / "logs/long/attempt-1.json").read_text()
+    assert run_as(served, gpu8, "takeover", "-y").code == 0
+    until(lambda: len(served.lines("pids")) == 2)
+    served.gates[0].let()
+    assert run_as(served, gpu8, "wait").code == 1
+    assert (served.folder / "logs/long/attempt-1.json").read_text() == first
+    assert run_as(served, gpu8, "stop").code in (0, 3)

@@ -1,0 +1,326 @@
+"""A deck is read without an engine: nothing is written, whoever runs it meanwhile."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from gpudeck.engine.adapters.decklock import DeckLock
+from gpudeck.engine.core.phases import Blocked, Failed, Running, Starting, Succeeded, Waiting
+from gpudeck.engine.errors import EngineUnavailableError, TaskFileError, UsageError
+from gpudeck.engine.offline import Offline, open_offline
+from gpudeck.engine.taskfile.options import RunOptions
+from tests.e2e.decks import Deck, deck_in, until
+
+MIXED = """
+    [deck]
+    gpus = "sim:1"
+    [[task]]
+    name = "good"
+    command = "echo fine"
+    [[task]]
+    name = "bad"
+    command = "exit 3"
+    [[task]]
+    name = "after-bad"
+    needs = ["bad"]
+    command = "true"
+"""
+GATED = """
+    [deck]
+    gpus = "sim:1"
+    [[task]]
+    name = "first"
+    command = "read _ <gate"
+    [[task]]
+    name = "second"
+    command = "true"
+"""
+
+
+@pytest.fixture
+def deck(tmp_path: Path) -> Iterator[Deck]:
+    with deck_in(tmp_path) as deck:
+        yield deck
+
+
+def look(deck: Deck, given: RunOptions | None = None) -> Offline:
+    return open_offline(str(deck.folder / "tasks.toml"), given or RunOptions(), os.environ)
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """Every file below, with what changes when it is written."""
+    found = (path for path in folder.rglob("*"))
+    return {str(path): (os.lstat(path).st_ino, os.lstat(path).st_mtime_ns, os.lstat(path).st_size) for path in found}
+
+
+def phase(offline: Offline, task: str) -> type:
+    return type(offline.deck.by_name[task].phase)
+
+
+def test_a_deck_that_never_ran_has_its_tasks_and_no_state(deck: Deck) -> None:
+    deck.write(MIXED)
+    before = tree(deck.folder)
+    offline = look(deck)
+    assert offline.state is None
+    assert offline.holder is None
+    assert {type(task.phase) for task in offline.deck.tasks} == {Waiting}
+    assert tree(deck.folder) == before
+
+
+def test_a_run_that_ended_is_seen_as_it_ended(deck: Deck) -> None:
+    deck.write(MIXED)
+    deck.run()
+    offline = look(deck)
+    assert phase(offline, "good") is Succeeded
+    assert phase(offline, "bad") is Failed
+    assert phase(offline, "after-bad") is Blocked
+    assert not offline.unfinished
+
+
+def test_looking_changes_no_file_after_an_engine_was_killed(deck: Deck) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    engine = deck.start()
+    engine.started("first")
+    engine.kill()
+    before = tree(deck.folder)
+    offline = look(deck)
+    assert tree(deck.folder) == before
+    assert offline.unfinished
+    assert phase(offline, "first") in (Starting, Running)
+    gate.let()
+
+
+def test_looking_makes_no_file_where_the_index_of_the_wal_is_gone(deck: Deck) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    engine = deck.start()
+    engine.started("first")
+    engine.kill()
+    (deck.folder / ".gpudeck/tasks/deck.db-shm").unlink()
+    before = tree(deck.folder)
+    offline = look(deck)
+    assert tree(deck.folder) == before
+    assert phase(offline, "first") in (Starting, Running)
+    gate.let()
+
+
+def test_the_record_tells_what_became_of_an_attempt_whose_engine_was_killed(deck: Deck) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    engine = deck.start()
+    engine.started("first")
+    engine.kill()
+    offline = look(deck)
+    (token,) = offline.starts
+    assert offline.standing(token) == "runs"
+    gate.let()
+    until(lambda: look(deck).standing(token) == "ended")
+
+
+def test_a_live_engine_is_named_and_not_disturbed(deck: Deck) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    engine = deck.start()
+    engine.started("first")
+    for _ in range(20):
+        offline = look(deck)
+        assert offline.holder is not None
+        assert offline.holder.pid == engine.pid
+    gate.let()
+    assert engine.finish().code == 0
+    assert look(deck).holder is None
+
+
+def test_an_engine_starts_while_somebody_keeps_looking(deck: Deck) -> None:
+    deck.write(GATED.replace("read _ <gate", "true"))
+    engine = deck.start()
+    while engine.process.poll() is None:
+        look(deck)
+    assert engine.finish().code == 0
+
+
+def test_gpus_of_an_attempt_come_from_its_json(deck: Deck) -> None:
+    deck.write(MIXED)
+    deck.run()
+    offline = look(deck)
+    assert offline.gpus_of(offline.deck.by_name["good"]) == (0,)
+    assert offline.gpus_of(offline.deck.by_name["after-bad"]) == ()
+
+
+def test_options_of_the_newest_run_hold(deck: Deck) -> None:
+    deck.write(
+        """
+        vars = { seeds = [1] }
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "t{seed}"
+        matrix.seed = "{seeds}"
+        command = "true"
+        """
+    )
+    deck.run("--set", "seeds=[7, 8]", "--only", "t7")
+    offline = look(deck)
+    assert list(offline.deck.by_name) == ["t7", "t8"]
+    assert [task.selected for task in offline.deck.tasks] == [True, False]
+
+
+def test_a_selection_by_state_means_what_it_meant_when_the_run_began(deck: Deck) -> None:
+    deck.write(MIXED)
+    deck.run()
+    deck.write(MIXED.replace("exit 3", "true"))
+    deck.run("--only", "state:failed")
+    offline = look(deck)
+    assert [task.name for task in offline.deck.tasks if task.selected] == ["bad"]
+    assert phase(offline, "bad") is Succeeded
+
+
+def test_with_a_broken_file_the_names_of_the_journal_are_shown(deck: Deck) -> None:
+    deck.write(MIXED)
+    deck.run()
+    deck.write(MIXED + '[[task]]\nname = "open\n')
+    offline = look(deck)
+    assert list(offline.deck.by_name) == ["good", "bad"]
+    assert phase(offline, "bad") is Failed
+    assert "a quote is not closed" in offline.broken
+    assert "as far as the journal knows" in offline.warnings[-1]
+
+
+def test_a_broken_file_still_tells_where_state_and_logs_lie(deck: Deck) -> None:
+    text = MIXED.replace('gpus = "sim:1"', 'gpus = "sim:1"\n    state_dir = "st"\n    log_dir = "out"')
+    deck.write(text)
+    deck.run()
+    deck.write(text + "[[task]\n")
+    offline = look(deck)
+    assert offline.logs.paths("bad", 1, False).out == f"{deck.folder}/out/bad/attempt-1.log"
+    assert phase(offline, "good") is Succeeded
+
+
+def test_a_broken_file_of_a_deck_without_state_is_a_mistake_of_the_file(deck: Deck) -> None:
+    deck.write("[[task]\n")
+    with pytest.raises(TaskFileError):
+        look(deck)
+
+
+def test_a_file_that_is_gone_leaves_what_the_journal_knows(deck: Deck) -> None:
+    deck.write(MIXED)
+    deck.run()
+    (deck.folder / "tasks.toml").unlink()
+    offline = look(deck)
+    assert phase(offline, "good") is Succeeded
+    assert "no such file" in offline.broken
+
+
+def test_tasks_that_left_the_file_are_named(deck: Deck) -> None:
+    deck.write(MIXED)
+    deck.run()
+    deck.write(MIXED.replace('name = "good"', 'name = "better"'))
+    assert look(deck).gone == ["good"]
+
+
+def test_a_damaged_journal_shows_what_is_sound(deck: Deck) -> None:
+    deck.write(MIXED)
+    deck.run()
+    db = sqlite3.connect(deck.folder / ".gpudeck/tasks/deck.db")
+    db.execute("UPDATE facts SET crc = crc + 1 WHERE seq = (SELECT max(seq) FROM facts WHERE kind = 'AttemptEnded')")
+    db.commit()
+    db.close()
+    before = tree(deck.folder)
+    offline = look(deck)
+    assert any("is damaged" in line for line in offline.warnings)
+    assert offline.deck.known
+    assert tree(deck.folder) == before
+
+
+def test_a_journal_that_is_no_database_shows_the_file_alone(deck: Deck) -> None:
+    deck.write(MIXED)
+    deck.run()
+    (deck.folder / ".gpudeck/tasks/deck.db").write_bytes(b"x" * 5000)
+    offline = look(deck)
+    assert any("it is no database" in line for line in offline.warnings)
+    assert offline.deck.by_name["good"].attempts == 1
+
+
+def test_a_newer_journal_is_refused_in_words(deck: Deck) -> None:
+    deck.write(MIXED)
+    deck.run()
+    db = sqlite3.connect(deck.folder / ".gpudeck/tasks/deck.db")
+    db.execute("PRAGMA user_version = 77")
+    db.close()
+    with pytest.raises(EngineUnavailableError, match="a newer gpudeck"):
+        look(deck)
+
+
+def test_a_fact_of_a_kind_that_only_a_newer_version_knows_is_refused_in_words(deck: Deck) -> None:
+    deck.write(MIXED)
+    deck.run()
+    db = sqlite3.connect(deck.folder / ".gpudeck/tasks/deck.db")
+    seq = db.execute("SELECT max(seq) FROM facts").fetchone()[0] + 1
+    crc = crc32(b"x", (crc32(b"Teleported 1") + seq) & 0xFFFFFFFF)
+    db.execute("INSERT INTO facts VALUES (?, 'Teleported', 1, ?, ?)", (seq, b"x", crc))
+    db.commit()
+    db.close()
+    with pytest.raises(EngineUnavailableError, match="look with the gpudeck that wrote it"):
+        look(deck)
+
+
+def test_a_second_state_is_found_by_its_name(deck: Deck) -> None:
+    deck.write(MIXED)
+    deck.run("--name", "two")
+    assert look(deck).state is None
+    assert phase(look(deck, RunOptions(name="two")), "good") is Succeeded
+
+
+def test_an_engine_that_begins_waits_out_a_look(deck: Deck) -> None:
+    folder = deck.folder / "state"
+    folder.mkdir()
+    DeckLock.acquire(str(folder)).release()
+    fd = os.open(folder / "lock", os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_SH)
+    threading.Timer(0.1, os.close, (fd,)).start()
+    DeckLock.acquire(str(folder)).release()
+
+
+def test_an_engine_that_is_frozen_is_still_the_holder(deck: Deck) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    engine = deck.start()
+    engine.started("first")
+    engine.signal(signal.SIGSTOP)
+    offline = look(deck)
+    engine.signal(signal.SIGCONT)
+    gate.let()
+    assert offline.holder is not None
+    assert engine.finish().code == 0
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"),
+    [
+        ("state:blocked", ["after-bad"]),
+        ("reason:exit", ["bad"]),
+        ("gpu:0 state:succeeded", ["good"]),
+        ("*bad", ["bad", "after-bad"]),
+    ],
+)
+def test_tasks_are_selected_by_how_they_stand(deck: Deck, selector: str, names: list[str]) -> None:
+    deck.write(MIXED)
+    deck.run()
+    assert [task.name for task in look(deck).select([selector])] == names
+
+
+def test_a_selector_that_means_no_task_is_a_mistake(deck: Deck) -> None:
+    deck.write(MIXED)
+    deck.run()
+    with pytest.raises(UsageError, match=r"tag:x: no task of .* matches"):
+        look(deck).select(["good", "tag:x"])

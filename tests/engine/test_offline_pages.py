@@ -1,0 +1,79 @@
+"""What a deck that no engine runs tells a screen: the same as an engine would."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpudeck.engine.errors import UsageError
+from gpudeck.engine.offline import open_offline
+from gpudeck.engine.offline_pages import OfflinePages
+from gpudeck.engine.taskfile.options import RunOptions
+from tests.e2e.decks import Deck, deck_in
+
+MIXED = """
+    [deck]
+    gpus = "sim:2"
+    [[task]]
+    name = "good"
+    command = "echo fine"
+    [[task]]
+    name = "bad"
+    command = "echo 'KeyError: lr' >&2; exit 3"
+    [[task]]
+    name = "after-bad"
+    needs = ["bad"]
+    command = "true"
+"""
+
+
+@pytest.fixture
+def deck(tmp_path: Path) -> Iterator[Deck]:
+    with deck_in(tmp_path) as deck:
+        deck.write(MIXED)
+        deck.run()
+        yield deck
+
+
+def ask(deck: Deck, op: str, **args: Any) -> Any:
+    offline = open_offline(str(deck.folder / "tasks.toml"), RunOptions(), os.environ)
+    return OfflinePages(offline).answer(op, args, boot_s=1.0, wall_s=2.0)
+
+
+def test_a_timeline_is_told_without_an_engine(deck: Deck) -> None:
+    told = ask(deck, "timeline")
+    assert [(row["task"], row["kind"], row["run"]) for row in told["attempts"]] == [
+        ("good", "ok", 1),
+        ("bad", "exit", 1),
+    ]
+    assert sorted(row["gpus"][0] for row in told["attempts"]) == [0, 1]
+
+
+def test_gpus_that_nobody_lists_any_more_are_known_by_what_lies_beside_the_logs(deck: Deck) -> None:
+    offline = open_offline(str(deck.folder / "tasks.toml"), RunOptions(), os.environ)
+    offline.deck.gpus.clear()
+    told = OfflinePages(offline).answer("timeline", {}, boot_s=1.0, wall_s=2.0)
+    assert sorted(row["gpus"][0] for row in told["attempts"]) == [0, 1]
+
+
+def test_a_graph_is_told_without_an_engine(deck: Deck) -> None:
+    told = ask(deck, "graph")
+    assert [(box["entry"], box["counts"]) for box in told["boxes"]] == [
+        ("good", {"succeeded": 1}), ("bad", {"failed": 1}), ("after-bad", {"blocked": 1})
+    ]  # fmt: skip
+    assert told["edges"] == [{"before": 1, "behind": 2, "kind": "needs"}]
+
+
+def test_errors_are_told_without_an_engine(deck: Deck) -> None:
+    told = ask(deck, "errors")
+    assert [(row["task"], row["kind"]) for row in told["failures"]] == [("bad", "exit")]
+    assert "KeyError: lr" in Path(told["failures"][0]["err"]).read_text()
+
+
+def test_what_acts_is_refused_without_an_engine(deck: Deck) -> None:
+    with pytest.raises(UsageError, match="no engine runs this deck"):
+        ask(deck, "retry", tasks=["bad"])

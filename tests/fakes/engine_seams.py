@@ -1,0 +1,145 @@
+"""What a test may do to an engine from within: hold it between two steps, shift its wall clock, refuse it processes, or
+kill it at a step of its own. All that production code knows nothing of.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import gpudeck.engine.engine as engine_module
+from gpudeck.engine.adapters import host
+from gpudeck.engine.core.deck import Task
+from gpudeck.engine.core.effects import Launch
+from gpudeck.engine.orders import Made, Orders
+
+_ENGINE = os.path.dirname(engine_module.__file__)
+_PURE = tuple(f"{_ENGINE}/{part}/" for part in ("core", "taskfile", "protocol", "headless"))
+"""They touch nothing outside: what is not done when one of their functions returns is done by its caller."""
+
+
+def install(seams: Mapping[str, Any]) -> None:
+    """Change this process as *seams* say: `hold` FOLDER, `wall` FILE, `forks` FILE,
+    `boot` ID, `mortal` NUMBER, `count` FILE."""
+    for name, value in seams.items():
+        _SEAMS[name](value)
+
+
+def hold_starts(folder: str) -> None:
+    """A start whose fact is on disk gets no further while FOLDER/hold exists; FOLDER/held tells that one is there."""
+    make, hold, held = Orders.make, Path(folder, "hold"), Path(folder, "held")
+    never = threading.Event()
+
+    def make_later(self: Orders, task: Task, effect: Launch) -> Made:
+        while task.name == "subject" and hold.exists():
+            held.touch()
+            never.wait(0.005)
+        return make(self, task, effect)
+
+    Orders.make = make_later
+
+
+def shift_wall_clock(file: str) -> None:
+    """The wall clock is off by the number of seconds in FILE."""
+    true_time = time.time
+
+    def shifted() -> float:
+        try:
+            with open(file) as offset:
+                return true_time() + float(offset.read())
+        except (OSError, ValueError):
+            return true_time()
+
+    time.time = shifted
+
+
+def refuse_forks(file: str) -> None:
+    """No process and no thread can be made while FILE exists, as where the kernel's limit is reached; it grows then."""
+    spawn, start = os.posix_spawn, threading.Thread.start
+
+    def refused() -> bool:
+        if not os.path.exists(file):
+            return False
+        with open(file, "a") as met:
+            met.write("refused\n")
+        return True
+
+    def spawn_or_refuse(*args: Any, **more: Any) -> int:
+        if refused():
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return spawn(*args, **more)
+
+    def start_or_refuse(thread: threading.Thread) -> None:
+        if refused():
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    os.posix_spawn = spawn_or_refuse
+    threading.Thread.start = start_or_refuse
+
+
+def boot(boot_id: str) -> None:
+    """The kernel says that this is another boot."""
+    host.boot_id = lambda *_: boot_id
+
+
+def die_at(number: int) -> None:
+    """kill -9 at the NUMBERth call or return of or in a function of the engine's that touches the world, in whatever
+    thread: between any two system calls that it makes, and before and after each."""
+    left = number
+
+    def count_down() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    _at_each_step(count_down)
+
+
+def count_steps(file: str) -> None:
+    """FILE tells, once the engine has ended, how many such moments it had."""
+    count = 0
+
+    def count_up() -> None:
+        nonlocal count
+        count += 1
+
+    _at_each_step(count_up)
+
+    def tell() -> None:
+        Path(file).write_text(str(count))
+
+    threading._register_atexit(tell)  # type: ignore[attr-defined]
+
+
+def _at_each_step(step: Callable[[], None]) -> None:
+    counts: dict[str, bool] = {}
+
+    def look(frame: FrameType, event: str, argument: object) -> None:
+        name = frame.f_code.co_filename
+        if name not in counts:
+            counts[name] = name.startswith(_ENGINE) and not name.startswith(_PURE)
+        if counts[name]:
+            step()
+
+    threading.setprofile(look)
+    sys.setprofile(look)
+
+
+_SEAMS: Mapping[str, Callable[[Any], None]] = {
+    "hold": hold_starts,
+    "wall": shift_wall_clock,
+    "forks": refuse_forks,
+    "boot": boot,
+    "mortal": die_at,
+    "count": count_steps,
+}

@@ -1,0 +1,108 @@
+"""The real screen on a real deck: its engine is started as a user's would be, keys are pressed by Textual's pilot."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from gpudeck.engine.command import Command
+from gpudeck.engine.commands.place import Place
+from gpudeck.engine.protocol.wire import TaskRow
+from gpudeck.tests.fakes.live_deck import DEADLINE_S, LiveDeck, live_deck
+from gpudeck.tui.app import GpudeckApp
+from gpudeck.tui.config import Config
+from gpudeck.tui.open_screen import app_on
+
+SIZES = ((80, 24), (120, 40), (200, 60))
+
+
+class ScreenRig:
+    """The app, what drives it, and the deck below."""
+
+    def __init__(self, app: GpudeckApp, pilot: Pilot[Any], deck: LiveDeck) -> None:
+        self.app = app
+        self.pilot = pilot
+        self.deck = deck
+
+    async def until(self, holds: Callable[[], object], what: str = "") -> None:
+        """Wait until something is so."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not holds():
+            assert time.monotonic() < deadline, f"waited in vain: {what or holds}\n{self.text()}"
+            await self.pilot.pause(0.02)
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    def row(self, name: str) -> TaskRow:
+        row = self.app.deck.row(name)
+        assert row is not None, name
+        return row
+
+    async def until_state(self, name: str, *states: str) -> TaskRow:
+        def there() -> bool:
+            row = self.app.deck.row(name)
+            return row is not None and row.state in states
+
+        await self.until(there, f"{name} is {' or '.join(states)}")
+        return self.row(name)
+
+    async def until_seen(self, text: str) -> None:
+        """Wait until it stands on the screen."""
+        await self.until(lambda: text in self.text(), f"{text!r} is on the screen")
+
+    def text(self) -> str:
+        """What stands on the screen, line by line."""
+        width, height = self.app.size
+        lines = self.app.screen._compositor.render_strips()  # no public way to the cells
+        return "\n".join(strip.text[:width].rstrip() for strip in lines[:height])
+
+
+@asynccontextmanager
+async def screen_on(
+    deck: LiveDeck, *, size: tuple[int, int] = (120, 40), config: Config | None = None
+) -> AsyncGenerator[ScreenRig]:
+    """The screen over *deck*, whole."""
+    place = Place.of(Command("deck", file=deck.path))
+    app = app_on(place, config=config or Config())
+    async with app.run_test(size=size, notifications=True) as pilot:
+        rig = ScreenRig(app, pilot, deck)
+        await rig.until(lambda: app.deck.whole or app.deck.link.kind == "failed", "the picture is whole")
+        assert app.deck.whole, app.deck.link
+        await pilot.pause()
+        yield rig
+
+
+Body = Callable[[ScreenRig], Coroutine[Any, Any, None]]
+OnDeck = Callable[..., None]
+"""Runs a body with the screen over a deck; takes the options of `screen_on`, too."""
+
+
+def over(folder: Path, text: str, states: Mapping[str, str], *, script: str = "") -> OnDeck:
+    """Bodies begin once the tasks of the deck *text* have come to these states; in another deck, once the screen is
+    there. *script*: what is in run.sh."""
+
+    def on(body: Body, other: str = "", **options: Any) -> None:
+        async def whole() -> None:
+            with live_deck(folder, other or text) as deck:
+                if script:
+                    (folder / "run.sh").write_text(script)
+                async with screen_on(deck, **options) as rig:
+                    for name, state in ({} if other else states).items():
+                        await rig.until_state(name, state)
+                    await body(rig)
+
+        run(whole)
+
+    return on
+
+
+def run(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """A coroutine as a test."""
+    asyncio.run(body())

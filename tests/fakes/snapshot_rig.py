@@ -1,0 +1,200 @@
+"""The whole screen over a deck that is made up: no engine, no clock that runs, nothing of the box it runs on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from gpudeck.engine.protocol.wire import DeckHead, GpuRow, TaskRow
+from gpudeck.tests.fakes.snapshot_picture import cells, picture
+from gpudeck.tui.app import GpudeckApp
+from gpudeck.tui.ask import Answer, Then
+from gpudeck.tui.clocks import Clocks
+from gpudeck.tui.config import Config
+from gpudeck.tui.host import Disk, HostReading
+from gpudeck.tui.model import Change, Link
+from gpudeck.tui.screens.dashboard import Dashboard
+from gpudeck.tui.widgets.detail_view import DetailView
+from gpudeck.tui.widgets.gpu_panes import GpuPanes
+from gpudeck.tui.widgets.host_line import HostLine
+
+NOW_S = 1_800_000_000.0
+"""Fri 15 Jan 2027, 08:00 UTC."""
+STEADY_S = 5000.0
+Size = tuple[int, int]
+_SMALL = pytest.param((80, 24), id="80x24")
+_MIDDLE, _LARGE = (
+    pytest.param(size, id=f"{size[0]}x{size[1]}", marks=pytest.mark.slow)  # each is quick, all of them are not
+    for size in ((120, 40), (200, 60))
+)
+two_sizes = pytest.mark.parametrize("size", [_SMALL, _MIDDLE])
+three_sizes = pytest.mark.parametrize("size", [_SMALL, _MIDDLE, _LARGE])
+larger_sizes = pytest.mark.parametrize("size", [_MIDDLE, _LARGE])
+_STILL = 3
+"""So often in a row the screen is as it was."""
+_PATIENCE_S = 30.0
+HOST = HostReading(
+    cpu_percent=37, cores=64, load=24.3, memory_used=183 << 30, memory_total=503 << 30,
+    disk=Disk(free=612 << 30, total=1788 << 30),
+)  # fmt: skip
+_KEYS = {" ": "space", ":": "colon", "=": "equals_sign", "-": "minus", "/": "slash", ".": "full_stop"}
+LIVE = Link("live", pid=4711, version="0.1.0", host="gpu7")
+
+
+class StillFeed:
+    """A feed that brings what it is given, and nothing by itself."""
+
+    def __init__(self, change: Change) -> None:
+        self._change: Change | None = change
+        self._wake: Callable[[], None] = lambda: None
+
+    def wakes(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        wake()
+
+    def take(self) -> Change | None:
+        change, self._change = self._change, None
+        return change
+
+    def put(self, change: Change) -> None:
+        self._change = change
+        self._wake()
+
+    @property
+    def taken(self) -> bool:
+        return self._change is None
+
+    def reconnect(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class KnowingAsker:
+    """Answers at once. *answers*: by request, a result, or what makes one of the request's arguments."""
+
+    def __init__(self, answers: Mapping[str, Any], deliver: Callable[[Callable[[], None]], None]) -> None:
+        self._answers, self._deliver = answers, deliver
+        self.silent: Callable[[str], None] = lambda _: None
+
+    def ask(self, op: str, then: Then, *, topic: str = "", **args: Any) -> None:  # noqa: ARG002 -- as an Asker
+        found = self._answers.get(op)
+        answer = found if isinstance(found, Answer) else Answer(True, found(**args) if callable(found) else found)
+        self._deliver(lambda: then(answer))
+
+    def close(self) -> None: ...
+
+
+class SnapshotRig:
+    """The app, what drives it, and its picture."""
+
+    def __init__(self, app: GpudeckApp, pilot: Pilot[Any], feed: StillFeed) -> None:
+        self.app, self.pilot, self.feed = app, pilot, feed
+
+    async def until(self, holds: Callable[[], object], what: str) -> None:
+        """Wait until something is so."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while not holds():
+            assert time.monotonic() < deadline, f"waited in vain: {what}\n{self.text()}"
+            await self.pilot.pause(0.01)
+
+    async def until_seen(self, *texts: str) -> None:
+        """Wait until all of these are on the screen."""
+        for text in texts:
+            await self.until(lambda text=text: text in self.text(), repr(text))
+
+    async def until_said(self, *texts: str) -> None:
+        """Wait until the page about a task tells all of these, seen or scrolled away."""
+        lines = self.app.screen.query_one(DetailView)
+        for text in texts:
+            await self.until(lambda text=text: text in _said(lines), repr(text))
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def types(self, first: str, text: str) -> None:
+        """A key, then text."""
+        await self.press(first, *(_KEYS.get(char, char) for char in text))
+
+    async def brings(self, **changes: Any) -> None:
+        """More from the engine, and wait until it is taken."""
+        self.feed.put(Change(**changes))
+        await self.until(lambda: self.feed.taken, "it has been taken")
+
+    def text(self) -> str:
+        return "\n".join(strip.text for strip in cells(self.app))
+
+    async def still(self) -> str:
+        """The picture, once nothing moves any more."""
+        await self.settle()
+        return picture(self.app)
+
+    async def settle(self) -> None:
+        """Wait until nothing moves any more."""
+        for field in self.app.screen.query(Input):
+            field.cursor_blink = False
+        before, same = cells(self.app), 0
+        deadline = time.monotonic() + _PATIENCE_S
+        while same < _STILL:
+            assert time.monotonic() < deadline, f"it goes on changing:\n{self.text()}"
+            await self.pilot.pause(0.03)
+            now = cells(self.app)
+            before, same = now, same + 1 if now == before else 0
+
+
+def _said(view: DetailView) -> str:
+    return "\n".join("".join(span.text for span in line) for line in view.lines)
+
+
+def whole(
+    rows: Sequence[TaskRow], head: DeckHead | None, gpus: tuple[GpuRow, ...] = (), link: Link = LIVE, **more: Any
+) -> Change:
+    """A picture of a deck that has come completely."""
+    values: dict[str, Any] = {"total": len(rows), "whole": True, **more}
+    return Change(reset=True, rows={row.index: row for row in rows}, head=head, gpus=gpus, link=link, **values)
+
+
+@asynccontextmanager
+async def snapshot_of(
+    change: Change,
+    size: tuple[int, int],
+    *,
+    answers: Mapping[str, Any] | None = None,
+    config: Config | None = None,
+    before: Callable[[GpuPanes], None] = lambda _: None,
+) -> AsyncGenerator[SnapshotRig]:
+    """The screen over what *change* tells. *before*: gives the GPUs their past."""
+    feed = StillFeed(Change(link=Link("connecting")))
+    clocks = Clocks(wall=lambda: NOW_S, steady=lambda: STEADY_S)
+    app = GpudeckApp(feed, lambda deliver: KnowingAsker(answers or {}, deliver), config or Config(), clocks)  # pyright: ignore[reportArgumentType]
+    app.animation_level = "none"
+    async with app.run_test(size=size, notifications=True) as pilot:
+        rig = SnapshotRig(app, pilot, feed)
+        await rig.until(lambda: isinstance(app.screen, Dashboard) and app.screen.query(GpuPanes), "the dashboard")
+        before(app.screen.query_one(GpuPanes))
+        app.screen.query_one(HostLine).show_reading(HOST)
+        feed.put(change)
+        await rig.until(lambda: app.deck.link == change.link, "the deck has come")
+        await rig.settle()
+        yield rig
+
+
+Steps = Callable[[SnapshotRig], Awaitable[object]]
+
+
+def shown(change: Change, size: tuple[int, int], steps: Steps | None = None, **how: Any) -> str:
+    """The screen over that deck, once *steps* have been gone. *how*: as `snapshot_of` takes it."""
+
+    async def body() -> str:
+        async with snapshot_of(change, size, **how) as rig:
+            if steps is not None:
+                await steps(rig)
+            return await rig.still()
+
+    return asyncio.run(body())

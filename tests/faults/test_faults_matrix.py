@@ -1,0 +1,37 @@
+"""Every fault in every state of a task: no attempt is lost or run twice, every exit code is true or said to be unknown,
+every GPU has one holder, logs are whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from tests.faults.cases import STATES, UNTOUCHED, Case
+from tests.faults.faults import FAULTS, disk_for
+from tests.faults.lives import Zygote
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_books_are_right_after(zygote: Zygote, tmp_path: Path, fault: str, state: str) -> None:
+    chosen = FAULTS[fault]
+    with disk_for(chosen, tmp_path), contextlib.closing(Case(zygote, tmp_path, state, **chosen.setting)) as case:
+        case.write()
+        case.start(on_terminal=chosen.on_terminal)
+        case.reach()
+        chosen.apply(case)
+        assert case.complaints(chosen.outcome(state)) == []
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_the_books_are_right_where_nothing_goes_wrong(zygote: Zygote, tmp_path: Path, state: str) -> None:
+    with contextlib.closing(Case(zygote, tmp_path, state)) as case:
+        case.write()
+        case.start()
+        case.reach()
+        case.release()
+        case.complete()
+        assert case.complaints(UNTOUCHED[state]) == []

@@ -1,0 +1,209 @@
+"""What is found in one attempt's logs; the helper's work without its process."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpudeck.engine.logs.follow import METRIC, PROGRESS, WATCH, Follower, HungError, limited_cpu, telling
+
+CATASTROPHE = "(a+a+)+c"
+BAIT = "a" * 60 + "b"
+
+
+class Places:
+    """A guard that remembers."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int]] = []
+
+    def at(self, attempt: int, what: int) -> None:
+        self.seen.append((attempt, what))
+
+
+class Attempt:
+    """An attempt's files, followed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.out, self.err = folder / "attempt-1.log", folder / "attempt-1.err"
+        self.places = Places()
+
+    def follow(self, **ask: Any) -> Follower:
+        fixed = {"id": 7, "token": "t", "out": str(self.out), "err": str(self.err), "started_wall": time.time()}
+        keys = {"command": "", "progress": "", "metrics": [], "silent_s": None, "pattern": ""}
+        return Follower({**fixed, **keys, "was_silent": False, "known": {}, **ask}, self.places)
+
+    def say(self, *lines: str) -> None:
+        with self.out.open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+    def warn(self, text: str) -> None:
+        with self.err.open("a") as file:
+            file.write(text)
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Attempt:
+    return Attempt(tmp_path)
+
+
+def metric(name: str, **more: object) -> dict[str, object]:
+    return {"name": name, "regex": "", "file": "", "key": "", "best": "last", **more}
+
+
+def test_a_look_tells_what_has_changed(attempt: Attempt) -> None:
+    follower = attempt.follow()
+    attempt.say("epoch 1/4 loss 0.5")
+    assert follower.look() == {"share": 0.25, "line": "epoch 1/4 loss 0.5"}
+    assert follower.look() == {}
+    attempt.say("epoch 2/4 loss 0.4")
+    assert follower.look() == {"share": 0.5, "line": "epoch 2/4 loss 0.4"}
+
+
+def test_bars_on_standard_error_are_progress_too(attempt: Attempt) -> None:
+    attempt.warn("\r 10%|█| 1/10 [00:01<00:09,  1.00s/it]\r 20%|█| 2/10 [00:02<00:08,  1.00s/it]\r")
+    assert attempt.follow().look()["share"] == 0.2
+
+
+def test_metrics_come_from_lines_files_and_gpudeck_lines(attempt: Attempt) -> None:
+    file = attempt.folder / "metrics.json"
+    file.write_text('{"val": {"acc": [0.9, 0.8]}}')
+    follower = attempt.follow(
+        metrics=[
+            metric("loss", regex=r"loss (\S+)", best="min"), metric("acc", file=str(file), key="val.acc", best="max")
+        ]
+    )  # fmt: skip
+    attempt.say("loss 0.2", "loss 0.3", "::gpudeck lr=0.01")
+    changes = follower.look()
+    assert changes["metrics"] == {"loss": 0.3, "acc": 0.8, "lr": 0.01}
+    assert changes["best"] == {"loss": 0.2, "acc": 0.9, "lr": 0.01}
+
+
+def test_what_is_no_number_is_told_as_text(attempt: Attempt) -> None:
+    attempt.say("loss nan")
+    changes = attempt.follow(metrics=[metric("loss", regex=r"loss (\S+)")]).look()
+    assert (changes["metrics"], "best" in changes) == ({"loss": "nan"}, False)
+
+
+def test_another_follower_goes_on_from_what_is_known(attempt: Attempt) -> None:
+    loss = [metric("loss", regex=r"loss (\S+)", best="min")]
+    attempt.say("loss 0.1", "loss 0.2", "::gpudeck lr=0.5")
+    first = attempt.follow(metrics=loss)
+    first.look()
+    assert first.known == {"loss": (0.2, 0.1), "lr": (0.5, 0.5)}
+    attempt.out.write_text("loss 0.3\n")
+    changes = attempt.follow(metrics=loss, known=first.known).look()
+    assert (changes["metrics"], changes["best"]) == ({"loss": 0.3, "lr": 0.5}, {"loss": 0.1, "lr": 0.5})
+
+
+def test_many_names_on_gpudeck_lines_are_not_all_kept(attempt: Attempt) -> None:
+    for start in range(0, 1000, 50):
+        attempt.say("::gpudeck " + " ".join(f"m{n}={n}" for n in range(start, start + 50)))
+    assert len(attempt.follow().look()["metrics"]) == 128
+
+
+def test_a_watch_pattern_is_found_once(attempt: Attempt) -> None:
+    follower = attempt.follow(pattern=r"\bnan\b")
+    attempt.say("loss 0.1", "loss nan", "loss nan")
+    attempt.warn("nan\n")
+    follower.look()
+    attempt.say("loss nan")
+    follower.look()
+    assert follower.hits == ["loss nan"]
+
+
+def test_a_watch_pattern_is_looked_for_on_both_streams(attempt: Attempt) -> None:
+    follower = attempt.follow(pattern="diverged")
+    attempt.warn("\x1b[31mdiverged\x1b[0m\n")
+    follower.look()
+    assert follower.hits == ["diverged"]
+
+
+def test_silence_is_told_once_and_that_it_is_over(attempt: Attempt) -> None:
+    attempt.say("hello")
+    os.utime(attempt.out, (time.time() - 1800,) * 2)
+    follower = attempt.follow(silent_s=60.0, started_wall=time.time() - 3600)
+    assert follower.look()["silent"] is True
+    assert "silent" not in follower.look()
+    attempt.say("again")
+    assert follower.look()["silent"] is False
+
+
+def test_a_log_that_was_written_a_moment_ago_is_not_silent(attempt: Attempt) -> None:
+    attempt.say("hello")
+    assert "silent" not in attempt.follow(silent_s=60.0, started_wall=time.time() - 3600).look()
+
+
+def test_an_attempt_without_any_log_is_silent_from_its_start(attempt: Attempt) -> None:
+    assert attempt.follow(silent_s=60.0, started_wall=time.time() - 3600).look() == {"silent": True}
+    assert attempt.follow(silent_s=60.0, started_wall=time.time() - 30).look() == {}
+
+
+def test_a_silence_that_was_told_by_another_helper_is_not_told_again(attempt: Attempt) -> None:
+    assert attempt.follow(silent_s=60.0, started_wall=time.time() - 3600, was_silent=True).look() == {}
+    attempt.say("hello")
+    changes = attempt.follow(silent_s=60.0, started_wall=time.time() - 3600, was_silent=True).look()
+    assert changes["silent"] is False
+
+
+def test_a_pattern_that_hangs_is_given_up_and_the_others_go_on(attempt: Attempt) -> None:
+    follower = attempt.follow(
+        progress=CATASTROPHE,
+        pattern=CATASTROPHE,
+        metrics=[metric("bad", regex=CATASTROPHE), metric("good", regex=r"good (\d)")],
+    )
+    attempt.say(BAIT, "good 1", "::gpudeck progress=1/2")
+    changes = follower.look()
+    assert sorted(follower.hung) == [PROGRESS, WATCH, METRIC]
+    assert changes["metrics"] == {"good": 1.0}
+    attempt.say(BAIT, "good 2", "::gpudeck progress=2/2")
+    changes = follower.look()
+    assert (len(follower.hung), changes["metrics"], changes["share"]) == (3, {"good": 2.0}, 1.0)
+
+
+def test_an_outsider_can_see_what_is_being_done(attempt: Attempt) -> None:
+    attempt.say("x")
+    attempt.follow(pattern="x", metrics=[metric("a", regex="y")]).look()
+    assert attempt.places.seen == [(7, 1), (0, 0), (7, METRIC), (0, 0), (7, WATCH), (0, 0)]
+
+
+def test_the_limit_is_for_processor_time_and_is_lifted_afterwards() -> None:
+    with pytest.raises(HungError):
+        _compute_within(0.05)
+    _compute(0.1)
+
+
+def _compute(seconds: float) -> None:
+    begin = time.process_time()
+    while time.process_time() - begin < seconds:
+        pass
+
+
+def _compute_within(seconds: float) -> None:
+    with limited_cpu(seconds):
+        _compute(60.0)
+
+
+def test_of_a_flood_of_frames_the_last_of_each_bar_tells(attempt: Attempt) -> None:
+    train = [f"Train: {n:>3}%|█| {n}/100 [00:12<00:17]" for n in range(60)]
+    valid = [f"Valid: {n:>3}%|█| {n}/100 [00:12<00:17]" for n in range(60)]
+    lines = [*train, *valid, "epoch 1/2 loss 0.1", *train]
+    assert telling(lines) == [train[-1], valid[-1], "epoch 1/2 loss 0.1", train[-1]]
+    assert telling(train) == train
+
+
+def test_hostile_bytes_are_read_without_harm(attempt: Attempt) -> None:
+    attempt.out.write_bytes(bytes(range(256)) * 400 + b"\n\xff\xfe epoch 1/2\n" + b"\r" * 50_000)
+    changes = attempt.follow(pattern="nan", metrics=[metric("x", regex=r"x=(\d+)")]).look()
+    assert changes["line"].isprintable()
+
+
+def test_the_last_line_is_short_and_printable(attempt: Attempt) -> None:
+    attempt.say("\x1b]0;title\x07\x1b[1mloss\x1b[0m 0.1" + "x" * 5000)
+    line = attempt.follow().look()["line"]
+    assert (line[:8], len(line)) == ("loss 0.1", 200)

@@ -1,0 +1,306 @@
+"""An engine without a terminal: what ends it, what its tasks notice, and what the next one finds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpudeck.engine.adapters.decklock import held_by, read_holder
+from gpudeck.engine.adapters.sockets import connect
+from gpudeck.engine.client import Gone
+from gpudeck.engine.protocol.wire import Bye
+from gpudeck.tests.fakes.live_deck import live_deck
+
+NETWORK = Path(__file__).parents[1] / "fakes" / "network_mount"
+WAITS = "while [ ! -e go ]; do sleep 0.02; done"
+
+DECK = f"""
+[deck]
+gpus = "sim:2"
+[[task]]
+name = "first"
+command = "touch up; {WAITS}; exit 5"
+[[task]]
+name = "second"
+command = "{WAITS}"
+[[task]]
+name = "third"
+command = "true"
+"""
+
+DONE = """
+[deck]
+gpus = "sim:2"
+[[task]]
+name = "good"
+command = "echo ran >> good.txt"
+[[task]]
+name = "bad"
+command = "echo ran >> bad.txt; exit 3"
+"""
+
+
+def test_killing_the_engine_loses_no_task_and_no_exit_code(tmp_path: Path) -> None:
+    with live_deck(tmp_path, DECK) as deck:
+        engine = deck.start()
+        with deck.client() as client:
+            before = deck.until_states(client, first="running", second="running")
+        deck.until((tmp_path / "up").exists, "the task runs")
+        engine.kill()
+        engine.wait()
+        deck.start()
+        with deck.client() as client:
+            after = deck.until_states(client, first="running", second="running")
+            assert [after[name].pid for name in after] == [before[name].pid for name in before]
+            (tmp_path / "go").touch()
+            rows = deck.until_states(client, first="failed", second="succeeded", third="succeeded")
+        assert [(rows[name].exit_code, rows[name].attempt) for name in ("first", "second", "third")] == [
+            (5, 1), (0, 1), (0, 1)
+        ]  # fmt: skip
+
+
+def test_what_ended_while_no_engine_was_there_is_collected_with_its_code(tmp_path: Path) -> None:
+    with live_deck(tmp_path, DECK) as deck:
+        engine = deck.start()
+        with deck.client() as client:
+            deck.until_states(client, first="running", second="running")
+        engine.kill()
+        engine.wait()
+        (tmp_path / "go").touch()
+        deck.until(lambda: not deck.left(), "the tasks have ended")
+        deck.start()
+        with deck.client() as client:
+            rows = deck.until_states(client, first="failed", second="succeeded", third="succeeded")
+        assert rows["first"].exit_code == 5
+        assert deck.facts().count("AttemptStarting") == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_engine_alone(tmp_path: Path, number: signal.Signals) -> None:
+    with live_deck(tmp_path, DECK) as deck:
+        engine = deck.start()
+        with deck.client() as client:
+            rows = deck.until_states(client, first="running")
+            engine.send_signal(number)
+            with pytest.raises(Gone):
+                list(client.messages())
+        assert engine.wait(20) == 0
+        os.kill(rows["first"].pid, 0)
+        deck.start()
+        with deck.client() as client:
+            assert deck.until_states(client, first="running")["first"].attempt == 1
+
+
+def test_an_interrupt_from_a_keyboard_is_not_for_it(tmp_path: Path) -> None:
+    with live_deck(tmp_path, DECK) as deck:
+        engine = deck.start()
+        engine.send_signal(signal.SIGINT)
+        with deck.client() as client:
+            deck.until_states(client, first="running")
+
+
+def test_stop_ends_the_engine_and_leaves_its_tasks_to_the_next_one(tmp_path: Path) -> None:
+    with live_deck(tmp_path, DECK) as deck:
+        engine = deck.start()
+        with deck.client() as client:
+            rows = deck.until_states(client, first="running")
+            client.request("stop")
+            last = None
+            with contextlib.suppress(Gone):
+                for message in client.messages():
+                    last = message
+            assert isinstance(last, Bye)
+            assert "run on" in last.why
+        assert engine.wait(20) == 0
+        os.kill(rows["first"].pid, 0)
+
+
+def test_stop_with_tasks_leaves_no_process(tmp_path: Path) -> None:
+    with live_deck(tmp_path, DECK) as deck:
+        engine = deck.start()
+        with deck.client() as client:
+            deck.until_states(client, first="running", second="running")
+            client.request("stop", tasks=True)
+        assert engine.wait(20) == 0
+        assert deck.left() == []
+        deck.start()
+        with deck.client() as client:
+            rows = deck.until_states(client, first="running")
+            assert rows["first"].attempt == 2, "interrupted by us: it goes on, uncharged"
+
+
+def test_opening_a_deck_that_is_over_repeats_nothing(tmp_path: Path) -> None:
+    with live_deck(tmp_path, DONE) as deck:
+        deck.start()
+        with deck.client() as client:
+            deck.until_states(client, good="succeeded", bad="failed")
+            deck.until_rows(client, lambda _: client.picture and client.picture.head.ended)
+            client.request("stop")
+        deck.start()
+        with deck.client() as client:
+            rows = deck.until_states(client, good="succeeded", bad="failed")
+            assert client.picture is not None
+            assert client.picture.head.ended
+            assert rows["bad"].attempt == 1
+            client.request("stop")
+        assert deck.text("good.txt") + deck.text("bad.txt") == "ran\nran\n"
+
+
+def test_of_a_deck_that_is_over_only_what_is_new_starts(tmp_path: Path) -> None:
+    with live_deck(tmp_path, DONE) as deck:
+        deck.start()
+        with deck.client() as client:
+            deck.until_states(client, good="succeeded", bad="failed")
+            client.request("stop")
+        deck.engines[0].wait(20)
+        deck.write(DONE + '[[task]]\nname = "new"\ncommand = "true"\n')
+        deck.start()
+        with deck.client() as client:
+            rows = deck.until_states(client, new="succeeded", good="succeeded", bad="failed")
+        assert (rows["good"].attempt, rows["bad"].attempt, rows["new"].attempt) == (1, 1, 1)
+
+
+def test_a_retry_by_hand_runs_that_task_alone(tmp_path: Path) -> None:
+    with live_deck(tmp_path, DONE) as deck:
+        deck.start()
+        with deck.client() as client:
+            deck.until_states(client, good="succeeded", bad="failed")
+            client.request("retry", tasks=["bad"])
+            rows = deck.until_rows(client, lambda rows: rows["bad"].attempt == 2 and rows["bad"].state == "failed")
+        assert rows["good"].attempt == 1
+        assert deck.text("good.txt") == "ran\n"
+
+
+def test_a_failed_task_is_no_reason_for_systemd_to_start_the_engine_again(tmp_path: Path) -> None:
+    with live_deck(tmp_path, DONE) as deck:
+        engine = deck.start()
+        with deck.client() as client:
+            deck.until_states(client, bad="failed", good="succeeded")
+        assert engine.wait(30) == 0
+
+
+def test_a_removed_socket_comes_back_where_the_lock_says(tmp_path: Path) -> None:
+    with live_deck(tmp_path, DECK) as deck:
+        deck.env["GPUDECK_SOCKET_DIR"] = str(tmp_path / "sockets")
+        deck.start()
+        holder = read_holder(str(deck.state))
+        assert holder is not None
+        with deck.client() as attached:
+            attached.wait_for_picture()
+            os.unlink(holder.address)
+            deck.until(lambda: os.path.exists(holder.address), "the socket is back")
+            with deck.client() as another:
+                deck.until_states(another, first="running")
+            assert attached.request("status")["head"]["run"] == 1
+
+
+def test_a_headless_run_can_be_watched(tmp_path: Path) -> None:
+    with live_deck(tmp_path, DECK) as deck:
+        run = subprocess.Popen(
+            (sys.executable, "-m", "gpudeck", "--headless", "tasks.toml"),
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        deck.until(deck.holder, "it listens")
+        with deck.client() as client:
+            assert client.hello.mode == "headless"
+            deck.until_states(client, first="running")
+            client.request("cancel", tasks=["first"])
+            deck.until_states(client, first="cancelled")
+        (tmp_path / "go").touch()
+        out, _ = run.communicate(timeout=30)
+        assert run.returncode == 1
+        assert "cancel" in out
+
+
+def test_a_paused_headless_run_waits_as_long_as_somebody_is_there_to_go_on(tmp_path: Path) -> None:
+    with live_deck(tmp_path, DECK) as deck:
+        run = subprocess.Popen(
+            (sys.executable, "-m", "gpudeck", "--headless", "tasks.toml"),
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        deck.until(deck.holder, "it listens")
+        with deck.client() as client:
+            client.request("hold", tasks=["third"])
+            (tmp_path / "go").touch()
+            deck.until_states(client, first="failed", second="succeeded")
+            assert run.poll() is None
+            client.request("release", tasks=["third"])
+            run.communicate(timeout=30)
+        assert "ok    third" in (tmp_path / "logs" / "deck.log").read_text()
+        assert run.returncode == 1
+
+
+MANY = f"""
+[deck]
+gpus = "sim:8"
+[[task]]
+name = "t-{{i}}"
+command = "true"
+matrix.i = {list(range(2000))}
+"""
+
+
+def test_an_engine_that_is_stopped_in_the_middle_of_starts_and_ends_ends_well(tmp_path: Path) -> None:
+    with live_deck(tmp_path, MANY) as deck:
+        for _ in range(3):
+            engine = deck.start()
+            with deck.client() as client:
+                deck.until_rows(client, lambda rows: any(row.state == "running" for row in rows.values()))
+                client.request("stop")
+            assert engine.wait(20) == 0
+        assert "Traceback" not in deck.text(".gpudeck/tasks/engine.log")
+
+
+def test_a_client_for_whom_no_descriptor_is_left_does_not_end_the_engine(tmp_path: Path) -> None:
+    with live_deck(tmp_path, DECK) as deck:
+        engine = deck.start()
+        with deck.client() as client:
+            deck.until_states(client, first="running", second="running")
+            hard = resource.prlimit(engine.pid, resource.RLIMIT_NOFILE)[1]
+            resource.prlimit(engine.pid, resource.RLIMIT_NOFILE, (3, hard))
+            holder = held_by(str(deck.state))
+            assert holder is not None
+            with connect(holder.address):
+                deck.until(lambda: "no client can attach" in deck.text("logs/deck.log"), "it was noticed")
+                resource.prlimit(engine.pid, resource.RLIMIT_NOFILE, (hard, hard))
+                (tmp_path / "go").touch()
+                deck.until_states(client, third="succeeded")
+
+
+def test_a_file_server_that_takes_no_line_of_deck_log_holds_up_nothing(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    os.mkfifo(tmp_path / "logs" / "deck.log")  # nobody reads: to open it for writing takes for ever
+    with live_deck(tmp_path, DONE) as deck:
+        deck.env |= {"PYTHONPATH": str(NETWORK), "GPUDECK_TEST_NETWORK": str(tmp_path / "logs")}
+        deck.start()
+        with deck.client() as client:
+            deck.until_states(client, good="succeeded", bad="failed")
+
+
+def test_a_record_of_another_boot_names_nobody_who_runs_now(tmp_path: Path) -> None:
+    with live_deck(tmp_path, DONE) as deck:
+        engine = deck.start()
+        with deck.client() as client:
+            deck.until_states(client, good="succeeded", bad="failed")
+            client.request("stop")
+        engine.wait()
+        for part in deck.state.glob("deck.db*"):
+            part.unlink()
+        (deck.state / "attempts" / "of-before").write_text(f"start 99999999.00 {os.getpid()}\n")
+        lock = json.loads((deck.state / "lock").read_text())
+        lock["machine"]["boot_id"] = "another"
+        (deck.state / "lock").write_text(json.dumps(lock) + "\n")
+        deck.start()
+        assert deck.holder()

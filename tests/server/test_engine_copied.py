@@ -1,0 +1,65 @@
+"""A copy of a deck's folder is a deck of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gpudeck.tests.fakes.live_deck import live_deck
+from gpudeck.tests.fakes.local_rig import lives
+
+DECK = """
+[deck]
+gpus = "sim:1"
+[[task]]
+name = "long"
+command = "echo up >> up; while [ ! -e go ]; do sleep 0.02; done"
+"""
+
+
+@pytest.mark.parametrize("alive", [True, False], ids=["its engine lives", "its engine was killed"])
+def test_a_copy_leaves_the_originals_tasks_alone_and_runs_its_own(tmp_path: Path, alive: bool) -> None:
+    (tmp_path / "a").mkdir()
+    with live_deck(tmp_path / "a", DECK) as original:
+        engine = original.start()
+        with original.client() as client:
+            pid = original.until_states(client, long="running")["long"].pid
+        if not alive:
+            engine.kill()
+            engine.wait()
+        shutil.copytree(tmp_path / "a", tmp_path / "b")
+        with live_deck(tmp_path / "b", DECK) as copy:
+            copy.start()
+            with copy.client() as client:
+                row = copy.until_rows(client, lambda rows: rows["long"].state == "running")["long"]
+                assert row.pid != pid
+                client.request("stop", tasks=True, now=True)
+            copy.engines[0].wait(20)
+            assert "is a copy of" in copy.text("logs/deck.log")
+        assert lives(pid)
+        if not alive:
+            original.start()
+        (tmp_path / "a" / "go").touch()
+        with original.client() as client:
+            row = original.until_states(client, long="succeeded")["long"]
+        assert row.attempt == 1
+
+
+def test_a_folder_that_was_moved_keeps_what_runs(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    with live_deck(tmp_path / "a", DECK) as before:
+        engine = before.start()
+        with before.client() as client:
+            pid = before.until_states(client, long="running")["long"].pid
+        engine.kill()
+        engine.wait()
+        os.rename(tmp_path / "a", tmp_path / "b")
+        with live_deck(tmp_path / "b", DECK) as after:
+            after.start()
+            with after.client() as client:
+                assert after.until_states(client, long="running")["long"].pid == pid
+        (tmp_path / "a").mkdir()
+        before.write(DECK)

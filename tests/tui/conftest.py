@@ -1,0 +1,41 @@
+"""Pictures of the screen are compared with those in snapshots/, a file for each."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+from syrupy.location import PyTestLocation
+
+
+class Pictures(SingleFileSnapshotExtension):
+    """snapshots/test_snapshots_dashboard/test_mid_run[80x24].txt"""
+
+    file_extension = "txt"
+    _write_mode = WriteMode.TEXT
+
+    @classmethod
+    def dirname(cls, *, test_location: PyTestLocation) -> str:
+        return os.path.join(os.path.dirname(__file__), "snapshots", test_location.basename)
+
+
+@pytest.fixture
+def pictures(
+    snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Generator[SnapshotAssertion]:
+    """Compare with it; the terminal, the time zone and the folder are the same for everybody meanwhile."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "TEXTUAL_DRIVER", "TEXTUAL_COLOR_SYSTEM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in (("TZ", "UTC"), ("TERM", "xterm-256color"), ("COLORTERM", "truecolor")):
+        monkeypatch.setenv(name, value)
+    time.tzset()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gpudeck.tui.toasts._SHOWN_S", 3600.0)
+    yield snapshot.use_extension(Pictures)
+    monkeypatch.undo()
+    time.tzset()

@@ -1,0 +1,81 @@
+"""A tiny app around one of the pages' views, and what it posts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from textual.app import App, ComposeResult
+from textual.message import Message
+from textual.pilot import Pilot
+from textual.widget import Widget
+
+import gpudeck.tui
+from gpudeck.tui.messages import Acted, FilterTable, OpenLogs, OpenTask
+from gpudeck.tui.themes import THEMES
+
+NOW_S = 1_800_000_000.0
+
+
+class PageApp(App[None]):
+    CSS_PATH = Path(gpudeck.tui.__file__).parent / "styles" / "pages.tcss"
+
+    def __init__(self, view: Widget, theme: str = "gpudeck") -> None:
+        super().__init__()
+        self.view = view
+        self.told: list[Message] = []
+        self._wanted = theme
+
+    def compose(self) -> ComposeResult:
+        yield self.view
+
+    def on_mount(self) -> None:
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = self._wanted
+        self.view.focus()
+
+    def on_open_task(self, message: OpenTask) -> None:
+        self.told.append(message)
+
+    def on_open_logs(self, message: OpenLogs) -> None:
+        self.told.append(message)
+
+    def on_acted(self, message: Acted) -> None:
+        self.told.append(message)
+
+    def on_filter_table(self, message: FilterTable) -> None:
+        self.told.append(message)
+
+
+def lines(view: Widget) -> list[str]:
+    """What is on the screen, without blanks at the ends."""
+    return [view.render_line(y).text.rstrip() for y in range(view.scrollable_content_region.height)]
+
+
+Body = Callable[[PageApp, Pilot[None]], Awaitable[None]]
+
+
+def drive(view: Widget, body: Body, *, size: tuple[int, int] = (80, 24), theme: str = "gpudeck") -> None:
+    """Run *body* with the view on a terminal of that size."""
+
+    async def whole() -> None:
+        app = PageApp(view, theme)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await body(app, pilot)
+
+    asyncio.run(whole())
+
+
+HOSTILE: Sequence[str] = (
+    "a\x1b[31mb", "a\x1b]52;c;aGk=\x07b", "a\x9b31mb", "[red]a[/]", "a\u202eb", "a\x00b", "a\nb\rc\td", "[/]", "\ud800",
+)  # fmt: skip
+"""Names and reasons that must harm nothing."""
+
+
+def is_harmless(text: str) -> bool:
+    return not any(
+        ord(char) < 32 or 127 <= ord(char) < 160 or char in "\u202a\u202b\u202d\u202e\u2066\u2067" for char in text
+    )

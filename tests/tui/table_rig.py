@@ -1,0 +1,147 @@
+"""Decks for the task table, and a small app around it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from textual.app import App, ComposeResult
+from textual.message import Message
+from textual.pilot import Pilot
+
+import gpudeck.tui
+from gpudeck.engine.protocol.messages import Counts
+from gpudeck.engine.protocol.wire import DeckHead, GpuRow, State, TaskRow
+from gpudeck.tui.model import Change, DeckModel, Link
+from gpudeck.tui.themes import THEMES
+from gpudeck.tui.widgets.deck_header import DeckHeader
+from gpudeck.tui.widgets.filter_bar import FilterBar
+from gpudeck.tui.widgets.task_table import TaskTable
+
+NOW_S = 1_800_000_000.0
+
+
+def row(index: int, state: State = "queued", name: str = "", **more: Any) -> TaskRow:
+    return TaskRow(index=index, name=name or f"task-{index}", entry=more.pop("entry", "train"), state=state, **more)
+
+
+def running(index: int, name: str = "", **more: Any) -> TaskRow:
+    values: dict[str, Any] = {"started": NOW_S - 65.0, "attempt": 1, "gpus": (0,), "needs_gpus": 1, **more}
+    return row(index, "running", name, **values)
+
+
+def deck_of(rows: Iterable[TaskRow], *, head: DeckHead | None = None, gpus: tuple[GpuRow, ...] = ()) -> DeckModel:
+    """A whole picture."""
+    deck = DeckModel()
+    by_index = {each.index: each for each in rows}
+    deck.fold(
+        Change(reset=True, total=len(by_index), whole=True, rows=by_index, head=head, gpus=gpus, link=Link("live"))
+    )
+    return deck
+
+
+def head_of(**more: Any) -> DeckHead:
+    values: dict[str, Any] = {
+        "deck": "sweep", "file": "/x/tasks.toml", "log_dir": "/x/logs", "run": 3, "ended": False, "counts": Counts(),
+        "slots": 8,
+    }  # fmt: skip
+    return DeckHead(**{**values, **more})
+
+
+def change(deck: DeckModel, index: int, **more: Any) -> frozenset[int]:
+    """One row becomes another; returns what `show` is to be told."""
+    return deck.fold(Change(rows={index: msgspec.structs.replace(deck.rows[index], **more)})) or frozenset()
+
+
+class Clocks:
+    """Time that passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.wall_s, self.steady_s = NOW_S, 100.0
+
+    def on(self, seconds: float) -> None:
+        self.wall_s += seconds
+        self.steady_s += seconds
+
+
+class TableApp(App[None]):
+    """The table with its header and its filter, and what they post."""
+
+    CSS_PATH = Path(gpudeck.tui.__file__).parent / "styles" / "table.tcss"
+
+    def __init__(self, deck: DeckModel | None = None, columns: tuple[str, ...] = ()) -> None:
+        super().__init__()
+        self.clocks = Clocks()
+        self.told: list[Message] = []
+        self._deck, self._columns = deck, columns
+
+    def compose(self) -> ComposeResult:
+        yield DeckHeader(now=lambda: self.clocks.wall_s)
+        yield TaskTable(self._columns, now=lambda: self.clocks.wall_s, steady=lambda: self.clocks.steady_s)
+        yield FilterBar()
+
+    def on_mount(self) -> None:
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = THEMES[0].name
+        self.table.focus()
+        if self._deck is not None:
+            self.query_one(DeckHeader).show(self._deck)
+            self.table.show(self._deck, None)
+
+    @property
+    def table(self) -> TaskTable:
+        return self.query_one(TaskTable)
+
+    @property
+    def bar(self) -> FilterBar:
+        return self.query_one(FilterBar)
+
+    def on_task_table_cursor_moved(self, message: TaskTable.CursorMoved) -> None:
+        self.told.append(message)
+
+    def on_task_table_opened(self, message: TaskTable.Opened) -> None:
+        self.told.append(message)
+
+    def on_task_table_marked(self, message: TaskTable.Marked) -> None:
+        self.told.append(message)
+
+    def on_filter_bar_typed(self, message: FilterBar.Typed) -> None:
+        self.bar.say(self.table.set_filter(message.text))
+
+    def on_filter_bar_closed(self) -> None:
+        self.table.focus()
+
+    def opened(self) -> list[str]:
+        return [message.name for message in self.told if isinstance(message, TaskTable.Opened)]
+
+
+def lines(app: TableApp) -> list[str]:
+    """The table as it is on the screen, header first."""
+    table = app.table
+    return [table.render_line(y).text.rstrip() for y in range(table.size.height)]
+
+
+def cursor_line(app: TableApp) -> str:
+    """The line that shows the cursor; "" where none does."""
+    return next((line for line in lines(app) if line.startswith("▌")), "")
+
+
+Body = Callable[[TableApp, Pilot[None]], Awaitable[None]]
+
+
+def drive(
+    body: Body, deck: DeckModel | None = None, *, size: tuple[int, int] = (80, 24), columns: tuple[str, ...] = ()
+) -> None:
+    """Run *body* with the app on a terminal of that size."""
+
+    async def run() -> None:
+        app = TableApp(deck, columns)
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await body(app, pilot)
+
+    asyncio.run(run())

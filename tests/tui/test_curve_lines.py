@@ -1,0 +1,123 @@
+"""Metrics out of lines as programs print them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudeck.engine.logs.metrics import finder
+from gpudeck.tui.curves import KEPT, Curve, Curves, from_wire, guesses, to_wire
+
+
+def fed(*lines: str, **patterns: str) -> dict[str, Curve]:
+    curves = Curves({name: finder(pattern) for name, pattern in patterns.items()})
+    for line in lines:
+        curves.feed(line)
+    return {curve.name: curve for curve in curves.curves()}
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("epoch 3/100 train loss: 0.31 val_acc=0.9 lr 1e-4", [("train_loss", 0.31), ("val_acc", 0.9), ("lr", 1e-4)]),
+        ("{'loss': '0.5', 'grad_norm': 1.2, 'epoch': 1.25}", [("loss", 0.5), ("grad_norm", 1.2)]),
+        ("Epoch 3:  42%|█| 120/286 [00:12<00:17, 33it/s, train_loss=0.31]", [("train_loss", 0.31)]),
+        ("Epoch [1/5] Loss: 2.3026, Accuracy: 45.3%", [("loss", 2.3026), ("accuracy", 45.3)]),
+        ("1875/1875 - loss: 0.29 - val_loss: 0.1", [("loss", 0.29), ("val_loss", 0.1)]),
+        ("saved to loss/3 file", []),
+        ("no loss of 3 files", []),
+        ("glossary 3", []),
+        ("map2 7", []),
+        ("error 404", []),
+    ],
+)  # fmt: skip
+def test_usual_names_are_found_with_their_numbers(line: str, found: list[tuple[str, float]]) -> None:
+    assert guesses(line) == found
+
+
+def test_the_x_of_a_value_is_the_epoch_that_its_line_tells() -> None:
+    assert fed("epoch 1/3 loss 0.5", "epoch 2/3 loss 0.4")["loss"].points == ((1, 0.5), (2, 0.4))
+
+
+def test_steps_within_an_epoch_are_parts_of_it() -> None:
+    found = fed("Epoch 1/3", "step 50/100 loss 0.5", "Epoch 2/3", "step 25/100 loss 0.4")["loss"]
+    assert (found.x, found.points) == ("epoch", ((1.5, 0.5), (2.25, 0.4)))
+
+
+def test_steps_without_a_total_are_counted_too() -> None:
+    found = fed("step 10: loss=0.5", "step 20: loss=0.4")["loss"]
+    assert (found.x, found.points) == ("step", ((10, 0.5), (20, 0.4)))
+
+
+def test_counters_that_begin_again_give_way_to_the_number_of_the_value() -> None:
+    found = fed("step 10: loss=0.5", "step 20: loss=0.4", "step 10: loss=0.3")["loss"]
+    assert (found.x, found.points) == ("value", ((0, 0.5), (1, 0.4), (2, 0.3)))
+
+
+def test_values_without_any_counter_are_numbered() -> None:
+    assert fed("loss=3", "loss=2")["loss"].points == ((0, 3), (1, 2))
+
+
+def test_lines_of_ours_tell_metric_and_step() -> None:
+    found = fed("::gpudeck progress=3/100 wer=0.5", "::gpudeck progress=4/100 wer=0.4")
+    assert found["wer"].points == ((3, 0.5), (4, 0.4))
+
+
+def test_a_step_on_a_line_of_ours_is_where_its_values_belong() -> None:
+    found = fed("::gpudeck step=300 wer=0.5")
+    assert (found["wer"].x, found["wer"].points) == ("step", ((300, 0.5),))
+    assert "step" not in found
+
+
+def test_a_task_that_tells_metrics_itself_has_none_guessed() -> None:
+    assert list(fed("loss=3 acc=0.5", "::gpudeck wer=0.4", "loss=2")) == ["wer"]
+
+
+def test_a_task_with_patterns_has_none_guessed() -> None:
+    assert list(fed("loss=3 score: 7", score=r"score: (\d+)")) == ["score"]
+
+
+def test_of_many_values_the_extremes_and_the_last_one_stay() -> None:
+    count = 20 * KEPT + 7
+    values = {1234: 9.0, 4567: -9.0}
+    found = fed(*(f"step {at}: loss={values.get(at, math.sin(at))}" for at in range(count)))["loss"]
+    assert len(found.points) <= 2 * KEPT + 1
+    assert found.count == count
+    assert (found.low, found.high) == ((4567, -9.0), (1234, 9.0))
+    assert {found.low, found.high} <= set(found.points)
+    assert found.points[-1][0] == count - 1
+
+
+def test_xs_of_a_thinned_curve_go_on_growing() -> None:
+    found = fed(*(f"step {at}: loss={math.sin(at)}" for at in range(5 * KEPT)))["loss"]
+    assert list(found.points) == sorted(found.points, key=lambda point: point[0])
+
+
+def test_nan_is_the_last_value_and_never_the_least() -> None:
+    found = fed("loss=1", "loss=nan")["loss"]
+    assert math.isnan(found.last)
+    assert found.low == (0, 1.0)
+
+
+def test_a_metrics_file_that_tells_all_values_replaces_what_there_was() -> None:
+    curves = Curves(named=True)
+    curves.replace("map", [1.0, 2.0])
+    curves.replace("map", [1.0, 2.0, 3.0])
+    assert curves.curves()[0].points == ((0, 1), (1, 2), (2, 3))
+
+
+def test_curves_survive_the_way_between_processes() -> None:
+    curves = Curves()
+    for line in ("loss=1", "loss=nan", "loss=inf", "loss=0.5"):
+        curves.feed(line)
+    assert repr(from_wire(to_wire(curves.curves()))) == repr(curves.curves())
+
+
+@given(st.lists(st.text(alphabet="loss acc=:0123445679.e-nai'/ epoch[]%|step\u202e\x00", max_size=80), max_size=20))
+def test_any_lines_give_curves_in_order(lines: list[str]) -> None:
+    for curve in fed(*lines).values():
+        assert curve.count >= 1
+        assert [x for x, _ in curve.points] == sorted(x for x, _ in curve.points)

@@ -1,0 +1,127 @@
+"""The process that reads curves from logs, and who listens to it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gpudeck.engine.adapters import proc
+from gpudeck.tui.curve_feed import CurveFeed
+from gpudeck.tui.curve_reader import ALIKE, sampled
+from gpudeck.tui.curves import Curve
+
+_PATIENCE_S = 30.0
+
+
+class Listener:
+    """Takes curves on the thread that brings them."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[tuple[Curve, ...], bool]] = []
+        self.feed = CurveFeed(lambda call: call(), lambda curves, more: self.told.append((curves, more)))
+
+    @property
+    def curves(self) -> dict[str, Curve]:
+        return {curve.name: curve for curve in self.told[-1][0]} if self.told else {}
+
+    def until(self, holds: Callable[[], object]) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        never = threading.Event()
+        while not holds():
+            assert time.monotonic() < deadline, self.told[-1:]
+            never.wait(0.02)
+
+
+def order(folder: Path, *, running: bool = False, metrics: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    out, err = str(folder / "attempt-1.log"), str(folder / "attempt-1.err")
+    return {"out": out, "err": err, "metrics": list(metrics), "started": 0.0, "running": running}
+
+
+def metric(name: str, **more: str) -> dict[str, Any]:
+    return {"name": name, "regex": "", "file": "", "key": "", "best": "last", **more}
+
+
+def read(folder: Path, **how: Any) -> dict[str, Curve]:
+    listener = Listener()
+    listener.feed.show(order(folder, **how))
+    listener.until(lambda: listener.told and not listener.told[-1][1])
+    return listener.curves
+
+
+def test_a_log_of_an_attempt_that_is_over_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "attempt-1.log").write_text("epoch 1/3 loss=3\nepoch 2/3 loss=2\nepoch 3/3 loss=1")
+    assert read(tmp_path)["loss"].points == ((1, 3), (2, 2), (3, 1))
+
+
+def test_bars_on_stderr_count_too(tmp_path: Path) -> None:
+    (tmp_path / "attempt-1.err").write_bytes(b" 10%|# | 1/10 [00:01, loss=3]\r 20%|## | 2/10 [00:01, loss=2]\r")
+    assert read(tmp_path)["loss"].points == ((1, 3), (2, 2))
+
+
+def test_a_curve_grows_with_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "attempt-1.log"
+    log.write_text("loss=3\n")
+    listener = Listener()
+    listener.feed.show(order(tmp_path, running=True))
+    listener.until(lambda: "loss" in listener.curves)
+    with log.open("a") as file:
+        file.write("loss=2\n")
+    listener.until(lambda: listener.curves["loss"].count == 2)
+    listener.feed.close()
+
+
+def test_patterns_of_the_task_file_say_what_is_read(tmp_path: Path) -> None:
+    (tmp_path / "attempt-1.log").write_text("score is <7>\nscore is <8>\nloss=1\n")
+    found = read(tmp_path, metrics=(metric("score", regex="<([0-9]+)>"),))
+    assert {name: curve.last for name, curve in found.items()} == {"score": 8.0}
+
+
+def test_a_file_with_an_object_a_line_is_a_curve(tmp_path: Path) -> None:
+    (tmp_path / "m.jsonl").write_text('{"map": 0.1}\n{"map": 0.2}\n{"map": 0.4}\n')
+    found = read(tmp_path, metrics=(metric("map", file=str(tmp_path / "m.jsonl"), key="map"),))
+    assert found["map"].points == ((0, 0.1), (1, 0.2), (2, 0.4))
+
+
+def test_a_pattern_that_never_ends_is_given_up(tmp_path: Path) -> None:
+    (tmp_path / "attempt-1.log").write_text("a" * 60 + "!\n::gpudeck wer=1\n")
+    assert list(read(tmp_path, metrics=(metric("x", regex="(a+)+$"),))) == ["wer"]
+
+
+def test_no_logs_are_no_curves(tmp_path: Path) -> None:
+    assert read(tmp_path) == {}
+
+
+def test_another_attempt_ends_the_process_of_the_one_before(tmp_path: Path) -> None:
+    (tmp_path / "attempt-1.log").write_text("loss=3\n")
+    listener = Listener()
+    listener.feed.show(order(tmp_path, running=True))
+    listener.until(lambda: "loss" in listener.curves)
+    before = _readers()
+    assert before
+    listener.feed.show(None)
+    listener.until(lambda: not before & _readers())
+
+
+def test_of_many_lines_that_differ_in_numbers_a_part_is_taken_and_rare_ones_stay() -> None:
+    lines = [f"step {at}: loss={at}" for at in range(3 * ALIKE)]
+    lines[4321] = "validation: wer=0.3"
+    kept = sampled(lines)
+    assert "validation: wer=0.3" in kept
+    assert ALIKE * 0.9 <= len(kept) <= ALIKE + 1
+
+
+def _readers() -> set[int]:
+    found: set[int] = set()
+    for pid in proc.everyone():
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes()
+            status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if b"curve_reader" in words and int(status[1]) == os.getpid() and status[0] != "Z":
+            found.add(pid)
+    return found

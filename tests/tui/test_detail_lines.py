@@ -1,0 +1,132 @@
+"""The page about a task as lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudeck.engine.protocol.wire import TaskRow
+from gpudeck.tui.attempt_files import Left, git_text
+from gpudeck.tui.detail import Known, lines_of
+from gpudeck.tui.format import command_text
+from gpudeck.tui.paragraphs import cells, folded, harmless, links
+
+NOW_S = 1_800_000_000.0
+HOSTILE = "a\x1b]52;c;aGk=\x07b\x9b31m[red]\u202e[/]\x00\n\ud800"
+
+
+def details(**more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": "t", "entry": "t", "line": 3, "state": "failed", "flags": [], "command": ["python", "a b.py"],
+        "env": {"LR": "1", "OLD": None}, "cwd": "/w", "python": "/p", "fingerprint": "", "round": 0, "group": "",
+        "needs": [], "after": [], "waits_on": [], "needed_by": [], "gpus": 1, "outputs": [], "metrics": [],
+        "params": {}, "tags": [], "priority": 0, "effective_priority": 0, "retries_used": 1, "retries": 2,
+        "retried_fresh": False, "retried_env": {}, "retried_not_on": [], "waits_for": [], "running": None,
+        "attempts": [attempt(1), attempt(2)],
+    }  # fmt: skip
+    return {**found, **more}
+
+
+def attempt(number: int, **more: Any) -> dict[str, Any]:
+    return {
+        "number": number, "reason": "out of memory", "kind": "oom", "exit_code": 1, "gpus": [number],
+        "duration_s": 65.0, "peak_mib": 2048, "log": f"/l/{number}.log", "err": f"/l/{number}.err", "json": "", **more,
+    }  # fmt: skip
+
+
+def row(**more: Any) -> TaskRow:
+    values: dict[str, Any] = {"index": 0, "name": "t", "entry": "t", "state": "failed", "attempt": 2, **more}
+    return TaskRow(**values)
+
+
+def text(known: Known, width: int = 100) -> str:
+    return "\n".join("".join(span.text for span in line) for line in lines_of(known, width, NOW_S))
+
+
+def test_attempts_are_told_newest_first_with_exit_code_gpu_time_and_peak() -> None:
+    lines = [line for line in text(Known(details(), row(), 2, Left())).splitlines() if "out of memory" in line]
+    assert [line.split()[0] for line in lines] == ["▸", "1"]
+    assert "exit 1" in lines[0]
+    assert lines[0].split()[-5:] == ["GPU", "2", "1m05s", "2.0", "GiB"]
+
+
+def test_a_waiting_task_tells_all_that_it_waits_for() -> None:
+    known = Known(details(attempts=[], waits_for=["needs a", "no GPU is free"]), row(state="queued", attempt=0), 0)
+    assert "Waits for\n  needs a\n  no GPU is free" in text(known)
+
+
+def test_the_chosen_attempt_tells_git_state_and_the_end_of_its_log() -> None:
+    left = Left(("ValueError: 3",), "1a2b on main", "box", {"peak_mib": 1024, "mean_mib": 512.0})
+    told = text(Known(details(), row(), 2, left))
+    assert "git        1a2b on main" in told
+    assert "GPU memory peak 1.0 GiB, mean 512.0 MiB" in told
+    assert "ValueError: 3" in told
+
+
+def test_the_chosen_attempt_tells_what_on_oom_changed_for_it() -> None:
+    attempts = [attempt(1, rung=0, rung_changes=[]), attempt(2, rung=1, rung_changes=["--bs 16", "A=1"])]
+    assert "on_oom     rung 1: --bs 16  A=1" in text(Known(details(attempts=attempts), row(), 2, Left()))
+    assert "on_oom" not in text(Known(details(attempts=attempts), row(), 1, Left()))
+
+
+def test_a_command_is_quoted_as_a_shell_takes_it() -> None:
+    assert command_text(["python", "a b.py"]) == "python 'a b.py'"
+    assert command_text("a | b") == "a | b"
+
+
+def test_wide_terminals_have_the_command_beside_the_attempts() -> None:
+    assert any("Attempts" in line and "Command" in line for line in text(Known(details(), row(), 2), 150).splitlines())
+
+
+def test_needs_and_dependents_can_be_opened() -> None:
+    known = Known(details(needs=["a*"], waits_on=["a1", "a2"], needed_by=["z"]), row(), 2)
+    found = [span.link for line in lines_of(known, 80, NOW_S) for span in line if span.link and span.link[0] == "task"]
+    assert found == [("task", "a1"), ("task", "a2"), ("task", "z")]
+
+
+@pytest.mark.parametrize("width", [20, 80, 119, 120, 200])
+def test_texts_from_outside_harm_nothing_and_stay_in_their_columns(width: int) -> None:
+    known = Known(
+        details(
+            command=HOSTILE * 20, env={HOSTILE: HOSTILE}, waits_for=[HOSTILE], needed_by=[HOSTILE], tags=[HOSTILE],
+            attempts=[attempt(2, reason=HOSTILE, log=HOSTILE)],
+        ),
+        row(name=HOSTILE, reason=HOSTILE), 2, Left((HOSTILE,), HOSTILE, HOSTILE),
+    )  # fmt: skip
+    for line in lines_of(known, width, NOW_S):
+        assert cells(line) <= max(width, 36)
+        told = "".join(span.text for span in line)
+        assert not any(ord(char) < 32 or 127 <= ord(char) < 160 or char == "\u202e" for char in told)
+
+
+@given(st.text(max_size=200), st.integers(2, 40))
+def test_folding_loses_nothing_but_blanks(raw: str, width: int) -> None:
+    clean = harmless(raw)
+    lines = folded(clean, width)
+    assert "".join(lines).replace(" ", "") == clean.replace(" ", "")
+    assert all(len(line) <= width for line in lines)
+
+
+def test_of_very_many_names_the_first_are_shown_and_the_rest_counted() -> None:
+    told = "".join(span.text for line in links("needs", [f"t{at}" for at in range(5000)], 80) for span in line)
+    assert "and 4,940 more" in told
+
+
+@pytest.mark.parametrize(
+    ("git", "told"),
+    [
+        (None, ""),
+        ({"commit": "0123456789abcdef", "branch": "main", "dirty": False}, "0123456789 on main"),
+        (
+            {"commit": "0123456789abcdef", "branch": "", "dirty": True},
+            "0123456789, with changes that are not committed",
+        ),
+        ({"commit": "", "branch": "main", "dirty": False}, "no commit yet on main"),
+        ("rubbish", ""),
+    ],
+)
+def test_a_git_state_in_words(git: object, told: str) -> None:
+    assert git_text(git) == told

@@ -1,0 +1,146 @@
+"""What an action on tasks asks of the engine, and what it asks of the user first."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpudeck.engine.protocol.wire import GpuRow, State, TaskRow
+from gpudeck.tui import doing, doing_deck
+from gpudeck.tui.questions import Doing, Question, Refusal, Request
+
+
+def row(name: str, state: State, **more: object) -> TaskRow:
+    return TaskRow(index=0, name=name, entry="e", state=state, **more)  # pyright: ignore[reportArgumentType]
+
+
+def asked(what: Doing) -> Question:
+    assert isinstance(what, Question), what
+    return what
+
+
+def request(what: object) -> tuple[str, dict[str, object]]:
+    assert isinstance(what, Request), what
+    return what.op, dict(what.args)
+
+
+ENDED = [row("a", "failed", kind="oom", gpus=(2,)), row("b", "cancelled"), row("c", "succeeded"), row("d", "unknown")]
+
+
+def test_retry_takes_what_failed_was_cancelled_or_is_unknown() -> None:
+    assert request(doing.retry(ENDED)) == ("retry", {"tasks": ["a", "b", "d"]})
+
+
+@pytest.mark.parametrize("state", ["succeeded", "running", "queued"])
+def test_retry_of_one_that_is_fine_says_so(state: State) -> None:
+    what = doing.retry([row("a", state)])
+    assert isinstance(what, Refusal)
+    assert f"a is {state}" in what.text
+
+
+def test_cancel_of_what_waits_asks_nothing() -> None:
+    assert request(doing.cancel([row("a", "queued"), row("b", "backoff")])) == ("cancel", {"tasks": ["a", "b"]})
+
+
+def test_cancel_of_what_runs_names_it_and_enter_is_harmless() -> None:
+    question = asked(doing.cancel([row("a", "running")]))
+    assert "Cancel a?" in question.title
+    assert question.then(question.answers[0].id) is None
+    assert request(question.then("cancel")) == ("cancel", {"tasks": ["a"]})
+    assert request(question.then("kill")) == ("kill", {"tasks": ["a"]})
+
+
+def test_a_dialog_names_the_tasks_it_acts_on() -> None:
+    question = asked(doing.kill([row(f"t{n}", "running") for n in range(12)]))
+    assert "12 tasks" in question.title
+    assert "  t0" in question.lines
+    assert question.lines[-1] == "  and 4 more"
+
+
+def test_no_answer_does_nothing() -> None:
+    rows = [row("a", "running")]
+    for what in (
+        doing.cancel(rows),
+        doing.kill(rows),
+        doing_deck.pause(""),
+        doing_deck.stop(3),
+        doing_deck.apply(["1 added"], "d", finished=True, running=False),
+    ):
+        question = asked(what)
+        assert question.then(question.answers[0].id) is None
+        assert not question.answers[0].grave
+
+
+def test_hold_holds_unless_all_are_held() -> None:
+    held, free = row("a", "queued", held=True), row("b", "queued")
+    assert request(doing.hold([held, free])) == ("hold", {"tasks": ["b"]})
+    assert request(doing.hold([held])) == ("release", {"tasks": ["a"]})
+
+
+@pytest.mark.parametrize("state", ["succeeded", "failed", "blocked"])
+def test_what_has_ended_is_neither_held_nor_moved_in_the_queue(state: State) -> None:
+    for what in (doing.hold([row("a", state)]), doing.priority([row("a", state)], 1)):
+        assert isinstance(what, Refusal)
+        assert "only what has not ended" in what.text
+
+
+def test_of_several_only_those_that_have_not_ended_are_held_and_moved() -> None:
+    rows = [row("a", "failed"), row("b", "queued", priority=2)]
+    assert request(doing.hold(rows)) == ("hold", {"tasks": ["b"]})
+    assert request(doing.priority(rows, 1)) == ("priority", {"tasks": ["b"], "value": 3})
+
+
+def test_the_key_that_opens_a_question_chooses_nothing_grave() -> None:
+    rows = [row("a", "running")]
+    for key, what in (("c", doing.cancel(rows)), ("K", doing.kill(rows)), ("Q", doing_deck.stop(1))):
+        assert not [answer for answer in asked(what).answers if answer.grave and key in answer.key]
+
+
+def test_the_plan_that_was_shown_is_the_one_that_is_applied() -> None:
+    question = doing_deck.apply(["added  b: they start when they can"], "abc", finished=True, running=True)
+    assert question.lines == ("added  b: they start when they can",)
+    assert request(question.then("apply")) == ("apply", {"digest": "abc"})
+    assert request(question.then("keep")) == ("apply", {"digest": "abc", "finished": "keep"})
+    assert request(question.then("restart")) == ("apply", {"digest": "abc", "running": "restart"})
+
+
+def test_only_what_runs_of_a_retry_can_be_cancelled_instead_of_taken_back() -> None:
+    assert doing.cancel_started([row("a", "failed")]) is None
+    question = doing.cancel_started([row("a", "running"), row("b", "failed")])
+    assert question is not None
+    assert request(question.then("cancel")) == ("cancel", {"tasks": ["a"]})
+
+
+def test_what_all_that_failed_is_asked_to_do_is_said_in_whole_words() -> None:
+    made = asked(doing.retry_menu(ENDED, [])).then("all")
+    assert isinstance(made, Request)
+    assert made.done == "2 tasks run again"
+
+
+def test_the_retry_menu_counts_failures_by_kind_and_gpu() -> None:
+    rows = [*ENDED, row("e", "failed", kind="exit", gpus=(2,)), row("f", "failed", kind="exit", gpus=(3,))]
+    question = asked(doing.retry_menu(rows, [rows[0]]))
+    labels = {answer.id: answer.label for answer in question.answers}
+    assert labels["all"] == "all failed: 4"
+    assert (labels["kind exit"], labels["kind oom"]) == ("exit: 2", "oom: 1")
+    assert request(question.then("gpu 2")) == ("retry", {"tasks": ["a", "e"], "not_on": ["2"]})
+    assert request(question.then("debug"))[1]["env"] == {"NCCL_DEBUG": "INFO", "TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
+    assert request(question.then("fresh")) == ("retry", {"tasks": ["a"], "fresh": True})
+
+
+def test_a_stop_offers_the_tasks_only_where_some_run() -> None:
+    assert [answer.id for answer in asked(doing_deck.stop(0)).answers] == ["no", "engine"]
+    question = asked(doing_deck.stop(2))
+    assert request(question.then("engine")) == ("stop", {})
+    assert request(question.then("tasks")) == ("stop", {"tasks": True})
+
+
+def test_a_drained_gpu_is_enabled_again() -> None:
+    gpu = GpuRow(index=3, uuid="GPU-x")
+    assert request(doing_deck.drain(gpu))[1]["verb"] == "drain"
+    assert request(doing_deck.drain(GpuRow(index=3, uuid="GPU-x", mark="drain")))[1]["verb"] == "enable"
+
+
+def test_taking_a_gpu_says_who_is_on_it() -> None:
+    question = asked(doing_deck.take(GpuRow(index=3, uuid="GPU-x", note="alice, pid 4711, 31.0 GiB")))
+    assert question.lines == ("alice, pid 4711, 31.0 GiB",)
+    assert request(question.then("take")) == ("gpu", {"verb": "take", "gpus": ["GPU-x"]})

@@ -1,0 +1,92 @@
+"""What stands between the start of the screen and its first picture."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from gpudeck.engine.client import Connection
+from gpudeck.engine.errors import EngineUnavailableError
+from gpudeck.tui import pages
+from gpudeck.tui.app import GpudeckApp
+from gpudeck.tui.ask import Asker
+from gpudeck.tui.config import Config
+from gpudeck.tui.feed import Feed
+from gpudeck.tui.themes import THEMES
+
+DEADLINE_S = 30.0
+LATE = (
+    "ctypes", "hashlib", "psutil", "sqlite3", "tomllib",
+    "gpudeck.engine.core.spec", "gpudeck.engine.detach", "gpudeck.engine.engine", "gpudeck.engine.main",
+    "gpudeck.engine.protocol.messages", "gpudeck.engine.settings_despite", "gpudeck.engine.taskfile.load",
+    "gpudeck.tui.palette", "gpudeck.tui.screens.errors", "gpudeck.tui.screens.help", "gpudeck.tui.screens.timeline",
+)  # fmt: skip
+"""Slow to load, and needed by no picture of a deck that has an engine."""
+SCRIPT = """
+import json, os, sys
+from gpudeck.tui.arguments import parse
+from gpudeck.tui.open_screen import app_on, feed_of
+from gpudeck.tui.config import load
+from gpudeck.engine.commands.place import Place
+place = Place.of(parse(["tasks.toml"]))
+assert place.attach() is None
+app_on(place, feed_of(place), config=load({"HOME": "/nowhere", "XDG_CONFIG_HOME": "/nowhere"}))
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def unreachable(*_: object) -> Connection:
+    raise EngineUnavailableError("there is none")
+
+
+def app_in(theme: str) -> GpudeckApp:
+    return GpudeckApp(Feed(unreachable), lambda deliver: Asker(unreachable, deliver), Config(theme=theme))
+
+
+@pytest.mark.parametrize("name", [*(theme.name for theme in THEMES), "nord"])
+def test_the_styles_are_read_in_the_chosen_theme_from_the_start(name: str) -> None:
+    app = app_in(name)
+
+    assert app.theme == name
+    assert app.theme_variables["primary"].lower() == app.current_theme.primary.lower()
+
+
+def test_a_light_theme_is_told_from_a_dark_one_from_the_start() -> None:
+    app = app_in("gpudeck-light")
+
+    assert app.has_class("-light-mode", "-theme-gpudeck-light")
+    assert not app.has_class("-dark-mode")
+
+
+def test_without_the_theme_that_is_asked_for_there_is_another() -> None:
+    app = app_in("no-such-theme")
+
+    assert app.theme in app.available_themes
+
+
+def test_what_is_slow_to_load_and_not_needed_is_loaded_later(tmp_path: Path) -> None:
+    (tmp_path / "tasks.toml").write_text('[[task]]\nname = "a"\ncommand = "true"\n')
+
+    told = subprocess.run([sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=True)
+
+    assert set(json.loads(told.stdout)) & set(LATE) == set()
+
+
+def test_garbage_is_collected_once_the_screen_stands() -> None:
+    gc.disable()
+    try:
+        pages.load_all()
+        deadline = time.monotonic() + DEADLINE_S
+        while not gc.isenabled() and time.monotonic() < deadline:
+            threading.Event().wait(0.01)
+        assert gc.isenabled()
+    finally:
+        gc.enable()
+        gc.unfreeze()

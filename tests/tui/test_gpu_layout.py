@@ -1,0 +1,66 @@
+"""Panes share their room, and the cursor goes from one to the next."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudeck.tui.gpu_layout import FOLDED, FULL, SHORT, Layout, Step, lay_out
+
+
+@pytest.mark.parametrize(
+    ("count", "width", "height", "columns", "pane_height"),
+    [
+        (1, 80, 24, 1, FULL),
+        (2, 80, 12, 1, FULL),
+        (2, 80, 11, 1, SHORT),
+        (2, 80, 7, 1, FOLDED),
+        (4, 120, 24, 1, FULL),
+        (4, 120, 12, 2, FULL),
+        (4, 200, 60, 2, FULL),
+        (7, 120, 60, 1, FULL),
+        (8, 200, 60, 1, FOLDED),
+        (16, 200, 10, 2, FOLDED),
+        (16, 80, 10, 1, FOLDED),
+        (1, 200, 60, 1, FULL),
+    ],
+)
+def test_panes_are_as_tall_as_there_is_room(
+    count: int, width: int, height: int, columns: int, pane_height: int
+) -> None:
+    found = lay_out(count, width, height)
+
+    assert (found.columns, found.pane_height) == (columns, pane_height)
+
+
+def test_folding_can_be_chosen() -> None:
+    assert lay_out(2, 200, 60, fold=True).pane_height == FOLDED
+    assert lay_out(16, 80, 10, fold=False).pane_height == SHORT
+
+
+@given(st.integers(0, 40), st.integers(0, 300), st.integers(0, 100), st.sampled_from([None, True, False]))
+def test_every_pane_is_found_where_it_is(count: int, width: int, height: int, fold: bool | None) -> None:
+    found = lay_out(count, width, height, fold=fold)
+
+    for place in range(count):
+        x = place % found.columns * found.pane_width
+        assert found.at(x, found.top(place)) == place
+        assert found.top(place) + found.pane_height <= found.height
+    assert found.at(0, found.height) is None
+
+
+@pytest.mark.parametrize(
+    ("step", "place", "target"),
+    [
+        ("down", 0, 2), ("up", 2, 0), ("left", 1, 0), ("right", 1, 2), ("first", 4, 0), ("last", 0, 4),
+        ("page_down", 0, 4), ("page_up", 4, 0), ("page_down", 3, 4),
+    ],
+)  # fmt: skip
+def test_a_step_leads_to_the_pane_that_is_seen_there(step: Step, place: int, target: int) -> None:
+    assert Layout(5, 2, SHORT, 40).after(place, step, seen_height=2 * SHORT) == target
+
+
+@pytest.mark.parametrize(("step", "place"), [("down", 3), ("down", 4), ("up", 1), ("left", 0), ("right", 4)])
+def test_at_the_border_a_step_stays_where_it_is(step: Step, place: int) -> None:
+    assert Layout(5, 2, SHORT, 40).after(place, step, seen_height=2 * SHORT) == place

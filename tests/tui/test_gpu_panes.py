@@ -1,0 +1,364 @@
+"""The GPU panes on a screen: what is drawn again, where the cursor goes, what is posted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.message import Message
+from textual.pilot import Pilot
+
+import gpudeck.tui
+from gpudeck.engine.protocol.wire import GpuRow
+from gpudeck.tui.config import Thresholds
+from gpudeck.tui.gpu_layout import FOLDED, FULL
+from gpudeck.tui.widgets.gpu_panes import GpuPanes
+from tests.tui.gpu_samples import NOTHING, gpu, gpus, lost
+
+STYLES = Path(gpudeck.tui.__file__).parent / "styles"
+SIZES = ((80, 24), (120, 40), (200, 60))
+
+
+class Panes(GpuPanes):
+    """Notes the lines that are drawn again."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self.redrawn: list[int] = []
+
+    def refresh_line(self, y: int) -> None:
+        self.redrawn.append(y)
+        super().refresh_line(y)
+
+
+class Rig(App[None]):
+    CSS_PATH = STYLES / "gpu_panes.tcss"
+    CSS = "GpuPanes.auto { height: auto; max-height: 14; }"
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__()
+        self.panes = Panes(**more)
+        self.posted: list[Message] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.panes
+
+    def on_gpu_panes_acted(self, message: GpuPanes.Acted) -> None:
+        self.posted.append(message)
+
+    def on_gpu_panes_open_processes(self, message: GpuPanes.OpenProcesses) -> None:
+        self.posted.append(message)
+
+    def lines(self) -> list[str]:
+        return [self.panes.render_line(y).text.rstrip() for y in range(self.panes.size.height)]
+
+    def text(self) -> str:
+        return "\n".join(self.lines())
+
+
+def shown(test: Callable[[Rig, Pilot[None]], Awaitable[None]], size: tuple[int, int] = (80, 24), **more: Any) -> None:
+    """Run a test with the panes on a screen of this size."""
+
+    async def run() -> None:
+        rig = Rig(**more)
+        async with rig.run_test(size=size) as pilot:
+            rig.panes.focus()
+            await pilot.pause()
+            await test(rig, pilot)
+
+    asyncio.run(run())
+
+
+# -- what is shown ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("count", [0, 1, 2, 8, 16])
+def test_any_number_of_gpus_is_shown_at_any_size(count: int, size: tuple[int, int]) -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(count), 0.0)
+        await pilot.pause()
+
+        assert all(len(rig.panes.render_line(y).text) == rig.panes.size.width for y in range(rig.panes.size.height))
+        assert rig.text().count("90%") == count
+
+    shown(test, size)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_gpus_that_tell_nothing_are_shown(size: tuple[int, int]) -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(8, **NOTHING), 0.0)
+        await pilot.pause()
+
+        assert rig.text().count("N/A") >= 8
+
+    shown(test, size)
+
+
+def test_without_a_gpu_one_line_says_what_the_cpu_does() -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show((), 0.0, cpu_slots=4, cpu_tasks=["prep-1", "prep[red]-2"])
+        await pilot.pause()
+
+        assert rig.lines()[0] == "No GPU here: 2 of 4 CPU slots busy: prep-1, prep[red]-2"
+        await pilot.press("down", "enter", "D")
+        assert rig.posted == []
+
+    shown(test)
+
+
+def test_a_gpu_that_is_lost_comes_back_with_a_gap_in_its_history() -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(2), 0.0)
+        rig.panes.show((gpu(0), lost(1)), 1.0)
+        await pilot.pause()
+        assert rig.text().count("LOST") == 1
+
+        rig.panes.show(gpus(2, util_percent=10), 2.0)
+        await pilot.pause()
+
+        assert "LOST" not in rig.text()
+        assert list(rig.panes.history.util("GPU-1", 9)) == [90, None, 10]
+
+    shown(test)
+
+
+def test_gpus_that_come_and_go_leave_nothing_behind() -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        for count in (3, 16, 0, 1):
+            rig.panes.show(gpus(count), float(count))
+            await pilot.pause()
+
+        assert rig.text().count("90%") == 1
+
+    shown(test)
+
+
+def test_a_storm_of_sizes_ends_in_the_right_picture() -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(6), 0.0)
+        for width, height in ((200, 60), (20, 3), (1, 1), (120, 40), (80, 4), (150, 24)):
+            await pilot.resize_terminal(width, height)
+        await pilot.pause()
+
+        assert rig.text().count("90%") == 6
+        assert {len(line) <= 150 for line in rig.lines()} == {True}
+
+    shown(test)
+
+
+def test_folding_can_be_chosen_while_it_runs() -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(2), 0.0)
+        await pilot.pause()
+        assert rig.panes.virtual_size.height == 2 * FULL
+
+        rig.panes.fold = True
+        await pilot.pause()
+
+        assert rig.panes.virtual_size.height == 2 * FOLDED
+
+    shown(test)
+
+
+@pytest.mark.parametrize(("count", "height"), [(0, 1), (1, FULL), (2, 2 * FULL), (3, 12), (8, 8), (16, 14)])
+def test_panes_of_automatic_height_are_as_tall_as_they_need(count: int, height: int) -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(count), 0.0)
+        await pilot.pause()
+
+        assert rig.panes.size.height == height
+
+    shown(test, (80, 40), classes="auto")
+
+
+def test_other_thresholds_hold_at_once() -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(1), 0.0)
+        await pilot.pause()
+        before = rig.panes.render_line(2)
+
+        rig.panes.retune(Thresholds(memory_percent=10))
+
+        assert rig.panes.render_line(2) != before
+
+    shown(test)
+
+
+def test_another_theme_is_seen_at_once() -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(1), 0.0)
+        await pilot.pause()
+        before = rig.panes.render_line(1)
+
+        rig.theme = "textual-light"
+        await pilot.pause()
+
+        assert rig.panes.render_line(1) != before
+
+    shown(test)
+
+
+# -- what is drawn again ----------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_drawn_again_when_nothing_has_changed() -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(8), 0.0)
+        await pilot.pause()
+        rig.panes.redrawn.clear()
+
+        rig.panes.show(gpus(8), 0.5)
+
+        assert rig.panes.redrawn == []
+
+    shown(test)
+
+
+def test_only_the_lines_that_differ_are_drawn_again() -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(2), 0.0)
+        await pilot.pause()
+        rig.panes.redrawn.clear()
+
+        rig.panes.show((gpu(0), gpu(1, temperature_c=70)), 0.5)
+
+        assert rig.panes.redrawn == [FULL + 3]
+
+    shown(test)
+
+
+# -- the cursor -------------------------------------------------------------------------------------------------------
+
+
+def place(rig: Rig) -> int:
+    chosen = rig.panes.chosen
+    assert chosen is not None
+    return chosen.index
+
+
+@pytest.mark.parametrize(
+    ("keys", "index"),
+    [
+        (["down"], 2), (["right"], 1), (["down", "down"], 4), (["G"], 5), (["G", "down"], 5), (["G", "g"], 0),
+        (["left"], 0), (["j", "k"], 0), (["right", "down", "up"], 1),
+    ],
+)  # fmt: skip
+def test_keys_move_among_two_columns(keys: list[str], index: int) -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(6), 0.0)
+        await pilot.pause()
+
+        await pilot.press(*keys)
+
+        assert place(rig) == index
+
+    shown(test, (200, 60))
+
+
+def test_the_cursor_stays_with_its_gpu() -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(3), 0.0)
+        await pilot.press("down", "down")
+        rig.panes.show(tuple(GpuRow(index=place, uuid=uuid) for place, uuid in enumerate(("GPU-2", "GPU-0"))), 1.0)
+
+        assert rig.panes.chosen is not None
+        assert rig.panes.chosen.uuid == "GPU-2"
+
+    shown(test)
+
+
+def test_the_cursor_finds_another_gpu_when_its_own_is_gone() -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(3), 0.0)
+        await pilot.press("G")
+        rig.panes.show(gpus(2), 1.0)
+
+        assert place(rig) == 0
+
+    shown(test)
+
+
+def test_what_is_below_the_edge_is_scrolled_to() -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(16), 0.0)
+        await pilot.pause()
+
+        await pilot.press("G")
+        await pilot.pause()
+
+        assert any(line.startswith("▌ 15") for line in rig.lines())
+
+    shown(test, (80, 5))
+
+
+def test_a_click_takes_the_cursor_to_the_gpu_under_it() -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(6), 0.0)
+        await pilot.pause()
+
+        await pilot.click(GpuPanes, offset=(150, FULL + 2))
+
+        assert place(rig) == 3
+
+    shown(test, (200, 60))
+
+
+def test_a_click_beside_all_gpus_does_nothing() -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(3), 0.0)
+        await pilot.pause()
+
+        await pilot.click(GpuPanes, offset=(150, FULL + 2), times=2)
+
+        assert (place(rig), rig.posted) == (0, [])
+
+    shown(test, (200, 60))
+
+
+# -- what is posted ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("key", "action"), [("D", "drain"), ("T", "take")])
+def test_a_key_acts_on_the_gpu_under_the_cursor(key: str, action: str) -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(2), 0.0)
+        await pilot.press("down", key)
+        await pilot.pause()
+
+        assert rig.posted == [GpuPanes.Acted(action, gpu(1))]
+
+    shown(test)
+
+
+def test_enter_and_a_double_click_ask_who_is_on_it() -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        rig.panes.show(gpus(2), 0.0)
+        await pilot.press("enter")
+        await pilot.click(GpuPanes, offset=(5, FULL), times=2)
+        await pilot.pause()
+
+        assert rig.posted == [GpuPanes.OpenProcesses(gpu(0)), GpuPanes.OpenProcesses(gpu(1))]
+
+    shown(test)
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_without_an_engine_no_gpu_looks_as_if_it_were_current(fold: bool) -> None:
+    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+        told = gpus(2)
+        rig.panes.show(told, 0.0)
+        rig.panes.interrupt(1.0)
+        await pilot.pause()
+        assert rig.text().count("STALE") == 2
+
+        rig.panes.show(told, 2.0)
+        await pilot.pause()
+        assert "STALE" not in rig.text()
+
+    shown(test, fold=fold)

@@ -1,0 +1,147 @@
+"""The graph's widget: moves between boxes, what it posts, and that hostile names harm nothing."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+
+from gpudeck.engine.protocol.pages import Graph, GraphBarrier, GraphBox, GraphEdge
+from gpudeck.tui.messages import FilterTable
+from gpudeck.tui.widgets.graph_view import GraphView
+from tests.tui.pages_rig import HOSTILE, PageApp, drive, is_harmless, lines
+
+SIZES = [(80, 24), (120, 40), (200, 60), (30, 8), (1, 1)]
+
+
+def graph(*, running: int = 2) -> Graph:
+    boxes = [
+        GraphBox(entry=entry, round=number, total=running + 3, counts={"running": running, "queued": 3})
+        for entry, number in (("data", 0), ("pretrain", 0), ("train", 1), ("eval", 1), ("report", 2), ("paper", 3))
+    ]
+    return Graph(
+        boxes=boxes,
+        edges=[GraphEdge(before=0, behind=3, kind="needs"), GraphEdge(before=2, behind=3, kind="after")],
+        barriers=[GraphBarrier(round=1, state="waits", why="round 0 is not done: data")],
+    )
+
+
+def chosen(view: GraphView) -> str:
+    """What the last line names."""
+    return lines(view)[-1].split("·")[0].strip()
+
+
+def test_the_cursor_moves_over_boxes_and_the_last_line_tells_of_them() -> None:
+    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+        view.show(graph())
+        await pilot.pause()
+        assert chosen(view) == "data"
+        view.move(0, 1)
+        assert chosen(view) == "pretrain"
+        view.move(1, 0)
+        assert chosen(view) == "train"
+        assert "round 0 is not done: data" in lines(view)[-1]
+        view.move(-1, 0)
+        view.move(-1, 0)
+        assert chosen(view) in ("data", "pretrain")
+
+    view = GraphView()
+    drive(view, body, size=(120, 40))
+
+
+def test_a_box_out_of_view_is_scrolled_to() -> None:
+    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+        view.show(graph())
+        await pilot.pause()
+        for _ in range(5):
+            view.move(1, 0)
+        await pilot.pause()
+        assert chosen(view) == "paper"
+        assert any("paper" in line for line in lines(view)[:-1])
+
+    view = GraphView()
+    drive(view, body, size=(60, 12))
+
+
+def test_the_cursor_stays_on_its_box_when_the_file_has_changed() -> None:
+    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+        view.show(graph())
+        view.move(0, 1)
+        found = graph()
+        found.boxes.insert(0, GraphBox(entry="new", total=1, counts={"queued": 1}))
+        view.show(Graph(boxes=found.boxes, edges=[], barriers=[]))
+        assert chosen(view) == "pretrain"
+
+    view = GraphView()
+    drive(view, body)
+
+
+def test_counts_are_those_of_the_newest_answer() -> None:
+    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+        view.show(graph())
+        await pilot.pause()
+        view.show(graph(running=77))
+        assert any("● 77" in line for line in lines(view))
+
+    view = GraphView()
+    drive(view, body)
+
+
+def test_open_filters_the_table_to_the_entry() -> None:
+    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+        view.show(graph())
+        view.open()
+        await pilot.pause()
+        assert app.told == [FilterTable("entry:data round:0")]
+
+    view = GraphView()
+    drive(view, body)
+
+
+def test_a_double_click_filters_too() -> None:
+    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+        view.show(graph())
+        await pilot.pause()
+        await pilot.click(GraphView, offset=(5, 5), times=2)
+        await pilot.pause()
+        assert app.told == [FilterTable("entry:pretrain round:0")]
+
+    view = GraphView()
+    drive(view, body)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("theme", ["gpudeck", "ansi-dark"])
+def test_it_fits_any_terminal(size: tuple[int, int], theme: str) -> None:
+    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+        view.show(graph())
+        await pilot.pause()
+        width, height = view.scrollable_content_region.size
+        assert all(view.render_line(y).cell_length == width for y in range(height))
+
+    view = GraphView()
+    drive(view, body, size=size, theme=theme)
+
+
+def test_names_from_outside_harm_nothing() -> None:
+    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+        view.show(Graph(boxes=[GraphBox(entry=name, group=name, total=1) for name in HOSTILE], edges=[], barriers=[]))
+        await pilot.pause()
+        for _ in HOSTILE:
+            assert all(is_harmless(line) for line in lines(view))
+            view.move(0, 1)
+
+    view = GraphView()
+    drive(view, body, size=(120, 50))
+
+
+def test_an_empty_deck_has_nothing_to_go_to() -> None:
+    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+        view.show(Graph(boxes=[], edges=[], barriers=[]))
+        view.move(1, 0)
+        view.move(0, 1)
+        view.open()
+        assert app.told == []
+        assert lines(view)[-1].strip() == "no tasks"
+
+    view = GraphView()
+    drive(view, body)

@@ -1,0 +1,70 @@
+"""When a quiet engine is asked for a sign of life, and when it is said to be silent."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from gpudeck.tui.pulse import PATIENCE_S, QUIET_S, TICK_S, Pulse
+from tests.fakes.live_deck import live_deck
+from tests.fakes.screen_rig import ScreenRig, run, screen_on
+
+DECK = """
+[deck]
+cpu_slots = 1
+[[task]]
+name = "long"
+command = ["sleep", "1000"]
+gpus = 0
+"""
+
+
+def test_a_quiet_engine_is_asked_once() -> None:
+    pulse = Pulse()
+    assert pulse.wait_s == QUIET_S
+    assert pulse.waited(QUIET_S)
+    assert not pulse.waited(pulse.wait_s)
+
+
+def test_one_that_does_not_answer_is_silent_and_that_is_counted() -> None:
+    pulse = Pulse()
+    pulse.waited(QUIET_S)
+    assert pulse.silent_s == 0
+    pulse.waited(pulse.wait_s)
+    assert pulse.silent_s == PATIENCE_S
+    assert pulse.wait_s == TICK_S
+    pulse.waited(pulse.wait_s)
+    assert pulse.silent_s == PATIENCE_S + TICK_S
+
+
+def test_any_word_is_a_sign_of_life() -> None:
+    pulse = Pulse()
+    pulse.waited(QUIET_S)
+    assert not pulse.heard()
+    pulse.waited(QUIET_S)
+    pulse.waited(PATIENCE_S)
+    assert pulse.heard()
+    assert pulse.silent_s == 0
+    assert pulse.wait_s == QUIET_S
+
+
+def test_a_frozen_engine_is_told_of_and_one_that_goes_on_too(tmp_path: Path) -> None:
+    async def on(rig: ScreenRig) -> None:
+        await rig.until_state("long", "running")
+        engine = rig.deck.holder()
+        os.kill(engine, signal.SIGSTOP)
+        try:
+            await rig.until_seen("no answer for 6s")
+            assert f"`kill -CONT {engine}` lets it go on" in rig.text()
+        finally:
+            os.kill(engine, signal.SIGCONT)
+        await rig.until_seen("live")
+        assert "kill -CONT" not in rig.text()
+
+    async def body() -> None:
+        with live_deck(tmp_path, DECK) as deck:
+            async with screen_on(deck) as rig:
+                await on(rig)
+
+    run(body)

@@ -1,0 +1,196 @@
+"""A deck that is only looked at: from its files, or with the engine that runs it; nothing is changed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpudeck.engine.adapters.decklock import this_machine
+from gpudeck.tui.screens.choice import Choice
+from tests.fakes.live_deck import LiveDeck, live_deck
+from tests.fakes.screen_rig import ScreenRig, run
+from tests.tui.read_only_rig import MIXED, finish, kept, looking_at
+
+REFUSED = "read-only: nothing is changed from this screen"
+ENDLESS = '[deck]\ngpus = "sim:1"\n[[task]]\nname = "long"\ncommand = ["sleep", "1000"]\n'
+Body = Callable[[ScreenRig], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture
+def deck(tmp_path: Path) -> Iterator[LiveDeck]:
+    with live_deck(tmp_path, MIXED) as deck:
+        yield deck
+
+
+def look(deck: LiveDeck, body: Body) -> None:
+    async def whole() -> None:
+        async with looking_at(deck) as rig:
+            await body(rig)
+
+    run(whole)
+
+
+@pytest.fixture
+def finished(deck: LiveDeck) -> LiveDeck:
+    finish(deck)
+    return deck
+
+
+def test_every_page_of_a_finished_deck_is_there_and_nothing_is_written(finished: LiveDeck) -> None:
+    before = kept(finished)
+
+    async def body(rig: ScreenRig) -> None:
+        await rig.until_seen("step 3/3 loss=0.25")
+        for key, seen in (("d", "echo step 3/3"), ("e", "KeyError: lr"), ("t", "GPU 1"), ("o", "after-bad")):
+            await rig.press(key)
+            await rig.until_seen(seen)
+            await rig.press("escape")
+        await rig.press("l")
+        await rig.until_seen("attempt-1.err  empty")
+
+    look(finished, body)
+    assert kept(finished) == before
+    assert not finished.holder()
+
+
+def test_the_header_says_read_only_and_of_when_the_state_is(finished: LiveDeck) -> None:
+    async def body(rig: ScreenRig) -> None:
+        first = rig.text().splitlines()[0]
+        assert "read-only · state of " in first
+        assert "run 1 ended" in first
+        assert "no engine runs this deck; its last run has ended" in rig.text()
+
+    look(finished, body)
+
+
+@pytest.mark.parametrize("key", ["r", "R", "c", "K", "H", "plus", "P", "a", "u", "Q"])
+def test_what_acts_is_refused_by_one_toast_and_asks_nothing(finished: LiveDeck, key: str) -> None:
+    async def body(rig: ScreenRig) -> None:
+        await rig.press("G", "k", key, key)
+        await rig.until_seen(REFUSED)
+        assert rig.text().count("read-only: nothing") == 1
+        assert not any(isinstance(screen, Choice) for screen in rig.app.screen_stack)
+
+    look(finished, body)
+
+
+def test_the_footer_leaves_out_what_is_refused(finished: LiveDeck) -> None:
+    async def body(rig: ScreenRig) -> None:
+        footer = rig.text().splitlines()[-1]
+        assert "details" in footer
+        assert not any(word in footer for word in ("retry", "cancel", "hold", "undo"))
+
+    look(finished, body)
+
+
+def test_a_deck_whose_task_file_is_gone_is_told_from_its_journal(finished: LiveDeck) -> None:
+    os.unlink(finished.path)
+
+    async def body(rig: ScreenRig) -> None:
+        assert [row.state for row in rig.app.deck.rows.values()] == ["succeeded", "failed"]
+        await rig.until_seen("tasks are shown as far as the journal knows them")
+
+    look(finished, body)
+
+
+def test_a_broken_task_file_is_named_and_mended_while_it_is_open(finished: LiveDeck) -> None:
+    finished.write(MIXED.replace("needs", "nedes"))
+
+    async def body(rig: ScreenRig) -> None:
+        await rig.until_seen("tasks.toml:")
+        finished.write(MIXED)
+        await rig.until_state("after-bad", "blocked")
+
+    look(finished, body)
+
+
+def test_a_run_that_begins_while_it_is_looked_at_is_followed_and_shown_when_it_is_over(finished: LiveDeck) -> None:
+    async def body(rig: ScreenRig) -> None:
+        finished.write(MIXED + ENDLESS.partition("[[task]]")[2].join(("[[task]]", "")))
+        finished.start()
+        await rig.until_state("long", "running")
+        await rig.until_seen("read-only · live")
+        await rig.press("G", "c")
+        await rig.until_seen(REFUSED)
+        await rig.press("d")
+        await rig.until_seen("sleep 1000")
+        await rig.press("escape")
+        with finished.client() as client:
+            client.request("stop", tasks=True, now=True)
+        await rig.until_seen("read-only · state of ")
+        await rig.until_seen("goes on with the run")
+        assert rig.row("long").state != "running"
+
+    look(finished, body)
+
+
+def test_an_engine_that_was_killed_leaves_what_its_journal_tells_and_none_is_started(tmp_path: Path) -> None:
+    with live_deck(tmp_path, ENDLESS) as deck:
+        engine = deck.start()
+
+        async def body(rig: ScreenRig) -> None:
+            await rig.until_state("long", "running")
+            engine.kill()
+            await rig.until_seen("read-only · state of ")
+            await rig.until_seen("1 task of it runs on")
+            assert not deck.holder()
+
+        look(deck, body)
+
+
+def test_a_deck_that_a_frozen_engine_holds_is_shown_from_its_files(tmp_path: Path) -> None:
+    with live_deck(tmp_path, ENDLESS) as deck:
+        engine = deck.start()
+        with deck.client() as client:
+            deck.until_states(client, long="running")
+        engine.send_signal(signal.SIGSTOP)
+        before = kept(deck)
+
+        async def body(rig: ScreenRig) -> None:
+            await rig.until_state("long", "starting", "running")
+            await rig.until_seen(f"`kill -CONT {engine.pid}` lets it go on")
+            await rig.until_seen("read-only · state of ")
+
+        try:
+            look(deck, body)
+            assert kept(deck) == before
+        finally:
+            engine.send_signal(signal.SIGCONT)
+
+
+def test_a_deck_that_another_host_holds_is_shown_with_where_it_runs(finished: LiveDeck) -> None:
+    machine = {"host": "gpu7", "machine_id": "other", "boot_id": "other", "pid_ns": this_machine().pid_ns}
+    holder: dict[str, object] = {
+        "pid": 8123,
+        "machine": machine,
+        "since_wall": 1.0,
+        "command": [],
+        "cwd": "/",
+        "address": "x",
+    }
+    lock = finished.state / "lock"
+    lock.write_text(json.dumps(holder) + "\n")
+
+    async def body(rig: ScreenRig) -> None:
+        await rig.until_seen("this deck runs on gpu7 (engine 8123)")
+        assert rig.row("good").state == "succeeded"
+
+    with open(lock, "rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        look(finished, body)
+
+
+def test_a_deck_that_was_never_started_has_its_tasks(deck: LiveDeck) -> None:
+    async def body(rig: ScreenRig) -> None:
+        await rig.until_seen("read-only · never started")
+        assert [row.state for row in rig.app.deck.rows.values()] == ["waiting"] * 3
+
+    look(deck, body)
+    assert not (deck.folder / ".gpudeck").exists()

@@ -1,0 +1,186 @@
+"""The dashboard as it looks, in what a deck comes to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from gpudeck.engine.protocol.messages import Counts
+from gpudeck.tests.fakes.snapshot_deck import NEXT_CLOSED, ROWS, ended, head, row
+from gpudeck.tests.fakes.snapshot_gpus import EIGHT, gpu, remember
+from gpudeck.tests.fakes.snapshot_rig import LIVE, NOW_S, Size, SnapshotRig, shown, three_sizes, two_sizes, whole
+from gpudeck.tests.fakes.snapshot_tasks import FAILED, NEVER, RUNNING, answer, write_failed, write_running
+from gpudeck.tui.config import Config
+from gpudeck.tui.model import Link
+
+ANSWERS = {"show": answer(FAILED, RUNNING, NEVER)}
+MID_RUN = whole(ROWS, head(), EIGHT)
+
+
+@three_sizes
+def test_mid_run(pictures: SnapshotAssertion, size: Size) -> None:
+    write_running()
+
+    async def steps(rig: SnapshotRig) -> None:
+        await rig.press(*["j"] * 6)
+        await rig.until_seen("epoch 12/20 loss")
+
+    assert shown(MID_RUN, size, steps, before=remember, answers=ANSWERS) == pictures
+
+
+@two_sizes
+def test_last_tasks_of_a_run(pictures: SnapshotAssertion, size: Size) -> None:
+    async def steps(rig: SnapshotRig) -> None:
+        await rig.press("G")
+        await rig.until_seen("▌ ○", "has not started")
+
+    assert shown(MID_RUN, size, steps) == pictures
+
+
+@two_sizes
+def test_empty_deck(pictures: SnapshotAssertion, size: Size) -> None:
+    nothing = head((), run=0, eta_s=None, slots=2, started=0.0)
+    assert shown(whole((), nothing, (gpu(0), gpu(1))), size) == pictures
+
+
+@two_sizes
+def test_finished_deck(pictures: SnapshotAssertion, size: Size) -> None:
+    rows = tuple(ended(at, f"train-{at}", "succeeded", 600 + at, 60 * (9 - at), at % 2) for at in range(8))
+    over = head(rows, ended=True, eta_s=None, slots=2)
+    assert shown(whole(rows, over, (gpu(0), gpu(1))), size) == pictures
+
+
+@two_sizes
+def test_sorted_with_sparklines(pictures: SnapshotAssertion, size: Size) -> None:
+    async def steps(rig: SnapshotRig) -> None:
+        for value in (2.9, 2.2, 1.4, 1.6, 0.9):
+            changed = msgspec.structs.replace(ROWS[6], metrics={"loss": value})
+            await rig.brings(rows={6: changed})
+        await rig.press("s")
+        await rig.until_seen("sorted by state")
+
+    assert shown(MID_RUN, size, steps) == pictures
+
+
+# -- filter and marks -------------------------------------------------------------------------------------------------
+
+
+@two_sizes
+def test_filter_for_what_failed_with_its_log(pictures: SnapshotAssertion, size: Size) -> None:
+    write_failed()
+
+    async def steps(rig: SnapshotRig) -> None:
+        await rig.types("slash", "state:failed")
+        await rig.press("enter", "g")
+        await rig.until_seen("OutOfMemoryError")
+
+    assert shown(MID_RUN, size, steps, answers=ANSWERS) == pictures
+
+
+@two_sizes
+def test_filter_that_is_being_typed_wrongly(pictures: SnapshotAssertion, size: Size) -> None:
+    async def steps(rig: SnapshotRig) -> None:
+        await rig.types("slash", "state:fail tga:x")
+
+    assert shown(MID_RUN, size, steps) == pictures
+
+
+@two_sizes
+def test_filter_that_nothing_fits(pictures: SnapshotAssertion, size: Size) -> None:
+    async def steps(rig: SnapshotRig) -> None:
+        await rig.types("slash", "resnet")
+        await rig.press("enter")
+
+    assert shown(MID_RUN, size, steps) == pictures
+
+
+@two_sizes
+def test_marks(pictures: SnapshotAssertion, size: Size) -> None:
+    async def steps(rig: SnapshotRig) -> None:
+        await rig.press("j", "j", "space", "space", "j", "space")
+
+    assert shown(MID_RUN, size, steps) == pictures
+
+
+# -- what keeps it from going on --------------------------------------------------------------------------------------
+
+
+@two_sizes
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"paused": "paused by ada at 07:55"}, id="paused"),
+        pytest.param({"halted": "train-sym-0.625 (soon,fail=2)", "eta_s": None}, id="halted"),
+        pytest.param({"unwritable": "No space left on device"}, id="unwritable"),
+        pytest.param({"file_plan": "3 added; 1 changed, running", "rounds": (NEXT_CLOSED,)}, id="edited"),
+        pytest.param(
+            {"file_problem": 'tasks.toml:14: task "train": gpus must be at least 0, got -1', "paused": "by ada",
+             "rounds": (NEXT_CLOSED,), "waiting_why": ("5 waiting: round 1 is closed", "1 held")},
+            id="much",
+        ),
+    ],
+)  # fmt: skip
+def test_notes(pictures: SnapshotAssertion, size: Size, more: dict[str, Any]) -> None:
+    assert shown(whole(ROWS, head(**more), EIGHT[:2]), size) == pictures
+
+
+@two_sizes
+def test_loading_a_large_deck(pictures: SnapshotAssertion, size: Size) -> None:
+    rows = tuple(row(at, f"train-{at:05}") for at in range(500))
+    counts = Counts(total=12_000, queued=11_000, running=8, succeeded=992)
+    assert shown(whole(rows, head((), counts=counts), EIGHT, whole=False, total=12_000), size) == pictures
+
+
+@two_sizes
+@pytest.mark.parametrize(
+    "link",
+    [
+        pytest.param(Link("restarting", "the engine (pid 4711) is gone", 4711, "0.1.0", "gpu7"), id="restarting"),
+        pytest.param(Link("over", "nothing is left to run", 4711, "0.1.0", "gpu7"), id="over"),
+        pytest.param(Link("silent", "the engine (pid 4711) does not answer", 4711, silent_s=65.0), id="silent"),
+        pytest.param(Link("files", "no engine runs it", read_only=True, as_of=NOW_S - 5400), id="files"),
+        pytest.param(Link("failed", "this deck runs on gpu7 (4 tasks, engine 8123)"), id="failed"),
+    ],
+)
+def test_without_an_engine(pictures: SnapshotAssertion, size: Size, link: Link) -> None:
+    assert shown(whole(ROWS[:9], head(ROWS[:9]), EIGHT[:2], link), size, before=remember) == pictures
+
+
+@two_sizes
+def test_before_an_engine_has_answered(pictures: SnapshotAssertion, size: Size) -> None:
+    assert shown(whole((), None, (), Link("connecting"), whole=False), size) == pictures
+
+
+@two_sizes
+def test_engine_that_could_not_be_reached(pictures: SnapshotAssertion, size: Size) -> None:
+    why = "engine 8123 holds the lock and does not answer (state D): gpudeck doctor tells more"
+    assert shown(whole((), None, (), Link("failed", why), whole=False), size) == pictures
+
+
+@two_sizes
+def test_no_gpu(pictures: SnapshotAssertion, size: Size) -> None:
+    rows = (*ROWS[:6], msgspec.structs.replace(ROWS[6], gpus=(), needs_gpus=0))
+    assert shown(whole(rows, head(rows, on_cpu=True, slots=4)), size) == pictures
+
+
+# -- colours ----------------------------------------------------------------------------------------------------------
+
+
+@two_sizes
+def test_light_theme(pictures: SnapshotAssertion, size: Size) -> None:
+    assert shown(MID_RUN, size, before=remember, config=Config(theme="gpudeck-light")) == pictures
+
+
+@two_sizes
+def test_without_colours(pictures: SnapshotAssertion, size: Size, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert shown(MID_RUN, size, before=remember) == pictures
+
+
+def test_a_run_that_began_before(pictures: SnapshotAssertion) -> None:
+    """Times of other days are told with their day."""
+    rows = (msgspec.structs.replace(ROWS[13], retry_at=NOW_S + 90_000), ROWS[6])
+    assert shown(whole(rows, head(rows, eta_s=300_000.0), EIGHT[:2], LIVE), (120, 40)) == pictures

@@ -1,0 +1,81 @@
+"""The page about a task as it looks."""
+
+from __future__ import annotations
+
+from syrupy.assertion import SnapshotAssertion
+
+from gpudeck.tests.fakes.snapshot_deck import ROWS, head
+from gpudeck.tests.fakes.snapshot_gpus import EIGHT
+from gpudeck.tests.fakes.snapshot_rig import Size, SnapshotRig, Steps, shown, three_sizes, two_sizes, whole
+from gpudeck.tests.fakes.snapshot_tasks import FAILED, NEVER, RUNNING, WAITING, answer, write_failed, write_running
+from gpudeck.tui.messages import OpenTask
+from gpudeck.tui.screens.detail import Detail
+
+ANSWERS = {"show": answer(FAILED, RUNNING, WAITING, NEVER)}
+
+
+def page_of(name: str, size: Size, *seen: str, steps: Steps | None = None) -> str:
+    async def whole_way(rig: SnapshotRig) -> None:
+        rig.app.screen.post_message(OpenTask(name))
+        await rig.until(lambda: isinstance(rig.app.screen, Detail), "the page is open")
+        await rig.until_said(*seen)
+        if steps is not None:
+            await steps(rig)
+
+    return shown(whole(ROWS, head(), EIGHT), size, whole_way, answers=ANSWERS)
+
+
+async def to_the_end(rig: SnapshotRig) -> None:
+    await rig.press("G")
+
+
+@three_sizes
+def test_running_with_curves(pictures: SnapshotAssertion, size: Size) -> None:
+    write_running()
+    assert page_of("train-asym-0.125", size, "loss", "lr", "gpu7") == pictures
+
+
+@two_sizes
+def test_running_scrolled_to_the_end(pictures: SnapshotAssertion, size: Size) -> None:
+    write_running()
+    assert page_of("train-asym-0.125", size, "loss", "lr", "gpu7", steps=to_the_end) == pictures
+
+
+@three_sizes
+def test_failed_with_attempts(pictures: SnapshotAssertion, size: Size) -> None:
+    write_failed()
+    assert page_of("train-sym-0.5", size, "OutOfMemoryError", "44.8 GiB", "loss") == pictures
+
+
+@two_sizes
+def test_attempt_before(pictures: SnapshotAssertion, size: Size) -> None:
+    write_failed()
+
+    async def steps(rig: SnapshotRig) -> None:
+        await rig.press("left_square_bracket")
+        await rig.until_said("Attempt 2", "rung 1")
+
+    assert page_of("train-sym-0.5", size, "OutOfMemoryError", steps=steps) == pictures
+
+
+@three_sizes
+def test_waiting_with_reasons(pictures: SnapshotAssertion, size: Size) -> None:
+    assert page_of("distill-ddp", size, "Waits for") == pictures
+
+
+@two_sizes
+def test_link_under_the_cursor(pictures: SnapshotAssertion, size: Size) -> None:
+    async def steps(rig: SnapshotRig) -> None:
+        await rig.press("tab", "tab")
+
+    assert page_of("distill-ddp", size, "Waits for", steps=steps) == pictures
+
+
+@two_sizes
+def test_never_run(pictures: SnapshotAssertion, size: Size) -> None:
+    assert page_of("prepare", size, "Command") == pictures
+
+
+@two_sizes
+def test_task_that_the_engine_does_not_know(pictures: SnapshotAssertion, size: Size) -> None:
+    assert page_of("train-both-0.625", size, "is not in the deck any more") == pictures

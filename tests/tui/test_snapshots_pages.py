@@ -1,0 +1,105 @@
+"""Errors, timeline and graph as they look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from syrupy.assertion import SnapshotAssertion
+
+from gpudeck.tests.fakes.snapshot_deck import ROWS, head
+from gpudeck.tests.fakes.snapshot_gpus import EIGHT
+from gpudeck.tests.fakes.snapshot_pages import (
+    ATTEMPTS,
+    FAILURES,
+    GRAPH,
+    NO_FAILURES,
+    NOTHING_RAN,
+    ONE_BOX,
+    builtins,
+)  # fmt: skip
+from gpudeck.tests.fakes.snapshot_rig import Size, SnapshotRig, shown, three_sizes, two_sizes, whole
+from gpudeck.tests.fakes.snapshot_tasks import write_failed
+
+
+def page(key: str, answers: dict[str, Any], size: Size, seen: str, *keys: str) -> str:
+    """What that key opens, then *keys*."""
+
+    async def steps(rig: SnapshotRig) -> None:
+        await rig.press(key)
+        await rig.until_seen(seen)
+        await rig.press(*keys)
+
+    told = {op: builtins(answer) for op, answer in answers.items()}
+    return shown(whole(ROWS, head(), EIGHT), size, steps, answers=told)
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+
+
+@two_sizes
+def test_errors(pictures: SnapshotAssertion, size: Size) -> None:
+    assert page("e", {"errors": FAILURES}, size, "timeout after 3 h") == pictures
+
+
+@two_sizes
+def test_errors_with_the_end_of_a_log(pictures: SnapshotAssertion, size: Size) -> None:
+    write_failed()
+    found = FAILURES.failures[:4]
+
+    async def steps(rig: SnapshotRig) -> None:
+        await rig.press("e")
+        await rig.until_seen("OutOfMemoryError")
+
+    told = {"errors": builtins(type(FAILURES)(total=4, failures=found))}
+    assert shown(whole(ROWS, head(), EIGHT), size, steps, answers=told) == pictures
+
+
+@two_sizes
+def test_last_of_the_errors(pictures: SnapshotAssertion, size: Size) -> None:
+    assert page("e", {"errors": FAILURES}, size, "timeout after 3 h", *["j"] * 6) == pictures
+
+
+@two_sizes
+def test_no_errors(pictures: SnapshotAssertion, size: Size) -> None:
+    assert page("e", {"errors": NO_FAILURES}, size, "fail") == pictures
+
+
+# -- timeline ---------------------------------------------------------------------------------------------------------
+
+
+@three_sizes
+def test_timeline(pictures: SnapshotAssertion, size: Size) -> None:
+    assert page("t", {"timeline": ATTEMPTS}, size, "train-asym-0.375") == pictures
+
+
+@two_sizes
+def test_timeline_zoomed(pictures: SnapshotAssertion, size: Size) -> None:
+    assert page("t", {"timeline": ATTEMPTS}, size, "train-asym-0.375", "plus", "plus", "up", "left") == pictures
+
+
+@two_sizes
+def test_timeline_of_seconds(pictures: SnapshotAssertion, size: Size) -> None:
+    assert page("t", {"timeline": ATTEMPTS}, size, "train-asym-0.375", *["plus"] * 8) == pictures
+
+
+@two_sizes
+def test_timeline_with_nothing_on_it(pictures: SnapshotAssertion, size: Size) -> None:
+    assert page("t", {"timeline": NOTHING_RAN}, size, "GPU 7") == pictures
+
+
+# -- graph ------------------------------------------------------------------------------------------------------------
+
+
+@two_sizes
+def test_graph(pictures: SnapshotAssertion, size: Size) -> None:
+    assert page("o", {"graph": GRAPH}, size, "prepare") == pictures
+
+
+@two_sizes
+def test_graph_behind_a_closed_round(pictures: SnapshotAssertion, size: Size) -> None:
+    assert page("o", {"graph": GRAPH}, size, "prepare", *["right"] * 3) == pictures
+
+
+@two_sizes
+def test_graph_of_one_entry(pictures: SnapshotAssertion, size: Size) -> None:
+    assert page("o", {"graph": ONE_BOX}, size, "train") == pictures

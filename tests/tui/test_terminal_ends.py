@@ -1,0 +1,176 @@
+"""Engines, screens and terminals that end in every way; tasks never do."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpudeck.engine.adapters import proc
+from tests.e2e.decks import GPUDECK
+from tests.fakes.pty_screen import PtyScreen
+from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, kinds_deck
+
+RUNNING = ("2 running", "1 failed")
+
+
+@pytest.fixture
+def deck(tmp_path: Path) -> Iterator[TmuxDeck]:
+    with kinds_deck(tmp_path) as deck:
+        yield deck
+
+
+@pytest.fixture
+def screen(deck: TmuxDeck) -> TmuxScreen:
+    screen = deck.screen()
+    screen.until_seen(*RUNNING)
+    return screen
+
+
+OnPty = Callable[..., PtyScreen]
+
+
+@pytest.fixture
+def on_pty(deck: TmuxDeck) -> Iterator[OnPty]:
+    """Opens the deck on a bare terminal, when its tasks run."""
+    opened: list[PtyScreen] = []
+
+    def on(*words: str, **options: Any) -> PtyScreen:
+        screen = PtyScreen(deck.folder, deck.env, *words, **options)
+        opened.append(screen)
+        screen.until_sent(b" running", b" failed", b"leave")
+        return screen
+
+    yield on
+    for screen in opened:
+        screen.close()
+
+
+def started_once(deck: TmuxDeck) -> bool:
+    return sorted(deck.ran()) == ["bad", "later", "long"]
+
+
+def test_a_killed_engine_is_replaced_and_the_screen_goes_on(deck: TmuxDeck, screen: TmuxScreen) -> None:
+    before = deck.kill_engine()
+    deck.until(lambda: deck.holder() not in (0, before), "another engine")
+    screen.until_seen(*RUNNING, "live")
+    screen.press("q")
+    assert f"engine {deck.holder()} goes on" in screen.until_shell()
+    assert started_once(deck)
+
+
+def test_a_killed_screen_leaves_the_deck_running_and_a_new_one_shows_it(deck: TmuxDeck, screen: TmuxScreen) -> None:
+    engine = deck.holder()
+    (pid,) = screen.screens()
+    os.kill(pid, signal.SIGKILL)
+    deck.until(lambda: not screen.screens(), "the screen is gone")
+    again = deck.screen()
+    again.until_seen(*RUNNING, "live")
+    assert deck.holder() == engine
+    assert started_once(deck)
+
+
+def test_a_closed_window_leaves_the_deck_running_and_a_new_one_shows_it(deck: TmuxDeck, screen: TmuxScreen) -> None:
+    engine = deck.holder()
+    (pid,) = screen.screens()
+    started = proc.stat(pid)
+    assert started is not None
+    screen.close_window()
+    deck.until(lambda: not proc.is_live(pid, started.start_ticks), "the screen is gone")
+    again = deck.screen()
+    again.until_seen(*RUNNING, "live")
+    assert deck.holder() == engine
+    assert started_once(deck)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
+def test_a_signal_ends_the_screen_alone_and_gives_the_terminal_back(
+    deck: TmuxDeck, on_pty: OnPty, number: signal.Signals, code: int
+) -> None:
+    screen = on_pty(owns=False)
+    screen.process.send_signal(number)
+    assert screen.wait() == code
+    assert screen.modes() == list(screen.modes_before)
+    screen.until_sent(b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?1003l")
+    assert b"Traceback" not in screen.received
+    assert started_once(deck)
+    deck.until_task("long", "running")
+
+
+@pytest.mark.parametrize("owns", [True, False], ids=["with SIGHUP", "without"])
+def test_a_terminal_that_goes_away_ends_the_screen_and_nothing_else(deck: TmuxDeck, on_pty: OnPty, owns: bool) -> None:
+    with open(deck.folder / "said", "wb") as said:
+        screen = on_pty(owns=owns, stderr=said)
+    screen.hang_up()
+    assert screen.wait() == 129
+    assert (deck.folder / "said").read_bytes() == b""
+    deck.until_task("long", "running")
+    assert started_once(deck)
+
+
+def test_a_terminal_that_goes_away_while_it_is_drawn_on_ends_the_screen(deck: TmuxDeck, on_pty: OnPty) -> None:
+    with open(deck.folder / "said", "wb") as said:
+        screen = on_pty(owns=False, stderr=said)
+    screen.freeze()
+    for step in range(40):
+        screen.resize(60 + step, 20 + step)
+    screen.hang_up()
+    assert screen.wait() == 129
+    assert (deck.folder / "said").read_bytes() == b""
+
+
+def test_a_terminal_that_takes_nothing_does_not_keep_the_screen_from_ending(on_pty: OnPty) -> None:
+    screen = on_pty(owns=False)
+    screen.freeze()
+    for step in range(40):
+        screen.resize(100 + step, 40 + step)
+    screen.process.send_signal(signal.SIGTERM)
+    assert screen.wait() == 143
+    assert screen.modes() == list(screen.modes_before)
+
+
+def test_a_slow_terminal_still_takes_keys_and_what_waits_for_it_does_not_grow(deck: TmuxDeck, on_pty: OnPty) -> None:
+    deck.write(BUSY)
+    screen = on_pty(rate=1000)
+    before_mib = screen.memory_mib()
+    seen = len(screen.received)
+    screen.until(lambda sent: len(sent) > 3000, "some seconds of changes", seen)
+    asked = len(screen.received)
+    screen.type(b"?")
+    screen.until_sent(b"To the last task", since=asked)
+    assert len(screen.received) - asked < 30_000
+    assert screen.memory_mib() - before_mib < 30
+    screen.type(b"\x11")
+    assert screen.wait() == 0
+
+
+BUSY = """
+[deck]
+gpus = "sim:4"
+slots_per_gpu = 8
+[[task]]
+name = "bad"
+command = "exit 3"
+[[task]]
+name = "busy-{i}"
+matrix.i = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+command = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); echo step $i/100000 loss=0.$i; sleep 0.1; done"
+"""
+
+
+def test_two_screens_and_a_command_see_the_same_deck(deck: TmuxDeck, screen: TmuxScreen) -> None:
+    other = deck.screen(size=(80, 24))
+    other.until_seen("✗ 1 failed")
+    shell = deck.terminal()
+    shell.until_shell()
+    (deck.folder / "good").touch()
+    shell.type(f"{GPUDECK} retry bad")
+    screen.until_seen("1 succeeded")
+    other.until_seen("1 succeeded")
+    other.press("q")
+    other.until_shell()
+    screen.until_seen("live", "2 running")

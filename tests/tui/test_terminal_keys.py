@@ -1,0 +1,192 @@
+"""`gpudeck` as users have it: typed into a shell, keys pressed, the terminal looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.decks import GPUDECK
+from tests.fakes.pty_screen import PtyScreen
+from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, kinds_deck
+
+CLEAN = {"alternate_on": "0", "mouse_any_flag": "0", "mouse_sgr_flag": "0", "cursor_flag": "1"}
+"""A terminal that a program has left as it was."""
+
+
+@pytest.fixture
+def deck(tmp_path: Path) -> Iterator[TmuxDeck]:
+    with kinds_deck(tmp_path) as deck:
+        yield deck
+
+
+@pytest.fixture
+def screen(deck: TmuxDeck) -> TmuxScreen:
+    """Open, with everything started that starts."""
+    screen = deck.screen()
+    screen.until(lambda text: "2 running" in text and "1 failed" in text, "the tasks run")
+    return screen
+
+
+def go_to(screen: TmuxScreen, name: str) -> None:
+    screen.press("g")
+    for _ in range(3):
+        text = screen.until(lambda text: "▌" in text, "a cursor")
+        line = next(line for line in text.splitlines() if line.startswith("▌"))
+        if name in line:
+            return
+        screen.press("j")
+        screen.until(lambda text, line=line: line not in text.splitlines(), "the cursor moves")
+    raise AssertionError(f"no {name} in the table\n{screen.text()}")
+
+
+def is_clean(screen: TmuxScreen) -> bool:
+    modes = screen.modes()
+    return {name: modes[name] for name in CLEAN} == CLEAN
+
+
+def test_it_opens_and_shows_the_tasks_and_the_log_of_the_first(screen: TmuxScreen) -> None:
+    text = screen.until_seen("this is long", "q leave", "live")
+    assert all(name in text for name in ("long", "bad", "later", "exit 3"))
+
+
+def test_r_retries_the_failed_task(deck: TmuxDeck, screen: TmuxScreen) -> None:
+    (deck.folder / "good").touch()
+    go_to(screen, "bad")
+    screen.press("r")
+    screen.until_seen("1 succeeded")
+    assert deck.ran().count("bad") == 2
+
+
+def test_c_asks_and_y_cancels(deck: TmuxDeck, screen: TmuxScreen) -> None:
+    go_to(screen, "later")
+    screen.press("c")
+    screen.until_seen("Cancel later?")
+    screen.press("y")
+    screen.until_seen("1 cancelled")
+    deck.until_task("later", "cancelled")
+
+
+def test_enter_in_a_dialog_does_nothing(deck: TmuxDeck, screen: TmuxScreen) -> None:
+    go_to(screen, "later")
+    screen.press("c")
+    screen.until_seen("Cancel later?")
+    screen.press("Enter")
+    screen.until(lambda text: "Cancel later?" not in text, "the dialog closes")
+    deck.until_task("later", "running")
+
+
+@pytest.mark.parametrize("key", ["q", "C-q"])
+def test_leaving_says_one_line_stops_nothing_and_exits_with_0(deck: TmuxDeck, screen: TmuxScreen, key: str) -> None:
+    screen.press(key)
+    said = [line for line in screen.until_shell().splitlines() if "goes on" in line]
+    assert len(said) == 1
+    assert screen.answer("echo code $?") == "code 0"
+    assert is_clean(screen)
+    deck.until_task("long", "running")
+
+
+def test_ctrl_q_leaves_a_dialog_with_the_same_line(screen: TmuxScreen) -> None:
+    screen.press("Q")
+    screen.until_seen("Stop?")
+    screen.press("C-q")
+    assert "goes on, 2 tasks running" in screen.until_shell()
+
+
+def test_stopping_the_engine_alone_leaves_the_tasks_running_and_the_next_screen_has_them(
+    deck: TmuxDeck, screen: TmuxScreen
+) -> None:
+    screen.press("Q")
+    screen.until_seen("Stop?")
+    screen.press("e")
+    screen.until_seen("read-only")
+    screen.press("q")
+    screen.until_shell()
+    screen.type(GPUDECK)
+    screen.until_seen("2 running", "live")
+    assert sorted(deck.ran()) == ["bad", "later", "long"]
+
+
+def test_stopping_the_tasks_too_ends_them(deck: TmuxDeck, screen: TmuxScreen) -> None:
+    screen.press("Q")
+    screen.until_seen("Stop?")
+    screen.press("t")
+    deck.until(lambda: not deck.holder(), "the engine ends")
+    screen.until_seen("read-only")
+    assert "sleep" not in " ".join(Path(f"/proc/{pid}/comm").read_text() for pid in deck.left())
+
+
+def test_ctrl_c_says_how_to_leave_and_harms_nothing(deck: TmuxDeck, screen: TmuxScreen) -> None:
+    screen.press("C-c")
+    screen.until_seen("q leaves, and stops nothing")
+    deck.until_task("long", "running")
+    deck.until_task("later", "running")
+
+
+def test_ctrl_z_gives_the_shell_back_and_fg_the_screen(screen: TmuxScreen) -> None:
+    screen.press("C-z")
+    screen.until_seen("Stopped")
+    assert is_clean(screen)
+    screen.type("fg")
+    screen.until_seen("2 running", "q leave")
+    screen.press("q")
+    screen.until_shell()
+    assert is_clean(screen)
+
+
+def test_ctrl_z_where_nobody_could_bring_it_back_changes_nothing(deck: TmuxDeck) -> None:
+    alone = deck.terminal(command=(GPUDECK,))
+    alone.until_seen("2 running")
+    alone.press("C-z")
+
+    def answers(text: str) -> bool:  # what is typed before it is back is dropped
+        alone.press("C-c")
+        return "q leaves" in text
+
+    alone.until(answers, "it takes keys")
+
+
+def test_keys_that_are_typed_ahead_go_where_the_one_before_them_leads(deck: TmuxDeck) -> None:
+    terminal = PtyScreen(deck.folder, deck.env)
+    try:
+        terminal.until_sent(b" running", b" failed", b"leave")
+        terminal.type(b"/Krc\r")
+        terminal.until_sent(b"/Krc")
+        terminal.type(b"\x11")
+        assert terminal.wait() == 0
+        deck.until_task("long", "running")
+        deck.until_task("later", "running")
+    finally:
+        terminal.close()
+
+
+SIZES = ((80, 24), (120, 40), (200, 60), (40, 12), (20, 5), (8, 2))
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_every_page_opens_in_a_terminal_of_any_size(deck: TmuxDeck, size: tuple[int, int]) -> None:
+    deck.configure("[keys]\nback = 'f12'\n")  # a key that follows escape at once would make it alt+key
+    screen = deck.screen("clear;", size=size)
+    deck.until(deck.holder, "an engine runs")
+    deck.until_task("bad", "failed")
+    screen.press("t", "e", "o", "F12", "Enter", "F12", "l", "F12", "?", "?", "/", "Enter", "C-c", "R", "C-q")
+    text = screen.until(lambda text: "eady>" in text, "the shell")
+    assert "Traceback" not in text
+    assert is_clean(screen)
+
+
+def test_a_storm_of_resizes_ends_with_a_whole_picture(screen: TmuxScreen) -> None:
+    for step in range(60):
+        screen.resize(20 + step * 37 % 160, 4 + step * 13 % 50)
+    screen.resize(100, 30)
+    screen.until(
+        lambda text: (
+            len(lines := text.splitlines()) == 30
+            and lines[0].rstrip().endswith("live")
+            and "2 running" in lines[0]
+            and "q leave" in lines[-1]
+            and "this is long" in text
+        ),
+        "a whole picture",
+    )

@@ -1,0 +1,65 @@
+"""What is said in a corner: few at a time, nothing over a question, nothing that is not so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from textual.notifications import Notification
+
+from gpudeck.tui.toasts import MOST, Toast, Toasts, outcome
+
+
+class Corner:
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def show(self, notifications: Iterable[Notification]) -> None:
+        self.texts = [each.message for each in notifications]
+
+
+def corner() -> tuple[Corner, Toasts]:
+    seen = Corner()
+    return seen, Toasts(seen.show)
+
+
+def test_the_oldest_makes_room() -> None:
+    seen, toasts = corner()
+    for text in ("a", "b", "c"):
+        toasts.say(Toast(text))
+    assert seen.texts == ["b", "c"]
+    assert len(seen.texts) == MOST
+
+
+def test_one_of_the_same_kind_takes_the_place_of_the_one_before() -> None:
+    seen, toasts = corner()
+    toasts.say(Toast("held"))
+    for column in ("state", "time"):
+        toasts.say(Toast(f"sorted by {column}", kind="sorting"))
+    assert seen.texts == ["held", "sorted by time"]
+
+
+def test_the_same_words_are_there_once() -> None:
+    seen, toasts = corner()
+    toasts.say(Toast("not here"))
+    toasts.say(Toast("not here"))
+    assert seen.texts == ["not here"]
+
+
+def test_nothing_lies_over_a_question_and_it_is_said_afterwards() -> None:
+    seen, toasts = corner()
+    toasts.say(Toast("before"))
+    toasts.hold()
+    assert seen.texts == []
+    toasts.say(Toast("meanwhile"))
+    assert seen.texts == []
+    toasts.release()
+    assert seen.texts == ["before", "meanwhile"]
+
+
+def test_a_retry_in_a_pause_says_that_nothing_starts() -> None:
+    said = outcome("a runs again", paused_until="P", undo_key="u")
+    assert said == "a runs again; the deck is paused: nothing starts until P; u takes it back"
+
+
+def test_what_cannot_be_taken_back_is_not_said_to_be() -> None:
+    assert outcome("a runs again", paused_until="", undo_key="") == "a runs again"

@@ -1,0 +1,159 @@
+"""The header's lines: what they say, and that they fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudeck.engine.protocol.messages import Counts
+from gpudeck.tui.format import clock
+from gpudeck.tui.heading import heading, notes, width_of_line
+from gpudeck.tui.model import DeckModel, Link, LinkKind
+from tests.tui.table_rig import NOW_S, deck_of, head_of
+
+COUNTS = Counts(total=300, waiting=20, queued=100, running=8, backoff=1, succeeded=150, cached=5, failed=3, blocked=13)
+
+
+def texts(deck: DeckModel, width: int = 120, limit: int = 3) -> list[str]:
+    return ["".join(text for text, _ in line) for line in heading(deck, width, NOW_S, notes=limit)]
+
+
+def deck_with(**more: Any) -> DeckModel:
+    return deck_of((), head=head_of(counts=COUNTS, **more))
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_a_deck_at_work_takes_two_lines(width: int) -> None:
+    shown = texts(deck_with(eta_s=3600.0), width)
+    assert [len(line) for line in shown] == [width, width]
+    assert "sweep run 3" in shown[0]
+    assert "51% of 300" in shown[1]
+
+
+def test_80_columns_tell_every_count() -> None:
+    first = texts(deck_with(), 80)[0]
+    assert [number for number in ("8", "100", "20", "1", "3", "13", "150", "5") if number not in first] == []
+
+
+def test_wide_headers_tell_states_by_their_words() -> None:
+    first = texts(deck_with(), 200)[0]
+    assert "8 running" in first
+    assert "3 failed" in first
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"paused": "paused by bob"}, "paused by bob; P goes on"),
+        ({"paused": "bob needs the GPUs"}, "paused: bob needs the GPUs; P goes on"),
+        ({"halted": "3 failed"}, "halted by 3 failed; P or a retry goes on"),
+        ({"unwritable": "no space left"}, "nothing starts, the journal cannot be written: no space left"),
+        ({"file_plan": "3 added"}, "the task file has changed: 3 added; a applies it"),
+        ({"file_problem": "line 3"}, "task file: line 3; the deck goes on as it was"),
+        ({"rounds": ("round 1 closed by 1 failed: x",)}, "round 1 closed by 1 failed: x"),
+    ],
+)
+def test_what_keeps_the_deck_from_going_on_is_told(more: dict[str, Any], said: str) -> None:
+    assert texts(deck_with(**more))[2] == f"▎ {said}"
+
+
+def test_the_gravest_is_told_first_and_the_rest_is_counted() -> None:
+    shown = texts(deck_with(paused="paused", file_plan="1 added", unwritable="full"), limit=1)
+    assert len(shown) == 3
+    assert "the journal cannot be written" in shown[2]
+    assert shown[2].endswith("+2 more")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("live", "live"), ("restarting", "starting it again"), ("over", "read-only"), ("failed", "no engine"),
+     ("connecting", "connecting")],
+)  # fmt: skip
+def test_the_link_is_told(kind: LinkKind, said: str) -> None:
+    deck = deck_with()
+    deck.link = Link(kind)
+    assert said in texts(deck)[0]
+
+
+def test_a_silent_engine_is_told_of_with_for_how_long_and_what_helps() -> None:
+    deck = deck_with()
+    deck.link = Link("silent", "engine 7 does not answer (state T): `kill -CONT 7` lets it go on", silent_s=12.0)
+    shown = texts(deck)
+    assert shown[0].endswith("no answer for 12s")
+    assert shown[2] == "▎ engine 7 does not answer (state T): `kill -CONT 7` lets it go on"
+
+
+def test_files_are_told_with_of_when_they_are_and_each_note_on_a_line() -> None:
+    deck = deck_with(ended=True)
+    deck.link = Link("files", "no engine runs this deck\nthe file is broken", read_only=True, as_of=NOW_S)
+    shown = texts(deck)
+    assert shown[0].endswith(f"read-only · state of {clock(NOW_S, NOW_S)}")
+    assert shown[2:] == ["▎ no engine runs this deck", "▎ the file is broken"]
+
+
+def test_a_read_only_screen_that_cannot_see_the_deck_offers_to_look_again() -> None:
+    deck = deck_with()
+    deck.link = Link("failed", "deck.db cannot be read", read_only=True)
+    assert texts(deck)[2] == "▎ deck.db cannot be read; ^r looks again"
+
+
+def test_80_columns_tell_every_count_of_a_deck_that_is_only_looked_at() -> None:
+    deck = deck_with(ended=True)
+    deck.link = Link("files", read_only=True, as_of=NOW_S)
+    first = texts(deck, 80)[0]
+    assert [part for part in ("●8", "○100", "◌20", "↻1", "✗3", "⊘13", "✓150", "=5") if part not in first] == []
+    assert "read-only" in first
+
+
+def test_before_the_first_picture_the_link_is_told_with_its_problem() -> None:
+    deck = DeckModel()
+    deck.link = Link("failed", "the deck is held by another host")
+    assert [line for line in texts(deck) if "held by another host" in line]
+
+
+def test_before_the_first_picture_a_long_problem_is_told_in_full() -> None:
+    deck = DeckModel()
+    problem = "engine 8123 holds the lock and does not answer (state D): gpudeck doctor tells more"
+    deck.link = Link("failed", problem)
+    told = texts(deck, 40, 1)[1:]
+    assert " ".join(line.removeprefix("▎ ") for line in told) == f"{problem}; ^r starts it"
+    assert max(map(len, told)) <= 40
+
+
+def test_80_columns_tell_why_a_task_file_cannot_be_used() -> None:
+    reason = 'tasks.toml:14: task "train": gpus must be at least 0, got -1'
+    assert reason in texts(deck_with(file_problem=reason), 80)[2]
+
+
+def test_simulated_gpus_and_runs_on_the_cpu_are_marked() -> None:
+    assert "SIM CPU" in texts(deck_with(simulated=True, on_cpu=True))[0]
+
+
+def test_a_paused_deck_promises_no_end() -> None:
+    assert any("left" in text for text in texts(deck_with(eta_s=50.0), 120))
+    assert not any("left" in text for text in texts(deck_with(paused="paused", eta_s=50.0), 120))
+
+
+def test_an_ended_run_says_so_and_tells_no_eta() -> None:
+    shown = texts(deck_with(ended=True, eta_s=50.0))
+    assert "run 3 ended" in shown[0]
+    assert "left" not in shown[1]
+
+
+@given(
+    st.integers(1, 250),
+    st.text(max_size=30),
+    st.builds(Counts, total=st.integers(0, 10**6), running=st.integers(0, 99), failed=st.integers(0, 10**6)),
+    st.none() | st.floats(),
+)
+def test_any_deck_fits_into_any_width(width: int, name: str, counts: Counts, eta_s: float | None) -> None:
+    deck = deck_of((), head=head_of(deck=name, counts=counts, paused=name, eta_s=eta_s, simulated=True))
+    assert max(width_of_line(line) for line in heading(deck, width, NOW_S)) <= max(width, 30)
+
+
+def test_notes_are_one_line_each() -> None:
+    deck = deck_with(file_problem="line 3:\n  bad\x1b[31m")
+    assert notes(deck)[0][0] == "task file: line 3:   bad[31m; the deck goes on as it was"
