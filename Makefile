@@ -1,7 +1,7 @@
 PY ?= .venv/bin/python
 BIN = $(dir $(PY))
 
-.PHONY: check lint types imports fast test bench docs links
+.PHONY: check lint types imports fast test bench docs pictures links
 
 check: lint types imports fast  ## before every commit: about a minute
 
@@ -24,8 +24,14 @@ test:
 bench:  ## one script per budget; each prints a line a case: ours, peer, ratio
 	@for script in $$(grep -l __main__ bench/*.py); do echo "# $$script"; $(PY) $$script || exit 1; done
 
-docs:  ## the generated parts of docs/
+docs:  ## what is generated in docs/, then the site in build/site; any warning is an error (with -q mkdocs would count none)
+	$(PY) -m gpudeck.engine.taskfile.reference
 	$(PY) docs/generate.py
+	$(PY) -c "import mkdocs" 2>/dev/null || $(PY) -m pip install -q -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --clean
+
+pictures:  ## docs/pictures/*.svg, taken of the app over a deck that really runs: half a minute
+	$(PY) docs/pictures.py
 
 # The checkout is the package: type checkers and editors find `gpudeck.…` for the tests here.
 links: .types/gpudeck

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # users' programs are not compiled anew at each start
 GPUDECK = (sys.executable, "-m", "gpudeck")
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": operator.ge}
 
@@ -65,9 +66,9 @@ class Report:
             verdict,
         )
 
-    def absent(self, case: str, what: str) -> None:
-        """A peer that is not installed here."""
-        self._line(case, "-", f"{what} absent", "-", "-", "-")
+    def absent(self, case: str, what: str, remedy: str = "-") -> None:
+        """A peer that is not installed here, and how to install it."""
+        self._line(case, "-", f"{what} absent", "-", "-", remedy)
 
     def exit_code(self) -> int:
         return int(self._missed and self._strict)

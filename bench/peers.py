@@ -34,6 +34,14 @@ def has_task_spooler() -> bool:
     return shutil.which("tsp") is not None
 
 
+NVITOP_REMEDY = "pip install nvitop (anywhere on PATH)"
+
+
+def nvitop() -> str | None:
+    """Its path; it needs no place in the environment that gpudeck runs in."""
+    return shutil.which("nvitop")
+
+
 def task_spooler(folder: str, count: int, slots: int) -> None:
     """A server of its own in *folder*; its jobs' outputs go there too."""
     env = {**os.environ, "TS_SOCKET": f"{folder}/socket", "TMPDIR": folder, "TS_MAXFINISHED": str(count)}

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from fields import tables
+from settings import keys, settings
+
 from gpudeck.engine.core.phases import ACTIVE, FINAL, LEGAL, NAMES
+from gpudeck.tui.arguments import parser_of
+from gpudeck.tui.verbs import VERBS, Verb
 
 DOCS = Path(__file__).parent
 
@@ -22,7 +28,53 @@ def state_diagram() -> str:
     return "\n".join([*lines, "```"])
 
 
-PARTS: tuple[tuple[str, str, Callable[[], str]], ...] = (("architecture.md", "state diagram", state_diagram),)
+def messages() -> str:
+    """The records of the protocol as tables."""
+    folder = DOCS.parent / "engine" / "protocol"
+    names = ("Hello", "Request", "Reply", "Snapshot", "Tasks", "Ready", "Delta", "Event", "Bye")
+    rows = ("DeckHead", "TaskRow", "GpuRow", "GpuMemory", "GpuProcess")
+    return tables(folder / "wire.py", names) + "\n\n" + tables(folder / "rows.py", rows)
+
+
+def pages() -> str:
+    """The records that answer requests of a screen's further pages."""
+    names = ("TimelinePage", "AttemptRow", "Graph", "GraphBox", "GraphEdge", "GraphBarrier", "Failures", "Failure")
+    return tables(DOCS.parent / "engine" / "protocol" / "pages.py", names)
+
+
+def commands() -> str:
+    """Each command with its words and options, as its parser has them."""
+    parts: list[str] = []
+    for verb in VERBS.values():
+        if not verb.hidden:
+            parts.append(_command(verb))
+    return "\n\n".join(parts)
+
+
+def _command(verb: Verb) -> str:
+    lines = [f"### gpudeck {verb.name}", "", f"{verb.text[0].upper()}{verb.text[1:]}.", "", f"    {verb.example}"]
+    rows: list[str] = []
+    for action in parser_of(verb.name)._actions:
+        if action.dest in ("help", "file", "profile", "name", "runs") or action.help == argparse.SUPPRESS:
+            continue
+        shown = ", ".join(action.option_strings) or str(action.metavar)
+        if action.option_strings and action.nargs != 0:
+            shown += f" {action.metavar or action.dest.upper()}"
+        text = (action.help or "").replace("%%", "%").replace("|", "\\|")
+        rows.append(f"| `{shown}` | {text} |".replace("drain|enable|take", "drain\\|enable\\|take"))
+    if rows:
+        lines += ["", "| | |", "|---|---|", *rows]
+    return "\n".join(lines)
+
+
+PARTS: tuple[tuple[str, str, Callable[[], str]], ...] = (
+    ("architecture.md", "state diagram", state_diagram),
+    ("protocol.md", "messages", messages),
+    ("protocol.md", "pages", pages),
+    ("commands.md", "commands", commands),
+    ("keys.md", "keys", keys),
+    ("config.md", "settings", settings),
+)
 """File, name of the part between its markers, and what makes it."""
 
 
