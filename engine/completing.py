@@ -39,11 +39,10 @@ class Completing:
         used = self._usage.finish(start.token)
         self._unwritten[paths.json] = start.token
         end = AttemptEnd(
-            reason=describe(fact.outcome),
-            exit_code=fact.outcome.exit_code,
+            fact.outcome,
+            describe(fact.outcome),
             ended_wall=fact.wall,
             duration_s=fact.duration_s,
-            signal=fact.outcome.signal,
             peak_mib=used.peak_mib or fact.peak_mib or None,
             mean_mib=used.mean_mib,
             peak_util_percent=used.peak_util_percent,

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import get_args
 
 import msgspec
 
@@ -22,7 +21,6 @@ from .core.outcome import Outcome, Reason
 from .logs.record import read_record
 
 _FILE = re.compile(r"attempt-([1-9]\d{0,8})\.json")
-_REASONS: tuple[Reason, ...] = get_args(Reason)
 
 
 class _Gpu(msgspec.Struct):
@@ -31,10 +29,12 @@ class _Gpu(msgspec.Struct):
 
 class _End(msgspec.Struct):
     at: str
-    reason: str
+    kind: Reason
     exit_code: int | None
     duration_s: float
     signal: int | None = None
+    detail: str = ""
+    device_fault: bool = False
 
 
 class _Told(msgspec.Struct):
@@ -178,11 +178,11 @@ def _starting(told: _Told, now: Instant) -> AttemptStarting:
 def _ended(told: _Told, now: Instant) -> AttemptEnded:
     assert told.end is not None
     end, wall = told.end, _wall(told.end.at, now)
-    outcome = Outcome(_reason(end), end.exit_code, end.signal, detail=end.reason)
+    outcome = Outcome(end.kind, end.exit_code, end.signal, end.detail, end.device_fault)
     return AttemptEnded(
         told.task,
         told.attempt,
-        outcome if not outcome.ok else Outcome("ok", end.exit_code),
+        outcome,
         at=now.boot_s - (now.wall_s - wall),
         wall=wall,
         duration_s=end.duration_s,
@@ -197,16 +197,6 @@ def _lost(start: AttemptStarting, now: Instant) -> AttemptEnded:
     return AttemptEnded(
         start.task, start.attempt, outcome, now.boot_s, now.wall_s, 0.0, "failed", fingerprint=start.fingerprint
     )
-
-
-def _reason(end: _End) -> Reason:
-    """The file has it in words for people."""
-    if end.reason.startswith("out of memory"):
-        return "oom"
-    for reason in _REASONS:
-        if end.reason.startswith(reason):
-            return reason
-    return "exit"
 
 
 def _wall(iso: str, now: Instant) -> float:

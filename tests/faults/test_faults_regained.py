@@ -66,6 +66,36 @@ def test_results_of_a_lost_journal_are_known_from_the_logs(deck: Deck) -> None:
     assert "3 results" in ran.notes
 
 
+def test_why_an_attempt_failed_is_told_as_before_the_journal_was_lost(deck: Deck) -> None:
+    deck.write("""
+        [deck]
+        gpus = "none"
+        [[task]]
+        name = "raises"
+        command = ["python3", "-c", "raise ValueError(1)"]
+        [[task]]
+        name = "killed"
+        command = ["sh", "-c", "kill -9 $$"]
+        [[task]]
+        name = "full"
+        command = ["python3", "-c", "raise RuntimeError('CUDA error: out of memory')"]
+        [[task]]
+        name = "slow"
+        command = ["sleep", "60"]
+        timeout = "0.2s"
+        [[task]]
+        name = "makes-nothing"
+        command = ["true"]
+        outputs = ["lacking"]
+    """)
+    deck.run()
+    attempts = deck.folder / ".gpudeck/tasks/attempts"
+    outcomes = {fact.task: fact.outcome for fact in deck.facts() if isinstance(fact, AttemptEnded)}
+    assert len(outcomes) == 5
+    found = regain(str(deck.folder / "logs"), str(attempts), deck.folder.name, (), boot_id="", results_too=True)
+    assert {fact.task: fact.outcome for fact in found.facts if isinstance(fact, AttemptEnded)} == outcomes
+
+
 def test_a_result_of_other_work_is_none(deck: Deck) -> None:
     deck.write(DECK)
     deck.run()
@@ -126,7 +156,7 @@ def test_a_start_that_the_journal_kept_is_ended_by_what_the_logs_tell(deck: Deck
     until(lambda: not deck.living())
     path = deck.folder / "logs/long/attempt-1.json"
     told = json.loads(path.read_text())
-    end = {"at": told["start"], "reason": "exit 3", "exit_code": 3, "signal": None, "duration_s": 0.1}
+    end = {"at": told["start"], "kind": "exit", "exit_code": 3, "signal": None, "duration_s": 0.1}
     path.write_text(json.dumps({**told, "end": end}))
     os.unlink(deck.folder / ".gpudeck/tasks/attempts" / told["token"])
     cut_wal(deck)
@@ -140,7 +170,7 @@ def test_an_attempt_before_the_newest_one_is_over_even_where_nobody_knows_how(tm
     folder = tmp_path / "logs/t"
     folder.mkdir(parents=True)
     (tmp_path / "attempts").mkdir()
-    for number, end in ((1, None), (2, {"at": "", "reason": "ok", "exit_code": 0, "signal": None, "duration_s": 1.0})):
+    for number, end in ((1, None), (2, {"at": "", "kind": "ok", "exit_code": 0, "signal": None, "duration_s": 1.0})):
         told = {
             "task": "t",
             "attempt": number,

@@ -8,13 +8,14 @@ import threading
 
 import pytest
 
+from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.logs.files import Link
 from gpudeck.engine.logs.outputs import OutputStamp
 from gpudeck.engine.logs.record import AttemptEnd, AttemptHeader, read_record, stamps_in
 from gpudeck.engine.logs.writer import AttemptJsonWriter
 from gpudeck.tests.fakes.small_disk import small_disk
 
-END = AttemptEnd("ok", 0, ended_wall=1_000_005.0, duration_s=5.0, peak_mib=4242, mean_util_percent=87.5)
+END = AttemptEnd(Outcome("ok", 0), "ok", ended_wall=1_000_005.0, duration_s=5.0, peak_mib=4242, mean_util_percent=87.5)
 
 
 def header(**changes):
@@ -181,6 +182,7 @@ def test_after_an_error_the_writer_goes_on(writer, tmp_path):
 
 FULL_DISK = """
 import resource, sys
+from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.logs.record import AttemptEnd
 from gpudeck.engine.logs.writer import AttemptJsonWriter
 from gpudeck.tests.fakes.small_disk import small_disk
@@ -188,8 +190,8 @@ from gpudeck.tests.fakes.small_disk import small_disk
 errors = []
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 writer = AttemptJsonWriter(errors.append)
-writer.end(sys.argv[1], AttemptEnd("ok", 0, 0.0, 1.0))
-writer.end(sys.argv[2], AttemptEnd("ok", 0, 0.0, 1.0))
+writer.end(sys.argv[1], AttemptEnd(Outcome("ok", 0), "ok", 0.0, 1.0))
+writer.end(sys.argv[2], AttemptEnd(Outcome("ok", 0), "ok", 0.0, 1.0))
 assert writer.close()
 assert len(errors) == 1, errors
 assert "No space left" in errors[0], errors
