@@ -49,6 +49,12 @@ def attach(path: str, options: RunOptions) -> Connection | None:
     return None if state is None else _attach(state.path)
 
 
+def has_engine(path: str, options: RunOptions) -> bool:
+    """Whether an engine has the deck of *path*, on this machine or another. Nothing is asked of it."""
+    state = find_state(path, options)
+    return state is not None and held_by(state.path) is not None
+
+
 def _attach(state_dir: str) -> Connection | None:
     deadline = time.monotonic() + START_S
     while (holder := held_by(state_dir)) is not None:

@@ -22,10 +22,12 @@ from .graph import Graphs
 from .live.change import ChangeArgs
 from .ports import Clock, Sink
 from .protocol.wire import Request
+from .protocol.words import stands
 from .selecting import select_in_turns
 from .taskfile.kinds import LARGEST
 from .timeline import TimelineArgs, timeline
 from .undoing import Undoing, new_act
+from .verb_outcome import sort_out, stand
 from .view import DeckView
 
 _Args = TypeVar("_Args")
@@ -233,9 +235,11 @@ class Requests:
         await self._hooks.taken()
 
     async def _verb(self, verb: Verb) -> dict[str, Any]:
-        act = new_act()
+        act, tasks = new_act(), self._tasks(verb.tasks)
+        before = [stand(self._deck, task) for task in tasks]
         await self._post_and_wait(replace(verb, act=act))
-        return {"tasks": list(verb.tasks), "undo": self._undoing.can(act)}
+        done, left = sort_out(self._deck, verb.verb, tasks, before)
+        return {"tasks": done, "left": left, "undo": self._undoing.can(act)}
 
     def _note(self) -> str:
         """Why what was just let go does not start; "" where nothing is in the way."""
@@ -246,7 +250,7 @@ class Requests:
         stuck = [task for task in tasks if not isinstance(task.phase, (*FINAL, Backoff, Unknown))]
         if stuck and len(stuck) == len(tasks):
             state = type(stuck[0].phase).__name__.lower()
-            raise UsageError(f"{stuck[0].name} is {state}: only what has ended can be retried")
+            raise UsageError(f"{stuck[0].name} {stands(state)}: only what has ended can be retried")
         _check_env(args.env)
         left = {task.index for task in stuck}
         names = tuple(task.name for task in tasks if task.index not in left)

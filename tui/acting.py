@@ -14,7 +14,7 @@ from .heading import is_full
 from .questions import Doing, Question, Refusal, Request
 from .screens.choice import Choice
 from .screens.deck_screen import DeckScreen
-from .toasts import Toasts, outcome
+from .toasts import Toasts, but_not, came_to_nothing, outcome
 
 if TYPE_CHECKING:
     from .app import GpudeckApp
@@ -70,7 +70,12 @@ class Acting:
                 self._app.tell(text)
             case Request(op, args):
                 waits = op != "retry" or is_full(self._app.deck)  # before what is asked for takes a slot itself
-                self._app.ask(op, lambda answer: self._answered(answer, what, waits=waits), **args)
+                self._app.ask(
+                    op,
+                    lambda answer: self._answered(answer, what, waits=waits),
+                    waits=str(args.get("verb", op)),
+                    **args,
+                )
             case Question():
                 self._question(what)
 
@@ -109,12 +114,14 @@ class Acting:
         paused = bool(_told(answer, "note"))
         if asked.op == "retry":
             self._app.unmark(asked.args["tasks"])
-        if asked.done:
+        left = cast("dict[str, str]", _told(answer, "left") or {})
+        if left and not _told(answer, "tasks"):
+            self._app.tell(came_to_nothing(left))
+        elif asked.done:
             takes_back = undo and (waits or paused)
             until, key = BY_ID["pause"].shown_key, BY_ID["undo"].shown_key
-            self._app.tell(
-                outcome(asked.done, paused_until=until if paused else "", undo_key=key if takes_back else "")
-            )
+            done = asked.done + but_not(left)
+            self._app.tell(outcome(done, paused_until=until if paused else "", undo_key=key if takes_back else ""))
 
     # -- the task file ------------------------------------------------------------------------------------------------
 
@@ -128,7 +135,7 @@ class Acting:
             self._app.tell("the task file has not changed")
         else:
             self._settled(now=False)
-            self._app.ask("apply", self._planned, topic="plan", dry_run=True)
+            self._app.ask("apply", self._planned, topic="plan", waits="apply", dry_run=True)
 
     def _planned(self, answer: Answer) -> None:
         """What an apply would do has been told."""
@@ -154,7 +161,7 @@ class Acting:
         if self._refused():
             return
         if self._undo:
-            self._app.ask("undo", self._taken_back, undo=self._undo.pop())
+            self._app.ask("undo", self._taken_back, waits="undo", undo=self._undo.pop())
         else:
             self._app.tell("nothing to take back")
 

@@ -32,6 +32,7 @@ from .screens.deck_screen import DeckScreen
 from .terminal import MustLeave, Terminal
 from .themes import begin_with
 from .toasts import Toast, Toasts
+from .unanswered import Unanswered
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -73,6 +74,7 @@ class GpudeckApp(PaintedApp):
         self._drawn_at = 0.0
         self._toasts = Toasts(self._show_toasts)
         self._acting = Acting(self, self._toasts)
+        self._unanswered = Unanswered(lambda text: self.tell(text, kind="unanswered"))
         begin_with(self, config.theme)
 
     # -- from the engine to the screens -------------------------------------------------------------------------------
@@ -142,8 +144,11 @@ class GpudeckApp(PaintedApp):
         """Ask the engine, after asking the user where that is needed."""
         self._acting.do(what)
 
-    def ask(self, op: str, then: Callable[[Answer], None], *, topic: str = "", **args: Any) -> None:
-        """A request of the protocol; *then* gets the answer, on this loop."""
+    def ask(self, op: str, then: Callable[[Answer], None], *, topic: str = "", waits: str = "", **args: Any) -> None:
+        """A request of the protocol; *then* gets the answer, on this loop. *waits*: what the user waits for, to be said
+        where nothing else shows that they do."""
+        if waits:
+            then = self._unanswered.told(waits, then, topic=topic, silent=self.deck.link.kind == "silent")
         if self._asker is not None:
             self._asker.ask(op, then, topic=topic, **args)
 

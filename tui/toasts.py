@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from textual.notifications import Notification
@@ -63,3 +63,18 @@ def outcome(done: str, *, paused_until: str, undo_key: str) -> str:
     keeps it. *undo_key*: "" where it cannot be taken back."""
     paused = f"the deck is paused: nothing starts until {paused_until}" if paused_until else ""
     return "; ".join(filter(None, (done, paused, f"{undo_key} takes it back" if undo_key else "")))
+
+
+def came_to_nothing(left: Mapping[str, str]) -> str:
+    """What is said when nothing became of what was asked for. *left*: why, by task."""
+    name, why = next(iter(left.items()))
+    others = f"; nothing was done to {len(left) - 1} others either" if len(left) > 1 else ""
+    return f"{name} {why}{others}"
+
+
+def but_not(left: Mapping[str, str]) -> str:
+    """The end of what is said when something was done to some tasks only; "" where nothing was left."""
+    if not left:
+        return ""
+    name, why = next(iter(left.items()))
+    return f", but not {len(left)} of them: {name} {why}"

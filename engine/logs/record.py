@@ -11,8 +11,9 @@ from typing import Any, cast
 
 import msgspec
 
+from ..core.outcome import Outcome
 from .gitstate import GitState
-from .metrics import to_text
+from .metrics import from_text, to_text
 from .outputs import OutputStamp
 from .secrets import masked_command, masked_env
 
@@ -52,12 +53,11 @@ class Score:
 class AttemptEnd:
     """How it ended. None: not known."""
 
+    outcome: Outcome
     reason: str
-    """As `describe` says it."""
-    exit_code: int | None
+    """The outcome in one line for people, as `describe` says it."""
     ended_wall: float
     duration_s: float
-    signal: int | None = None
     peak_mib: int | None = None
     mean_mib: float | None = None
     peak_util_percent: float | None = None
@@ -88,11 +88,15 @@ def header_record(header: AttemptHeader, *, host: str, git: GitState | None) -> 
 
 
 def end_record(end: AttemptEnd) -> dict[str, Any]:
+    outcome = end.outcome
     return {
         "at": _iso(end.ended_wall),
         "reason": end.reason,
-        "exit_code": end.exit_code,
-        "signal": end.signal,
+        "kind": outcome.reason,
+        "detail": outcome.detail,
+        "exit_code": outcome.exit_code,
+        "signal": outcome.signal,
+        "device_fault": outcome.device_fault,
         "duration_s": round(end.duration_s, 3),
         "peak_mib": end.peak_mib,
         "mean_mib": end.mean_mib,
@@ -122,6 +126,25 @@ def read_record(path: str) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return cast("dict[str, Any]", record) if isinstance(record, dict) else {}
+
+
+class _ToldEnd(msgspec.Struct):
+    metrics: dict[str, dict[str, float | str]] = {}
+
+
+class _ToldMetrics(msgspec.Struct):
+    end: _ToldEnd | None = None
+
+
+def last_metrics(path: str) -> dict[str, float]:
+    """What an attempt that is over reported last, as its attempt-N.json says; {} when it does not."""
+    try:
+        with open(path, "rb") as file:
+            told = msgspec.json.decode(file.read(), type=_ToldMetrics)
+    except (OSError, msgspec.DecodeError):
+        return {}
+    scores = {} if told.end is None else told.end.metrics
+    return {name: last["last"] for name, score in scores.items() if (last := from_text(score)).keys() >= {"last"}}
 
 
 def stamps_in(record: Mapping[str, Any]) -> Mapping[str, OutputStamp]:

@@ -103,6 +103,17 @@ def test_a_retry_that_has_started_is_not_said_to_be_taken_back_and_u_offers_to_c
     on_deck(body)
 
 
+def test_a_retry_of_what_the_run_leaves_out_is_not_said_to_run(on_deck: OnDeck) -> None:
+    async def body(rig: ScreenRig) -> None:
+        with rig.deck.client() as client:
+            client.request("change", only=["long"])
+        await rig.press("g", "j", "r")
+        await rig.until_seen("bad is left out of this run")
+        assert "runs again" not in rig.text()
+
+    on_deck(body)
+
+
 def test_what_has_ended_cannot_be_held_and_that_is_said(on_deck: OnDeck) -> None:
     async def body(rig: ScreenRig) -> None:
         await rig.press("G", "H")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from textual.notifications import Notification
 
-from gpudeck.tui.toasts import MOST, Toast, Toasts, outcome
+from gpudeck.tui.toasts import MOST, Toast, Toasts, but_not, came_to_nothing, outcome
 
 
 class Corner:
@@ -63,3 +63,14 @@ def test_a_retry_in_a_pause_says_that_nothing_starts() -> None:
 
 def test_what_cannot_be_taken_back_is_not_said_to_be() -> None:
     assert outcome("a runs again", paused_until="", undo_key="") == "a runs again"
+
+
+def test_what_came_to_nothing_is_told_with_its_reason() -> None:
+    assert came_to_nothing({"a": "has succeeded"}) == "a has succeeded"
+    left = {"a": "has succeeded", "b": "has succeeded", "c": "is held already"}
+    assert came_to_nothing(left) == "a has succeeded; nothing was done to 2 others either"
+
+
+def test_what_was_done_to_some_tasks_only_says_so() -> None:
+    assert but_not({}) == ""
+    assert but_not({"a": "has succeeded", "b": "x"}) == ", but not 2 of them: a has succeeded"
