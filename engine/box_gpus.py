@@ -10,7 +10,6 @@ from .adapters.simulated import SimulatedProbe
 from .core.build import slots_of
 from .core.devices import Gpu
 from .core.spec import DeckSettings
-from .errors import UsageError
 from .ports import GpuInfo, GpuProbe, Inventory
 from .visible import choose
 
@@ -33,18 +32,12 @@ class BoxGpus:
         return replace(self.inventory, gpus=self.chosen) if self.chosen else self.inventory
 
 
-def look_at_gpus(settings: DeckSettings, environ: Mapping[str, str], where: str = "") -> BoxGpus:
-    """Discover GPUs and choose the deck's. Raises UsageError and EngineUnavailableError (see `choose`).
-
-    *where*: what asks for them, for messages: the task file, unless the command line says which.
-    """
+def look_at_gpus(settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
+    """Discover GPUs and choose the deck's. Raises UsageError and EngineUnavailableError (see `choose`)."""
     probe: GpuProbe = SimulatedProbe(settings.gpus) if isinstance(settings.gpus, int) else NvmlProbe()
     inventory = Inventory(()) if settings.gpus == "none" else probe.discover()
     inherited = environ.get("CUDA_VISIBLE_DEVICES")
-    try:
-        chosen = choose(inventory, settings.gpus, inherited=inherited, slurm=environ, no_gpu=settings.no_gpu)
-    except UsageError as error:
-        raise UsageError(f"{where}: {error}" if where else str(error)) from error
+    chosen = choose(inventory, settings.gpus, inherited=inherited, slurm=environ, no_gpu=settings.no_gpu)
     return BoxGpus(probe, inventory, chosen)
 
 
@@ -55,7 +48,7 @@ def core_gpus(settings: DeckSettings, chosen: Sequence[GpuInfo]) -> list[Gpu]:
             uuid=info.uuid,
             index=info.index,
             order=order,
-            slots=slots_of(settings, str(info.index), info.uuid),
+            slots=slots_of(settings, info.index, info.uuid),
             total_mib=info.total_mib,
             links=dict(info.links or {}),
             simulated=info.simulated,

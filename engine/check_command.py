@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from .adapters import host
-from .box_gpus import look_at_gpus
 from .core.spec import DeckFile
+from .deck_file import check_together, gpus_for
+from .environment import base_environment
 from .errors import EngineUnavailableError, TaskFileError
 from .notify.targets import problems_of
 from .taskfile.fit import check_environment, check_fit
@@ -18,27 +20,27 @@ from .taskfile.options import Box, RunOptions
 def check(path: str, options: RunOptions) -> int:
     """Read, validate and expand a file, compare it with this box, and say so. Raises TaskFileError."""
     settings = load_settings(path, options)
+    environment = base_environment(os.environ)
     gpus = None
     trouble = ""
     try:
-        gpus = look_at_gpus(settings, os.environ, "" if options.gpus else path)
+        gpus = gpus_for(path, options, settings, os.environ, environment)
     except EngineUnavailableError as error:
         trouble = str(error)
     count = len(gpus.chosen) if gpus is not None else 0
-    file = load(path, options, Box(count or None, host.cores(), {}))
-    if gpus is not None:
-        check_fit(file, gpus.fitting())
-    for line in [*file.warnings, *([trouble] if trouble else []), *_unset(file), *_notify(file)]:
+    file = load(path, options, Box(count or None, host.cores(), {}), environ=environment)
+    fit = [lambda: check_fit(file, gpus.fitting())] if gpus is not None else []
+    for line in [*file.warnings, *([trouble] if trouble else []), *_unset(file, environment), *_notify(file)]:
         print(f"warning: {line}")
-    refuse_later(file)
+    check_together(*fit, lambda: refuse_later(file))
     print(_verdict(file))
     return 0
 
 
-def _unset(file: DeckFile) -> tuple[str, ...]:
+def _unset(file: DeckFile, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Variables that a start from this shell would miss."""
     try:
-        check_environment(file, os.environ)
+        check_environment(file, environment)
     except TaskFileError as error:
         return error.problems
     return ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from .adapters import host
@@ -10,7 +10,7 @@ from .box_gpus import BoxGpus, look_at_gpus
 from .core.events import Fact, ShardsFixed
 from .core.spec import DeckFile, DeckSettings
 from .environment import base_environment
-from .errors import UsageError
+from .errors import TaskFileError, UsageError
 from .past import History, running_tasks
 from .taskfile.fit import check_environment, check_fit
 from .taskfile.later import refuse_later
@@ -32,24 +32,52 @@ def with_running(file: DeckFile, facts: Sequence[Fact]) -> DeckFile:
     return file if file.selected is None else replace(file, selected=file.selected | running_tasks(facts))
 
 
-def asker_of_gpus(path: str, options: RunOptions) -> str:
-    """What says which GPUs are wanted, for messages: the task file, or "" for the command line."""
-    return "" if options.gpus else path
+def gpus_for(
+    path: str,
+    options: RunOptions,
+    settings: DeckSettings,
+    environ: Mapping[str, str],
+    environment: Mapping[str, str],
+) -> BoxGpus:
+    """The box's GPUs and the deck's. *environ* limits them, *environment* is the tasks'.
+
+    Raises UsageError for GPUs that are not to be had, together with what else is wrong with the file, and
+    EngineUnavailableError (see `choose`).
+    """
+    try:
+        return look_at_gpus(settings, environ)
+    except UsageError as error:
+        lines = str(error).splitlines()
+    try:
+        places = load(path, options, environ=environment).places
+    except TaskFileError as broken:
+        raise TaskFileError([*broken.problems, *(f"{path}: {line}" for line in lines)]) from None
+    place = places.get("gpus", path)
+    said = [f"{place if line.startswith('gpus:') else path}: {line}" for line in lines]
+    raise UsageError("\n".join(lines if options.gpus else said))
 
 
 def check_before_start(file: DeckFile, gpus: BoxGpus, environ: Mapping[str, str]) -> None:
     """What only a start asks for: GPUs that exist, behaviour that exists, variables that the caller gives."""
-    check_fit(file, gpus.fitting())
-    refuse_later(file)
-    check_environment(file, environ)
+    check_together(
+        lambda: check_fit(file, gpus.fitting()), lambda: refuse_later(file), lambda: check_environment(file, environ)
+    )
+
+
+def check_together(*checks: Callable[[], None]) -> None:
+    """Raises one TaskFileError with the problems of all *checks*."""
+    problems: list[str] = []
+    for check in checks:
+        try:
+            check()
+        except TaskFileError as error:
+            problems += error.problems
+    if problems:
+        raise TaskFileError(problems)
 
 
 def check_first_start(path: str, options: RunOptions, settings: DeckSettings, environ: Mapping[str, str]) -> None:
     """A first start that comes to nothing leaves nothing behind."""
     environment = base_environment(environ)
-    try:
-        gpus = look_at_gpus(settings, environ, asker_of_gpus(path, options))
-    except UsageError:
-        load(path, options, environ=environment)  # what else is wrong with the file comes first
-        raise
+    gpus = gpus_for(path, options, settings, environ, environment)
     check_before_start(load_for(path, options, gpus, (), environment), gpus, environment)

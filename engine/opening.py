@@ -13,13 +13,13 @@ from .adapters.decklock import DeckLock, this_machine
 from .adapters.journal import SqliteJournal
 from .adapters.statedir import StateDir, open_state_dir
 from .adapters.statehome import settle_in
-from .box_gpus import BoxGpus, core_gpus, look_at_gpus
+from .box_gpus import BoxGpus, core_gpus
 from .core.build import build
 from .core.deck import Deck
 from .core.events import AttemptStarting, Fact
 from .core.restore import replay
 from .core.spec import DeckFile, DeckSettings
-from .deck_file import asker_of_gpus, check_before_start, check_first_start, load_for, with_running
+from .deck_file import check_before_start, check_first_start, gpus_for, load_for, with_running
 from .errors import EngineUnavailableError, TaskFileError
 from .live import kept as live_kept
 from .logs.files import LogFolder
@@ -40,6 +40,7 @@ from .run_options import continued, decode, describe, encode
 from .taskfile.load import load_settings
 from .taskfile.options import RunOptions
 from .taskfile.settings import stem_of
+from .visible import limiting
 
 
 @dataclass(slots=True)
@@ -123,7 +124,8 @@ def _read(
     environment: Mapping[str, str],
     environ: Mapping[str, str],
 ) -> tuple[BoxGpus, DeckFile]:
-    gpus = look_at_gpus(load_settings(path, options), environ, asker_of_gpus(path, options))
+    limits = limiting(environ, environment)
+    gpus = gpus_for(path, options, load_settings(path, options), limits, environment)
     return gpus, with_running(load_for(path, options, gpus, facts, environment), facts)
 
 
@@ -174,6 +176,7 @@ def _restore(
     settings = file.settings
     on_cpu = not gpus.chosen
     deck = build(file, gpus=core_gpus(settings, gpus.chosen), cores=host.cores(), on_cpu=on_cpu)
+    deck.memory_total_mib = host.mem_total_mib()
     kept = live_kept.load(state.path, facts)
     live_kept.take_back(deck, kept)
     starts = replay(deck, facts)

@@ -32,6 +32,7 @@ from .core.selector import Facts, Subject
 from .core.spec import DeckFile, TaskSpec
 from .environment import base_environment
 from .errors import UsageError
+from .logs.beside import Beside
 from .logs.files import LogFolder
 from .logs.outputs import outputs_exist
 from .ports import GpuInfo
@@ -163,6 +164,7 @@ def run_environment(
         save_environment(state.path, fresh)
         return fresh, ""
     other = [name for name in _TELLING if kept.get(name) != fresh.get(name)]
+    other += [name for name in ("CUDA_VISIBLE_DEVICES",) if name in kept and name not in fresh]
     if service or not other:
         return kept, ""
     names = ", ".join(other)
@@ -173,16 +175,17 @@ def stand_in_for_left_out(deck: Deck, logs: LogFolder) -> None:
     """Tasks that --only leaves out count for those that need them: as done, or as not to be had."""
     for task in deck.tasks:
         if not task.selected and task.feeds and not task.gone:
-            task.left_out_done = _is_done(deck, task, logs)
+            task.left_out_done = is_done(deck, task, logs)
             stand_in(deck, task, good=task.left_out_done)
 
 
-def _is_done(deck: Deck, task: Task, logs: LogFolder) -> bool:
+def is_done(deck: Deck, task: Task, logs: LogFolder) -> bool:
+    """By its success under this name or another, or by outputs that nothing else can have left."""
     outputs = task.spec.outputs
     if success_of(deck, task) is not None:
         return outputs_exist(outputs)
     unknown = task.name not in deck.known and not logs.attempted(task.name)
-    return bool(outputs) and unknown and outputs_exist(outputs)
+    return bool(outputs) and unknown and outputs_exist(outputs) and not Beside(logs.dir).other_work(task.spec)
 
 
 def refuse_strangers(

@@ -8,43 +8,52 @@ from collections.abc import Iterable, Sequence
 
 from .adapters import host
 from .adapters.journal import read_facts
-from .box_gpus import BoxGpus, core_gpus, look_at_gpus
+from .adapters.kept_environment import load_environment
+from .adapters.statedir import find_state_dir
+from .box_gpus import BoxGpus, core_gpus
 from .core.build import build
 from .core.deck import Deck, Task
-from .core.events import Fact, ShardsFixed
+from .core.events import Fact
 from .core.phases import ACTIVE, Cached, Phase
 from .core.restore import replay
 from .core.simulate import Planned, simulate
 from .core.spec import DeckFile
-from .logs.outputs import outputs_exist
-from .past import options_of, run_is_unfinished
+from .deck_file import gpus_for, load_for, with_running
+from .environment import base_environment
+from .logs.files import LogFolder
+from .past import is_done, options_of, run_is_unfinished
 from .run_options import continued, decode
 from .taskfile.fit import check_fit
-from .taskfile.load import load, load_settings
-from .taskfile.options import Box, RunOptions
+from .taskfile.load import load_settings
+from .taskfile.options import RunOptions
 from .taskfile.settings import stem_of
+from .visible import limiting
 
 
 def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     """Print the plan: of an unfinished run under what that was started with. Nothing is started, locked or changed.
     Raises DeckError."""
     settings = load_settings(path, options)
-    facts, damage = read_facts(os.path.join(settings.state_dir, stem_of(path, options), "deck.db"))
-    if run_is_unfinished(facts):
+    state = find_state_dir(path, settings.state_dir, stem_of(path, options))
+    facts, damage = ([], "") if state is None else read_facts(state.db)
+    limits, environment = os.environ, base_environment(os.environ)
+    if state is not None and run_is_unfinished(facts):
         options = continued(decode(options_of(facts)), options)
         settings = load_settings(path, options)
-    gpus = look_at_gpus(settings, os.environ, "" if options.gpus else path)
-    shards = {fact.entry: fact.shards for fact in facts if isinstance(fact, ShardsFixed)}
-    file = load(path, options, Box(len(gpus.chosen) or None, host.cores(), shards))
+        environment = load_environment(state.path) or environment
+        limits = limiting(os.environ, environment)
+    gpus = gpus_for(path, options, settings, limits, environment)
+    file = with_running(load_for(path, options, gpus, facts, environment), facts)
     check_fit(file, gpus.fitting())
     deck = _past(file, gpus, facts)
     takes = ("failed", "changed", "stale") if settings.skip_existing else ("all",)
+    logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
     known = [_length_s(deck, task) for task in deck.tasks]  # before the simulation's own ends teach anything
     planned = simulate(
         deck,
         lambda task: known[task.index],
         takes=takes,
-        done=lambda task: outputs_exist(task.spec.outputs),
+        done=lambda task: is_done(deck, task, logs),
         memory_mib=host.mem_available_mib(),
         wall=host.SystemClock().now().wall_s,
     )

@@ -25,6 +25,8 @@ from .protocol.wire import Request
 from .protocol.words import stands
 from .selecting import select_in_turns
 from .taskfile.kinds import LARGEST
+from .taskfile.problems import BadValueError
+from .taskfile.readers import refuse_own
 from .timeline import TimelineArgs, timeline
 from .undoing import Undoing, new_act
 from .verb_outcome import sort_out, stand
@@ -289,8 +291,12 @@ class Requests:
 
 
 def _check_env(env: Mapping[str, str | None]) -> None:
-    """What no process can have in its environment. Raises UsageError."""
+    """What no process can have in its environment, or only gpudeck gives. Raises UsageError."""
     for name, value in env.items():
+        try:
+            refuse_own(name)
+        except BadValueError as error:
+            raise UsageError(f"env: {error.words}") from None
         if not name or "=" in name or "\0" in name:
             raise UsageError(f"env: {name!r} is no name of a variable")
         if value is not None and "\0" in value:

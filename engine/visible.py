@@ -47,6 +47,12 @@ def choose(
     return limit.gpus
 
 
+def limiting(caller: Mapping[str, str], run: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment whose CUDA_VISIBLE_DEVICES or Slurm job says what "all" means for an engine that goes on with a
+    run: the caller's where it has one of these, else that of the run's start, which never was given more."""
+    return caller if "CUDA_VISIBLE_DEVICES" in caller or "SLURM_JOB_ID" in caller else run
+
+
 def cuda_visible_devices(
     uuids: Sequence[str], inventory: Inventory, *, inherited: str | None = None, lost: Collection[str] = ()
 ) -> str:

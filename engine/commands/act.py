@@ -13,8 +13,10 @@ from ..command import Command
 from ..errors import UsageError
 from ..headless.text import field_text, plural
 from ..protocol.wire import REQUEST_LIMIT, TaskRow
-from ..runs.typed import pairs_of
-from .asking import agreed
+from ..runs.typed import variables_of
+from ..taskfile.kinds import LARGEST
+from .asking import agreed, refuse_unasked
+from .gpus import named_gpus, refuse_other_gpus
 from .look import rows_of
 from .place import Place, say
 from .rows import ACTIVE, ENDED, is_text, names_text
@@ -85,7 +87,7 @@ def run(command: Command) -> int:
     if connection is not None:
         place.tell_environment()
     else:
-        connection = _started(place, verb, words)
+        connection = _started(place, command, words, more.get("not_on", ()))
     if connection is None:
         return 0
     with connection:
@@ -98,7 +100,8 @@ def run(command: Command) -> int:
             _tell(verb, [(row, _already(row)) for row in before])
             _hint(verb, connection)
             return 0
-        if len(chosen) > 1 and not set(names) <= set(words) and not _agreed(command, chosen):
+        asks = _asks(words, before, chosen)
+        if asks and not agreed(_question(command, chosen), yes=command.flag("yes")):
             print("nothing was done")
             return 1
         note = ""
@@ -125,10 +128,12 @@ def _nothing(verb: str, selectors: Sequence[str]) -> int:
     return 0
 
 
-def _started(place: Place, verb: str, selectors: Sequence[str]) -> Connection | None:
-    """An engine, which begins to run the deck: only where there is something to do. None: there is not."""
+def _started(place: Place, command: Command, selectors: Sequence[str], gpus: Sequence[str]) -> Connection | None:
+    """An engine, which begins to run the deck: only where there is something to do to tasks and *gpus* of the deck, and
+    somebody who can be asked where that is needed. None: there is nothing to do."""
     from .offline import offline_look
 
+    verb = command.verb
     rows = offline_look(place, quiet=True).rows(selectors)
     if not rows:
         _nothing(verb, selectors)
@@ -137,6 +142,10 @@ def _started(place: Place, verb: str, selectors: Sequence[str]) -> Connection | 
     if not under_way and not _chosen(verb, rows):
         _tell(verb, [(row, _already(row)) for row in rows])
         return None
+    if not under_way and _asks(selectors, rows, _chosen(verb, rows)):
+        refuse_unasked(_question(command, _chosen(verb, rows)), yes=command.flag("yes"))
+    if gpus:
+        refuse_other_gpus(place, gpus)
     return place.start(asks_first=verb in _BEFORE_STARTS)
 
 
@@ -152,8 +161,8 @@ def _arguments(command: Command, words: list[str]) -> dict[str, Any]:
             return {
                 "fresh": command.flag("fresh"),
                 "downstream": command.flag("downstream"),
-                "env": pairs_of(given.get("env") or (), "--env"),
-                "not_on": [part for text in given.get("not_on") or () for part in text.split(",") if part],
+                "env": variables_of(given.get("env") or ()),
+                "not_on": [gpu for text in given.get("not_on") or () for gpu in named_gpus(text)],
             }
         case _:
             return {}
@@ -161,9 +170,12 @@ def _arguments(command: Command, words: list[str]) -> dict[str, Any]:
 
 def _number(text: str) -> int:
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
         raise UsageError(f"priority wants a whole number at the end, got {text!r}") from None
+    if abs(number) > LARGEST:
+        raise UsageError(f"priority wants a number from -{LARGEST} to {LARGEST}, got {number}")
+    return number
 
 
 def _chosen(verb: str, rows: Sequence[TaskRow]) -> list[TaskRow]:
@@ -177,10 +189,15 @@ def _chosen(verb: str, rows: Sequence[TaskRow]) -> list[TaskRow]:
     return chosen
 
 
-def _agreed(command: Command, rows: Sequence[TaskRow]) -> bool:
+def _asks(words: Sequence[str], rows: Sequence[TaskRow], chosen: Sequence[TaskRow]) -> bool:
+    """More tasks than one, and not all of what is meant was typed out by name."""
+    return len(chosen) > 1 and not {row.name for row in rows} <= set(words)
+
+
+def _question(command: Command, rows: Sequence[TaskRow]) -> str:
     states = ", ".join(f"{count} {state}" for state, count in Counter(row.state for row in rows).items())
     names = field_text(names_text([row.name for row in rows]))
-    return agreed(f"{command.verb} {len(rows)} tasks ({states}): {names}?", yes=command.flag("yes"))
+    return f"{command.verb} {len(rows)} tasks ({states}): {names}?"
 
 
 def portions(names: Sequence[str]) -> Iterator[list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ..adapters import host
@@ -12,13 +12,14 @@ from ..adapters.kept_environment import load_environment
 from ..attach import find_state
 from ..client import Connection, Gone
 from ..command import Command
+from ..core.spec import DeckFile
 from ..environment import base_environment
-from ..errors import DeckError, UsageError
+from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..headless.text import field_text
 from ..live.add import Added, Addition, add
 from ..live.toml_text import inline
 from ..run_options import decode
-from ..runs.typed import command_of, pairs_of
+from ..runs.typed import command_of, pairs_of, variables_of
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.placeholders import escaped
 from .place import Place, say
@@ -39,11 +40,12 @@ def run(command: Command) -> int:
         with connection:
             _add_live(place, addition, connection)
         return 0
-    _print(_add(place, addition, place.options))
+    _print(_add(place, addition, place.options, fits=_fitting(place)))
     if command.flag("start"):
         place.start().close()
     else:
-        say(f"written to {place.path}; no engine runs the deck: `gpudeck` or `gpudeck add --start` starts one")
+        nobody = "no engine runs the deck: `gpudeck` or `gpudeck add --start` starts one"
+        say(f"written to {place.path}; {place.elsewhere() or nobody}")
     return 0
 
 
@@ -56,7 +58,7 @@ def _addition(command: Command, folder: str) -> Addition:
     cwd: str | None = given.get("cwd")
     if cwd is not None or not like:
         values |= _cwd(os.path.abspath(os.path.expanduser(cwd or os.curdir)), folder)
-    values |= {f"env.{name}": value for name, value in pairs_of(given.get("env") or (), "--env").items()}
+    values |= {f"env.{name}": value for name, value in variables_of(given.get("env") or ()).items()}
     values |= pairs_of(given.get("keys") or (), "--set")
     name: str = given.get("task_name") or ""
     if like and command.words:
@@ -72,11 +74,32 @@ def _cwd(path: str, folder: str) -> Mapping[str, str]:
     return {"cwd": inline(escaped(path if relative.split(os.sep)[0] == os.pardir else relative))}
 
 
-def _add(place: Place, addition: Addition, options: RunOptions) -> Added:
+def _fitting(place: Place) -> Callable[[DeckFile], None] | None:
+    """Checks a file against this box, as the next start does. None: the GPUs are not to be had now."""
+    from ..box_gpus import look_at_gpus
+    from ..taskfile.fit import check_fit
+    from ..taskfile.later import refuse_later
+    from ..taskfile.load import load_settings
+
+    try:
+        gpus = look_at_gpus(load_settings(place.path, place.options), place.environ).fitting()
+    except (EngineUnavailableError, UsageError):
+        return None
+
+    def fits(file: DeckFile) -> None:
+        check_fit(file, gpus)
+        refuse_later(file)
+
+    return fits
+
+
+def _add(
+    place: Place, addition: Addition, options: RunOptions, *, fits: Callable[[DeckFile], None] | None = None
+) -> Added:
     state = find_state(place.path, options)
     kept = None if state is None else load_environment(state.path)
     environ = base_environment(place.environ) if kept is None else kept
-    return add(place.path, addition, options, Box(None, host.cores()), environ=environ)
+    return add(place.path, addition, options, Box(None, host.cores()), environ=environ, fits=fits)
 
 
 def _add_live(place: Place, addition: Addition, connection: Connection) -> None:

@@ -10,6 +10,7 @@ from typing import Literal
 from .deck import Deck, Task
 from .devices import Gpu
 from .gates import STANDING_OF_GATE, Gate, GateKind, GateState, Standing
+from .gpuid import means
 from .learned import Entry
 from .names import is_glob, matching
 from .phases import Waiting
@@ -51,12 +52,13 @@ def build(
     return deck
 
 
-def slots_of(settings: DeckSettings, gpu_id: str, uuid: str) -> int | Literal["auto"]:
-    """Slots on one GPU, which [deck] may name by index or UUID; 1 where it does not."""
+def slots_of(settings: DeckSettings, index: int, uuid: str) -> int | Literal["auto"]:
+    """Slots on one GPU, which [deck] may name by index, UUID or the beginning of one; 1 where it does not."""
     slots = settings.slots_per_gpu
-    if isinstance(slots, Mapping):
-        return slots.get(gpu_id, slots.get(uuid, 1))
-    return slots
+    if not isinstance(slots, Mapping):
+        return slots
+    found = (count for name, count in slots.items() if means(name, index=index, uuid=uuid))
+    return slots[uuid] if uuid in slots else next(found, 1)
 
 
 class _Gates:

@@ -62,6 +62,11 @@ class LogNames:
         self._holders: dict[str, str] = {}
         self.admit(names)
 
+    @property
+    def dir(self) -> str:
+        """Absolute."""
+        return self._dir
+
     def admit(self, names: Iterable[str]) -> None:
         """More tasks of the deck, in file order."""
         for name in names:
@@ -129,7 +134,7 @@ class LogFolder(LogNames):
         folder = self.folder(task)
         if self._top(folder) not in self._found:
             return 0
-        number = self._highest[task] = _highest_in(folder)
+        number = self._highest[task] = highest_in(folder)
         return number
 
     def _top(self, folder: str) -> str:
@@ -179,7 +184,8 @@ def telling_log(paths: AttemptPaths) -> str:
         return paths.out
 
 
-def _highest_in(folder: str) -> int:
+def highest_in(folder: str) -> int:
+    """Highest attempt number that has left files in a task's folder, 0 for none."""
     try:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):

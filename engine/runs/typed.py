@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 
 from ..errors import UsageError
+from ..taskfile.problems import BadValueError
+from ..taskfile.readers import refuse_own
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./~-]+")
 
@@ -32,4 +34,15 @@ def pairs_of(texts: Sequence[str], option: str) -> dict[str, str]:
         if not name or not equals:
             raise UsageError(f"{option} wants K=V, got {text!r}")
         pairs[name] = value
+    return pairs
+
+
+def variables_of(texts: Sequence[str]) -> dict[str, str]:
+    """What --env gives, K=V by K. Raises UsageError, also for what only gpudeck gives."""
+    pairs = pairs_of(texts, "--env")
+    for name in pairs:
+        try:
+            refuse_own(name)
+        except BadValueError as error:
+            raise UsageError(f"--env {error.words}") from None
     return pairs

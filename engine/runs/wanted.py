@@ -19,7 +19,7 @@ from ..taskfile.problems import BadValueError
 from ..taskfile.schema import TASK
 from ..taskfile.units import gpu_ids
 from .book import Entry
-from .typed import command_of, pairs_of
+from .typed import command_of, variables_of
 
 _OPTIONS = {
     "gpus": "-n", "gpu_memory": "--gpu-memory", "cpus": "--cpus", "timeout": "--timeout", "priority": "--priority",
@@ -67,7 +67,7 @@ def wanted_of(command: Command, environ: Mapping[str, str]) -> Wanted:
         "env": {"GPUDECK_RUN": secrets.token_hex(8)},
         "tags": [boot_tag()],
     }
-    environment = {**base_environment(environ), **pairs_of(given.get("env") or (), "--env")}
+    environment = {**base_environment(environ), **variables_of(given.get("env") or ())}
     return Wanted(_name(given.get("task_name"), line), entry, environment, simulated)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from . import tables
 from .lines import Path
 from .problems import BadValueError, Problems, did_you_mean
-from .schema import TASK, Table
+from .schema import DECK, MEANT, TASK, Table
 from .source import Source
 from .values import is_table, kind_of
 
@@ -37,7 +38,7 @@ class Checker:
         for key in keys:
             if key not in table:
                 line = self.source.lines.of(*path, key)
-                self.problems.add(line, self._unknown(key, table, path), where=where)
+                self.problems.add(line, unknown_key(key, table), where=where)
 
     def read(self, values: Mapping[str, object], table: Table, path: Path, *, where: str) -> dict[str, object]:
         """The values that are right, as the engine keeps them."""
@@ -51,14 +52,25 @@ class Checker:
                     self.note(error, (*path, key), key=key, where=where)
         return found
 
-    def _unknown(self, key: str, table: Table, path: Path) -> str:
-        if key in TASK and len(path) > 1 and path[0] == "defaults" and self.source.lines.has_header(*path):
-            return misplaced(key, path)
-        hint = did_you_mean(key, list(table))
-        return f'unknown key "{key}"' + (f": {hint}" if hint else "")
+    def swallowed(self, task: Mapping[str, object], path: Path, *, where: str) -> bool:
+        """Note the first of a task's keys that a [header] above it took in; *path*: of the task, or of [defaults]."""
+        for inside in tables.swallowed(task):
+            *header, key = (*path, *inside)
+            if self.source.lines.has_header(*header):
+                name = ".".join(part for part in header if isinstance(part, str))
+                words = f"{key} stands below [{name}], so it is not the task's {key}: move it above that line"
+                self.problems.add(self.source.lines.of(*path, *inside), words, where=where)
+                return True
+        return False
 
 
-def misplaced(key: str, path: Path) -> str:
-    """What to say of a task's key that a [header] above it took in."""
-    header = ".".join(part for part in path if isinstance(part, str))
-    return f"{key} stands below [{header}], so it is not the task's {key}: move it above that line"
+def unknown_key(key: str, table: Table) -> str:
+    """What to say of a key that *table* does not have."""
+    meant = MEANT.get(key) if table is TASK else None
+    if table is TASK and key in DECK:
+        hint = "it is a key of [deck]"
+    elif table is DECK and key in TASK:
+        hint = "it is a key of tasks, and of [defaults] for all of them"
+    else:
+        hint = f"did you mean {meant}?" if meant else did_you_mean(key, list(table))
+    return f'unknown key "{key}"' + (f": {hint}" if hint else "")

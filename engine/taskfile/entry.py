@@ -54,7 +54,7 @@ class Plan:
     """Keys whose values differ."""
     metrics: object
     """A table of metrics as written, or Moving."""
-    watch: Watch | None
+    watch: Watch | Moving | None
     slurm: tuple[tuple[str, object], ...]
 
 
@@ -69,7 +69,7 @@ def plan_entry(said: Said) -> Plan:
     resume = _resume(said, scopes.work)
     rung_resumes = _rung_resumes(said, scopes.work) if rungs and resume is not None else ()
     fixed, moving = _fields(said, scopes)
-    metrics, watch, slurm = _metrics(said, scopes.other), _watch(said), _slurm(said)
+    metrics, watch, slurm = _metrics(said, scopes.other), _watch(said, scopes.other), _slurm(said)
     if said.failed or work is None or name is None:
         _check_further(said, scopes, name, fixed)
         raise SkipError
@@ -195,11 +195,19 @@ def _metrics(said: Said, scope: Scope) -> object:
     return None
 
 
-def _watch(said: Said) -> Watch | None:
+def _watch(said: Said, scope: Scope) -> Watch | Moving | None:
     if "watch" in said.all:
         with said.reading("watch"):
-            return tables.watch(said.all["watch"])
+            made = compiled(said.all["watch"], scope, textual=True)
+            return made if isinstance(made, Moving) else _read_watch(said, made)
     return None
+
+
+def _read_watch(said: Said, value: object) -> Watch | None:
+    read = tables.watch(value)
+    if read is not None and "watch" in said.own and not tables.sees(read):
+        raise BadValueError("looks for nothing: say silent, idle_gpu or pattern")
+    return read
 
 
 def _slurm(said: Said) -> tuple[tuple[str, object], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from .problems import BadValueError
+from .readers import refuse_own
 
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
 _COMMENT = re.compile(r"\s+#.*$")
@@ -26,6 +27,10 @@ def read_env_file(path: str) -> dict[str, str]:
         match = _LINE.fullmatch(line)
         if match is None or "\0" in line:
             raise BadValueError(f"names {path}, whose line {number} is not NAME=value")
+        try:
+            refuse_own(match[1])
+        except BadValueError as error:
+            raise BadValueError(f"names {path}, whose line {number} {error.words}") from None
         found[match[1]] = _value(match[2])
     return found
 

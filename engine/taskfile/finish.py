@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ..core.spec import Command, TaskSpec, Work
 from .fingerprint import run_id
-from .placeholders import fill_markers
+from .placeholders import fill_markers, fill_shell
 
 _SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
 
@@ -41,7 +40,7 @@ def finish(
     command, env = work.command, work.env
     known = _Known(spec, values)
     if isinstance(command, str):
-        argv = (shell(), "-c", fill_markers(command, known.quoted))
+        argv = (shell(), "-c", fill_shell(command, known.text))
     elif any("\0" in word for word in command):
         argv = tuple(fill_markers(word, known.text) for word in command)
     else:
@@ -55,7 +54,7 @@ def told(spec: TaskSpec, command: Command, values: RuntimeValues, unknown: Colle
     """A command of *spec* for people, a text or a list as it is. Of *unknown* placeholders the name stays."""
     known = _Known(spec, values)
     if isinstance(command, str):
-        return fill_markers(command, lambda name: f"{{{name}}}" if name in unknown else known.quoted(name))
+        return fill_shell(command, known.text, kept=unknown)
     return tuple(
         fill_markers(word, lambda name: f"{{{name}}}" if name in unknown else known.text(name)) for word in command
     )
@@ -76,9 +75,6 @@ class _Known:
         if name.startswith("env."):
             return self.values.environ.get(name.removeprefix("env."), "")
         return _TEXTS[name](self.spec, self.values)
-
-    def quoted(self, name: str) -> str:
-        return shlex.quote(self.text(name))
 
 
 _TEXTS: Mapping[str, Callable[[TaskSpec, RuntimeValues], str]] = {

@@ -38,7 +38,7 @@ def json_schema() -> dict[str, object]:
             "defaults": _task(),
             "slurm": _table(SLURM),
             "notify": _table(NOTIFY),
-            "watch": _table(WATCH),
+            "watch": _table(WATCH, placeholders=True),
             "metric": _table(METRIC),
             "profile": {
                 "type": "object",
@@ -58,11 +58,14 @@ def _in_profile(key: str) -> Mapping[str, object]:
     return TOP["vars"].kind.schema if key == "vars" else {"$ref": f"#/$defs/{key}"}
 
 
-def _table(table: Table) -> dict[str, object]:
+def _table(table: Table, *, placeholders: bool = False) -> dict[str, object]:
+    schemas = {name: key.kind.schema for name, key in table.items()}
+    if placeholders:
+        schemas = {name: {"anyOf": [schema, PLACEHOLDER]} for name, schema in schemas.items()}
     return {
         "type": "object",
         "additionalProperties": False,
-        "properties": {name: _described(key, key.kind.schema) for name, key in table.items()},
+        "properties": {name: _described(key, schemas[name]) for name, key in table.items()},
     }
 
 

@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date, time
 from typing import cast
 
 from .check import Checker
@@ -15,6 +16,7 @@ from .placeholders import BUILT_IN, Scope, Slot, has_slots, lone, parse, templat
 from .problems import BadValueError, did_you_mean
 from .readers import IDENTIFIER
 from .schema import MERGED, PROFILE, TOP
+from .stem import NAME, NAME_WORDS
 from .values import SourceFloat, has_nul, is_list, is_table
 
 Path = tuple[str | int, ...]
@@ -36,8 +38,9 @@ class Layers:
         return self.origins.get((table, key), (table, key))
 
 
-def layered(checker: Checker, options: RunOptions, environ: Mapping[str, str]) -> Layers:
-    """Merge what a file says at its top level; everything wrong with that is among the problems."""
+def layered(checker: Checker, options: RunOptions) -> Layers:
+    """Merge what a file says at its top level; everything wrong with that is among the problems. [vars] are as written:
+    see `fill_vars`."""
     data = checker.source.data
     checker.unknown(data, TOP, (), where="")
     layers = Layers()
@@ -45,7 +48,6 @@ def layered(checker: Checker, options: RunOptions, environ: Mapping[str, str]) -
         _overlay(layers, name, checker.table(data.get(name, {}), (name,), where=f"[{name}]"), (name,))
     _profile(layers, checker, options.profile)
     _set(layers, checker, options)
-    layers.vars = _resolved_vars(layers, checker, environ)
     return layers
 
 
@@ -64,18 +66,35 @@ def _profile(layers: Layers, checker: Checker, name: str | None) -> None:
     profiles = checker.table(checker.source.data.get("profile", {}), ("profile",), where="[profile]")
     for profile, value in profiles.items():
         path: Path = ("profile", profile)
+        if not NAME.fullmatch(profile):
+            checker.problems.add(checker.source.lines.of(*path), NAME_WORDS, where=table_of(path))
         table = checker.table(value, path, where=table_of(path))
         checker.unknown(table, PROFILE, path, where=table_of(path))
         for key in PROFILE:
             values = checker.table(table.get(key, {}), (*path, key), where=table_of(path))
-            known = PROFILE[key].tables
+            if key == "defaults":
+                checker.swallowed(values, (*path, key), where=table_of(path))
             if profile == name:
                 _overlay(layers, key, values, (*path, key))
-            elif known is not None:
-                checker.unknown(values, known, (*path, key), where=table_of((*path, key)))
+            else:
+                _check_unused(checker, key, values, (*path, key))
     if name is not None and name not in profiles:
         hint = did_you_mean(name, list(profiles)) or "the file has " + (", ".join(profiles) or "none")
         checker.problems.add(0, f"--profile {name}: there is no [profile.{name}]: {hint}")
+
+
+def _check_unused(checker: Checker, key: str, values: Mapping[str, object], path: Path) -> None:
+    """A table of a profile that is not chosen: what is wrong with it whatever placeholders stand for."""
+    known = PROFILE[key].tables
+    if known is not None:
+        plain = {name: value for name, value in values.items() if key == "deck" or not has_slots(value)}
+        checker.read(plain, known, path, where=table_of(path))
+        return
+    for name in values:
+        try:
+            _check_var(name)
+        except BadValueError as error:
+            checker.note(error, (*path, name), key=name, where=table_of(path))
 
 
 def table_of(path: Path) -> str:
@@ -85,7 +104,10 @@ def table_of(path: Path) -> str:
 
 def _set(layers: Layers, checker: Checker, options: RunOptions) -> None:
     for key, text in options.set.items():
-        if not IDENTIFIER.fullmatch(key):
+        if key not in layers.vars and (line := _matrix_line(checker, key)):
+            words = f"{key} is a key of matrix (line {line}), not of [vars]: choose with --only {key}=VALUE"
+            checker.problems.add(0, f"--set {key}={text}: {words}")
+        elif not IDENTIFIER.fullmatch(key):
             checker.problems.add(0, f"--set {key}={text}: {key!r} cannot be the name of a placeholder")
         elif key not in layers.vars and f"{{{key}}}" not in checker.source.text:
             hint = did_you_mean(key, list(layers.vars)) or "it is not in [vars], and nothing uses it"
@@ -97,18 +119,29 @@ def _set(layers: Layers, checker: Checker, options: RunOptions) -> None:
             layers.origins["vars", key] = ()
 
 
+def _matrix_line(checker: Checker, key: str) -> int:
+    """Where *key* is an axis of a matrix; 0: nowhere."""
+    entries = checker.source.data.get("task")
+    for at, entry in enumerate(entries if is_list(entries) else ()):
+        matrix = entry.get("matrix") if is_table(entry) else None
+        if is_table(matrix) and key in matrix:
+            return checker.source.lines.of("task", at, "matrix", key)
+    return 0
+
+
 def set_value(text: str) -> object:
-    """What `--set K=TEXT` means: a TOML value where it is one, else the text itself."""
+    """What `--set K=TEXT` means: a TOML value where it is one, else the text itself, as dates are."""
     if "\n" in text or "#" in text:
         return text
     try:
-        return tomllib.loads(f"x = {text}", parse_float=SourceFloat)["x"]
+        value: object = tomllib.loads(f"x = {text}", parse_float=SourceFloat)["x"]
     except (ValueError, RecursionError):
         return text
+    return text if isinstance(value, (date, time)) else value
 
 
-def _resolved_vars(layers: Layers, checker: Checker, environ: Mapping[str, str]) -> dict[str, object]:
-    """[vars] with `~` and placeholders for other vars and {env.NAME} filled in."""
+def fill_vars(layers: Layers, checker: Checker, environ: Mapping[str, str]) -> None:
+    """Fill in `~` and placeholders for other vars and {env.NAME} in [vars]. *environ*: what tasks get."""
     done: dict[str, object] = {}
     for key in layers.vars:
         try:
@@ -120,7 +153,7 @@ def _resolved_vars(layers: Layers, checker: Checker, environ: Mapping[str, str])
                 checker.source.lines.of(*path), f"{key} {error.words}", where=table_of(path) or "--set"
             )
             done.setdefault(key, "")
-    return done
+    layers.vars = done
 
 
 def _check_var(key: str) -> None:

@@ -13,7 +13,7 @@ from .context import Context
 from .entry import plan_entry
 from .graph import check_order
 from .interpreter import default_python
-from .layers import layered, table_of
+from .layers import fill_vars, layered, table_of
 from .names import taken
 from .options import Box, RunOptions
 from .problems import BadValueError, Problems, SkipError
@@ -23,7 +23,7 @@ from .schema import DECK, DISTRIBUTED, DOCTOR, SLURM, TASK
 from .select import Look, select
 from .settings import deck_settings, places, stem_of
 from .source import Source, read_source
-from .values import as_text, kind_of
+from .values import as_text, is_table, kind_of
 from .warn import warnings
 
 
@@ -51,11 +51,12 @@ def load(
 
 def load_settings(path: str, options: RunOptions | None = None) -> DeckSettings:
     """Only the [deck] table and what overrides it; tasks are looked at only where something is wrong with that, so that
-    all problems of the file are told at once. Raises TaskFileError."""
+    all problems of the file are told at once. [vars] are not filled in: the environment for that may be another one, of
+    a run that goes on. Raises TaskFileError."""
     source = read_source(path)
     checker = Checker(source, Problems(source.shown))
     options = options or RunOptions()
-    settings = deck_settings(checker, layered(checker, options, os.environ), options)
+    settings = deck_settings(checker, layered(checker, options), options)
     if checker.problems:
         load(path, options)
     checker.problems.raise_any()
@@ -70,7 +71,8 @@ class _Reading:
         self.options = options
         self.problems = Problems(source.shown)
         self.checker = Checker(source, self.problems)
-        self.layers = layered(self.checker, options, environ)
+        self.layers = layered(self.checker, options)
+        fill_vars(self.layers, self.checker, environ)
         self.settings = deck_settings(self.checker, self.layers, options)
         self.context = self._context(box, environ)
         self.entries: dict[int, Said] = {}
@@ -89,7 +91,7 @@ class _Reading:
             stem=stem_of(self.source.path, self.options),
             settings=self.settings,
             tasks=tuple(tasks),
-            warnings=warnings(tasks, self.source.shown),
+            warnings=(*warnings(tasks, self.source.shown), *self._idle()),
             selected=select(tasks, self.options, look),
             shown=self.source.shown,
             fixed_shards=self.context.resolved_shards,
@@ -149,6 +151,9 @@ class _Reading:
 
     def _other_tables(self) -> None:
         """Check what no entry has looked at."""
+        defaults = self.source.data.get("defaults")
+        if is_table(defaults):
+            self.checker.swallowed(defaults, ("defaults",), where="[defaults]")
         for key, value in self.layers.defaults.items():
             path = self.layers.path("defaults", key)
             self.checker.unknown({key: value}, TASK, path[:-1], where=table_of(path))
@@ -159,6 +164,13 @@ class _Reading:
             value = self.checker.table(self.source.data.get(name, {}), (name,), where=f"[{name}]")
             self.checker.read(value, table, (name,), where=f"[{name}]")
 
+    def _idle(self) -> tuple[str, ...]:
+        """A line for what nothing acts on yet and no task misses."""
+        found = Problems(self.source.shown)
+        if "doctor" in self.source.data:
+            found.add(self.source.lines.of("doctor"), "[doctor] says nothing yet: this version has no gpudeck doctor")
+        return tuple(found.lines())
+
     def _later(self) -> tuple[str, ...]:
         """Lines for what this version cannot do."""
         found = Problems(self.source.shown)
@@ -167,6 +179,9 @@ class _Reading:
         for key in ("slurm", "distributed"):
             if key in self.source.data:
                 found.add(self.source.lines.of(key), f"this version cannot do [{key}] yet")
+        if self.layers.slurm and "slurm" not in self.source.data:
+            path = self.layers.path("slurm", next(iter(self.layers.slurm)))
+            found.add(self.source.lines.of(*path), "this version cannot do slurm yet", where=table_of(path))
         for key in self.layers.deck:
             if key in DECK and DECK[key].later:
                 path = self.layers.path("deck", key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
@@ -47,6 +47,24 @@ def marker(name: str) -> str:
 def fill_markers(text: str, value: Callable[[str], str]) -> str:
     """Replace every marker by `value(name)`."""
     return _MARKER.sub(lambda match: value(match[1]), text) if "\0" in text else text
+
+
+def fill_shell(command: str, value: Callable[[str], str], *, kept: Collection[str] = ()) -> str:
+    """The same in a shell command: values are quoted, but for an empty one that stands inside quotes already. Of *kept*
+    placeholders the name stays."""
+    if "\0" not in command:
+        return command
+    filled, quote = "", ""
+    for position, part in enumerate(_MARKER.split(command)):
+        if position % 2 and part in kept:
+            filled += f"{{{part}}}"
+        elif position % 2:
+            text = value(part)
+            filled += quoted(text) if text or not quote else ""
+        else:
+            filled += part
+            quote = _quote_after(part, quote, fresh=position == 0)
+    return filled
 
 
 def without_markers(text: str) -> str:
@@ -241,15 +259,15 @@ def _inside_quotes(parts: Sequence[str | Slot]) -> list[bool]:
     """For each part, whether it begins inside a shell's quotes."""
     inside: list[bool] = []
     quote = ""
-    for part in parts:
+    for position, part in enumerate(parts):
         inside.append(bool(quote))
         if isinstance(part, str):
-            quote = _quote_after(part, quote)
+            quote = _quote_after(part, quote, fresh=position == 0)
     return inside
 
 
-def _quote_after(text: str, quote: str) -> str:
-    """Which quote is open after *text*, begun inside *quote*."""
+def _quote_after(text: str, quote: str, *, fresh: bool = True) -> str:
+    """Which quote is open after *text*, begun inside *quote*. *fresh*: a word begins with it."""
     escaped = False
     for position, character in enumerate(text):
         if escaped:
@@ -260,7 +278,7 @@ def _quote_after(text: str, quote: str) -> str:
             quote = "" if character == quote else quote
         elif character in "'\"":
             quote = character
-        elif character == "#" and (position == 0 or text[position - 1] in " \t\n;"):
+        elif character == "#" and (fresh if position == 0 else text[position - 1] in " \t\n;"):
             return _quote_after(text[end:], "") if (end := text.find("\n", position)) >= 0 else ""
     return quote
 

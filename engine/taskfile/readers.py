@@ -32,14 +32,19 @@ def env(value: object) -> dict[str, str | None]:
 def _variable(name: str, value: object) -> str | None:
     if not name or "=" in name or "\0" in name:
         raise BadValueError(f"has {shown(name)}, which cannot be the name of a variable")
-    if name in OWN_VARIABLES:
-        hint = ": gpus and gpu_ids say which GPUs a task gets" if name.startswith("CUDA") else ""
-        raise BadValueError(f"may not set {name}, gpudeck does{hint}")
+    refuse_own(name)
     if value is False:
         return None
     if not isinstance(value, str):
         raise BadValueError(f'must be text, or false to unset it: write "{as_text(value)}"', name)
     return value
+
+
+def refuse_own(name: str) -> None:
+    """Raises BadValueError for a variable that only gpudeck may set."""
+    if name in OWN_VARIABLES:
+        hint = ": gpus and gpu_ids say which GPUs a task gets" if name.startswith("CUDA") else ""
+        raise BadValueError(f"may not set {name}, gpudeck does{hint}")
 
 
 def identifiers(value: object) -> Mapping[str, object]:

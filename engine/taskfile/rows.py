@@ -22,6 +22,7 @@ Shard = tuple[int, int]
 """A shard's number, from 0, and how many there are."""
 
 _SHAPE_KEYS = frozenset((*fields.RESOURCE_KEYS, *fields.POLICY_KEYS, "nproc", "progress", "log_cap"))
+_LAUNCH_KEYS = frozenset(("launch", "nproc", "gpus"))
 _EXTRA_KEYS = frozenset(("launch", "nproc", "nodes", "progress", "metrics", "watch", "slurm", "log_cap"))
 _NO_EXTRAS = Extras()
 
@@ -34,7 +35,10 @@ class Rows:
         self.context = plan.said.context
         self._key = ""
         self._folder = self.context.checker.source.folder
-        self._shape_moves = any(key in _SHAPE_KEYS for key, _ in plan.moving) or isinstance(plan.metrics, Moving)
+        self._shape_moves = any(key in _SHAPE_KEYS for key, _ in plan.moving) or any(
+            isinstance(table, Moving) for table in (plan.metrics, plan.watch)
+        )
+        self._launch_moves = "launch" in plan.said.all and any(key in _LAUNCH_KEYS for key, _ in plan.moving)
         self._work_stays = plan.work.fixed and not any(key in ("fingerprint_files", "cwd") for key, _ in plan.moving)
         self._shape: tuple[Resources, Policy, Extras] | None = None
         self._work: tuple[Work, str] | None = None
@@ -62,14 +66,17 @@ class Rows:
         return made
 
     def _shards(self, base: str, row: Row, values: Values, position: int, made: list[TaskSpec]) -> None:
-        count = self.plan.scopes.shards or 0
-        self.context.sharded.add(base)
+        count, before = self.plan.scopes.shards or 0, len(made)
         for shard in range(count):
             name = f"{base}-shard{shard}"
             texts = (*row, name, str(shard), str(count))
             task = self._task(name, texts, (*values, name, shard, count), (shard, count), position + len(made))
             if task is not None:
                 made.append(task)
+        if len(made) == before and f"{base}-shard0" in self.context.disabled:
+            self.context.disabled[base] = self.plan.said.line
+        else:
+            self.context.sharded.add(base)
 
     def _task(self, name: str, row: Row, values: Values, shard: Shard | None, position: int) -> TaskSpec | None:
         self._key = "name"
@@ -156,11 +163,20 @@ class Rows:
             metrics = metrics.make(row, values)
         extras = _NO_EXTRAS
         if not _EXTRA_KEYS.isdisjoint(self.plan.said.all):
-            read = tables.metrics(metrics, cwd) if metrics else ()
-            extras = self.context.share(fields.extras(said, read, self.plan.watch, self.plan.slurm))
+            extras = self._extras(said, row, values, metrics, cwd)
         shapes = self.context.shapes
         self._shape = fields.resources_of(said, shapes), fields.policy_of(said, shapes), extras
         return self._shape
+
+    def _extras(self, said: Said, row: Row, values: Values, metrics: object, cwd: str) -> Extras:
+        for key, words in fields.later(said) if self._launch_moves else ():
+            self.plan.said.later(key, words)
+        read = tables.metrics(metrics, cwd) if metrics else ()
+        watch = self.plan.watch
+        if isinstance(watch, Moving):
+            self._key = "watch"
+            watch = tables.watch(watch.make(row, values))
+        return self.context.share(fields.extras(said, read, watch, self.plan.slurm))
 
     def _works(self, row: Row, values: Values, files: object, cwd: str, shard: Shard | None) -> tuple[Work, str]:
         if self._work is not None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
-from . import tables
-from .check import misplaced
+from .check import unknown_key
 from .context import Context
 from .layers import table_of
 from .moving import Moving, compiled
 from .placeholders import Scope, has_slots
-from .problems import BadValueError, SkipError, did_you_mean
-from .schema import MEANT, MERGED, TASK
+from .problems import BadValueError, SkipError
+from .schema import MERGED, TASK
 from .values import is_table
 
 
@@ -85,17 +84,11 @@ class Said:
         lines = self.context.checker.source.lines
         for key in self.own:
             if key not in TASK:
-                hint = f"did you mean {MEANT[key]}?" if key in MEANT else did_you_mean(key, list(TASK))
                 line = lines.of("task", self.index, key)
-                words = f'unknown key "{key}"' + (f": {hint}" if hint else "")
-                self.context.checker.problems.add(line, words, where=self.where)
+                self.context.checker.problems.add(line, unknown_key(key, TASK), where=self.where)
                 self.failed = True
-        for path in tables.swallowed(self.own):
-            if lines.has_header("task", self.index, *path[:-1]):
-                line = lines.of("task", self.index, *path)
-                words = misplaced(path[-1], ("task", *path[:-1]))
-                self.context.checker.problems.add(line, words, where=self.where)
-                raise SkipError
+        if self.context.checker.swallowed(self.own, ("task", self.index), where=self.where):
+            raise SkipError
         missing = [key for key in ("name", "command") if key not in self.all]
         for key in missing:
             self.note(BadValueError(f"{key} is missing"))

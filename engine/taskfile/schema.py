@@ -191,7 +191,11 @@ TASK: Table = {
     "needs": Key(_NAMES, "[]", "tasks that must succeed first"),
     "after": Key(_NAMES, "[]", "tasks that must have ended first"),
     "gpus": Key(kinds.whole(0, 1024, words=("all",)), "1", "GPUs taken together; 0 is a CPU task"),
-    "gpu_ids": Key(kinds.other("list of GPU ids", units.gpu_ids, _IDS), "[]", "only these GPUs"),
+    "gpu_ids": Key(
+        kinds.other('list of GPU ids or "0-3,6"', units.gpu_ids, {"anyOf": [_IDS, {"type": "string", "minLength": 1}]}),
+        "[]",
+        "only these GPUs",
+    ),
     "exclusive": Key(kinds.flag(), "false", "takes every slot of its GPUs"),
     "gpu_memory": Key(kinds.size("auto", "none"), '"none"', 'free memory it needs on each GPU; "auto": learned'),
     "gpu_profile": Key(kinds.text(), "", "a MIG profile", later=True),

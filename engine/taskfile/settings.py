@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -13,11 +12,10 @@ from ..errors import UsageError
 from .check import Checker
 from .layers import Layers, set_value, table_of
 from .options import RunOptions
+from .placeholders import has_slots
 from .problems import BadValueError
 from .schema import DECK, NOTIFY
-from .stem import STATE_DIR, stem_of
-
-_NAME = re.compile(r"[A-Za-z0-9._+-]{1,60}")
+from .stem import NAME, NAME_WORDS, STATE_DIR, stem_of
 
 
 def deck_settings(checker: Checker, layers: Layers, options: RunOptions) -> DeckSettings:
@@ -72,6 +70,8 @@ def _said(checker: Checker, layers: Layers) -> dict[str, object]:
             continue
         try:
             said[key] = DECK[key].kind.read(value)
+            if has_slots(value):
+                raise BadValueError("has a placeholder, and [deck] knows none")
         except BadValueError as error:
             checker.note(error, path, key=key, where=table_of(path))
     return said
@@ -119,10 +119,11 @@ def on_gpus(settings: DeckSettings, options: RunOptions) -> DeckSettings:
 
 
 def _check_names(checker: Checker, options: RunOptions) -> None:
-    check: Callable[[str], object] = _NAME.fullmatch
     for option, name in (("--name", options.name), ("--profile", options.profile)):
-        if name is not None and not check(name):
-            checker.problems.add(0, f'{option} "{name}": use letters, digits and . _ - +, at most 60')
+        if name is not None and not NAME.fullmatch(name):
+            checker.problems.add(0, f'{option} "{name}": {NAME_WORDS}')
+    if options.log_dir == "":
+        checker.problems.add(0, "--log-dir must not be empty")
     if options.limit is not None and options.limit < 1:
         checker.problems.add(0, f"--limit must be at least 1, got {options.limit}")
 

@@ -9,6 +9,9 @@ from .options import RunOptions
 
 STATE_DIR = ".gpudeck"
 """Where a file's decks have their state when it does not say, relative to the file."""
+NAME = re.compile(r"[A-Za-z0-9._+-]{1,60}")
+"""A profile's or a --name, which become part of it."""
+NAME_WORDS = "use letters, digits and . _ - +, at most 60"
 _SAYS_STATE_DIR = re.compile(rb"state_dir|\\[uUx]")
 """The key, or an escape, of which it may be made in a quoted one."""
 

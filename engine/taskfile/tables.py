@@ -8,15 +8,17 @@ from typing import Literal, cast
 
 from ..core.spec import Metric, Watch
 from . import readers
+from .lines import Path
 from .problems import BadValueError, did_you_mean
 from .schema import METRIC, SLURM, TASK, WATCH, Table
-from .values import is_list, is_table
+from .values import as_text, is_list, is_table
 
 _LISTS = {
     "command", "env_required", "needs", "after", "gpu_ids", "retry_on", "on_oom", "success_codes", "outputs", "tags",
     "resume_command", "fingerprint_ignore", "fingerprint_files",
 }  # fmt: skip
 _SWALLOWING: Mapping[str, Table] = {"env": {}, "matrix": {}, "watch": WATCH, "slurm": SLURM, "metrics": {}}
+_HOLDERS = frozenset((*_SWALLOWING, "on_oom"))
 
 
 def read_table(value: object, table: Table) -> dict[str, object]:
@@ -65,12 +67,20 @@ def watch(value: object) -> Watch | None:
     )
 
 
+def sees(watch: Watch) -> bool:
+    """Whether there is a sign that it looks for."""
+    return bool(watch.silent_s or watch.idle_gpu_s or watch.pattern)
+
+
 def slurm(value: object) -> tuple[tuple[str, object], ...]:
     return tuple(read_table(value, SLURM).items())
 
 
-def swallowed(entry: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
+def swallowed(entry: Mapping[str, object]) -> Iterator[Path]:
     """Paths of keys in a task's tables that look like the task's own: `[task.env]` and then `gpus = 2`."""
+    if _HOLDERS.isdisjoint(entry):
+        return
+    yield from _swallowed_by_lists(entry)
     for name, known in _SWALLOWING.items():
         table = entry.get(name)
         if not is_table(table):
@@ -80,6 +90,22 @@ def swallowed(entry: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
                 yield (name, key)
             if name == "metrics" and is_table(value):
                 yield from ((name, key, inner) for inner in value if inner in TASK)
+
+
+def _swallowed_by_lists(entry: Mapping[str, object]) -> Iterator[Path]:
+    """In `[[task.matrix.include]]` a key of that name may be meant: then the task says {key} somewhere."""
+    matrix = entry.get("matrix")
+    for at, rung in _listed(entry, "on_oom"):
+        env = rung.get("env")
+        yield from (("on_oom", at, "env", key) for key in (env if is_table(env) else ()) if key in TASK)
+    for at, row in _listed(matrix if is_table(matrix) else {}, "include"):
+        said = [key for key in row if key in TASK and is_table(matrix) and key not in matrix]
+        yield from (("matrix", "include", at, key) for key in said if f"{{{key}}}" not in as_text(entry))
+
+
+def _listed(table: Mapping[str, object], key: str) -> Iterator[tuple[int, Mapping[str, object]]]:
+    found = table.get(key)
+    return ((at, item) for at, item in enumerate(found if is_list(found) else ()) if is_table(item))
 
 
 def _meant(table: str, key: str, value: object) -> bool:

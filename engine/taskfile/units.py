@@ -18,6 +18,9 @@ BYTES = {
     "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4,
 }  # fmt: skip
 MIB = 1024**2
+LARGEST_MIB = MIB**2
+LONGEST_S = 100 * 365.25 * 86400
+MOST_GPUS = 1024
 
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -30,12 +33,19 @@ _UUID = re.compile(r"(GPU|MIG)-[A-Za-z0-9/-]+")
 
 def duration_s(value: object) -> float:
     """Seconds of "30s", "1h30m", "2d", or of a bare number."""
+    seconds = _seconds(value)
+    if seconds > LONGEST_S:
+        raise BadValueError(f"must be at most 100 years, got {shown(value)}")
+    return seconds
+
+
+def _seconds(value: object) -> float:
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         return float(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        if value < 0 or not math.isfinite(value):
+        if not 0 <= value < math.inf:
             raise BadValueError(f"must be at least 0 seconds, got {shown(value)}")
-        return float(value)
+        return float(min(value, math.inf if isinstance(value, float) else 2 * int(LONGEST_S)))
     if not isinstance(value, str) or not _DURATION.fullmatch(value):
         raise BadValueError(f'must be a duration such as "30s", "6h" or "1h30m", got {shown(value)}')
     return sum(float(number) * SECONDS[unit] for number, unit in _DURATION_PART.findall(value))
@@ -48,7 +58,10 @@ def size_mib(value: object) -> int:
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or match[2].upper() not in BYTES:
         raise BadValueError(f'must be a size such as "24GiB" or "800MiB", got {shown(value)}')
-    return math.ceil(float(match[1]) * BYTES[match[2].upper()] / MIB)
+    mib = float(match[1]) * BYTES[match[2].upper()] / MIB
+    if mib > LARGEST_MIB:
+        raise BadValueError(f"must be at most {LARGEST_MIB // MIB:,} TiB, got {shown(value)}")
+    return math.ceil(mib)
 
 
 def signal_name(value: object) -> str:
@@ -72,7 +85,7 @@ def halt(value: object) -> Halt | None:
         if not 0 < number <= 100:
             raise BadValueError(f"needs a percentage above 0 and at most 100, got {shown(value)}")
         return Halt(when, fail_percent=number)
-    if number < 1 or number != int(number):
+    if number < 1 or not number.is_integer():
         raise BadValueError(f"needs a whole number of failures, at least 1, got {shown(value)}")
     return Halt(when, fail=int(number))
 
@@ -109,8 +122,10 @@ def _gpu_range(part: str) -> Iterable[str]:
     if match is None:
         return [_gpu_id(part)]
     first, last = int(match[1]), int(match[2])
-    if first > last or last - first > 1023:
+    if first > last:
         raise BadValueError(f"has the range {part}: the smaller number goes first")
+    if last - first >= MOST_GPUS:
+        raise BadValueError(f"has the range {part}: more than {MOST_GPUS} GPUs are refused")
     return [str(gpu) for gpu in range(first, last + 1)]
 
 
@@ -120,13 +135,13 @@ def deck_gpus(value: object) -> str | int | tuple[str, ...]:
         return str(value)
     if isinstance(value, str) and value.startswith("sim"):
         number = value.removeprefix("sim:")
-        if not number.isdecimal() or not 1 <= int(number) <= 1024:
+        if not number.isdecimal() or not 1 <= int(number) <= MOST_GPUS:
             raise BadValueError(f'must be "sim:N" with N from 1 to 1024 for simulated GPUs, got {shown(value)}')
         return int(number)
-    if isinstance(value, int) and not isinstance(value, bool):
-        raise BadValueError(
-            f'= {value} may mean {value} GPUs or GPU {value}: write "0-{max(value - 1, 1)}" or "{value}"'
-        )
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        first = "none" if value == 0 else "0" if value == 1 else f"0-{value - 1}"
+        many = f"{value} GPU{'s' * (value != 1)}"
+        raise BadValueError(f'= {value} may mean {many} or GPU {value}: write "{first}" or "{value}"')
     if value in ("", [], ()):
         raise BadValueError('names no GPU: write "none" for CPU only')
     return gpu_ids(value)

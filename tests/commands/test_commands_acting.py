@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
+import pytest
+
+from gpudeck.engine.errors import UsageError
+from gpudeck.tests.fakes.live_deck import live_deck
 from tests.commands.commands_rig import GATED, MIXED, Commanded, typed
 from tests.e2e.decks import lives, until
+
+LONG = '[[task]]\nname = "long"\ncommand = ["sleep", "1000"]\n'
 
 
 def test_retry_starts_an_engine_and_says_what_came_of_it(deck: Commanded) -> None:
@@ -41,6 +48,23 @@ def test_retry_gives_the_environment_that_is_asked_for(deck: Commanded) -> None:
     assert deck.run().code == 1
     assert deck.command("retry", "t", "--env", "V=7").code == 0
     until(lambda: deck.lines("said") == ["v=", "v=7"])
+
+
+def test_no_environment_that_is_asked_for_gives_a_task_other_gpus(deck: Commanded) -> None:
+    deck.write('[deck]\ngpus = "sim:2"\n[[task]]\nname = "t"\ncommand = "echo ran >>said; exit 1"\n')
+    assert deck.run().code == 1
+    done = deck.command("retry", "t", "--env", "CUDA_VISIBLE_DEVICES=7")
+    assert (done.code, "may not set CUDA_VISIBLE_DEVICES" in done.err) == (2, True)
+    assert deck.lines("said") == ["ran"]
+
+
+def test_an_engine_gives_a_task_no_other_gpus_whoever_asks(tmp_path: Path) -> None:
+    with live_deck(tmp_path, MIXED + LONG) as deck:
+        deck.start()
+        with deck.client() as client:
+            deck.until_states(client, bad="failed")
+            with pytest.raises(UsageError, match="may not set CUDA_VISIBLE_DEVICES"):
+                client.request("retry", tasks=["bad"], env={"CUDA_VISIBLE_DEVICES": "7"})
 
 
 def test_retry_downstream_runs_what_builds_on_it(deck: Commanded) -> None:
@@ -147,7 +171,7 @@ def test_a_cancel_of_what_has_ended_is_refused(deck: Commanded) -> None:
     deck.write(MIXED)
     assert deck.run().code == 1
     done = deck.command("cancel", "good")
-    assert (done.code, "good is succeeded: only what has not ended" in done.err) == (2, True)
+    assert (done.code, "good has succeeded: only what has not ended" in done.err) == (2, True)
 
 
 def test_held_tasks_start_when_they_are_released(deck: Commanded) -> None:

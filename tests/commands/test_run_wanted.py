@@ -26,6 +26,7 @@ def wanted(*words: str, environ: Mapping[str, str] | None = None) -> Wanted:
         (("--gpu-memory", "24", "true"), '--gpu-memory needs a unit: write "24GiB"'),
         (("--name", "a b", "true"), "--name"),
         (("--env", "X", "true"), "--env wants K=V"),
+        (("--env", "CUDA_VISIBLE_DEVICES=7", "true"), "--env may not set CUDA_VISIBLE_DEVICES"),
         (("--gpus", "3-1", "true"), "--gpus has the range 3-1"),
         (("--launch", "torchrun", "true"), 'this version cannot do launch = "torchrun" yet'),
         (("--launch", "nonsense", "true"), "--launch must be"),

@@ -757,6 +757,21 @@ enabled = false
         ['tasks.toml:4: task "a": needs has "b", which is not enabled (line 5)'],
     ),
     (
+        "needs disabled shards",
+        """
+[[task]]
+name = "a"
+command = "true"
+needs = ["b"]
+[[task]]
+name = "b"
+command = "true"
+shards = 2
+enabled = false
+""",
+        ['tasks.toml:4: task "a": needs has "b", which is not enabled (line 5)'],
+    ),
+    (
         "cycle",
         """
 [[task]]
@@ -1717,6 +1732,185 @@ command = "true"
         [
             'tasks.toml:2: task "a\\x1b[31m": name "a\\u001b[31m" has "\\u001b" in it: use letters, digits and . _ - = , + @ /',
         ],
+    ),
+    (
+        "misplaced below the env of defaults",
+        """
+[defaults]
+grace = "1s"
+[defaults.env]
+A = "1"
+timeout = "6h"
+[[task]]
+name = "a"
+command = "true"
+""",
+        [
+            "tasks.toml:5: [defaults]: timeout stands below [defaults.env], so it is not the task's timeout: move it above that line"
+        ],
+    ),
+    (
+        "misplaced below the env of a profile's defaults",
+        """
+[[task]]
+name = "a"
+command = "true"
+[profile.smoke.defaults.env]
+A = "1"
+timeout = "3m"
+""",
+        [
+            "tasks.toml:6: [profile.smoke]: timeout stands below [profile.smoke.defaults.env], so it is not the task's timeout: move it above that line"
+        ],
+    ),
+    (
+        "misplaced below include",
+        """
+[[task]]
+name = "t{seed}"
+command = "x {seed}"
+matrix.seed = [1, 2]
+[[task.matrix.include]]
+seed = 1
+timeout = "6h"
+""",
+        [
+            'tasks.toml:7: task "t{seed}": timeout stands below [task.matrix.include], so it is not the task\'s timeout: move it above that line'
+        ],
+    ),
+    (
+        "misplaced below the env of a rung",
+        """
+[[task]]
+name = "a"
+command = "true"
+[[task.on_oom]]
+[task.on_oom.env]
+BATCH = "8"
+timeout = "6h"
+""",
+        [
+            'tasks.toml:7: task "a": timeout stands below [task.on_oom.env], so it is not the task\'s timeout: move it above that line'
+        ],
+    ),
+    (
+        "watch without a sign",
+        """
+[[task]]
+name = "a"
+command = "true"
+watch = { action = "fail" }
+""",
+        ['tasks.toml:4: task "a": watch looks for nothing: say silent, idle_gpu or pattern'],
+    ),
+    (
+        "watch placeholder",
+        """
+[[task]]
+name = "a"
+command = "true"
+watch.pattern = "{nan}"
+""",
+        ['tasks.toml:4: task "a": watch has {nan}, which is unknown: write {{nan}} for a literal brace'],
+    ),
+    (
+        "profile that is not chosen",
+        """
+[profile.smoke]
+vars = { task = 1 }
+deck = { gpus = -4 }
+defaults = { timeout = -1, retries = "{n}" }
+[[task]]
+name = "a"
+command = "true"
+""",
+        [
+            "tasks.toml:2: [profile.smoke]: task is taken: {task} means something already",
+            'tasks.toml:3: [profile.smoke]: gpus must be a list of GPU ids such as [0, 1] or "0-3,6", got -4',
+            "tasks.toml:4: [profile.smoke]: timeout must be at least 0 seconds, got -1",
+        ],
+    ),
+    (
+        "profile name",
+        """
+[profile."a b"]
+[[task]]
+name = "a"
+command = "true"
+""",
+        ["tasks.toml:1: [profile.a b]: use letters, digits and . _ - +, at most 60"],
+    ),
+    (
+        "other tools' words in defaults",
+        """
+[defaults]
+ngpus = 2
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:2: [defaults]: unknown key "ngpus": did you mean gpus?'],
+    ),
+    (
+        "deck gpus int 0",
+        """
+[deck]
+gpus = 0
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:2: [deck]: gpus = 0 may mean 0 GPUs or GPU 0: write "none" or "0"'],
+    ),
+    (
+        "deck gpus int 1",
+        """
+[deck]
+gpus = 1
+[[task]]
+name = "a"
+command = "true"
+""",
+        ['tasks.toml:2: [deck]: gpus = 1 may mean 1 GPU or GPU 1: write "0" or "1"'],
+    ),
+    (
+        "deck gpus wide range",
+        """
+[deck]
+gpus = "0-99999"
+[[task]]
+name = "a"
+command = "true"
+""",
+        ["tasks.toml:2: [deck]: gpus has the range 0-99999: more than 1024 GPUs are refused"],
+    ),
+    (
+        "keys of the other table",
+        """
+[deck]
+timeout = "6h"
+[[task]]
+name = "a"
+command = "true"
+slots_per_gpu = 2
+""",
+        [
+            'tasks.toml:2: [deck]: unknown key "timeout": it is a key of tasks, and of [defaults] for all of them',
+            'tasks.toml:6: task "a": unknown key "slots_per_gpu": it is a key of [deck]',
+        ],
+    ),
+    (
+        "placeholder in deck",
+        """
+[deck]
+log_dir = "{root}/logs"
+[vars]
+root = "/data"
+[[task]]
+name = "a"
+command = "true"
+""",
+        ["tasks.toml:2: [deck]: log_dir has a placeholder, and [deck] knows none"],
     ),
 ]
 """A title, a file without its first (empty) line, the lines to say; {folder} is where the file lies."""

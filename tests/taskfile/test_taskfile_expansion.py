@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudeck.engine.core.spec import DeckFile, TaskSpec
+from gpudeck.engine.core.spec import DeckFile, TaskSpec, Watch
+from gpudeck.engine.errors import TaskFileError
 from gpudeck.engine.taskfile.load import load
 from gpudeck.engine.taskfile.options import Box, RunOptions
 from gpudeck.engine.taskfile.placeholders import without_markers
@@ -149,6 +150,11 @@ def test_values_in_a_text_command_are_quoted_for_the_shell(folder: Path):
     assert commands(folder, '"echo {text} {i}"', rest) == ["""echo 'it'"'"'s; rm -rf $HOME' 1"""]
 
 
+def test_a_hash_behind_a_value_begins_no_comment(folder: Path):
+    with pytest.raises(TaskFileError, match="inside quotes"):
+        commands(folder, """'x {n}#"{v}"'""", 'name = "a"\nmatrix.n = [1]\nmatrix.v = ["a b"]')
+
+
 def test_a_value_that_needs_no_quotes_may_stand_inside_them(folder: Path):
     rest = 'name = "a{i}"\nmatrix.i = [1, 2]'
     assert commands(folder, """'''python -c "print({i})" # it's fine\necho {i}'''""", rest) == [
@@ -283,6 +289,18 @@ def test_shards_by_gpus_are_not_fixed_before_the_gpus_are_known(folder: Path):
 def test_a_need_of_a_task_with_shards_means_all_of_them(folder: Path):
     text = '[[task]]\nname = "gen"\ncommand = "g"\nshards = 3\n[[task]]\nname = "b"\ncommand = "x"\nneeds = ["gen"]\n'
     assert deck(folder, text).tasks[-1].needs == ("gen-shard[0-9]*",)
+
+
+def test_watch_may_hold_placeholders(folder: Path):
+    made = tasks(
+        folder, 'watch = { silent = "{minutes}m", pattern = "{bad}" }\nmatrix = { minutes = [5], bad = ["nan"] }'
+    )
+    assert made[0].extras.watch == Watch(silent_s=300.0, pattern="nan")
+
+
+def test_include_may_give_values_to_keys_of_the_same_name(folder: Path):
+    body = 'matrix.n = [1]\ntimeout = "{timeout}"\n[[task.matrix.include]]\nn = 1\ntimeout = "6h"'
+    assert tasks(folder, body)[0].policy.timeout_s == 21600
 
 
 def test_defaults_are_replaced_but_env_and_metrics_merge(folder: Path):

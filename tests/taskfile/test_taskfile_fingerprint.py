@@ -106,6 +106,12 @@ def test_a_bad_line_in_env_file_is_named(tmp_path: Path):
         task(tmp_path, BASE + 'env_file = ".env"')
 
 
+def test_env_file_may_not_say_which_gpus_a_task_sees(tmp_path: Path):
+    (tmp_path / ".env").write_text("A=1\nCUDA_VISIBLE_DEVICES=0\n")
+    with pytest.raises(TaskFileError, match=r"whose line 2 may not set CUDA_VISIBLE_DEVICES, gpudeck does"):
+        task(tmp_path, BASE + 'env_file = ".env"')
+
+
 def test_it_is_the_same_under_every_python(tmp_path: Path):
     """A change of this value would rerun everybody's finished tasks."""
     body = 'name = "a"\ncommand = ["train", "--größe", "0.50"]\nenv = { B = "2", A = "1", C = false }'

@@ -69,6 +69,7 @@ def test_a_file_below_a_file_is_one_line():
         (RunOptions(profile="smok"), ["tasks.toml: --profile smok: there is no [profile.smok]: did you mean smoke?"]),
         (RunOptions(name="a b"), ['tasks.toml: --name "a b": use letters, digits and . _ - +, at most 60']),
         (RunOptions(limit=0), ["tasks.toml: --limit must be at least 1, got 0"]),
+        (RunOptions(log_dir=""), ["tasks.toml: --log-dir must not be empty"]),
         (RunOptions(gpus="0,0"), ["tasks.toml: --gpus names GPU 0 twice"]),
         (RunOptions(slots_per_gpu="0"), ["tasks.toml: --slots-per-gpu must be at least 1, got 0"]),
         (
@@ -93,9 +94,20 @@ def test_set_gives_a_placeholder_that_vars_do_not_have():
     assert load("tasks.toml", RunOptions(set={"lr": "5e-5"})).tasks[0].work.command == ("x", "5e-5")
 
 
+def test_set_for_a_key_of_a_matrix_says_what_to_do_instead():
+    Path("tasks.toml").write_text('[[task]]\nname = "a{lr}"\ncommand = ["x", "{lr}"]\nmatrix.lr = [1, 2]\n')
+    line = "tasks.toml: --set lr=3: lr is a key of matrix (line 4), not of [vars]: choose with --only lr=VALUE"
+    assert problems("tasks.toml", RunOptions(set={"lr": "3"})) == [line]
+
+
+def test_the_deck_table_is_read_without_the_variables_that_vars_are_made_of():
+    Path("tasks.toml").write_text('[deck]\nkeep_free = 1\n[vars]\nr = "{env.NOT_SET_HERE}"\n' + TASK)
+    assert load_settings("tasks.toml").keep_free == 1
+
+
 def test_a_value_of_set_that_is_no_toml_is_text():
     Path("tasks.toml").write_text('[vars]\nr = 1\n[[task]]\nname = "a"\ncommand = ["x", "{r}"]\n')
-    for text in ("/data/x y", "a=b", "1 2", "", "[1"):
+    for text in ("/data/x y", "a=b", "1 2", "", "[1", "2026-01-02 03:04:05"):
         assert load("tasks.toml", RunOptions(set={"r": text})).tasks[0].work.command == ("x", text)
 
 
@@ -211,7 +223,9 @@ def test_durations(text: object, seconds: float):
     assert duration_s(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["", "h", "1x", "-1s", "1h 30m", -1, True, float("nan"), float("inf"), [], "1H"])
+@pytest.mark.parametrize(
+    "text", ["", "h", "1x", "-1s", "1h 30m", -1, True, float("nan"), float("inf"), [], "1H", 10**400, "9" * 400]
+)
 def test_what_is_no_duration(text: object):
     with pytest.raises(BadValueError):
         duration_s(text)
@@ -233,7 +247,7 @@ def test_sizes_are_rounded_up_to_mib(text: str, mib: int):
     assert size_mib(text) == mib
 
 
-@pytest.mark.parametrize("value", [40, 1.5, "40", "GiB", "1XB", "-1GiB", True, None])
+@pytest.mark.parametrize("value", [40, 1.5, "40", "GiB", "1XB", "-1GiB", True, None, "9" * 400 + "GiB"])
 def test_what_is_no_size(value: object):
     with pytest.raises(BadValueError):
         size_mib(value)

@@ -55,6 +55,12 @@ def test_run_time_placeholders_are_quoted_in_a_text():
     assert argv[1:] == ("-c", "x 3 '/runs/my run' 'se same'")
 
 
+def test_the_gpus_of_a_cpu_task_are_empty_inside_quotes_and_outside():
+    spec = task("""command = 'echo "[{gpu_ids}]" [{gpu_ids}]'""")
+    argv, _ = finish(spec, spec.work, RuntimeValues(1))
+    assert subprocess.run(argv, check=True, capture_output=True, text=True).stdout == "[] []\n"
+
+
 def test_python_is_that_of_the_task():
     spec = task('command = ["{python}"]\npython = "/bin/sh"')
     assert finish(spec, spec.work, VALUES)[0] == ("/bin/sh",)
@@ -189,6 +195,14 @@ def test_required_variables_must_be_set():
             entry('launch = "auto"\ngpus = 2'),
             ['tasks.toml:4: task "a": this version cannot do launch = "auto" with several processes yet'],
         ),
+        (
+            entry('launch = "{how}"\nmatrix.how = ["command", "torchrun"]').replace('name = "a"', 'name = "{how}"'),
+            ['tasks.toml:4: task "{how}": this version cannot do launch = "torchrun" yet'],
+        ),
+        (
+            entry('launch = "auto"\ngpus = "{n}"\nmatrix.n = [1, 2]').replace('name = "a"', 'name = "a{n}"'),
+            ['tasks.toml:4: task "a{n}": this version cannot do launch = "auto" with several processes yet'],
+        ),
         (entry("nodes = 2"), ['tasks.toml:4: task "a": this version cannot do nodes = 2 yet']),
         (entry('watch.silent = "3m"'), []),
         (entry('slurm = { qos = "x" }'), ['tasks.toml:4: task "a": this version cannot do slurm yet']),
@@ -212,3 +226,16 @@ def test_what_cannot_be_done_yet_loads_and_is_refused_at_the_start(text: str, ex
         assert list(caught.value.problems) == expected
     else:
         refuse_later(made)
+
+
+def test_what_a_chosen_profile_asks_of_slurm_is_refused_like_the_files_own():
+    text = '[profile.night]\nslurm = { qos = "x" }\n' + entry("")
+    assert deck(text).later == ()
+    assert deck(text, RunOptions(profile="night")).later == (
+        "tasks.toml:2: [profile.night]: this version cannot do slurm yet",
+    )
+
+
+def test_checks_that_no_command_makes_yet_are_said_to_do_nothing():
+    made = deck('[doctor]\nrun = ["true"]\n' + entry(""))
+    assert made.warnings == ("tasks.toml:1: [doctor] says nothing yet: this version has no gpudeck doctor",)
