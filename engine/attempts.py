@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import Callable, Sequence
 from typing import assert_never
@@ -20,6 +21,7 @@ from .outcomes import Outcomes, Told
 from .ports import Aside, Launcher, Sink
 from .starts import Started, Starts
 from .told_command import ToldCommands
+from .unkilled import Unkilled
 from .usage import Usage
 
 
@@ -47,6 +49,7 @@ class Attempts:
         self._box = box
         self._writer = writer
         self._asides = (readers, checks, starters)
+        self._unkilled = Unkilled(deck, launcher.members, box.notice, asyncio.get_running_loop().call_later)
         self._orders = Orders(deck, logs, box)
         self._starts = Starts(
             deck,
@@ -77,6 +80,7 @@ class Attempts:
                 self._say_leftovers(effect.token)
                 number = signal.Signals[f"SIG{effect.signal}"]
                 self._launcher.stop(effect.token, signal=number, scope=effect.scope, grace_s=effect.grace_s)
+                self._unkilled.asked(effect.token, effect.grace_s)
             case Warn():
                 self._warn(effect)
             case Examine():

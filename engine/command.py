@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,9 +39,14 @@ class Command:
             limit=given.get("limit"),
             gpus=given.get("gpus"),
             slots_per_gpu=given.get("slots_per_gpu"),
-            log_dir=given.get("log_dir"),
+            log_dir=_absolute(given.get("log_dir")),
             skip_existing=given.get("skip_existing"),
             halt=given.get("halt"),
             fail_fast=self.flag("fail_fast"),
             backend=given.get("backend"),
         )
+
+
+def _absolute(path: str | None) -> str | None:
+    """Later engines keep it, wherever they are started."""
+    return os.path.abspath(os.path.expanduser(path)) if path else path

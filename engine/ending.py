@@ -10,7 +10,7 @@ from typing import Literal
 from .core.deck import Deck
 from .core.phases import Unknown
 from .core.step import at_standstill
-from .core.why_waiting import stuck_behind_unknown
+from .core.why_waiting import only_a_user_helps
 from .ports import Clock
 from .status import counts_of
 
@@ -107,7 +107,7 @@ class Ending:
 
     def _stands_still(self) -> bool:
         """Nothing can start any more unless a user acts."""
-        return at_standstill(self._deck) or stuck_behind_unknown(self._deck, self._clock.now().boot_s)
+        return at_standstill(self._deck) or only_a_user_helps(self._deck, self._clock.now().boot_s)
 
     def _end_when_alone(self) -> None:
         """Commands come one after the other: the next one should find this engine."""

@@ -9,7 +9,7 @@ from .adapters.decklock import held_by
 from .adapters.kept_environment import load_environment, save_environment
 from .adapters.statedir import find_state_dir, open_state_dir
 from .environment import base_environment
-from .errors import UsageError
+from .errors import EngineUnavailableError, UsageError
 from .logs.secrets import masked_env
 from .taskfile.load import load_settings
 from .taskfile.options import RunOptions
@@ -21,6 +21,8 @@ def env(path: str, options: RunOptions, *, refresh: bool, as_root: bool = False)
     where = path, load_settings(path, options).state_dir, stem_of(path, options)
     if refresh:
         state = open_state_dir(*where, as_root=as_root)
+        if elsewhere := state.left_elsewhere():
+            raise EngineUnavailableError(elsewhere)
         fresh = base_environment(os.environ)
         changes = _changes(load_environment(state.path) or {}, fresh)
         save_environment(state.path, fresh)

@@ -19,6 +19,7 @@ from .followed import Followed, name_of, request_of
 from .logs.files import AttemptPaths
 from .logs.metrics import from_text
 from .logs.supervisor import Request, Supervisor
+from .past_metrics import PastMetrics
 from .ports import Sink
 from .seen import NOTHING, Seen
 from .watching import WatchRules
@@ -82,6 +83,7 @@ class Following:
         self._reader = Supervisor(
             loop, now, store, answer=self._answered, anew=self._anew, blame=self._blame, useless=self._give_up
         )
+        self._past = PastMetrics(deck, loop, paths, self._recalled)
         self._useless = False
         """The helper of another version, or none at all: nothing is followed any more."""
         self._idle = 0
@@ -106,7 +108,7 @@ class Following:
         return NOTHING if found is None else found.seen(self._now())
 
     def last_metrics(self, task: str) -> Mapping[str, float]:
-        """What the newest attempt of a task said in the end, if it ran under this engine."""
+        """What the newest attempt of a task said in the end, as far as that has been read."""
         return self._last.get(task, _NO_METRICS)
 
     def finish(self, ended: LastLook, done: Callable[[Seen], None]) -> None:
@@ -139,6 +141,7 @@ class Following:
     def close(self) -> None:
         """End it. What is being read of attempts that have ended is waited for, two seconds at most."""
         self._closed = True
+        self._past.close()
         if self._timer is not None:
             self._timer.cancel()
         self._reader.wait(lambda: not self._ending())
@@ -280,6 +283,12 @@ class Following:
         if found.metrics:
             self._last[found.task.name] = dict(found.metrics)
             self._show(found)
+
+    def _recalled(self, name: str, metrics: Mapping[str, float]) -> None:
+        """Of an attempt that an earlier engine has seen to its end."""
+        if name not in self._last:
+            self._last[name] = dict(metrics)
+            self._deck.moved.add(self._deck.by_name[name].index)
 
     def _tell_core(self, found: Followed) -> None:
         now, end, told = self._now(), found.ends_at, found.told_end

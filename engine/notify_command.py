@@ -33,6 +33,7 @@ def notify(path: str, options: RunOptions, *, test: bool) -> int:
             print(name)
         print(f"on {', '.join(sorted(settings.notify.on))}; gpudeck notify --test sends a message now")
         return 0
+    path = os.path.abspath(path)
     origin = Origin(settings.name, path, host.hostname(), settings.log_dir)
     notice = fold(origin, [Happening("test", "a test: messages arrive", 0, wall=time.time())])
     found = deliver(notice, targets, Place(os.path.dirname(path), environ), settings.notify.timeout_s)

@@ -59,6 +59,8 @@ class Offline:
     logs: LogFolder
     holder: Holder | None
     """Who has the deck's lock now; None: no engine runs it."""
+    elsewhere: str
+    """What to say where no engine runs it and its tasks were left on another machine; "" otherwise."""
     facts: Sequence[Fact]
     options: RunOptions
     """Those of the newest run, with what was given in place of what was."""
@@ -91,7 +93,7 @@ class Offline:
         found = record.read(os.path.join(self.state.attempts, token))
         if found.end or found.void:
             return "ended"
-        if found.wrapper is None:
+        if found.wrapper is None or self.elsewhere:
             return "unknown"
         run = self.deck.run
         if run.boot_id not in ("", host.boot_id()):
@@ -213,6 +215,7 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str], *, un
         read.state,
         logs,
         read.holder,
+        read.elsewhere,
         read.facts,
         options,
         unfinished=unfinished,
@@ -231,6 +234,7 @@ class _Read:
 
     state: StateDir | None = None
     holder: Holder | None = None
+    elsewhere: str = ""
     facts: Sequence[Fact] = ()
     damage: str = ""
 
@@ -245,8 +249,9 @@ def _read(state: StateDir | None, *, untouched: bool) -> _Read:
     if state is None:
         return _Read()
     holder = held_by(state.path)
+    elsewhere = "" if holder is not None else state.left_elsewhere()
     facts, damage = look_at(state.db, live=holder is not None and not untouched)
-    return _Read(state, holder, facts, damage)
+    return _Read(state, holder, elsewhere, facts, damage)
 
 
 def _replayed(

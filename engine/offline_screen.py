@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,8 +18,10 @@ from .errors import DeckError, UsageError
 from .offline import open_offline
 from .offline_file import first_of
 from .offline_pages import OfflinePages
+from .past_metrics import Told, read_all
 from .protocol.wire import DeckHead, GpuRow, Reply, TaskRow, decode, encode
 
+_AT_ONCE = 256
 READS = frozenset({"show", "timeline", "graph", "errors"})
 """Requests that change nothing."""
 
@@ -81,6 +83,16 @@ class OfflineScreen:
         active = {task.index for task in self._offline.deck.active.values()}
         replace = msgspec.structs.replace  # what is said of these is no reason of an attempt before
         return [replace(row, reason="") if row.index in active else row for row in self._look.rows(())]
+
+    def metrics(self, known: Container[tuple[str, int]]) -> Iterator[list[Told]]:
+        """What the newest attempts of tasks reported last, some tasks at a time. Reads a small file for each (task,
+        attempt) that is not *known*. May go on while another thread asks for answers."""
+        deck, logs = self._offline.deck, self._offline.logs
+        over = [(task.name, task.ended[-1].number) for task in deck.tasks if task.ended and task.attempt() is None]
+        wanted = [attempt for attempt in over if attempt not in known]
+        for start in range(0, len(wanted), _AT_ONCE):
+            attempts = wanted[start : start + _AT_ONCE]
+            yield read_all([(name, number, logs.paths(name, number, False).json) for name, number in attempts])
 
     def answer(self, op: str, args: Mapping[str, Any]) -> Any:
         """What an engine would answer to a request of READS. Raises UsageError."""

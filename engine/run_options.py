@@ -49,6 +49,8 @@ def continued(kept: RunOptions, given: RunOptions) -> RunOptions:
         if name in _OF_EACH_START:
             changes[name] = new
             continue
+        if name == "set":
+            new = {**kept.set, **given.set}
         if new == getattr(default, name) or new == old or name in _NAMES_THE_STATE:
             continue
         if name not in _CHANGEABLE:
@@ -57,7 +59,7 @@ def continued(kept: RunOptions, given: RunOptions) -> RunOptions:
                 f"let it end first, or give a second one a --name"
             )
         changes[name] = new
-    return replace(kept, profile=given.profile, name=given.name, **changes)
+    return replace(kept, profile=given.profile, name=given.name, **_one_halt(changes))
 
 
 def as_before(kept: RunOptions, given: RunOptions) -> RunOptions:
@@ -65,7 +67,15 @@ def as_before(kept: RunOptions, given: RunOptions) -> RunOptions:
     default = RunOptions()
     said = {field.name: getattr(given, field.name) for field in fields(RunOptions)}
     changes = {name: value for name, value in said.items() if value != getattr(default, name)}
-    return replace(kept, **{"profile": given.profile, "name": given.name, **changes})
+    changes["set"] = {**kept.set, **given.set}
+    return replace(kept, **{"profile": given.profile, "name": given.name, **_one_halt(changes)})
+
+
+def _one_halt(changes: dict[str, Any]) -> dict[str, Any]:
+    """--fail-fast is a --halt: the one that is given now takes the place of the other."""
+    if "halt" in changes:
+        return {"fail_fast": False, **changes}
+    return {"halt": None, **changes} if "fail_fast" in changes else changes
 
 
 def refuse_other(running: RunOptions, given: RunOptions) -> None:
@@ -118,7 +128,7 @@ def _flag(name: str) -> str:
 
 
 def _said(name: str, value: object) -> str:
-    if value is False:
+    if value is False and name == "skip_existing":
         return _flag(f"no_{name}")
     if not value:
         return f"no {_flag(name)}"

@@ -106,6 +106,7 @@ class TakeUp:
 
     def _announce(self, number: int, *, continued: bool) -> None:
         opened = self._opened
+        total = sum(self._deck.counts.values())
         self._reporter.show(
             DeckOpened(
                 deck=self._deck.settings.name,
@@ -115,7 +116,7 @@ class TakeUp:
                 gpus=tuple(_line(gpu) for gpu in opened.gpus.chosen),
                 slots=slot_count(self._deck),
                 simulated=opened.gpus.simulated,
-                counts=counts_of(self._deck) if continued else Counts(total=sum(self._deck.counts.values())),
+                counts=counts_of(self._deck) if continued else Counts(total=total, waiting=total),
                 log_dir=self._reporter.shorten(self._deck.settings.log_dir),
                 warnings=tuple(opened.warnings),
                 wall=self._clock.now().wall_s,

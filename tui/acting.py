@@ -19,6 +19,8 @@ from .toasts import Toasts, but_not, came_to_nothing, outcome
 if TYPE_CHECKING:
     from .app import GpudeckApp
 
+_UNDOABLE = "undoable"
+"""What can be taken back, and that it was, which makes the first untrue."""
 READ_ONLY = "read-only: nothing is changed from this screen"
 
 
@@ -121,7 +123,8 @@ class Acting:
             takes_back = undo and (waits or paused)
             until, key = BY_ID["pause"].shown_key, BY_ID["undo"].shown_key
             done = asked.done + but_not(left)
-            self._app.tell(outcome(done, paused_until=until if paused else "", undo_key=key if takes_back else ""))
+            said = outcome(done, paused_until=until if paused else "", undo_key=key if takes_back else "")
+            self._app.tell(said, kind=_UNDOABLE if takes_back else "")
 
     # -- the task file ------------------------------------------------------------------------------------------------
 
@@ -169,7 +172,7 @@ class Acting:
         if not answer.ok:
             self._app.tell(answer.error, error=True)
             return
-        self._app.tell(str(_told(answer, "text")))
+        self._app.tell(str(_told(answer, "text")), kind=_UNDOABLE)
         left = self._app.deck.rows_of(_told(answer, "left") or ())
         if _told(answer, "verb") == "retry" and (question := doing.cancel_started(left)) is not None:
             self.do(question)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Where = Literal["deck", "tasks", "gpus", "log", "page", "detail", "timeline", "graph", "errors"]
@@ -87,8 +87,8 @@ ACTIONS: tuple[Action, ...] = (
     # tasks
     Action("down", ("j", "down"), "down", "To the next task"),
     Action("up", ("k", "up"), "up", "To the task before"),
-    Action("bottom", ("G", "end"), "last", "To the last task"),
-    Action("top", ("g", "home"), "first", "To the first task"),
+    Action("bottom", ("G", "end"), "bottom", "The last task; in a log its end"),
+    Action("top", ("g", "home"), "top", "The first task; in a log its top"),
     Action("page_down", ("pagedown", "ctrl+f"), "page down", "A page on"),
     Action("page_up", ("pageup",), "page up", "A page back"),
     Action("details", ("d", "enter"), "details", "Why it waits, attempts, command, environment, curves", footer=2),
@@ -197,6 +197,13 @@ ACTIONS: tuple[Action, ...] = (
 )
 
 BY_ID = {action.id: action for action in ACTIONS}
+
+
+def use_keys(keys: Mapping[str, str]) -> None:
+    """From now on BY_ID has the user's keys: *keys* by id, several separated by commas, the others as they are here."""
+    for action in ACTIONS:
+        chosen = keys.get(action.id)
+        BY_ID[action.id] = action if chosen is None else replace(action, keys=tuple(chosen.split(",")))
 
 
 def on(*places: Where) -> list[Action]:

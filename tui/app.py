@@ -16,7 +16,7 @@ from textual.screen import Screen
 
 from . import pages
 from .acting import Acting
-from .actions import ACTIONS, BY_ID
+from .actions import BY_ID, use_keys
 from .ask import Answer, Asker
 from .clocks import Clocks
 from .config import Config
@@ -75,6 +75,7 @@ class GpudeckApp(PaintedApp):
         self._toasts = Toasts(self._show_toasts)
         self._acting = Acting(self, self._toasts)
         self._unanswered = Unanswered(lambda text: self.tell(text, kind="unanswered"))
+        use_keys(config.keys)
         begin_with(self, config.theme)
 
     # -- from the engine to the screens -------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ class GpudeckApp(PaintedApp):
             isinstance(self.screen, DeckScreen)
             and not isinstance(self.screen, Dashboard)
             and event.key not in self.screen.active_bindings
-            and (action := next((each for each in ACTIONS if event.key in each.keys), None)) is not None
+            and (action := next((each for each in BY_ID.values() if event.key in each.keys), None)) is not None
         ):
             self.tell(f"{action.label}: not here")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..engine.command import Command
 from .verbs import DECK, VERBS, Verb
@@ -109,8 +111,7 @@ def _command(verb: Verb, found: argparse.Namespace, parser: argparse.ArgumentPar
     if verb.words == "file":
         file = _file_of(verb, file, [word for word in words if "=" not in word], parser)
         pairs += [word for word in words if "=" in word]
-    if given.get("check_interval", 0.0) < 0:
-        parser.error(f"--check-interval must be at least 0, got {given['check_interval']:g}")
+    _refuse_odd(given, parser)
     return Command(
         verb="version" if given.get("version") else verb.name,
         file=file,
@@ -118,6 +119,21 @@ def _command(verb: Verb, found: argparse.Namespace, parser: argparse.ArgumentPar
         words=() if verb.words == "file" else tuple(words),
         given={name: value for name, value in given.items() if name not in ("words", "set", "file", "version")},
     )
+
+
+def _refuse_odd(given: Mapping[str, Any], parser: argparse.ArgumentParser) -> None:
+    """What could only be passed over."""
+    interval = given.get("check_interval", 0.0)
+    if not 0 <= interval < math.inf:
+        parser.error(f"--check-interval must be at least 0, got {interval:g}")
+    if given.get("with_needs") and not given.get("only"):
+        parser.error("--with-needs goes with --only")
+    if given.get("lines", 0) < 0:
+        parser.error(f"--lines must be at least 0, got {given['lines']}")
+    if given.get("attempt") is not None and given["attempt"] < 1:
+        parser.error(f"--attempt must be at least 1, got {given['attempt']}")
+    if given.get("junit") == "":
+        parser.error("--junit wants the name of a file")
 
 
 def _file_of(verb: Verb, file: str | None, files: Sequence[str], parser: argparse.ArgumentParser) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast
 
-from .actions import BY_ID
+from .config_keys import keys_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,9 @@ def _columns(value: Any, _: list[str]) -> tuple[str, ...]:
     return tuple(str(name) for name in names)
 
 
+_HOTTEST_C = 150
+
+
 def _thresholds(value: Any, problems: list[str]) -> Thresholds:
     known = {each.name for each in fields(Thresholds)}
     chosen: dict[str, int] = {}
@@ -106,28 +109,15 @@ def _thresholds(value: Any, problems: list[str]) -> Thresholds:
             problems.append(f"thresholds.{name}: unknown, there are {', '.join(sorted(known))}")
         elif isinstance(number, bool) or not isinstance(number, int):
             problems.append(f"thresholds.{name}: expected a whole number")
+        elif not 0 <= number <= (_HOTTEST_C if name.endswith("_c") else 100):
+            problems.append(f"thresholds.{name}: {number} is never reached, or always")
         else:
             chosen[name] = number
     return replace(Thresholds(), **chosen)
 
 
-_RESERVED = ("ctrl+a", "ctrl+b", "ctrl+s")
-"""Belong to screen, tmux and the terminal's flow control."""
-
-
 def _keys(value: Any, problems: list[str]) -> dict[str, str]:
-    chosen: dict[str, str] = {}
-    for action, keys in _table(value).items():
-        text = ",".join(keys) if isinstance(keys, list) else keys  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        if action not in BY_ID:
-            problems.append(f"keys.{action}: no such action; `?` in the screen and docs/keys.md list them")
-        elif not isinstance(text, str) or not text:
-            problems.append(f'keys.{action}: expected a key such as "r" or "ctrl+r"')
-        elif taken := [key for key in _RESERVED if key in text.split(",")]:
-            problems.append(f"keys.{action}: {taken[0]} belongs to tmux, screen or the terminal")
-        else:
-            chosen[action] = text
-    return chosen
+    return keys_of(_table(value), problems)
 
 
 def _table(value: Any) -> Mapping[str, Any]:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..engine.protocol.wire import TaskRow
-from .actions import ACTIVE, ENDED, RETRIED, WAITING
+from ..engine.protocol.words import stands
+from .actions import ACTIVE, BY_ID, ENDED, RETRIED, WAITING
 from .format import clean, cut
 from .questions import Doing, Option, Question, Refusal, Request
 
@@ -36,6 +37,10 @@ def _of(rows: Sequence[TaskRow], states: frozenset[str]) -> list[str]:
     return [row.name for row in rows if row.state in states]
 
 
+def _stands(row: TaskRow) -> str:
+    return f"{row.name} {stands(row.state)}"
+
+
 def _again(names: Sequence[str]) -> str:
     return f"{many(names)} {'runs' if len(names) == 1 else 'run'} again"
 
@@ -47,11 +52,11 @@ def retry(rows: Sequence[TaskRow]) -> Doing:
         return _verb("retry", names, _again(names))
     if not rows:
         return Refusal("no task here")
+    more = f"{BY_ID['retry_menu'].shown_key} has more"
     if len(rows) == 1:
-        return Refusal(
-            f"{rows[0].name} is {rows[0].state}: r retries what failed, was cancelled or is unknown; R has more"
-        )
-    return Refusal(f"none of {len(rows)} tasks failed, was cancelled or is unknown; R has more")
+        again = BY_ID["retry"].shown_key
+        return Refusal(f"{_stands(rows[0])}: {again} retries what failed, was cancelled or is unknown; {more}")
+    return Refusal(f"none of {len(rows)} tasks failed, was cancelled or is unknown; {more}")
 
 
 def cancel(rows: Sequence[TaskRow]) -> Doing:
@@ -59,9 +64,7 @@ def cancel(rows: Sequence[TaskRow]) -> Doing:
     running, waiting = _of(rows, ACTIVE), _of(rows, WAITING)
     names = [*running, *waiting]
     if not names:
-        return Refusal(
-            f"{rows[0].name} is {rows[0].state}: nothing to cancel" if len(rows) == 1 else "nothing to cancel"
-        )
+        return Refusal(f"{_stands(rows[0])}: nothing to cancel" if len(rows) == 1 else "nothing to cancel")
     if not running:
         return _verb("cancel", names, f"{many(names)} cancelled")
     title = f"Cancel {many(names)}?"
@@ -114,7 +117,7 @@ def _ended(rows: Sequence[TaskRow], what: str) -> Refusal:
     """Only what has not ended can be done this to."""
     if not rows:
         return Refusal("no task here")
-    which = f"{rows[0].name} is {rows[0].state}" if len(rows) == 1 else f"all {len(rows)} tasks have ended"
+    which = _stands(rows[0]) if len(rows) == 1 else f"all {len(rows)} tasks have ended"
     return Refusal(f"{which}: only what has not ended can be {what}")
 
 

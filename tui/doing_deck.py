@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..engine.protocol.wire import GpuRow
+from .actions import BY_ID
 from .questions import Doing, Option, Question, Request
+
+_KEEP = "e"
+_KEEP_FLAG = "--keep"
+"""Of `gpudeck apply`, which its lines name."""
 
 
 def pause(paused: str) -> Doing:
@@ -36,7 +41,8 @@ def stop(active: int) -> Doing:
     answers = [Option("no", "stop nothing"), Option("engine", f"the engine only: {running} go on", "e")]
     if active:
         answers.append(Option("tasks", f"the engine and {running}, gracefully", "t", grave=True))
-    return Question("Stop?", ("q leaves this screen and stops nothing.",), tuple(answers), then)
+    hint = f"{BY_ID['leave'].shown_key} leaves this screen and stops nothing."
+    return Question("Stop?", (hint,), tuple(answers), then)
 
 
 def apply(lines: Sequence[str], digest: str, *, finished: bool, running: bool) -> Question:
@@ -54,12 +60,13 @@ def apply(lines: Sequence[str], digest: str, *, finished: bool, running: bool) -
             case _:
                 return None
 
+    shown = tuple(line.replace(_KEEP_FLAG, f"[{_KEEP}]") for line in lines)
     answers = [Option("no", "not now"), Option("apply", "apply", "y")]
     if finished:
-        answers.append(Option("keep", "apply, keep the results of what has finished", "e"))
+        answers.append(Option("keep", "apply, keep the results of what has finished", _KEEP))
     if running:
         answers.append(Option("restart", "apply, stop what runs and start it anew", "r", grave=True))
-    return Question("Apply the changed task file?", tuple(lines), tuple(answers), then)
+    return Question("Apply the changed task file?", shown, tuple(answers), then)
 
 
 def drain(gpu: GpuRow) -> Doing:

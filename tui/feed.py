@@ -26,6 +26,8 @@ Open = Callable[[bool], Connection]
 
 _AGAIN_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """How long to wait before an engine that cannot be reached, or that did not last, is tried again."""
+_LOOK_S = 2.0
+"""How often it is seen whether somebody else has started an engine after a goodbye or a failure."""
 _STEADY_S = 10.0
 """An engine that lived this long is not one that dies of its start."""
 
@@ -33,8 +35,10 @@ _STEADY_S = 10.0
 class Feed:
     """Start it, then `take` what has come whenever `wake` is called."""
 
-    def __init__(self, open_: Open) -> None:
+    def __init__(self, open_: Open, find: Callable[[], Connection | None] = lambda: None) -> None:
+        """*find*: a connection to an engine that runs the deck, None where there is none. Raises DeckError."""
         self._open = open_
+        self._find = find
         self._wake: Callable[[], None] = lambda: None
         self._lock = threading.Lock()
         self._change: Change | None = None
@@ -92,21 +96,29 @@ class Feed:
     def _serve(self) -> None:
         """Until the screen closes."""
         vanished, failures = False, 0
+        found: Connection | None = None
         while not self._closing:
             began = time.monotonic()
             try:
-                connection = self._connection = self._open(vanished)
+                connection = self._connection = found or self._open(vanished)
                 self.opened.set()
                 vanished = self._follow(connection)
             except DeckError as error:
                 self._fail(error)
             lasted = time.monotonic() - began > _STEADY_S
             failures = 0 if lasted else failures + 1
-            if not vanished:
-                self._again.wait()
-            elif failures:
+            found = None if vanished else self._found()
+            if vanished and failures:
                 self._again.wait(_AGAIN_S[min(failures, len(_AGAIN_S)) - 1])
             self._again.clear()
+
+    def _found(self) -> Connection | None:
+        """Wait until an engine is wanted, which is None, or somebody else has started one."""
+        while not self._again.wait(_LOOK_S):
+            with contextlib.suppress(DeckError):  # one that does not answer, or runs with other options
+                if (connection := self._find()) is not None:
+                    return connection
+        return None
 
     def _follow(self, connection: Connection) -> bool:
         """Until the engine is gone. Returns True when it vanished without a word: the next one is wanted at once."""

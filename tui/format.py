@@ -108,7 +108,7 @@ def duration(seconds: float | None) -> str:
     """Six characters at most, so that it changes seldom where it lasts: "42s", "12m04s", "3h12m", "2d07h", "120d"."""
     if seconds is None or not math.isfinite(seconds):
         return ""
-    whole = max(0, int(seconds))
+    whole = max(0, round(seconds))
     if whole < MINUTE_S:
         return f"{whole}s"
     if whole < HOUR_S:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from ..engine.protocol.counts import Counts
@@ -16,6 +17,8 @@ Line = list[Piece]
 _ORDER = ("running", "queued", "waiting", "backoff", "failed", "unknown", "blocked", "cancelled", "succeeded", "cached")
 _APART = "  "
 _NOTE = "▎ "
+_SHUT = re.compile(r" closed by \d+ (?:failed|blocked)")
+"""In the engine's words of a round that opens only once a failure is mended."""
 
 
 def heading(deck: DeckModel, width: int, now_s: float, *, notes: int = 3) -> list[Line]:
@@ -115,19 +118,20 @@ def _second(head: DeckHead, width: int, now_s: float) -> Line:
 
 
 def _bar(counts: Counts, total: int, cells: int) -> Line:
-    """Done, failed, running, to do; each that there is has a cell at least, if there is room."""
-    parts: tuple[tuple[int, Tone], ...] = (
-        (counts.succeeded + counts.cached, "good"),
-        (counts.failed + counts.unknown, "bad"),
-        (counts.blocked + counts.cancelled + counts.backoff, "warn"),
-        (counts.running, "running"),
+    """Done, failed, stopped, running, to do, each in a glyph of its own; each that there is has a cell at least, if
+    there is room."""
+    parts: tuple[tuple[int, str, Tone], ...] = (
+        (counts.succeeded + counts.cached, "━", "good"),
+        (counts.failed + counts.unknown, "╳", "bad"),
+        (counts.blocked + counts.cancelled + counts.backoff, "╌", "warn"),
+        (counts.running, "╍", "running"),
     )
     line: Line = []
     left = cells
-    for number, tone in parts:
+    for number, glyph, tone in parts:
         share = min(left, max(round(cells * number / total), 1)) if number else 0
         if share > 0:
-            line.append(("━" * share, tone))
+            line.append((glyph * share, tone))
             left -= share
     line.append(("─" * left, "rest"))
     return line
@@ -159,9 +163,13 @@ def notes(deck: DeckModel) -> list[Piece]:
         said.append((f"{'' if text.startswith('paused') else 'paused: '}{text}; {_key('pause')} goes on", "warn"))
     if head.file_plan:
         said.append((f"the task file has changed: {clean(head.file_plan)}; {_key('apply')} applies it", "running"))
-    for text in head.rounds:
-        said.append((clean(text), "warn"))
-    return said
+    rounds: list[Piece] = [(clean(text), _tone_of_round(text)) for text in head.rounds]
+    return said + sorted(rounds, key=lambda note: note[1] != "warn")
+
+
+def _tone_of_round(text: str) -> Tone:
+    """A round that is under way keeps the next one closed, and all is well."""
+    return "warn" if _SHUT.search(text) else "muted"
 
 
 def _about_link(link: Link) -> list[Piece]:

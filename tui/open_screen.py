@@ -67,14 +67,19 @@ def _end(code: int) -> NoReturn:
 
 
 def feed_of(place: Place, *, takeover: bool = False) -> Feed:
-    """Follows the deck's engine; one that has vanished is replaced."""
+    """Follows the deck's engine; one that has vanished is replaced. After a goodbye none is started unasked, but one
+    that another shell starts is followed."""
 
     def reach(vanished: bool) -> Connection:
         told = replace(place, tell=feed.say)
         return told.start(takeover=takeover and not vanished, quiet=not vanished, change=not vanished)
 
-    feed = Feed(reach)
+    feed = Feed(reach, replace(place, tell=_nothing).attach)
     return feed
+
+
+def _nothing(_: str) -> None:
+    """Who looks every few seconds says nothing beside."""
 
 
 def _only_looking(place: Place) -> tuple[Feed, Callable[[], Asked]]:

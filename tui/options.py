@@ -58,8 +58,9 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     add("--slots-per-gpu", metavar="N", help="tasks on one GPU at once, or auto")
     add("--log-dir", metavar="PATH")
     add("--skip-existing", action=argparse.BooleanOptionalAction, default=None, help="leave out what is done (default)")
-    add("--halt", metavar="WHEN", help="when failures end the run: never, soon,fail=3, now,fail=1, soon,fail=30%%")
-    add("--fail-fast", action="store_true", help="the same as --halt soon,fail=1")
+    halt = parser.add_mutually_exclusive_group().add_argument
+    halt("--halt", metavar="WHEN", help="when failures end the run: never, soon,fail=3, now,fail=1, soon,fail=30%%")
+    halt("--fail-fast", action="store_true", help="the same as --halt soon,fail=1")
     add("--backend", choices=("local", "slurm"))
 
 
@@ -120,8 +121,9 @@ def deck_only(parser: argparse.ArgumentParser) -> None:
     add("--junit", metavar="FILE", help="write a JUnit report")
     add("--no-color", action="store_true")
     add("--takeover", action="store_true", help="the host or container that ran the deck is gone, with its tasks")
-    add("-v", "--verbose", action="store_true", help="also commands and reasons for waiting")
-    add("-q", "--quiet", action="store_true", help="only failures and the summary")
+    words = parser.add_mutually_exclusive_group().add_argument
+    words("-v", "--verbose", action="store_true", help="also commands and reasons for waiting")
+    words("-q", "--quiet", action="store_true", help="only failures and the summary")
 
 
 def run(parser: argparse.ArgumentParser) -> None:

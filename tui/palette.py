@@ -7,7 +7,7 @@ from functools import partial
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from .actions import Action, on
+from .actions import BY_ID, Action, on
 from .messages import OpenTask
 from .screens.deck_screen import DeckScreen
 
@@ -53,4 +53,4 @@ def _offered() -> list[Action]:
 
 
 def _title(action: Action) -> str:
-    return f"{action.label}  ({action.shown_key})"
+    return f"{action.label}  ({BY_ID[action.id].shown_key})"

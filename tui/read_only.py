@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from ..engine.client import Connection
 from ..engine.commands.place import Place
 from ..engine.errors import DeckError, EngineUnavailableError, UsageError
 from ..engine.offline_screen import READS, OfflineScreen
+from ..engine.protocol.wire import TaskRow
 from .ask import PATIENCE_S
 from .feed import Feed
 from .model import Change, Link
@@ -32,6 +36,8 @@ class ReadOnlyFeed(Feed):
         self._look: OfflineScreen | None = None
         self._why = ""
         """Why the engine that has the deck cannot be followed."""
+        self._metrics: dict[tuple[str, int], Mapping[str, float]] = {}
+        """By task and attempt that is over, as far as they have been read."""
         self._shown = threading.Event()
         """The files tell, not an engine."""
 
@@ -79,18 +85,33 @@ class ReadOnlyFeed(Feed):
         return False
 
     def _show(self, look: OfflineScreen) -> None:
-        rows = {row.index: row for row in look.rows()}
+        rows = {row.index: self._with_metrics(row) for row in look.rows()}
         head, gpus = look.head(), tuple(look.gpus())
         link = Link("files", "\n".join(look.notes(self._why)), as_of=look.as_of, read_only=True)
 
         def put(change: Change) -> None:
-            change.reset, change.rows, change.total, change.whole = True, rows, len(rows), True
+            change.reset, change.rows, change.total, change.whole = True, dict(rows), len(rows), True
             change.head, change.gpus, change.link = head, gpus, link
 
         self._look = look
         self._put(put)
         self._shown.set()
         self.opened.set()
+        self._read_metrics(look, rows)
+
+    def _read_metrics(self, look: OfflineScreen, rows: Mapping[int, TaskRow]) -> None:
+        """What takes a file for each task comes after the picture."""
+        named = {row.name: row for row in rows.values()}
+        for told in look.metrics(self._metrics):
+            if self._closing:
+                return
+            self._metrics.update(((name, number), metrics) for name, number, metrics in told)
+            news = {named[name].index: self._with_metrics(named[name]) for name, _, _ in told}
+            self._put(lambda change, news=news: change.rows.update(news))
+
+    def _with_metrics(self, row: TaskRow) -> TaskRow:
+        metrics = self._metrics.get((row.name, row.attempt))
+        return row if metrics is None else msgspec.structs.replace(row, metrics=metrics)
 
     def _link(self, link: Link) -> None:
         """That an engine has gone is told with what the files tell then."""

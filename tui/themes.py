@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
+from rich.segment import Segment
+from rich.style import Style
 from textual.app import App
+from textual.color import Color
+from textual.filter import LineFilter, Monochrome
 from textual.theme import Theme
 
 THEMES = (
@@ -39,6 +44,10 @@ THEMES = (
 )
 
 
+_OWN_COLOURS = "ansi-dark"
+"""The terminal's: no background but what stands out has one."""
+
+
 def begin_with(app: App[Any], name: str) -> None:
     """Offer our themes, and have the first picture in the one of *name*, if there is such a one.
 
@@ -46,6 +55,9 @@ def begin_with(app: App[Any], name: str) -> None:
     """
     for theme in THEMES:
         app.register_theme(theme)
+    if app.no_color:
+        _leave_colours_out(app)
+        name = _OWN_COLOURS
     if name not in app.available_themes:
         return
     app.set_reactive(App.theme, name)
@@ -53,3 +65,25 @@ def begin_with(app: App[Any], name: str) -> None:
     app.update_classes({f"-theme-{name}": True, "-dark-mode": dark, "-light-mode": not dark}, update=False)
     app._refresh_truecolor_filter(app.ansi_theme)  # pyright: ignore[reportPrivateUsage]
     app.stylesheet.set_variables(app.get_css_variables())
+
+
+class WithoutColours(LineFilter):
+    """Leaves greys out, too, which Textual would send; what has a background of its own is reversed."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002
+        return [Segment(text, style and _without_colours(style), control) for text, style, control in segments]
+
+
+_DEFAULT = Style(color="default", bgcolor="default")
+_REVERSED = Style(reverse=True)
+
+
+@lru_cache(1024)
+def _without_colours(style: Style) -> Style:
+    own = style.bgcolor is not None and not style.bgcolor.is_default
+    return style + _DEFAULT + (_REVERSED if own else Style.null())
+
+
+def _leave_colours_out(app: App[Any]) -> None:
+    filters = app._filters  # pyright: ignore[reportPrivateUsage]
+    filters[:] = [*(each for each in filters if not isinstance(each, Monochrome)), WithoutColours()]

@@ -68,6 +68,17 @@ def read_holder(state_dir: str) -> Holder | None:
         return None
 
 
+def left_elsewhere(state_dir: str, unfinished: int, machine: Machine | None = None) -> str:
+    """What there is to say where the engine that is gone left *unfinished* attempts on another machine; "" where not.
+
+    Only there can be seen what became of them.
+    """
+    last = read_holder(state_dir)
+    if last is None or not unfinished or (machine or this_machine()).same_box(last.machine):
+        return ""
+    return _elsewhere(last, unfinished)
+
+
 def held_by(state_dir: str) -> Holder | None:
     """Who holds the lock now; None: nobody. A pid of 0: somebody of whom nothing can be told.
 

@@ -66,6 +66,12 @@ def mem_available_mib(proc: str = _PROC, cgroup: str = _CGROUP) -> int:
     return min([_meminfo(proc, "MemAvailable"), *left]) // _MIB
 
 
+def mem_total_mib(proc: str = _PROC, cgroup: str = _CGROUP) -> int:
+    """What we could take if there were no others: MemTotal, or what the tightest of our cgroups allows."""
+    limits = [limit for folder in _cgroup_folders("memory", proc, cgroup) if (limit := _memory_limit(folder))]
+    return min([_meminfo(proc, "MemTotal"), *limits]) // _MIB
+
+
 def oom_kills(proc: str = _PROC) -> int:
     """How many processes the kernel has killed for want of memory since the boot, in any cgroup; 0 where not told."""
     found = re.search(r"^oom_kill (\d+)", read_text(f"{proc}/vmstat"), re.MULTILINE)

@@ -167,22 +167,28 @@ def _connect(path: str, schema: Schema, last: int) -> sqlite3.Connection:
         connection.execute("UPDATE opened SET yes = 1")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     except (sqlite3.Error, OSError, EngineUnavailableError):
-        close_db(connection)
+        close_db(connection, path)
         raise
     return connection
 
 
-def close_db(connection: sqlite3.Connection) -> None:
+def close_db(connection: sqlite3.Connection, path: str) -> None:
     """Say that the db needs no -wal from here on, and close; SQLite then brings the -wal in and removes it.
 
-    It is brought in before as well, which makes room on a full disk for saying so.
+    It is brought in before as well, which makes room on a full disk for saying so. Where it cannot be said all the
+    same, an empty -wal takes the old one's place, as a crash would leave it: a missing one is damage.
     """
     with contextlib.suppress(sqlite3.Error):
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    unsaid = True
     with contextlib.suppress(sqlite3.Error):
         connection.execute("UPDATE opened SET yes = 0")
+        unsaid = False
     with contextlib.suppress(sqlite3.Error):
         connection.close()
+    if unsaid:
+        with contextlib.suppress(OSError):
+            os.close(os.open(path + "-wal", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def _try_insert(connection: sqlite3.Connection, last: int) -> None:

@@ -236,7 +236,7 @@ class Writer:
         if self._full:
             with contextlib.suppress(OSError):
                 self._reserve.release()
-        close_db(self._connection)
+        close_db(self._connection, self._path)
 
 
 def _finish(batch: list[Waiting], errors: list[Exception | None]) -> None:

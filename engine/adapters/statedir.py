@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from ..errors import DeckError, EngineUnavailableError, UsageError
-from .decklock import Machine, this_machine
+from .decklock import Machine, left_elsewhere, this_machine
 from .mounts import MOUNTS, NETWORK_FILE_SYSTEMS, file_system
 from .own_folders import make_leaf, make_root, owners_of, refuse_strange, whose
 from .statepointer import Pointer, is_here, point_at, read_pointer, refuse_elsewhere
@@ -30,6 +30,13 @@ class StateDir:
     def unfinished(self) -> int:
         """How many attempts have a record, which is dropped when their end is in the journal."""
         return len(os.listdir(self.attempts))
+
+    def left_elsewhere(self) -> str:
+        """Where no engine runs the deck: what to say when its tasks were left on another machine; "" when not."""
+        try:
+            return left_elsewhere(self.path, self.unfinished())
+        except OSError:
+            return ""
 
     @property
     def db(self) -> str:

@@ -24,6 +24,7 @@ def run(command: Command) -> int:
     place = Place.of(command)
     connection = place.attach()
     if connection is None:
+        place.refuse_elsewhere()
         raise EngineUnavailableError("no engine runs this deck: `gpudeck` starts one, `gpudeck status` shows the deck")
     place.tell_environment()
     return _follow(connection, HeadlessOptions(), time.time())

@@ -15,19 +15,22 @@ _SAID = {
     "take": "tasks start there although others use it",
 }
 
+_MOST = 1024
+"""GPUs that a range may name."""
+
 
 def run(command: Command) -> int:
     """Do it to each GPU named, by index or UUID; "3,4" and "0-2" are several."""
     verb, *texts = command.words
     if verb not in _SAID:
         raise UsageError(f"gpus: {verb} is none of {', '.join(_SAID)}; alone it shows the GPUs of this box")
-    wanted = [gpu for text in texts for gpu in _several(text)]
+    wanted = [gpu for text in texts for gpu in named_gpus(text)]
     if not wanted:
         raise UsageError(f"gpus {verb} wants a GPU: gpudeck gpus {verb} 3")
     place = Place.of(command)
     existing = place.attach()
     if existing is None:
-        _check(place, wanted)
+        refuse_other_gpus(place, wanted)
     else:
         place.tell_environment()
     with existing or place.start(asks_first=True) as connection:
@@ -37,7 +40,7 @@ def run(command: Command) -> int:
     return 0
 
 
-def _check(place: Place, wanted: Sequence[str]) -> None:
+def refuse_other_gpus(place: Place, wanted: Sequence[str]) -> None:
     """No engine is started for a GPU that the deck does not have. Raises UsageError."""
     from ..box_gpus import look_at_gpus
     from .offline import offline_look
@@ -53,12 +56,19 @@ def _check(place: Place, wanted: Sequence[str]) -> None:
             raise UsageError(f"GPU {text}: this deck uses {', '.join(str(gpu.index) for gpu in chosen) or 'no GPU'}")
 
 
-def _several(text: str) -> list[str]:
+def named_gpus(text: str) -> list[str]:
+    """Of "3,4" or "0-2" each one. Raises UsageError for a range that is none."""
     found: list[str] = []
     for part in filter(None, text.split(",")):
         first, dash, last = part.partition("-")
         if dash and first.isdecimal() and last.isdecimal():
-            found += [str(index) for index in range(int(first), int(last) + 1)]
+            found += _range(part, int(first), int(last))
         else:
             found.append(part)
     return found
+
+
+def _range(text: str, first: int, last: int) -> list[str]:
+    if not 0 <= last - first < _MOST:
+        raise UsageError(f"GPU {text}: a range goes from a lower number to a higher one, over {_MOST} GPUs at most")
+    return [str(index) for index in range(first, last + 1)]

@@ -28,7 +28,7 @@ class _Asked:
 def run(command: Command) -> int:
     """Print logs. Returns 1 where there was none to be read."""
     given = command.given
-    asked = _Asked(max(0, given.get("lines", 40)), given.get("attempt"), command.flag("err"), command.flag("follow"))
+    asked = _Asked(given.get("lines", 40), given.get("attempt"), command.flag("err"), command.flag("follow"))
     place = Place.of(command)
     found = look(place)
     rows = found.rows(command.words)
@@ -50,7 +50,7 @@ def run(command: Command) -> int:
     for feed in feeds.values():
         feed.end()
     printer.close()
-    return 0 if shown or asked.follow else 1
+    return 0 if shown or any(feed.attempt for feed in feeds.values()) else 1
 
 
 def _show(rows: Sequence[TaskRow], feeds: Mapping[str, Feed], asked: _Asked) -> int:

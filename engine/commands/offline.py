@@ -56,6 +56,8 @@ class OfflineLook:
         """What there is to say about there being no engine."""
         if self.deck.state is None:
             return "this deck has never been started: `gpudeck` starts it"
+        if self.deck.elsewhere:
+            return self.deck.elsewhere
         running = sum(self.deck.standing(token) == "runs" for token in self.deck.deck.active)
         tasks = f"; {running} task{'s' * (running != 1)} of it run{'s' * (running == 1)} on" if running else ""
         more = "`gpudeck` goes on with the run" if self.deck.unfinished else "its last run has ended"
@@ -81,7 +83,7 @@ class OfflineLook:
         deck = self.deck.deck
         obstacles = explain(deck, deck.by_name[name], host.boottime_s())
         told = [obstacle.text for obstacle in obstacles if obstacle.kind not in ("checking", "ended")]
-        return ["no engine runs this deck", *told]
+        return [self.deck.elsewhere or "no engine runs this deck", *told]
 
     def details(self, name: str) -> dict[str, Any]:
         deck = self.deck.deck

@@ -12,6 +12,7 @@ from ..adapters.kept_environment import load_environment
 from ..attach import attach, attach_or_start, find_state
 from ..client import Connection, Gone
 from ..command import Command
+from ..errors import EngineUnavailableError
 from ..run_options import changed, decode, refuse_other
 from ..taskfile.find import find_task_file
 from ..taskfile.options import RunOptions
@@ -37,11 +38,7 @@ class Place:
     def of(cls, command: Command) -> Place:
         """Raises UsageError where no task file is found."""
         path = os.path.abspath(find_task_file(command.file, os.environ, os.getcwd()))
-        options = command.options()
-        if options.log_dir:
-            # The engine works in the file's folder.
-            options = replace(options, log_dir=os.path.abspath(os.path.expanduser(options.log_dir)))
-        return cls(path, options, os.environ, command.flag("as_root"))
+        return cls(path, command.options(), os.environ, command.flag("as_root"))
 
     def attach(self, *, change: bool = False) -> Connection | None:
         """The deck's engine; None: none runs. Raises DeckError where one runs and cannot be talked to, or runs with
@@ -76,6 +73,16 @@ class Place:
         else:
             self.tell_environment()
         return connection
+
+    def elsewhere(self) -> str:
+        """Where no engine runs the deck: what to say when its tasks were left on another machine; "" when not."""
+        state = find_state(self.path, self.options)
+        return "" if state is None else state.left_elsewhere()
+
+    def refuse_elsewhere(self) -> None:
+        """Raises EngineUnavailableError where `elsewhere` has something to say."""
+        if elsewhere := self.elsewhere():
+            raise EngineUnavailableError(elsewhere)
 
     def tell_environment(self) -> None:
         """Tasks get the environment of the run's start: one line where the caller's is another."""

@@ -11,6 +11,7 @@ import msgspec
 from ..headless.lines import Tone
 from ..headless.text import hhmmss, ranges
 from ..protocol.wire import TaskRow
+from ..protocol.words import stands
 
 _TONES: dict[str, Tone] = {
     "succeeded": "good", "cached": "dim", "failed": "bad", "unknown": "bad", "blocked": "warn", "cancelled": "warn",
@@ -43,7 +44,7 @@ def state_text(row: TaskRow) -> str:
 
 def is_text(row: TaskRow) -> str:
     """ "is queued", "waits for its next attempt"."""
-    return "waits for its next attempt" if row.state == "backoff" else f"is {row.state}"
+    return stands(row.state)
 
 
 def time_text(row: TaskRow) -> str:

@@ -82,8 +82,16 @@ def _head(found: Look, head: DeckHead) -> Iterator[Line]:
         ("the task file has changed:", head.file_plan, "`gpudeck apply` takes it up"),
         ("the task file cannot be used, the deck goes on as it was:", head.file_problem, "`gpudeck check` tells all"),
         ("held:", head.held, "`gpudeck release SEL`"),
-        ("changed since they were done:", head.changed, "`gpudeck retry` or `accept state:changed`"),
-        ("stale, what they need ran again after them:", head.stale, "`gpudeck retry` or `accept state:stale`"),
+        (
+            "changed since they were done:",
+            head.changed,
+            _again_or_kept("changed"),
+        ),
+        (
+            "stale, what they need ran again after them:",
+            head.stale,
+            _again_or_kept("stale"),
+        ),
     )
     for word, value, remedy in said:
         if value:
@@ -92,6 +100,10 @@ def _head(found: Look, head: DeckHead) -> Iterator[Line]:
             yield Line(text + (f"; {remedy}" if remedy else ""), tone="warn")
     if head.on_cpu:
         yield Line("no GPU: GPU tasks run on the CPU", tone="warn")
+
+
+def _again_or_kept(flag: str) -> str:
+    return f"`gpudeck retry state:{flag}` runs them again, `gpudeck accept state:{flag}` keeps their results"
 
 
 def _tasks(word: str, rows: Sequence[TaskRow], screen: Screen, tone: Tone = "plain") -> Iterator[Line]:

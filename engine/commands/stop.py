@@ -29,6 +29,7 @@ def run(command: Command) -> int:
     place = Place.of(command)
     connection = place.attach()
     if connection is None:
+        place.refuse_elsewhere()
         print("no engine runs this deck")
         return 0
     with connection:

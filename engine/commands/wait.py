@@ -6,9 +6,10 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
+from ..attach import has_engine
 from ..client import Connection, Gone, SaidGoodbye
 from ..command import Command
-from ..errors import UsageError
+from ..errors import EngineUnavailableError, UsageError
 from ..headless.text import field_text
 from ..protocol.wire import Bye, TaskRow
 from ..taskfile.problems import BadValueError
@@ -25,10 +26,14 @@ _LOOK_S = 0.1
 
 
 def run(command: Command) -> int:
-    """Returns 0 when all succeeded or were done earlier, 1 when not, 124 when the time is over."""
+    """Returns 0 when all succeeded or were done earlier, 1 when not, 3 when only another machine can tell, 124 when the
+    time is over."""
     deadline = _deadline(command.given.get("timeout"))
     place = Place.of(command)
+    held = has_engine(place.path, place.options)
     connection = place.attach()
+    if held and connection is None:  # it was killed while it was being asked
+        connection = _next_engine(place, _AFTER_CRASH_S, deadline)
     while connection is not None:
         with connection:
             try:
@@ -38,7 +43,11 @@ def run(command: Command) -> int:
         connection = _next_engine(place, patience_s, deadline)
     from .offline import offline_look
 
-    return _verdict(offline_look(place).rows(command.words), settled=False)
+    found = offline_look(place)
+    rows = found.rows(command.words)
+    if found.deck.elsewhere and any(row.state not in DONE for row in rows):
+        return EngineUnavailableError.exit_code
+    return _verdict(rows, settled=False)
 
 
 def _deadline(text: str | None) -> float | None:

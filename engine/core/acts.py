@@ -32,6 +32,7 @@ class Moved:
     retries_used: int
     oom_ends: int
     free_requeues: int
+    joined_requeues: int
     quarantine_requeues: int
     avoid: frozenset[str]
     again: RetryOptions
@@ -133,6 +134,7 @@ def moved(task: Task) -> Moved:
         retries_used=task.retries_used,
         oom_ends=task.oom_ends,
         free_requeues=task.free_requeues,
+        joined_requeues=task.joined_requeues,
         quarantine_requeues=task.quarantine_requeues,
         avoid=task.avoid,
         again=task.again,

@@ -39,7 +39,7 @@ def apply(deck: Deck, fact: e.Fact) -> None:
             deck.terms_numbers[fact.terms] = fact.number
         case e.BoxRestarted():
             deck.run.boot_id = fact.boot_id
-            rebooted(deck, fact.at)
+            rebooted(deck, fact.at, fact.wall)
         case e.RunEnded():
             run_ended(deck)
         case e.DeckPaused():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from . import events as e
 from .acts import Act, Held, Marked, Moved, Ranked, as_left, moved
 from .apply_run import LONGEST_WAIT_S, unsettle
@@ -9,7 +11,8 @@ from .deck import Deck, Task
 from .phases import FINAL, WAITING, Backoff, Blocked, Cached, Cancelled, Failed, Queued, Succeeded, Waiting
 
 _RESTORED = (
-    "act", "decided", "forced", "retries_used", "oom_ends", "free_requeues", "quarantine_requeues", "avoid", "again",
+    "act", "decided", "forced", "retries_used", "oom_ends", "free_requeues", "joined_requeues", "quarantine_requeues",
+    "avoid", "again",
 )  # fmt: skip
 
 
@@ -71,10 +74,10 @@ def taken_back(deck: Deck, fact: e.TakenBack) -> None:
         setattr(task, name, getattr(before, name))
     deck.plan_due = True
     match before.phase:
-        case Backoff(until, after):
+        case Backoff():
             # A clock reading of before a reboot means nothing.
-            until = min(until, fact.at + LONGEST_WAIT_S)
-            deck.move(task, Backoff(until, after))
+            until = min(before.phase.until, fact.at + LONGEST_WAIT_S)
+            deck.move(task, replace(before.phase, until=until))
             deck.wake(until, "backoff", task.index)
         case Succeeded() | Cached() | Failed() | Cancelled():
             deck.move(task, before.phase)

@@ -157,10 +157,12 @@ def _charge(deck: Deck, task: Task, fact: e.AttemptEnded, attempt: Attempt) -> N
     if fact.outcome.reason == "oom" and not (fact.next == "queued" and not fact.charged):
         deck.learned.out_of_memory(attempt.fingerprint, attempt.reserved_mib)
     if fact.next == "queued" and not fact.charged:
-        if fact.outcome.reason != "interrupted":
-            task.free_requeues += 1
         if fact.outcome.reason == "interrupted":
             return
+        if fact.outcome.reason == "oom":
+            task.joined_requeues += 1
+        else:
+            task.free_requeues += 1
     elif fact.outcome.reason == "oom" and rungs_of(task, attempt):
         task.oom_ends += 1
     elif fact.charged and fact.next in ("backoff", "queued"):
@@ -188,7 +190,7 @@ def _next_phase(deck: Deck, task: Task, fact: e.AttemptEnded, attempt: Attempt) 
             deck.move(task, Cancelled(attempt.unwanted_by))
             count_settled(deck, task)
         case "backoff":
-            deck.move(task, Backoff(fact.until, fact.outcome))
+            deck.move(task, Backoff(fact.until, fact.outcome, fact.until - fact.at, fact.wall))
             deck.wake(fact.until, "backoff", task.index)
         case "queued":
             deck.move(task, QUEUED)

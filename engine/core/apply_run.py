@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from . import events as e
 from .build import stand_in
 from .deck import Deck, Run, Task
 from .devices import GANG_PROBE_S, PROBES_S, Quarantine
-from .phases import ACTIVE, FINAL, WAITING, Backoff, Blocked, Cancelled, Failed, Queued, Waiting
+from .phases import ACTIVE, FINAL, WAITING, Backoff, Blocked, Cached, Cancelled, Failed, Queued, Succeeded, Waiting
 from .readiness import success_of
 from .terms import PLAIN
 
 LONGEST_WAIT_S = 600.0
-"""A backoff of before a reboot is at most this long afterwards."""
+"""A backoff that is taken up again is at most this long."""
 
 
 def run_started(deck: Deck, fact: e.RunStarted) -> None:
     if deck.run.boot_id not in ("", fact.boot_id):
-        rebooted(deck, fact.at)
+        rebooted(deck, fact.at, fact.wall)
     deck.acts.begun(fact.act, "", halted=deck.run.halted, paused=deck.paused)
     begun_by_hand = fact.takes == ("retry",) and not (deck.run.halted or _left_over(deck))
     deck.run = Run(
@@ -64,7 +66,7 @@ def run_ended(deck: Deck) -> None:
 
 def fresh(task: Task) -> None:
     """A new budget: retries, rungs and free requeues as on the first day."""
-    task.retries_used = task.oom_ends = task.free_requeues = task.quarantine_requeues = 0
+    task.retries_used = task.oom_ends = task.free_requeues = task.joined_requeues = task.quarantine_requeues = 0
     task.avoid = frozenset()
     task.again = PLAIN
     task.act = ""
@@ -103,8 +105,9 @@ def unsettle(deck: Deck, task: Task) -> None:
         task.settled_in = 0
 
 
-def rebooted(deck: Deck, now: float) -> None:
-    """The box was restarted since: clock readings of before mean nothing, and everything that ran is dead."""
+def rebooted(deck: Deck, now: float, wall: float) -> None:
+    """The box was restarted since: clock readings of before mean nothing, and everything that ran is dead. What is left
+    of backoffs only the wall clock tells."""
     deck.deadlines.clear()
     for task in deck.active.values():
         attempt = task.attempt()
@@ -117,8 +120,9 @@ def rebooted(deck: Deck, now: float) -> None:
             _wake_probes(deck, gpu.quarantine.probe_at)
     for task in deck.tasks:
         if isinstance(task.phase, Backoff):
-            until = now + min(task.spec.policy.backoff_s, LONGEST_WAIT_S)
-            task.phase = Backoff(until, task.phase.after)
+            waited_s = max(0.0, wall - task.phase.wall)
+            until = now + max(0.0, task.phase.wait_s - waited_s)
+            task.phase = replace(task.phase, until=until)
             deck.wake(until, "backoff", task.index)
 
 
@@ -152,13 +156,14 @@ def _wake_probes(deck: Deck, probe_at: float) -> None:
 
 def _requeue(deck: Deck, task: Task | None) -> None:
     """Take back what a broken GPU has cost a task: once, for a task that fails elsewhere too fails by itself."""
-    if task is None or task.quarantine_requeues or not isinstance(task.phase, (Failed, Backoff)):
+    if task is None or task.quarantine_requeues or isinstance(task.phase, (Succeeded, Cached, Cancelled)):
         return
     if isinstance(task.phase, Failed) and task.settled_in != deck.run.number:
         # It failed in an earlier run, and this one was not asked to take it up.
         return
     task.quarantine_requeues += 1
-    if isinstance(task.phase, Backoff):
+    if not isinstance(task.phase, Failed):
         task.retries_used = max(0, task.retries_used - 1)
-    unsettle(deck, task)
-    deck.move(task, WAITING)
+    if isinstance(task.phase, (Failed, Backoff)):
+        unsettle(deck, task)
+        deck.move(task, WAITING)

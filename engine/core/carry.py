@@ -79,8 +79,8 @@ def _carry_gpu(before: Gpu, gpu: Gpu) -> None:
 
 def carry_memory(old: Deck, new: Deck) -> None:
     for name in (
-        "memory_mib", "memory_at", "memory_most_mib", "paused", "stopping", "unwritable", "no_starts_until", "quiet",
-        "verbs", "gathering",
+        "memory_mib", "memory_at", "memory_most_mib", "memory_total_mib", "paused", "stopping", "unwritable",
+        "no_starts_until", "quiet", "verbs", "gathering",
     ):  # fmt: skip
         setattr(new, name, getattr(old, name))
     new.run.options = old.run.options
@@ -101,7 +101,15 @@ def _carry_learned(old: Deck, new: Deck) -> None:
     for name, entry in new.entries.items():
         before = old.entries.get(name)
         if before is not None:
-            for known in ("durations", "longest_s", "typical_s", "peak_mib", "fast_failures", "past_minute"):
+            for known in (
+                "durations",
+                "longest_s",
+                "placed_s",
+                "typical_s",
+                "peak_mib",
+                "fast_failures",
+                "past_minute",
+            ):
                 setattr(entry, known, getattr(before, known))
 
 

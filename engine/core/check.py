@@ -1,4 +1,4 @@
-"""What must hold of a deck after every step. Costs a scan of everything: for tests and for `GPUDECK_CHECK=1`."""
+"""What must hold of a deck after every step. Costs a scan of everything: for tests."""
 
 from __future__ import annotations
 

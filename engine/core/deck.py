@@ -113,6 +113,8 @@ class Deck:
     memory_at: float = -1e9
     memory_most_mib: int = 0
     """The largest sample so far."""
+    memory_total_mib: int = 0
+    """What the host has; 0: not known."""
     paused: str = ""
     """Why nothing starts: the user's pause, a shutdown; empty: things start."""
     stopping: bool = False

@@ -58,10 +58,27 @@ def stop(turn: Turn, task: Task, attempt: Attempt, why: StopWhy, by: str, *, gra
     turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, grace))
 
 
-def stop_rest(turn: Turn, task: Task, attempt: Attempt, *, now: bool = False) -> None:
-    """The leader is gone: what it left is stopped."""
+def stop_rest(turn: Turn, task: Task, attempt: Attempt, *, grace_s: float | None = None) -> None:
+    """Stop what is left of it, with no more grace than this, whether the stop is news or under way."""
     policy = task.begun_policy
-    turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, 0.0 if now else policy.grace_s))
+    grace = policy.grace_s if grace_s is None else min(policy.grace_s, grace_s)
+    turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, grace))
+
+
+def cut_short(
+    turn: Turn, task: Task, attempt: Attempt, why: StopWhy, detail: str, *, grace_s: float | None = None
+) -> None:
+    """Stop what a leader left. Where the task waits for that, a leader that did well makes no success any more."""
+    phase = task.phase
+    if isinstance(phase, Closing) and phase.outcome.ok and task.begun_policy.leftovers == "wait":
+        _leader_ended(turn, task, attempt, e.Outcome(why, attempt.exit_code, None, detail))
+    stop_rest(turn, task, attempt, grace_s=grace_s)
+
+
+def _leader_ended(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome) -> None:
+    exited_at = turn.at if attempt.exited_at is None else attempt.exited_at
+    wall = turn.wall - max(0.0, turn.at - exited_at)
+    turn.record(e.LeaderEnded(task.name, attempt.number, outcome, exited_at, wall))
 
 
 def resolve(turn: Turn, task: Task) -> None:
@@ -89,14 +106,23 @@ def resolve(turn: Turn, task: Task) -> None:
     elif attempt.gone_at is not None:
         end(turn, task, attempt, outcome)
     elif not isinstance(task.phase, Closing):
-        wall = turn.wall - max(0.0, turn.at - attempt.exited_at)
-        turn.record(e.LeaderEnded(task.name, attempt.number, outcome, attempt.exited_at, wall))
+        _leader_ended(turn, task, attempt, outcome)
         linger(turn, task, attempt)
 
 
 def linger(turn: Turn, task: Task, attempt: Attempt) -> None:
     policy = task.begun_spec.policy
-    if policy.leftovers == "stop":
+    why = task.phase.why if isinstance(task.phase, Closing) else None
+    if attempt.unwanted:
+        cut_short(turn, task, attempt, "cancelled", by_whom(attempt.unwanted_by))
+    elif policy.leftovers == "wait" and why is not None:
+        cut_short(turn, task, attempt, why, "")
+    elif policy.leftovers == "wait" and turn.deck.stopping:
+        cut_short(turn, task, attempt, "interrupted", "")
+    elif policy.leftovers == "wait" and policy.timeout_s is not None and attempt.at + policy.timeout_s <= turn.at:
+        # Its time was over while no engine was there, or while its logs were being read.
+        turn.deck.wake(turn.at, "timeout", task.index, attempt.token)
+    elif policy.leftovers == "stop":
         at = (attempt.exited_at or turn.at) + policy.linger_s
         turn.deck.wake(at, "linger", task.index, attempt.token)
 
@@ -105,6 +131,8 @@ def outcome_of(task: Task, attempt: Attempt) -> e.Outcome | None:
     """How it ended; None: its logs and outputs must be looked at first."""
     phase = task.phase
     if isinstance(phase, Closing):
+        if attempt.rebooted and phase.outcome.ok and task.begun_policy.leftovers == "wait":
+            return e.Outcome("lost", attempt.exit_code, None, "the box was restarted before what it left had ended")
         return phase.outcome
     if isinstance(phase, Stopping) and _stopped(task, attempt, phase):
         return e.Outcome(phase.why, attempt.exit_code, attempt.exited_signal, _why_stopped(task, phase))
@@ -127,12 +155,18 @@ def _stopped(task: Task, attempt: Attempt, phase: Stopping) -> bool:
 
 
 def _why_stopped(task: Task, phase: Stopping) -> str:
+    if phase.why == "timeout":
+        return after_how_long(task)
+    return phase.by if phase.why == "watch" else by_whom(phase.by)
+
+
+def after_how_long(task: Task) -> str:
     timeout_s = task.begun_policy.timeout_s
-    if phase.why == "timeout" and timeout_s is not None:
-        return f"after {timeout_s:g} s"
-    if phase.why == "watch":
-        return phase.by
-    return f"by {phase.by}" if phase.by else ""
+    return "" if timeout_s is None else f"after {timeout_s:g} s"
+
+
+def by_whom(by: str) -> str:
+    return f"by {by}" if by else ""
 
 
 def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome, verdict: Decision | None = None) -> None:

@@ -65,7 +65,7 @@ def done_checked(turn: Turn, item: i.DoneChecked) -> None:
 
 
 def rekey(turn: Turn, portion: int) -> None:
-    """The first known duration of an entry changes the places of its queued tasks."""
+    """The first known duration of an entry, or a much longer one, changes the places of its queued tasks."""
     deck = turn.deck
     while portion > 0 and deck.rekey:
         entry = deck.rekey[0]

@@ -115,7 +115,9 @@ def host_obstacle(deck: Deck, task: Task) -> Obstacle | None:
         if deck.memory_mib is None:
             return Obstacle("memory", "the host's memory has not been read yet")
         free = free_memory_mib(deck)
-        if asked.memory_mib > free and deck.active:
+        # The system itself needs some of the host: a task that wants nearly all of it must not wait for ever.
+        others_may_give = asked.memory_mib <= deck.memory_total_mib * MEMORY_FOR_TASKS
+        if asked.memory_mib > free and (deck.active or others_may_give):
             return Obstacle("memory", f"needs {gib(asked.memory_mib)} of memory, {gib(max(0, free))} are free")
     return None
 
@@ -137,6 +139,10 @@ def _memory_to_come(deck: Deck) -> int:
 
 MEMORY_RAMP_S = 60.0
 """How long after its start an attempt's host memory counts as still to come."""
+
+
+MEMORY_FOR_TASKS = 0.9
+"""Share of the host's memory that can be expected to come free. Who asks for more starts when nothing of ours runs."""
 
 
 def cpu_slots_needed(deck: Deck, task: Task) -> int:

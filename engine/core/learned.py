@@ -13,6 +13,8 @@ KEPT = 31
 """Durations kept for an entry."""
 KEPT_OF_ONE = 5
 """Durations kept for one fingerprint."""
+MUCH_LONGER = 1.25
+"""By so much the longest duration of an entry has to grow before its tasks get other places."""
 OOM_RAISE = 1.5
 """After an out-of-memory end the reservation grows by this factor."""
 
@@ -27,6 +29,8 @@ class Entry:
     """Attempts that hold slots, for max_parallel."""
     durations: deque[float] = field(default_factory=lambda: deque[float](maxlen=KEPT))
     longest_s: float | None = None
+    placed_s: float | None = None
+    """The longest when its tasks that wait last got their places in the queue."""
     typical_s: float | None = None
     peak_mib: int = 0
     rekeyed: int = 0
@@ -37,12 +41,15 @@ class Entry:
     """GPUs on which one of its attempts got past a minute, and when last."""
 
     def learn(self, duration_s: float) -> bool:
-        """Take a successful duration in. True when it is the entry's first."""
-        first = self.typical_s is None
+        """Take a successful duration in. True when it is the entry's first, or much longer than what those of its tasks
+        that wait have their places by."""
         self.durations.append(duration_s)
         self.longest_s = max(self.longest_s or 0.0, duration_s)
         self.typical_s = median(self.durations)
-        return first
+        if self.placed_s is not None and self.longest_s <= self.placed_s * MUCH_LONGER:
+            return False
+        self.placed_s = self.longest_s
+        return True
 
 
 class Learned:

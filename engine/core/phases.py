@@ -130,6 +130,10 @@ class Backoff:
 
     until: float
     after: Outcome
+    wait_s: float
+    """From the end before it."""
+    wall: float
+    """When that was."""
 
 
 @dataclass(frozen=True, slots=True)

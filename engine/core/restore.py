@@ -12,9 +12,12 @@ from .effects import Stop
 from .ends import arm_timeout
 from .events import AttemptStarting, Fact, TaskRetried
 from .gates import GateState
-from .phases import ACTIVE, FINAL, Cancelled, Closing, Running, Stopping, Unknown
+from .phases import ACTIVE, FINAL, Cancelled, Closing, Running, Starting, Stopping, Unknown
 from .readiness import reconsider, success_of
 from .turn import Turn
+
+_STOPPED = ("timeout", "cancelled", "interrupted")
+"""Reasons why what a leader left is being stopped."""
 
 
 def replay(deck: Deck, facts: Iterable[Fact]) -> dict[str, AttemptStarting]:
@@ -66,6 +69,8 @@ def take_over(turn: Turn, verdicts: Mapping[str, str]) -> None:
                 turn.deck.move(task, Unknown(attempt, outcome, why))
         elif verdict == "adopted":
             _resume(turn, task)
+        elif verdict == "ended":
+            _resume_rest(turn, task)
 
 
 def _resume(turn: Turn, task: Task) -> None:
@@ -74,16 +79,31 @@ def _resume(turn: Turn, task: Task) -> None:
         case Stopping(attempt, kill_at=kill_at):
             grace = min(policy.grace_s, max(0.0, kill_at - turn.at))
             turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, grace))
-        case Closing(attempt, why=why) if why is not None or attempt.unwanted:
+        case Closing(attempt, outcome, why) if why is not None or attempt.unwanted or outcome.reason in _STOPPED:
             turn.do(Stop(attempt.token, policy.stop_signal, policy.stop_scope, policy.grace_s))
         case Closing(attempt):
             at = max(turn.at, (attempt.exited_at or turn.at) + policy.linger_s)
             if policy.leftovers == "stop":
                 turn.deck.wake(at, "linger", task.index, attempt.token)
+            elif policy.leftovers == "wait":
+                arm_timeout(turn.deck, task, attempt, policy, turn.at)
         case Running(attempt):
             arm_timeout(turn.deck, task, attempt, policy, turn.at)
         case _:
             pass  # of one that was starting the launcher tells that it was spawned
+
+
+def _resume_rest(turn: Turn, task: Task) -> None:
+    """Its leader has ended, which comes as an input. Something that it left may live."""
+    match task.phase:
+        case Stopping() | Closing():
+            _resume(turn, task)
+        case Starting(attempt) | Running(attempt):
+            timeout_s = task.begun_policy.timeout_s
+            if timeout_s is not None and attempt.at + timeout_s > turn.at:
+                arm_timeout(turn.deck, task, attempt, task.begun_policy, turn.at)
+        case _:
+            pass
 
 
 def take_up_changed(turn: Turn) -> int:

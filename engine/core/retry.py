@@ -50,7 +50,7 @@ def decide(
     if halted:
         return Decision("failed")
     if outcome.reason == "oom":
-        if attempt.joined and task.free_requeues == 0:
+        if attempt.joined and not task.joined_requeues:
             return Decision("queued", charged=False)
         rungs = rungs_of(task, attempt)
         if rungs:

@@ -11,7 +11,18 @@ from . import inputs as i
 from .deck import Deadline, Deck, Task
 from .devices import note_claims, observe
 from .effects import Again, Warn
-from .ends import REFUSED_WAIT_S, arm_timeout, end, ending, released, resolve, stop, stop_rest
+from .ends import (
+    REFUSED_WAIT_S,
+    after_how_long,
+    arm_timeout,
+    cut_short,
+    end,
+    ending,
+    released,
+    resolve,
+    stop,
+    stop_rest,
+)
 from .filling import arrive, done_checked, fill, gather, rekey
 from .phases import WAITING, Attempt, Backoff, Closing, Queued, Running, Starting, Stopping, Unknown, Waiting
 from .quarantine import Streaks
@@ -227,9 +238,12 @@ def due(turn: Turn, deadline: Deadline) -> None:
 def due_attempt(turn: Turn, deadline: Deadline, task: Task, attempt: Attempt) -> None:
     policy = task.begun_policy
     runs = isinstance(task.phase, (Starting, Running)) and attempt.exited_at is None
+    waits = isinstance(task.phase, Closing) and policy.leftovers == "wait"
     if deadline.kind == "timeout" and runs:
         stop(turn, task, attempt, "timeout", "")
-    elif deadline.kind == "warn" and runs and policy.warn_signal is not None:
+    elif deadline.kind == "timeout" and waits:
+        cut_short(turn, task, attempt, "timeout", after_how_long(task))
+    elif deadline.kind == "warn" and (runs or waits) and policy.warn_signal is not None:
         turn.do(Warn(attempt.token, policy.warn_signal))
     elif deadline.kind == "linger" and isinstance(task.phase, Closing):
         stop_rest(turn, task, attempt)

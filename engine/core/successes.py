@@ -37,5 +37,9 @@ def keep_success(deck: Deck, name: str, fingerprint: str, wall: float) -> None:
 def learn_duration(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
     deck.learned.success(fact.fingerprint, fact.duration_s, fact.peak_mib)
     task.entry.peak_mib = max(task.entry.peak_mib, fact.peak_mib)
-    if task.entry.learn(fact.duration_s) and len(task.entry.tasks) > 1 and not deck.replaying:
-        deck.rekey.append(task.entry)
+    entry, first = task.entry, task.entry.typical_s is None
+    moves = entry.learn(fact.duration_s) and (first or deck.settings.order == "longest")
+    if moves and len(entry.tasks) > 1 and not deck.replaying:
+        entry.rekeyed = 0
+        if entry not in deck.rekey:
+            deck.rekey.append(entry)

@@ -70,7 +70,9 @@ class Task:
     retries_used: int = 0
     oom_ends: int = 0
     free_requeues: int = 0
-    """Requeued uncharged (lost by a reboot, a colleague joined) in this run."""
+    """Requeued uncharged in this run because a reboot killed it."""
+    joined_requeues: int = 0
+    """Requeued uncharged in this run because it ran out of memory beside somebody who had joined."""
     quarantine_requeues: int = 0
     """Requeued uncharged in this run because its GPU was quarantined."""
     revoked: int = 0

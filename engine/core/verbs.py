@@ -8,7 +8,7 @@ from . import events as e
 from . import inputs as i
 from .deck import Cascade, Task
 from .effects import Stop
-from .ends import end, stop, stop_rest
+from .ends import by_whom, cut_short, end, stop, stop_rest
 from .flags import is_changed, is_stale
 from .phases import (
     FINAL,
@@ -104,7 +104,7 @@ def cancel(turn: Turn, task: Task, by: str, *, now: bool, act: str = "") -> None
                 turn.do(Stop(attempt.token, "KILL", "group", 0.0))
         case Closing(attempt):
             _unwant(turn, task, attempt, by)
-            stop_rest(turn, task, attempt, now=now)
+            cut_short(turn, task, attempt, "cancelled", by_whom(by), grace_s=0.0 if now else None)
         case Unknown(attempt, outcome):
             _unwant(turn, task, attempt, by)
             _gone(turn, task, attempt, outcome or e.Outcome("cancelled", detail=_verdict(by)))
@@ -199,14 +199,16 @@ def accept(turn: Turn, task: Task, by: str) -> None:
 
 def shutdown(turn: Turn, item: i.Shutdown) -> None:
     turn.deck.stopping = True
+    grace = 0.0 if item.now else item.grace_s
     for task in list(turn.deck.active.values()):
         match task.phase:
             case Starting(attempt) | Running(attempt) if attempt.exited_at is None:
-                grace = 0.0 if item.now else item.grace_s
                 stop(turn, task, attempt, "interrupted", item.by, grace_s=grace)
             case Stopping(attempt) if item.now:
                 turn.do(Stop(attempt.token, "KILL", "group", 0.0))
+            case Stopping(attempt) if grace is not None:
+                stop_rest(turn, task, attempt, grace_s=grace)
             case Starting(attempt) | Running(attempt) | Closing(attempt):
-                stop_rest(turn, task, attempt, now=item.now)
+                cut_short(turn, task, attempt, "interrupted", by_whom(item.by), grace_s=grace)
             case _:
                 pass

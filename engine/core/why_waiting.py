@@ -12,6 +12,7 @@ from .fit import Obstacle, ObstacleKind
 from .gates import Gate, GateState
 from .phases import Backoff, Blocked, Phase, Unknown, Waiting
 from .queue import LOOK_AT
+from .schedule import pick
 
 COUNT_UP_TO = 5_000
 """Tasks behind gates that are counted one by one to sum up what keeps them."""
@@ -82,17 +83,19 @@ def _gist(obstacles: list[Obstacle]) -> str:
 
 
 _CLEARS_ITSELF: frozenset[ObstacleKind] = frozenset(
-    {"later", "checking", "backoff", "memory", "lost", "unread", "claimed", "foreign", "quiet", "quarantined"}
+    {"disk", "later", "checking", "backoff", "memory", "lost", "unread", "claimed", "foreign", "quiet", "quarantined"}
 )
 """Obstacles that may go although nothing of ours ends and no user acts."""
 
 
-def stuck_behind_unknown(deck: Deck, at: float) -> bool:
+def only_a_user_helps(deck: Deck, at: float) -> bool:
     """Nothing is under way but attempts of which nothing can be proven, and all that is queued waits for what they
-    hold: only a user can help."""
-    if deck.in_motion or not deck.active or not deck.queue.count:
+    hold, or for GPUs that a user has drained."""
+    if deck.in_motion or not deck.queue.count or not (deck.active or deck.gpus):
         return False
     if not all(isinstance(task.phase, Unknown) for task in deck.active.values()):
+        return False
+    if pick(deck, at).placement is not None:
         return False
     explainer = Explainer(deck, at)
     for place, _ in deck.queue.heads():

@@ -52,7 +52,7 @@ def hhmmss(seconds: float) -> str:
     """Hours run on beyond 24."""
     if not math.isfinite(seconds):
         return "--:--:--"
-    minutes, second = divmod(max(0, int(seconds)), 60)
+    minutes, second = divmod(max(0, round(seconds)), 60)
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
 
 

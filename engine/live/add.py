@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..core.spec import DeckFile
@@ -45,8 +45,11 @@ def add(
     box: Box | None = None,
     *,
     environ: Mapping[str, str] | None = None,
+    fits: Callable[[DeckFile], None] | None = None,
 ) -> Added:
     """Append a task to the file at *path*. The new file is checked as a whole before it takes the old one's place.
+
+    *fits* raises TaskFileError for what could not run here; a file that is so already may be added to.
 
     Raises TaskFileError (the file is broken, or would be), UsageError, EngineUnavailableError (it cannot be written).
     """
@@ -55,6 +58,7 @@ def add(
     source = read_source(path)
     before = load(path, options, box, environ=environ)
     taken = {spec.name for spec in before.tasks}
+    check = fits if fits is not None and _passes(fits, before) else None
     if addition.name in taken:
         raise UsageError(f"{addition.name}: {before.shown or path} has a task of this name: give another --name")
     attempts = list(_attempts(source, before, addition, taken))
@@ -63,6 +67,8 @@ def add(
         with _written_beside(source, text) as new:
             try:
                 after = load(new, options, box, environ=environ)
+                if check is not None:
+                    check(after)
             except TaskFileError as error:
                 if entry is not attempts[-1]:
                     continue
@@ -72,6 +78,14 @@ def add(
             _replace(source, new)
             return Added(names, text)
     raise AssertionError("there is always a last attempt")
+
+
+def _passes(fits: Callable[[DeckFile], None], file: DeckFile) -> bool:
+    try:
+        fits(file)
+    except TaskFileError:
+        return False
+    return True
 
 
 def _attempts(source: Source, file: DeckFile, addition: Addition, taken: set[str]) -> list[Table]:

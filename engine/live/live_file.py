@@ -21,11 +21,13 @@ from .change import ChangeArgs, text_of
 from .choices import Applied, Choices
 from .looking import Looking
 from .partial import with_only, without_changes_of_running
-from .plan import FilePlan, make_plan
+from .plan import FilePlan, as_they_stand, make_plan
 from .reading import Reader, Reading
 
 Mode = Literal["ask", "auto", "off"]
 
+LOOK_S = 1.0
+"""How often it is seen how the tasks of a plan stand; of a large plan less often."""
 PROBLEMS = 10
 """Lines of a broken file that are shown."""
 
@@ -74,11 +76,18 @@ class LiveFile:
         )
         self.problem = ""
         """Why the file as it is now cannot be used, one line; "" while it can."""
+        self._now = asyncio.get_running_loop().time
+        self._summary = ""
+        self._next_look = 0.0
 
     @property
     def summary(self) -> str:
-        """The pending plan in one line; "" when nothing waits."""
-        return "" if self.pending is None else words.summary(self.pending)
+        """The pending plan in one line, with tasks as they stood a moment ago; "" when nothing waits."""
+        now = self._now()
+        if self.pending is not None and now >= self._next_look:
+            self._summary = words.summary(as_they_stand(self._opened.deck, self.pending))
+            self._next_look = now + max(LOOK_S, LOOK_S * 100 * (self._now() - now))
+        return "" if self.pending is None else self._summary
 
     def start(self) -> None:
         """Begin to watch; what was edited since the deck was opened is found, too. Where edits are to do nothing only
@@ -232,7 +241,7 @@ class LiveFile:
 
     def _wait_for(self, plan: FilePlan | None, *, problem: str = "") -> None:
         if (plan, problem) != (self.pending, self.problem):
-            self.pending, self.problem = plan, problem
+            self.pending, self.problem, self._next_look = plan, problem, 0.0
             self._changed()
 
     def _tell(self, applied: Applied) -> None:

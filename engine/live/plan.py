@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 from ..core.deck import Deck, Task
 from ..core.phases import ACTIVE, FINAL, Phase
@@ -39,6 +39,8 @@ class Change:
     name: str
     what: tuple[str, ...] = ()
     """Keys of a task, as in the file; for a setting its old and its new value."""
+    same_work: bool = field(default=False, compare=False)
+    """Only rules differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +117,9 @@ class _Sorting:
         if task.spec.fingerprint != spec.fingerprint:
             self._put(f"changed_{stand}", Change(spec.name, what or ("command",)))
         elif stand == "running" and not _all_in_place(task.spec, spec):
-            self._put("changed_running", Change(spec.name, what))
+            self._put("changed_running", Change(spec.name, what, same_work=True))
         else:
-            self._put("in_place", Change(spec.name, what))
+            self._put("in_place", Change(spec.name, what, same_work=True))
 
     def look_for_gone(self, names: set[str]) -> None:
         for task in self._deck.tasks:
@@ -126,6 +128,23 @@ class _Sorting:
 
     def _put(self, where: str, item: Change | str) -> None:
         self.lists.setdefault(where, []).append(item)
+
+
+_BY_STAND = ("changed_waiting", "changed_finished", "changed_running", "gone_waiting", "gone_finished", "gone_running")
+
+
+def as_they_stand(deck: Deck, plan: FilePlan) -> FilePlan:
+    """*plan*, with tasks that have started or ended since it was made where they belong now."""
+    found: dict[str, list[Change | str]] = {key: [] for key in (*_BY_STAND, "in_place")}
+    found["in_place"] += plan.in_place
+    for key in _BY_STAND:
+        kind = key.partition("_")[0]
+        for item in getattr(plan, key):
+            task = deck.by_name.get(item if isinstance(item, str) else item.name)
+            stand = key if task is None else f"{kind}_{_stand(task.phase)}"
+            rules = isinstance(item, Change) and item.same_work and stand != "changed_running"
+            found["in_place" if rules else stand].append(item)
+    return replace(plan, **{key: tuple(items) for key, items in found.items()})  # pyright: ignore[reportArgumentType]
 
 
 def _stand(phase: Phase) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import subprocess
@@ -9,11 +10,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters.claims_file import LockFile, is_locked, lock_folder
+from gpudeck.engine.adapters import proc
+from gpudeck.engine.adapters.claims_file import LockFile, byte_of, inherited, is_locked, lock_folder
+from gpudeck.engine.adapters.claims_held import WRAPPER_FD, Held
 from tests.fakes.claims_box import GPUS, Box, says
+from tests.fakes.local_rig import kill, lives
 
 
 @pytest.fixture
@@ -256,3 +261,42 @@ print(lock.again())
 """
     told = subprocess.run((sys.executable, "-c", script, str(tmp_path / "locks")), stdout=subprocess.PIPE, check=True)
     assert int(told.stdout) >= 10
+
+
+def test_a_wrapper_that_ends_while_its_gpu_is_taken_over_hands_nothing_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = str(tmp_path / "locks")
+    before, after, other = (Held(LockFile(folder)) for _ in range(3))
+    fd = before.take(["GPU-0"], [])
+    assert fd is not None
+    keeps = (os.POSIX_SPAWN_DUP2, fd, WRAPPER_FD)
+    pid = os.posix_spawn("/bin/sleep", ["sleep", "300"], {}, file_actions=[keeps])
+    wrapper = proc.stat(pid)
+    assert wrapper is not None
+    before.lock.close()
+    os.close(fd)
+    control = fcntl.fcntl
+
+    def late(*args: Any) -> Any:
+        if args[0] == after.lock.fd and lives(pid):
+            kill(pid)
+            os.waitpid(pid, 0)
+        return control(*args)
+
+    monkeypatch.setattr(fcntl, "fcntl", late)
+    assert not after.join("GPU-0", (pid, wrapper.start_ticks))
+    assert not lives(pid)
+    assert other.seize("GPU-0")
+    for held in (after, other):
+        held.lock.close()
+
+
+def test_what_a_process_has_open_as_that_number_is_no_claim_unless_it_is_the_file(tmp_path: Path) -> None:
+    ours, others = (Held(LockFile(str(tmp_path / name))) for name in ("ours", "others"))
+    others.seize("GPU-0")
+    byte = byte_of("GPU-0")
+    assert inherited(os.getpid(), others.lock.fd, others.lock.identity, byte)
+    assert not inherited(os.getpid(), others.lock.fd, ours.lock.identity, byte)
+    for held in (ours, others):
+        held.lock.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -159,6 +160,25 @@ def test_the_lock_is_not_ours_when_its_path_is_another_file(tmp_path: Path):
     assert (lock.still_ours(), other.still_ours()) == (False, True)
     lock.release()
     other.release()
+
+
+def test_a_lock_file_that_is_removed_while_it_is_being_locked_is_not_the_decks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    lock, removed = fcntl.flock, False
+
+    def late(fd: int, how: int) -> None:
+        nonlocal removed
+        if not removed:
+            removed = True
+            (tmp_path / "lock").unlink()
+        lock(fd, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    held = DeckLock.acquire(str(tmp_path))
+    assert removed
+    assert held.still_ours()
+    held.release()
 
 
 def test_release_may_be_called_twice(tmp_path: Path):

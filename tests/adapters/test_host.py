@@ -39,6 +39,9 @@ class Tree:
     def available_mib(self) -> int:
         return host.mem_available_mib(str(self.proc), str(self.cgroup))
 
+    def total_mib(self) -> int:
+        return host.mem_total_mib(str(self.proc), str(self.cgroup))
+
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
@@ -164,6 +167,17 @@ def test_a_cgroup_above_its_limit_has_nothing_left(tree: Tree) -> None:
     tree.group("/job", {"memory.high": str(1 << 30), "memory.current": str(2 << 30)})
 
     assert tree.available_mib() == 0
+
+
+def test_what_a_box_has_at_all_is_told_too(tree: Tree) -> None:
+    assert tree.total_mib() == 64 * GIB_MIB
+
+
+def test_what_a_cgroup_allows_is_all_there_is(tree: Tree) -> None:
+    tree.belongs_to("0::/job")
+    tree.group("/job", {"memory.max": str(16 << 30), "memory.current": str(10 << 30)})
+
+    assert tree.total_mib() == 16 * GIB_MIB
 
 
 # -- identity and clocks ----------------------------------------------------------------------------------------------

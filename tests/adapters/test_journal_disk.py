@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 
+from gpudeck.engine.adapters.journal import SqliteJournal
+from gpudeck.tests.fakes.journal import appended, numbered, numbers
+from gpudeck.tests.fakes.small_disk import small_disk
+
 CHILD = str(Path(__file__).resolve().parent.parent / "fakes" / "journal_child.py")
 MOUNT = 'mount -t tmpfs -o size=16m none "$1" && exec "$2" "$3" fill "$1"'
 
@@ -72,10 +76,29 @@ def test_full_and_free_are_each_told_once(filled: dict[str, Any]):
     assert filled["told"] == [True, False]
 
 
+def test_a_listener_that_raises_stops_nothing(filled: dict[str, Any]):
+    assert (filled["told"], filled["results"]["freed"]) == ([True, False], "written")
+
+
 def test_a_start_on_a_full_disk_is_refused_and_does_no_harm(filled: dict[str, Any]):
     refused, damage_later = filled["start"]
     assert refused.endswith("cannot be opened: no space is left there: free some, or set state_dir to another disk")
     assert damage_later == ""
+
+
+def test_a_journal_that_was_closed_on_a_full_disk_is_whole(tmp_path: Path):
+    with small_disk(tmp_path / "small") as disk:
+        path = str(disk.path / "deck.db")
+        journal = SqliteJournal.open(path)
+        appended(journal, numbered(0, 3)).result(20)
+        journal.close()
+        journal = SqliteJournal.open(path)
+        disk.fill()
+        journal.close()
+        disk.empty()
+        again = SqliteJournal.open(path)
+        assert (numbers(again.load()), again.damage) == ([0, 1, 2], "")
+        again.close()
 
 
 def test_a_failed_fsync_breaks_the_journal_for_good(tmp_path: Path):

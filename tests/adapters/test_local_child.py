@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 from pathlib import Path
 
@@ -123,3 +124,30 @@ run(Path({str(tmp_path)!r}), body)
 """
     told = subprocess.run(["nohup", PYTHON, "-c", engine], capture_output=True, text=True, check=True).stdout
     assert not changed(told)
+
+
+@launched
+async def test_the_folder_of_the_records_is_its_owners_alone(rig: Rig) -> None:
+    assert stat.S_IMODE((rig.folder / "attempts").stat().st_mode) == 0o700
+
+
+@launched
+async def test_a_launcher_that_was_closed_watches_nothing_any_more(rig: Rig) -> None:
+    token = rig.start("sleep", "300")
+    rig.launcher.close()
+    with os.scandir("/proc/self/fd") as descriptors:
+        watched = [entry.name for entry in descriptors if "pidfd" in os.readlink(entry.path)]
+    os.killpg(rig.pids[token], signal.SIGKILL)
+    assert watched == []
+
+
+@launched
+async def test_a_record_is_its_owners_alone_whatever_the_umask(rig: Rig) -> None:
+    mask = os.umask(0)
+    try:
+        rig.replace_launcher()
+        token = rig.start("true")
+    finally:
+        os.umask(mask)
+    await rig.tree_end(token)
+    assert stat.S_IMODE(rig.record(token).stat().st_mode) == 0o600

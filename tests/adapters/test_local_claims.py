@@ -14,6 +14,7 @@ import pytest
 from gpudeck.engine.adapters import proc
 from gpudeck.engine.adapters.claims import Claims
 from gpudeck.engine.adapters.claims_held import WRAPPER_FD
+from gpudeck.engine.core.inputs import Input, TreeGone
 from gpudeck.engine.ports import Known, SpawnRefusedError
 from tests.fakes.local_rig import Rig, kill, lives, run, until
 
@@ -63,6 +64,28 @@ async def test_an_attempt_claims_its_gpus_while_it_runs(rig: Rig) -> None:
 async def test_a_gpu_is_free_before_its_end_is_told(rig: Rig) -> None:
     await rig.tree_end(rig.start("true", gpus=["GPU-0"]))
     assert other(rig) == {}
+
+
+class AtEnds(list[Input]):
+    """What a launcher tells, and what another deck finds taken at the moment when an end is told."""
+
+    def __init__(self, rig: Rig) -> None:
+        super().__init__()
+        self.rig = rig
+        self.taken: list[dict[str, str]] = []
+
+    def append(self, item: Input) -> None:
+        if isinstance(item, TreeGone):
+            self.taken.append(other(self.rig))
+        super().append(item)
+
+
+@claimed
+async def test_a_gpu_is_free_at_the_very_moment_when_its_end_is_told(rig: Rig) -> None:
+    rig.inputs = told = AtEnds(rig)
+    rig.replace_launcher(claims=claims(rig.folder))
+    await rig.tree_end(rig.start("true", gpus=["GPU-0"]))
+    assert told.taken == [{}]
 
 
 @claimed

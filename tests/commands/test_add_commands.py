@@ -116,6 +116,8 @@ def test_a_command_runs_where_it_was_typed(deck: Commanded) -> None:
         (("-n", "x", "true"), 'gpus must be a whole number or "all"'),
         (("--needs", "nobody", "true"), "nobody"),
         (("--set", "nonsense=1", "true"), "--set nonsense"),
+        (("-n", "3", "true"), 'task "true": gpus = 3, but the deck has only 2'),
+        (("--set", "launch=torchrun", "true"), "launch"),
     ],
 )
 def test_a_mistake_leaves_the_file_as_it_is(deck: Commanded, words: tuple[str, ...], said: str) -> None:
@@ -123,6 +125,12 @@ def test_a_mistake_leaves_the_file_as_it_is(deck: Commanded, words: tuple[str, .
     done = deck.command("add", *words)
     assert (done.code, said in done.err, done.out) == (2, True, "")
     assert deck.text("tasks.toml") == FILE
+
+
+def test_a_file_of_another_box_can_be_added_to(deck: Commanded) -> None:
+    deck.write(FILE + '[[task]]\nname = "large"\ncommand = "true"\ngpus = 4\n')
+    assert deck.command("add", "true").code == 0
+    assert deck.text("tasks.toml").count("[[task]]") == 3
 
 
 def test_what_the_engine_does_not_take_is_taken_out_again(deck: Commanded) -> None:

@@ -23,6 +23,13 @@ def test_without_a_command_words_are_a_file_and_values() -> None:
     assert (command.verb, command.file, command.values) == (DECK, "x.toml", {"lr": "0.1"})
 
 
+def test_a_log_dir_is_meant_from_where_it_was_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = parse(["--headless", "--log-dir", "out"]).options()
+    monkeypatch.chdir("/")
+    assert options.log_dir == str(tmp_path / "out")
+
+
 def test_options_may_stand_between_selectors() -> None:
     assert parse(["retry", "a", "--fresh", "b", "-y", "c"]).words == ("a", "b", "c")
 
@@ -46,6 +53,14 @@ def test_f_behind_logs_follows_and_before_it_names_the_file() -> None:
         ["a.toml", "b.toml"],
         ["staus"],
         ["wait", "--timeout"],
+        ["--headless", "--check-interval", "nan"],
+        ["--headless", "--check-interval", "inf"],
+        ["--headless", "--junit", ""],
+        ["--headless", "--with-needs"],
+        ["--headless", "--halt", "never", "--fail-fast"],
+        ["--headless", "-v", "-q"],
+        ["logs", "t", "-n", "-3"],
+        ["logs", "t", "--attempt", "0"],
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

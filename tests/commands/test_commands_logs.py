@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from tests.commands.commands_rig import GATED, MIXED, Commanded, typed
 from tests.e2e.decks import until
 
@@ -42,6 +44,13 @@ def test_a_task_that_wrote_to_standard_error_alone_gets_a_hint(deck: Commanded) 
     finished(deck, MIXED)
     done = deck.command("logs", "bad")
     assert (done.out, "`gpudeck logs bad --err`" in done.err) == ("", True)
+
+
+@pytest.mark.parametrize("follow", [[], ["-f"]])
+def test_it_is_1_where_there_is_no_log(deck: Commanded, follow: list[str]) -> None:
+    finished(deck, MIXED)
+    done = deck.command("logs", "behind", *follow)
+    assert (done.code, "behind has not run: it is blocked" in done.err) == (1, True)
 
 
 def test_several_tasks_have_their_names_before_their_lines(deck: Commanded) -> None:

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from gpudeck.engine.core.events import AttemptStarting
-from tests.commands.commands_rig import Commanded, typed
+from tests.commands.commands_rig import MIXED, Commanded, typed
 from tests.e2e.decks import lives, until
 
 DECK = """
@@ -105,6 +105,33 @@ def test_an_engine_to_which_nobody_comes_starts_its_tasks_by_itself(unfinished: 
     done = unfinished.shell(f'gpudeck engine "{unfinished.folder}/tasks.toml" --quiet-start')
     assert (done.code, done.err) == (0, "")
     assert unfinished.lines("ran") == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("cancel next-*", "cancel 2 tasks (2 queued): next-1, next-2? Nobody can be asked here: -y says yes"),
+        ("hold next-*", "hold 2 tasks (2 queued): next-1, next-2? Nobody can be asked here: -y says yes"),
+        ("priority next-1 99999999999999999999", "priority wants a number from -9007199254740992 to 9007199254740992"),
+        ("gpus drain 0-99999999999", "GPU 0-99999999999: a range goes from a lower number to a higher one"),
+        ("gpus drain 3-1", "GPU 3-1: a range goes from a lower number to a higher one"),
+    ],
+)
+def test_no_engine_is_started_for_what_is_refused(unfinished: Commanded, words: str, said: str) -> None:
+    done = unfinished.command(*words.split())
+    assert (done.code, said in done.err, unfinished.engines_alive()) == (2, True, [])
+    assert started(unfinished) == ["first"]
+
+
+def test_no_engine_is_started_for_a_retry_that_is_refused(deck: Commanded) -> None:
+    deck.write(MIXED)
+    assert deck.run().code == 1
+    for words, said in (
+        (("good", "bad", "--not-on", "7"), "GPU 7: this deck uses 0, 1"),
+        (("*",), "retry 2 tasks (1 succeeded, 1 failed): good, bad?"),
+    ):
+        done = deck.command("retry", *words)
+        assert (done.code, said in done.err, deck.engines_alive()) == (2, True, [])
 
 
 def test_no_engine_is_started_to_drain_a_gpu_that_the_deck_has_not(unfinished: Commanded) -> None:

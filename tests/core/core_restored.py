@@ -72,6 +72,7 @@ def task_facts(task: Task, now: float) -> dict[str, object]:
             task.retries_used,
             task.oom_ends,
             task.free_requeues,
+            task.joined_requeues,
             task.quarantine_requeues,
         ),
         "ended": task.ended,

@@ -242,10 +242,12 @@ class World(Outside):
         said = verdict(proc)
         if said:
             return said
-        if proc.tree:
-            if not proc.leader and proc.exit is not None:
-                self.inbox.append(proc.exit)
+        if proc.leader:
             return "adopted"
+        if proc.tree:
+            assert proc.exit is not None
+            self.inbox.append(proc.exit)
+            return "adopted" if proc.exit.code is None else "ended"
         assert proc.exit is not None
         self.inbox += [proc.exit, i.TreeGone(token, self.now)]
         return "lost" if proc.exit.code is None else "ended"

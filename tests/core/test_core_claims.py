@@ -136,6 +136,14 @@ def test_a_gang_that_other_decks_leave_too_few_gpus_reserves_nothing() -> None:
     assert gathered(found) == []
 
 
+def test_a_gang_that_wants_more_memory_than_the_host_has_keeps_no_gpus() -> None:
+    found = world(spec("busy"), spec("gang", gpus=2, memory_mib=100_000), gpus=2, begin=False)
+    found.sample()
+    found.begin()
+    assert found.running() == {"busy": (0,)}
+    assert gathered(found) == []
+
+
 def test_a_gang_that_waits_for_our_own_tasks_keeps_its_gpus_from_other_decks() -> None:
     found = world(spec("busy"), spec("gang", gpus=2), gpus=2)
     assert found.kept == ("GPU-0", "GPU-1")

@@ -9,7 +9,7 @@ from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.explain import Explainer, explain
 from gpudeck.engine.core.spec import DeckSettings, TaskSpec
-from gpudeck.engine.core.why_waiting import stuck_behind_unknown, why_waiting
+from gpudeck.engine.core.why_waiting import only_a_user_helps, why_waiting
 
 
 def texts(found: World, name: str) -> list[str]:
@@ -151,13 +151,13 @@ def test_a_deck_is_stuck_when_all_wait_for_what_an_unknown_attempt_holds(waits: 
     slots = 1 if waits.resources == spec("x").resources else 2
     found = stuck(spec("a", gpu_memory_mib=20_000, cpus=4), waits, slots=slots)
     assert found.phase("b") == "queued"
-    assert stuck_behind_unknown(found.deck, found.now)
+    assert only_a_user_helps(found.deck, found.now)
 
 
 def test_it_is_not_stuck_while_something_runs() -> None:
     found = world(spec("a"), spec("b"), spec("c"), gpus=2)
     found.restart(verdict=lambda proc: "unknown" if proc.task == "a" else "")
-    assert not stuck_behind_unknown(found.deck, found.now)
+    assert not only_a_user_helps(found.deck, found.now)
 
 
 @pytest.mark.parametrize("why", ["foreign", "lost", "quarantined"])
@@ -177,14 +177,14 @@ def test_it_is_not_stuck_where_a_gpu_may_come_back_by_itself(why: str) -> None:
     found.verb("retry", "b")
     found.verb("unpause")
     assert found.phase("b") == "queued"
-    assert not stuck_behind_unknown(found.deck, found.now)
+    assert not only_a_user_helps(found.deck, found.now)
 
 
 def test_it_is_not_stuck_while_a_task_is_in_backoff() -> None:
     found = world(spec("a"), spec("b"), spec("c", gpus=0, retries=1, backoff_s=60.0))
     found.end("c", 1)
     found.restart(verdict=lambda _: "unknown")
-    assert not stuck_behind_unknown(found.deck, found.now)
+    assert not only_a_user_helps(found.deck, found.now)
 
 
 def test_behind_a_drained_gpu_too_only_the_user_helps() -> None:
@@ -192,7 +192,38 @@ def test_behind_a_drained_gpu_too_only_the_user_helps() -> None:
     found.give(i.GpuVerb("drain", "GPU-1"))
     found.end("b")
     found.restart(verdict=lambda _: "unknown")
-    assert stuck_behind_unknown(found.deck, found.now)
+    assert only_a_user_helps(found.deck, found.now)
+
+
+@pytest.mark.parametrize("task", [spec("b"), spec("b", gpus=2), spec("b", gpu_ids=("1",))], ids=["any", "gang", "ids"])
+def test_behind_drained_gpus_only_the_user_helps_also_where_nothing_is_under_way(task: TaskSpec) -> None:
+    found = world(spec("a"), task, gpus=2, begin=False)
+    found.give(i.GpuVerb("drain", "GPU-1"))
+    if not task.resources.gpu_ids and task.resources.gpus == 1:
+        found.give(i.GpuVerb("drain", "GPU-0"))
+    found.begin()
+    for proc in found.live():
+        found.end(proc.task)
+    assert found.phase("b") == "queued"
+    assert only_a_user_helps(found.deck, found.now)
+
+
+def test_it_is_not_stuck_behind_a_drained_gpu_while_another_may_come_back() -> None:
+    found = world(spec("a"), gpus=2, begin=False)
+    found.stranger("GPU-1")
+    found.give(i.GpuVerb("drain", "GPU-0"))
+    found.sample()
+    found.begin()
+    assert found.phase("a") == "queued"
+    assert not only_a_user_helps(found.deck, found.now)
+
+
+def test_it_is_not_stuck_while_the_disk_is_full() -> None:
+    found = world(spec("a"), begin=False)
+    found.give(i.JournalState(False, "no space left on device"))
+    found.begin()
+    assert found.phase("a") == "queued"
+    assert not only_a_user_helps(found.deck, found.now)
 
 
 def test_what_is_tried_again_is_told_before_the_round_that_waits_for_it() -> None:
@@ -234,3 +265,17 @@ def test_reasons_that_are_not_told_leave_a_count_of_what_they_keep() -> None:
 def test_a_task_behind_two_gates_is_counted_once() -> None:
     found = world(spec("a"), spec("b"), spec("c", needs=("a", "b")), gpus=2)
     assert why_waiting(found.deck, found.now) == ["1 waiting: waits for a"]
+
+
+def test_a_task_that_wants_to_be_alone_is_told_how_many_are_there() -> None:
+    found = world(spec("busy"), spec("a", exclusive=True), slots=2)
+    assert [obstacle.text for obstacle in explain(found.deck, found.task("a"), found.now)] == [
+        "GPU 0: wanted alone, 1 on it"
+    ]
+
+
+def test_taken_cpu_slots_are_counted() -> None:
+    found = world(spec("a", gpus=0), spec("b", gpus=0), settings=DeckSettings(cpu_slots=1))
+    assert [obstacle.text for obstacle in explain(found.deck, found.task("b"), found.now)] == [
+        "1 of 1 CPU slots are taken"
+    ]

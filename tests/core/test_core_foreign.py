@@ -45,6 +45,10 @@ def test_ignore_starts_beside_others() -> None:
     assert waiting("ignore").phase("a") == "running"
 
 
+def test_a_gpu_that_others_use_is_avoided_also_where_the_memory_would_do() -> None:
+    assert waiting("avoid", spec("a", gpu_memory_mib=1 * GIB)).phase("a") == "queued"
+
+
 @pytest.mark.parametrize(("need", "phase"), [(13 * GIB, "running"), (14 * GIB, "queued"), (None, "queued")])
 def test_fit_shares_a_gpu_only_where_the_memory_is_free_now(need: int | None, phase: str) -> None:
     assert waiting("fit", spec("a", gpu_memory_mib=need)).phase("a") == phase

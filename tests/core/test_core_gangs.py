@@ -198,6 +198,11 @@ def test_gangs_without_gpus_take_cpu_slots() -> None:
     assert found.running() == {"b": (), "c": ()}
 
 
+def test_without_gpus_a_gpu_task_that_waits_holds_up_no_cpu_task() -> None:
+    found = world(spec("a", gpus=3), spec("b", gpus=3), spec("c", gpus=0), gpus=0, on_cpu=True, cores=16)
+    assert sorted(found.running()) == ["a", "c"]
+
+
 def test_a_gang_larger_than_the_cpu_slots_takes_them_all() -> None:
     found = world(spec("a", gpus=8), gpus=0, on_cpu=True, cores=2)
     assert found.running() == {"a": ()}

@@ -188,3 +188,8 @@ def test_without_a_success_the_outputs_of_a_left_out_task_may_tell() -> None:
     found.task("a").left_out_done = True
     found.begin()
     assert found.phase("b") == "running"
+
+
+def test_tasks_that_wait_for_the_same_share_a_gate() -> None:
+    found = world(spec("a"), spec("b", needs=("a",)), spec("c", needs=("a",)))
+    assert found.task("b").gates[0] is found.task("c").gates[0]

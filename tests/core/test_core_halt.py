@@ -143,3 +143,14 @@ def test_a_task_that_is_tried_again_by_hand_counts_as_settled_once() -> None:
         found.end("a")
         found.verb("retry", "a")
     assert found.deck.run.settled == 0
+
+
+def test_a_failure_of_an_earlier_run_that_is_tried_again_counts_in_this_one_when_it_fails_again() -> None:
+    found = world(spec("a"), spec("b"), gpus=2, settings=DeckSettings(halt=Halt("soon", fail=1)))
+    found.end("a", 1)
+    found.end("b")
+    found.begin(("new",))
+    found.verb("retry", "a")
+    assert (found.deck.run.settled, found.deck.run.failures) == (0, 0)
+    found.end("a", 1)
+    assert found.deck.run.halted == "a"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from core_world import World, spec, world
+from core_world import World, cards, deck_file, spec, world
 
 from gpudeck.engine.core import inputs as i
+from gpudeck.engine.core.devices import Gpu
 
 GIB = 1024
 
@@ -24,6 +25,11 @@ def test_memory_of_others_and_reservations_add_up() -> None:
     found.advance(1)
     found.sample()
     assert found.running() == {"a": (0,)}
+
+
+def test_a_card_is_filled_to_its_last_mib() -> None:
+    found = shared(spec("a", gpu_memory_mib=50 * GIB), spec("b", gpu_memory_mib=30 * GIB))
+    assert found.running() == {"a": (0,), "b": (0,)}
 
 
 def test_a_reservation_lasts_as_long_as_its_attempt() -> None:
@@ -112,6 +118,23 @@ def test_running_out_of_memory_on_a_whole_card_asks_for_a_whole_card_again() -> 
     assert found.running() == {"a": (0,)}
 
 
+def test_a_card_whose_whole_memory_was_too_little_is_not_tried_again() -> None:
+    def small_and_large() -> list[Gpu]:
+        small, large = cards(2)
+        small.total_mib, large.total_mib = 40 * GIB, 80 * GIB
+        return [small, large]
+
+    tasks = [spec("busy", gpu_ids=("1",)), spec("a", gpu_memory_mib="auto", retries=1, backoff_s=1.0)]
+    found = World(deck_file(tasks), small_and_large)
+    found.begin()
+    assert found.running() == {"a": (0,), "busy": (1,)}
+    found.oom("a")
+    found.advance(5)
+    assert found.phase("a") == "queued"
+    found.end("busy")
+    assert found.running() == {"a": (1,)}
+
+
 def test_slots_auto_gives_as_many_as_fit() -> None:
     found = world(*[spec(f"a{index}", gpu_memory_mib=30 * GIB) for index in range(4)], slots="auto", total_mib=80 * GIB)
     assert len(found.running()) == 2
@@ -140,6 +163,25 @@ def test_in_a_container_the_memory_of_our_tasks_is_shared_out_among_them() -> No
     found.give(i.DevicesSampled((i.GpuReading("GPU-0", found.now, 80 * GIB, 50 * GIB, processes=hidden),)))
     gpu = found.deck.gpus["GPU-0"]
     assert (gpu.others_mib, gpu.foreign) == (0, "")
+
+
+def test_memory_that_the_driver_does_not_tell_is_that_of_the_only_task_on_the_card() -> None:
+    found = shared(spec("a"))
+    found.advance(1)
+    silent = (i.Process(100, None, found.proc("a").token),)
+    found.give(i.DevicesSampled((i.GpuReading("GPU-0", found.now, 80 * GIB, 50 * GIB, processes=silent),)))
+    gpu = found.deck.gpus["GPU-0"]
+    assert [attempt.measured for attempt in gpu.holders.values()] == [{"GPU-0": 50 * GIB}]
+    assert gpu.foreign == ""
+
+
+def test_memory_that_the_driver_does_not_tell_is_put_down_to_no_task_where_several_share_a_card() -> None:
+    found = shared(spec("a"), spec("b"))
+    found.advance(1)
+    silent = tuple(i.Process(pid, None, found.proc(name).token) for pid, name in enumerate("ab", 100))
+    found.give(i.DevicesSampled((i.GpuReading("GPU-0", found.now, 80 * GIB, 50 * GIB, processes=silent),)))
+    holders = found.deck.gpus["GPU-0"].holders.values()
+    assert [attempt.measured for attempt in holders] == [{"GPU-0": 0}, {"GPU-0": 0}]
 
 
 def test_a_big_task_waits_for_a_card_that_is_big_enough() -> None:

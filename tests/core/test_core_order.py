@@ -167,6 +167,27 @@ def test_host_memory_is_admitted_against_what_is_available() -> None:
     assert found.running() == {"a": (0,)}
 
 
+def test_host_memory_that_others_use_is_waited_for_also_where_nothing_of_ours_runs() -> None:
+    found = world(spec("a", memory_mib=30_000), begin=False)
+    found.deck.memory_total_mib = 64_000
+    found.memory_mib = 20_000
+    found.sample()
+    found.begin()
+    assert found.phase("a") == "queued"
+    found.memory_mib = 40_000
+    found.sample()
+    assert found.phase("a") == "running"
+
+
+def test_a_task_that_asks_for_nearly_all_memory_runs_when_nothing_else_of_ours_does() -> None:
+    found = world(spec("a", memory_mib=63_000), begin=False)
+    found.deck.memory_total_mib = 64_000
+    found.memory_mib = 62_000
+    found.sample()
+    found.begin()
+    assert found.phase("a") == "running"
+
+
 def test_many_entries_at_their_limit_do_not_hide_those_behind_them() -> None:
     tasks = [spec(f"{chr(97 + index % 26)}{'x' * (index // 26)}-0", entry=f"e{index}", max_parallel=1, gpus=0)
              for index in range(80)]  # fmt: skip
@@ -196,6 +217,21 @@ def test_a_plan_is_of_attempts_that_end_before_their_timeout() -> None:
     planned = simulate(found.deck, lambda _: None)
     assert [item.task for item in planned] == ["a", "b"]
     assert planned[0].end_s < 60.0
+
+
+def test_longest_first_goes_by_what_an_entry_is_found_to_take_under_way() -> None:
+    names = ("a0", "a1", "a2", "b0", "b1", "b2")
+    found = world(*[spec(name) for name in names], gpus=2, settings=DeckSettings(order="longest"), begin=False)
+    found.begin()
+    assert set(found.running()) == {"a0", "a1"}
+    found.advance(10)
+    found.end("a0")
+    found.advance(100)
+    found.end("b0")
+    found.advance(1000)
+    assert set(found.running()) == {"a1", "b1"}
+    found.end("a1")
+    assert set(found.running()) == {"a2", "b1"}
 
 
 def test_longest_first_goes_by_the_longest_of_an_entry_not_by_its_median() -> None:

@@ -110,3 +110,12 @@ def test_a_plan_starts_every_task_of_a_deck_that_can_run() -> None:
 def test_a_plan_leaves_out_what_would_never_start() -> None:
     found = world(spec("a"), spec("big", gpu_memory_mib=99_000), begin=False)
     assert [item.task for item in simulate(found.deck, lambda _: 100.0)] == ["a"]
+
+
+def test_a_priority_that_many_inherit_reaches_them_in_portions() -> None:
+    found = world(*[spec(f"m{index}") for index in range(1000)], spec("t", needs=("m*",)))
+    found.step(i.Verb("priority", ("t",), 5))
+    told = sum(task.effective == 5 for task in found.deck.tasks)
+    found.settle()
+    assert 0 < told < 1000
+    assert all(task.effective == 5 for task in found.deck.tasks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from core_world import World, spec, world
+from core_world import World, deck_file, spec, world
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
@@ -210,6 +210,16 @@ def test_a_retry_that_the_broken_gpu_used_up_is_given_back() -> None:
     assert {found.task(name).retries_used for name in names} == {0}
 
 
+def test_a_retry_that_the_broken_gpu_used_up_is_given_back_to_a_task_that_runs_again_by_then() -> None:
+    found = world(*[spec(f"a{index}", retries=1, backoff_s=10.0) for index in range(12)], gpus=3)
+    (first,) = fails_on(found, 1, 1)
+    found.advance(13)
+    found.end(on_gpu(found, 2))
+    assert found.phase(first) == "running"
+    fails_on(found, 1, 2)
+    assert (is_quarantined(found), found.task(first).retries_used) == (True, 0)
+
+
 def broken_everywhere(found: World) -> None:
     """Every attempt fails after three seconds with a fault of the device."""
     for _ in range(200):
@@ -310,3 +320,33 @@ def test_commands_that_cannot_be_started_accuse_no_gpu_although_their_entry_runs
     for _ in range(4):
         found.end(on_gpu(found, 1), 127, spawn_error="command not found")
     assert not is_quarantined(found)
+
+
+def test_a_quarantine_outlives_the_tasks_that_led_to_it() -> None:
+    found = eight()
+    fails_on(found, 1, 3)
+    left = [task for task in found.file.tasks if task.name in ("a10", "a11", on_gpu(found, 0))]
+    found.restart(file=deck_file(left))
+    assert is_quarantined(found)
+
+
+def test_a_probe_that_fails_where_no_other_gpu_is_to_be_had_ends_the_quarantine() -> None:
+    found = eight()
+    fails_on(found, 1, 3)
+    found.give(i.GpuVerb("drain", "GPU-0"))
+    found.advance(61)
+    fails_on(found, 1, 1)
+    assert not is_quarantined(found)
+
+
+def test_a_run_that_begins_after_a_reboot_probes_by_the_new_clock() -> None:
+    found = eight()
+    fails_on(found, 1, 3)
+    while not found.deck.run.ended:
+        for proc in found.live():
+            found.end(proc.task)
+    found.restart(reboot=True)
+    found.begin()
+    quarantine = found.deck.gpus["GPU-1"].quarantine
+    assert quarantine is not None
+    assert found.now < quarantine.probe_at <= found.now + 60

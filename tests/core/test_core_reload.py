@@ -16,7 +16,7 @@ from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.phases import Unknown
 from gpudeck.engine.core.reload import After
-from gpudeck.engine.core.spec import DeckSettings, TaskSpec
+from gpudeck.engine.core.spec import DeckSettings, Halt, TaskSpec, Work
 
 
 def world(*tasks: TaskSpec, gpus: int = 1, slots: int = 1, settings: DeckSettings | None = None) -> EditedWorld:
@@ -53,6 +53,13 @@ def test_whoever_holds_the_deck_sees_the_new_one():
     assert list(deck.by_name) == ["a", "b"]
 
 
+def test_whoever_shows_the_deck_looks_at_all_tasks_of_the_new_one():
+    w = world(spec("a"), spec("b", needs=("a",)))
+    w.deck.moved.clear()
+    edit(w, spec("a"), spec("b", needs=("a",), priority=1))
+    assert w.deck.moved == {0, 1}
+
+
 def test_a_task_that_is_gone_keeps_its_slot_to_its_end_and_is_not_tried_again():
     w = world(spec("a", retries=3), spec("b"))
     edit(w, spec("b"))
@@ -68,6 +75,13 @@ def test_a_task_that_is_gone_is_no_part_of_rounds_globs_or_counts():
     w.end("a2")
     assert w.phase("b") == "starting" or w.phase("b") == "running"
     assert sum(w.deck.counts.values()) == 2
+
+
+def test_a_failure_of_a_task_that_is_gone_halts_nothing():
+    w = world(spec("a"), spec("b"), settings=DeckSettings(halt=Halt("soon", fail=1)))
+    edit(w, spec("b"))
+    w.end("a", 1)
+    assert (w.deck.run.halted, w.phase("b")) == ("", "running")
 
 
 def test_a_task_that_is_gone_and_comes_back_is_the_same_attempt():
@@ -138,6 +152,13 @@ def test_more_retries_hold_for_what_runs():
     edit(w, spec("a", retries=1))
     w.end("a", 1)
     assert w.phase("a") == "backoff"
+
+
+def test_a_rung_that_is_added_holds_for_what_runs():
+    w = world(spec("a"))
+    edit(w, spec("a", ladder=(Work("smaller"),)))
+    w.oom("a")
+    assert (w.phase("a"), w.launched[-1].rung) == ("running", 1)
 
 
 def test_cores_that_an_attempt_holds_stay_what_it_was_started_with():
@@ -222,6 +243,14 @@ def test_learned_durations_stay():
     w.end("a1")
     edit(w, spec("a2"), spec("a3"))
     assert w.deck.expected_s(w.task("a3")) == pytest.approx(100.0)
+
+
+def test_other_options_hold_from_now_on():
+    w = world(spec("a"))
+    edit(w, spec("a"), after=After(options="other"))
+    assert w.deck.run.options == "other"
+    w.restart()
+    assert w.deck.run.options == "other"
 
 
 def test_a_priority_given_by_hand_stays_and_one_of_the_file_is_newer():

@@ -7,6 +7,7 @@ from core_world import World, spec, world
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
+from gpudeck.engine.core.phases import Backoff
 from gpudeck.engine.core.retry import backoff_s
 from gpudeck.engine.core.spec import Resume, Work
 
@@ -262,3 +263,36 @@ def test_a_start_that_was_refused_while_it_was_being_stopped_leaves_nothing_to_r
     assert found.task("a").unfinished == ""
     found.restart()
     assert found.task("a").unfinished == ""
+
+
+def test_what_is_left_of_a_backoff_counts_after_a_reboot() -> None:
+    found = world(spec("a", retries=1, backoff_s=300.0))
+    found.end("a", 1)
+    phase = found.task("a").phase
+    assert isinstance(phase, Backoff)
+    found.advance(200)
+    found.restart(reboot=True)
+    found.advance(phase.wait_s - 210)
+    assert found.phase("a") == "backoff"
+    found.advance(10)
+    assert found.phase("a") == "running"
+
+
+def test_a_wall_clock_that_was_set_back_makes_no_backoff_longer() -> None:
+    found = world(spec("a", retries=1, backoff_s=100.0))
+    found.end("a", 1)
+    found.past -= 100_000
+    found.restart(reboot=True)
+    found.advance(121)
+    assert found.phase("a") == "running"
+
+
+def test_a_reboot_uses_up_nothing_of_what_a_newcomer_costs() -> None:
+    found = world(spec("a"), gpus=2)
+    found.restart(reboot=True)
+    found.sample()
+    found.advance(10)
+    found.stranger("GPU-1", 5_000)
+    found.sample()
+    found.oom("a")
+    assert found.running() == {"a": (0,)}

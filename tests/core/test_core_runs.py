@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from core_decks import changed_file
 from core_restored import assert_restores
-from core_world import World, deck_file, spec, world
+from core_world import World, deck_file, done_world, spec, world
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core.flags import flags
@@ -326,3 +326,42 @@ def test_two_tasks_that_do_the_same_are_both_done() -> None:
     found = world(spec("a", fingerprint="same"), spec("b", fingerprint="same", needs=("a",)))
     found.end("a")
     assert found.phase("b") == "running"
+
+
+def test_a_result_found_by_its_outputs_is_no_newer_than_the_run_that_found_it() -> None:
+    found = world(spec("a", outputs=("model.pt",), needs=("b",)), spec("b", outputs=("data",)), begin=False)
+    found.outputs |= {"a", "b"}
+    found.begin()
+    assert found.phases() == {"a": "cached", "b": "cached"}
+    found.advance(10)
+    found.verb("retry", "b")
+    found.advance(10)
+    found.end("b")
+    found.begin()
+    assert found.phase("a") == "running"
+
+
+def test_a_cancelled_task_stays_so_although_the_file_has_changed_it() -> None:
+    found = world(spec("a"), spec("b"))
+    found.end("a")
+    found.verb("retry", "a")
+    found.verb("cancel", "a")
+    found.restart(file=deck_file([spec("a", fingerprint="other"), spec("b")]), changed=True)
+    assert found.phases() == {"a": "cancelled", "b": "running"}
+
+
+def test_a_changed_task_whose_work_was_done_under_another_name_is_not_done_again() -> None:
+    found = world(spec("a"), spec("b"), spec("c"))
+    found.end("a")
+    found.end("b")
+    found.restart(file=deck_file([spec("a", fingerprint="fp-b"), spec("c")]), changed=True)
+    assert found.phases() == {"a": "succeeded", "c": "running"}
+
+
+def test_a_rerun_that_failed_is_not_done_by_the_success_before_it() -> None:
+    found = done_world(spec("a"))
+    found.verb("retry", "a")
+    found.end("a", 1)
+    found.restart()
+    found.begin()
+    assert found.phase("a") == "running"

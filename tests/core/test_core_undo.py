@@ -271,6 +271,23 @@ def test_a_pause_is_taken_back() -> None:
     assert found.phase("b") == "running"
 
 
+def test_taking_a_cancel_back_in_a_halted_run_that_has_ended_pauses_nothing() -> None:
+    found = world(spec("a"), spec("b"), settings=DeckSettings(halt=Halt("soon", fail=1)))
+    found.end("a", 1)
+    act = found.verb("cancel", "b")
+    found.undo(act)
+    assert (found.deck.paused, found.phase("b")) == ("", "running")
+
+
+def test_an_unpause_is_taken_back() -> None:
+    found = world(spec("a"), spec("b"))
+    found.verb("pause")
+    act = found.verb("unpause")
+    found.undo(act)
+    found.end("a")
+    assert (found.deck.paused, found.phase("b")) == ("paused", "queued")
+
+
 def test_taking_a_pause_back_does_not_lift_a_halt() -> None:
     found = world(spec("b"), spec("c"), spec("d"), gpus=2, settings=DeckSettings(halt=Halt("soon", fail=1)))
     found.end("b", 1)

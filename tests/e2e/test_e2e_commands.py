@@ -77,6 +77,34 @@ def test_check_names_everything_that_is_wrong_and_exits_with_2(deck: Deck) -> No
     assert 'tasks.toml:7: task "a": unknown key "timout": did you mean timeout?' in done.err
 
 
+def test_check_tells_a_gpu_that_is_not_there_together_with_the_rest(deck: Deck) -> None:
+    deck.write('[deck]\ngpus = [99]\n[[task]]\nname = "a"\ncommand = "true"\nretries = -1\n')
+    for command in ("check", "plan", "--headless"):
+        told = deck.command(command, "tasks.toml").err
+        assert 'tasks.toml:6: task "a": retries must be at least 0, got -1' in told
+        assert "tasks.toml: gpus: GPU 99 cannot be used" in told
+
+
+def test_a_gpu_that_is_not_there_is_told_with_its_line(deck: Deck) -> None:
+    deck.write('[deck]\ngpus = [99]\n[[task]]\nname = "a"\ncommand = "true"\n')
+    for command in ("check", "plan", "--headless"):
+        assert "tasks.toml:2: [deck]: gpus: GPU 99 cannot be used" in deck.command(command, "tasks.toml").err
+
+
+def test_what_does_not_fit_and_what_cannot_be_done_yet_are_told_at_once(deck: Deck) -> None:
+    deck.write('[deck]\ngpus = "sim:2"\n[[task]]\nname = "a"\ncommand = "true"\ngpus = 3\nnodes = 2\n')
+    for command in ("check", "--headless"):
+        told = deck.command(command, "tasks.toml").err
+        assert "gpus = 3, but the deck has only 2" in told
+        assert "this version cannot do nodes = 2 yet" in told
+
+
+def test_check_misses_the_variables_that_tasks_do_not_get(deck: Deck) -> None:
+    deck.write('[[task]]\nname = "a"\ncommand = "true"\ngpus = 0\nenv_required = ["SSH_AUTH_SOCK"]\n')
+    done = deck.command("check", "tasks.toml", env={"SSH_AUTH_SOCK": "/tmp/agent"})
+    assert "SSH_AUTH_SOCK is not set in the environment" in done.out
+
+
 def test_check_refuses_what_no_gpu_is_large_enough_for(deck: Deck) -> None:
     deck.write('[deck]\ngpus = "sim:2"\n[[task]]\nname = "a"\ncommand = "true"\ngpu_memory = "90GiB"\n')
     done = deck.command("check", "tasks.toml")

@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from gpudeck.engine.core.events import AttemptEnded, AttemptRunning, AttemptStarting
+from gpudeck.engine.core.events import AttemptEnded, AttemptRunning, AttemptStarting, LeaderEnded
 from tests.e2e.decks import Deck, Engine, lives, until
 
 GATED = """
@@ -117,6 +117,24 @@ def test_a_stop_goes_on_where_the_killed_engine_left_it(deck: Deck) -> None:
     ran = deck.run()
     assert ran.rows["deaf"]["reason"].startswith("timeout")
     assert not lives(task)
+
+
+def test_what_a_leader_left_is_stopped_by_the_next_engine(deck: Deck) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "leaves"
+        linger = "1s"
+        command = "sleep 100 & echo $! >>pids"
+    """)
+    engine = deck.start()
+    left = pid_of(deck, "pids")
+    until(lambda: any(isinstance(fact, LeaderEnded) for fact in deck.facts()))
+    engine.kill()
+    assert lives(left)
+    ran = deck.run()
+    assert (ran.states, lives(left)) == ({"leaves": "succeeded"}, False)
 
 
 def test_a_timeout_counts_the_time_without_an_engine(deck: Deck) -> None:

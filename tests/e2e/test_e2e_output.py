@@ -100,6 +100,13 @@ def test_every_json_line_is_as_documented(deck: Deck) -> None:
     assert events[-1]["event"] == "run_finished"
 
 
+def test_the_counts_at_the_beginning_of_every_run_add_up(deck: Deck) -> None:
+    deck.write(MIXED)
+    for _ in range(2):
+        counts = deck.run().events[0]["counts"]
+        assert (counts["total"], sum(counts.values())) == (5, 10)
+
+
 def test_the_counts_at_the_end_add_up(deck: Deck) -> None:
     deck.write(MIXED)
     counts = deck.run().events[-1]["counts"]

@@ -387,3 +387,23 @@ def test_an_engine_short_of_descriptors_starts_less_at_once_and_loses_nothing(de
     assert ran.code == 0
     assert "ulimit -n is 48" in ran.notes
     assert len(deck.lines("ran")) == 40
+
+
+def test_a_run_in_which_all_that_is_left_waits_for_drained_gpus_ends(deck: Deck) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "a"
+        command = "read _ <gate"
+        [[task]]
+        name = "b"
+        command = "echo b"
+    """)
+    gate = deck.gate()
+    engine = deck.start()
+    engine.started("a")
+    assert deck.command("gpus", "drain", "0").code == 0
+    gate.let()
+    ran = engine.finish()
+    assert (ran.code, ran.states, ran.rows["b"]["reason"]) == (1, {"a": "succeeded", "b": "queued"}, "GPU 0: drained")

@@ -100,14 +100,26 @@ def test_what_another_host_left_unfinished_is_neither_adopted_nor_judged(
         assert (seen.rows["long"].attempt, seen.rows["long"].exit_code) == (1, 4)
 
 
-def test_a_look_from_another_host_while_nobody_runs_it_calls_nothing_lost(
-    deck: Commanded, gpu8: tuple[str, ...]
+@pytest.mark.parametrize("command", ["ls", "status", "explain long", "logs long", "apply --dry-run"])
+def test_a_look_from_another_host_while_nobody_runs_it_names_the_host_and_judges_nothing(
+    deck: Commanded, gpu8: tuple[str, ...], command: str
 ) -> None:
     kill(begin(deck))
-    told = run_as(deck, gpu8, "ls")
-    assert told.code == 0
-    assert "lost" not in told.out
+    told = run_as(deck, gpu8, *command.split())
+    assert (told.code, f"this deck runs on {host()} (1 task, engine " in told.err) == (0, True)
+    assert not [word for word in ("lost", "gone;", "goes on with the run") if word in told.out + told.err]
     assert deck.state("long") == "running"
+
+
+@pytest.mark.parametrize("command", ["stop", "stop --tasks", "wait", "attach", "env --refresh"])
+def test_what_another_host_has_to_do_with_an_unfinished_deck_is_left_to_the_first(
+    deck: Commanded, gpu8: tuple[str, ...], command: str
+) -> None:
+    kill(begin(deck))
+    kept = (deck.folder / ".gpudeck/tasks/environment").read_bytes()
+    told = run_as(deck, gpu8, *command.split())
+    assert (told.code, f"this deck runs on {host()} (1 task, engine " in told.err) == (3, True)
+    assert (deck.folder / ".gpudeck/tasks/environment").read_bytes() == kept
 
 
 def test_a_takeover_asks_and_then_starts_what_the_other_host_lost(deck: Commanded, gpu8: tuple[str, ...]) -> None:

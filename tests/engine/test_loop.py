@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
+
 import pytest
 
 from gpudeck.engine.core.events import (
@@ -13,7 +16,7 @@ from gpudeck.engine.core.events import (
     StopRequested,
 )
 from gpudeck.engine.core.inputs import JournalState, Shutdown, Verb
-from gpudeck.engine.core.phases import Backoff, Queued, Running, Succeeded
+from gpudeck.engine.core.phases import Backoff, Cancelled, Queued, Running, Succeeded
 from gpudeck.engine.errors import EngineUnavailableError
 from tests.fakes.loop_rig import LoopRig, looped, task
 
@@ -400,3 +403,115 @@ async def test_a_wait_is_over_when_its_time_has_come_by_the_clock_that_counts_sl
     rig.alarm.ring()
     await rig.settle()
     assert rig.started == ["a", "a"]
+
+
+@looped(task("a"))
+async def test_a_journal_that_broke_is_told_as_the_reason_why_nothing_starts(rig: LoopRig) -> None:
+    rig.journal.break_down()
+    rig.begin()
+    await rig.settle()
+    assert rig.deck.unwritable == "the disk failed; start gpudeck again once the disk is sound"
+
+
+@looped(task("a"))
+async def test_a_process_id_that_a_full_disk_did_not_take_is_written_later(rig: LoopRig) -> None:
+    rig.journal.hold()
+    rig.begin()
+    await rig.settle()
+    rig.journal.release()
+    rig.journal.fill()
+    await rig.settle()
+    assert isinstance(rig["a"].phase, Running)
+    rig.journal.free()
+    assert len(rig.facts(AttemptRunning)) == 1
+
+
+@looped(task("a", timeout_s=100.0))
+async def test_nothing_wakes_a_loop_that_was_stopped(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    assert rig.alarm.at is not None
+    rig.loop.stop()
+    assert rig.alarm.at is None
+
+
+@looped(task("a", timeout_s=100.0))
+async def test_an_alarm_that_rings_too_early_is_set_again(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    due, rig.alarm.at = rig.alarm.at, None
+    rig.alarm.ring()
+    await rig.settle()
+    assert rig.alarm.at == due
+
+
+@looped(task("a"))
+async def test_what_was_asked_for_is_said_to_be_done_once_it_is_on_disk(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.journal.hold()
+    rig.loop.post(Verb("hold", ("a",)))
+    taken = asyncio.ensure_future(rig.loop.taken())
+    await rig.settle()
+    assert not taken.done()
+    rig.journal.release()
+    await taken
+
+
+@looped(*(task(f"t{number}") for number in range(3000)))
+async def test_what_was_asked_of_many_tasks_is_said_to_be_done_with_the_last_of_them(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.loop.post(Verb("hold", tuple(rig.deck.by_name)))
+    await rig.loop.taken()
+    assert rig["t2999"].held
+
+
+@looped(task("a"))
+async def test_what_leads_to_no_fact_waits_for_what_came_before_it(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.journal.hold()
+    rig.loop.post(Verb("cancel", ("a",)))
+    await rig.settle()
+    rig.loop.post(Verb("kill", ("a",)))
+    await rig.settle()
+    assert rig.launcher.stops == []
+    rig.journal.release()
+    await rig.settle()
+    assert [stop.signal for stop in rig.launcher.stops] == [signal.SIGTERM, signal.SIGKILL]
+
+
+@looped(task("a", outputs=("model.pt",)))
+async def test_a_start_whose_folders_are_still_being_looked_at_never_begins_once_it_is_cancelled(rig: LoopRig) -> None:
+    rig.starters.hold()
+    rig.begin()
+    await rig.settle()
+    rig.loop.post(Verb("cancel", ("a",)))
+    await rig.settle()
+    assert isinstance(rig["a"].phase, Cancelled)
+    rig.starters.release()
+    await rig.settle()
+    assert rig.launcher.orders == []
+
+
+@looped(task("a"))
+async def test_what_an_attempt_executes_is_forgotten_with_its_end(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    token = rig.token("a")
+    assert rig.attempts.begun.command(token) == ("true", False)
+    rig.launcher.end(token)
+    await rig.settle()
+    (end,) = rig.facts(AttemptEnded)
+    rig.attempts.ended(end, rig.facts(AttemptStarting)[0])
+    assert rig.attempts.begun.command(token) == ("", False)
+
+
+@looped(task("a"))
+async def test_nothing_is_kept_of_a_start_that_a_full_disk_revoked(rig: LoopRig) -> None:
+    rig.journal.fill()
+    rig.begin()
+    await rig.settle()
+    assert rig.launcher.prepared == set()
+    assert not rig.attempts._starts._made  # no port tells this

@@ -122,7 +122,7 @@ def test_the_record_tells_what_became_of_an_attempt_whose_engine_was_killed(deck
     engine.kill()
     offline = look(deck)
     (token,) = offline.starts
-    assert offline.standing(token) == "runs"
+    until(lambda: look(deck).standing(token) == "runs")
     gate.let()
     until(lambda: look(deck).standing(token) == "ended")
 

@@ -39,8 +39,13 @@ def write_for_ever(folder: str, seed: str) -> None:
 def fill_a_small_disk(folder: str) -> None:
     """On a small file system: fill it, append, free it, append. Prints what came of each append as JSON."""
     told: list[bool] = []
+
+    def tell(full: bool, _: str) -> None:
+        told.append(full)
+        raise RuntimeError("whoever is told is gone")
+
     journal = SqliteJournal.open(os.path.join(folder, "deck.db"))
-    journal.on_disk = lambda full, _: told.append(full)
+    journal.on_disk = tell
     appended(journal, numbered(0)).result(LONG_S)
     hog = os.open(os.path.join(folder, "hog"), os.O_WRONLY | os.O_CREAT)
     _fill(hog)

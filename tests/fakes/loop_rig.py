@@ -48,10 +48,27 @@ class FakeAlarm:
 
 
 class AtOnce:
-    """`ports.Aside` that never hangs."""
+    """`ports.Aside` that hangs only from `hold` to `release`."""
+
+    def __init__(self) -> None:
+        self._held: list[Callable[[], None]] | None = None
+
+    def hold(self) -> None:
+        self._held = []
+
+    def release(self) -> None:
+        held, self._held = self._held or [], None
+        for answer in held:
+            answer()
 
     def submit(self, work: Callable[[], _T], done: Callable[[_T | None], None], **_: float) -> None:
-        asyncio.get_running_loop().call_soon(lambda: done(work()))
+        def answer() -> None:
+            done(work())
+
+        if self._held is None:
+            asyncio.get_running_loop().call_soon(answer)
+        else:
+            self._held.append(answer)
 
     def close(self) -> None:
         pass
@@ -85,6 +102,7 @@ class LoopRig:
         self.launcher = FakeLauncher(self._post, lambda: self.clock.boot_s)
         self.published: list[Fact] = []
         self.writer = AttemptJsonWriter(lambda _: None)
+        self.starters = AtOnce()
         self.attempts = Attempts(
             self.deck,
             self.launcher,
@@ -94,7 +112,7 @@ class LoopRig:
             self._post,
             readers=AtOnce(),
             checks=AtOnce(),
-            starters=AtOnce(),
+            starters=self.starters,
         )
         self.loop = Loop(
             Core(self.deck),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 class SmallDisk:
-    """It holds 3 MB and 200 files."""
+    """It holds little: 3 MB and 200 files where nothing else was asked for."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -35,11 +35,11 @@ class SmallDisk:
 
 
 @contextlib.contextmanager
-def small_disk(path: Path) -> Generator[SmallDisk]:
+def small_disk(path: Path, *, megabytes: int = 3, files: int = 200) -> Generator[SmallDisk]:
     """Mounted at the new folder *path*, as root or by sudo without a password; fails where neither is to be had."""
     path.mkdir()
     as_root = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    options = "size=3m,nr_inodes=200,mode=1777"
+    options = f"size={megabytes}m,nr_inodes={files},mode=1777"
     subprocess.run([*as_root, "mount", "-t", "tmpfs", "-o", options, "none", os.fspath(path)], check=True)
     try:
         yield SmallDisk(path)

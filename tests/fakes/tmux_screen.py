@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
@@ -73,8 +74,10 @@ class TmuxScreen:
     def until(self, holds: Callable[[str], object], what: str) -> str:
         """Wait until what stands on the terminal satisfies *holds*."""
         deadline = time.monotonic() + DEADLINE_S
+        never = threading.Event()
         while not holds(text := self.text()):
             assert time.monotonic() < deadline, f"waited in vain: {what}\n{text}"
+            never.wait(0.01)
         return text
 
     def until_seen(self, *parts: str) -> str:

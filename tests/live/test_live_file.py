@@ -17,6 +17,7 @@ from gpudeck.engine.live import looking
 from gpudeck.engine.opening import open_deck
 from gpudeck.engine.protocol.messages import Message, Note, TaskEnded
 from gpudeck.engine.taskfile.options import RunOptions
+from tests.fakes.live_deck import live_deck
 
 PATIENCE_S = 30.0
 HEAD = '[deck]\ngpus = "none"\ncpu_slots = 2\nreload = "auto"\n'
@@ -155,3 +156,19 @@ def test_a_file_that_is_still_being_written_is_left_alone(tmp_path: Path, monkey
         assert (rig.folder / "ran").read_text() == "whole\n"
 
     assert with_engine(tmp_path, body) == 0
+
+
+def test_the_plan_of_an_edit_follows_its_tasks_while_it_waits(tmp_path: Path):
+    other = '[[task]]\nname = "long"\ncommand = ["sleep", "1000"]\ngpus = 0\n'
+    with live_deck(tmp_path, HEAD.replace("auto", "ask") + WAITS + other) as deck:
+        deck.start()
+        with deck.client() as client:
+            deck.until_states(client, a="running", long="running")
+
+            def told(text: str) -> None:
+                deck.until(lambda: client.request("status")["head"].get("file_plan") == text, text)
+
+            deck.write(deck.text("tasks.toml").replace("0.02", "0.03"))
+            told("1 changed, running")
+            (tmp_path / "go").touch()
+            told("1 changed, finished")

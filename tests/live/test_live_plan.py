@@ -10,7 +10,7 @@ from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.phases import CANCELLED, QUEUED, Attempt, Running, Starting
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
 from gpudeck.engine.live import words
-from gpudeck.engine.live.plan import Change, FilePlan, make_plan, settings_for_now
+from gpudeck.engine.live.plan import Change, FilePlan, as_they_stand, make_plan, settings_for_now
 
 
 def spec(name: str, **more: object) -> TaskSpec:
@@ -118,3 +118,28 @@ def test_a_plan_in_words_names_the_first_tasks_and_counts_the_rest():
 def test_a_plan_without_changes_says_so():
     old = deck_file(spec("a"))
     assert words.lines(plan_of(old, old)) == ["nothing changes"]
+
+
+def test_a_task_that_has_ended_since_the_plan_was_made_counts_as_finished():
+    old = deck_file(spec("a"), spec("b"), spec("c"))
+    deck = deck_of(old, running=("a", "b"))
+    other = spec("c", fingerprint="new")
+    new = deck_file(spec("a", fingerprint="new"), other)
+    plan = make_plan(deck, old, new, "digest")
+    assert words.summary(plan) == "1 changed, not started; 1 changed, running; 1 gone, running"
+    for name in ("a", "b"):
+        deck.move(deck.by_name[name], CANCELLED)
+    deck.move(deck.by_name["c"], QUEUED)
+    assert words.summary(as_they_stand(deck, plan)) == "1 changed, not started; 1 changed, finished; 1 gone, finished"
+    assert as_they_stand(deck, plan) == make_plan(deck, old, new, "digest")
+
+
+def test_other_rules_for_a_task_that_has_ended_since_the_plan_was_made_take_effect_at_once():
+    old = deck_file(spec("a"))
+    deck = deck_of(old, running=("a",))
+    new = deck_file(spec("a", resources=Resources(gpus=2)))
+    plan = make_plan(deck, old, new, "digest")
+    assert words.summary(plan) == "1 changed, running"
+    deck.move(deck.by_name["a"], CANCELLED)
+    assert words.summary(as_they_stand(deck, plan)) == "1 other rules"
+    assert as_they_stand(deck, plan) == make_plan(deck, old, new, "digest")

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,31 @@ def test_what_somebody_else_links_to_is_left_alone(tmp_path: Path) -> None:
     os.link(precious, hard)
     assert keep_within([str(log), str(hard)], 4 * MIB) == 0
     assert precious.read_bytes() == content
+
+
+def test_a_log_that_gets_a_second_name_at_the_last_moment_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, precious, opened = tmp_path / "attempt-1.log", tmp_path / "precious", os.open
+    write(log, 20)
+    content = log.read_bytes()
+
+    def late(path: str, *args: Any) -> int:
+        if path == str(log):
+            os.link(log, precious)
+        return opened(path, *args)
+
+    monkeypatch.setattr(os, "open", late)
+    keep_within([str(log)], 4 * MIB)
+    assert precious.read_bytes() == content
+
+
+def test_what_is_not_the_attempts_alone_does_not_count(tmp_path: Path) -> None:
+    log, precious = tmp_path / "attempt-1.log", tmp_path / "precious"
+    write(log, 3)
+    write(precious, 20)
+    os.link(precious, tmp_path / "attempt-1.err")
+    assert keep_within([str(log), str(tmp_path / "attempt-1.err")], 4 * MIB) == 0
 
 
 def test_a_pipe_in_the_place_of_a_log_holds_nobody_up(tmp_path: Path) -> None:

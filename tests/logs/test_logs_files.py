@@ -160,6 +160,14 @@ def test_a_temporary_link_left_by_a_crash_is_no_obstacle(tmp_path):
     assert os.listdir(tmp_path) == ["latest.log"]
 
 
+def test_a_link_is_not_removed_before_it_points_elsewhere(tmp_path, monkeypatch):
+    link = tmp_path / "latest.log"
+    make_link(Link(str(link), "old"))
+    monkeypatch.setattr(os, "unlink", lambda path: pytest.fail(f"{path} is missing for a moment"))
+    make_link(Link(str(link), "new"))
+    assert os.readlink(link) == "new"
+
+
 def test_whoever_knows_the_tasks_finds_their_logs_without_a_look_at_the_folder(tmp_path) -> None:
     names = ["a/b", "Twin", "twin"]
     (tmp_path / "logs").mkdir()

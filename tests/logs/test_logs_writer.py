@@ -173,6 +173,13 @@ def test_a_folder_that_vanished_is_reported_once(writer, errors, tmp_path):
     assert "gone/0.json" in errors.seen[0]
 
 
+def test_a_trouble_that_comes_back_is_reported_again(writer, errors, tmp_path):
+    for path in ("gone/a.json", "b.json", "gone/c.json"):
+        writer.begin(str(tmp_path / path), header())
+        writer.flush()
+    assert ["gone/a.json" in errors.seen[0], "gone/c.json" in errors.seen[1]] == [True, True]
+
+
 def test_after_an_error_the_writer_goes_on(writer, tmp_path):
     writer.begin(str(tmp_path / "gone/a.json"), header())
     writer.begin(str(tmp_path / "a.json"), header())

@@ -146,6 +146,13 @@ def test_a_test_message_says_for_each_target_whether_it_went_out(deck: Deck, ser
     assert ran.out.splitlines()[2].startswith("URL 2 (json): A Connection error")
 
 
+def test_the_command_of_a_test_message_runs_in_the_task_files_folder(deck: Deck):
+    deck.write(SIM + '[notify]\ncommand = "cat >got; pwd >where"\n' + GOOD)
+    assert deck.command("notify", "--test").code == 0
+    assert json.loads((deck.folder / "got").read_text())["file"] == str(deck.folder / "tasks.toml")
+    assert (deck.folder / "where").read_text().strip() == str(deck.folder)
+
+
 def test_an_engine_that_was_killed_leaves_what_it_had_not_told_to_the_next_one_and_that_tells_it_once(tmp_path: Path):
     text = SIM + '[notify]\nevery = "1h"\n' + HOOK + BAD.replace("bad", "first") + (
         '[[task]]\nname = "gate"\ngpus = 0\ncommand = "while [ ! -e go ]; do sleep 0.05; done"\n'

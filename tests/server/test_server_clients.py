@@ -86,6 +86,7 @@ class Rig:
     def __init__(self, folder: Path, deck: Deck) -> None:
         self.deck = deck
         self.asked: list[Request] = []
+        self.given_up = asyncio.Event()
         self.left = 0
         self.listener: Listener = listen(str(folder), folder=str(folder / "sockets"))
         hello = Hello(protocol=1, version="0", pid=1, host="h", deck="d", file="/f")
@@ -102,6 +103,13 @@ class Rig:
             raise ZeroDivisionError
         if request.op == "untold":
             return object()
+        if request.op == "start":
+            self.move(0, "running")
+        if request.op == "endless":
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.given_up.set()
         return {"did": request.op}
 
     async def connect(self) -> Wire:
@@ -214,6 +222,17 @@ def test_each_request_gets_its_own_reply(tmp_path: Path) -> None:
         assert replies[7]["result"] == {"did": "hold"}
         assert replies[8]["result"] == {"did": "status"}
         assert rig.asked[0].args == {"tasks": ["t-1"]}
+
+    served(tmp_path, body)
+
+
+def test_what_a_request_led_to_is_shown_before_its_answer(tmp_path: Path) -> None:
+    async def body(rig: Rig) -> None:
+        wire = await rig.watcher()
+        wire.send(b'{"id": 7, "op": "start"}\n')
+        before = (await wire.until("reply"))[:-1]
+        states = [row["state"] for message in before for row in message.get("rows", ()) if row["index"] == 0]
+        assert states == ["running"]
 
     served(tmp_path, body)
 
@@ -372,6 +391,17 @@ def test_clients_are_told_that_the_engine_ends(tmp_path: Path) -> None:
         bye = (await wire.until("bye"))[-1]
         assert (bye["why"], bye["exit_code"]) == ("all done", 1)
         assert await wire.ended() == b""
+
+    served(tmp_path, body)
+
+
+def test_a_request_that_is_still_being_answered_is_given_up_when_the_engine_ends(tmp_path: Path) -> None:
+    async def body(rig: Rig) -> None:
+        wire = await rig.greeted()
+        wire.send(b'{"id": 7, "op": "endless"}\n{"id": 8, "op": "status"}\n')
+        await wire.until("reply")
+        rig.server.close("it ends")
+        await asyncio.wait_for(rig.given_up.wait(), DEADLINE_S)
 
     served(tmp_path, body)
 

@@ -146,3 +146,27 @@ def test_the_kernel_tells_who_is_at_the_other_end(tmp_path: Path) -> None:
     for end in (client, accepted):
         end.close()
     listener.close()
+
+
+IMPOSTOR = """
+import os, socket, sys
+door = socket.socket(socket.AF_UNIX)
+door.bind(sys.argv[1])
+os.setuid(12345)
+door.listen()
+print("listening", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_a_client_tells_another_users_process_nothing(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir(mode=0o700)
+    address = str(tmp_path / "s" / "deck.sock")
+    command = [sys.executable, "-c", IMPOSTOR, address]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as impostor:
+        assert impostor.stdout is not None
+        assert impostor.stdout.readline() == b"listening\n"
+        with pytest.raises(PermissionError, match="another user's process listens there"):
+            connect(address)
+        impostor.kill()

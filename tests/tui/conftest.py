@@ -12,6 +12,8 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
+from gpudeck.tui.actions import use_keys
+
 
 class Pictures(SingleFileSnapshotExtension):
     """snapshots/test_snapshots_dashboard/test_mid_run[80x24].txt"""
@@ -39,3 +41,10 @@ def pictures(
     yield snapshot.use_extension(Pictures)
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.fixture(autouse=True)
+def usual_keys() -> Generator[None]:
+    """What an app with other keys leaves behind holds for its own test alone."""
+    yield
+    use_keys({})

@@ -12,6 +12,7 @@ from gpudeck.engine.adapters import proc
 from gpudeck.tests.fakes.screen_rig import SIZES, OnDeck, ScreenRig, over
 from gpudeck.tui.actions import ACTIONS, Action
 from gpudeck.tui.config import Config
+from gpudeck.tui.config_keys import RESERVED
 from gpudeck.tui.screens.choice import Choice
 from gpudeck.tui.widgets.task_table import TaskTable
 
@@ -243,3 +244,28 @@ def test_names_that_look_like_markup_are_shown_as_they_are(on_deck: OnDeck) -> N
         await rig.until_seen("[/] [red")
 
     on_deck(body, text)
+
+
+@pytest.mark.parametrize("keys", [("slash",), ("l",), ("l", "slash"), ("tab",), ("d",), ("question_mark",)])
+def test_keys_of_screen_tmux_and_the_terminal_mean_nothing(on_deck: OnDeck, keys: tuple[str, ...]) -> None:
+    async def body(rig: ScreenRig) -> None:
+        await rig.press(*keys)
+        await rig.pilot.pause()
+        assert not RESERVED & {binding.key for _, binding, *_ in rig.app.screen.active_bindings.values()}
+        assert not RESERVED & rig.app.screen.active_bindings.keys()
+
+    on_deck(body)
+
+
+def test_a_click_on_a_line_of_the_help_does_what_it_says(on_deck: OnDeck) -> None:
+    async def body(rig: ScreenRig) -> None:
+        await go_to(rig, "bad")
+        await rig.press("question_mark")
+        await rig.until_seen("Kill at once, with everything it started")
+        lines = rig.text().splitlines()
+        y = next(at for at, line in enumerate(lines) if "Mark the task, or take the mark away" in line)
+        await rig.pilot.click(offset=(lines[y].index("mark"), y))
+        await rig.until(lambda: rig.app.screen.query_one(TaskTable).marked, "a task is marked")
+        assert rig.app.screen.query_one(TaskTable).marked == {"bad"}
+
+    on_deck(body)

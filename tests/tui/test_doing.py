@@ -30,13 +30,6 @@ def test_retry_takes_what_failed_was_cancelled_or_is_unknown() -> None:
     assert request(doing.retry(ENDED)) == ("retry", {"tasks": ["a", "b", "d"]})
 
 
-@pytest.mark.parametrize("state", ["succeeded", "running", "queued"])
-def test_retry_of_one_that_is_fine_says_so(state: State) -> None:
-    what = doing.retry([row("a", state)])
-    assert isinstance(what, Refusal)
-    assert f"a is {state}" in what.text
-
-
 def test_cancel_of_what_waits_asks_nothing() -> None:
     assert request(doing.cancel([row("a", "queued"), row("b", "backoff")])) == ("cancel", {"tasks": ["a", "b"]})
 
@@ -101,6 +94,22 @@ def test_the_plan_that_was_shown_is_the_one_that_is_applied() -> None:
     assert request(question.then("apply")) == ("apply", {"digest": "abc"})
     assert request(question.then("keep")) == ("apply", {"digest": "abc", "finished": "keep"})
     assert request(question.then("restart")) == ("apply", {"digest": "abc", "running": "restart"})
+
+
+def test_a_plan_names_the_key_that_keeps_results_not_the_flag_of_the_command() -> None:
+    line = "changed, finished     a (command): they run again, unless their results are kept (--keep)"
+    question = doing_deck.apply([line], "abc", finished=True, running=False)
+    assert question.lines[0].endswith("unless their results are kept ([e])")
+    assert next(answer.key for answer in question.answers if answer.id == "keep") == "e"
+
+
+@pytest.mark.parametrize(
+    ("state", "said"), [("succeeded", "a has succeeded"), ("running", "a is running"), ("cached", "a was done earlier")]
+)
+def test_a_retry_of_what_did_not_fail_says_how_it_stands(state: State, said: str) -> None:
+    what = doing.retry([row("a", state)])
+    assert isinstance(what, Refusal)
+    assert what.text == f"{said}: r retries what failed, was cancelled or is unknown; R has more"
 
 
 def test_only_what_runs_of_a_retry_can_be_cancelled_instead_of_taken_back() -> None:

@@ -96,6 +96,18 @@ def test_an_engine_that_is_stopped_stays_stopped_until_it_is_wanted_again(tmp_pa
         follower.until_running(2)
 
 
+def test_an_engine_that_another_shell_starts_after_a_goodbye_is_followed(tmp_path: Path) -> None:
+    with live_deck(tmp_path, ENDLESS) as deck, Follower(deck) as follower:
+        follower.until_running(2)
+        with deck.client() as client:
+            client.request("stop")
+        follower.until(lambda: follower.model.link.kind == "over")
+        deck.until(lambda: not deck.holder(), "the engine ends")
+        engine = deck.start()
+        follower.until(lambda: follower.model.link.live)
+        assert follower.model.link.pid == engine.pid
+
+
 def test_a_deck_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
     with live_deck(tmp_path, "[[task]]\nnme = 1\n") as deck, Follower(deck) as follower:
         assert follower.feed.opened.wait(DEADLINE_S)

@@ -246,3 +246,15 @@ def test_every_size_can_be_drawn(on_deck: OnDeck, size: tuple[int, int]) -> None
         assert rig.app.is_running
 
     on_deck(body, size=size)
+
+
+def test_what_is_said_in_the_corner_leaves_the_line_below_the_log_free(on_deck: OnDeck) -> None:
+    async def body(rig: ScreenRig) -> None:
+        screen = await opened(rig, "t1")
+        await rig.until_seen("this is task 1")
+        await rig.press("r")
+        await rig.until_seen("r retries what")
+        said = screen.query("Toast").first().region
+        assert not [status for status in screen.query(".log-status") if status.region.overlaps(said)]
+
+    on_deck(body, size=(80, 24))

@@ -15,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpudeck.engine.logs.cap import punch
-from gpudeck.engine.logs.error_lines import tells_an_error
+from gpudeck.engine.logs.error_lines import NEEDLES, tells_an_error
 from gpudeck.tests.fakes.opened_logs import closing_logs, opened
 from gpudeck.tui.logs import scan
 from gpudeck.tui.logs.files import LogFile
 from gpudeck.tui.logs.hits import Hits, Told
 from gpudeck.tui.logs.query import ERRORS, Matcher, Query, parse
 from gpudeck.tui.logs.search import Search
+from gpudeck.tui.logs.shapes import Shapes
 
 SAMPLES = Path(__file__).parents[1] / "logs" / "samples"
 
@@ -314,3 +315,34 @@ def test_an_error_is_found_in_the_output_of_every_real_failure(name: str) -> Non
 @pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("tqdm-*.txt")))
 def test_bars_have_no_errors(name: str) -> None:
     assert errors_in((SAMPLES / name).read_bytes()) == []
+
+
+# -- shapes -----------------------------------------------------------------------------------------------------------
+
+_PIECES = st.sampled_from(
+    [*NEEDLES, b"\n", b"\r", b" ", b"epoch 1/3 ", b"\x1b[0m", "█".encode(), b"0.5", b"rror", b"Err"]
+)
+
+
+@given(st.lists(st.lists(_PIECES).map(b"".join)))
+def test_every_word_of_a_block_is_named_whatever_blocks_came_before(blocks: list[bytes]) -> None:
+    shapes = Shapes(NEEDLES)
+    for block in blocks:
+        assert {word for word in NEEDLES if word in block} <= set(shapes.words_in(block))
+
+
+def test_lines_that_differ_in_numbers_alone_have_nothing_to_be_searched_for() -> None:
+    shapes = Shapes(NEEDLES)
+    for epoch in range(5):
+        block = b"".join(b"epoch %d step %d loss=%.3f\n" % (epoch, step, step / 7) for step in range(2000))
+        assert not shapes.words_in(block)
+
+
+def test_of_a_line_that_looks_like_an_error_only_its_words_are_searched_for() -> None:
+    shapes = Shapes(NEEDLES)
+    assert set(shapes.words_in(b"epoch 1\nUserWarning: cache not found\n")) == {b"not found"}
+
+
+def test_text_of_another_kind_is_searched_for_everything() -> None:
+    text = b"".join(b"%s\n" % bytes(97 + int(digit) for digit in str(number)) for number in range(3000))
+    assert set(Shapes(NEEDLES).words_in(text)) == set(NEEDLES)

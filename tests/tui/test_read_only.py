@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gpudeck.engine.adapters.decklock import this_machine
+from gpudeck.engine.adapters.proc import stat
 from gpudeck.tui.screens.choice import Choice
 from tests.fakes.live_deck import LiveDeck, live_deck
 from tests.fakes.screen_rig import ScreenRig, run
@@ -20,6 +21,14 @@ from tests.tui.read_only_rig import MIXED, finish, kept, looking_at
 
 REFUSED = "read-only: nothing is changed from this screen"
 ENDLESS = '[deck]\ngpus = "sim:1"\n[[task]]\nname = "long"\ncommand = ["sleep", "1000"]\n'
+REPORTING = """
+[deck]
+gpus = "sim:1"
+[[task]]
+name = "told"
+command = "echo acc=0.5"
+metrics.acc = { regex = 'acc=([0-9.]+)' }
+"""
 Body = Callable[[ScreenRig], Coroutine[Any, Any, None]]
 
 
@@ -150,7 +159,9 @@ def test_a_deck_that_a_frozen_engine_holds_is_shown_from_its_files(tmp_path: Pat
         engine = deck.start()
         with deck.client() as client:
             deck.until_states(client, long="running")
+        deck.until((deck.folder / "logs/long/attempt-1.err").exists, "its logs are there")
         engine.send_signal(signal.SIGSTOP)
+        deck.until(lambda: (found := stat(engine.pid)) is not None and found.state == "T", "it has stopped")
         before = kept(deck)
 
         async def body(rig: ScreenRig) -> None:
@@ -194,3 +205,13 @@ def test_a_deck_that_was_never_started_has_its_tasks(deck: LiveDeck) -> None:
 
     look(deck, body)
     assert not (deck.folder / ".gpudeck").exists()
+
+
+def test_metrics_of_tasks_that_are_over_are_in_their_rows(tmp_path: Path) -> None:
+    with live_deck(tmp_path, REPORTING) as deck:
+        finish(deck)
+
+        async def body(rig: ScreenRig) -> None:
+            await rig.until(lambda: rig.row("told").metrics == {"acc": 0.5}, "its metrics have been read")
+
+        look(deck, body)

@@ -121,6 +121,6 @@ def test_wrapped(pictures: SnapshotAssertion, size: Size) -> None:
 def test_at_the_first_error(pictures: SnapshotAssertion, size: Size) -> None:
     async def steps(rig: SnapshotRig) -> None:
         await rig.press("x")
-        await rig.until_seen("Traceback")
+        await rig.until_seen("Traceback", "errors 1/2")
 
     assert logs_of(["train-sym-0.5"], size, ["OutOfMemoryError"], steps) == pictures

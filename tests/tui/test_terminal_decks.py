@@ -87,7 +87,7 @@ def test_a_deck_on_another_host_gives_one_clear_line(deck: TmuxDeck, tmp_path: P
 def test_a_broken_task_file_gives_file_and_line_and_exit_code_2(deck: TmuxDeck) -> None:
     deck.write('[deck]\ngpus = "sim:1"\n[[task]]\nname = "a"\ncommand = "true"\ngpu = 1\n')
     shell = deck.screen()
-    shell.until_seen("tasks.toml:6", "gpus")
+    shell.until(lambda text: "tasks.toml:6: " in (line := text.replace("\n", "")) and "gpus?" in line, "the line")
     assert shell.answer("echo code $?") == "code 2"
     assert shell.modes()["alternate_on"] == "0"
 

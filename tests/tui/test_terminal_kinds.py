@@ -71,7 +71,23 @@ def test_states_have_colours_of_their_own(deck: TmuxDeck, colours: str) -> None:
 def test_without_colours_states_stay_readable(deck: TmuxDeck, colours: str) -> None:
     screen = deck.screen(f"clear; env NO_COLOR=1 {colours}", size=(100, 30))
     screen.until_seen(*STATES)
-    assert hues(screen.coloured()) == set()
+    assert colours_in(screen.coloured()) == set()
+
+
+def test_without_colours_the_row_under_the_cursor_can_still_be_seen(deck: TmuxDeck) -> None:
+    screen = deck.screen("clear; env NO_COLOR=1", size=(100, 30))
+    screen.until_seen(*STATES)
+    cursor = next(line for line in screen.coloured().splitlines() if "▌" in line)
+    assert any("7" in style.split(";") for style in STYLE.findall(cursor))
+
+
+def colours_in(shown: str) -> set[str]:
+    """Foregrounds and backgrounds that are not the terminal's own."""
+    return {
+        style
+        for style in STYLE.findall(shown)
+        if re.search(r"(?:^|;)(?:[349][0-7]|10[0-7]|[34]8;[25];.*)(?:;|$)", style)
+    }
 
 
 def hues(shown: str) -> set[str]:

@@ -26,7 +26,7 @@ def said(column: str, found: TaskRow, width: int = 40, history: tuple[float, ...
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0, "0s"), (59.9, "59s"), (60, "1m00s"), (724, "12m04s"), (3600, "1h00m"), (11520, "3h12m"), (90000, "1d01h"),
+        (0, "0s"), (59.4, "59s"), (59.6, "1m00s"), (724, "12m04s"), (3600, "1h00m"), (11520, "3h12m"), (90000, "1d01h"),
         (120 * 86400, "120d"), (-5, "0s"), (None, ""), (math.inf, ""), (math.nan, ""),
     ],
 )  # fmt: skip

@@ -12,6 +12,7 @@ from gpudeck.engine.protocol.messages import Counts
 from gpudeck.tui.format import clock
 from gpudeck.tui.heading import heading, notes, width_of_line
 from gpudeck.tui.model import DeckModel, Link, LinkKind
+from gpudeck.tui.plain_glyphs import plain
 from tests.tui.table_rig import NOW_S, deck_of, head_of
 
 COUNTS = Counts(total=300, waiting=20, queued=100, running=8, backoff=1, succeeded=150, cached=5, failed=3, blocked=13)
@@ -157,3 +158,15 @@ def test_any_deck_fits_into_any_width(width: int, name: str, counts: Counts, eta
 def test_notes_are_one_line_each() -> None:
     deck = deck_with(file_problem="line 3:\n  bad\x1b[31m")
     assert notes(deck)[0][0] == "task file: line 3:   bad[31m; the deck goes on as it was"
+
+
+def test_what_is_done_failed_stopped_running_and_to_do_has_a_glyph_each_in_the_bar() -> None:
+    counts = Counts(total=10, queued=2, running=2, succeeded=2, failed=2, cancelled=2)
+    bar = texts(deck_of((), head=head_of(counts=counts)), 100)[1].split("  ")[0]
+    assert "".join(dict.fromkeys(bar)) == "━╳╌╍─"
+    assert "".join(dict.fromkeys(plain(bar))) == "=x:>-"
+
+
+def test_a_round_that_is_under_way_is_no_warning_and_comes_after_one_that_a_failure_closes() -> None:
+    rounds = ("round 0 is not done: a", "round 1 closed by 1 failed and 2 blocked: b")
+    assert notes(deck_with(rounds=rounds)) == [(rounds[1], "warn"), (rounds[0], "muted")]

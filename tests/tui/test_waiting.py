@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Generator
@@ -11,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from gpudeck.tests.fakes.screen_rig import OnDeck, ScreenRig, over
+from gpudeck.tui.ask import Answer
 from gpudeck.tui.messages import OpenLogs, OpenTask
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.logs import LogScreen
+from gpudeck.tui.unanswered import SOON_S, Unanswered
 from gpudeck.tui.widgets.key_bar import KeyBar
 from gpudeck.tui.widgets.log_view import LogView
 
@@ -120,5 +123,51 @@ def test_no_attempt_before_is_offered_where_there_is_none(on_deck: OnDeck) -> No
         assert "attempt back" not in str(rig.app.screen.query_one(KeyBar).render())
         await rig.press("escape")
         await rig.until(lambda: isinstance(rig.app.screen, Dashboard), "it is left")
+
+    on_deck(body)
+
+
+def test_what_is_asked_of_a_frozen_engine_is_said_to_wait_and_done_once_it_answers(on_deck: OnDeck) -> None:
+    async def body(rig: ScreenRig) -> None:
+        with frozen(rig):
+            await rig.press("g", "plus")
+            await rig.until_seen("priority: the engine has not answered yet")
+            await rig.press("P", "P")
+            await rig.until_seen("pause: the engine has not answered yet")
+        await rig.until_seen("paused: nothing more starts")
+        await rig.until(lambda: rig.row("one").priority == 1, "its priority is told")
+
+    on_deck(body)
+
+
+def test_of_several_questions_only_the_newest_is_told_to_wait() -> None:
+    said: list[str] = []
+
+    async def body() -> None:
+        unanswered = Unanswered(said.append)
+        unanswered.told("copy", lambda _: None, topic="show")
+        newest = unanswered.told("$PAGER", lambda _: None, topic="show")
+        other = unanswered.told("hold", lambda _: None, silent=True)
+        while not said:
+            await asyncio.sleep(0)
+        newest(Answer(True))
+        other(Answer(True))
+        waiting = asyncio.get_running_loop().time() + 2 * SOON_S
+        while asyncio.get_running_loop().time() < waiting:
+            await asyncio.sleep(SOON_S / 10)
+
+    asyncio.run(body())
+    assert said == ["hold: the engine has not answered yet"]
+
+
+def test_the_log_of_another_task_does_not_stay_under_the_name_of_the_one_under_the_cursor(on_deck: OnDeck) -> None:
+    async def body(rig: ScreenRig) -> None:
+        await see_log_of_one(rig)
+        with frozen(rig):
+            await rig.press("j")
+            await rig.until_seen(f"two · {WAITING}")
+            assert "this is one" not in rig.text()
+        await rig.until_seen("this is two")
+        assert WAITING not in rig.text()
 
     on_deck(body)

@@ -9,6 +9,7 @@ from typing import AnyStr, Literal
 
 from ...engine.logs.error_lines import NEEDLES, tells_an_error
 from .lines import shown_text
+from .shapes import Shapes
 
 Kind = Literal["plain", "regex", "errors"]
 
@@ -58,6 +59,7 @@ class Matcher:
         self._needle = query.text.encode("utf-8", "surrogatepass").lower()
         flags = re.MULTILINE | (re.IGNORECASE if query.ignore_case else 0)
         self._pattern = re.compile(query.text, flags) if query.kind == "regex" else None
+        self._shapes = Shapes(NEEDLES)
 
     def lines(self, block: bytes) -> list[int]:
         """Where in *block*, which consists of whole lines, those begin that are hits. What a line shows counts: the
@@ -82,7 +84,7 @@ class Matcher:
 
     def _errors(self, block: bytes) -> Iterator[int]:
         spots: set[int] = set()
-        for needle in NEEDLES:
+        for needle in self._shapes.words_in(block):
             at = block.find(needle)
             while at >= 0:
                 spots.add(at)

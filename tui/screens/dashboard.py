@@ -31,6 +31,7 @@ from ..widgets.key_bar import KeyBar
 from ..widgets.log_stream import LogStream
 from ..widgets.log_view import LogView
 from ..widgets.task_table import TaskTable
+from ..widgets.waiting import PATIENCE_S, WORDS
 from .deck_screen import DeckScreen
 
 _MOVES = frozenset({"down", "up", "top", "bottom", "page_down", "page_up"})
@@ -49,6 +50,8 @@ class Dashboard(DeckScreen):
         """Task and attempt whose log is shown."""
         self._heights: Heights | None = None
         self._settling: Timer | None = None
+        self._waiting: Timer | None = None
+        """For the log of the task under the cursor."""
 
     def compose(self) -> ComposeResult:
         clocks = self.gpudeck.clocks
@@ -66,7 +69,7 @@ class Dashboard(DeckScreen):
     def on_mount(self) -> None:
         self._table.focus()
         if unknown := self._table.unknown_columns:
-            self.gpudeck.tell(f"columns: {', '.join(unknown)}: unknown; docs/screen.md lists them", error=True)
+            self.gpudeck.tell(f"columns: {', '.join(unknown)}: unknown; docs/task-table.md lists them", error=True)
 
     def on_resize(self) -> None:
         self._divide()
@@ -129,17 +132,35 @@ class Dashboard(DeckScreen):
         self._log_of = wanted
         log = self.query_one(LogView)
         log.border_title = _title(row)
+        self._log_late(row if row is not None and row.attempt else None)
         if row is None or not row.attempt:
             log.show(None)
         else:
             self.gpudeck.ask("show", self._show_log, topic="cursor", tasks=[row.name])
 
+    def _log_late(self, row: TaskRow | None) -> None:
+        """Another task's log does not stay under the name of *row* while its own is waited for. None: it has come."""
+        if self._waiting is not None:
+            self._waiting.stop()
+        self._waiting = None if row is None else self.set_timer(PATIENCE_S, lambda: self._no_log(row, WORDS))
+
+    def _no_log(self, row: TaskRow | None, why: str) -> None:
+        log = self.query_one(LogView)
+        log.show(None)
+        log.border_title = Content.assemble(_title(row), f" · {clean(why)}" if why else "")
+
     def _show_log(self, answer: Answer) -> None:
+        row = self.deck.row(self._log_of[0])
         if not answer.ok or not answer.result:
+            self._log_late(None)
+            self._no_log(row, answer.error)
             return
         details: Mapping[str, Any] = answer.result[0]
         if details["name"] == self._log_of[0]:
-            self.query_one(LogView).show(source_of(details, self._log_of[1]))
+            self._log_late(None)
+            log = self.query_one(LogView)
+            log.border_title = _title(row)
+            log.show(source_of(details, self._log_of[1]))
             self._show_keys()
 
     def log_source(self, name: str) -> LogSource | None:

@@ -99,7 +99,7 @@ class DeckScreen(Screen[None]):
     def do_copy_command(self) -> None:
         """Of each target, a line each."""
         if names := self.targets():
-            self.gpudeck.ask("show", self._copy_commands, tasks=list(names))
+            self.gpudeck.ask("show", self._copy_commands, waits="copy", tasks=list(names))
 
     def _copy_commands(self, answer: Answer) -> None:
         if answer.ok:
@@ -111,7 +111,7 @@ class DeckScreen(Screen[None]):
     def do_pager(self) -> None:
         """The newest log of the first target; of one that failed what it wrote to stderr first."""
         if names := self.targets():
-            self.gpudeck.ask("show", self._open_pager, topic="pager", tasks=[names[0]])
+            self.gpudeck.ask("show", self._open_pager, topic="pager", waits="$PAGER", tasks=[names[0]])
 
     def _open_pager(self, answer: Answer) -> None:
         if not answer.ok:

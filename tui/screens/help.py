@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
@@ -14,6 +15,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from ..actions import Action, Where, on, shown
+from .deck_screen import DeckScreen
+
+if TYPE_CHECKING:
+    from ..app import GpudeckApp
 
 PLACES: tuple[tuple[Where, str], ...] = (
     ("tasks", "Tasks"),
@@ -35,7 +40,7 @@ def keys_of(action: Action, changed: Mapping[str, str]) -> str:
 
 
 class Help(ModalScreen[None]):
-    """Scrolls; any of esc, q, ? leaves."""
+    """Scrolls; any of esc, q, ? leaves; a click does what its line says."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,f1,enter", "dismiss", show=False)]
 
@@ -62,5 +67,14 @@ class Help(ModalScreen[None]):
         table.add_column(no_wrap=True, min_width=14)
         table.add_column()
         for action in on(place):
-            table.add_row(Text(keys_of(action, self._changed), "bold"), Text(action.label), Text(action.tip, "dim"))
+            does = Style(meta={"@click": f"screen.do({action.id!r})"})
+            key = Text(keys_of(action, self._changed), Style(bold=True) + does)
+            table.add_row(key, Text(action.label, does), Text(action.tip, Style(dim=True) + does))
         return table
+
+    def action_do(self, action_id: str) -> None:
+        """A click on a line is its key, on the screen below."""
+        app = cast("GpudeckApp", self.app)  # pyright: ignore[reportUnknownMemberType]
+        app.pop_screen()
+        if isinstance(app.screen, DeckScreen):
+            app.screen.act(action_id)

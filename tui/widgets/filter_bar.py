@@ -13,6 +13,7 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from ..format import clean
+from .line_input import LineInput
 
 HINT = "words  state:failed  tag:x  gpu:2  lr=0.1  -not"
 
@@ -37,7 +38,7 @@ class FilterBar(Horizontal):
 
     def compose(self) -> ComposeResult:
         yield Static("/", id="filter-sign", markup=False)
-        yield Input(placeholder=HINT, compact=True, id="filter-text", select_on_focus=False)
+        yield LineInput(placeholder=HINT, compact=True, id="filter-text", select_on_focus=False)
         yield Static("", id="filter-problem", markup=False)
 
     @property

@@ -7,11 +7,12 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.reactive import reactive
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from ..format import width_of
 from ..log_layout import alone, together
 from ..logs.source import LogSource
+from .line_input import LineInput
 from .log_searches import LogSearches
 from .log_stream import LogStream
 from .log_words import GAP, divider_words, status_words
@@ -48,7 +49,7 @@ class LogPanes(Vertical):
         self._first = LogStream(bar=not compact)
         self._second = LogStream(bar=not compact)
         self._divider = Static(classes="log-divider", markup=False)
-        self._search = Input(placeholder="text, or /regex/, /regex/i", classes="log-search", select_on_focus=True)
+        self._search = LineInput(placeholder="text, or /regex/, /regex/i", classes="log-search", select_on_focus=True)
         self._status = Static(classes="log-status", markup=False)
         self._active = self._first
         self.set_class(compact, "-compact")

@@ -1,0 +1,121 @@
+"""Rows have the metrics of attempts that ended under an engine that is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpudeck.engine import past_metrics
+from gpudeck.engine.core.build import build
+from gpudeck.engine.core.deck import Deck
+from gpudeck.engine.core.outcome import Outcome
+from gpudeck.engine.core.phases import Ended
+from gpudeck.engine.core.spec import DeckFile, DeckSettings
+from gpudeck.engine.logs.files import LogFolder
+from gpudeck.engine.logs.record import last_metrics
+from gpudeck.engine.past_metrics import PastMetrics
+from tests.fakes.following_rig import task
+from tests.fakes.live_deck import LiveDeck, live_deck
+
+REPORTING = """
+[deck]
+gpus = "sim:2"
+[[task]]
+name = "told"
+command = "echo acc=0.25; echo acc=0.5"
+metrics.acc = { regex = 'acc=([0-9.]+)', best = "max" }
+[[task]]
+name = "long"
+command = ["sleep", "1000"]
+"""
+
+
+@pytest.fixture
+def deck(tmp_path: Path) -> Iterator[LiveDeck]:
+    with live_deck(tmp_path, REPORTING) as deck:
+        yield deck
+
+
+def test_the_next_engine_shows_the_metrics_of_what_ended_under_the_one_before(deck: LiveDeck) -> None:
+    first = deck.start()
+    with deck.client() as client:
+        deck.until_states(client, told="succeeded", long="running")
+        deck.until_rows(client, lambda rows: rows["told"].metrics)
+        record = deck.folder / "logs" / "told" / "attempt-1.json"
+        deck.until(lambda: last_metrics(str(record)), "attempt-1.json has them")
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    deck.start()
+    with deck.client() as client:
+        deck.until_rows(client, lambda rows: rows["told"].metrics == {"acc": 0.5})
+
+
+class Folder:
+    """Tasks whose attempts have ended, and their attempt-N.json."""
+
+    def __init__(self, folder: Path, *names: str) -> None:
+        specs = [task(name) for name in names]
+        file = DeckFile(str(folder / "tasks.toml"), "tasks", DeckSettings(log_dir=str(folder)), tuple(specs))
+        self.deck: Deck = build(file, gpus=[], cores=4)
+        self.logs = LogFolder(str(folder), names)
+        self.told: dict[str, dict[str, float]] = {}
+
+    def ended(self, name: str, number: int, text: str) -> None:
+        self.deck.by_name[name].ended = (*self.deck.by_name[name].ended, Ended(number, Outcome("ok"), (), 1.0, 0))
+        Path(self.logs.prepare(name, number, False).json).write_text(text)
+
+    def read(self, until: int) -> None:
+        """Until so many tasks have been told of."""
+
+        async def whole() -> None:
+            done = asyncio.Event()
+
+            def take(name: str, metrics: object) -> None:
+                self.told[name] = dict(metrics)  # pyright: ignore[reportCallIssue, reportArgumentType]
+                if len(self.told) == until:
+                    done.set()
+
+            reading = PastMetrics(self.deck, asyncio.get_running_loop(), self.logs.paths, take)
+            await asyncio.wait_for(done.wait(), 30)
+            reading.close()
+
+        asyncio.run(whole())
+
+
+def record(**last: object) -> str:
+    return json.dumps({"end": {"metrics": {name: {"last": value} for name, value in last.items()}}})
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
+    monkeypatch.setattr(past_metrics, "FIRST_S", 0.0)
+
+
+def test_more_tasks_than_are_read_in_one_go_are_all_told_of(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, *(f"t{number}" for number in range(600)))
+    for number in range(600):
+        folder.ended(f"t{number}", 1, record(loss=number))
+    folder.read(600)
+    assert folder.told["t599"] == {"loss": 599.0}
+
+
+def test_of_several_attempts_the_newest_is_told(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, "a")
+    folder.ended("a", 1, record(loss=1.0))
+    folder.ended("a", 2, record(loss=0.5))
+    folder.read(1)
+    assert folder.told == {"a": {"loss": 0.5}}
+
+
+def test_a_record_that_is_damaged_or_tells_nothing_is_passed_over(tmp_path: Path) -> None:
+    folder = Folder(tmp_path, "damaged", "quiet", "odd", "good")
+    for name, text in (("damaged", '{"end": {'), ("quiet", record()), ("odd", '{"end": 3}'), ("good", record(x="nan"))):
+        folder.ended(name, 1, text)
+    folder.read(1)
+    assert [*folder.told] == ["good"]
