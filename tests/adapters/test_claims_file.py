@@ -300,3 +300,32 @@ def test_what_a_process_has_open_as_that_number_is_no_claim_unless_it_is_the_fil
     assert not inherited(os.getpid(), others.lock.fd, ours.lock.identity, byte)
     for held in (ours, others):
         held.lock.close()
+
+
+@pytest.mark.usefixtures("loose_umask")
+def test_everybody_may_read_who_has_a_gpu_whatever_the_umask(box: Box) -> None:
+    box.start("a", "1", "GPU-0")
+    (note,) = box.folder.glob("deck-*")
+    assert mode(note) == 0o644
+
+
+def linked_elsewhere(note: Path) -> None:
+    os.link(note, note.with_name("precious"))
+
+
+def somebody_elses(note: Path) -> None:
+    os.chown(note, 12345, 12345)
+
+
+NOT_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+
+
+@pytest.mark.parametrize("spoil", [linked_elsewhere, pytest.param(somebody_elses, marks=NOT_ROOT)])
+def test_a_note_is_written_into_no_file_that_may_be_somebody_elses(box: Box, spoil: Callable[[Path], None]) -> None:
+    box.start("a", "1", "GPU-0")
+    (note,) = box.folder.glob("deck-*")
+    note.unlink()
+    note.write_text("precious")
+    spoil(note)
+    box.start("a", "2", "GPU-1")
+    assert note.read_text() == "precious"

@@ -17,6 +17,9 @@ from gpudeck.engine.adapters.journal import SqliteJournal, read_facts
 from gpudeck.engine.errors import EngineUnavailableError
 from gpudeck.tests.fakes.journal import appended, numbered, numbers
 
+WAL_HEAD_BYTES, FRAME_HEAD_BYTES = 32, 24
+"""https://sqlite.org/fileformat2.html#the_write_ahead_log"""
+
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
@@ -141,6 +144,26 @@ def test_a_flipped_byte_early_in_the_wal_is_noticed_although_sqlite_stops_there_
     held, damage = reopened(copy / "deck.db")
     assert held == list(range(len(held)))
     assert "its -wal is damaged" in damage
+
+
+@pytest.mark.parametrize(("back", "held", "damaged"), [(1, [0, 1, 2], False), (2, [0, 1], True)])
+def test_a_last_commit_that_cannot_be_read_was_torn_and_an_earlier_one_damaged(
+    tmp_path: Path, back: int, held: list[int], damaged: bool
+):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    journal = SqliteJournal.open(str(tmp_path / "deck.db"))
+    for number in range(4):
+        appended(journal, numbered(number)).result(20)
+    for suffix in ("", "-wal"):
+        shutil.copy(tmp_path / f"deck.db{suffix}", copy)
+    journal.close()
+    content = (copy / "deck.db-wal").read_bytes()
+    size = FRAME_HEAD_BYTES + int.from_bytes(content[8:12], "big")
+    commits = [at for at in range(WAL_HEAD_BYTES, len(content), size) if any(content[at + 4 : at + 8])]
+    patch(copy / "deck.db-wal", commits[-back] + size - 1, bytes([content[commits[-back] + size - 1] ^ 1]))
+    found, damage = reopened(copy / "deck.db")
+    assert (found, "its -wal is damaged" in damage) == (held, damaged)
 
 
 def test_a_flipped_byte_in_a_row_keeps_what_is_before_it_and_says_how_much(db: Path):

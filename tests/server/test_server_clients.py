@@ -214,6 +214,28 @@ def test_a_client_that_does_not_read_gets_a_new_picture_when_it_does(tmp_path: P
     served(tmp_path, body, Deck(PORTION))
 
 
+def test_nothing_is_taken_from_a_client_that_does_not_read_until_it_does(tmp_path: Path) -> None:
+    async def body(rig: Rig) -> None:
+        slow, quick = await rig.watcher(), await rig.greeted()
+        transport: Any = slow.writer.transport
+        transport.pause_reading()
+        while not any(client.choked for client in rig.server.pictures._clients):  # no port tells this
+            rig.deck.padding += "x" * 4000
+            rig.move(0, "running")
+            quick.send(b'{"id": 2, "op": "status"}\n')
+            await quick.next()
+        slow.send(b'{"id": 7, "op": "hold"}\n')
+        for _ in range(3):
+            quick.send(b'{"id": 3, "op": "status"}\n')
+            await quick.next()
+        assert "hold" not in [request.op for request in rig.asked]
+        transport.resume_reading()
+        await slow.until("reply")
+        assert rig.asked[-1].op == "hold"
+
+    served(tmp_path, body)
+
+
 def test_each_request_gets_its_own_reply(tmp_path: Path) -> None:
     async def body(rig: Rig) -> None:
         wire = await rig.greeted()

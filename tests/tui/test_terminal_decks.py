@@ -68,7 +68,7 @@ def test_an_engine_that_freezes_under_the_screen_is_named_and_leaves_its_keys_al
         screen.press("H")
         screen.until_seen("does not answer")
         screen.press("?")
-        screen.until_seen("To the last task")
+        screen.until_seen("The last task")
         screen.press("?", "q")
         screen.until_shell()
     finally:
@@ -167,7 +167,7 @@ def test_nothing_from_outside_commands_the_terminal(tmp_path: Path) -> None:
             screen.until_sent(b" failed", b"RuntimeError")
             for keys, seen in (
                 (b"\r", b"command"), (b"l", b"after"), (b"b", b""), (b"o", b""), (b"w", b""), (b"e", b""), (b"t", b""),
-                (b"?", b"To the first task"), (b"?", b""), (b"y", b""), (b"R", b""),
+                (b"?", b"The first task"), (b"?", b""), (b"y", b""), (b"R", b""),
             ):  # fmt: skip
                 since = len(screen.received)
                 screen.type(keys)
