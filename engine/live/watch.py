@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -43,7 +44,9 @@ class FileWatch:
         self._stop.set()
 
     def _join(self) -> None:
-        """The interpreter must not end while the thread is in native code: coming back from there would abort it."""
+        """The interpreter must not end while the thread is in native code: coming back from there would abort it. Nor
+        does one more Ctrl-C end it sooner."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._stop.set()
         self._thread.join(_JOIN_S)
 

@@ -298,3 +298,12 @@ async def test_with_the_scope_leader_the_workers_hear_nothing_while_the_leader_s
     await rig.text(token)
     rig.launcher.stop(token, signal=TERM, scope="leader", grace_s=LONG_S)
     assert (await rig.leader_end(token)).code == 7
+
+
+@launched
+async def test_the_wrapper_outlives_what_is_killed_and_writes_the_code(rig: Rig) -> None:
+    token = rig.start("sleep", "300")
+    await rig.knows_command(token)
+    rig.launcher.stop(token, signal=signal.SIGTERM, scope="group", grace_s=0)
+    await rig.tree_end(token)
+    assert rig.record(token).read_text().splitlines()[-1].startswith("end 137 ")

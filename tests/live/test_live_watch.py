@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +15,7 @@ import pytest
 
 from gpudeck.engine.live import watch as module
 from gpudeck.engine.live.watch import FileWatch
+from tests.e2e.decks import until
 
 PATIENCE_S = 20.0
 
@@ -131,3 +135,27 @@ def test_its_thread_ends_when_it_is_closed(tmp_path: Path):
     found.watch.close()
     found.watch._thread.join(PATIENCE_S)
     assert not found.watch._thread.is_alive()
+
+
+LEAVES = """
+import atexit, sys, threading
+from gpudeck.engine.live.watch import FileWatch
+from tests.e2e.decks import until
+held = threading.Event()
+watch = FileWatch(sys.argv[1], lambda: held.set() or threading.Event().wait(), polling=True)
+watch.start()
+while not held.wait(0.1):
+    open(sys.argv[1], "a").write("x")
+atexit.register(print, "leaving", flush=True)
+"""
+
+
+def test_ctrl_c_while_its_thread_ends_says_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LEAVES, str(tmp_path / "tasks.toml")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as leaving:
+        assert leaving.stdout is not None
+        assert leaving.stdout.readline() == "leaving\n"
+        until(lambda: " S " in Path(f"/proc/{leaving.pid}/stat").read_text())
+        leaving.send_signal(signal.SIGINT)
+        _, said = leaving.communicate(timeout=PATIENCE_S)
+    assert (leaving.returncode, said) == (0, "")

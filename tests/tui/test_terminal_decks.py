@@ -66,7 +66,8 @@ def test_an_engine_that_freezes_under_the_screen_is_named_and_leaves_its_keys_al
     os.kill(engine, signal.SIGSTOP)
     try:
         screen.press("H")
-        screen.until_seen("does not answer")
+        screen.until_seen("has not answered yet")
+        screen.until_seen(f"engine {engine} is stopped, `kill -CONT {engine}`")
         screen.press("?")
         screen.until_seen("The last task")
         screen.press("?", "q")
