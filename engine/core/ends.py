@@ -111,7 +111,7 @@ def resolve(turn: Turn, task: Task) -> None:
 
 
 def linger(turn: Turn, task: Task, attempt: Attempt) -> None:
-    policy = task.begun_spec.policy
+    policy = task.begun_policy
     why = task.phase.why if isinstance(task.phase, Closing) else None
     if attempt.unwanted:
         cut_short(turn, task, attempt, "cancelled", by_whom(attempt.unwanted_by))
@@ -140,7 +140,7 @@ def outcome_of(task: Task, attempt: Attempt) -> e.Outcome | None:
         return e.Outcome("spawn error", attempt.exit_code, None, attempt.spawn_error)
     if attempt.outcome is not None:
         return attempt.outcome
-    if attempt.exit_code in task.begun_spec.policy.success_codes and not task.begun_spec.outputs:
+    if attempt.exit_code in task.begun_policy.success_codes and not task.begun_spec.outputs:
         return e.Outcome("ok", attempt.exit_code)
     if attempt.exit_code is None and attempt.exited_signal is None:
         return e.Outcome("lost", detail="it is gone and nobody knows its exit code")
@@ -150,7 +150,7 @@ def outcome_of(task: Task, attempt: Attempt) -> e.Outcome | None:
 def _stopped(task: Task, attempt: Attempt, phase: Stopping) -> bool:
     """Whether it ended because it was asked to: not before. Clocks of two boots cannot be compared."""
     if attempt.rebooted:
-        return attempt.exit_code not in task.begun_spec.policy.success_codes
+        return attempt.exit_code not in task.begun_policy.success_codes
     return (attempt.exited_at or 0.0) + UPTIME_STEP_S > phase.asked_at
 
 

@@ -7,7 +7,7 @@ a deck of 100,000 tasks stays small.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Command = str | tuple[str, ...]
@@ -56,6 +56,14 @@ class Policy:
     linger_s: float = 10.0
     """How long processes that outlive their leader are left alone before the stop sequence."""
     merge_stderr: bool = False
+
+    def for_one_begun_under(self, begun: Policy) -> Policy:
+        """These rules for an attempt that began under others: what its process was set up for stays as it was."""
+        return replace(self, **{name: getattr(begun, name) for name in SET_AT_START})
+
+
+SET_AT_START = frozenset({"success_codes", "leftovers", "linger_s", "merge_stderr"})
+"""Of a policy, what an edit changes from the next attempt on; all else holds at once."""
 
 
 @dataclass(frozen=True, slots=True)

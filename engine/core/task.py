@@ -109,12 +109,13 @@ class Task:
 
     @property
     def begun_policy(self) -> Policy:
-        """What the attempt that lasts is stopped, judged and repeated by: what the file now says, unless that wants
-        other work by now."""
+        """What the attempt that lasts is stopped, judged and repeated by: what the file now says, as far as that holds
+        at once, unless it wants other work by now."""
         attempt = self.attempt()
-        if attempt is None or attempt.spec is None or attempt.fingerprint == self.spec.fingerprint:
+        if attempt is None or attempt.spec is None:
             return self.spec.policy
-        return attempt.spec.policy
+        begun = attempt.spec.policy
+        return self.spec.policy.for_one_begun_under(begun) if attempt.fingerprint == self.spec.fingerprint else begun
 
     def attempt(self) -> Attempt | None:
         """The attempt that lasts now."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, fields, replace
 from ..core.deck import Deck, Task
 from ..core.phases import ACTIVE, FINAL, Phase
 from ..core.reload import alike
-from ..core.spec import DeckFile, DeckSettings, TaskSpec
+from ..core.spec import SET_AT_START, DeckFile, DeckSettings, Policy, TaskSpec
 
 IN_PLACE = frozenset(
     (
-        "priority", "round", "group", "barrier", "needs", "after", "tags", "entry", "params", "retries", "retry_on",
-        "backoff_s", "timeout_s", "warn_signal", "warn_before_s", "grace_s", "stop_signal", "stop_scope", "progress",
-        "metrics", "watch",
+        "priority", "round", "group", "barrier", "needs", "after", "tags", "entry", "params", "progress", "metrics",
+        "watch", "ladder",
+        *({one.name for one in fields(Policy)} - SET_AT_START),
     )
 )  # fmt: skip
 """What also changes for an attempt that runs; everything else holds from the next one on."""
@@ -27,7 +27,7 @@ _WORDS = {
     "linger_s": "linger", "merge_stderr": "stderr", "gpu_memory_mib": "gpu_memory", "memory_mib": "memory",
     "barrier": "round_barrier", "ladder": "on_oom", "resume": "resume_command", "python_env": "python",
     "foreign_memory_mib": "foreign_memory", "foreign_quiet_s": "foreign_quiet", "gang_patience_s": "gang_patience",
-    "position": "order", "params": "matrix",
+    "log_cap_mib": "log_cap", "params": "matrix",
 }  # fmt: skip
 _IGNORED = frozenset({"name", "position", "line", "fingerprint"})
 

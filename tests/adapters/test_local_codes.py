@@ -224,3 +224,11 @@ async def test_forget_removes_the_record(rig: Rig) -> None:
     await rig.tree_end(token)
     rig.launcher.forget(token)
     assert not rig.record(token).exists()
+
+
+@launched
+async def test_no_attempt_ends_before_it_has_started_however_coarse_the_clock_of_its_record(rig: Rig) -> None:
+    for _ in range(10):
+        before = boottime_s()
+        end = await rig.leader_end(rig.start("true"))
+        assert end.at >= before

@@ -345,6 +345,17 @@ def test_pids_of_another_namespace_prove_nothing(tmp_path: Path) -> None:
     run(tmp_path, body, same_namespace=False)
 
 
+def test_a_process_that_has_the_pid_of_another_namespaces_wrapper_here_is_not_it(tmp_path: Path) -> None:
+    async def body(rig: Rig) -> None:
+        with subprocess.Popen(["sleep", "300"]) as stranger:
+            known = dead_wrapper(rig, start_line(stranger.pid, proc.boot_tick() + 1))
+            fates = rig.launcher.recover([known])
+            stranger.kill()
+        assert fates == {OLD: "unknown"}
+
+    run(tmp_path, body, same_namespace=False)
+
+
 @launched
 async def test_recovering_twice_tells_the_same(rig: Rig) -> None:
     assert rig.launcher.recover([Known(OLD, 0, 0)]) == {OLD: "never ran"}

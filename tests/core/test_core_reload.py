@@ -147,6 +147,18 @@ def test_an_attempt_is_judged_by_what_it_was_started_as():
     assert w.phase("a") == "succeeded"
 
 
+def test_what_is_left_behind_is_treated_as_was_said_when_it_was_started():
+    w = world(spec("a", leftovers="wait"))
+    edit(w, spec("a", leftovers="stop"))
+    w.leader_exits(w.proc("a"), 0)
+    w.settle()
+    w.advance(1000)
+    assert w.phase("a") == "closing"
+    w.verb("cancel", "a")
+    w.advance(100)
+    assert w.phase("a") == "cancelled"
+
+
 def test_more_retries_hold_for_what_runs():
     w = world(spec("a", retries=0))
     edit(w, spec("a", retries=1))
