@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -228,3 +229,19 @@ def test_a_link_in_place_of_the_lock_is_refused(tmp_path: Path):
     (tmp_path / "target").touch()
     (tmp_path / "lock").symlink_to(tmp_path / "target")
     assert "cannot be opened" in refusal(tmp_path)
+
+
+def test_the_lock_file_is_its_owners_alone_whatever_the_umask(tmp_path: Path):
+    before = os.umask(0)
+    try:
+        DeckLock.acquire(str(tmp_path)).release()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "lock").stat().st_mode) == 0o600
+
+
+def test_a_deck_that_was_refused_is_not_held(tmp_path: Path):
+    DeckLock.acquire(str(tmp_path), machine=GPU7).release()
+    with pytest.raises(EngineUnavailableError):
+        DeckLock.acquire(str(tmp_path), machine=GPU8, unfinished=1)
+    DeckLock.acquire(str(tmp_path), wait_s=0, machine=GPU7).release()

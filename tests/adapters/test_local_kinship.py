@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters import local, proc, recovery
+from gpudeck.engine.adapters import local, proc, record, recovery
 from gpudeck.engine.adapters.proc import Features
 from gpudeck.engine.adapters.watch import send
 from gpudeck.engine.ports import Known
@@ -177,3 +177,20 @@ def test_a_signal_is_not_for_another_process_that_got_the_pid() -> None:
         assert lives(stranger.pid)
         assert send(stranger.pid, now.start_ticks, signal.SIGKILL)
         assert stranger.wait() == -signal.SIGKILL
+
+
+@launched
+async def test_a_helper_that_another_part_of_the_engine_started_is_left_for_that_to_reap(rig: Rig) -> None:
+    helper = subprocess.Popen(["sh", "-c", "exit 7"])
+    os.waitid(os.P_PID, helper.pid, os.WEXITED | os.WNOWAIT)
+    await rig.tree_end(rig.start("true"))
+    assert helper.wait() == 7
+
+
+def test_neither_a_signal_nor_a_claimed_record_leaves_a_descriptor(tmp_path: Path) -> None:
+    me = proc.stat(os.getpid())
+    assert me is not None
+    before = len(os.listdir("/proc/self/fd"))
+    assert send(me.pid, me.start_ticks, 0)
+    assert record.claim(str(tmp_path / "record"))
+    assert len(os.listdir("/proc/self/fd")) == before

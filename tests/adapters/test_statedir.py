@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -284,3 +285,17 @@ def test_no_environment_was_kept_is_none_and_an_empty_one_is_empty(tmp_path: Pat
     before = load_environment(str(tmp_path))
     save_environment(str(tmp_path), {})
     assert (before, load_environment(str(tmp_path))) == (None, {})
+
+
+def test_what_a_crash_left_half_written_and_open_to_others_ends_up_private(tmp_path: Path):
+    (tmp_path / "environment.part").write_bytes(b"half")
+    (tmp_path / "environment.part").chmod(0o666)
+    save_environment(str(tmp_path), {"A": "1"})
+    assert stat.S_IMODE((tmp_path / "environment").stat().st_mode) == 0o600
+
+
+def test_a_write_that_fails_leaves_nothing_half_written(tmp_path: Path):
+    (tmp_path / "environment").mkdir()
+    with pytest.raises(OSError, match="environment"):
+        save_environment(str(tmp_path), {"A": "1"})
+    assert os.listdir(tmp_path) == ["environment"]

@@ -258,3 +258,10 @@ def test_names_that_are_not_utf8_are_found_and_shown_printable(tmp_path):
 def test_who_cancelled_it_is_told_in_words() -> None:
     assert describe(Outcome("cancelled", detail="by user (kill)")) == "cancelled by user (kill)"
     assert describe(Outcome("cancelled", detail="gone, says user")) == "cancelled: gone, says user"
+
+
+def test_of_a_pattern_that_matches_a_million_files_only_some_are_looked_at(tmp_path, monkeypatch):
+    monkeypatch.setattr("gpudeck.engine.logs.outputs._MAX_FILES", 3)
+    for number in range(5):
+        (tmp_path / f"{number}.pt").touch()
+    assert len(stamp_outputs([f"{tmp_path}/*.pt"])) == 3
