@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -199,22 +199,27 @@ def _measure(gpu: Gpu, ours: list[Process], reading: GpuReading, strangers: list
     if not gpu.holders:
         return 0
     by_token = dict.fromkeys(gpu.holders, 0)
-    only = next(iter(gpu.holders)) if len(gpu.holders) == 1 else ""
     for process in ours:
         if process.token in by_token:
             by_token[process.token] += process.used_mib or 0
     # In a container nothing tells which of several attempts a process belongs to.
-    untold_mib = sum(process.used_mib or 0 for process in ours if process.token not in by_token)
-    for place, token in enumerate(by_token):
-        by_token[token] += untold_mib // len(by_token) + (place < untold_mib % len(by_token))
-    untold = any(process.used_mib is None for process in ours)
-    if only and untold and not strangers:
-        by_token[only] = reading.used_mib or 0
+    _share(by_token, list(by_token), sum(process.used_mib or 0 for process in ours if process.token not in by_token))
+    untold = {process.token for process in ours if process.used_mib is None}
+    if untold and not strangers:
+        # The driver names no memory by process: what the card says is used is theirs.
+        of = [token for token in by_token if token in untold] or list(by_token)
+        _share(by_token, of, max(0, (reading.used_mib or 0) - sum(by_token.values())))
     for token, mib in by_token.items():
         attempt = gpu.holders[token]
         attempt.measured[gpu.uuid] = mib
         attempt.peak_mib = max(attempt.peak_mib, mib)
     return sum(by_token.values())
+
+
+def _share(by_token: dict[str, int], of: Sequence[str], mib: int) -> None:
+    """Add *mib* to these in equal parts."""
+    for place, token in enumerate(of):
+        by_token[token] += mib // len(of) + (place < mib % len(of))
 
 
 def _name_strangers(strangers: list[Process]) -> str:

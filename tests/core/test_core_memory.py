@@ -175,13 +175,14 @@ def test_memory_that_the_driver_does_not_tell_is_that_of_the_only_task_on_the_ca
     assert gpu.foreign == ""
 
 
-def test_memory_that_the_driver_does_not_tell_is_put_down_to_no_task_where_several_share_a_card() -> None:
+def test_memory_that_the_driver_does_not_tell_is_that_of_the_tasks_that_share_the_card_and_nobody_elses() -> None:
     found = shared(spec("a"), spec("b"))
     found.advance(1)
     silent = tuple(i.Process(pid, None, found.proc(name).token) for pid, name in enumerate("ab", 100))
     found.give(i.DevicesSampled((i.GpuReading("GPU-0", found.now, 80 * GIB, 50 * GIB, processes=silent),)))
-    holders = found.deck.gpus["GPU-0"].holders.values()
-    assert [attempt.measured for attempt in holders] == [{"GPU-0": 0}, {"GPU-0": 0}]
+    gpu = found.deck.gpus["GPU-0"]
+    assert [attempt.measured for attempt in gpu.holders.values()] == [{"GPU-0": 25 * GIB}, {"GPU-0": 25 * GIB}]
+    assert (gpu.others_mib, gpu.foreign) == (0, "")
 
 
 def test_a_big_task_waits_for_a_card_that_is_big_enough() -> None:
