@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from gpudeck.engine.engine import Engine
-from gpudeck.engine.opening import open_deck
+from gpudeck.engine.opening.opening import open_deck
 from gpudeck.engine.taskfile.options import RunOptions
 
 TASKS = 10_000

@@ -15,7 +15,7 @@ from .adapters.sockets import connect
 from .adapters.statedir import StateDir, find_state_dir
 from .client import HELLO_S, Connection, Gone, silent
 from .errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
-from .run_options import encode as encode_options
+from .opening.run_options import encode as encode_options
 from .taskfile.options import RunOptions
 from .taskfile.stem import STATE_DIR, may_say_state_dir, stem_of
 
@@ -31,7 +31,7 @@ def find_state(path: str, options: RunOptions) -> StateDir | None:
 
 
 def _said_state_dir(path: str, options: RunOptions) -> str:
-    from .settings_despite import settings_despite  # what reads task files is slow to load
+    from .opening.settings_despite import settings_despite  # what reads task files is slow to load
     from .taskfile.load import load_settings
 
     try:

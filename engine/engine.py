@@ -24,19 +24,19 @@ from .live.request import answer
 from .logs.cap import LogCaps
 from .logs.writer import AttemptJsonWriter
 from .loop import Loop
-from .opening import OpenDeck
+from .opening.opening import OpenDeck
 from .parts import attempts_of, box_of, cpus_each, following_of, launcher_of, needs_host_memory, notices_of, sampler_of
 from .protocol.messages import Message
 from .protocol.wire import Request
 from .quiet import QuietStart
-from .reporter import Reporter
-from .requests import Hooks, Requests
-from .serving import Serving
+from .report.reporter import Reporter
+from .serve.requests import Hooks, Requests
+from .serve.serving import Serving
+from .serve.view import DeckView
 from .signals import StopSignals
 from .state_watch import StateWatch
 from .takeup import TakeUp
 from .tuning import settle, tidy
-from .view import DeckView
 
 Show = Callable[[Message], None]
 

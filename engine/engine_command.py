@@ -13,7 +13,7 @@ from .ending import Mode
 from .engine import Engine
 from .errors import EngineUnavailableError
 from .headless import LogOutput
-from .opening import OpenDeck, open_deck
+from .opening.opening import OpenDeck, open_deck
 from .taskfile.options import RunOptions
 
 STATUS_PERIOD_S = 60.0

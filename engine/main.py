@@ -12,32 +12,40 @@ from importlib import import_module
 from .command import Command
 from .errors import EngineUnavailableError, UsageError
 
-_PLACES = {
-    "status": "commands.status",
-    "ls": "commands.ls",
-    "show": "commands.show",
-    "explain": "commands.explain",
-    "logs": "commands.logs",
-    "wait": "commands.wait",
-    "attach": "commands.attach",
-    "retry": "commands.act",
-    "cancel": "commands.act",
-    "kill": "commands.act",
-    "hold": "commands.act",
-    "release": "commands.act",
-    "priority": "commands.act",
-    "accept": "commands.act",
-    "apply": "commands.apply",
-    "pause": "commands.pause",
-    "unpause": "commands.pause",
-    "stop": "commands.stop",
-    "takeover": "commands.takeover",
-    "run": "run_command",
-    "add": "commands.add",
-    "table": "table_command",
+_COMMANDS = {
+    "status": "status",
+    "ls": "ls",
+    "show": "show",
+    "explain": "explain",
+    "logs": "logs",
+    "wait": "wait",
+    "attach": "attach",
+    "retry": "act",
+    "cancel": "act",
+    "kill": "act",
+    "hold": "act",
+    "release": "act",
+    "priority": "act",
+    "accept": "act",
+    "apply": "apply",
+    "pause": "pause",
+    "unpause": "pause",
+    "stop": "stop",
+    "takeover": "takeover",
+    "run": "run",
+    "add": "add",
+    "table": "table",
+    "gpus": "gpus",
+    "check": "check",
+    "plan": "plan",
+    "env": "env",
+    "notify": "notify",
+    "init": "init",
+    "clean": "clean",
+    "service": "service",
 }
-"""Modules whose `run(command)` does a command and returns its exit code; imported when they are asked for, so that
-every command starts fast."""
+"""Modules of commands/ whose `run(command)` does a command and returns its exit code; imported when they are asked for,
+so that every command starts fast."""
 
 _ONCE_MORE = frozenset(
     {"retry", "cancel", "kill", "hold", "release", "priority", "accept", "apply", "pause", "unpause", "gpus"}
@@ -50,8 +58,8 @@ def run_command(command: Command) -> int:
     _refuse_gone_folder()
     if command.flag("runs"):
         command = _of_runs(command)
-    if place := _PLACES.get(command.verb):
-        return _done(import_module(f".{place}", __package__).run, command)
+    if module := _COMMANDS.get(command.verb):
+        return _done(import_module(f".commands.{module}", __package__).run, command)
     return _OWN.get(command.verb, _run)(command)
 
 
@@ -79,12 +87,6 @@ def _of_runs(command: Command) -> Command:
     return replace(command, file=runs_file(command.file, os.environ))
 
 
-def _file(command: Command) -> str:
-    from .taskfile.find import find_task_file
-
-    return find_task_file(command.file, os.environ, os.getcwd())
-
-
 def _version(_: Command) -> int:
     from .. import __version__
 
@@ -99,88 +101,20 @@ def _schema(_: Command) -> int:
     return 0
 
 
-def _gpus(command: Command) -> int:
-    if command.words:
-        from .commands.gpus import run
-
-        return _done(run, command)
-    if command.file and not command.given.get("gpus"):
-        from .commands.deckgpus import run as show_deck
-
-        return show_deck(command)
-    from .gpus_command import show_gpus
-
-    return show_gpus(command)
-
-
-def _check(command: Command) -> int:
-    from .check_command import check
-
-    return check(_file(command), command.options())
-
-
-def _plan(command: Command) -> int:
-    from .plan_command import plan
-
-    return plan(_file(command), command.options(), as_json=command.flag("json"))
-
-
-def _env(command: Command) -> int:
-    from .env_command import env
-
-    refresh, as_root = command.flag("refresh"), command.flag("as_root")
-    return env(_file(command), command.options(), refresh=refresh, as_root=as_root)
-
-
-def _notify(command: Command) -> int:
-    from .notify_command import notify
-
-    return notify(_file(command), command.options(), test=command.flag("test"))
-
-
 def _engine(command: Command) -> int:
+    from .commands.place import task_file
     from .engine_command import serve
     from .errors import DeckError
-    from .run_options import decode
+    from .opening.run_options import decode
 
     options = decode(command.given.get("options") or "")
     mode = "service" if command.flag("service") else "detached"
     flags = {name: command.flag(name) for name in ("as_root", "takeover", "quiet_start")}
     try:
-        return serve(_file(command), options, os.environ, mode=mode, **flags)
+        return serve(task_file(command), options, os.environ, mode=mode, **flags)
     except DeckError as error:
         print(f"{error}\nexit {error.exit_code}", file=sys.stderr)
         return error.exit_code
-
-
-def _init(command: Command) -> int:
-    from .init_command import init
-
-    return init(
-        command.file, name=command.given.get("name"), gpus=command.given.get("gpus"), force=command.flag("force")
-    )
-
-
-def _clean(command: Command) -> int:
-    from .clean_command import clean
-
-    return clean(
-        _file(command),
-        command.options(),
-        selectors=command.words,
-        older_than=command.given.get("older_than"),
-        keep_last=command.given.get("keep_last"),
-        records=command.flag("records"),
-        dry_run=command.flag("dry_run"),
-        yes=command.flag("yes"),
-        as_json=command.flag("json"),
-    )
-
-
-def _service(command: Command) -> int:
-    from .service_command import run_service
-
-    return run_service(command)
 
 
 def _run(command: Command) -> int:
@@ -196,13 +130,14 @@ def _headless(command: Command) -> int:
 
     from .adapters import host
     from .adapters.mounts import on_network
+    from .commands.place import task_file
     from .engine import Engine
     from .headless import HeadlessOptions, HeadlessOutput
     from .linger import look
-    from .opening import open_deck
+    from .opening.opening import open_deck
 
     opened = open_deck(
-        _file(command),
+        task_file(command),
         command.options(),
         os.environ,
         as_root=command.flag("as_root"),
@@ -237,13 +172,5 @@ def _headless(command: Command) -> int:
 _OWN = {
     "version": _version,
     "schema": _schema,
-    "gpus": _gpus,
-    "check": _check,
-    "plan": _plan,
-    "env": _env,
-    "notify": _notify,
     "engine": _engine,
-    "init": _init,
-    "clean": _clean,
-    "service": _service,
 }

@@ -13,24 +13,24 @@ from .adapters.decklock import this_machine
 from .adapters.local import LocalLauncher
 from .adapters.mounts import on_network
 from .adapters.nvml import NvmlProbe
-from .attempts import Attempts
+from .attempt.attempts import Attempts
+from .attempt.orders import Box
+from .commands.gpus_report import sample_once
 from .core.deck import Deck
 from .core.inputs import GpuReading
-from .following import Following
-from .gpus_report import sample_once
 from .logs.files import AttemptPaths
 from .logs.writer import AttemptJsonWriter
 from .notify.delivery import Place
 from .notify.message import Origin
 from .notify.notices import Notices
 from .notify.targets import problems_of
-from .opening import OpenDeck
-from .orders import Box
+from .opening.opening import OpenDeck
+from .opening.visible import cuda_visible_devices
 from .ports import Sink
+from .progress.following import Following
+from .report.status import slot_count
 from .runs.environments import own_environments
 from .sampler import Sampler
-from .status import slot_count
-from .visible import cuda_visible_devices
 
 Notice = Callable[[str], None]
 

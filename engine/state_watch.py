@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from .completing import Completing
+from .attempt.completing import Completing
 from .core.inputs import JournalState
 from .loop import Loop
-from .opening import OpenDeck
+from .opening.opening import OpenDeck
 
 
 class Say(Protocol):

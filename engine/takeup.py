@@ -6,17 +6,17 @@ import os
 from collections.abc import Mapping, Sequence
 
 from .adapters import host
-from .attempts import Attempts
+from .attempt.attempts import Attempts
 from .core.events import OptionsChanged, RunStarted, ShardsFixed
 from .core.phases import Failed, Unknown
 from .core.restore import has_new
 from .core.turn import Here
 from .loop import Loop
-from .opening import OpenDeck
+from .opening.opening import OpenDeck
 from .ports import Clock, GpuInfo, Known, Launcher
 from .protocol.messages import Counts, DeckOpened
-from .reporter import Reporter
-from .status import counts_of, slot_count
+from .report.reporter import Reporter
+from .report.status import counts_of, slot_count
 
 _NAMED = 5
 _SHOWN = ("new",)

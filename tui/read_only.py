@@ -13,7 +13,7 @@ import msgspec
 from ..engine.client import Connection
 from ..engine.commands.place import Place
 from ..engine.errors import DeckError, EngineUnavailableError, UsageError
-from ..engine.offline_screen import READS, OfflineScreen
+from ..engine.offline.screen import READS, OfflineScreen
 from ..engine.protocol.wire import TaskRow
 from .ask import PATIENCE_S
 from .feed import Feed

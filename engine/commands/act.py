@@ -131,7 +131,7 @@ def _nothing(verb: str, selectors: Sequence[str]) -> int:
 def _started(place: Place, command: Command, selectors: Sequence[str], gpus: Sequence[str]) -> Connection | None:
     """An engine, which begins to run the deck: only where there is something to do to tasks and *gpus* of the deck, and
     somebody who can be asked where that is needed. None: there is nothing to do."""
-    from .offline import offline_look
+    from ..offline.look import offline_look
 
     verb = command.verb
     rows = offline_look(place, quiet=True).rows(selectors)

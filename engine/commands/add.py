@@ -10,15 +10,15 @@ from dataclasses import replace
 from ..adapters import host
 from ..adapters.kept_environment import load_environment
 from ..attach import find_state
+from ..attempt.environment import base_environment
 from ..client import Connection, Gone
 from ..command import Command
 from ..core.spec import DeckFile
-from ..environment import base_environment
 from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..headless.text import field_text
 from ..live.add import Added, Addition, add
 from ..live.toml_text import inline
-from ..run_options import decode
+from ..opening.run_options import decode
 from ..runs.typed import command_of, pairs_of, variables_of
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.placeholders import escaped
@@ -76,7 +76,7 @@ def _cwd(path: str, folder: str) -> Mapping[str, str]:
 
 def _fitting(place: Place) -> Callable[[DeckFile], None] | None:
     """Checks a file against this box, as the next start does. None: the GPUs are not to be had now."""
-    from ..box_gpus import look_at_gpus
+    from ..opening.box_gpus import look_at_gpus
     from ..taskfile.fit import check_fit
     from ..taskfile.later import refuse_later
     from ..taskfile.load import load_settings

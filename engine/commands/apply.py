@@ -57,7 +57,7 @@ def _run_again(engine: Connection) -> None:
 
 
 def _dry_offline(place: Place, *, keep: bool) -> int:
-    from .offline import offline_look
+    from ..offline.look import offline_look
 
     _show([], _changed(offline_look(place)), keep=keep)
     print("the next start takes the file as it is now; `gpudeck plan` shows what it would run")

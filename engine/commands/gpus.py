@@ -20,7 +20,10 @@ _MOST = 1024
 
 
 def run(command: Command) -> int:
-    """Do it to each GPU named, by index or UUID; "3,4" and "0-2" are several."""
+    """Do it to each GPU named, by index or UUID; "3,4" and "0-2" are several. Where none is, the deck's GPUs are shown
+    if a task file is named, else the box's."""
+    if not command.words:
+        return _show(command)
     verb, *texts = command.words
     if verb not in _SAID:
         raise UsageError(f"gpus: {verb} is none of {', '.join(_SAID)}; alone it shows the GPUs of this box")
@@ -40,10 +43,18 @@ def run(command: Command) -> int:
     return 0
 
 
+def _show(command: Command) -> int:
+    if command.file and not command.given.get("gpus"):
+        from . import deckgpus as shown
+    else:
+        from . import box as shown
+    return shown.run(command)
+
+
 def refuse_other_gpus(place: Place, wanted: Sequence[str]) -> None:
     """No engine is started for a GPU that the deck does not have. Raises UsageError."""
-    from ..box_gpus import look_at_gpus
-    from .offline import offline_look
+    from ..offline.look import offline_look
+    from ..opening.box_gpus import look_at_gpus
 
     deck = offline_look(place, quiet=True).deck
     try:

@@ -15,7 +15,7 @@ from .place import Place, say
 from .rows import ACTIVE, may_change
 
 if TYPE_CHECKING:
-    from .offline import OfflineLook
+    from ..offline.look import OfflineLook
 
 MOST_FOLLOWED = 200
 """Tasks that are followed at once."""
@@ -41,7 +41,7 @@ class Following:
                 if isinstance(look, LiveLook):
                     if self._live(look.connection):
                         return
-                    from .offline import offline_look
+                    from ..offline.look import offline_look
 
                     say("the engine has ended")
                     look = offline_look(self._place)

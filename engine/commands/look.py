@@ -43,7 +43,7 @@ def look(place: Place) -> Look:
     connection = place.attach()
     if connection is not None:
         return LiveLook(connection)
-    from .offline import offline_look  # which brings half the engine with it
+    from ..offline.look import offline_look  # which brings half the engine with it
 
     return offline_look(place)
 

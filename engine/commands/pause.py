@@ -29,6 +29,6 @@ def run(command: Command) -> int:
 
 
 def _unfinished(place: Place) -> bool:
-    from .offline import offline_look
+    from ..offline.look import offline_look
 
     return offline_look(place, quiet=True).deck.unfinished

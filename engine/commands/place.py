@@ -13,13 +13,18 @@ from ..attach import attach, attach_or_start, find_state
 from ..client import Connection, Gone
 from ..command import Command
 from ..errors import EngineUnavailableError
-from ..run_options import changed, decode, refuse_other
+from ..opening.run_options import changed, decode, refuse_other
 from ..taskfile.find import find_task_file
 from ..taskfile.options import RunOptions
 from ..taskfile.problems import printable
 
 _TELLING = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
 """Which programs and packages a task gets."""
+
+
+def task_file(command: Command) -> str:
+    """The task file that a command is about, as given or found. Raises UsageError where there is none."""
+    return find_task_file(command.file, os.environ, os.getcwd())
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class Place:
     @classmethod
     def of(cls, command: Command) -> Place:
         """Raises UsageError where no task file is found."""
-        path = os.path.abspath(find_task_file(command.file, os.environ, os.getcwd()))
+        path = os.path.abspath(task_file(command))
         return cls(path, command.options(), os.environ, command.flag("as_root"))
 
     def attach(self, *, change: bool = False) -> Connection | None:

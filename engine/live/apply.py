@@ -15,7 +15,6 @@ from itertools import islice
 from typing import TypeVar
 
 from ..adapters import host
-from ..box_gpus import core_gpus
 from ..core.build import build
 from ..core.deck import Deck, Task
 from ..core.events import Fact
@@ -25,9 +24,10 @@ from ..core.reload import After, Kept, draft, follow_up, kept_specs, swap
 from ..core.restore import has_new
 from ..errors import EngineUnavailableError, UsageError
 from ..loop import Loop
-from ..opening import OpenDeck
-from ..past import stand_in_for_left_out
-from ..run_options import decode, encode
+from ..opening.box_gpus import core_gpus
+from ..opening.opening import OpenDeck
+from ..opening.past import stand_in_for_left_out
+from ..opening.run_options import decode, encode
 from . import kept as kept_file
 from .aside import Aside
 from .change import refuse_left_out_needs

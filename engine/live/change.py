@@ -10,7 +10,7 @@ from ..core.deck import Deck
 from ..core.phases import ACTIVE, FINAL
 from ..core.spec import DeckFile
 from ..errors import UsageError
-from ..run_options import difference
+from ..opening.run_options import difference
 from ..taskfile.options import RunOptions
 from ..taskfile.select import Look, select
 from ..taskfile.settings import on_gpus

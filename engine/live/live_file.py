@@ -12,8 +12,8 @@ from typing import Literal
 from ..core.spec import DeckFile
 from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..loop import Loop
-from ..opening import OpenDeck
-from ..run_options import changed, decode
+from ..opening.opening import OpenDeck
+from ..opening.run_options import changed, decode
 from . import words
 from .apply import Applier
 from .aside import Aside

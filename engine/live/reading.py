@@ -9,20 +9,20 @@ from hashlib import blake2b
 from typing import Literal
 
 from ..adapters import host
-from ..box_gpus import BoxGpus
 from ..core.events import Fact
 from ..core.spec import DeckFile, DeckSettings
-from ..deck_file import check_before_start, with_running
 from ..errors import UsageError
-from ..opening import OpenDeck
-from ..past import History
+from ..opening.box_gpus import BoxGpus
+from ..opening.deck_file import check_before_start, with_running
+from ..opening.opening import OpenDeck
+from ..opening.past import History
+from ..opening.run_options import decode
+from ..opening.visible import choose
 from ..ports import GpuInfo
-from ..run_options import decode
 from ..taskfile.load import load
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.select import Look
 from ..taskfile.source import digest_of
-from ..visible import choose
 from .change import under
 
 

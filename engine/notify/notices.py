@@ -15,7 +15,7 @@ from ..headless.text import plural, short_time
 from ..logs.examine import describe
 from ..logs.files import AttemptPaths
 from ..protocol.messages import Counts, Message, RunFinished, TaskEnded
-from ..status import counts_of
+from ..report.status import counts_of
 from .delivery import Place
 from .happening import Happening, Kind, Level
 from .mark import Mark

@@ -11,7 +11,7 @@ from ..attach import attach, attach_or_start
 from ..client import Connection, Gone
 from ..commands.rows import ACTIVE, ENDED
 from ..errors import DeckError, EngineUnavailableError, UsageError
-from ..run_options import decode
+from ..opening.run_options import decode
 from ..taskfile.options import RunOptions
 from .book import KEPT, Book
 from .home import Home
@@ -158,8 +158,8 @@ class Engines:
         if connection is not None:
             with connection:
                 return {row.name: row.state for row in connection.wait_for_picture().rows.values()}
-        from ..commands.offline import OfflineLook  # half an engine, and seldom needed
-        from ..offline import open_offline
+        from ..offline.deck import open_offline
+        from ..offline.look import OfflineLook  # half an engine, and seldom needed
 
         look = OfflineLook(open_offline(self._home.path, RunOptions(), self._environ), self._home.path)
         return {row.name: row.state for row in look.rows(())}

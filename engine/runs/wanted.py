@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..adapters import host
+from ..attempt.environment import base_environment
 from ..command import Command
-from ..environment import base_environment
 from ..errors import UsageError
 from ..live.entry_like import name_for
 from ..taskfile.layers import set_value

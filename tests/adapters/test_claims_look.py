@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpudeck.engine.adapters.claims import Claims
 from gpudeck.engine.adapters.claims_look import claims_on
-from gpudeck.engine.gpus_report import report
+from gpudeck.engine.commands.gpus_report import report
 from gpudeck.engine.ports import GpuInfo, Inventory
 
 GPUS = ("GPU-0", "GPU-1", "GPU-2")

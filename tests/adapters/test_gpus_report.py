@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from gpudeck.engine.commands.gpus_report import report, sample_once
 from gpudeck.engine.core.inputs import GpuReading, Process
-from gpudeck.engine.gpus_report import report, sample_once
 from gpudeck.engine.ports import GpuInfo, Inventory
 from tests.fakes.gpus import FakeProbe
 

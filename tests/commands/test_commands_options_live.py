@@ -10,8 +10,8 @@ import pytest
 from gpudeck.engine.attach import attach
 from gpudeck.engine.core.events import AttemptStarting, OptionsChanged, RunStarted
 from gpudeck.engine.errors import UsageError
+from gpudeck.engine.opening.run_options import decode
 from gpudeck.engine.protocol.wire import TaskRow
-from gpudeck.engine.run_options import decode
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.commands.commands_rig import Commanded, typed
 from tests.e2e.decks import lives, until

@@ -8,8 +8,8 @@ from core_world import World, spec, world
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.instant import Instant
 from gpudeck.engine.core.spec import DeckSettings, Halt
-from gpudeck.engine.status import Times, status_of
-from gpudeck.engine.view import DeckView
+from gpudeck.engine.report.status import Times, status_of
+from gpudeck.engine.serve.view import DeckView
 
 
 class StillClock:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.command import Command
+from gpudeck.engine.commands.table import run, table
 from gpudeck.engine.errors import DeckError, UsageError
-from gpudeck.engine.table_command import run, table
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.e2e.decks import Deck
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.clean_command import clean
+from gpudeck.engine.commands.clean import clean
 from gpudeck.engine.errors import TaskFileError, UsageError
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.e2e.decks import Deck, deck_in

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.engine import Engine
-from gpudeck.engine.opening import open_deck
+from gpudeck.engine.opening.opening import open_deck
 from gpudeck.engine.protocol.messages import Message, TaskEnded, TaskStarted
 from gpudeck.engine.taskfile.options import RunOptions
 

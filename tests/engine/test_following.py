@@ -12,7 +12,7 @@ import pytest
 from gpudeck.engine.core.deck import Task
 from gpudeck.engine.core.inputs import GpuReading, Progressed, Watched
 from gpudeck.engine.core.spec import Metric, Watch
-from gpudeck.engine.seen import NOTHING
+from gpudeck.engine.progress.seen import NOTHING
 from tests.fakes.following_rig import PATIENCE_S, Rig, rigged, task
 
 CATASTROPHE = "(a+a+)+c"

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpudeck.engine.commands.init import init
 from gpudeck.engine.errors import TaskFileError, UsageError
-from gpudeck.engine.init_command import init
 from gpudeck.engine.taskfile.commands import names_for, read_commands
 from gpudeck.engine.taskfile.load import load
 from gpudeck.engine.taskfile.names import check_name

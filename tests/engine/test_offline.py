@@ -16,7 +16,7 @@ import pytest
 from gpudeck.engine.adapters.decklock import DeckLock
 from gpudeck.engine.core.phases import Blocked, Failed, Running, Starting, Succeeded, Waiting
 from gpudeck.engine.errors import EngineUnavailableError, TaskFileError, UsageError
-from gpudeck.engine.offline import Offline, open_offline
+from gpudeck.engine.offline.deck import Offline, open_offline
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.e2e.decks import Deck, deck_in, until
 

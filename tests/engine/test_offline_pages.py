@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gpudeck.engine.errors import UsageError
-from gpudeck.engine.offline import open_offline
-from gpudeck.engine.offline_pages import OfflinePages
+from gpudeck.engine.offline.deck import open_offline
+from gpudeck.engine.offline.pages import OfflinePages
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.e2e.decks import Deck, deck_in
 

@@ -11,7 +11,7 @@ import pytest
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.place import Place
 from gpudeck.engine.errors import UsageError
-from gpudeck.engine.offline_screen import OfflineScreen, can_be_shown
+from gpudeck.engine.offline.screen import OfflineScreen, can_be_shown
 from tests.e2e.decks import Deck, deck_in
 from tests.tui.read_only_rig import MIXED
 

@@ -14,12 +14,12 @@ from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.phases import Ended, Failed
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
-from gpudeck.engine.failures import FailuresArgs, failures
-from gpudeck.engine.graph import AT_ONCE as GRAPH_AT_ONCE
-from gpudeck.engine.graph import Graphs
 from gpudeck.engine.logs.files import LogNames
 from gpudeck.engine.protocol.pages import AttemptRow
-from gpudeck.engine.timeline import AT_ONCE, TimelineArgs, timeline
+from gpudeck.engine.serve.failures import FailuresArgs, failures
+from gpudeck.engine.serve.graph import AT_ONCE as GRAPH_AT_ONCE
+from gpudeck.engine.serve.graph import Graphs
+from gpudeck.engine.serve.timeline import AT_ONCE, TimelineArgs, timeline
 
 _T = TypeVar("_T")
 INDEX = {"GPU-0": 0}

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine import past_metrics
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.outcome import Outcome
@@ -19,7 +18,8 @@ from gpudeck.engine.core.phases import Ended
 from gpudeck.engine.core.spec import DeckFile, DeckSettings
 from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.logs.record import last_metrics
-from gpudeck.engine.past_metrics import PastMetrics
+from gpudeck.engine.progress import past_metrics
+from gpudeck.engine.progress.past_metrics import PastMetrics
 from tests.fakes.following_rig import task
 from tests.fakes.live_deck import LiveDeck, live_deck
 

@@ -13,8 +13,8 @@ import pytest
 from gpudeck.engine.adapters.decklock import DeckLock
 from gpudeck.engine.adapters.kept_environment import load_environment, save_environment
 from gpudeck.engine.command import Command
+from gpudeck.engine.commands.service import run_service, service
 from gpudeck.engine.errors import EngineUnavailableError, TaskFileError, UsageError
-from gpudeck.engine.service_command import run_service, service
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.fakes.screen import PtyScreen
 

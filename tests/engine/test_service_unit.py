@@ -11,9 +11,9 @@ from shutil import which
 
 import pytest
 
+from gpudeck.engine.commands.service_unit import Deck, find_unit, unit_text, units_folder, write_unit
 from gpudeck.engine.errors import UsageError
-from gpudeck.engine.run_options import decode
-from gpudeck.engine.service_unit import Deck, find_unit, unit_text, units_folder, write_unit
+from gpudeck.engine.opening.run_options import decode
 from gpudeck.engine.taskfile.options import RunOptions
 
 DECK = Deck("/data/noise/tasks.toml", "tasks", "noise", "/data/noise")

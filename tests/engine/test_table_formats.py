@@ -10,8 +10,8 @@ from typing import Literal
 
 import pytest
 
-from gpudeck.engine.table_formats import FORMATS, decimals_for
-from gpudeck.engine.tabulate import Cell, Column, Table
+from gpudeck.engine.results.table_formats import FORMATS, decimals_for
+from gpudeck.engine.results.tabulate import Cell, Column, Table
 
 
 def table(*cells: Cell, text: str = "a", best: Literal["max", "min", "last"] = "last") -> Table:

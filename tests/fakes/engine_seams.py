@@ -17,9 +17,9 @@ from typing import Any
 
 import gpudeck.engine.engine as engine_module
 from gpudeck.engine.adapters import host
+from gpudeck.engine.attempt.orders import Made, Orders
 from gpudeck.engine.core.deck import Task
 from gpudeck.engine.core.effects import Launch
-from gpudeck.engine.orders import Made, Orders
 
 _ENGINE = os.path.dirname(engine_module.__file__)
 _PURE = tuple(f"{_ENGINE}/{part}/" for part in ("core", "taskfile", "protocol", "headless"))

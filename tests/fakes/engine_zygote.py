@@ -20,7 +20,7 @@ from typing import Any
 import gpudeck.engine.engine
 import gpudeck.engine.headless
 import gpudeck.engine.main
-import gpudeck.engine.opening
+import gpudeck.engine.opening.opening
 import gpudeck.tui.arguments  # noqa: F401
 from gpudeck.engine.adapters.local import become_subreaper
 from gpudeck.tests.fakes import engine_seams

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine import following
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.inputs import Input
 from gpudeck.engine.core.phases import Attempt, Running, Starting
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Extras, TaskSpec, Work
-from gpudeck.engine.following import Following, LastLook
 from gpudeck.engine.logs.files import LogFolder
-from gpudeck.engine.seen import Seen
+from gpudeck.engine.progress import following
+from gpudeck.engine.progress.following import Following, LastLook
+from gpudeck.engine.progress.seen import Seen
 
 PATIENCE_S = 30.0
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpudeck.engine.attempts import Attempts
+from gpudeck.engine.attempt.attempts import Attempts
+from gpudeck.engine.attempt.orders import Box
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Task
 from gpudeck.engine.core.devices import Gpu
@@ -18,7 +19,6 @@ from gpudeck.engine.core.step import Core
 from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.logs.writer import AttemptJsonWriter
 from gpudeck.engine.loop import Loop
-from gpudeck.engine.orders import Box
 from tests.fakes.journal import MemoryJournal
 from tests.fakes.launcher import FakeLauncher
 

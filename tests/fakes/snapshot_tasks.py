@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from gpudeck.engine.core.spec import Metric
-from gpudeck.engine.details import AttemptDetails, RunningDetails, TaskDetails
+from gpudeck.engine.serve.details import AttemptDetails, RunningDetails, TaskDetails
 from gpudeck.tests.fakes.snapshot_deck import OOM
 from gpudeck.tests.fakes.snapshot_rig import NOW_S
 

@@ -12,7 +12,7 @@ import pytest
 
 from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, RunStarted
 from gpudeck.engine.logs.record import read_record
-from gpudeck.engine.regained import regain
+from gpudeck.engine.opening.regained import regain
 from tests.e2e.decks import Deck, deck_in, until
 
 DECK = """

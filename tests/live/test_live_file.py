@@ -14,7 +14,7 @@ from gpudeck.engine.engine import Engine
 from gpudeck.engine.errors import EngineUnavailableError, UsageError
 from gpudeck.engine.live import apply as module
 from gpudeck.engine.live import looking
-from gpudeck.engine.opening import open_deck
+from gpudeck.engine.opening.opening import open_deck
 from gpudeck.engine.protocol.messages import Message, Note, TaskEnded
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.fakes.live_deck import live_deck

@@ -14,7 +14,7 @@ from gpudeck.engine.adapters.sockets import Listener, listen
 from gpudeck.engine.errors import UsageError
 from gpudeck.engine.protocol.messages import Counts
 from gpudeck.engine.protocol.wire import PORTION, REQUEST_LIMIT, DeckHead, GpuRow, Hello, Request, TaskRow
-from gpudeck.engine.server import Server
+from gpudeck.engine.serve.server import Server
 
 DEADLINE_S = 20.0
 

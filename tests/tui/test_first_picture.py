@@ -25,7 +25,7 @@ DEADLINE_S = 30.0
 LATE = (
     "ctypes", "hashlib", "psutil", "sqlite3", "tomllib",
     "gpudeck.engine.core.spec", "gpudeck.engine.detach", "gpudeck.engine.engine", "gpudeck.engine.main",
-    "gpudeck.engine.protocol.messages", "gpudeck.engine.settings_despite", "gpudeck.engine.taskfile.load",
+    "gpudeck.engine.protocol.messages", "gpudeck.engine.opening.settings_despite", "gpudeck.engine.taskfile.load",
     "gpudeck.tui.palette", "gpudeck.tui.screens.errors", "gpudeck.tui.screens.help", "gpudeck.tui.screens.timeline",
 )  # fmt: skip
 """Slow to load, and needed by no picture of a deck that has an engine."""

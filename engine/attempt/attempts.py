@@ -1,0 +1,154 @@
+"""Does the core's work in the world: starts, stops, warns, and has ends and finished outputs looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from ..core.deck import Deck
+from ..core.effects import Again, CheckDone, Effect, Examine, Gather, Launch, Stop, Warn
+from ..core.events import AttemptEnded, AttemptStarting
+from ..core.phases import Closing
+from ..logs.files import LogFolder
+from ..logs.writer import AttemptJsonWriter
+from ..ports import Aside, Launcher, Sink
+from ..unkilled import Unkilled
+from .begun import BegunAttempts
+from .completing import Completing
+from .donecheck import DoneCheck
+from .orders import Box, Orders
+from .outcomes import Outcomes, Told
+from .shown_command import ToldCommands
+from .starts import Started, Starts
+from .usage import Usage
+
+
+class Attempts:
+    """The shell around the core. All methods on the loop's thread."""
+
+    def __init__(
+        self,
+        deck: Deck,
+        launcher: Launcher,
+        logs: LogFolder,
+        box: Box,
+        writer: AttemptJsonWriter,
+        post: Sink,
+        *,
+        readers: Aside,
+        checks: Aside,
+        starters: Aside,
+        logs_may_hang: bool = False,
+    ) -> None:
+        """*readers* looks at ends, *checks* for finished outputs, *starters* prepares starts. *logs_may_hang*: the
+        logs lie on a server."""
+        self._deck = deck
+        self._launcher = launcher
+        self._box = box
+        self._writer = writer
+        self._asides = (readers, checks, starters)
+        self._unkilled = Unkilled(deck, launcher.members, box.notice, asyncio.get_running_loop().call_later)
+        self._orders = Orders(deck, logs, box)
+        self._starts = Starts(
+            deck,
+            launcher,
+            self._orders,
+            post,
+            starters,
+            now=box.now,
+            pid_ns=box.pid_ns,
+            logs_may_hang=logs_may_hang,
+            started=self._began,
+        )
+        self._done_check = DoneCheck(deck, logs, box, post, checks)
+        self.usage = Usage()
+        self.begun = BegunAttempts(deck, logs, box)
+        self.commands = ToldCommands(deck, self.begun.paths, box, self.begun.resumed)
+        self.outcomes = Outcomes(deck, self.begun, box, post, readers, logs_may_hang=logs_may_hang)
+        self.completing = Completing(deck, launcher, writer, self.usage)
+
+    def do(self, effect: Effect) -> None:
+        """Carry an effect out; its answer comes back as an input."""
+        match effect:
+            case Launch():
+                self._starts.launch(effect)
+            case Stop() if self._starts.withdraw(effect.token):
+                pass
+            case Stop():
+                self._say_leftovers(effect.token)
+                number = signal.Signals[f"SIG{effect.signal}"]
+                self._launcher.stop(effect.token, signal=number, scope=effect.scope, grace_s=effect.grace_s)
+                self._unkilled.asked(effect.token, effect.grace_s)
+            case Warn():
+                self._warn(effect)
+            case Examine():
+                self.outcomes.examine(effect)
+            case CheckDone():
+                self._done_check.check(effect.tasks)
+            case Gather():
+                self._launcher.gather(effect.gpus, effect.task)
+            case Again():
+                pass
+            case _:
+                assert_never(effect)
+
+    def prepare(self, effects: Sequence[Effect]) -> None:
+        """Called while the facts of *effects* are being written."""
+        for effect in effects:
+            if isinstance(effect, Launch):
+                self._starts.prepare(effect)
+
+    def drop(self, effect: Launch) -> None:
+        """Its fact could not be written: it will not be done."""
+        self._starts.drop(effect.token)
+
+    def guard_starts(self, barred: Callable[[], str]) -> None:
+        """*barred* tells why no process may be started any more; "" while one may."""
+        self._starts.guard = barred
+
+    def _began(self, start: Started) -> None:
+        made = start.made
+        self.begun.add(start)
+        self._writer.begin(made.paths.json, made.header, made.links)
+
+    def adopt(self, start: AttemptStarting) -> None:
+        """An earlier engine started it, and may not have come to write beside its logs what it is."""
+        task = self._deck.by_name.get(start.task)
+        made = self._orders.again(task, start) if task is not None else None
+        if task is not None and made is not None:
+            header, links = made
+            newest = start.attempt == task.attempts
+            self._writer.adopt(self.begun.paths(start.task, start.attempt).json, header, links if newest else ())
+
+    def _warn(self, effect: Warn) -> None:
+        told = self._launcher.warn(effect.token, signal.Signals[f"SIG{effect.signal}"])
+        task = self._deck.active.get(effect.token)
+        if task is None:
+            return
+        if told:
+            self._box.notice(f"{task.name}: {effect.signal} sent, its timeout is near")
+        else:
+            self._box.notice(f"{task.name}: nothing in it handles {effect.signal}; no warning was sent")
+
+    def _say_leftovers(self, token: str) -> None:
+        task = self._deck.active.get(token)
+        if task is not None and isinstance(task.phase, Closing):
+            self._box.notice(f"{task.name} has ended and left processes behind; they are stopped (leftovers)")
+
+    def ended(self, fact: AttemptEnded, start: AttemptStarting | None) -> Told:
+        """An attempt ended: complete attempt-N.json, drop the record. Returns what its logs tell of a failure."""
+        if start is None:
+            return Told()
+        begun = self.begun.pop(start.token)
+        paths = begun.paths if begun is not None else self.begun.paths(fact.task, fact.attempt)
+        task = self._deck.by_name.get(fact.task)
+        spec = begun.spec if begun is not None else task.spec if task is not None else None
+        told = self.outcomes.told(start.token, fact, paths)
+        self.completing.ended(fact, start, spec, paths)
+        return told
+
+    def close(self) -> None:
+        for aside in self._asides:
+            aside.close()

@@ -1,0 +1,65 @@
+"""Looks whether the outputs of tasks are there already, away from the loop: they may lie on a server that is gone."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..core.deck import Deck
+from ..core.inputs import DoneChecked
+from ..core.spec import TaskSpec
+from ..logs.beside import Beside
+from ..logs.files import LogFolder
+from ..logs.outputs import outputs_exist
+from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Sink
+from .orders import Box
+
+_THIS = "this"
+
+
+class DoneCheck:
+    """Carries `CheckDone` out. All methods on the loop's thread."""
+
+    def __init__(self, deck: Deck, logs: LogFolder, box: Box, post: Sink, aside: Aside) -> None:
+        self._deck = deck
+        self._logs = logs
+        self._box = box
+        self._post = post
+        self._aside = aside
+        self._beside: Beside | None = None
+        self._told = False
+
+    def check(self, names: tuple[str, ...]) -> None:
+        """`DoneChecked` answers for each of these tasks that is there by then."""
+        specs = {name: self._deck.by_name[name].spec for name in names if name in self._deck.by_name}
+
+        def look() -> dict[str, tuple[bool, str]]:
+            exist = {name: outputs_exist(spec.outputs) for name, spec in specs.items()}
+            return {name: (there, self._attempted(specs[name]) if there else "") for name, there in exist.items()}
+
+        def done(found: dict[str, tuple[bool, str]] | None) -> None:
+            if found is None:
+                self._box.notice(
+                    f"outputs of {names[0]} and others cannot be looked at: the file system does not answer"
+                )
+                asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self.check, names)
+                return
+            for name, (exist, attempted) in found.items():
+                task = self._deck.by_name.get(name)
+                if task is not None and task.spec.outputs == specs[name].outputs:  # not what a file of before asked for
+                    self._tell(name, attempted)
+                    self._post(DoneChecked(name, exist, attempted=bool(attempted)))
+
+        self._aside.submit(look, done, timeout_s=LOOK_TIMEOUT_S)
+
+    def _attempted(self, spec: TaskSpec) -> str:
+        """What has attempted it, whatever the journal knows: this deck ("this"), or another one of the same file."""
+        if self._logs.attempted(spec.name):
+            return _THIS
+        if self._beside is None:
+            self._beside = Beside(self._deck.settings.log_dir)
+        return self._beside.other_work(spec)
+
+    def _tell(self, name: str, attempted: str) -> None:
+        if attempted not in ("", _THIS) and not self._told:
+            self._told = True
+            self._box.notice(f"outputs of {name} do not count as done: {attempted} has run it as other work")

@@ -1,0 +1,218 @@
+"""What an attempt's process is made of: command, environment, files. Made when it starts, from spec, slots and box."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..core.deck import Deck, Task
+from ..core.effects import Launch
+from ..core.events import AttemptStarting
+from ..core.spec import TaskSpec, Work
+from ..logs.files import AttemptPaths, Link, LogFolder
+from ..logs.outputs import OutputStamp, matches, stamp_outputs
+from ..logs.record import AttemptHeader
+from ..logs.secrets import MASK, is_secret
+from ..ports import StartOrder
+from ..taskfile.finish import RuntimeValues, finish
+from .environment import attempt_environment
+
+SHORTEST_SECRET = 6
+"""Shorter values would mask half of every command."""
+
+Env = tuple[tuple[str, str | None], ...]
+
+
+@dataclass(slots=True)
+class Box:
+    """What attempts need to know about the box and the deck's start."""
+
+    environment: Mapping[str, str]
+    """What every attempt starts from."""
+    visible: Callable[[tuple[str, ...]], str]
+    """CUDA_VISIBLE_DEVICES for these UUIDs."""
+    index_of: Mapping[str, int]
+    cpus_each: int
+    """Cores for a GPU task that asks for no number of its own."""
+    now: Callable[[], float] = field(default=lambda: 0.0)
+    """Seconds of CLOCK_BOOTTIME."""
+    pid_ns: int = 0
+    """Inode of our pid namespace."""
+    notice: Callable[[str], None] = field(default=lambda _: None)
+    oom_kills: Callable[[], int] = field(default=lambda: 0)
+    """The kernel's count of processes that it killed for want of memory."""
+    own_environment: Callable[[str], Mapping[str, str] | None] = field(default=lambda _: None)
+    """What a task alone starts from, by name; None: from `environment`, like the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A start, ready to be carried out."""
+
+    order: StartOrder
+    header: AttemptHeader
+    paths: AttemptPaths
+    links: tuple[Link, ...]
+    shown: tuple[str, ...]
+    """The command without the values of secret variables."""
+    started_wall: float
+    before: Mapping[str, OutputStamp]
+    """State of its outputs just before it starts."""
+    resumed: bool
+
+
+class Orders:
+    """Makes starts. Looks at outputs; starts nothing."""
+
+    def __init__(self, deck: Deck, logs: LogFolder, box: Box) -> None:
+        self._deck = deck
+        self._logs = logs
+        self._box = box
+        self._secrets = secrets_in(box.environment)
+
+    def _masked(self, task: str, argv: tuple[str, ...], env: Env) -> tuple[tuple[str, ...], Env]:
+        """Command and variables without the values of the environment's secrets, for people."""
+        secrets = self._secrets
+        with contextlib.suppress(OSError):  # of an attempt that is over it may be gone
+            own = self._box.own_environment(task)
+            secrets = secrets if own is None else secrets_in(own)
+        if not secrets:
+            return argv, env
+        shown = tuple((name, value and mask(value, secrets)) for name, value in env)
+        return tuple(mask(word, secrets) for word in argv), shown
+
+    def make(self, task: Task, effect: Launch) -> Made:
+        """Everything that the attempt is made of, but the folder of its logs. Raises OSError."""
+        spec = task.begun_spec
+        attempt = task.attempt()
+        started_wall = attempt.wall if attempt is not None else 0.0
+        work, resumed = _work(spec, effect)
+        paths = self._logs.paths(spec.name, effect.attempt, spec.policy.merge_stderr)
+        argv, env = finish(spec, work, self._values(spec, effect, paths))
+        env = (*env, *effect.env)
+        shown, shown_env = self._masked(spec.name, argv, env)
+        before: Mapping[str, OutputStamp] = stamp_outputs(spec.outputs) if spec.outputs else {}
+        indices = self._indices(effect.gpus)
+        header = self._header(spec, effect, paths, shown, shown_env, started_wall, before)
+        order = self._order(spec, effect, paths, argv, env)
+        return Made(order, header, paths, self._logs.links(paths, indices), shown, started_wall, before, resumed)
+
+    def make_folder(self, made: Made) -> None:
+        """Raises OSError."""
+        self._logs.make_folder(made.header.task, made.header.attempt, made.paths)
+
+    def again(self, task: Task, start: AttemptStarting) -> tuple[AttemptHeader, tuple[Link, ...]] | None:
+        """What an earlier engine's attempt was made of and what should point to it. None where the journal does not
+        tell: the task is another by now, or may have resumed. Touches nothing."""
+        spec = task.begun_spec
+        if spec.fingerprint != start.fingerprint or (spec.resume is not None and start.attempt > 1):
+            return None
+        launch = Launch(spec.name, start.attempt, start.token, start.gpus, start.rung, may_resume=False)
+        work, _ = _work(spec, launch)
+        paths = self._logs.paths(spec.name, start.attempt, spec.policy.merge_stderr)
+        argv, env = finish(spec, work, self._values(spec, launch, paths))
+        shown, shown_env = self._masked(spec.name, argv, env)
+        header = self._header(spec, launch, paths, shown, shown_env, start.wall, {})
+        return header, self._logs.links(paths, self._indices(start.gpus))
+
+    def _indices(self, uuids: tuple[str, ...]) -> list[int]:
+        return [self._box.index_of[uuid] for uuid in uuids if uuid in self._box.index_of]
+
+    def _header(
+        self,
+        spec: TaskSpec,
+        effect: Launch,
+        paths: AttemptPaths,
+        shown: tuple[str, ...],
+        env: Env,
+        started_wall: float,
+        before: Mapping[str, OutputStamp],
+    ) -> AttemptHeader:
+        return AttemptHeader(
+            task=spec.name,
+            attempt=effect.attempt,
+            deck=self._deck.settings.name,
+            command=shown,
+            env=env,
+            cwd=spec.cwd,
+            gpus=tuple(zip(self._indices(effect.gpus), effect.gpus, strict=False)),
+            started_wall=started_wall,
+            log=paths.out,
+            err=paths.err,
+            fingerprint=spec.fingerprint,
+            token=effect.token,
+            outputs_before=before,
+        )
+
+    def _order(
+        self, spec: TaskSpec, effect: Launch, paths: AttemptPaths, argv: tuple[str, ...], env: Env
+    ) -> StartOrder:
+        return StartOrder(
+            token=effect.token,
+            argv=argv,
+            env=self._environment(spec, effect, paths, env),
+            cwd=spec.cwd,
+            stdout=paths.out,
+            stderr=paths.err,
+            leftovers=spec.policy.leftovers,
+            claims=effect.gpus,
+        )
+
+    def _values(self, spec: TaskSpec, effect: Launch, paths: AttemptPaths) -> RuntimeValues:
+        indices = self._box.index_of
+        return RuntimeValues(
+            attempt=effect.attempt,
+            gpu_ids=tuple(str(indices.get(uuid, uuid)) for uuid in effect.gpus),
+            cpus=self._cpus(spec),
+            run_dir=paths.dir,
+            log_dir=self._deck.settings.log_dir,
+            python=sys.executable,
+            environ=self._box.environment,
+        )
+
+    def _cpus(self, spec: TaskSpec) -> int:
+        return spec.resources.cpus or (1 if spec.resources.gpus == 0 else self._box.cpus_each)
+
+    def _environment(self, spec: TaskSpec, effect: Launch, paths: AttemptPaths, env: Env) -> dict[str, str]:
+        sizes = [self._deck.gpus[uuid].total_mib for uuid in effect.gpus if uuid in self._deck.gpus]
+        known = [size for size in sizes if size is not None]
+        own = self._box.own_environment(spec.name)
+        return attempt_environment(
+            self._box.environment if own is None else own,
+            spec,
+            env,
+            attempt=effect.attempt,
+            deck=self._deck.settings.name,
+            token=effect.token,
+            log=paths.out,
+            run_dir=paths.dir,
+            gpu_mem_mib=min(known) if known else None,
+            cuda_visible_devices=self._box.visible(effect.gpus),
+            cpus=self._cpus(spec),
+            activate=own is None,
+        )
+
+
+def secrets_in(environment: Mapping[str, str]) -> list[str]:
+    """Values of variables that hold keys or passwords."""
+    return [value for name, value in environment.items() if len(value) >= SHORTEST_SECRET and is_secret(name)]
+
+
+def mask(word: str, secrets: Sequence[str]) -> str:
+    """*word* without any of *secrets*."""
+    for secret in secrets:
+        word = word.replace(secret, MASK)
+    return word
+
+
+def _work(spec: TaskSpec, effect: Launch) -> tuple[Work, bool]:
+    """The command as written, of a rung, or that which resumes an earlier attempt; whether it resumes."""
+    work = spec.ladder[effect.rung - 1] if effect.rung else spec.work
+    resume = spec.resume
+    if not effect.may_resume or resume is None:
+        return work, False
+    if resume.when and not any(True for pattern in resume.when for _ in matches(pattern)):
+        return work, False
+    return Work(resume.on_rung(effect.rung), work.env), True

@@ -1,0 +1,101 @@
+"""The command of a task for people: what its newest attempt executed, or what the first will, ready for a shell."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..core.deck import Deck, Task
+from ..core.spec import Command, TaskSpec
+from ..logs.files import AttemptPaths
+from ..logs.secrets import MASK, is_secret, masked_command
+from ..taskfile.finish import RuntimeValues, told
+from .orders import Box, mask, secrets_in
+
+
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """What makes the newest attempt of a task other than the next."""
+
+    number: int
+    gpus: tuple[str, ...]
+    rung: int
+
+
+class ToldCommands:
+    """Tells commands of one deck. Of a task that was changed since, the command is what it is now."""
+
+    def __init__(
+        self,
+        deck: Deck,
+        paths: Callable[[str, int], AttemptPaths],
+        box: Box,
+        resumed: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """*box*: GPUs that its `index_of` lacks are unknown, and with `cpus_each` 0 so are cores that no task asks for.
+        *resumed*: whether a task's newest attempt went on from an earlier one, by name."""
+        self._deck = deck
+        self._paths = paths
+        self._box = box
+        self._resumed = resumed
+        self._secrets = secrets_in(box.environment)
+        self._environ = {name: MASK if is_secret(name) else value for name, value in box.environment.items()}
+
+    def of(self, task: Task) -> Command:
+        """Secrets are masked. What is known only at a start stands as {name} while there has been none."""
+        spec, newest = task.begun_spec, _newest(task)
+        values, unknown = self._values(spec, newest)
+        command = told(spec, self._command(spec, newest), values, unknown)
+        secrets = self._secrets_of(task.name)
+        if isinstance(command, str):
+            masked = masked_command(mask(command, secrets))
+        else:
+            masked = masked_command([mask(word, secrets) for word in command])
+        return masked if isinstance(masked, str) else tuple(masked)
+
+    def _command(self, spec: TaskSpec, newest: _Newest | None) -> Command:
+        if newest is None:
+            return spec.work.command
+        if spec.resume is not None and self._resumed(spec.name):
+            return spec.resume.on_rung(newest.rung)
+        return spec.ladder[newest.rung - 1].command if 0 < newest.rung <= len(spec.ladder) else spec.work.command
+
+    def _values(self, spec: TaskSpec, newest: _Newest | None) -> tuple[RuntimeValues, frozenset[str]]:
+        """What placeholders stand for, and those of which nobody knows."""
+        index_of, wanted = self._box.index_of, spec.resources
+        gpus = () if newest is None else newest.gpus
+        cpus = wanted.cpus or (1 if wanted.gpus == 0 else self._box.cpus_each)
+        unknown = {"cpus"} if not cpus else set[str]()
+        if newest is None:
+            unknown |= {"attempt", "num_gpus"}
+        if newest is None or any(uuid not in index_of for uuid in gpus):
+            unknown |= {"gpu_ids"}
+        values = RuntimeValues(
+            attempt=0 if newest is None else newest.number,
+            gpu_ids=tuple(str(index_of.get(uuid, uuid)) for uuid in gpus),
+            cpus=cpus,
+            run_dir=self._paths(spec.name, 1).dir,
+            log_dir=self._deck.settings.log_dir,
+            python=sys.executable,
+            environ=self._environ,
+        )
+        return values, frozenset(unknown)
+
+    def _secrets_of(self, task: str) -> Sequence[str]:
+        """Values in its environment that nobody is to see."""
+        with contextlib.suppress(OSError):  # of an attempt that is over it may be gone
+            own = self._box.own_environment(task)
+            return self._secrets if own is None else secrets_in(own)
+        return self._secrets
+
+
+def _newest(task: Task) -> _Newest | None:
+    attempt = task.attempt()
+    if attempt is not None:
+        return _Newest(attempt.number, attempt.gpus, attempt.rung)
+    if not task.ended:
+        return None
+    last = task.ended[-1]
+    return _Newest(last.number, last.gpus, last.rung)

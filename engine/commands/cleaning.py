@@ -1,0 +1,145 @@
+"""Which logs of attempts may go, and what the state folder needs no more; and removing them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..core.events import AttemptEnded, AttemptStarting, StartRevoked
+from ..logs.leavings import Left, attempts_in, mend_links, remove
+from ..logs.record import read_record
+from ..offline.deck import Offline
+from .debris import Debris, debris_in, running_logs, sweep
+
+DEBRIS_S = 30 * 86400.0
+"""How old a damaged journal must be, where nothing else is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to remove."""
+
+    selectors: Sequence[str] = ()
+    older_than_s: float | None = None
+    keep_last: int = 1
+    """Attempts of each task that stay, the newest; 0: none."""
+    records: bool = False
+    """Also what the state folder needs no more."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What would go, and what stays although it was meant."""
+
+    log_dir: str
+    go: list[tuple[str, Left]] = field(default_factory=list[tuple[str, Left]])
+    """With each attempt's folder."""
+    debris: list[Debris] = field(default_factory=list[Debris])
+    running: int = 0
+    unknown: int = 0
+    """Attempts of which neither the journal nor attempt-N.json knows the end."""
+    others: int = 0
+    """Files of other users."""
+
+    @property
+    def disk_bytes(self) -> int:
+        return sum(left.disk_bytes for _, left in self.go) + sum(item.disk_bytes for item in self.debris)
+
+    @property
+    def files(self) -> int:
+        return sum(len(left.files) for _, left in self.go) + sum(len(item.files) for item in self.debris)
+
+
+def plan_clean(offline: Offline, wanted: Wanted, *, now: float) -> Plan:
+    """Look at the log folder and the state folder. *now*: seconds since the epoch. Raises OSError and UsageError."""
+    plan = Plan(offline.file.settings.log_dir)
+    known = _known(offline)
+    busy = running_logs()
+    names = [task.name for task in offline.select(wanted.selectors)]
+    for name in names if wanted.selectors else [*names, *offline.gone]:
+        _plan_task(plan, offline, name, known, busy, wanted, now)
+    if wanted.records and offline.state is not None:
+        limit = now - (DEBRIS_S if wanted.older_than_s is None else wanted.older_than_s)
+        plan.debris = debris_in(offline.state, limit, None if offline.damage else _tokens(offline))
+    return plan
+
+
+def _known(offline: Offline) -> Mapping[tuple[str, int], AttemptEnded | None]:
+    """Every attempt of the journal with its end; None: it has not ended."""
+    known: dict[tuple[str, int], AttemptEnded | None] = {}
+    for fact in offline.facts:
+        match fact:
+            case AttemptStarting():
+                known[fact.task, fact.attempt] = None
+            case AttemptEnded():
+                known[fact.task, fact.attempt] = fact
+            case StartRevoked():
+                known.pop((fact.task, fact.attempt), None)
+            case _:
+                pass
+    return known
+
+
+def _tokens(offline: Offline) -> frozenset[str]:
+    return frozenset(fact.token for fact in offline.facts if isinstance(fact, AttemptStarting))
+
+
+def _plan_task(
+    plan: Plan,
+    offline: Offline,
+    name: str,
+    known: Mapping[tuple[str, int], AttemptEnded | None],
+    busy: frozenset[str],
+    wanted: Wanted,
+    now: float,
+) -> None:
+    folder = offline.logs.folder(name)
+    found, others = attempts_in(plan.log_dir, folder, name)
+    plan.others += others
+    numbers = sorted(found)
+    real = os.path.realpath(folder) if busy else folder
+    for number in numbers[: max(0, len(numbers) - wanted.keep_last)]:
+        left = found[number]
+        if wanted.older_than_s is not None and left.newest_wall > now - wanted.older_than_s:
+            continue
+        end = known.get((name, number))
+        log = f"{real}/attempt-{number}.log"
+        if log in busy or ((name, number) in known and end is None) or _goes_on(end):
+            plan.running += 1
+        elif end is None and not read_record(f"{folder}/attempt-{number}.json").get("end"):
+            plan.unknown += 1
+        elif _spared(left, last=number == numbers[-1]):
+            plan.go.append((folder, left))
+
+
+def _goes_on(end: AttemptEnded | None) -> bool:
+    """Processes that the attempt left behind by the user's choice still write to its logs."""
+    return end is not None and any(os.path.exists(f"/proc/{pid}") for pid in end.left_behind)
+
+
+def _spared(left: Left, *, last: bool) -> bool:
+    """Of a task's last attempt one file stays, so that numbers go on where they were even if the journal is lost.
+    Returns whether anything is left to remove."""
+    if last:
+        keeper = f"attempt-{left.attempt}.json"
+        del left.files[keeper if keeper in left.files else min(left.files)]
+    return bool(left.files)
+
+
+def carry_out(plan: Plan, problems: list[str]) -> tuple[int, int]:
+    """Remove what *plan* names. Returns files and bytes; what cannot be removed is a line in *problems*."""
+    files = freed = 0
+    removed: set[str] = set()
+    for folder, left in plan.go:
+        try:
+            count, size = remove(plan.log_dir, folder, left.files, problems.append)
+        except OSError as error:
+            problems.append(f"{folder}: {error.strerror}")
+            continue
+        files, freed = files + count, freed + size
+        removed |= {f"{folder}/{name}" for name in left.files}
+    if removed:
+        mend_links(plan.log_dir, dict.fromkeys(folder for folder, _ in plan.go), removed)
+    count, size = sweep(plan.debris, problems.append)
+    return files + count, freed + size

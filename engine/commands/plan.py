@@ -1,0 +1,140 @@
+"""`gpudeck plan`: what would run where, in which order, and when: the engine's decisions on a simulated clock."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+
+from ..adapters import host
+from ..adapters.journal import read_facts
+from ..adapters.kept_environment import load_environment
+from ..adapters.statedir import find_state_dir
+from ..attempt.environment import base_environment
+from ..command import Command
+from ..core.build import build
+from ..core.deck import Deck, Task
+from ..core.events import Fact
+from ..core.phases import ACTIVE, Cached, Phase
+from ..core.restore import replay
+from ..core.simulate import Planned, simulate
+from ..core.spec import DeckFile
+from ..logs.files import LogFolder
+from ..opening.box_gpus import BoxGpus, core_gpus
+from ..opening.deck_file import gpus_for, load_for, with_running
+from ..opening.past import is_done, options_of, run_is_unfinished
+from ..opening.run_options import continued, decode
+from ..opening.visible import limiting
+from ..taskfile.fit import check_fit
+from ..taskfile.load import load_settings
+from ..taskfile.options import RunOptions
+from ..taskfile.settings import stem_of
+from .place import task_file
+
+
+def run(command: Command) -> int:
+    """Print it."""
+    return plan(task_file(command), command.options(), as_json=command.flag("json"))
+
+
+def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
+    """Print the plan: of an unfinished run under what that was started with. Nothing is started, locked or changed.
+    Raises DeckError."""
+    settings = load_settings(path, options)
+    state = find_state_dir(path, settings.state_dir, stem_of(path, options))
+    facts, damage = ([], "") if state is None else read_facts(state.db)
+    limits, environment = os.environ, base_environment(os.environ)
+    if state is not None and run_is_unfinished(facts):
+        options = continued(decode(options_of(facts)), options)
+        settings = load_settings(path, options)
+        environment = load_environment(state.path) or environment
+        limits = limiting(os.environ, environment)
+    gpus = gpus_for(path, options, settings, limits, environment)
+    file = with_running(load_for(path, options, gpus, facts, environment), facts)
+    check_fit(file, gpus.fitting())
+    deck = _past(file, gpus, facts)
+    takes = ("failed", "changed", "stale") if settings.skip_existing else ("all",)
+    logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
+    known = [_length_s(deck, task) for task in deck.tasks]  # before the simulation's own ends teach anything
+    planned = simulate(
+        deck,
+        lambda task: known[task.index],
+        takes=takes,
+        done=lambda task: is_done(deck, task, logs),
+        memory_mib=host.mem_available_mib(),
+        wall=host.SystemClock().now().wall_s,
+    )
+    rows = _rows(deck, planned)
+    if as_json:
+        print(json.dumps([dict(zip(_COLUMNS, row, strict=True)) for row in rows], indent=2))
+        return 0
+    for line in [*file.warnings, *filter(None, [damage]), *file.later]:
+        print(f"warning: {line}")
+    print("\n".join(_table(rows, planned, gpus)))
+    return 0
+
+
+_COLUMNS = ("task", "gpus", "starts_s", "ends_s", "guessed", "state")
+Row = tuple[str, str, float | None, float | None, bool, str]
+
+
+def _past(file: DeckFile, gpus: BoxGpus, facts: Iterable[Fact]) -> Deck:
+    """The deck as the journal leaves it; attempts that run now are taken as if they began anew."""
+    deck = build(file, gpus=core_gpus(file.settings, gpus.chosen), cores=host.cores(), on_cpu=not gpus.chosen)
+    kept = list(facts)
+    replay(deck, kept)
+    if any(isinstance(task.phase, ACTIVE) for task in deck.tasks):
+        fresh = build(file, gpus=core_gpus(file.settings, gpus.chosen), cores=host.cores(), on_cpu=not gpus.chosen)
+        fresh.learned, fresh.successes, fresh.by_fingerprint = deck.learned, deck.successes, deck.by_fingerprint
+        fresh.known = deck.known
+        return fresh
+    return deck
+
+
+def _length_s(deck: Deck, task: Task) -> float | None:
+    """By what has succeeded before: the very same work, else its entry."""
+    known = deck.learned.seconds(task.spec.fingerprint)
+    return task.entry.typical_s if known is None else known
+
+
+def _rows(deck: Deck, planned: Sequence[Planned]) -> list[Row]:
+    index = {gpu.uuid: str(gpu.index) for gpu in deck.gpus.values()}
+    rows: list[Row] = []
+    for item in planned:
+        gpus = ",".join(index[uuid] for uuid in item.gpus) or "cpu"
+        rows.append((item.task, gpus, item.start_s, item.end_s, item.guessed, "runs"))
+    started = {item.task for item in planned}
+    for task in deck.tasks:
+        if task.name not in started:
+            rows.append((task.name, "", None, None, False, _state(task, task.phase)))
+    return rows
+
+
+def _state(task: Task, phase: Phase) -> str:
+    if not task.selected:
+        return "left out"
+    return "done earlier" if isinstance(phase, Cached) else "would not start"
+
+
+def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus) -> list[str]:
+    width = max([4, *(len(row[0]) for row in rows)])
+    lines = [f"{'task':{width}}  {'gpu':>7}  {'starts':>9}  {'ends':>9}  state"]
+    for name, where, starts, ends, guessed, state in rows:
+        begin = "" if starts is None else f"+{_clock(starts)}"
+        end = "" if ends is None else f"{'~' if guessed else '+'}{_clock(ends)}"
+        lines.append(f"{name:{width}}  {where:>7}  {begin:>9}  {end:>9}  {state}".rstrip())
+    guesses = sum(item.guessed for item in planned)
+    place = "CPU slots" if not gpus.chosen else f"{len(gpus.chosen)} {'simulated ' if gpus.simulated else ''}GPUs"
+    if not planned:
+        return [*lines, "", "nothing would run"]
+    last = max(item.end_s for item in planned)
+    lines.append("")
+    lines.append(f"{len(planned)} of {len(rows)} tasks would run on {place}, over after {_clock(last)}")
+    if guesses:
+        lines.append(f"~ {guesses} of unknown length are taken as an hour each, or as long as their timeout lets them")
+    return lines
+
+
+def _clock(seconds: float) -> str:
+    whole = round(seconds)
+    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"

@@ -1,0 +1,131 @@
+"""`gpudeck table`: what the tasks of a deck came to, for a paper or a spreadsheet."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from ..command import Command
+from ..core.deck import Task
+from ..errors import UsageError
+from ..offline.deck import Offline, open_offline
+from ..results.results import Asked, How, Records, Result, metrics_of, results_of
+from ..results.table_formats import FORMATS
+from ..results.tabulate import Layout, tabulate
+from ..serve.selecting import select
+from ..taskfile.find import find_task_file
+from ..taskfile.options import RunOptions
+
+
+def run(command: Command) -> int:
+    """`gpudeck table`, as it was typed."""
+    given = command.given
+    return table(
+        find_task_file(command.file, os.environ, os.getcwd()),
+        command.options(),
+        selectors=command.words,
+        metrics=given.get("metric") or (),
+        over=given.get("over") or (),
+        rows=given.get("rows") or (),
+        columns=given.get("columns") or (),
+        sort=given.get("sort") or "",
+        best=given.get("best") or "column",
+        form=given.get("format") or "md",
+        everything=command.flag("all"),
+    )
+
+
+def table(
+    path: str,
+    options: RunOptions,
+    *,
+    selectors: Sequence[str] = (),
+    metrics: Sequence[str] = (),
+    over: Sequence[str] = (),
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    sort: str = "",
+    best: str = "column",
+    form: str = "md",
+    everything: bool = False,
+) -> int:
+    """Print a table. *metrics*: "acc" or "acc:max"; *over*, *rows*, *columns*: params, also several with commas.
+    *everything*: means count tasks that did not succeed, too. Returns the exit code; raises DeckError."""
+    if form not in FORMATS:
+        raise UsageError(f"--format {form}: it knows {', '.join(FORMATS)}")
+    if best not in ("column", "row", "none"):
+        raise UsageError(f"--best {best}: it knows column, row and none")
+    asked = [_asked(word) for word in _words(metrics)]
+    offline = open_offline(path, options, os.environ)
+    for warning in offline.warnings if offline.broken else ():
+        print(f"warning: {warning}", file=sys.stderr)
+    tasks = _tasks(offline, selectors)
+    records = Records(offline.logs)
+    known = metrics_of(records, tasks)
+    asked = asked or [Asked(name, None) for name in known]
+    if not asked:
+        raise UsageError(
+            "no task has reported a metric: name some in the task file, "
+            "metrics.acc = { regex = 'acc=([0-9.]+)', best = \"max\" }, or print ::gpudeck acc=0.91"
+        )
+    results = results_of(records, tasks, asked)
+    chosen = _chosen(results, tasks, asked, known, named=bool(selectors))
+    layout = Layout(_ways(tasks, asked), _words(over), _words(rows), _words(columns), sort, best)
+    if not everything and (layout.over or layout.rows or layout.columns):
+        chosen = _succeeded(chosen)
+    print(FORMATS[form](tabulate(chosen, layout)))
+    return 0
+
+
+def _words(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
+
+
+def _asked(word: str) -> Asked:
+    name, colon, how = word.rpartition(":")
+    if not colon:
+        return Asked(word, None)
+    if how not in ("max", "min", "last"):
+        raise UsageError(f"--metric {word}: after the colon comes max, min or last")
+    return Asked(name, how)
+
+
+def _tasks(offline: Offline, selectors: Sequence[str]) -> list[Task]:
+    if not selectors:
+        return list(offline.deck.tasks)
+    index_of = {gpu.uuid: gpu.index for gpu in offline.deck.gpus.values()}
+    return select(offline.deck, selectors, index_of)
+
+
+def _chosen(
+    results: Sequence[Result], tasks: Sequence[Task], asked: Sequence[Asked], known: Sequence[str], *, named: bool
+) -> list[Result]:
+    """Without what has nothing to do with these metrics: a task that gathers the results of others. Raises UsageError
+    where nothing has."""
+    names = {one.name for one in asked}
+    entries = {result.entry for result in results if result.values}
+    entries |= {task.spec.entry for task in tasks if names & {metric.name for metric in task.spec.extras.metrics}}
+    if not entries:
+        raise UsageError(f"no task has the metric {', '.join(sorted(names))}: {_there_are(known)}")
+    return [result for result in results if named or result.entry in entries]
+
+
+def _there_are(names: Sequence[str]) -> str:
+    return f"there are {', '.join(names)}" if names else "none has reported any"
+
+
+def _ways(tasks: Sequence[Task], asked: Sequence[Asked]) -> Mapping[str, How]:
+    declared = {metric.name: metric for task in tasks for metric in task.spec.extras.metrics}
+    return {one.name: one.way(declared.get(one.name)) for one in asked}
+
+
+def _succeeded(results: Sequence[Result]) -> list[Result]:
+    done = [result for result in results if result.done]
+    left_out = len(results) - len(done)
+    if left_out:
+        tasks, them = ("1 task that has", "it") if left_out == 1 else (f"{left_out} tasks that have", "them")
+        print(f"left out: {tasks} not succeeded (--all counts {them})", file=sys.stderr)
+    if not done:
+        raise UsageError("no task has succeeded yet: --all counts what the others have reported")
+    return done

@@ -1,0 +1,1 @@
+"""A deck looked at without an engine, from its files alone."""

@@ -1,0 +1,292 @@
+"""A deck looked at without an engine: nothing is locked, made or changed, and an engine may run it meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import msgspec
+
+from ..adapters import host, record
+from ..adapters.decklock import Holder, held_by, this_machine
+from ..adapters.journal_look import look_at
+from ..adapters.kept_environment import load_environment
+from ..adapters.statedir import StateDir, find_state_dir
+from ..attempt.environment import base_environment
+from ..core.build import build
+from ..core.deck import Deck, Task
+from ..core.devices import Gpu
+from ..core.events import AttemptStarting, Fact
+from ..core.flags import flags
+from ..core.phases import NAMES, WAITING, Queued
+from ..core.readiness import spread
+from ..core.restore import replay
+from ..core.selector import Subject, parse_selector
+from ..core.spec import DeckFile, DeckSettings
+from ..errors import EngineUnavailableError, TaskFileError, UsageError
+from ..logs.files import LogFolder
+from ..logs.record import read_record
+from ..opening.past import options_of, run_is_unfinished, stand_in_for_left_out
+from ..opening.run_options import as_before, decode
+from ..serve.selecting import nothing_matches
+from ..taskfile.load import load_settings
+from ..taskfile.options import RunOptions
+from ..taskfile.settings import stem_of
+from .file import first_of, load_as_run, settings_of, simulated
+from .salvage import file_despite
+
+Standing = Literal["runs", "ended", "gone", "unknown"]
+"""What became of an attempt that has not ended as far as the journal knows."""
+
+
+class _RecordedGpu(msgspec.Struct, frozen=True):
+    index: int
+    uuid: str
+
+
+@dataclass(slots=True)
+class Offline:
+    """A deck as its journal tells it."""
+
+    deck: Deck
+    """Replayed; phases that follow from others (queued, blocked) are worked out as an engine would."""
+    file: DeckFile
+    state: StateDir | None
+    """None: the deck has never been started."""
+    logs: LogFolder
+    holder: Holder | None
+    """Who has the deck's lock now; None: no engine runs it."""
+    elsewhere: str
+    """What to say where no engine runs it and its tasks were left on another machine; "" otherwise."""
+    facts: Sequence[Fact]
+    options: RunOptions
+    """Those of the newest run, with what was given in place of what was."""
+    unfinished: bool = False
+    """The newest run has not ended: the next start goes on with it."""
+    broken: str = ""
+    """What is wrong with the task file, a line each; then `deck` has only what the journal knows: names, no needs."""
+    damage: str = ""
+    """What of the journal cannot be read; `facts` has what comes before."""
+    warnings: list[str] = field(default_factory=list[str])
+    starts: Mapping[str, AttemptStarting] = field(default_factory=dict[str, AttemptStarting])
+    """Attempts that have not ended as far as the journal knows, by token."""
+    index_of: dict[str, int] = field(default_factory=dict[str, int])
+    """GPUs by UUID, as far as they are known."""
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What attempts start from, as far as it is known."""
+    _unread: int = 64
+    """So many files at most are read to find out which GPU is which: what they lacked, others may lack too."""
+
+    @property
+    def gone(self) -> list[str]:
+        """Tasks that have run and that the file no longer has."""
+        names = (fact.task for fact in self.facts if isinstance(fact, AttemptStarting))
+        return [name for name in dict.fromkeys(names) if name not in self.deck.by_name]
+
+    def standing(self, token: str) -> Standing:
+        """What the record of an attempt tells, which outlives the engine. Reads a small file."""
+        if self.state is None:
+            return "unknown"
+        found = record.read(os.path.join(self.state.attempts, token))
+        if found.end or found.void:
+            return "ended"
+        if found.wrapper is None or self.elsewhere:
+            return "unknown"
+        run = self.deck.run
+        if run.boot_id not in ("", host.boot_id()):
+            return "gone"
+        attempt = self.deck.active[token].attempt() if token in self.deck.active else None
+        if attempt is not None and attempt.pid_ns not in (0, this_machine().pid_ns):
+            return "unknown"
+        return "runs" if found.wrapper.living() is not None else "gone"
+
+    def gpus_of(self, task: Task) -> tuple[int, ...]:
+        """Indices of the GPUs of a task's newest attempt, as attempt-N.json has them: the driver is not asked. One such
+        file is read for each GPU, not for each task."""
+        uuids = _uuids_of(task)
+        if any(uuid not in self.index_of for uuid in uuids) and self._unread > 0:
+            self._unread -= 1
+            self.learn(self.logs.paths(task.name, task.attempts, False).json)
+        return tuple(self.index_of[uuid] for uuid in uuids if uuid in self.index_of)
+
+    def learn(self, path: str) -> None:
+        """Which GPU is which, from an attempt-N.json."""
+        with contextlib.suppress(msgspec.ValidationError):
+            said = msgspec.convert(read_record(path).get("gpus", []), list[_RecordedGpu])
+            self.index_of |= {gpu.uuid: gpu.index for gpu in said}
+
+    def subject(self, task: Task) -> Subject:
+        """A task as selectors look at it."""
+        return _Subject(self, task)
+
+    def select(self, selectors: Sequence[str]) -> list[Task]:
+        """The tasks that any of *selectors* means, in file order; without selectors all of them. Raises UsageError
+        for a name, tag or param that none has; that none is in a state now is an answer."""
+        if not selectors:
+            return list(self.deck.tasks)
+        subjects = [(task, self.subject(task)) for task in self.deck.tasks]
+        chosen: set[int] = set()
+        for text in selectors:
+            selector = parse_selector(text)
+            found = {task.index for task, subject in subjects if selector.matches(subject)}
+            if not found and not selector.needs_history:
+                raise UsageError(nothing_matches(self.deck, text))
+            chosen |= found
+        return [task for task in self.deck.tasks if task.index in chosen]
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """Worked out when a selector asks: the GPUs cost reading a file."""
+
+    offline: Offline
+    task: Task
+
+    @property
+    def name(self) -> str:
+        return self.task.name
+
+    @property
+    def tags(self) -> Sequence[str]:
+        return self.task.spec.tags
+
+    @property
+    def params(self) -> Mapping[str, str]:
+        return self.task.spec.params
+
+    @property
+    def states(self) -> Sequence[str]:
+        return (NAMES[type(self.task.phase)], *flags(self.offline.deck, self.task))
+
+    @property
+    def reason(self) -> str:
+        return self.task.ended[-1].outcome.reason if self.task.ended else ""
+
+    @property
+    def gpus(self) -> Sequence[str]:
+        uuids = _uuids_of(self.task)
+        return [*uuids, *map(str, self.offline.gpus_of(self.task))] if uuids else []
+
+
+def _uuids_of(task: Task) -> tuple[str, ...]:
+    attempt = task.attempt()
+    last = task.ended[-1] if task.ended else None
+    return attempt.gpus if attempt is not None else last.gpus if last is not None else ()
+
+
+def open_offline(path: str, given: RunOptions, environ: Mapping[str, str], *, untouched: bool = False) -> Offline:
+    """Read a deck. Its GPUs are unknown, except simulated ones; nothing asks the driver.
+
+    *given* goes before the options that the newest run was started with; its profile and name say which state.
+    *untouched*: not even what readers of a live db tell each other (in its -shm) is written.
+    Raises EngineUnavailableError (a newer gpudeck's state, another host's, no permission) and, where the deck has never
+    been started, TaskFileError.
+    """
+    settings, broken = settings_of(path, given)
+    read = _read(find_state_dir(path, settings.state_dir, stem_of(path, given)), untouched=untouched)
+    options = as_before(decode(options_of(read.facts)), given)
+    kept = None if read.state is None else load_environment(read.state.path)
+    file, warnings = None, list(read.warnings)
+    unfinished = run_is_unfinished(read.facts)
+    # What was set for a run that is over need not fit the file any more.
+    ways = [options] if unfinished or options.set == given.set else [options, replace(options, set=given.set)]
+    for options in ways if not broken else ():
+        try:
+            asked = settings if options == given else load_settings(path, options)
+            file = load_as_run(path, options, simulated(asked), read.facts, kept or base_environment(environ), warnings)
+            broken = ""
+            break
+        except TaskFileError as error:
+            broken = str(error)
+    if file is None:
+        if not read.facts:
+            raise TaskFileError(broken.splitlines())
+        warnings.append(
+            f"{first_of(broken)}; until the file is mended, tasks are shown as far as the journal knows them"
+        )
+        file = file_despite(path, options, settings, read.facts)
+    deck, starts, logs = _replayed(file, read.facts, derive=not broken)
+    return Offline(
+        deck,
+        file,
+        read.state,
+        logs,
+        read.holder,
+        read.elsewhere,
+        read.facts,
+        options,
+        unfinished=unfinished,
+        broken=broken,
+        damage=read.damage,
+        warnings=[*file.warnings, *warnings],
+        starts=starts,
+        index_of={gpu.uuid: gpu.index for gpu in deck.gpus.values()},
+        environment=kept or base_environment(environ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What the state folder tells."""
+
+    state: StateDir | None = None
+    holder: Holder | None = None
+    elsewhere: str = ""
+    facts: Sequence[Fact] = ()
+    damage: str = ""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        count = len(self.facts)
+        told = "what its first fact tells" if count == 1 else f"what its first {count} facts tell"
+        return (f"deck.db is damaged ({self.damage}): shown is {told}",) * bool(self.damage)
+
+
+def _read(state: StateDir | None, *, untouched: bool) -> _Read:
+    if state is None:
+        return _Read()
+    holder = held_by(state.path)
+    elsewhere = "" if holder is not None else state.left_elsewhere()
+    facts, damage = look_at(state.db, live=holder is not None and not untouched)
+    return _Read(state, holder, elsewhere, facts, damage)
+
+
+def _replayed(
+    file: DeckFile, facts: Sequence[Fact], *, derive: bool
+) -> tuple[Deck, Mapping[str, AttemptStarting], LogFolder]:
+    settings = file.settings
+    deck = build(file, gpus=_core_gpus(settings), cores=host.cores(), on_cpu=settings.gpus == "none")
+    starts = replay(deck, facts)
+    try:
+        logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
+        for task in deck.tasks:
+            task.attempts = task.attempts or logs.highest(task.name)
+    except OSError as error:
+        raise EngineUnavailableError(f"log_dir {settings.log_dir} cannot be read: {error.strerror}") from error
+    stand_in_for_left_out(deck, logs)
+    if derive and deck.run.number:
+        _derive(deck)
+    return deck, starts, logs
+
+
+def _core_gpus(settings: DeckSettings) -> list[Gpu]:
+    gpus = simulated(settings)
+    if not gpus:
+        return []
+    from ..opening.box_gpus import core_gpus  # which brings the driver's library with it
+
+    return core_gpus(settings, gpus)
+
+
+def _derive(deck: Deck) -> None:
+    """Let what follows from the facts follow: queued and blocked. Without a run under way nothing is queued."""
+    over, deck.run.ended = deck.run.ended, False
+    while deck.opened < len(deck.tasks) or deck.dirty:
+        spread(deck)
+    deck.run.ended = over
+    for task in deck.tasks if over else ():
+        if isinstance(task.phase, Queued):
+            deck.move(task, WAITING)

@@ -1,0 +1,63 @@
+"""The task file of a deck that is looked at without an engine: as its newest run sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ..adapters import host
+from ..adapters.simulated import SimulatedProbe
+from ..core.events import Fact, OptionsChanged, RunStarted, ShardsFixed
+from ..core.spec import DeckFile, DeckSettings
+from ..errors import TaskFileError, UsageError
+from ..opening.past import History, running_tasks
+from ..opening.settings_despite import settings_despite
+from ..ports import GpuInfo
+from ..taskfile.load import load, load_settings
+from ..taskfile.options import Box, RunOptions
+
+
+def settings_of(path: str, given: RunOptions) -> tuple[DeckSettings, str]:
+    """The [deck] table, and what is wrong with the file where that cannot be read as it should."""
+    try:
+        return load_settings(path, given), ""
+    except TaskFileError as error:
+        return settings_despite(path, given), str(error)
+
+
+def first_of(broken: str) -> str:
+    """The first of several problems, on one line."""
+    lines = broken.splitlines()
+    return lines[0] if len(lines) == 1 else f"{lines[0]} (and {len(lines) - 1} more: gpudeck check)"
+
+
+def load_as_run(
+    path: str,
+    options: RunOptions,
+    gpus: Sequence[GpuInfo],
+    facts: Sequence[Fact],
+    environment: Mapping[str, str],
+    warnings: list[str],
+) -> DeckFile:
+    """The file as the newest run sees it: what its selection meant was decided by what came before it. Raises
+    TaskFileError; a selection that means nothing any more is a line in *warnings*."""
+    shards = {fact.entry: fact.shards for fact in facts if isinstance(fact, ShardsFixed)}
+    box = Box(len(gpus) or None, host.cores(), shards)
+    look = History(_before_the_run(facts), gpus).look
+    try:
+        file = load(path, options, box, environ=environment, look=look)
+    except UsageError as error:
+        warnings.append(f"{error}; all tasks are shown")
+        everything = replace(options, only=(), exclude=(), limit=None, with_needs=False)
+        file = load(path, everything, box, environ=environment, look=look)
+    return file if file.selected is None else replace(file, selected=file.selected | running_tasks(facts))
+
+
+def _before_the_run(facts: Sequence[Fact]) -> Sequence[Fact]:
+    starts = (at for at in range(len(facts) - 1, -1, -1) if isinstance(facts[at], (RunStarted, OptionsChanged)))
+    return facts[: next(starts, len(facts))]
+
+
+def simulated(settings: DeckSettings) -> tuple[GpuInfo, ...]:
+    """The GPUs of a deck that has simulated ones."""
+    return SimulatedProbe(settings.gpus).discover().gpus if isinstance(settings.gpus, int) else ()

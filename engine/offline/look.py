@@ -1,0 +1,112 @@
+"""A deck as its files tell it, for commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ..adapters import host
+from ..attempt.orders import Box
+from ..attempt.shown_command import ToldCommands
+from ..commands.place import Place, say
+from ..core.deck import Task
+from ..core.explain import explain
+from ..core.phases import ACTIVE
+from ..core.spec import Command
+from ..logs.files import AttemptPaths, LogFolder
+from ..protocol.wire import DeckHead, GpuRow, TaskRow
+from ..serve.details import details_of
+from ..serve.view import DeckView
+from .deck import Offline, Standing, open_offline
+
+_STANDING: dict[Standing, str] = {
+    "runs": "runs on without an engine",
+    "ended": "has ended; the next engine takes its result in",
+    "gone": "gone; the next engine says what became of it",
+    "unknown": "not known whether it still runs",
+}
+
+
+def offline_look(place: Place, *, quiet: bool = False) -> OfflineLook:
+    """The deck as its files tell it; unless *quiet* a line on stderr says that no engine runs. Raises DeckError."""
+    found = OfflineLook(open_offline(place.path, place.options, place.environ), place.path)
+    if quiet:
+        return found
+    say(found.saying)
+    for warning in found.deck.warnings[len(found.deck.file.warnings) :]:
+        say(f"warning: {warning}")
+    return found
+
+
+class OfflineLook:
+    """Reads the journal and the logs."""
+
+    engine: Mapping[str, Any] | None = None
+
+    def __init__(self, deck: Offline, path: str) -> None:
+        self.deck = deck
+        self._view = DeckView(deck.deck, host.SystemClock(), file=path, infos={})
+        box = Box(deck.environment, lambda _: "", deck.index_of, cpus_each=0)
+        self._commands = ToldCommands(deck.deck, self._paths, box)
+
+    @property
+    def saying(self) -> str:
+        """What there is to say about there being no engine."""
+        if self.deck.state is None:
+            return "this deck has never been started: `gpudeck` starts it"
+        if self.deck.elsewhere:
+            return self.deck.elsewhere
+        running = sum(self.deck.standing(token) == "runs" for token in self.deck.deck.active)
+        tasks = f"; {running} task{'s' * (running != 1)} of it run{'s' * (running == 1)} on" if running else ""
+        more = "`gpudeck` goes on with the run" if self.deck.unfinished else "its last run has ended"
+        return f"no engine runs this deck{tasks}; {more}"
+
+    def head(self) -> DeckHead:
+        return self._view.head()
+
+    def gpus(self) -> Sequence[GpuRow]:
+        return self._view.gpus()
+
+    def rows(self, selectors: Sequence[str]) -> list[TaskRow]:
+        return [self._row(task) for task in self.deck.select(selectors)]
+
+    def _row(self, task: Task) -> TaskRow:
+        row = msgspec.structs.replace(self._view.rows([task.index])[0], gpus=self.deck.gpus_of(task))
+        attempt = task.attempt()
+        if attempt is not None and isinstance(task.phase, ACTIVE):
+            return msgspec.structs.replace(row, reason=_STANDING[self.deck.standing(attempt.token)], kind="")
+        return row
+
+    def explain(self, name: str) -> list[str]:
+        deck = self.deck.deck
+        obstacles = explain(deck, deck.by_name[name], host.boottime_s())
+        told = [obstacle.text for obstacle in obstacles if obstacle.kind not in ("checking", "ended")]
+        return [self.deck.elsewhere or "no engine runs this deck", *told]
+
+    def details(self, name: str) -> dict[str, Any]:
+        deck = self.deck.deck
+        task = deck.by_name[name]
+        index_of = {gpu.uuid: gpu.index for gpu in deck.gpus.values()}
+        details = details_of(deck, task, self._paths, index_of, host.boottime_s(), self.command_of(task))
+        return msgspec.to_builtins(details)
+
+    def command_of(self, task: Task) -> Command:
+        """As people are to see it."""
+        self.deck.gpus_of(task)
+        return self._commands.of(task)
+
+    def runs_on(self, name: str) -> bool:
+        """It is under way without an engine."""
+        attempt = self.deck.deck.by_name[name].attempt()
+        return attempt is not None and self.deck.standing(attempt.token) == "runs"
+
+    def attempts_of(self, name: str) -> int:
+        return self.deck.deck.by_name[name].attempts
+
+    def _paths(self, name: str, attempt: int) -> AttemptPaths:
+        return self.deck.logs.paths(name, attempt, self.deck.deck.by_name[name].spec.policy.merge_stderr)
+
+    def logs(self) -> LogFolder:
+        return self.deck.logs

@@ -1,0 +1,252 @@
+"""Opens a deck: task file, state folder, lock, journal, GPUs; and restores what earlier engines did."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
+
+from ..adapters import host, record
+from ..adapters.decklock import DeckLock, this_machine
+from ..adapters.journal import SqliteJournal
+from ..adapters.statedir import StateDir, open_state_dir
+from ..adapters.statehome import settle_in
+from ..core.build import build
+from ..core.deck import Deck
+from ..core.events import AttemptStarting, Fact
+from ..core.restore import replay
+from ..core.spec import DeckFile, DeckSettings
+from ..errors import EngineUnavailableError, TaskFileError
+from ..live import kept as live_kept
+from ..logs.files import LogFolder
+from ..taskfile.load import load_settings
+from ..taskfile.options import RunOptions
+from ..taskfile.settings import stem_of
+from .box_gpus import BoxGpus, core_gpus
+from .deck_file import check_before_start, check_first_start, gpus_for, load_for, with_running
+from .past import (
+    Unsettled,
+    options_of,
+    ran_on_gpus,
+    refuse_strangers,
+    run_environment,
+    run_is_unfinished,
+    stand_in_for_left_out,
+    sweep_records,
+    unsettled,
+)
+from .regained import has_forgotten, regain
+from .run_options import as_before as with_those_before
+from .run_options import continued, decode, describe, encode
+from .visible import limiting
+
+
+@dataclass(slots=True)
+class OpenDeck:
+    """A deck that this process holds."""
+
+    file: DeckFile
+    state: StateDir
+    lock: DeckLock
+    journal: SqliteJournal
+    gpus: BoxGpus
+    deck: Deck
+    logs: LogFolder
+    environment: Mapping[str, str]
+    starts: Mapping[str, AttemptStarting]
+    """Attempts of earlier engines that have not ended, by token."""
+    unsettled: Sequence[Unsettled]
+    """Ends whose effects may not have been done."""
+    same_boot: bool = True
+    same_namespace: bool = True
+    warnings: list[str] = field(default_factory=list[str])
+    options: str = ""
+    """The run options that hold, encoded."""
+
+
+def open_deck(
+    path: str,
+    given: RunOptions,
+    environ: Mapping[str, str],
+    *,
+    as_root: bool,
+    takeover: bool,
+    as_before: bool = False,
+    service: bool = False,
+) -> OpenDeck:
+    """Everything up to the first start, checked before the first start. Raises DeckError.
+
+    *as_before*: what *given* does not say is as the newest run was started, which tasks included. *service*: systemd's
+    own environment is not what tasks want.
+    """
+    settings = load_settings(path, given)
+    stem = stem_of(path, given)
+    if not os.path.exists(os.path.join(settings.state_dir, stem)):
+        check_first_start(path, given, settings, environ)
+    state = open_state_dir(path, settings.state_dir, stem, as_root=as_root, takeover=takeover)
+    lock = DeckLock.acquire(state.path, unfinished=state.unfinished(), takeover=takeover)
+    with contextlib.ExitStack() as undo:
+        undo.callback(lock.release)
+        journal = SqliteJournal.open(state.db)
+        undo.callback(journal.close)
+        facts = list(journal.load())
+        original = _leave_to_the_original(state)
+        forgetful = journal.damage or has_forgotten(state.attempts, facts)
+        regained = _regain(journal, facts, settings, state, lock) if forgetful else ""
+        unfinished = run_is_unfinished(facts)
+        before = decode(options_of(facts))
+        typed, given = given, with_those_before(before, given) if as_before else given
+        options = continued(before, given) if unfinished else given
+        environment, other = run_environment(state, keep=unfinished, environ=environ, service=service)
+        try:
+            gpus, file = _read(path, options, facts, environment, environ)
+        except TaskFileError:
+            if unfinished or options.set == typed.set:
+                raise
+            options = replace(options, set=typed.set)  # the run that it was said for is over, and the file is another
+            gpus, file = _read(path, options, facts, environment, environ)
+        check_before_start(file, gpus, environment)
+        _refuse_silent_cpu(file.settings, gpus, facts)
+        opened = _restore(file, state, lock, journal, gpus, facts, environment, takeover=takeover, copy=bool(original))
+        kept = f"the run goes on as it was started: {describe(options)}" if unfinished and options != given else ""
+        opened.warnings += filter(None, [original, regained, other, kept])
+        opened.options = encode(options)
+        undo.pop_all()
+    return opened
+
+
+def _read(
+    path: str,
+    options: RunOptions,
+    facts: Sequence[Fact],
+    environment: Mapping[str, str],
+    environ: Mapping[str, str],
+) -> tuple[BoxGpus, DeckFile]:
+    limits = limiting(environ, environment)
+    gpus = gpus_for(path, options, load_settings(path, options), limits, environment)
+    return gpus, with_running(load_for(path, options, gpus, facts, environment), facts)
+
+
+def _leave_to_the_original(state: StateDir) -> str:
+    """A folder that was copied while its deck ran: what runs is the original's. Returns what to say, "" otherwise."""
+    original = settle_in(state.path)
+    if not original:
+        return ""
+    for name in os.listdir(state.attempts):
+        record.drop(os.path.join(state.attempts, name))
+    return f"this deck is a copy of the one in {original}: what ran there is left alone and runs here again"
+
+
+def _regain(journal: SqliteJournal, facts: list[Fact], settings: DeckSettings, state: StateDir, lock: DeckLock) -> str:
+    """Add to *facts*, and to the journal, what a damaged one has lost and is told elsewhere; returns what to say."""
+    boot_id = lock.previous.machine.boot_id if lock.previous is not None else host.boot_id()
+    found = regain(
+        settings.log_dir,
+        state.attempts,
+        settings.name,
+        facts,
+        boot_id=boot_id,
+        results_too=bool(journal.damage),
+    )
+    if not found.facts:
+        return ""
+    written: SimpleQueue[Exception | None] = SimpleQueue()
+    journal.submit(found.facts, durable=True, done=written.put)
+    error = written.get()
+    if error is not None:
+        raise EngineUnavailableError(f"{state.db} cannot be written: {error}") from error
+    facts += found.facts
+    return str(found)
+
+
+def _restore(
+    file: DeckFile,
+    state: StateDir,
+    lock: DeckLock,
+    journal: SqliteJournal,
+    gpus: BoxGpus,
+    facts: Sequence[Fact],
+    environment: Mapping[str, str],
+    *,
+    takeover: bool,
+    copy: bool,
+) -> OpenDeck:
+    settings = file.settings
+    on_cpu = not gpus.chosen
+    deck = build(file, gpus=core_gpus(settings, gpus.chosen), cores=host.cores(), on_cpu=on_cpu)
+    deck.memory_total_mib = host.mem_total_mib()
+    kept = live_kept.load(state.path, facts)
+    live_kept.take_back(deck, kept)
+    starts = replay(deck, facts)
+    for gpu in deck.gpus.values():
+        gpu.forget_neighbours()
+    same_boot, same_namespace = _where_it_ran(deck, lock, takeover=takeover, copy=copy)
+    if same_boot:
+        refuse_strangers(state.attempts, file, facts, live_kept.gone_names(kept))
+    _make_log_dir(settings.log_dir)
+    logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
+    for task in deck.tasks:
+        if not task.attempts or journal.damage:
+            task.attempts = max(task.attempts, logs.highest(task.name))
+    stand_in_for_left_out(deck, logs)
+    ends = unsettled(state.attempts, facts)
+    sweep_records(state.attempts, [*starts, *(start.token for _, start in ends)])
+    warnings = [*file.warnings, *filter(None, (state.warning, journal.damage, _on_cpu_warning(deck)))]
+    return OpenDeck(
+        file,
+        state,
+        lock,
+        journal,
+        gpus,
+        deck,
+        logs,
+        environment,
+        starts,
+        ends,
+        same_boot=same_boot,
+        same_namespace=same_namespace,
+        warnings=warnings,
+    )
+
+
+def _where_it_ran(deck: Deck, lock: DeckLock, *, takeover: bool, copy: bool) -> tuple[bool, bool]:
+    """Whether what earlier engines started may be there still: at this boot of this box, and in our pid namespace."""
+    before = lock.previous
+    pid_ns = this_machine().pid_ns
+    same_namespace = before is None or before.machine.pid_ns == pid_ns
+    for task in deck.active.values():
+        attempt = task.attempt()
+        if attempt is not None and attempt.pid_ns:
+            same_namespace = same_namespace and attempt.pid_ns == pid_ns
+    # A journal that was lost does not tell of which boot the records are that lie about.
+    boot_id = deck.run.boot_id or (before.machine.boot_id if before is not None else "")
+    same_boot = boot_id in ("", host.boot_id())
+    # A container that was restarted is another pid namespace of the same boot: only the user knows that it is gone.
+    same_boot = same_boot and (same_namespace or not takeover) and not copy
+    return same_boot, same_namespace
+
+
+def _refuse_silent_cpu(settings: DeckSettings, gpus: BoxGpus, facts: Sequence[Fact]) -> None:
+    """A deck that has run on GPUs does not quietly go on, a hundred times slower, on the CPU."""
+    if not gpus.chosen and settings.gpus != "none" and settings.no_gpu == "auto" and ran_on_gpus(facts):
+        raise EngineUnavailableError(
+            "this deck has run on GPUs and none is found now: mend the driver, or run it on the CPU with --gpus none"
+        )
+
+
+def _make_log_dir(path: str) -> None:
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise EngineUnavailableError(f"log_dir {path} cannot be made: {error.strerror}") from error
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        raise EngineUnavailableError(f"log_dir {path} cannot be written: no permission")
+
+
+def _on_cpu_warning(deck: Deck) -> str:
+    wanting = sum(task.selected and task.spec.resources.gpus != 0 for task in deck.tasks)
+    if not deck.on_cpu or not wanting or deck.settings.gpus == "none":
+        return ""
+    return f"no NVIDIA GPU on this box: {wanting} GPU tasks run on the CPU, {deck.on_cpu_slots} at once"

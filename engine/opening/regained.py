@@ -1,0 +1,206 @@
+"""A journal that was damaged has forgotten attempts; the files beside their logs and their records tell what they were.
+
+What is told so becomes facts, which are written into the new journal before anything else is: results count, and what
+still runs is taken over like any other attempt of an earlier engine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from ..adapters import host
+from ..core.events import AttemptEnded, AttemptStarting, Fact, RunEnded, RunStarted, StartRevoked
+from ..core.instant import Instant
+from ..core.outcome import Outcome, Reason
+from ..logs.record import read_record
+
+_FILE = re.compile(r"attempt-([1-9]\d{0,8})\.json")
+
+
+class _Gpu(msgspec.Struct):
+    uuid: str
+
+
+class _End(msgspec.Struct):
+    at: str
+    kind: Reason
+    exit_code: int | None
+    duration_s: float
+    signal: int | None = None
+    detail: str = ""
+    device_fault: bool = False
+
+
+class _Told(msgspec.Struct):
+    """attempt-N.json, as far as it matters here."""
+
+    task: str
+    attempt: int
+    deck: str
+    fingerprint: str
+    start: str
+    token: str
+    gpus: tuple[_Gpu, ...] = ()
+    end: _End | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Regained:
+    """What was found."""
+
+    facts: Sequence[Fact]
+    ended: int
+    """Attempts whose end is known again."""
+    open: int
+    """Attempts that run, or whose record tells how they ended."""
+
+    def __str__(self) -> str:
+        return f"{self.ended} results and {self.open} unfinished attempts are known again from their logs and records"
+
+
+def has_forgotten(attempts_dir: str, facts: Iterable[Fact]) -> bool:
+    """Whether there are records of attempts that *facts* do not know."""
+    records = set(os.listdir(attempts_dir))
+    return bool(records) and bool(records - {fact.token for fact in facts if isinstance(fact, AttemptStarting)})
+
+
+def regain(
+    log_dir: str, attempts_dir: str, deck: str, facts: Sequence[Fact], *, boot_id: str, results_too: bool
+) -> Regained:
+    """Facts about the newest attempt of each task of *deck*, where *facts* do not know how it ended.
+
+    *boot_id*: of the boot on which the last engine ran. *results_too*: also of attempts that were over and done with.
+    Looks at all folders below *log_dir*.
+    """
+    lasting = _lasting(facts)
+    done = {(fact.task, fact.attempt) for fact in facts if isinstance(fact, (AttemptEnded, StartRevoked))}
+    records = set(os.listdir(attempts_dir))
+    results: list[Fact] = []
+    still: list[Fact] = []
+    now = host.SystemClock().now()
+    for told, of_lasting in _all_told(log_dir, deck, lasting):
+        before = lasting.get(told.task)
+        if (told.task, told.attempt) in done or not (results_too or told.token in records):
+            continue
+        if before is not None and before.attempt > told.attempt:
+            continue
+        if before is not None and before.attempt < told.attempt:
+            results.append(_ended(of_lasting, now) if of_lasting and of_lasting.end else _lost(before, now))
+        if told.end is not None:
+            results += [_ended(told, now)] if _same(before, told) else [_starting(told, now), _ended(told, now)]
+        elif told.token in records and not _same(before, told):
+            still.append(_starting(told, now))
+    found = _in_a_run(results, still, facts, boot_id, now)
+    return Regained(list(found), sum(isinstance(fact, AttemptEnded) for fact in results), len(still))
+
+
+def _same(start: AttemptStarting | None, told: _Told) -> bool:
+    return start is not None and start.attempt == told.attempt
+
+
+def _lasting(facts: Iterable[Fact]) -> dict[str, AttemptStarting]:
+    """Attempts that have not ended as far as the facts tell."""
+    found: dict[str, AttemptStarting] = {}
+    for fact in facts:
+        if isinstance(fact, AttemptStarting):
+            found[fact.task] = fact
+        elif isinstance(fact, (AttemptEnded, StartRevoked)):
+            found.pop(fact.task, None)
+    return found
+
+
+def _all_told(log_dir: str, deck: str, lasting: Mapping[str, AttemptStarting]) -> Iterator[tuple[_Told, _Told | None]]:
+    """Of each task the newest attempt, and the one that lasts if that is another."""
+    for folder, _, names in os.walk(log_dir):
+        numbers = [int(match[1]) for name in names if (match := _FILE.fullmatch(name))]
+        told = _told(folder, max(numbers)) if numbers else None
+        if told is not None and told.deck == deck:
+            start = lasting.get(told.task)
+            yield told, _told(folder, start.attempt) if start is not None else None
+
+
+def _told(folder: str, attempt: int) -> _Told | None:
+    try:
+        return msgspec.convert(read_record(os.path.join(folder, f"attempt-{attempt}.json")), _Told)
+    except msgspec.ValidationError:
+        return None
+
+
+def _in_a_run(
+    results: Sequence[Fact], still: Sequence[Fact], facts: Sequence[Fact], boot_id: str, now: Instant
+) -> Iterator[Fact]:
+    """Where the journal has forgotten the run as well, one is made up; it goes on only if something lasts."""
+    run, goes_on = _newest_run(facts)
+    if not (results or still):
+        return
+    if not goes_on:
+        run += 1
+        yield RunStarted(run, os.urandom(8).hex(), now.boot_s, now.wall_s, boot_id, host.hostname())
+    yield from results
+    if not goes_on and not still:
+        yield RunEnded(run, now.boot_s, now.wall_s)
+    yield from still
+
+
+def _newest_run(facts: Iterable[Fact]) -> tuple[int, bool]:
+    """Its number, and whether it has still to end."""
+    number, goes_on = 0, False
+    for fact in facts:
+        if isinstance(fact, RunStarted):
+            number, goes_on = fact.run, True
+        elif isinstance(fact, RunEnded):
+            goes_on = False
+    return number, goes_on
+
+
+def _starting(told: _Told, now: Instant) -> AttemptStarting:
+    wall = _wall(told.start, now)
+    return AttemptStarting(
+        told.task,
+        told.attempt,
+        told.token,
+        told.fingerprint,
+        gpus=tuple(gpu.uuid for gpu in told.gpus),
+        cpu_slots=0 if told.gpus else 1,
+        reserved_mib=0,
+        at=now.boot_s - (now.wall_s - wall),
+        wall=wall,
+        alone=bool(told.gpus),
+    )
+
+
+def _ended(told: _Told, now: Instant) -> AttemptEnded:
+    assert told.end is not None
+    end, wall = told.end, _wall(told.end.at, now)
+    outcome = Outcome(end.kind, end.exit_code, end.signal, end.detail, end.device_fault)
+    return AttemptEnded(
+        told.task,
+        told.attempt,
+        outcome,
+        at=now.boot_s - (now.wall_s - wall),
+        wall=wall,
+        duration_s=end.duration_s,
+        next="succeeded" if outcome.ok else "cancelled" if outcome.reason == "cancelled" else "failed",
+        fingerprint=told.fingerprint,
+    )
+
+
+def _lost(start: AttemptStarting, now: Instant) -> AttemptEnded:
+    """A later one was begun, so it had ended."""
+    outcome = Outcome("lost", detail="the journal was damaged")
+    return AttemptEnded(
+        start.task, start.attempt, outcome, now.boot_s, now.wall_s, 0.0, "failed", fingerprint=start.fingerprint
+    )
+
+
+def _wall(iso: str, now: Instant) -> float:
+    try:
+        return datetime.fromisoformat(iso).timestamp()
+    except ValueError:
+        return now.wall_s

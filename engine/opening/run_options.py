@@ -1,0 +1,139 @@
+"""The options that a run was started with go on to hold while it is unfinished, whoever continues it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
+from typing import Any, cast
+
+from ..errors import UsageError
+from ..taskfile.options import RunOptions
+
+_CHANGEABLE = frozenset({"gpus", "slots_per_gpu", "halt", "fail_fast", "skip_existing"})
+"""What may differ when a run is continued: it changes what runs where, not what the tasks are."""
+_NAMES_THE_STATE = frozenset({"profile", "name"})
+_OF_A_LIVE_DECK = frozenset({"gpus", "slots_per_gpu", "only", "with_needs"})
+"""What may differ from what an engine runs with: it takes it as a change."""
+_OF_EACH_START = frozenset({"only", "exclude", "limit", "with_needs"})
+"""Which tasks: said anew each time. A start that names none means all, or an earlier --limit would pass for success."""
+
+
+def encode(options: RunOptions) -> str:
+    """What differs from the defaults, as JSON; "" for nothing."""
+    default = RunOptions()
+    given = {name: value for name, value in asdict(options).items() if value != getattr(default, name)}
+    return json.dumps(given, sort_keys=True) if given else ""
+
+
+def decode(text: str) -> RunOptions:
+    """The options that `encode` wrote; keys that this version does not know are passed over."""
+    said: dict[str, Any] = json.loads(text) if text else {}
+    known = {field.name: said[field.name] for field in fields(RunOptions) if field.name in said}
+    for name in ("only", "exclude"):
+        if name in known:
+            known[name] = tuple(known[name])
+    return RunOptions(**known)
+
+
+def continued(kept: RunOptions, given: RunOptions) -> RunOptions:
+    """The options of a run that goes on: as it was started, with what is given now in the place of what was, and with
+    the selection of tasks that is given now.
+
+    Raises UsageError where what is given would make other tasks of the same ones (--set, --log-dir, --backend).
+    """
+    default = RunOptions()
+    changes: dict[str, Any] = {}
+    for field in fields(RunOptions):
+        name, new, old = field.name, getattr(given, field.name), getattr(kept, field.name)
+        if name in _OF_EACH_START:
+            changes[name] = new
+            continue
+        if name == "set":
+            new = {**kept.set, **given.set}
+        if new == getattr(default, name) or new == old or name in _NAMES_THE_STATE:
+            continue
+        if name not in _CHANGEABLE:
+            raise UsageError(
+                f"{_flag(name)}: the run that goes on was started with {_said(name, old)}; "
+                f"let it end first, or give a second one a --name"
+            )
+        changes[name] = new
+    return replace(kept, profile=given.profile, name=given.name, **_one_halt(changes))
+
+
+def as_before(kept: RunOptions, given: RunOptions) -> RunOptions:
+    """The options that the newest run was started with, with what is given now in the place of what was."""
+    default = RunOptions()
+    said = {field.name: getattr(given, field.name) for field in fields(RunOptions)}
+    changes = {name: value for name, value in said.items() if value != getattr(default, name)}
+    changes["set"] = {**kept.set, **given.set}
+    return replace(kept, **{"profile": given.profile, "name": given.name, **_one_halt(changes)})
+
+
+def _one_halt(changes: dict[str, Any]) -> dict[str, Any]:
+    """--fail-fast is a --halt: the one that is given now takes the place of the other."""
+    if "halt" in changes:
+        return {"fail_fast": False, **changes}
+    return {"halt": None, **changes} if "fail_fast" in changes else changes
+
+
+def refuse_other(running: RunOptions, given: RunOptions) -> None:
+    """Raises UsageError where an engine runs the deck with other options than are given now."""
+    default = RunOptions()
+    for field in fields(RunOptions):
+        name, new, old = field.name, getattr(given, field.name), getattr(running, field.name)
+        if name == "set":
+            new = {**running.set, **given.set}
+        if name not in _NAMES_THE_STATE and new not in (getattr(default, name), old):
+            raise UsageError(
+                f"{_said(name, new)}: the engine that runs this deck was started with {_said(name, old)}; "
+                f"`gpudeck stop` ends it and no task, then start the deck with other options"
+            )
+
+
+def changed(running: RunOptions, given: RunOptions) -> RunOptions:
+    """What an engine that runs with *running* is to run with when *given* is asked of it; the same where nothing
+    differs. Raises UsageError for what it cannot change."""
+    default = RunOptions()
+    fixed: dict[str, Any] = {name: getattr(default, name) for name in _OF_A_LIVE_DECK}
+    refuse_other(running, replace(given, **fixed))
+    given = replace(given, profile=running.profile, name=running.name)
+    new = as_before(running, given)
+    if given.only and given.only != running.only:
+        return replace(new, with_needs=given.with_needs)
+    return new
+
+
+def difference(before: RunOptions, now: RunOptions) -> str:
+    """What has become of options, as they would be typed: "--slots-per-gpu 2 (before: as in the file)"."""
+    found: list[str] = []
+    for field in fields(RunOptions):
+        old, new = getattr(before, field.name), getattr(now, field.name)
+        if new and new != old:
+            was = _said(field.name, old) if old else "all tasks" if field.name == "only" else "as in the file"
+            found.append(_said(field.name, new) if new is True else f"{_said(field.name, new)} (before: {was})")
+    return ", ".join(found)
+
+
+def describe(options: RunOptions) -> str:
+    """The options as they would be typed."""
+    default = RunOptions()
+    given = [(field.name, getattr(options, field.name)) for field in fields(RunOptions)]
+    return " ".join(_said(name, value) for name, value in given if value != getattr(default, name))
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _said(name: str, value: object) -> str:
+    if value is False and name == "skip_existing":
+        return _flag(f"no_{name}")
+    if not value:
+        return f"no {_flag(name)}"
+    if isinstance(value, Mapping):
+        return " ".join(f"{_flag(name)} {key}={text}" for key, text in cast("Mapping[str, str]", value).items())
+    if isinstance(value, tuple):
+        return " ".join(f"{_flag(name)} {item}" for item in cast("tuple[str, ...]", value))
+    return _flag(name) if value is True else f"{_flag(name)} {value}"

@@ -1,0 +1,1 @@
+"""What the logs of running attempts tell: progress, metrics, watch rules."""

@@ -1,0 +1,98 @@
+"""One attempt whose logs are followed: what is known of it, and what the helper is to look for."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..core.deck import Task
+from ..core.spec import Metric, TaskSpec
+from ..logs.files import AttemptPaths
+from ..logs.follow import METRIC, PROGRESS, WATCH
+from .seen import Seen
+
+
+@dataclass(slots=True, eq=False)
+class Followed:
+    """One attempt."""
+
+    id: int
+    """What the helper calls it."""
+    token: str
+    task: Task
+    spec: TaskSpec
+    paths: AttemptPaths
+    started_wall: float
+    fraction: float | None = None
+    ends_at: float | None = None
+    """When it will be over, by CLOCK_BOOTTIME."""
+    told_end: float | None = None
+    """What the core was told of that."""
+    metrics: dict[str, float] = field(default_factory=dict[str, float])
+    best: dict[str, float] = field(default_factory=dict[str, float])
+    line: str = ""
+    silent: bool = False
+    """Nothing was written for as long as its watch rule allows."""
+    hit: bool = False
+    """Its watch pattern has been found."""
+    rest_until: float = 0.0
+    """Its files did not answer: they are let alone until then."""
+    gone_at: float = 0.0
+    """Since when it holds no slots any more."""
+    done: Callable[[Seen], None] | None = None
+    """Set once it has ended: told what its logs say in the end."""
+    asked_at: float = 0.0
+    """Since when that is awaited."""
+
+    def seen(self, now: float) -> Seen:
+        """A picture of it. *now*: CLOCK_BOOTTIME."""
+        eta_s = None if self.ends_at is None else max(0.0, self.ends_at - now)
+        return Seen(self.fraction, eta_s, dict(self.metrics), self.line, dict(self.best))
+
+
+def request_of(found: Followed, off: Collection[tuple[str, str]]) -> dict[str, Any]:
+    """What the helper needs to follow an attempt. *off*: (task, name) of patterns that are not to be used."""
+    extras = found.spec.extras
+    watch = extras.watch
+    without = {name for task, name in off if task == found.task.name}
+    pattern = watch.pattern if watch is not None and not found.hit and "watch" not in without else ""
+    return {
+        "do": "follow",
+        "id": found.id,
+        "token": found.token,
+        "out": found.paths.out,
+        "err": found.paths.err,
+        "started_wall": found.started_wall,
+        "command": _command(found.spec),
+        "progress": "" if "progress" in without else extras.progress,
+        "metrics": [_metric(metric, without) for metric in extras.metrics],
+        "silent_s": watch.silent_s if watch is not None else None,
+        "was_silent": found.silent,
+        "pattern": pattern,
+        "known": {name: [last, found.best.get(name)] for name, last in found.metrics.items()},
+    }
+
+
+def name_of(what: int, metrics: Sequence[Metric]) -> str:
+    """What users call a pattern that the helper was busy with; "" for none."""
+    if what >= METRIC:
+        place = what - METRIC
+        return f"metric {metrics[place].name}" if place < len(metrics) else ""
+    return {PROGRESS: "progress", WATCH: "watch"}.get(what, "")
+
+
+def _metric(metric: Metric, without: Collection[str]) -> dict[str, Any]:
+    return {
+        "name": metric.name,
+        "regex": "" if f"metric {metric.name}" in without else metric.regex,
+        "file": metric.file,
+        "key": metric.key,
+        "best": metric.best,
+    }
+
+
+def _command(spec: TaskSpec) -> str:
+    command = spec.work.command
+    return command if isinstance(command, str) else shlex.join(command)

@@ -1,0 +1,329 @@
+"""Follows the logs of running attempts through a helper process: progress, metrics, watch rules.
+
+Scheduling never waits for it: a helper that does not answer is killed and another one started, and what held it up is
+left out from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.deck import Deck, Task
+from ..core.inputs import GpuReading, Progressed
+from ..core.phases import Attempt, Closing, Running, Stopping
+from ..core.spec import TaskSpec
+from ..logs.files import AttemptPaths
+from ..logs.metrics import from_text
+from ..logs.supervisor import Request, Supervisor
+from ..ports import Sink
+from .followed import Followed, name_of, request_of
+from .past_metrics import PastMetrics
+from .seen import NOTHING, Seen
+from .watching import WatchRules
+
+PERIOD_S = 1.0
+FIRST_S = 1.0
+"""Attempts that end sooner are looked at only once, at their end, and only for metrics of theirs."""
+REST_S = 60.0
+"""Logs on a file system that did not answer are let alone for so long."""
+LAST_LOOK_S = 10.0
+"""What the logs of an ended attempt say is waited for so long, then taken as far as it is known."""
+IDLE_PERIODS = 10
+"""A helper with nothing to do is ended after so many periods."""
+SHARE_STEP_S = 5.0
+"""The core is told of an expected end that has moved by more than this and a twentieth of what is left."""
+_NO_METRICS: Mapping[str, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class LastLook:
+    """An attempt that has ended."""
+
+    token: str
+    task: Task
+    spec: TaskSpec
+    """What it was started as."""
+    paths: AttemptPaths
+    started_wall: float
+
+
+class Following:
+    """All methods on the loop's thread; none of them blocks but `close`."""
+
+    def __init__(
+        self,
+        deck: Deck,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        paths: Callable[[str, int, bool], AttemptPaths],
+        post: Sink,
+        notice: Callable[[str], None],
+        now: Callable[[], float],
+        store: str,
+    ) -> None:
+        """*paths*: `LogFolder.paths`. *notice* is told what a user should know. *now*: CLOCK_BOOTTIME.
+        *store*: a file for what the next engine is to know of attempts that run on."""
+        self._deck = deck
+        self._loop = loop
+        self._paths = paths
+        self._post = post
+        self._notice = notice
+        self._now = now
+        self._followed: dict[str, Followed] = {}
+        self._by_id: dict[int, Followed] = {}
+        self._next_id = 1
+        self._last: dict[str, dict[str, float]] = {}
+        """What the newest attempts that have ended reported last, by task; who reported nothing is not in it."""
+        self._off: set[tuple[str, str]] = set()
+        """(task, what): patterns that hung."""
+        self._rules = WatchRules(post, notice)
+        self._reader = Supervisor(
+            loop, now, store, answer=self._answered, anew=self._anew, blame=self._blame, useless=self._give_up
+        )
+        self._past = PastMetrics(deck, loop, paths, self._recalled)
+        self._useless = False
+        """The helper of another version, or none at all: nothing is followed any more."""
+        self._idle = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    # -- what the engine asks -----------------------------------------------------------------------------------------
+
+    @property
+    def helper(self) -> int:
+        """Pid of the process that reads; 0: there is none now."""
+        return self._reader.pid
+
+    def wake(self) -> None:
+        """Something may run now. Costs next to nothing."""
+        if self._timer is None and self._deck.active and not self._closed:
+            self._timer = self._loop.call_later(PERIOD_S, self._tick)
+
+    def of(self, token: str) -> Seen:
+        """What is known of an attempt that runs."""
+        found = self._followed.get(token)
+        return NOTHING if found is None else found.seen(self._now())
+
+    def last_metrics(self, task: str) -> Mapping[str, float]:
+        """What the newest attempt of a task said in the end, as far as that has been read."""
+        return self._last.get(task, _NO_METRICS)
+
+    def finish(self, ended: LastLook, done: Callable[[Seen], None]) -> None:
+        """Tell *done* what the logs of an attempt say in the end: at once where nothing is to be read, else within
+        seconds."""
+        token, spec = ended.token, ended.spec
+        self._last.pop(ended.task.name, None)
+        found = self._followed.get(token)
+        reads = not self._useless and not self._closed
+        if not reads or (found is None and not spec.extras.metrics):
+            if found is not None:
+                self._keep(found)
+            done(NOTHING if found is None else found.seen(self._now()))
+            self._forget(token)
+            return
+        if found is None:
+            found = self._new(token, ended.task, spec, ended.paths, ended.started_wall)
+            requests = [request_of(found, self._off)]
+        else:
+            requests = list[Request]()
+        self._keep(found)
+        found.done, found.asked_at = done, self._now()
+        self._reader.send(*requests, {"do": "final", "id": found.id})
+        self._arm()
+
+    def sampled(self, readings: Sequence[GpuReading]) -> None:
+        """Judge `idle_gpu` rules."""
+        self._rules.idle(readings, self._deck.active, self._now())
+
+    def close(self) -> None:
+        """End it. What is being read of attempts that have ended is waited for, two seconds at most."""
+        self._closed = True
+        self._past.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._reader.wait(lambda: not self._ending())
+        for found in self._ending():
+            self._ended(found)
+        self._reader.end()
+
+    # -- every second -------------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        self._timer = None
+        now = self._now()
+        self._reader.check()
+        for found in self._ending():
+            if now - found.asked_at > LAST_LOOK_S:
+                self._ended(found)
+        requests = self._compare(now)
+        if self._followed:
+            self._idle = 0
+            if not requests or self._reader.send(*requests):
+                self._reader.look()
+        else:
+            self._idle += 1
+            if self._idle >= IDLE_PERIODS or not self._deck.active:
+                self._reader.end()
+        if self._deck.active or self._followed:
+            self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is None and not self._closed:
+            self._timer = self._loop.call_later(PERIOD_S, self._tick)
+
+    def _compare(self, now: float) -> list[Request]:
+        """Follow what has begun to run, and let go of what has not been told as ended."""
+        requests: list[Request] = []
+        for token, found in list(self._followed.items()):
+            if token in self._deck.active or found.done is not None:
+                continue
+            found.gone_at = found.gone_at or now
+            if now - found.gone_at > REST_S:  # its end is told once that is on disk
+                requests.append({"do": "drop", "id": found.id})
+                self._forget(token)
+        if self._useless:
+            return requests
+        for token, task in self._deck.active.items():
+            attempt = task.attempt()
+            if attempt is None or not isinstance(task.phase, (Running, Stopping, Closing)):
+                continue
+            found = self._followed.get(token)
+            if found is None and now - attempt.at >= FIRST_S:
+                spec = task.begun_spec
+                paths = self._paths(task.name, attempt.number, spec.policy.merge_stderr)
+                found = self._new(token, task, spec, paths, attempt.wall)
+                requests.append(request_of(found, self._off))
+            elif found is not None:
+                found.task = task
+                if self._is_new(found, task, attempt) or 0 < found.rest_until <= now:
+                    found.rest_until = 0.0
+                    requests.append(request_of(found, self._off))
+        return requests
+
+    def _is_new(self, found: Followed, task: Task, attempt: Attempt) -> bool:
+        """What is to be looked for was changed under the attempt, by an edit that leaves its work as it is."""
+        if attempt.fingerprint != task.spec.fingerprint or found.spec.extras is task.spec.extras:
+            return False
+        before, now, found.spec = found.spec.extras, task.spec.extras, task.spec
+        if before.watch != now.watch:
+            found.hit = found.silent = False
+        return before != now
+
+    def _anew(self) -> list[Request]:
+        now = self._now()
+        requests = [request_of(found, self._off) for found in self._followed.values() if found.rest_until <= now]
+        return [*requests, *({"do": "final", "id": found.id} for found in self._ending())]
+
+    def _blame(self, attempt: int, what: int, pattern: bool) -> None:
+        """The helper hung while it was busy with this."""
+        found = self._by_id.get(attempt)
+        if found is not None and pattern:
+            self._switch_off(found, what)
+        elif found is not None:
+            found.rest_until = self._now() + REST_S
+
+    def _give_up(self, why: str) -> None:
+        self._useless = True
+        self._notice(f"progress and metrics are not shown, watch rules do not act: {why}")
+        for found in list(self._followed.values()):
+            if found.told_end is not None:
+                self._post(Progressed(found.token, None, None))
+            self._ended(found)
+
+    # -- its answers --------------------------------------------------------------------------------------------------
+
+    def _answered(self, answer: dict[str, Any]) -> None:
+        if "hello" in answer:
+            for found in self._ending():
+                found.asked_at = self._now()
+        for key, changes in answer.get("seen", {}).items():
+            found = self._by_id.get(int(key))
+            if found is not None and changes:
+                self._take(found, changes)
+        for number, what in answer.get("hung", ()):
+            if number in self._by_id:
+                self._switch_off(self._by_id[number], what)
+        for number, line in answer.get("hits", ()):
+            if number in self._by_id:
+                self._rules.pattern(self._by_id[number], line)
+        if "final" in answer:
+            found = self._by_id.get(answer["final"])
+            if found is not None and found.done is not None:
+                self._ended(found)
+
+    def _take(self, found: Followed, changes: dict[str, Any]) -> None:
+        if "share" in changes:
+            found.fraction = changes["share"]
+        if "ends_at" in changes:
+            found.ends_at = changes["ends_at"]
+            self._tell_core(found)
+        if "metrics" in changes:
+            found.metrics |= from_text(changes["metrics"])
+        if "best" in changes:
+            found.best |= from_text(changes["best"])
+        found.line = changes.get("line", found.line)
+        if "silent" in changes:
+            found.silent = changes["silent"]
+            self._rules.silence(found)
+        if found.done is not None:
+            self._keep(found)
+        self._show(found)
+
+    def _show(self, found: Followed) -> None:
+        """Its row is other than it was."""
+        task = self._deck.by_name.get(found.task.name)  # an edit of the file may have given it another place
+        if task is not None:
+            self._deck.moved.add(task.index)
+
+    def _keep(self, found: Followed) -> None:
+        """It has ended: its metrics stay in its row."""
+        if found.metrics:
+            self._last[found.task.name] = dict(found.metrics)
+            self._show(found)
+
+    def _recalled(self, name: str, metrics: Mapping[str, float]) -> None:
+        """Of an attempt that an earlier engine has seen to its end."""
+        if name not in self._last:
+            self._last[name] = dict(metrics)
+            self._deck.moved.add(self._deck.by_name[name].index)
+
+    def _tell_core(self, found: Followed) -> None:
+        now, end, told = self._now(), found.ends_at, found.told_end
+        if end is not None and told is not None and abs(end - told) <= SHARE_STEP_S + 0.05 * max(0.0, end - now):
+            return
+        if end is None and told is None:
+            return
+        found.told_end = end
+        self._post(Progressed(found.token, found.fraction, None if end is None else max(0.0, end - now)))
+
+    def _switch_off(self, found: Followed, what: int) -> None:
+        """A pattern hung: it is not used for this task any more."""
+        name = name_of(what, found.spec.extras.metrics)
+        if name and (found.task.name, name) not in self._off:
+            self._off.add((found.task.name, name))
+            text = f"{found.task.name}: its pattern for {name} takes seconds for a line and is not used any more"
+            self._notice(f"{text}: make it simpler")
+
+    # -- attempts -----------------------------------------------------------------------------------------------------
+
+    def _new(self, token: str, task: Task, spec: TaskSpec, paths: AttemptPaths, wall: float) -> Followed:
+        found = Followed(self._next_id, token, task, spec, paths, wall)
+        self._next_id += 1
+        self._followed[token] = self._by_id[found.id] = found
+        return found
+
+    def _forget(self, token: str) -> None:
+        found = self._followed.pop(token, None)
+        if found is not None:
+            self._by_id.pop(found.id, None)
+
+    def _ending(self) -> list[Followed]:
+        return [found for found in self._followed.values() if found.done is not None]
+
+    def _ended(self, found: Followed) -> None:
+        self._forget(found.token)
+        if found.done is not None:
+            found.done(found.seen(self._now()))

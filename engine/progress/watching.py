@@ -1,0 +1,58 @@
+"""Watch rules: what becomes of an attempt that is silent, prints what it should not, or leaves its GPUs idle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ..attempt.usage import IdleGpus
+from ..core.deck import Task
+from ..core.inputs import GpuReading, Watched
+from ..core.phases import Running
+from ..ports import Sink
+from .followed import Followed
+
+
+class WatchRules:
+    """Acts on what was seen: says so, and stops the attempt where the task's action is "fail"."""
+
+    def __init__(self, post: Sink, notice: Callable[[str], None]) -> None:
+        self._post = post
+        self._notice = notice
+        self._idle_gpus = IdleGpus()
+
+    def silence(self, found: Followed) -> None:
+        """An attempt has become silent for as long as its rule allows, or is no longer."""
+        watch = found.spec.extras.watch
+        if found.silent and found.done is None and watch is not None and watch.silent_s is not None:
+            said = f"; its last line: {found.line}" if found.line else ""
+            self._hit(found.task, found.token, f"silent for {_span(watch.silent_s)}{said}")
+
+    def pattern(self, found: Followed, line: str) -> None:
+        """Its pattern was found in a line; told once."""
+        watch = found.spec.extras.watch
+        if watch is not None and found.done is None and not found.hit:
+            found.hit = True
+            self._hit(found.task, found.token, f'its output has "{watch.pattern}": {line}')
+
+    def idle(self, readings: Sequence[GpuReading], active: Mapping[str, Task], now: float) -> None:
+        """GPUs were read. *now*: CLOCK_BOOTTIME."""
+        for token, idle_s in self._idle_gpus.take(readings, active, now):
+            self._hit(active[token], token, f"its GPUs have been idle for {_span(idle_s)}")
+
+    def _hit(self, task: Task, token: str, why: str) -> None:
+        watch = task.spec.extras.watch
+        if watch is None or not isinstance(task.phase, Running):
+            return
+        if watch.action == "fail":
+            self._notice(f"{task.name} is being stopped by its watch rule: {why}")
+            self._post(Watched(token, why))
+        else:
+            self._notice(f"{task.name}: {why}")
+
+
+def _span(seconds: float) -> str:
+    """ "30 min", "90 s", "2 h"."""
+    if seconds < 120:
+        return f"{seconds:g} s"
+    minutes = seconds / 60
+    return f"{minutes:.3g} min" if minutes < 120 else f"{minutes / 60:.3g} h"

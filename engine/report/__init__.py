@@ -1,0 +1,1 @@
+"""Facts become messages: what happened, how the deck stands, what a run came to."""

@@ -1,0 +1,277 @@
+"""Tells observers what happened: facts that are on disk become messages."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from ..attempt.attempts import Attempts
+from ..core import events as e
+from ..core.deck import Deck
+from ..core.devices import gib
+from ..core.explain import Explainer
+from ..core.phases import Blocked
+from ..logs.examine import describe, hint_of
+from ..ports import Clock
+from ..protocol.messages import Message, Note, RunFinished, TaskEnded, TaskSettled, TaskStarted
+from .status import Times, counts_of, status_of
+from .summary import Summary
+
+_OUTCOMES = {"ok": "ok", "cancelled": "cancelled", "interrupted": "interrupted", "lost": "lost"}
+
+
+FAST_FAILURES = 10
+
+
+class Reporter:
+    """Facts in, messages out, in the order of the facts."""
+
+    def __init__(
+        self,
+        deck: Deck,
+        attempts: Attempts,
+        clock: Clock,
+        show: Callable[[Message], None],
+        *,
+        cwd: str,
+    ) -> None:
+        self._deck = deck
+        self._attempts = attempts
+        self._clock = clock
+        self.show = show
+        self._cwd = cwd
+        self._below = os.path.join(cwd, "")
+        self._starts: dict[tuple[str, int], e.AttemptStarting] = {}
+        self._said_refused = ""
+        self._said_outputs = False
+        self._fast: set[str] = set()
+        started = clock.now()
+        self._told_run = 0
+        """The run whose end has been told."""
+        self.times = Times(started.boot_s, started.wall_s)
+        self.summary = Summary(deck, self.times, clock)
+        self._index = {gpu.uuid: gpu.index for gpu in deck.gpus.values()}
+
+    def know_gpus(self) -> None:
+        """The deck may have other GPUs than before."""
+        self._index.update({gpu.uuid: gpu.index for gpu in self._deck.gpus.values()})
+        self.summary.know_gpus()
+
+    # -- facts --------------------------------------------------------------------------------------------------------
+
+    def publish(self, facts: Sequence[e.Fact]) -> None:
+        for fact in facts:
+            self._fact(fact)
+
+    def adopt(self, fact: e.AttemptStarting) -> None:
+        """An attempt of an earlier engine goes on."""
+        self._starts[fact.task, fact.attempt] = fact
+        self.summary.started(fact)
+
+    def _fact(self, fact: e.Fact) -> None:
+        match fact:
+            case e.RunStarted():
+                self._begin_anew()
+            case e.AttemptStarting():
+                self._starts[fact.task, fact.attempt] = fact
+            case e.AttemptRunning():
+                self._running(fact)
+            case e.AttemptEnded():
+                self._ended(fact)
+            case e.StartRevoked():
+                self._starts.pop((fact.task, fact.attempt), None)
+                self._refused(fact)
+            case e.TaskCached():
+                self._cached(fact)
+            case e.TaskCancelled():
+                who = "" if fact.by in ("", "user") else f" by {fact.by}"
+                self._settled(fact.task, "cancelled", f"cancelled{who} while it waited")
+            case e.StopRequested():
+                self._stopping(fact)
+            case e.TakenBack(verb="cancel"):
+                self.note("info", f"{fact.task}: its cancel was taken back")
+            case _:
+                text = _note_of(fact, self._index)
+                if text:
+                    self.note("warning", text)
+
+    def _begin_anew(self) -> None:
+        """Another run in the same engine: times and sums count from here."""
+        if not self._told_run:
+            return
+        now = self._clock.now()
+        self._told_run = 0
+        self.times = Times(now.boot_s, now.wall_s)
+        self.summary = Summary(self._deck, self.times, self._clock)
+
+    def _cached(self, fact: e.TaskCached) -> None:
+        if fact.why == "journal":
+            self._settled(fact.task, "cached", "done earlier")
+            return
+        if not self._said_outputs:
+            self._said_outputs = True
+            text = "tasks whose outputs exist count as done although this deck has not run them"
+            self.note("warning", f"{text}; --no-skip-existing runs them")
+        self._settled(fact.task, "cached", "its outputs exist")
+
+    def _running(self, fact: e.AttemptRunning) -> None:
+        start = self._starts.get((fact.task, fact.attempt))
+        if start is None:
+            return
+        self.summary.started(start)
+        self._said_refused = ""
+        command, resumed = self._attempts.begun.command(start.token)
+        paths = self._attempts.begun.paths(fact.task, fact.attempt)
+        self.show(
+            TaskStarted(
+                task=fact.task,
+                attempt=fact.attempt,
+                gpus=self._indices(start.gpus),
+                pid=fact.pid,
+                log=self.shorten(paths.out),
+                at=self.times.since(start.at),
+                wall=start.wall,
+                rung=start.rung,
+                resumed=resumed,
+                command=command,
+            )
+        )
+
+    def _ended(self, fact: e.AttemptEnded) -> None:
+        start = self._starts.pop((fact.task, fact.attempt), None)
+        used = self._attempts.usage.peek(start.token if start else "")
+        digest, log = self._attempts.ended(fact, start)
+        paths = self._attempts.begun.paths(fact.task, fact.attempt)
+        gpus = self._indices(start.gpus) if start else ()
+        reason = describe(fact.outcome)
+        hint = hint_of(fact.outcome)
+        digest = (*digest, f"hint: {hint}") if hint and digest else digest
+        telling = "" if fact.outcome.ok else self.shorten(log or paths.out)
+        self.summary.ended(fact, start, reason, digest, telling or self.shorten(paths.out))
+        self.show(
+            TaskEnded(
+                task=fact.task,
+                attempt=fact.attempt,
+                gpus=gpus,
+                outcome=_OUTCOMES.get(fact.outcome.reason, "failed"),  # pyright: ignore[reportArgumentType]
+                reason=reason,
+                exit_code=fact.outcome.exit_code,
+                next=fact.next,
+                retry_in_s=max(0.0, fact.until - self._clock.now().boot_s) if fact.next == "backoff" else 0.0,
+                duration_s=fact.duration_s,
+                peak_mib=used.peak_mib or fact.peak_mib or None,
+                mean_util_percent=used.mean_util_percent,
+                log=self.shorten(paths.out),
+                err=self.shorten(paths.err),
+                digest=digest,
+                at=self.times.since(fact.at),
+                wall=fact.wall,
+                left_behind=fact.left_behind,
+                telling=telling,
+            )
+        )
+        self._streak(fact)
+
+    def _refused(self, fact: e.StartRevoked) -> None:
+        """Once for each reason: a full disk refuses every two seconds."""
+        if fact.why != self._said_refused:
+            self._said_refused = fact.why
+            self.note("warning", f"{fact.task} could not be started: {fact.why}; tried again")
+
+    def _streak(self, fact: e.AttemptEnded) -> None:
+        """Many fast failures of one entry in a row point to the command, not to bad luck."""
+        task = self._deck.by_name.get(fact.task)
+        if task is None or fact.outcome.ok or task.entry.fast_failures < FAST_FAILURES or task.spec.entry in self._fast:
+            return
+        self._fast.add(task.spec.entry)
+        self.note("error", f"the last {FAST_FAILURES} attempts of {task.spec.entry} failed within a minute each")
+
+    def _stopping(self, fact: e.StopRequested) -> None:
+        if fact.why == "timeout":
+            self.note("warning", f"{fact.task} is past its timeout and is being stopped")
+
+    def _settled(self, name: str, state: str, why: str) -> None:
+        now = self._clock.now()
+        message = TaskSettled(name, state, why, self.times.since(now.boot_s), now.wall_s)  # pyright: ignore[reportArgumentType]
+        self.show(message)
+
+    # -- what facts do not tell ---------------------------------------------------------------------------------------
+
+    def settled(self) -> None:
+        """Report tasks that have become blocked since the last call."""
+        indexes, self._deck.newly_blocked = self._deck.newly_blocked, []
+        if not indexes:
+            return
+        explainer = Explainer(self._deck, self._clock.now().boot_s)
+        for index in dict.fromkeys(indexes):
+            task = self._deck.tasks[index]
+            if isinstance(task.phase, Blocked) and task.selected:
+                self._settled(task.name, "blocked", explainer.why(task) or "something that it needs failed")
+
+    def note(self, level: str, text: str) -> None:
+        now = self._clock.now()
+        self.show(Note(level, text, self.times.since(now.boot_s), now.wall_s))  # pyright: ignore[reportArgumentType]
+
+    def status(self) -> None:
+        self.show(status_of(self._deck, self.times, self._clock.now(), self.log_of))
+
+    def run_over(self, exit_code: int) -> None:
+        """The run has ended and the engine stays: told once."""
+        if self._told_run != self._deck.run.number:
+            self._told_run = self._deck.run.number
+            self.finished(exit_code, "")
+
+    def finished(self, exit_code: int, why: str) -> RunFinished:
+        message = self.ending(exit_code, why)
+        self.show(message)
+        return message
+
+    def ending(self, exit_code: int, why: str) -> RunFinished:
+        """The last message of a run, not shown yet. Made once."""
+        return self.summary.finish(exit_code, why, counts_of(self._deck))
+
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    def log_of(self, task: str, attempt: int) -> str:
+        return self.shorten(self._attempts.begun.paths(task, attempt).out)
+
+    def shorten(self, path: str) -> str:
+        """Relative to where the command was typed, where that is shorter."""
+        if path.startswith(self._below):
+            return path[len(self._below) :]
+        relative = os.path.relpath(path, self._cwd)
+        return relative if len(relative) < len(path) else path
+
+    def _indices(self, uuids: tuple[str, ...]) -> tuple[int, ...]:
+        return tuple(self._index[uuid] for uuid in uuids if uuid in self._index)
+
+
+def _note_of(fact: e.Fact, index: dict[str, int]) -> str:
+    """Facts that the user should hear of although no task started or ended."""
+    match fact:
+        case e.GpuJoined():
+            who = f"{fact.user} (pid {fact.pid})" if fact.pid else fact.user
+            at = time.strftime("%H:%M", time.localtime(fact.wall))
+            return f"{who} joined GPU {index.get(fact.gpu, fact.gpu)} at {at}, {gib(fact.used_mib)}"
+        case e.GpuQuarantined():
+            names = ", ".join(fact.tasks)
+            wait = max(0.0, fact.probe_at - fact.at)
+            gpu = index.get(fact.gpu, fact.gpu)
+            return f"GPU {gpu} is quarantined: {names} failed fast on it in a row; next try in {wait:.0f} s"
+        case e.GpuReleased():
+            gpu = index.get(fact.gpu, fact.gpu)
+            return f"GPU {gpu} is used again: {fact.why}" if fact.why else f"GPU {gpu} works again and is used"
+        case e.Halted():
+            return f"halted: {fact.by} failed; nothing more starts"
+        case (
+            e.RunStarted() | e.RunEnded() | e.OptionsChanged() | e.TakesChanged() | e.BoxRestarted() | e.TaskCached()
+            | e.TermsFixed() | e.AttemptStarting() | e.StartRevoked() | e.AttemptRunning() | e.StopRequested()
+            | e.CancelRequested() | e.LeaderEnded() | e.AttemptEnded() | e.TaskCancelled() | e.TaskRetried()
+            | e.TaskAccepted() | e.TaskHeld() | e.PriorityChanged() | e.DeckPaused() | e.GpuMarked() | e.ShardsFixed()
+            | e.TakenBack()
+        ):  # fmt: skip
+            return ""
+        case _:
+            assert_never(fact)

@@ -1,0 +1,108 @@
+"""What a run came to: a row for each task, the time that its attempts took, and how busy each GPU was."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from ..core.deck import Deck, Task
+from ..core.events import AttemptEnded, AttemptStarting
+from ..core.explain import Explainer
+from ..core.phases import NAMES, Blocked, Failed
+from ..logs.examine import describe
+from ..ports import Clock
+from ..protocol.messages import Counts, RunFinished, SummaryRow
+from .status import Times
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """The newest ended attempt of a task."""
+
+    gpus: tuple[int, ...]
+    duration_s: float
+    reason: str
+    log: str
+    digest: tuple[str, ...]
+
+
+class Summary:
+    """Collects while the run goes on."""
+
+    def __init__(self, deck: Deck, times: Times, clock: Clock) -> None:
+        self._deck = deck
+        self._times = times
+        self._clock = clock
+        self._index = {gpu.uuid: gpu.index for gpu in deck.gpus.values()}
+        self._last: dict[str, _Last] = {}
+        self._task_s = 0.0
+        self._busy_s: dict[int, float] = defaultdict(float)
+        self._on: dict[int, dict[tuple[str, int], float]] = defaultdict(dict)
+
+    def know_gpus(self) -> None:
+        """The deck may have other GPUs than before."""
+        self._index.update({gpu.uuid: gpu.index for gpu in self._deck.gpus.values()})
+
+    def started(self, fact: AttemptStarting) -> None:
+        for uuid in fact.gpus:
+            if uuid in self._index:
+                on = self._on[self._index[uuid]]
+                if not on:
+                    on[("", 0)] = max(fact.at, self._times.boot_s)
+                on[fact.task, fact.attempt] = fact.at
+
+    def ended(
+        self, fact: AttemptEnded, start: AttemptStarting | None, reason: str, digest: tuple[str, ...], log: str
+    ) -> None:
+        gpus = tuple(self._index[uuid] for uuid in start.gpus if uuid in self._index) if start else ()
+        kept = digest if fact.next == "failed" else ()
+        self._last[fact.task] = _Last(gpus, fact.duration_s, "" if fact.outcome.ok else reason, log, kept)
+        begun = max(start.at if start else fact.at - fact.duration_s, self._times.boot_s)
+        self._task_s += max(0.0, fact.at - begun)
+        for index in gpus:
+            on = self._on[index]
+            on.pop((fact.task, fact.attempt), None)
+            if len(on) == 1:
+                self._busy_s[index] += max(0.0, fact.at - on.pop(("", 0)))
+
+    def finish(self, exit_code: int, why: str, counts: Counts) -> RunFinished:
+        now = self._clock.now()
+        for index, on in self._on.items():
+            if on:
+                self._busy_s[index] += max(0.0, now.boot_s - on[("", 0)])
+        explainer = Explainer(self._deck, now.boot_s)
+        return RunFinished(
+            exit_code=exit_code,
+            counts=counts,
+            rows=tuple(self._row(task, explainer) for task in self._deck.tasks if task.selected),
+            wall_s=self._times.since(now.boot_s),
+            task_s=self._task_s,
+            gpu_busy_s={gpu.index: self._busy_s.get(gpu.index, 0.0) for gpu in self._deck.gpus.values()},
+            ended=self._deck.run.ended,
+            why=why,
+            wall=now.wall_s,
+        )
+
+    def _why(self, task: Task, explainer: Explainer) -> str:
+        """What kept a task from starting."""
+        halted = self._deck.run.halted
+        return f"halted: {halted} failed" if halted and not isinstance(task.phase, Blocked) else explainer.why(task)
+
+    def _row(self, task: Task, explainer: Explainer) -> SummaryRow:
+        last = self._last.get(task.name)
+        state = NAMES[type(task.phase)]
+        reason = last.reason if last is not None else ""
+        if isinstance(task.phase, Failed) and last is None:
+            reason = describe(task.phase.outcome)
+        elif state in ("blocked", "waiting", "queued", "backoff"):
+            reason = self._why(task, explainer) or reason
+        return SummaryRow(
+            task=task.name,
+            state=state,
+            attempts=task.attempts,
+            gpus=last.gpus if last else (),
+            duration_s=last.duration_s if last else None,
+            reason=reason,
+            log=last.log if last else "",
+            digest=last.digest if last and isinstance(task.phase, Failed) else (),
+        )

@@ -1,0 +1,1 @@
+"""What finished tasks came to, and tables of it."""

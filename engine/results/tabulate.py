@@ -1,0 +1,228 @@
+"""Tables of results: rows and columns of cells, each a mean over the tasks that fall into it. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
+from typing import Literal
+
+from ..errors import UsageError
+from .results import Result
+
+Best = Literal["column", "row", "none"]
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The values of one metric in one place."""
+
+    values: tuple[float, ...] = ()
+    spread: bool = False
+    """It is a mean, with a deviation where there are several values."""
+
+    @property
+    def mean(self) -> float | None:
+        return fmean(self.values) if self.values else None
+
+    @property
+    def std(self) -> float | None:
+        """Of a sample (n - 1); None: of fewer than two values."""
+        if not self.spread or len(self.values) < 2:
+            return None
+        return stdev(self.values) if all(map(math.isfinite, self.values)) else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of cells."""
+
+    head: str
+    metric: str
+    best: Literal["max", "min", "last"] = "last"
+
+
+@dataclass(slots=True)
+class Table:
+    """What is printed: first text columns, then cells."""
+
+    heads: tuple[str, ...]
+    """Of the text columns."""
+    columns: tuple[Column, ...]
+    rows: list[tuple[tuple[str, ...], tuple[Cell, ...]]] = field(
+        default_factory=list[tuple[tuple[str, ...], tuple[Cell, ...]]]
+    )
+    best: Best = "column"
+    counted: bool = False
+    """The last text column tells how many tasks a row has."""
+
+    def marked(self) -> set[tuple[int, int]]:
+        """Places (row, column) of the best values, ties included."""
+        found: set[tuple[int, int]] = set()
+        height, width = range(len(self.rows)), range(len(self.columns))
+        if self.best == "column":
+            lines = [[(row, column) for row in height] for column in width]
+        elif self.best == "row":
+            lines = [[(row, column) for column in width] for row in height]
+        else:
+            return found
+        for line in lines:
+            for how in ("max", "min"):
+                means = {
+                    place: mean
+                    for place in line
+                    if self.columns[place[1]].best == how
+                    and (mean := self.rows[place[0]][1][place[1]].mean) is not None
+                    and not math.isnan(mean)
+                }
+                if len(set(means.values())) > 1:
+                    winner = max(means.values()) if how == "max" else min(means.values())
+                    found |= {place for place, mean in means.items() if mean == winner}
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How results become a table."""
+
+    metrics: Mapping[str, Literal["max", "min", "last"]]
+    """By name, what is best."""
+    over: tuple[str, ...] = ()
+    """Params to average over."""
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    sort: str = ""
+    best: Best = "column"
+
+
+def tabulate(results: Sequence[Result], layout: Layout) -> Table:
+    """Raises UsageError for params or metrics that no result has, and for cells that mix different tasks."""
+    known = {name for result in results for name in result.params}
+    for name in (*layout.over, *layout.rows, *layout.columns):
+        if name not in known:
+            raise UsageError(f"{name}: no task has this in its matrix; there are {', '.join(sorted(known)) or 'none'}")
+    if layout.rows or layout.columns:
+        table = _pivot(results, layout)
+    elif layout.over:
+        table = _averaged(results, layout)
+    else:
+        table = _plain(results, layout)
+    table.best = layout.best
+    return _sorted(table, layout.sort)
+
+
+def varying(results: Sequence[Result]) -> list[str]:
+    """Params that differ between the results, in their order."""
+    names = dict.fromkeys(name for result in results for name in result.params)
+    return [name for name in names if len({result.params.get(name) for result in results}) > 1]
+
+
+def _plain(results: Sequence[Result], layout: Layout) -> Table:
+    params = varying(results)
+    states = not all(result.done for result in results)
+    heads = ("task", *params, *(("state",) if states else ()))
+    table = Table(heads, tuple(Column(name, name, best) for name, best in layout.metrics.items()))
+    for result in results:
+        texts = (result.task, *(result.params.get(name, "-") for name in params), *((result.state,) if states else ()))
+        cells = tuple(Cell((result.values[name],) if name in result.values else ()) for name in layout.metrics)
+        table.rows.append((texts, cells))
+    return table
+
+
+def _averaged(results: Sequence[Result], layout: Layout) -> Table:
+    """A row for each combination of the other params."""
+    others = [name for name in varying(results) if name not in layout.over]
+    entries = len({result.entry for result in results}) > 1
+    groups: dict[tuple[str, ...], list[Result]] = {}
+    for result in results:
+        params = tuple(result.params.get(name, "-") for name in others)
+        key = (_without(result.entry, layout.over), *params) if entries else params
+        groups.setdefault(key, []).append(result)
+    heads = (*(("task",) if entries else ()), *others, "n")
+    table = Table(heads, tuple(Column(name, name, best) for name, best in layout.metrics.items()), counted=True)
+    for key, members in groups.items():
+        table.rows.append(((*key, str(len(members))), tuple(_cell(members, name) for name in layout.metrics)))
+    return table
+
+
+def _pivot(results: Sequence[Result], layout: Layout) -> Table:
+    placed: dict[tuple[str, ...], dict[tuple[str, ...], list[Result]]] = {}
+    columns: dict[tuple[str, ...], None] = {}
+    for result in results:
+        row = tuple(result.params.get(name, "-") for name in layout.rows)
+        column = tuple(result.params.get(name, "-") for name in layout.columns)
+        columns[column] = None
+        placed.setdefault(row, {}).setdefault(column, []).append(result)
+    _refuse_mixed(placed, layout)
+    one = len(layout.metrics) == 1
+    heads = [
+        (column, Column(_head(column, name, one=one), name, best))
+        for column in columns
+        for name, best in layout.metrics.items()
+    ]
+    table = Table(layout.rows or ("",), tuple(head for _, head in heads))
+    for row, cells in placed.items():
+        found = tuple(_cell(cells.get(column, ()), head.metric) for column, head in heads)
+        table.rows.append((row or ("all",), found))
+    return table
+
+
+def _refuse_mixed(placed: Mapping[tuple[str, ...], Mapping[tuple[str, ...], list[Result]]], layout: Layout) -> None:
+    """A mean over tasks that differ in more than what the user named would mean nothing."""
+    for cells in placed.values():
+        for members in cells.values():
+            mixed = [name for name in varying(members) if name not in layout.over]
+            if mixed:
+                raise UsageError(
+                    f"{members[0].task} and {members[1].task} fall into one cell: they differ in {', '.join(mixed)}; "
+                    f"name it in --rows, --columns or --over, or choose tasks with a selector ({mixed[0]}=…)"
+                )
+            if (not layout.over and len(members) > 1) or len({result.entry for result in members}) > 1:
+                names = ", ".join(result.task for result in members[:_SHOWN])
+                raise UsageError(f"{names} fall into one cell: choose tasks with a selector, or name --over")
+
+
+def _head(column: tuple[str, ...], metric: str, *, one: bool) -> str:
+    parts = [*column] if one and column else [*column, metric]
+    return " ".join(parts)
+
+
+def _cell(members: Sequence[Result], metric: str) -> Cell:
+    return Cell(tuple(result.values[metric] for result in members if metric in result.values), spread=True)
+
+
+def _without(entry: str, over: Sequence[str]) -> str:
+    for name in over:
+        entry = entry.replace(f"{{{name}}}", "*")
+    return entry
+
+
+def _sorted(table: Table, by: str) -> Table:
+    if not by:
+        return table
+    name, _, order = by.partition(":")
+    if order not in ("", "asc", "desc"):
+        raise UsageError(f"--sort {by}: after the colon comes asc or desc")
+    heads = [*table.heads, *(column.head for column in table.columns)]
+    if name not in heads:
+        raise UsageError(f"--sort {name}: no column is called so; there are {', '.join(heads)}")
+    place = heads.index(name)
+
+    def key(row: tuple[tuple[str, ...], tuple[Cell, ...]]) -> tuple[int, float, str]:
+        texts, cells = row
+        value: float | str | None = texts[place] if place < len(texts) else cells[place - len(texts)].mean
+        if isinstance(value, str):
+            try:
+                value = float(value)
+            except ValueError:
+                return (1, 0.0, value)
+        if value is None or math.isnan(value):
+            return (2, 0.0, "")
+        return (0, value, "")
+
+    known = [row for row in table.rows if key(row)[0] < 2]
+    unknown = [row for row in table.rows if key(row)[0] == 2]
+    table.rows = [*sorted(known, key=key, reverse=order == "desc"), *unknown]
+    return table

@@ -1,0 +1,1 @@
+"""An engine's socket: who attaches, what clients see, what they may ask."""

@@ -1,0 +1,207 @@
+"""Everything that is known of one task, for `gpudeck show` and the screen's detail view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..core.deck import Deck, Task
+from ..core.explain import explain
+from ..core.flags import flags
+from ..core.phases import NAMES
+from ..core.spec import Command, Metric
+from ..logs.examine import describe
+from ..logs.files import AttemptPaths
+from ..logs.secrets import masked_env
+from ..taskfile.placeholders import without_markers
+from .rungs import rung_changes
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptDetails:
+    """One attempt that is over."""
+
+    number: int
+    reason: str
+    kind: str
+    exit_code: int | None
+    gpus: tuple[int, ...]
+    duration_s: float
+    peak_mib: int
+    log: str
+    err: str
+    json: str
+    rung: int
+    """0: it ran the command as written; k: rung k of on_oom."""
+    rung_changes: tuple[str, ...]
+    """What that rung changes, as the task file says now."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningDetails:
+    """The attempt that lasts."""
+
+    number: int
+    pid: int
+    gpus: tuple[int, ...]
+    started: float
+    """Seconds since the epoch."""
+    elapsed_s: float
+    expected_s: float | None
+    rung: int
+    log: str
+    err: str
+    json: str
+    rung_changes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDetails:
+    name: str
+    entry: str
+    line: int
+    """In the task file; 0: not known."""
+    state: str
+    flags: tuple[str, ...]
+    command: Command
+    """What its newest attempt executes or executed; while there is none, what is known only at its start is {name}."""
+    env: Mapping[str, str | None]
+    cwd: str
+    python: str
+    fingerprint: str
+    round: int
+    group: str
+    needs: tuple[str, ...]
+    after: tuple[str, ...]
+    waits_on: tuple[str, ...]
+    """Tasks that `needs` and `after` mean."""
+    needed_by: tuple[str, ...]
+    gpus: int | str
+    outputs: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    """How its metrics are read, as the task file says."""
+    params: Mapping[str, str]
+    tags: tuple[str, ...]
+    priority: int
+    effective_priority: int
+    """The larger of its own and of what waits for it."""
+    retries_used: int
+    retries: int
+    retried_fresh: bool
+    """Asked for by hand (`retry --fresh`): it does not go on from where an attempt came to."""
+    retried_env: Mapping[str, str | None]
+    """What `retry --env` set, until it has settled."""
+    retried_not_on: tuple[str, ...]
+    """GPUs that `retry --not-on` keeps it from, by index where that is known."""
+    waits_for: tuple[str, ...]
+    """What keeps it from starting, the most telling first."""
+    running: RunningDetails | None
+    attempts: tuple[AttemptDetails, ...]
+    """Those that are over, oldest first."""
+
+
+def details_of(
+    deck: Deck,
+    task: Task,
+    paths: Callable[[str, int], AttemptPaths],
+    index_of: Mapping[str, int],
+    at: float,
+    command: Command,
+) -> TaskDetails:
+    """*paths* tells where an attempt's files are; *index_of* a GPU's index by UUID; *at* is CLOCK_BOOTTIME; *command*
+    is as people are to see it."""
+    spec = task.spec
+    return TaskDetails(
+        name=spec.name,
+        entry=spec.entry,
+        line=spec.line,
+        state=NAMES[type(task.phase)],
+        flags=flags(deck, task),
+        command=command,
+        env={name: value and without_markers(value) for name, value in masked_env(spec.work.env).items()},
+        cwd=spec.cwd,
+        python=spec.python,
+        fingerprint=spec.fingerprint,
+        round=spec.round,
+        group=spec.group,
+        needs=spec.needs,
+        after=spec.after,
+        waits_on=_waits_on(deck, task),
+        needed_by=_needed_by(deck, task),
+        gpus=spec.resources.gpus,
+        outputs=spec.outputs,
+        metrics=spec.extras.metrics,
+        params=spec.params,
+        tags=spec.tags,
+        priority=task.priority,
+        effective_priority=task.effective,
+        retries_used=task.retries_used,
+        retries=spec.policy.retries,
+        retried_fresh=task.again.fresh,
+        retried_env=masked_env(task.again.env),
+        retried_not_on=tuple(str(index_of.get(uuid, uuid)) for uuid in task.again.not_on),
+        waits_for=tuple(obstacle.text for obstacle in explain(deck, task, at)),
+        running=_running(deck, task, paths, index_of, at),
+        attempts=_attempts(task, paths, index_of),
+    )
+
+
+def _running(
+    deck: Deck, task: Task, paths: Callable[[str, int], AttemptPaths], index_of: Mapping[str, int], at: float
+) -> RunningDetails | None:
+    attempt = task.attempt()
+    if attempt is None:
+        return None
+    files = paths(task.name, attempt.number)
+    return RunningDetails(
+        number=attempt.number,
+        pid=attempt.pid,
+        gpus=tuple(index_of[uuid] for uuid in attempt.gpus if uuid in index_of),
+        started=attempt.wall,
+        elapsed_s=max(0.0, at - attempt.at),
+        expected_s=deck.expected_s(task),
+        rung=attempt.rung,
+        log=files.out,
+        err=files.err,
+        json=files.json,
+        rung_changes=rung_changes(task.spec, attempt.rung),
+    )
+
+
+def _attempts(
+    task: Task, paths: Callable[[str, int], AttemptPaths], index_of: Mapping[str, int]
+) -> tuple[AttemptDetails, ...]:
+    found: list[AttemptDetails] = []
+    for ended in task.ended:
+        files = paths(task.name, ended.number)
+        found.append(
+            AttemptDetails(
+                number=ended.number,
+                reason=describe(ended.outcome),
+                kind=ended.outcome.reason,
+                exit_code=ended.outcome.exit_code,
+                gpus=tuple(index_of[uuid] for uuid in ended.gpus if uuid in index_of),
+                duration_s=ended.duration_s,
+                peak_mib=ended.peak_mib,
+                log=files.out,
+                err=files.err,
+                json=files.json,
+                rung=ended.rung,
+                rung_changes=rung_changes(task.spec, ended.rung),
+            )
+        )
+    return tuple(found)
+
+
+def _waits_on(deck: Deck, task: Task) -> tuple[str, ...]:
+    """In file order."""
+    indexes = {index for gate in task.gates if gate.kind in ("needs", "after") for index in gate.members}
+    return tuple(deck.tasks[index].name for index in sorted(indexes))
+
+
+def _needed_by(deck: Deck, task: Task) -> tuple[str, ...]:
+    """Tasks that wait for this one by name."""
+    names = {
+        deck.tasks[index].name for gate in task.feeds if gate.kind in ("needs", "after") for index in gate.dependents
+    }
+    return tuple(sorted(names))

@@ -1,0 +1,303 @@
+"""What clients may ask of an engine: operations, checked arguments, what they lead to; all are in docs/protocol.md."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from ..attempt.attempts import Attempts
+from ..core.deck import Deck, Task
+from ..core.explain import explain
+from ..core.inputs import GpuVerb, Verb
+from ..core.phases import FINAL, Backoff, Unknown
+from ..core.terms import RetryOptions
+from ..errors import UsageError
+from ..live.change import ChangeArgs
+from ..ports import Clock, Sink
+from ..protocol.wire import Request
+from ..protocol.words import stands
+from ..taskfile.kinds import LARGEST
+from ..taskfile.problems import BadValueError
+from ..taskfile.readers import refuse_own
+from .details import details_of
+from .failures import FailuresArgs, failures
+from .graph import Graphs
+from .selecting import select_in_turns
+from .timeline import TimelineArgs, timeline
+from .undoing import Undoing, new_act
+from .verb_outcome import sort_out, stand
+from .view import DeckView
+
+_Args = TypeVar("_Args")
+_Told = TypeVar("_Told")
+
+AT_ONCE = 100
+"""Tasks that are told of in one turn of the loop."""
+
+
+class NoArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class SelectArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    select: tuple[str, ...]
+    """SEL: names, globs, state:failed, tag:x, …; what at least one of them means."""
+
+
+class TasksArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tasks: tuple[str, ...]
+    """Names of tasks."""
+    by: str = "user"
+
+
+class RetryArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tasks: tuple[str, ...]
+    fresh: bool = False
+    """Do not go on from where an earlier attempt came to."""
+    downstream: bool = False
+    """Also what needs them, when they have succeeded."""
+    env: dict[str, str | None] = {}
+    """Over the task's own; null unsets."""
+    not_on: tuple[str, ...] = ()
+    """Indices or UUIDs of GPUs."""
+    by: str = "user"
+
+
+class PriorityArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tasks: tuple[str, ...]
+    value: Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+    by: str = "user"
+
+
+class GpuArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    verb: str
+    """drain, enable or take."""
+    gpus: tuple[str, ...]
+
+
+class PauseArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    by: str = "user"
+
+
+class UndoArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    undo: str
+    """What the reply to a request that changed something has under this name."""
+    by: str = "user"
+
+
+class StopArgs(msgspec.Struct, frozen=True):
+    """Unknown fields are passed over: any client of any version may stop an engine."""
+
+    tasks: bool = False
+    now: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What only the engine as a whole can do."""
+
+    stop: Callable[[bool, bool], None]
+    """(tasks too, at once)."""
+    apply: Callable[[Mapping[str, Any]], Awaitable[Any]]
+    change: Callable[[ChangeArgs], Awaitable[str]]
+    """Other run options; returns what has become other, in words."""
+    taken: Callable[[], Awaitable[None]]
+    """Returns when what was posted has been acted on and the facts of it are on disk, if the disk takes them."""
+
+
+class Requests:
+    """Handles requests of one engine. On the loop's thread."""
+
+    def __init__(
+        self, deck: Deck, view: DeckView, attempts: Attempts, clock: Clock, post: Sink, index_of: Mapping[str, int],
+        hooks: Hooks,
+    ) -> None:  # fmt: skip
+        self._deck = deck
+        self._view = view
+        self._attempts = attempts
+        self._clock = clock
+        self._post = post
+        self._index_of = index_of
+        self._hooks = hooks
+        self._undoing = Undoing(deck, self._post_and_wait)
+        self._graphs = Graphs(deck)
+
+    async def handle(self, request: Request) -> Any:
+        """Returns the result, ready for JSON. Raises UsageError for what the caller can mend."""
+        args = request.args
+        match request.op:
+            case "status":
+                return self._status()
+            case "options":
+                return {"options": self._deck.run.options}
+            case "select":
+                selectors = self._to(SelectArgs, args).select
+                return [task.name for task in await select_in_turns(self._deck, selectors, self._index_of)]
+            case "rows":
+                return await self._in_turns(self._to(TasksArgs, args).tasks, self._row)
+            case "explain":
+                names = self._to(TasksArgs, args).tasks
+                return dict(await self._in_turns(names, lambda task: (task.name, self._obstacles(task))))
+            case "show":
+                return await self._in_turns(self._to(TasksArgs, args).tasks, self._details)
+            case "retry":
+                return {**await self._retry(self._to(RetryArgs, args)), "note": self._note()}
+            case "cancel" | "kill" | "hold" | "release" | "accept" as verb:
+                given = self._to(TasksArgs, args)
+                reply = await self._verb(Verb(verb, self._names(given.tasks), by=given.by))
+                return {**reply, "note": self._note()} if verb == "release" else reply
+            case "priority":
+                chosen = self._to(PriorityArgs, args)
+                return await self._verb(Verb("priority", self._names(chosen.tasks), chosen.value, by=chosen.by))
+            case "pause" | "unpause" as verb:
+                return await self._verb(Verb(verb, by=self._to(PauseArgs, args).by))
+            case "undo":
+                asked = self._to(UndoArgs, args)
+                return msgspec.to_builtins(await self._undoing.undo(asked.undo, asked.by))
+            case "timeline":
+                span = self._to(TimelineArgs, args)
+                return await timeline(self._deck, span, self._index_of, self._clock.now().wall_s)
+            case "graph":
+                self._to(NoArgs, args)
+                return await self._graphs.graph(self._clock.now().boot_s)
+            case "errors":
+                most = self._to(FailuresArgs, args)
+                return await failures(self._deck, most, self._attempts.begun.paths, self._index_of)
+            case "gpu":
+                return await self._gpu(self._to(GpuArgs, args))
+            case "change":
+                return await self._change(self._to(ChangeArgs, args))
+            case "apply":
+                return await self._apply(args)
+            case "stop":
+                ending = self._to(StopArgs, args)
+                self._hooks.stop(ending.tasks, ending.now)
+                return {}
+            case _:
+                raise UsageError(f"this engine knows no request {request.op!r}: it may be older than the command")
+
+    def _to(self, kind: type[_Args], args: Mapping[str, Any]) -> _Args:
+        try:
+            return msgspec.convert(args, kind)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"bad arguments: {error}") from error
+
+    def _names(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(task.name for task in self._tasks(names))
+
+    def _tasks(self, names: Sequence[str]) -> list[Task]:
+        unknown = [name for name in names if name not in self._deck.by_name]
+        if unknown:
+            raise UsageError(f"{unknown[0]}: no such task in this deck")
+        return [self._deck.by_name[name] for name in names]
+
+    # -- looking ------------------------------------------------------------------------------------------------------
+
+    def _status(self) -> dict[str, Any]:
+        return {"head": msgspec.to_builtins(self._view.head()), "gpus": msgspec.to_builtins(self._view.gpus())}
+
+    async def _in_turns(self, names: Sequence[str], tell: Callable[[Task], _Told]) -> list[_Told]:
+        """What is to be told of each task, without holding up the loop; of tasks that go meanwhile nothing."""
+        self._tasks(names)
+        told: list[_Told] = []
+        for start in range(0, len(names), AT_ONCE):
+            now = map(self._deck.by_name.get, names[start : start + AT_ONCE])
+            told += [tell(task) for task in now if task is not None]
+            await asyncio.sleep(0)
+        return told
+
+    def _row(self, task: Task) -> Any:
+        return msgspec.to_builtins(self._view.rows([task.index])[0])
+
+    def _obstacles(self, task: Task) -> Any:
+        at = self._clock.now().boot_s
+        return [msgspec.to_builtins(obstacle) for obstacle in explain(self._deck, task, at)]
+
+    def _details(self, task: Task) -> Any:
+        at = self._clock.now().boot_s
+        return msgspec.to_builtins(
+            details_of(
+                self._deck,
+                task,
+                self._attempts.begun.paths,
+                self._index_of,
+                at,
+                self._attempts.commands.of(task),
+            )
+        )
+
+    # -- acting -------------------------------------------------------------------------------------------------------
+
+    async def _post_and_wait(self, verb: Verb) -> None:
+        self._post(verb)
+        await self._hooks.taken()
+
+    async def _verb(self, verb: Verb) -> dict[str, Any]:
+        act, tasks = new_act(), self._tasks(verb.tasks)
+        before = [stand(self._deck, task) for task in tasks]
+        await self._post_and_wait(replace(verb, act=act))
+        done, left = sort_out(self._deck, verb.verb, tasks, before)
+        return {"tasks": done, "left": left, "undo": self._undoing.can(act)}
+
+    def _note(self) -> str:
+        """Why what was just let go does not start; "" where nothing is in the way."""
+        return "the deck is paused: nothing starts until `gpudeck unpause`" if self._deck.paused else ""
+
+    async def _retry(self, args: RetryArgs) -> dict[str, Any]:
+        tasks = self._tasks(args.tasks)
+        stuck = [task for task in tasks if not isinstance(task.phase, (*FINAL, Backoff, Unknown))]
+        if stuck and len(stuck) == len(tasks):
+            state = type(stuck[0].phase).__name__.lower()
+            raise UsageError(f"{stuck[0].name} {stands(state)}: only what has ended can be retried")
+        _check_env(args.env)
+        left = {task.index for task in stuck}
+        names = tuple(task.name for task in tasks if task.index not in left)
+        again = RetryOptions(
+            fresh=args.fresh, env=tuple(args.env.items()), not_on=tuple(self._uuid(text) for text in args.not_on)
+        )
+        return await self._verb(Verb("retry", names, by=args.by, again=again, downstream=args.downstream))
+
+    async def _change(self, args: ChangeArgs) -> dict[str, Any]:
+        text = await self._hooks.change(args)
+        await self._hooks.taken()
+        return {"options": self._deck.run.options, "text": text}
+
+    async def _apply(self, args: Mapping[str, Any]) -> Any:
+        told = await self._hooks.apply(args)
+        if not args.get("dry_run"):
+            await self._hooks.taken()
+        return told
+
+    async def _gpu(self, args: GpuArgs) -> Any:
+        if args.verb not in ("drain", "enable", "take"):
+            raise UsageError(f"{args.verb}: a GPU can be drained, enabled or taken")
+        uuids = [self._uuid(text) for text in args.gpus]
+        act = new_act()
+        for uuid in uuids:
+            self._post(GpuVerb(args.verb, uuid, act))
+        await self._hooks.taken()
+        return {"gpus": [self._index_of.get(uuid, -1) for uuid in uuids], "undo": self._undoing.can(act)}
+
+    def _uuid(self, text: str) -> str:
+        for uuid in self._deck.gpus:
+            if text == uuid or text == str(self._index_of.get(uuid)):
+                return uuid
+        known = ", ".join(sorted(str(self._index_of[uuid]) for uuid in self._deck.gpus if uuid in self._index_of))
+        raise UsageError(f"GPU {text}: this deck uses " + (known or "no GPU"))
+
+
+def _check_env(env: Mapping[str, str | None]) -> None:
+    """What no process can have in its environment, or only gpudeck gives. Raises UsageError."""
+    for name, value in env.items():
+        try:
+            refuse_own(name)
+        except BadValueError as error:
+            raise UsageError(f"env: {error.words}") from None
+        if not name or "=" in name or "\0" in name:
+            raise UsageError(f"env: {name!r} is no name of a variable")
+        if value is not None and "\0" in value:
+            raise UsageError(f"env: the value of {name} has a NUL character")

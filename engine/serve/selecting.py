@@ -1,0 +1,88 @@
+"""Which tasks of a deck a selector means, with all that the deck knows of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Mapping, Sequence
+from difflib import get_close_matches
+
+from ..core.deck import Deck, Task
+from ..core.flags import flags
+from ..core.phases import NAMES, Failed
+from ..core.selector import Facts, Selector, parse_selector
+from ..errors import UsageError
+
+_PORTION = 500
+"""Tasks that are looked at without letting anything else happen: some milliseconds."""
+
+
+def select(deck: Deck, texts: Sequence[str], index_of: Mapping[str, int]) -> list[Task]:
+    """Tasks that at least one of *texts* means, in file order. *index_of*: GPUs by UUID.
+
+    Raises UsageError for a name, tag or param that no task has; that no task is in a state now is an answer.
+    """
+    steps = _select(deck, texts, index_of)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+async def select_in_turns(deck: Deck, texts: Sequence[str], index_of: Mapping[str, int]) -> list[Task]:
+    """The same, while other work of the loop goes on between portions of a large deck."""
+    steps = _select(deck, texts, index_of)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+        await asyncio.sleep(0)
+
+
+def _select(deck: Deck, texts: Sequence[str], index_of: Mapping[str, int]) -> Generator[None, None, list[Task]]:
+    found: dict[int, Task] = {}
+    for text in texts:
+        hits: list[Task] = []
+        if (exact := deck.by_name.get(text)) is not None:
+            hits.append(exact)
+        else:
+            selector = parse_selector(text)
+            yield from _search(deck, selector, index_of, hits)
+            if not hits and not selector.needs_history:
+                raise UsageError(nothing_matches(deck, text))
+        found.update((task.index, task) for task in hits)
+    return [found[index] for index in sorted(found)]
+
+
+def _search(
+    deck: Deck, selector: Selector, index_of: Mapping[str, int], hits: list[Task]
+) -> Generator[None, None, None]:
+    tasks = deck.tasks
+    for start in range(0, len(tasks), _PORTION):
+        portion = tasks[start : start + _PORTION]
+        hits += [task for task in portion if selector.matches(subject(deck, task, index_of))]
+        yield
+
+
+def subject(deck: Deck, task: Task, index_of: Mapping[str, int]) -> Facts:
+    """A task as selectors see it."""
+    attempt = task.attempt()
+    last = task.ended[-1] if task.ended else None
+    uuids = attempt.gpus if attempt is not None else last.gpus if last is not None else ()
+    outcome = last.outcome if last is not None else task.phase.outcome if isinstance(task.phase, Failed) else None
+    return Facts(
+        name=task.name,
+        tags=task.spec.tags,
+        params=task.spec.params,
+        states=[NAMES[type(task.phase)], *flags(deck, task)],
+        reason=outcome.reason if outcome is not None else "",
+        gpus=[text for uuid in uuids for text in (str(index_of.get(uuid, uuid)), uuid)],
+    )
+
+
+def nothing_matches(deck: Deck, text: str) -> str:
+    """What to say of a selector that means no task."""
+    near = get_close_matches(text, list(deck.by_name)[:10_000], n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"{text}: no task of this deck matches{hint}"

@@ -1,0 +1,188 @@
+"""What clients see of a deck: rows of tasks and GPUs, made when somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..core.deck import Deck, Task
+from ..core.events import Fact
+from ..core.explain import Explainer
+from ..core.flags import count_flags, is_changed, is_stale, take_flagged
+from ..core.outcome import Outcome
+from ..core.phases import NAMES, Backoff, Failed, Phase, Unknown
+from ..core.why_waiting import why_waiting
+from ..logs.examine import describe
+from ..ports import Clock, GpuInfo
+from ..progress.seen import Seen
+from ..protocol.wire import DeckHead, GpuRow, State, TaskRow
+from ..report.status import counts_of, eta_s, slot_count, stands_still, used_slots
+from .gpu_rows import Closer, GpuRows
+
+_SLOW_S = 1.0
+"""How often what costs a look at many tasks is worked out anew."""
+_ROUND_LINES = 5
+
+
+@dataclass(slots=True)
+class _Slow:
+    """What is worked out once a second."""
+
+    at: float = -1e9
+    rounds: tuple[str, ...] = ()
+    waiting_why: tuple[str, ...] = ()
+    eta_s: float | None = None
+
+
+class DeckView:
+    """Rows of one deck. On the loop's thread."""
+
+    def __init__(
+        self,
+        deck: Deck,
+        clock: Clock,
+        *,
+        file: str,
+        infos: Mapping[str, GpuInfo],
+        seen: Callable[[str], Seen | None] = lambda _: None,
+        last_metrics: Callable[[str], Mapping[str, float]] = lambda _: {},
+        file_plan: Callable[[], str] = lambda: "",
+        file_problem: Callable[[], str] = lambda: "",
+        closer: Closer = lambda _: None,
+    ) -> None:
+        """*file*: the task file. *infos*: the box's GPUs by UUID. *seen*: by token, what logs tell. *last_metrics*:
+        by task, those of its newest attempt that is over. *closer*: by UUID, readings that only people look at."""
+        self._deck = deck
+        self._clock = clock
+        self._file = file
+        self._infos = infos
+        self._seen = seen
+        self._last_metrics = last_metrics
+        self._file_plan = file_plan
+        self._file_problem = file_problem
+        self._slow = _Slow()
+        self._gpu_rows = GpuRows(deck, clock, infos, closer)
+
+    @property
+    def total(self) -> int:
+        return len(self._deck.tasks)
+
+    def note(self, facts: Sequence[Fact]) -> None:
+        """Facts change more of a row than its phase: holds, priorities, pids."""
+        for fact in facts:
+            task = self._deck.by_name.get(getattr(fact, "task", ""))
+            if task is not None:
+                self._deck.moved.add(task.index)
+
+    def changed(self) -> set[int]:
+        """Tasks whose rows may differ from what was shown, by index; each call begins anew."""
+        moved, self._deck.moved = self._deck.moved, set()
+        return moved | take_flagged(self._deck)
+
+    def rows(self, indexes: list[int]) -> list[TaskRow]:
+        """Rows of these tasks, about 0.01 ms each."""
+        now = self._clock.now()
+        offset = now.wall_s - now.boot_s
+        return [self._row(self._deck.tasks[index], offset) for index in indexes]
+
+    def _row(self, task: Task, offset: float) -> TaskRow:
+        deck, spec, phase = self._deck, task.spec, task.phase
+        attempt = task.attempt()
+        last = task.ended[-1] if task.ended else None
+        seen = self._seen(attempt.token) if attempt is not None else None
+        outcome = last.outcome if last is not None else phase.outcome if isinstance(phase, Failed) else None
+        return TaskRow(
+            index=task.index,
+            name=spec.name,
+            entry=spec.entry,
+            state=_state(task),
+            held=task.held,
+            changed=is_changed(deck, task),
+            stale=is_stale(deck, task),
+            left_out=not (task.selected or task.gone),
+            gone=task.gone,
+            round=spec.round,
+            group=spec.group,
+            priority=task.priority,
+            needs_gpus=spec.resources.gpus if isinstance(spec.resources.gpus, int) else len(deck.gpus),
+            gpus=self._gpus(attempt.gpus if attempt is not None else last.gpus if last is not None else ()),
+            attempt=task.attempts,
+            pid=attempt.pid if attempt is not None else 0,
+            started=round(attempt.wall, 3) if attempt is not None else None,
+            duration_s=None if last is None else round(last.duration_s, 3),
+            ended=None if last is None or not last.wall else round(last.wall, 3),
+            retries_used=task.retries_used,
+            retries=spec.policy.retries,
+            merged=spec.policy.merge_stderr,
+            expected_s=deck.expected_s(task),
+            retry_at=round(phase.until + offset, 3) if isinstance(phase, Backoff) else None,
+            reason=_reason(phase, outcome),
+            kind="" if outcome is None else outcome.reason,
+            exit_code=None if outcome is None else outcome.exit_code,
+            params=spec.params,
+            tags=spec.tags,
+            progress=None if seen is None else seen.fraction,
+            eta_s=None if seen is None else seen.eta_s,
+            metrics=seen.metrics if seen is not None else self._last_metrics(task.name) if task.ended else {},
+        )
+
+    def _gpus(self, uuids: tuple[str, ...]) -> tuple[int, ...]:
+        return tuple(self._infos[uuid].index for uuid in uuids if uuid in self._infos)
+
+    def gpus(self) -> tuple[GpuRow, ...]:
+        """The deck's GPUs by index."""
+        return self._gpu_rows.rows()
+
+    def head(self) -> DeckHead:
+        """The deck as a whole. Costs a look at many tasks once a second, otherwise next to nothing."""
+        deck, slow = self._deck, self._slow
+        flagged = count_flags(deck)
+        now = self._clock.now().boot_s
+        if now - slow.at >= _SLOW_S:
+            slow = self._slow = _Slow(now, self._rounds(now), tuple(why_waiting(deck, now)), eta_s(deck, now))
+        return DeckHead(
+            deck=deck.settings.name,
+            file=self._file,
+            log_dir=deck.settings.log_dir,
+            run=deck.run.number,
+            ended=deck.run.ended,
+            counts=counts_of(deck),
+            slots=slot_count(deck),
+            used_slots=used_slots(deck),
+            started=round(deck.run.started_wall, 3),
+            paused=deck.paused,
+            halted=deck.run.halted,
+            unwritable=deck.unwritable,
+            rounds=slow.rounds,
+            waiting_why=slow.waiting_why,
+            eta_s=None if stands_still(deck) else slow.eta_s,
+            held=flagged.held,
+            changed=flagged.changed,
+            stale=flagged.stale,
+            file_plan=self._file_plan(),
+            file_problem=self._file_problem(),
+            simulated=any(gpu.simulated for gpu in deck.gpus.values()),
+            on_cpu=deck.on_cpu,
+        )
+
+    def _rounds(self, at: float) -> tuple[str, ...]:
+        """What keeps the next round of each group closed."""
+        explainer = Explainer(self._deck, at)
+        lines: dict[str, None] = {}
+        for gate in self._deck.closed:
+            obstacle = explainer.gate(gate)
+            if obstacle.kind == "round":
+                lines[obstacle.text] = None
+            if len(lines) >= _ROUND_LINES:
+                break
+        return tuple(lines)
+
+
+def _reason(phase: Phase, outcome: Outcome | None) -> str:
+    if isinstance(phase, Unknown):
+        return phase.why
+    return "" if outcome is None or outcome.ok else describe(outcome)
+
+
+def _state(task: Task) -> State:
+    return NAMES[type(task.phase)]  # pyright: ignore[reportReturnType]
