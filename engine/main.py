@@ -1,4 +1,4 @@
-"""The composition root: commands, and the only place that picks adapters."""
+"""What a command line asks for is done: the table of commands, and headless runs."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from .adapters.mounts import on_network
 from .adapters.nvml import NvmlProbe
 from .attempt.attempts import Attempts
 from .attempt.orders import Box
-from .commands.gpus_report import sample_once
 from .core.deck import Deck
 from .core.inputs import GpuReading
 from .logs.files import AttemptPaths
@@ -30,7 +29,7 @@ from .ports import Sink
 from .progress.following import Following
 from .report.status import slot_count
 from .runs.environments import own_environments
-from .sampler import Sampler
+from .sampler import Sampler, sample_once
 
 Notice = Callable[[str], None]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -11,6 +12,18 @@ from .ports import GpuProbe, Sink
 
 PERIOD_S = 1.0
 HOST_PERIOD_S = 2.0
+
+
+def sample_once(probe: GpuProbe, uuids: Sequence[str], *, timeout_s: float = 5.0) -> tuple[GpuReading, ...]:
+    """One reading of these GPUs; () when the driver gives none in time. Leaves the probe stopped."""
+    arrived: queue.SimpleQueue[tuple[GpuReading, ...]] = queue.SimpleQueue()
+    probe.start(uuids, arrived.put, period_s=3600.0)
+    try:
+        return arrived.get(timeout=timeout_s)
+    except queue.Empty:
+        return ()
+    finally:
+        probe.stop()
 
 
 class Sampler:

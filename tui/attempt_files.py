@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ..engine.logs.digest import digest
+from ..engine.logs.ran import words_in
 from ..engine.logs.record import read_record
 
 _LINES = 20
@@ -36,6 +37,8 @@ class Left:
     host: str = ""
     end: Mapping[str, Any] | None = None
     """Under `end` in attempt-N.json."""
+    command: tuple[str, ...] = ()
+    """What it executed."""
 
 
 class AttemptFiles:
@@ -89,6 +92,7 @@ def read(files: Files) -> Left:
         git_text(record.get("git")),
         str(record.get("host") or ""),
         cast("Mapping[str, Any]", end) if isinstance(end, dict) else None,
+        words_in(record),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..engine.logs.ran import other_command
 from ..engine.protocol.wire import TaskRow
 from .actions import ACTIVE
 from .attempt_files import Left
@@ -147,7 +148,9 @@ def _attempt(known: Known, width: int) -> list[Line]:
     if known.left is None:
         return [(Span("  reading …", "muted"),)]
     end = known.left.end or {}
+    ran = other_command(known.left.command, known.details["command"]) if _is_changed(known.details) else ""
     lines = [
+        *field("ran", ran, width),
         *field("git", known.left.git, width),
         *field("host", known.left.host, width),
         *field("ended by", f"signal {end['signal']}" if end.get("signal") else "", width),
@@ -200,12 +203,18 @@ def _curves(known: Known, width: int) -> list[Line]:
 
 def _what(known: Known, width: int) -> list[Line]:
     task = known.details
+    now = "  (as the file says now)" if _is_changed(task) else ""
     return [
-        *_section("Command", paragraph(command_text(task["command"]), width, indent=2)),
+        *_section(f"Command{now}", paragraph(command_text(task["command"]), width, indent=2)),
         *_section("Environment", _environment(task["env"], width)),
         *_section("Task", _task(task, width)),
         *_section("Other tasks", _others(task, width)),
     ]
+
+
+def _is_changed(task: Mapping[str, Any]) -> bool:
+    """The file has other work for it than what it ran."""
+    return "changed" in task["flags"]
 
 
 def _environment(env: Mapping[str, str | None], width: int) -> list[Line]:

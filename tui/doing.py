@@ -151,6 +151,7 @@ _DEBUG = {"NCCL_DEBUG": "INFO", "TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
 def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow]) -> Doing:
     """*rows*: the whole deck. *chosen*: the marked ones, or the one under the cursor."""
     failed = [row for row in rows if row.state in ("failed", "unknown")]
+    changed, stale = [row.name for row in rows if row.changed], [row.name for row in rows if row.stale]
     again = [row for row in chosen if row.state not in ACTIVE | WAITING]
     groups: dict[str, tuple[str, list[str], dict[str, Any]]] = {}
     if failed:
@@ -162,6 +163,10 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow]) -> Doing:
     for gpu, count in on.most_common(4):
         names = [row.name for row in failed if gpu in row.gpus]
         groups[f"gpu {gpu}"] = (f"failed on GPU {gpu}, on another one: {count}", names, {"not_on": [str(gpu)]})
+    if changed:
+        groups["changed"] = (f"all changed: {len(changed)}", changed, {})
+    if stale:
+        groups["stale"] = (f"all stale: {len(stale)}", stale, {})
     if again:
         names = [row.name for row in again]
         what = cut(clean(many(names)), _NAME_CELLS)
@@ -178,6 +183,6 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow]) -> Doing:
         _, names, more = groups[answer]
         return _verb("retry", names, _again(names), **more)
 
-    keys = iter("123456789abcdefg")
+    keys = iter("123456789abcdefgi")
     answers = [Option("no", "nothing"), *(Option(id_, text, next(keys)) for id_, (text, _, _) in groups.items())]
     return Question("Retry", (), tuple(answers), then)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..engine.protocol.pages import Failure
-from .format import clean, clock, count, cut, plural, ranges
+from .format import clean, clock, count, cut, plural, ranges, width_of
+from .paragraphs import folded
 
 Tone = Literal["bad", "count", "plain", "muted", "hint"]
 Piece = tuple[str, Tone]
@@ -18,6 +19,8 @@ GONE = "↻ "
 """Before a group of which nothing is failed any more."""
 NAMED = 4
 """Tasks of a group that are named."""
+REASON_LINES = 4
+"""Of the reason of the group under the cursor."""
 DIGEST_LINES = 12
 """Of what the log says at its end."""
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|(?:/[^\s:'\",]+)+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
@@ -73,14 +76,8 @@ def lines_of(
 ) -> list[tuple[Piece, ...]]:
     """How many and why, which tasks, where and when; *whole*: and the end of what the newest wrote, *digest*, which is
     None until it has been read. *gone*: none of them is failed any more."""
-    tone: Tone = "muted" if gone else "plain"
-    head: tuple[Piece, ...] = (
-        (GONE, "muted") if gone else (FAILED, "bad"),
-        (f"{count(len(group.failures))} × ", "muted" if gone else "count"),
-        (clean(group.reason or group.kind) + (": retried" if gone else ""), tone),
-    )
     found = [
-        _fitted(head, width),
+        *_reason(group, width, REASON_LINES if whole else 1, gone=gone),
         _fitted((("  ", "muted"), (f"{_who(group)}  {_where(group, now_s)}", "muted")), width),
     ]
     if whole:
@@ -89,6 +86,20 @@ def lines_of(
         shown = ["…"] if digest is None else list(digest[-DIGEST_LINES:]) or ["its log says nothing"]
         found += [_fitted((("  │ ", "muted"), (_indented(line), "plain")), width) for line in shown]
     return [*found, ()]
+
+
+def _reason(group: Alike, width: int, most: int, *, gone: bool) -> list[tuple[Piece, ...]]:
+    """How many, and why: in *most* lines at most."""
+    tone: Tone = "muted" if gone else "plain"
+    mark: Piece = (GONE, "muted") if gone else (FAILED, "bad")
+    number: Piece = (f"{count(len(group.failures))} × ", "muted" if gone else "count")
+    indent = width_of(mark[0] + number[0])
+    parts = folded(clean(group.reason or group.kind) + (": retried" if gone else ""), width - indent)
+    first, *more = [*parts[: most - 1], " ".join(parts[most - 1 :])] if len(parts) > most else parts
+    return [
+        _fitted((mark, number, (first, tone)), width),
+        *(_fitted(((" " * indent, "muted"), (part, tone)), width) for part in more),
+    ]
 
 
 def _who(group: Alike) -> str:

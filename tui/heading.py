@@ -163,8 +163,20 @@ def notes(deck: DeckModel) -> list[Piece]:
         said.append((f"{'' if text.startswith('paused') else 'paused: '}{text}; {_key('pause')} goes on", "warn"))
     if head.file_plan:
         said.append((f"the task file has changed: {clean(head.file_plan)}; {_key('apply')} applies it", "running"))
-    rounds: list[Piece] = [(clean(text), _tone_of_round(text)) for text in head.rounds]
-    return said + sorted(rounds, key=lambda note: note[1] != "warn")
+    rest: list[Piece] = [(clean(text), _tone_of_round(text)) for text in head.rounds]
+    rest += _about_flags(head, read_only=link.read_only)
+    return said + sorted(rest, key=lambda note: note[1] != "warn")
+
+
+def _about_flags(head: DeckHead, *, read_only: bool) -> list[Piece]:
+    """Finished tasks whose results are not of today: what runs again already bears no flag."""
+    told = [f"{count(head.changed)} changed since {'it' if head.changed == 1 else 'they'} ran"] if head.changed else []
+    told += [f"{count(head.stale)} stale"] if head.stale else []
+    if not told:
+        return []
+    which = "it" if head.changed + head.stale == 1 else "them"
+    again = "" if read_only else f": {_key('retry_menu')} runs {which} again"
+    return [(", ".join(told) + again, "warn")]
 
 
 def _tone_of_round(text: str) -> Tone:

@@ -21,6 +21,7 @@ def source_of(details: Mapping[str, Any], attempt: int = 0) -> LogSource | None:
     number = attempt if attempt in found else max(found)
     out, err, lasts = found[number]
     paths = (("stdout", out),) if err == out else (("stdout", out), ("stderr", err))
+    ended, why = ("", "") if lasts else _end_of(next(each for each in details["attempts"] if each["number"] == number))
     return LogSource(
         task=details["name"],
         attempt=number,
@@ -28,7 +29,22 @@ def source_of(details: Mapping[str, Any], attempt: int = 0) -> LogSource | None:
         paths=paths,
         title=details["name"],
         running=lasts,
+        ended=ended,
+        why=why,
     )
+
+
+def _end_of(attempt: Mapping[str, Any]) -> tuple[str, str]:
+    """What became of an attempt, and of a failed one why."""
+    match attempt["kind"]:
+        case "ok":
+            return "succeeded", ""
+        case "cancelled" | "interrupted" as kind:
+            return kind, ""
+        case "exit" if attempt.get("exit_code") is not None:
+            return "failed", f"exit {attempt['exit_code']}"
+        case kind:
+            return "failed", kind
 
 
 def paged(details: Mapping[str, Any], attempt: int = 0) -> tuple[str, ...]:

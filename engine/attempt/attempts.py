@@ -14,7 +14,6 @@ from ..core.phases import Closing
 from ..logs.files import LogFolder
 from ..logs.writer import AttemptJsonWriter
 from ..ports import Aside, Launcher, Sink
-from ..unkilled import Unkilled
 from .begun import BegunAttempts
 from .completing import Completing
 from .donecheck import DoneCheck
@@ -22,6 +21,7 @@ from .orders import Box, Orders
 from .outcomes import Outcomes, Told
 from .shown_command import ToldCommands
 from .starts import Started, Starts
+from .unkilled import Unkilled
 from .usage import Usage
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from .core.deck import Deck
+from ..core.deck import Deck
 
 LATE_S = 10.0
 """So long after KILL a process should be gone, also one that has much memory to give back."""

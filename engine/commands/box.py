@@ -10,7 +10,8 @@ from ..adapters.simulated import SimulatedProbe
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..ports import GpuProbe
-from .gpus_report import report, sample_once
+from ..sampler import sample_once
+from .gpus_report import report
 
 
 def run(command: Command) -> int:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import queue
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from ..adapters.claims_look import Claim
 from ..core.inputs import GpuReading, Process
-from ..ports import GpuInfo, GpuProbe, Inventory
+from ..ports import GpuInfo, Inventory
 
 _HEADER = ("GPU", "name", "memory", "util", "temp", "power", "processes", "uuid")
 _LEFT = frozenset({"name", "processes", "uuid"})
@@ -17,18 +16,6 @@ _UNKNOWN = "n/a"
 _NOT_READ = "no answer"
 _TASKS = 4
 """Named of what a deck runs on one GPU."""
-
-
-def sample_once(probe: GpuProbe, uuids: Sequence[str], *, timeout_s: float = 5.0) -> tuple[GpuReading, ...]:
-    """One reading of these GPUs; () when the driver gives none in time. Leaves the probe stopped."""
-    arrived: queue.SimpleQueue[tuple[GpuReading, ...]] = queue.SimpleQueue()
-    probe.start(uuids, arrived.put, period_s=3600.0)
-    try:
-        return arrived.get(timeout=timeout_s)
-    except queue.Empty:
-        return ()
-    finally:
-        probe.stop()
 
 
 def report(

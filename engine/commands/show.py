@@ -11,6 +11,8 @@ from ..command import Command
 from ..errors import UsageError
 from ..headless.lines import Line
 from ..headless.text import field_text, hhmmss, mib_text, printable, ranges
+from ..logs.ran import other_command, words_in
+from ..logs.record import read_record
 from .look import look
 from .place import Place
 from .rows import names_text
@@ -35,10 +37,9 @@ def run(command: Command) -> int:
 
 def _lines(task: dict[str, Any]) -> list[Line]:
     lines = [Line(" ".join([field_text(task["name"]), task["state"], *task["flags"]]), tone="bold")]
-    command = task["command"]
     fields = (
         ("entry", f"{task['entry']}" + (f"  (line {task['line']})" if task["line"] else "")),
-        ("command", command if isinstance(command, str) else shlex.join(command)),
+        *_command(task),
         ("cwd", task["cwd"]),
         ("python", task["python"]),
         ("gpus", str(task["gpus"])),
@@ -57,9 +58,23 @@ def _lines(task: dict[str, Any]) -> list[Line]:
     lines += _env(task["env"])
     lines += [Line(f"  {'waits for':<10}{field_text(text)}", tone="warn") for text in task["waits_for"]]
     lines += _running(task["running"])
-    for attempt in task["attempts"]:
+    for attempt in reversed(task["attempts"]):
         lines += _attempt(attempt)
     return lines
+
+
+def _command(task: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the task runs, and of a changed one what its newest attempt ran."""
+    command = task["command"]
+    text = command if isinstance(command, str) else shlex.join(command)
+    if "changed" not in task["flags"]:
+        return [("command", text)]
+    fields = [("command", f"{text}  (as the file says now)")]
+    if task["attempts"]:
+        newest = task["attempts"][-1]
+        ran = other_command(words_in(read_record(newest["json"])), command)
+        fields.append(("ran", f"{ran}  (attempt {newest['number']})" if ran else ""))
+    return fields
 
 
 def _priority(task: dict[str, Any]) -> str:

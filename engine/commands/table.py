@@ -7,7 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from ..command import Command
-from ..core.deck import Task
+from ..core.deck import Deck, Task
+from ..core.flags import is_changed, is_stale
 from ..errors import UsageError
 from ..offline.deck import Offline, open_offline
 from ..results.results import Asked, How, Records, Result, metrics_of, results_of
@@ -16,6 +17,12 @@ from ..results.tabulate import Layout, tabulate
 from ..serve.selecting import select
 from ..taskfile.find import find_task_file
 from ..taskfile.options import RunOptions
+from .place import say
+from .rows import names_text
+
+_HOW_TO_NAME = (
+    "name some in the task file, metrics.acc = { regex = 'acc=([0-9.]+)', best = \"max\" }, or print ::gpudeck acc=0.91"
+)
 
 
 def run(command: Command) -> int:
@@ -65,16 +72,16 @@ def table(
     known = metrics_of(records, tasks)
     asked = asked or [Asked(name, None) for name in known]
     if not asked:
-        raise UsageError(
-            "no task has reported a metric: name some in the task file, "
-            "metrics.acc = { regex = 'acc=([0-9.]+)', best = \"max\" }, or print ::gpudeck acc=0.91"
-        )
+        raise UsageError(f"no task has reported a metric: {_HOW_TO_NAME}")
     results = results_of(records, tasks, asked)
     chosen = _chosen(results, tasks, asked, known, named=bool(selectors))
     layout = Layout(_ways(tasks, asked), _words(over), _words(rows), _words(columns), sort, best)
     if not everything and (layout.over or layout.rows or layout.columns):
         chosen = _succeeded(chosen)
-    print(FORMATS[form](tabulate(chosen, layout)))
+    text = FORMATS[form](tabulate(chosen, layout))
+    if outdated := _outdated(chosen, offline.deck):
+        say(outdated)
+    print(text)
     return 0
 
 
@@ -112,12 +119,30 @@ def _chosen(
 
 
 def _there_are(names: Sequence[str]) -> str:
-    return f"there are {', '.join(names)}" if names else "none has reported any"
+    return f"there are {', '.join(names)}" if names else f"none has reported any: {_HOW_TO_NAME}"
 
 
 def _ways(tasks: Sequence[Task], asked: Sequence[Asked]) -> Mapping[str, How]:
     declared = {metric.name: metric for task in tasks for metric in task.spec.extras.metrics}
     return {one.name: one.way(declared.get(one.name)) for one in asked}
+
+
+def _outdated(results: Sequence[Result], deck: Deck) -> str:
+    """Which of these are of other work than the file says now, or older than what they build on; "" for none."""
+    told = [result.task for result in results if result.values]
+    changed = [name for name in told if is_changed(deck, deck.by_name[name])]
+    stale = [name for name in told if is_stale(deck, deck.by_name[name])]
+    kinds = (
+        (changed, "is", "are", "not of what the file says now", "changed"),
+        (stale, "builds", "build", "on results that are newer", "stale"),
+    )
+    said = [
+        f"{len(names):,} {one if len(names) == 1 else several} {what} ({flag}: {names_text(names)})"
+        for names, one, several, what, flag in kinds
+        if names
+    ]
+    them = "it" if len({*changed, *stale}) == 1 else "them"
+    return f"of {len(told):,} results {'; '.join(said)}: gpudeck retry or accept {them}" if said else ""
 
 
 def _succeeded(results: Sequence[Result]) -> list[Result]:

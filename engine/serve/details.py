@@ -64,7 +64,8 @@ class TaskDetails:
     state: str
     flags: tuple[str, ...]
     command: Command
-    """What its newest attempt executes or executed; while there is none, what is known only at its start is {name}."""
+    """What its newest attempt executes or executed; while there is none, what is known only at its start is {name}.
+    Of a task flagged changed it is what the file says now: what an attempt executed stands in its attempt-N.json."""
     env: Mapping[str, str | None]
     cwd: str
     python: str

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 
 from ..errors import UsageError
+from .stem import STATE_DIR
 
 NAME = "tasks.toml"
-_STATE = os.path.join(".gpudeck", "tasks")
+_STATE = re.compile(r"tasks(?:@[^/]+)?(?:\.json)?")
+"""What a deck of such a file has in .gpudeck, under any profile and --name; .json points to another disk."""
 
 
 def find_task_file(argument: str | None, environ: Mapping[str, str], cwd: str) -> str:
@@ -30,7 +33,7 @@ def find_task_file(argument: str | None, environ: Mapping[str, str], cwd: str) -
         if folder == start or not _open_to_all(folder):
             if os.path.isfile(path):
                 return os.path.relpath(path, cwd)
-            if not gone and os.path.isdir(os.path.join(folder, _STATE)):
+            if not gone and _has_state(folder):
                 gone = path
         if folder == os.path.dirname(folder):
             break
@@ -38,6 +41,13 @@ def find_task_file(argument: str | None, environ: Mapping[str, str], cwd: str) -
     if gone:
         return os.path.relpath(gone, cwd)
     raise UsageError(f"no {NAME} here or above: gpudeck init writes one")
+
+
+def _has_state(folder: str) -> bool:
+    try:
+        return any(map(_STATE.fullmatch, os.listdir(os.path.join(folder, STATE_DIR))))
+    except OSError:
+        return False
 
 
 def _open_to_all(folder: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from ..core.names import is_glob
 from ..core.spec import TaskSpec
@@ -101,18 +102,28 @@ def _no_match(pattern: str, tasks: Sequence[TaskSpec], context: Context, *, itse
 def _check_circles(tasks: Sequence[TaskSpec], index: Index, entries: dict[int, Said]) -> None:
     circle = _Waits(tasks, index).circle()
     if circle is not None:
-        first = circle[0]
-        words = "make a circle: " + ", ".join(_step(circle[at], circle[at + 1]) for at in range(len(circle) - 1))
-        key = "needs" if first.needs else "after" if first.after else "round"
+        first, key = circle[0], _link(circle[0], circle[1])
+        words = "make a circle: " if key == "needs" else "makes a circle: "
+        words += ", ".join(_step(circle[at], circle[at + 1]) for at in range(len(circle) - 1))
         entries[first.line].note(BadValueError(words), key, where=f'task "{first.name}"')
 
 
 def _step(task: TaskSpec, other: TaskSpec) -> str:
-    for key, words in (("needs", "needs"), ("after", "comes after")):
-        patterns: tuple[str, ...] = getattr(task, key)
-        if any(Index([other.name]).find(pattern) for pattern in patterns):
-            return f"{task.name} {words} {other.name}"
-    return f"{task.name} (round {task.round}) waits for {other.name} (round {other.round})"
+    match _link(task, other):
+        case "needs":
+            return f"{task.name} needs {other.name}"
+        case "after":
+            return f"{task.name} comes after {other.name}"
+        case "round":
+            return f"{task.name} (round {task.round}) waits for {other.name} (round {other.round})"
+
+
+def _link(task: TaskSpec, other: TaskSpec) -> Literal["needs", "after", "round"]:
+    """The key by which it waits for the other."""
+    index = Index([other.name])
+    if any(map(index.find, task.needs)):
+        return "needs"
+    return "after" if any(map(index.find, task.after)) else "round"
 
 
 @dataclass(slots=True)

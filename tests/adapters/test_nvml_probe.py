@@ -163,7 +163,8 @@ probe.stop()
 
 _READS_ONCE = """
 from gpudeck.engine.adapters.nvml import NvmlProbe
-from gpudeck.engine.commands.gpus_report import report, sample_once
+from gpudeck.engine.commands.gpus_report import report
+from gpudeck.engine.sampler import sample_once
 probe = NvmlProbe()
 inventory = probe.discover()
 print(report(inventory, sample_once(probe, [gpu.uuid for gpu in inventory.gpus]), as_json=False))

@@ -6,7 +6,9 @@ import json
 import re
 import shlex
 import sys
+from pathlib import Path
 
+from gpudeck.engine.core.selector import REASONS, STATES
 from tests.commands.commands_rig import GATED, MIXED, Commanded, typed
 
 OFFLINE = "gpudeck: no engine runs this deck"
@@ -47,6 +49,22 @@ def test_ls_json_has_a_row_with_all_fields_for_each_task_that_is_meant(deck: Com
     rows = deck.rows("state:failed")
     assert list(rows) == ["bad"]
     assert (rows["bad"]["reason"], rows["bad"]["exit_code"], rows["bad"]["gone"]) == ("exit 3: oops", 3, False)
+
+
+def test_selectors_mean_what_any_of_them_means_and_words_in_one_must_all_hold(deck: Commanded) -> None:
+    finished(deck)
+    assert list(deck.rows("b*", "state:succeeded")) == ["good", "bad", "behind"]
+    assert list(deck.rows("b* state:failed")) == ["bad"]
+    assert deck.go().code == 0
+    assert list(deck.rows("b*", "state:succeeded")) == ["good", "bad", "behind"]
+    assert list(deck.rows("b* state:failed")) == ["bad"]
+
+
+def test_the_page_of_commands_names_every_state_and_reason() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
+    for kind, known in (("state", STATES), ("reason", REASONS)):
+        row = page.partition(f"| `{kind}:` | ")[2].partition("|\n")[0]
+        assert [word for word in known if not re.search(rf"\b{word.replace(' ', '-')}\b", row)] == []
 
 
 def test_a_selector_that_means_nothing_is_refused(deck: Commanded) -> None:

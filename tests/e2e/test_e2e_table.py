@@ -133,10 +133,11 @@ def test_mistakes_are_said(deck: Deck, options: dict[str, object], words: str) -
         table(str(deck.folder / "tasks.toml"), RunOptions(), **options)  # pyright: ignore[reportArgumentType]
 
 
-def test_a_deck_without_metrics_says_how_to_name_some(deck: Deck) -> None:
+@pytest.mark.parametrize("asked", [(), ("loss:min",)])
+def test_a_deck_without_metrics_says_how_to_name_some(deck: Deck, asked: tuple[str, ...]) -> None:
     deck.write('[[task]]\nname = "a"\ngpus = 0\ncommand = "true"\n')
-    with pytest.raises(UsageError, match="no task has reported a metric"):
-        table(str(deck.folder / "tasks.toml"), RunOptions())
+    with pytest.raises(UsageError, match=r"no task has .*: name some in the task file, metrics\.acc = "):
+        table(str(deck.folder / "tasks.toml"), RunOptions(), metrics=asked)
 
 
 def test_a_missing_file_is_said(tmp_path: Path) -> None:

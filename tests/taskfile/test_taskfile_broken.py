@@ -800,6 +800,52 @@ round = 1
         ['tasks.toml:4: task "a": needs make a circle: a needs b, b (round 1) waits for a (round 0)'],
     ),
     (
+        "cycle from a round",
+        """
+[[task]]
+name = "a"
+command = "true"
+round = 1
+[[task]]
+name = "b"
+command = "true"
+needs = ["a"]
+""",
+        ['tasks.toml:4: task "a": round makes a circle: a (round 1) waits for b (round 0), b needs a'],
+    ),
+    (
+        "cycle from a round beside needs of its own",
+        """
+[[task]]
+name = "a"
+command = "true"
+needs = ["c"]
+round = 1
+[[task]]
+name = "b"
+command = "true"
+after = ["a"]
+[[task]]
+name = "c"
+command = "true"
+""",
+        ['tasks.toml:5: task "a": round makes a circle: a (round 1) waits for b (round 0), b comes after a'],
+    ),
+    (
+        "cycle from after",
+        """
+[[task]]
+name = "a"
+command = "true"
+after = ["b"]
+[[task]]
+name = "b"
+command = "true"
+needs = ["a"]
+""",
+        ['tasks.toml:4: task "a": after makes a circle: a comes after b, b needs a'],
+    ),
+    (
         "cycle glob",
         """
 [[task]]

@@ -132,6 +132,21 @@ def test_a_deck_whose_file_is_gone_is_found_by_its_state(tmp_path: Path):
     assert find_task_file(None, {}, str(tmp_path)) == "tasks.toml"
 
 
+@pytest.mark.parametrize("state", ["tasks@night", "tasks@night@second", "tasks.json", "tasks@night.json"])
+def test_a_deck_whose_file_is_gone_is_found_by_a_state_of_any_name_and_place(tmp_path: Path, state: str):
+    below = tmp_path / "below"
+    below.mkdir()
+    (tmp_path / ".gpudeck" / state).mkdir(parents=True)
+    assert find_task_file(None, {}, str(below)) == "../tasks.toml"
+
+
+def test_the_state_of_a_file_with_another_name_finds_no_deck(tmp_path: Path):
+    (tmp_path / ".gpudeck" / "tasks2").mkdir(parents=True)
+    (tmp_path / ".gpudeck" / "run@host").mkdir()
+    with pytest.raises(UsageError, match=r"no tasks\.toml here or above"):
+        find_task_file(None, {}, str(tmp_path))
+
+
 def test_a_task_file_above_goes_before_the_state_of_one_that_is_gone(tmp_path: Path):
     below = tmp_path / "below"
     (below / ".gpudeck" / "tasks").mkdir(parents=True)

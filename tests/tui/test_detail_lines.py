@@ -72,6 +72,21 @@ def test_the_chosen_attempt_tells_what_on_oom_changed_for_it() -> None:
     assert "on_oom" not in text(Known(details(attempts=attempts), row(), 1, Left()))
 
 
+def test_an_attempt_of_a_changed_task_tells_what_it_ran() -> None:
+    changed = details(flags=["changed"])
+    told = text(Known(changed, row(), 2, Left(command=("/bin/bash", "-c", "old | less"))))
+    assert "ran        old | less" in told
+    assert "Command  (as the file says now)\n  python 'a b.py'" in told
+    assert "\n  ran " not in text(Known(changed, row(), 2, Left(command=("python", "a b.py"))))
+    assert "\n  ran " not in text(Known(changed, row(), 2, Left()))
+
+
+def test_what_an_attempt_ran_is_told_of_changed_tasks_alone() -> None:
+    told = text(Known(details(), row(), 2, Left(command=("old",))))
+    assert "\n  ran " not in told
+    assert "Command\n" in told
+
+
 def test_a_command_is_quoted_as_a_shell_takes_it() -> None:
     assert command_text(["python", "a b.py"]) == "python 'a b.py'"
     assert command_text("a | b") == "a | b"

@@ -136,6 +136,21 @@ def test_the_retry_menu_counts_failures_by_kind_and_gpu() -> None:
     assert request(question.then("fresh")) == ("retry", {"tasks": ["a"], "fresh": True})
 
 
+def test_the_retry_menu_offers_all_that_is_changed_and_all_that_is_stale() -> None:
+    rows = [row("a", "succeeded", changed=True), row("b", "cached", stale=True), row("c", "succeeded", stale=True)]
+    question = asked(doing.retry_menu(rows, []))
+    assert [answer.label for answer in question.answers[1:]] == ["all changed: 1", "all stale: 2"]
+    assert request(question.then("changed")) == ("retry", {"tasks": ["a"]})
+    assert request(question.then("stale")) == ("retry", {"tasks": ["b", "c"]})
+
+
+def test_the_longest_retry_menu_has_a_key_for_each_answer() -> None:
+    kinds = ("exit", "signal", "oom", "timeout", "watch", "lost", "spawn error")
+    rows = [row(kind, "failed", kind=kind, gpus=(at,)) for at, kind in enumerate(kinds)]
+    question = asked(doing.retry_menu([*rows, row("a", "succeeded", changed=True, stale=True)], rows))
+    assert len({answer.key for answer in question.answers}) == len(question.answers) == 18
+
+
 def test_a_stop_offers_the_tasks_only_where_some_run() -> None:
     assert [answer.id for answer in asked(doing_deck.stop(0)).answers] == ["no", "engine"]
     question = asked(doing_deck.stop(2))

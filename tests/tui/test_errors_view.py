@@ -59,6 +59,21 @@ def test_a_group_names_how_many_which_and_where() -> None:
     assert "on GPU 0" in text[1]
 
 
+def test_a_long_reason_is_told_in_up_to_four_lines_under_the_cursor_and_in_one_elsewhere() -> None:
+    path = "/data/" + "/".join(f"shard-{number}" for number in range(12)) + "/last.pt"
+    (group,) = groups_of([failure("a", f"exit 1: FileNotFoundError: No such file or directory: '{path}'")])
+
+    def told(width: int, *, whole: bool) -> list[str]:
+        lines = ["".join(text for text, _ in line) for line in lines_of(group, width, NOW_S, whole=whole)]
+        return lines[: next(at for at, line in enumerate(lines) if line.startswith("  a  "))]
+
+    assert "last.pt'" in told(80, whole=True)[-1]
+    assert len(told(80, whole=False)) == 1
+    assert len(told(30, whole=True)) == 4
+    assert told(30, whole=True)[-1].endswith("…")
+    assert max(len(line) for line in told(30, whole=True)) <= 30
+
+
 def test_only_failures_that_are_not_told_of_are_said_to_be_missing() -> None:
     assert summary(groups_of(MANY), 5) == "5 tasks failed, in 3 ways"
     assert summary(groups_of(MANY), 900) == "900 tasks failed, in 3 ways; of the newest 5 alone"

@@ -114,7 +114,7 @@ def test_an_attempt_that_was_chosen_stays(on_deck: OnDeck) -> None:
         await rig.until_seen("run 1 of 2")
         await rig.press("r")
         await rig.until(lambda: rig.row("t2").attempt == 3)
-        await rig.until_seen("attempt 1 of 3")
+        await rig.until_seen("✗ t2 · attempt 1 failed (exit 3) · 3 attempts")
         assert "run 1 of 2" in rig.text()
 
     on_deck(body)

@@ -54,6 +54,9 @@ def test_wide_headers_tell_states_by_their_words() -> None:
         ({"unwritable": "no space left"}, "nothing starts, the journal cannot be written: no space left"),
         ({"file_plan": "3 added"}, "the task file has changed: 3 added; a applies it"),
         ({"file_problem": "line 3"}, "task file: line 3; the deck goes on as it was"),
+        ({"changed": 9, "stale": 10}, "9 changed since they ran, 10 stale: R runs them again"),
+        ({"changed": 1}, "1 changed since it ran: R runs it again"),
+        ({"stale": 2}, "2 stale: R runs them again"),
         ({"rounds": ("round 1 closed by 1 failed: x",)}, "round 1 closed by 1 failed: x"),
     ],
 )
@@ -165,6 +168,17 @@ def test_what_is_done_failed_stopped_running_and_to_do_has_a_glyph_each_in_the_b
     bar = texts(deck_of((), head=head_of(counts=counts)), 100)[1].split("  ")[0]
     assert "".join(dict.fromkeys(bar)) == "━╳╌╍─"
     assert "".join(dict.fromkeys(plain(bar))) == "=x:>-"
+
+
+def test_results_of_another_day_are_told_of_before_a_round_that_is_under_way() -> None:
+    rounds = ("round 0 is not done: a",)
+    assert [tone for _, tone in notes(deck_with(rounds=rounds, stale=1))] == ["warn", "muted"]
+
+
+def test_a_screen_that_only_looks_offers_no_retry_of_stale_results() -> None:
+    deck = deck_with(changed=2, stale=1)
+    deck.link = Link("live", read_only=True)
+    assert notes(deck) == [("2 changed since they ran, 1 stale", "warn")]
 
 
 def test_a_round_that_is_under_way_is_no_warning_and_comes_after_one_that_a_failure_closes() -> None:

@@ -19,6 +19,10 @@ class LogSource:
     title: str = ""
     running: bool = False
     """It may still be written."""
+    ended: str = ""
+    """How the attempt ended: "succeeded", "failed", "cancelled", "interrupted"; empty: it runs."""
+    why: str = ""
+    """Of a failed one: "exit 1", "oom"."""
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from ...engine.protocol.wire import TaskRow
 from ..actions import BY_ID, footer_of, on
 from ..ask import Answer
 from ..bindings import bindings_of
-from ..format import clean
+from ..format import clean, plural
 from ..log_source import source_of
 from ..logs.source import LogSource
 from ..messages import OpenTask
@@ -229,14 +229,26 @@ class LogScreen(DeckScreen):
 
 def title_of(row: TaskRow, source: LogSource | None, now_s: float) -> str:
     """ "● train-3 · running · attempt 2 of 3 · 12m04s · GPU 0"."""
+    if source is not None and source.attempt != row.attempt:
+        return _title_of_older(source)
     parts = [f"{look(row.state).glyph} {clean(row.name)}", row.state]
     if source is not None and len(source.attempts) > 1:
         parts.append(f"attempt {source.attempt} of {source.attempts[-1]}")
-    is_newest = source is None or source.attempt == row.attempt
-    if is_newest:
-        parts += [time_text(row, now_s), gpu_words(row)]
+    parts += [time_text(row, now_s), gpu_words(row)]
     if source is None:
         parts.append("has not run")
-    if is_newest and row.state in ("failed", "unknown"):
+    if row.state in ("failed", "unknown"):
         parts.append(clean(row.reason))
     return " · ".join(part for part in parts if part)
+
+
+def _title_of_older(source: LogSource) -> str:
+    """Of an attempt that is not the newest what became of it, not of its task: "✗ train-3 · attempt 1 failed (exit 1) ·
+    2 attempts"."""
+    glyph = look("cancelled" if source.ended == "interrupted" else source.ended or "running").glyph
+    why = f"({source.why})" if source.why else ""
+    told = " ".join(word for word in ("attempt", str(source.attempt), source.ended, why) if word)
+    parts = [f"{glyph} {clean(source.task)}", told]
+    if len(source.attempts) > 1:
+        parts.append(plural(len(source.attempts), "attempt"))
+    return " · ".join(parts)
