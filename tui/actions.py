@@ -107,7 +107,7 @@ ACTIONS: tuple[Action, ...] = (
         "retry …",
         "Retry by choice: all failed, changed or stale, one kind of failure, elsewhere, with debug output",
     ),
-    Action("cancel", ("c",), "cancel", "Cancel; asks how where something runs", states=ACTIVE | WAITING, footer=4),
+    Action("cancel", ("c",), "cancel", "Cancel; asks first if something runs", states=ACTIVE | WAITING, footer=4),
     Action("kill", ("K",), "kill", "Kill at once, with everything it started; asks", states=ACTIVE),
     Action("hold", ("H",), "hold", "Hold or release: a held task does not start", footer=5),
     Action("raise_priority", ("plus", "equals_sign"), "sooner", "One more of priority"),

@@ -183,6 +183,6 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow]) -> Doing:
         _, names, more = groups[answer]
         return _verb("retry", names, _again(names), **more)
 
-    keys = iter("123456789abcdefgi")
+    keys = iter("123456789acdefgim")
     answers = [Option("no", "nothing"), *(Option(id_, text, next(keys)) for id_, (text, _, _) in groups.items())]
     return Question("Retry", (), tuple(answers), then)

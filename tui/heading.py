@@ -164,18 +164,18 @@ def notes(deck: DeckModel) -> list[Piece]:
     if head.file_plan:
         said.append((f"the task file has changed: {clean(head.file_plan)}; {_key('apply')} applies it", "running"))
     rest: list[Piece] = [(clean(text), _tone_of_round(text)) for text in head.rounds]
-    rest += _about_flags(head, read_only=link.read_only)
+    rest += _about_flags(head, acting=link.live and not link.read_only)
     return said + sorted(rest, key=lambda note: note[1] != "warn")
 
 
-def _about_flags(head: DeckHead, *, read_only: bool) -> list[Piece]:
+def _about_flags(head: DeckHead, *, acting: bool) -> list[Piece]:
     """Finished tasks whose results are not of today: what runs again already bears no flag."""
     told = [f"{count(head.changed)} changed since {'it' if head.changed == 1 else 'they'} ran"] if head.changed else []
     told += [f"{count(head.stale)} stale"] if head.stale else []
     if not told:
         return []
     which = "it" if head.changed + head.stale == 1 else "them"
-    again = "" if read_only else f": {_key('retry_menu')} runs {which} again"
+    again = f": {_key('retry_menu')} runs {which} again" if acting else ""
     return [(", ".join(told) + again, "warn")]
 
 

@@ -41,7 +41,7 @@ def open_screen(command: Command) -> int:
     place = replace(place, environ=without_tab(place.environ))
     read_only = command.flag("read_only")
     refuse_misfits(command, on_screen=wants_screen(command))
-    if not (read_only or os.path.exists(place.path)):
+    if not read_only and place.missing():
         raise or_read_only(UsageError(f"{command.file or place.path}: no such file or command"), place, command)
     feed, ask = _only_looking(place) if read_only else (feed_of(place, takeover=command.flag("takeover")), None)
     feed.start()

@@ -33,7 +33,7 @@ def run(command: Command) -> int:
 def run_or_attach(command: Command) -> int:
     """What `gpudeck FILE` does: an engine runs the deck, started if there is none, and is followed."""
     place = Place.of(command)
-    if not os.path.exists(place.path):
+    if place.missing():
         raise UsageError(f"{command.file or place.path}: no such file or command")
     if not sys.stdout.isatty():
         raise UsageError("there is no terminal here: gpudeck --headless FILE runs the deck, a line per event")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ... import __version__
 from ..adapters.kept_environment import load_environment
-from ..attach import attach, attach_or_start, find_state
+from ..attach import attach, attach_or_start, find_state, has_engine
 from ..client import Connection, Gone
 from ..command import Command
 from ..errors import EngineUnavailableError
@@ -44,6 +44,10 @@ class Place:
         """Raises UsageError where no task file is found."""
         path = os.path.abspath(task_file(command))
         return cls(path, command.options(), os.environ, command.flag("as_root"))
+
+    def missing(self) -> bool:
+        """There is no such file, nor an engine that goes on without it."""
+        return not os.path.exists(self.path) and not has_engine(self.path, self.options)
 
     def attach(self, *, change: bool = False) -> Connection | None:
         """The deck's engine; None: none runs. Raises DeckError where one runs and cannot be talked to, or runs with

@@ -175,9 +175,10 @@ def test_results_of_another_day_are_told_of_before_a_round_that_is_under_way() -
     assert [tone for _, tone in notes(deck_with(rounds=rounds, stale=1))] == ["warn", "muted"]
 
 
-def test_a_screen_that_only_looks_offers_no_retry_of_stale_results() -> None:
+@pytest.mark.parametrize("link", [Link("live", read_only=True), Link("over")])
+def test_where_nothing_can_be_asked_for_no_retry_of_stale_results_is_offered(link: Link) -> None:
     deck = deck_with(changed=2, stale=1)
-    deck.link = Link("live", read_only=True)
+    deck.link = link
     assert notes(deck) == [("2 changed since they ran, 1 stale", "warn")]
 
 
