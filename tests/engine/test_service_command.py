@@ -13,7 +13,7 @@ import pytest
 from gpudeck.engine.adapters.decklock import DeckLock
 from gpudeck.engine.adapters.kept_environment import load_environment, save_environment
 from gpudeck.engine.command import Command
-from gpudeck.engine.commands.service import run_service, service
+from gpudeck.engine.commands.service import run, service
 from gpudeck.engine.errors import EngineUnavailableError, TaskFileError, UsageError
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.fakes.screen import PtyScreen
@@ -295,14 +295,14 @@ def test_status_of_a_deck_without_a_service_says_how_to_get_one(deck: str, syste
 
 
 def test_the_file_may_be_a_word_or_an_option(deck: str, unit: Path, systemctl: Systemctl) -> None:
-    assert run_service(Command("service", words=("install", deck))) == 0
-    assert run_service(Command("service", file=deck, words=("status",))) == 3
+    assert run(Command("service", words=("install", deck))) == 0
+    assert run(Command("service", file=deck, words=("status",))) == 3
 
 
 @pytest.mark.parametrize("words", [(), ("restart",), ("install", "a.toml", "b.toml")])
 def test_what_cannot_be_meant_is_refused(words: tuple[str, ...], deck: str) -> None:
     with pytest.raises(UsageError):
-        run_service(Command("service", words=words))
+        run(Command("service", words=words))
 
 
 def test_the_command_in_the_unit_opens_the_deck(deck: str, unit: Path, systemctl: Systemctl) -> None:
