@@ -164,7 +164,7 @@ def test_a_gpu_less_is_drained(deck: Deck, gate: Gate):
 def test_a_timeout_holds_for_what_runs(deck: Deck, gate: Gate):
     engine = begun(deck, OFF + waits("a"), "a")
     save(deck, OFF + waits("a", 'timeout = "100ms"', 'grace = "1s"'))
-    assert apply(deck)["plan"]["in_place"] == [{"name": "a", "what": ["timeout", "grace"]}]
+    assert apply(deck)["plan"]["in_place"] == [{"name": "a", "what": ["timeout", "grace"], "same_work": True}]
     ended = engine.ended("a")
     assert "timeout" in ended["reason"]
     assert engine.finish().code == 1
@@ -277,7 +277,7 @@ def test_a_selection_by_state_means_the_states_in_which_the_deck_was_opened(deck
     save(
         deck, OFF + waits("a", "retries = 1", 'backoff = "10ms"', then="false") + task("b", "true") + task("c", "true")
     )
-    assert apply(deck)["plan"]["in_place"] == [{"name": "a", "what": ["retries", "backoff"]}]
+    assert apply(deck)["plan"]["in_place"] == [{"name": "a", "what": ["retries", "backoff"], "same_work": True}]
     gate.let(2)
     ran = again.finish()
     assert ran.states == {"a": "failed"}
