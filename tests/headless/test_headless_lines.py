@@ -28,7 +28,7 @@ def test_a_success_without_measurements_leaves_them_out():
 def test_a_failure_tells_its_reason_and_its_error_log():
     line = end_line(failed(peak_mib=None, mean_util_percent=None))
     assert line.text == (
-        "[00:00:03] gpu 2  fail  train-sym-0.375  attempt 1  00:00:02  exit 1: ValueError: bad rate"
+        "[00:00:04] gpu 2  fail  train-sym-0.375  attempt 1  00:00:02  exit 1: ValueError: bad rate"
         "  logs/train-sym-0.375/attempt-1.err"
     )
 
