@@ -14,8 +14,8 @@ from collections.abc import Callable
 import peers
 from common import Report, disk, folder_on, headless, matrix_deck, options, seconds, take_turns, tmpfs, write_deck
 
-from gpudeck.engine.adapters.decklock import held_by
-from gpudeck.engine.adapters.sockets import connect
+from gpudeck.engine.adapters.state.lock import held_by
+from gpudeck.engine.adapters.state.sockets import connect
 
 SLOTS = 4
 CLIENTS = 5

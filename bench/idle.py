@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import psutil
 from common import GPUDECK, Report, disk, folder_on, options, tmpfs, write_deck
 
-from gpudeck.engine.adapters.journal import SqliteJournal
-from gpudeck.engine.adapters.statedir import open_state_dir
+from gpudeck.engine.adapters.journal.journal import SqliteJournal
+from gpudeck.engine.adapters.state.folder import open_state_dir
 from gpudeck.engine.attach import attach
 from gpudeck.engine.client import Connection
 from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, Fact, RunEnded, RunStarted

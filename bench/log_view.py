@@ -22,7 +22,7 @@ from gpudeck.tui.logs.reader import Reader
 from gpudeck.tui.logs.search import Search
 from gpudeck.tui.logs.source import LogSource
 from gpudeck.tui.logs.viewport import Frame
-from gpudeck.tui.widgets.log_view import LogView
+from gpudeck.tui.widgets.log.view import LogView
 
 _STAMPED = """
 import sys, time

@@ -45,7 +45,7 @@ def makespan_s(runs: Runs, order: Literal["file", "longest"]) -> float:
     lengths = dict(runs)
     if order == "longest":
         for name, length in runs:
-            deck.learned.success(name, length, 0)
+            deck.learned.success(name, length)
     planned = simulate(deck, lambda task: lengths[task.name])
     if len(planned) != len(runs):
         raise RuntimeError(f"{len(planned)} of {len(runs)} tasks ran")

@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable
 
-from gpudeck.engine.adapters.wrapper import Spawner
+from gpudeck.engine.adapters.processes.wrapper import Spawner
 from gpudeck.engine.ports import StartOrder
 
 

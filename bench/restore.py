@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 from common import Report, disk, folder_on, options, seconds, tmpfs
 
-from gpudeck.engine.adapters import proc
-from gpudeck.engine.adapters.journal import SqliteJournal
-from gpudeck.engine.adapters.local import LocalLauncher, become_subreaper
+from gpudeck.engine.adapters.journal.journal import SqliteJournal
+from gpudeck.engine.adapters.processes import proc
+from gpudeck.engine.adapters.processes.launcher import LocalLauncher, become_subreaper
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.events import AttemptEnded, AttemptRunning, AttemptStarting, Fact, RunStarted
@@ -93,10 +93,10 @@ async def adoption_s(folder: str) -> tuple[float, float]:
     first.close()
     before = time.perf_counter()
     second = LocalLauncher(f"{folder}/attempts", lambda _: None, loop)
-    verdicts = second.recover(known)
+    fates = second.recover(known)
     took_s = time.perf_counter() - before
-    if set(verdicts.values()) != {"adopted"}:
-        raise RuntimeError(f"not all were adopted: {verdicts}")
+    if set(fates.values()) != {"adopted"}:
+        raise RuntimeError(f"not all were adopted: {fates}")
     before = time.perf_counter()
     for item in known:
         os.close(os.pidfd_open(item.pid))

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from gpudeck.engine.adapters.local import LocalLauncher, become_subreaper
+from gpudeck.engine.adapters.processes.launcher import LocalLauncher, become_subreaper
 from gpudeck.engine.core.inputs import Input, TreeGone
 from gpudeck.engine.ports import StartOrder
 

@@ -23,9 +23,9 @@ from textual.widgets import DataTable
 
 import gpudeck.tui
 from gpudeck.engine.protocol.wire import State, TaskRow
+from gpudeck.tui.drawing.view import plain_text
 from gpudeck.tui.model import Change, DeckModel, Link
-from gpudeck.tui.view import plain_text
-from gpudeck.tui.widgets.task_table import TaskTable
+from gpudeck.tui.widgets.table.task_table import TaskTable
 
 SIZE = (120, 40)
 COLUMNS = ("state", "name", "progress", "time", "eta", "gpu", "attempt", "metric", "reason")

@@ -11,8 +11,8 @@ from fields import tables
 from settings import keys, settings
 
 from gpudeck.engine.core.phases import ACTIVE, FINAL, LEGAL, NAMES
-from gpudeck.tui.arguments import parser_of
-from gpudeck.tui.verbs import VERBS, Verb
+from gpudeck.tui.shell.arguments import parser_of
+from gpudeck.tui.shell.verbs import VERBS, Verb
 
 DOCS = Path(__file__).parent
 

@@ -1,4 +1,5 @@
-"""Takes docs/pictures/*.svg: a deck with simulated GPUs runs in a temporary folder, and the app draws its screens.
+"""Takes docs/pictures: a deck with simulated GPUs runs in a temporary folder, the app draws its screens as SVG, and
+Chromium the deck's report as PNG.
 
 `--into FOLDER` puts them elsewhere, `--quick` lets the deck run four times as fast.
 """
@@ -10,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,14 +19,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
 from textual.pilot import Pilot
 
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.place import Place
 from gpudeck.engine.errors import DeckError
 from gpudeck.tui.app import GpudeckApp
-from gpudeck.tui.config import Config
 from gpudeck.tui.open_screen import app_on
+from gpudeck.tui.settings.config import Config
 
 FOLDER = Path(__file__).parent / "pictures"
 SIZE = (118, 36)
@@ -137,6 +140,19 @@ async def take_all(place: Place, into: Path) -> None:
         await camera.press("escape")
 
 
+def take_report(into: Path) -> None:
+    """The deck in this folder, as `gpudeck report` tells it."""
+    report = Path("report.html").absolute()
+    subprocess.run((sys.executable, "-m", "gpudeck", "report", "-o", report), check=True, stdout=subprocess.DEVNULL)
+    command = (
+        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1180,1120",
+        f"--user-data-dir={report.parent}/chromium", f"--screenshot={into / 'report.png'}", report.as_uri(),
+    )  # fmt: skip
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with Image.open(into / "report.png") as picture:
+        picture.convert("RGB").quantize(64).save(into / "report.png", optimize=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--into", type=Path, default=FOLDER)
@@ -155,6 +171,7 @@ def main() -> int:
         place = Place.of(Command("deck", file=str(Path(folder, "tasks.toml"))))
         try:
             asyncio.run(take_all(place, into))
+            take_report(into)
         finally:
             with contextlib.suppress(DeckError):
                 connection = place.attach()
@@ -162,7 +179,7 @@ def main() -> int:
                     with connection:
                         connection.request("stop", tasks=True, now=True)
             os.chdir("/")
-    for path in sorted(into.glob("*.svg")):
+    for path in sorted(into.iterdir()):
         print(f"{path.stat().st_size // 1024:4} KiB  {path.name}", file=sys.stderr)
     return 0
 

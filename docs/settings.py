@@ -6,9 +6,10 @@ import ast
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
-from gpudeck.tui import config
-from gpudeck.tui.actions import ACTIONS, ACTIVE, WAITING, Action, on, shown
-from gpudeck.tui.screens.help import PLACES
+from gpudeck.engine.protocol.states import ACTIVE, WAITING
+from gpudeck.tui.acting.actions import ACTIONS, Action, on, shown
+from gpudeck.tui.drawing.help_pages import PLACES
+from gpudeck.tui.settings import config
 
 _SOURCE = Path(config.__file__)
 _OF = {ACTIVE: "run", ACTIVE | WAITING: "run or wait"}
@@ -17,12 +18,12 @@ _OF = {ACTIVE: "run", ACTIVE | WAITING: "run or wait"}
 
 def keys() -> str:
     """A table for each place, in the order of the help."""
-    told = {action.where for action in ACTIONS} - {place for place, _ in PLACES}
+    told = {action.where for action in ACTIONS} - set(PLACES)
     if told:
         raise ValueError(f"the help leaves out {sorted(told)}")
     return "\n\n".join(
         "\n".join([f"## {title}", "", "| key | id | |", "|---|---|---|", *(_row(action) for action in on(place))])
-        for place, title in PLACES
+        for place, title in PLACES.items()
     )
 
 

@@ -9,10 +9,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from .adapters.decklock import Holder, held_by, this_machine
-from .adapters.proc import stat
-from .adapters.sockets import connect
-from .adapters.statedir import StateDir, find_state_dir
+from .adapters.processes.proc import stat
+from .adapters.state.folder import StateDir, find_state_dir
+from .adapters.state.lock import Holder, held_by, this_machine
+from .adapters.state.sockets import connect
 from .client import HELLO_S, Connection, Gone, silent
 from .errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from .opening.run_options import encode as encode_options
@@ -117,7 +117,7 @@ def _start(
         while time.monotonic() < deadline:
             process = stat(pid)
             if process is None or not process.live:
-                raise _last_words(said.read())
+                raise _last_words(said.read(), path)
             if connection := _attach_new(path, options, takeover=takeover):
                 return connection
             time.sleep(_LOOK_S)
@@ -134,10 +134,12 @@ def _attach_new(path: str, options: RunOptions, *, takeover: bool) -> Connection
         raise
 
 
-def _last_words(said: bytes) -> DeckError:
+def _last_words(said: bytes, path: str) -> DeckError:
     """What an engine that could not start has said."""
     lines = said.decode("utf-8", "replace").splitlines()
     code = lines.pop().removeprefix("exit ") if lines and lines[-1].startswith("exit ") else ""
+    if code == "2" and lines and all(line.startswith(path) for line in lines):
+        return TaskFileError(lines)
     text = "\n".join(lines[-20:]) or "the engine could not start"
     return UsageError(text) if code == "2" else EngineUnavailableError(text)
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from .adapters.decklock import Holder
-from .adapters.proc import stat
+from .adapters.processes.proc import stat
+from .adapters.state.lock import Holder
 from .errors import DeckError, EngineEndingError, EngineUnavailableError, UsageError
 from .protocol.wire import (
     BadFrameError,

@@ -9,11 +9,12 @@ from typing import Any
 
 from .adapters import host
 from .adapters.alarm import Alarm
-from .adapters.claims import Claims
-from .adapters.local import become_subreaper
+from .adapters.claims.claims import Claims
+from .adapters.processes.launcher import become_subreaper
 from .adapters.simulated import SimulatedProbe
-from .core.events import Fact
+from .core.events import AttemptStarting, Fact
 from .core.inputs import GpuReading, Input, Shutdown
+from .core.spec import TaskSpec
 from .core.step import Core
 from .core.why_waiting import why_waiting
 from .ending import Ending, Mode
@@ -25,7 +26,17 @@ from .logs.cap import LogCaps
 from .logs.writer import AttemptJsonWriter
 from .loop import Loop
 from .opening.opening import OpenDeck
-from .parts import attempts_of, box_of, cpus_each, following_of, launcher_of, needs_host_memory, notices_of, sampler_of
+from .parts import (
+    attempts_of,
+    box_of,
+    code_of,
+    cpus_each,
+    following_of,
+    launcher_of,
+    needs_host_memory,
+    notices_of,
+    sampler_of,
+)
 from .protocol.messages import Message
 from .protocol.wire import Request
 from .quiet import QuietStart
@@ -66,7 +77,8 @@ class Engine:
         self._idle = IdleNote(self._asyncio, self._is_idle, self._why_idle, self._note)
         self._lost: set[str] = set()
         """Lost GPUs of the box, the deck's or not."""
-        self._box = box_of(opened, self._lost, self._note)
+        self._code = code_of(opened, self._asyncio, self._note_from_thread)
+        self._box = box_of(opened, self._lost, self._note, self._code)
         self._writer = AttemptJsonWriter(self._note_from_thread)
         become_subreaper()  # before the launcher looks what it can rely on
         claims = Claims.of_deck(self._deck.settings.name, opened.state.path, self._note)
@@ -106,6 +118,8 @@ class Engine:
         self._loop.prepare = self._attempts.prepare
         self._loop.drop = self._attempts.drop
         self._loop.after_turn = self._after_turn
+        if self._code is not None:
+            self._loop.taps.append(self._code.hear)
         self._opened.journal.on_disk = self._state.on_disk
 
     def _serve(self) -> Serving:
@@ -160,6 +174,8 @@ class Engine:
                 self._quiet.begin()
             self._notices.begin()
             self._take_up().begin(takes)
+            if self._code is not None:
+                self._code.cover()
             await self._serving.start()
             if status_period_s:
                 self._tell_status(status_period_s)
@@ -184,7 +200,7 @@ class Engine:
     def _take_up(self) -> TakeUp:
         probe = self._opened.gpus.probe
         if isinstance(probe, SimulatedProbe):
-            probe.follow(tuple(self._opened.starts.values()))
+            probe.follow(tuple(self._opened.starts.values()), self._begun_as)
         self._caps.follow(self._opened.starts.values())
         return TakeUp(
             self._opened,
@@ -203,10 +219,14 @@ class Engine:
     def _arrived(self, item: Input) -> None:
         self._attempts.outcomes.arrived(item)
 
+    def _begun_as(self, start: AttemptStarting) -> TaskSpec | None:
+        task = self._deck.by_name.get(start.task)
+        return None if task is None else task.begun_spec.on_card(start.card_mib)
+
     def _publish(self, facts: Sequence[Fact]) -> None:
         probe = self._opened.gpus.probe
         if isinstance(probe, SimulatedProbe):
-            probe.follow(facts)
+            probe.follow(facts, self._begun_as)
         self._reporter.publish(facts)
         self._notices.publish(facts)
         self._serving.publish(facts)
@@ -222,7 +242,7 @@ class Engine:
         lost = {reading.uuid: reading.lost for reading in readings if reading.lost}
         self._lost.update(lost)
         self._notices.lost(lost)
-        self._attempts.usage.take(readings, self._deck.gpus)
+        self._attempts.histories.sampled(readings)
         self._following.sampled(readings)
         self._serving.sampled()
 
@@ -258,6 +278,8 @@ class Engine:
         if needs_host_memory(self._deck):
             self._sampler.look_at_host()
         self._reporter.know_gpus()
+        if self._code is not None:
+            self._code.cover()
         self._notices.renew()
         self._serving.renew()
 
@@ -279,8 +301,8 @@ class Engine:
         self._note(text)
         self._notices.watched(text)
 
-    def _note_from_thread(self, text: str) -> None:
-        self._from_thread(lambda: self._note(text))
+    def _note_from_thread(self, text: str, level: str = "warning") -> None:
+        self._from_thread(lambda: self._note(text, level))
 
     def _tell_status(self, period_s: float) -> None:
         def tick() -> None:
@@ -312,6 +334,9 @@ class Engine:
         self._live.close()
         self._opened.journal.close()
         self._following.close()
+        self._attempts.histories.save()
         self._writer.close()
         self._attempts.close()
+        if self._code is not None:
+            self._code.close()
         self._launcher.close()

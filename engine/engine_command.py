@@ -7,8 +7,8 @@ import os
 import sys
 from collections.abc import Mapping
 
-from .adapters.mounts import on_network
-from .adapters.sockets import listen
+from .adapters.state.mounts import on_network
+from .adapters.state.sockets import listen
 from .ending import Mode
 from .engine import Engine
 from .errors import EngineUnavailableError

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from .core.apply import apply
 from .core.effects import Again, Effect, Launch
 from .core.events import AttemptRunning, Fact, RunStarted
+from .core.fate import Fate
 from .core.inputs import Input, JournalState, SpawnRefused, Tick
 from .core.step import Core
 from .core.turn import Step, Turn
@@ -37,7 +38,7 @@ class _Pending(NamedTuple):
 
 
 class Loop:
-    """Runs a core on asyncio's loop. All methods on the loop's thread but `post_threadsafe`."""
+    """Runs a core on asyncio's loop. All methods on the loop's thread."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class Loop:
         """Called with what was prepared and is not done."""
         self.behind = False
         """Facts that were published may not be on disk yet; whoever learns that they are sets it back."""
-        self.tap: Callable[[Sequence[Fact]], None] | None = None
+        self.taps: list[Callable[[Sequence[Fact]], None]] = []
         """Told of facts as soon as they are true, before they are on disk."""
 
     # -- inputs -------------------------------------------------------------------------------------------------------
@@ -82,21 +83,18 @@ class Loop:
         self._inbox.append(item)
         self._schedule()
 
-    def post_threadsafe(self, item: Input) -> None:
-        self._asyncio.call_soon_threadsafe(self.post, item)
-
     def begin(self, fact: RunStarted) -> None:
         """Start a run."""
         self._release(self.core.begin(fact))
         self._arm()
 
     def go_on(
-        self, verdicts: Mapping[str, str], *, changed: bool, boot_id: str, restarted: bool, takes: Sequence[str] = ()
+        self, fates: Mapping[str, Fate], *, changed: bool, boot_id: str, restarted: bool, takes: Sequence[str] = ()
     ) -> None:
         """Continue an unfinished run; *takes*: what it takes up from now on."""
         now = self._clock.now()
         step = self.core.go_on(
-            verdicts, changed=changed, boot_id=boot_id, restarted=restarted, at=now.boot_s, wall=now.wall_s, takes=takes
+            fates, changed=changed, boot_id=boot_id, restarted=restarted, at=now.boot_s, wall=now.wall_s, takes=takes
         )
         self._release(step)
         self._arm()
@@ -161,8 +159,8 @@ class Loop:
         if not step.facts:
             self._follow(_Pending(step, awaited=False))
             return
-        if self.tap is not None:
-            self.tap(step.facts)
+        for tap in self.taps:
+            tap(step.facts)
         awaited = not all(isinstance(fact, _PASSING) for fact in step.facts)
         if awaited:
             self._pending.append(_Pending(step, awaited=True))

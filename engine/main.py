@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from importlib import import_module
 
 from .command import Command
@@ -35,11 +34,14 @@ _COMMANDS = {
     "run": "run",
     "add": "add",
     "table": "table",
+    "report": "report",
     "gpus": "gpus",
     "check": "check",
+    "doctor": "doctor",
     "plan": "plan",
     "env": "env",
     "notify": "notify",
+    "fit": "fit",
     "init": "init",
     "clean": "clean",
     "service": "service",
@@ -56,8 +58,6 @@ _ONCE_MORE = frozenset(
 def run_command(command: Command) -> int:
     """Do what a command line asks for. Returns the exit code; raises DeckError for what the user can mend."""
     _refuse_gone_folder()
-    if command.flag("runs"):
-        command = _of_runs(command)
     if module := _COMMANDS.get(command.verb):
         return _done(import_module(f".commands.{module}", __package__).run, command)
     return _OWN.get(command.verb, _run)(command)
@@ -78,13 +78,6 @@ def _refuse_gone_folder() -> None:
         os.getcwd()
     except OSError as error:
         raise UsageError(f"the current folder cannot be used: {error.strerror}") from None
-
-
-def _of_runs(command: Command) -> Command:
-    """The same for the deck of the commands that were run here."""
-    from .runs.home import runs_file
-
-    return replace(command, file=runs_file(command.file, os.environ))
 
 
 def _version(_: Command) -> int:
@@ -129,12 +122,14 @@ def _headless(command: Command) -> int:
     import asyncio
 
     from .adapters import host
-    from .adapters.mounts import on_network
+    from .adapters.state.mounts import on_network
     from .commands.place import task_file
     from .engine import Engine
     from .headless import HeadlessOptions, HeadlessOutput
+    from .hints import Hints
     from .linger import look
     from .opening.opening import open_deck
+    from .protocol.messages import reworded
 
     opened = open_deck(
         task_file(command),
@@ -160,10 +155,11 @@ def _headless(command: Command) -> int:
     deck_log = os.path.join(settings.log_dir, "deck.log")
     may_hang = on_network(settings.log_dir)
     clock = host.SystemClock()
+    hints = Hints.of(command)
     with HeadlessOutput(options, sys.stdout, deck_log, os.environ, clock, log_may_hang=may_hang) as output:
 
         async def work() -> int:
-            engine = Engine(opened, output.show, cwd=os.getcwd())
+            engine = Engine(opened, lambda message: output.show(reworded(message, hints.completed)), cwd=os.getcwd())
             return await engine.run(takes=takes, status_period_s=output.status_period_s)
 
         return asyncio.run(work())

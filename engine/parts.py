@@ -8,18 +8,18 @@ from collections.abc import Callable
 
 from .adapters import host
 from .adapters.background import Background
-from .adapters.claims import Claims
-from .adapters.decklock import this_machine
-from .adapters.local import LocalLauncher
-from .adapters.mounts import on_network
-from .adapters.nvml import NvmlProbe
+from .adapters.claims.claims import Claims
+from .adapters.nvml.probe import NvmlProbe
+from .adapters.processes.launcher import LocalLauncher
+from .adapters.state.lock import this_machine
+from .adapters.state.mounts import on_network
 from .attempt.attempts import Attempts
 from .attempt.orders import Box
 from .core.deck import Deck
 from .core.inputs import GpuReading
 from .logs.files import AttemptPaths
 from .logs.writer import AttemptJsonWriter
-from .notify.delivery import Place
+from .notify.delivery import Surroundings
 from .notify.message import Origin
 from .notify.notices import Notices
 from .notify.targets import problems_of
@@ -30,11 +30,32 @@ from .progress.following import Following
 from .report.status import slot_count
 from .runs.environments import own_environments
 from .sampler import Sampler, sample_once
+from .snapshot.book import Epochs
+from .snapshot.clerk import Clerk
+from .snapshot.code import Code
 
 Notice = Callable[[str], None]
 
 
-def box_of(opened: OpenDeck, lost: set[str], notice: Notice) -> Box:
+def code_of(opened: OpenDeck, loop: asyncio.AbstractEventLoop, note: Callable[[str, str], None]) -> Code | None:
+    """*note* (text, level) is told, on any thread, what copies of the code leave out."""
+    if not opened.deck.settings.snapshot:
+        return None
+    epochs = Epochs()
+    epochs.hear(opened.journal.load())
+    clerk = Clerk(opened.state.path, opened.deck.settings.log_dir, note)
+    return Code(
+        opened.deck,
+        clerk,
+        Background(loop),
+        Background(loop),
+        epochs=epochs,
+        now=host.boottime_s,
+        note=lambda text: note(text, "info"),
+    )
+
+
+def box_of(opened: OpenDeck, lost: set[str], notice: Notice, code: Code | None) -> Box:
     """*lost*: UUIDs of lost GPUs, the deck's or not, kept up to date by the caller: CUDA counts without them."""
     inventory = opened.gpus.inventory
     inherited = opened.environment.get("CUDA_VISIBLE_DEVICES")
@@ -47,11 +68,13 @@ def box_of(opened: OpenDeck, lost: set[str], notice: Notice) -> Box:
         visible=visible,
         index_of={gpu.uuid: gpu.index for gpu in inventory.gpus},
         cpus_each=cpus_each(opened.deck),
+        cores=opened.deck.cores,
         now=host.boottime_s,
         pid_ns=this_machine().pid_ns,
         notice=notice,
         oom_kills=host.oom_kills,
         own_environment=own_environments(opened.state.path),
+        code=code,
     )
 
 
@@ -62,7 +85,7 @@ def notices_of(opened: OpenDeck, notice: Notice, paths: Callable[[str, int], Att
     return Notices(
         opened.deck,
         Origin(settings.name, file.path, host.hostname(), settings.log_dir),
-        Place(os.path.dirname(file.path), opened.environment),
+        Surroundings(os.path.dirname(file.path), opened.environment),
         lambda: {**opened.file.vars, "deck": opened.deck.settings.name},
         mark=os.path.join(opened.state.path, "notified.json"),
         note=notice,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from .core.events import Fact
+from .core.fate import Fate
 from .core.inputs import GpuReading, Input
 from .core.instant import Instant
 from .core.spec import Leftovers, StopScope
@@ -113,13 +114,12 @@ class Launcher(Protocol):
         """
         ...
 
-    def recover(self, attempts: Sequence[Known]) -> Mapping[str, str]:
+    def recover(self, attempts: Sequence[Known]) -> Mapping[str, Fate]:
         """Find out what became of attempts of an earlier engine, by record file, pid and start time.
 
         Returns by token "adopted" (runs; the sink gets its end), "ended" (the sink gets `LeaderExited` and `TreeGone`
         with what the record tells), "never ran" (the sink gets `TreeGone(never_ran=True)`), "lost" (proven absent
-        without a code; the sink gets `LeaderExited(code=None)` and `TreeGone`) or "unknown" (not provable, also as
-        "unknown: WHY"; the sink gets nothing).
+        without a code; the sink gets `LeaderExited(code=None)` and `TreeGone`) or `Unproven` (the sink gets nothing).
         """
         ...
 

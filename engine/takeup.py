@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from .adapters import host
 from .attempt.attempts import Attempts
 from .core.events import OptionsChanged, RunStarted, ShardsFixed
+from .core.fate import Fate
 from .core.phases import Failed, Unknown
 from .core.restore import has_new
 from .core.turn import Here
@@ -47,19 +48,19 @@ class TakeUp:
             anew = not goes_on and has_new(self._deck)
         else:
             anew = not goes_on or ("all" in takes and "all" not in run.takes)
-        verdicts = self._recover()
+        fates = self._recover()
         self._fix_shards()
-        self._redo(verdicts)
+        self._redo(fates)
         self._announce(run.number + anew, continued=not anew)
         if goes_on:
-            self._go_on(verdicts, changed=takes is not None, takes=_SHOWN if takes is None else takes)
+            self._go_on(fates, changed=takes is not None, takes=_SHOWN if takes is None else takes)
         if anew:
             self._loop.begin(self._new_run(takes or _SHOWN))
         elif not goes_on:
             # A run that is begun by hand runs under what this engine was started with.
             run.options = self._opened.options
 
-    def _recover(self) -> Mapping[str, str]:
+    def _recover(self) -> Mapping[str, Fate]:
         known: list[Known] = []
         for token, start in self._opened.starts.items():
             task = self._deck.active[token]
@@ -69,10 +70,10 @@ class TakeUp:
             self._reporter.adopt(start)
         return self._launcher.recover(known)
 
-    def _redo(self, verdicts: Mapping[str, str]) -> None:
+    def _redo(self, fates: Mapping[str, Fate]) -> None:
         """What a crash may have left undone beside the logs."""
         for token, start in self._opened.starts.items():
-            if verdicts.get(token) != "never ran":
+            if fates.get(token) != "never ran":
                 self._attempts.adopt(start)
         for end, start in self._opened.unsettled:
             self._attempts.adopt(start)
@@ -84,11 +85,11 @@ class TakeUp:
             if self._deck.shards.get(entry) != shards:
                 self._loop.record(ShardsFixed(entry, shards))
 
-    def _go_on(self, verdicts: Mapping[str, str], *, changed: bool, takes: Sequence[str]) -> None:
+    def _go_on(self, fates: Mapping[str, Fate], *, changed: bool, takes: Sequence[str]) -> None:
         if self._deck.run.options != self._opened.options:
             self._loop.record(OptionsChanged(self._opened.options))
         restarted = not self._opened.same_boot
-        self._loop.go_on(verdicts, changed=changed, boot_id=host.boot_id(), restarted=restarted, takes=takes)
+        self._loop.go_on(fates, changed=changed, boot_id=host.boot_id(), restarted=restarted, takes=takes)
         self._say_what_stays()
 
     def _new_run(self, takes: Sequence[str]) -> RunStarted:

@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from gpudeck.tui.heading import heading
+from gpudeck.tui.drawing.heading import heading
 from gpudeck.tui.model import DeckModel, Link, LinkKind
 
 ROOT = Path(__file__).parents[1]

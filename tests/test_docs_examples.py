@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tui import config
-from gpudeck.tui.arguments import parse
 from gpudeck.tui.cli import main
-from gpudeck.tui.verbs import DECK, VERBS
+from gpudeck.tui.settings import config
+from gpudeck.tui.shell.arguments import parse
+from gpudeck.tui.shell.verbs import DECK, VERBS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])

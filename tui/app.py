@@ -15,24 +15,24 @@ from textual.notifications import Notification
 from textual.screen import Screen
 
 from . import pages
-from .acting import Acting
-from .actions import BY_ID, use_keys
-from .ask import Answer, Asker
-from .clocks import Clocks
-from .config import Config
-from .feed import Feed
+from .acting.acting import Acting
+from .acting.actions import BY_ID, use_keys
+from .acting.questions import Doing, Request
+from .acting.toasts import Toast, Toasts
+from .drawing.clocks import Clocks
+from .link.ask import Answer, Asker
+from .link.feed import Feed
+from .link.unanswered import Unanswered
 from .logs.source import LogSource
 from .messages import Acted, Asked, FilterTable, OpenLogs, OpenTask
 from .model import DeckModel
 from .outside import editor_of, run_outside
-from .painted_app import PaintedApp
-from .questions import Doing, Request
 from .screens.dashboard import Dashboard
 from .screens.deck_screen import DeckScreen
-from .terminal import MustLeave, Terminal
-from .themes import begin_with
-from .toasts import Toast, Toasts
-from .unanswered import Unanswered
+from .settings.config import Config
+from .settings.themes import begin_with
+from .terminal.app import PaintedApp
+from .terminal.terminal import MustLeave, Terminal
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -43,7 +43,7 @@ STYLES = ("app", "table", "gpu_panes", "log_view", "pages", "detail")
 
 
 def _commands() -> type[Provider]:
-    from .palette import DeckCommands  # loaded when the palette is opened
+    from .acting.palette import DeckCommands  # loaded when the palette is opened
 
     return DeckCommands
 
@@ -62,14 +62,17 @@ class GpudeckApp(PaintedApp):
         asker: Callable[[Callable[[Callable[[], None]], None]], Asker],
         config: Config,
         clocks: Clocks = Clocks(),  # noqa: B008 -- frozen
+        completed: Callable[[str], str] = str,
     ) -> None:
-        """*asker* makes the thread that asks, given a way to bring calls onto this loop."""
+        """*asker* makes the thread that asks, given a way to bring calls onto this loop. *completed*: a sentence, with
+        the commands that it names as they are to be typed for this deck."""
         super().__init__()
         self.deck = DeckModel()
         self.config = config
         self.clocks = clocks
         self._feed = feed
         self._new_asker = asker
+        self._completed = completed
         self._asker: Asker | None = None
         self._drawn_at = 0.0
         self._toasts = Toasts(self._show_toasts)
@@ -155,7 +158,7 @@ class GpudeckApp(PaintedApp):
 
     def tell(self, text: str, *, error: bool = False, kind: str = "") -> None:
         """A toast. *kind*: it takes the place of the one before of its kind."""
-        self._toasts.say(Toast(text, error, kind))
+        self._toasts.say(Toast(self._completed(text), error, kind))
 
     def _show_toasts(self, notifications: Iterable[Notification]) -> None:
         self._notifications.clear()
@@ -206,10 +209,14 @@ class GpudeckApp(PaintedApp):
                 self.tell(problem, error=True)
 
     def do_help(self) -> None:
-        self.push_screen(pages.help_(self.config))
+        here = self.screen.place if isinstance(self.screen, DeckScreen) else "tasks"
+        self.push_screen(pages.help_(here, self.config))
 
     def do_palette(self) -> None:
-        self.action_command_palette()
+        self.push_screen(pages.palette())
+
+    def action_command_palette(self) -> None:
+        self.do_palette()
 
     def do_reconnect(self) -> None:
         self._feed.reconnect()

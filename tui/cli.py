@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..engine.command import Command
+    from ..engine.errors import DeckError
+    from ..engine.hints import Hints
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,23 +26,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "_ARGCOMPLETE" in os.environ:
         return _complete()
     from ..engine.errors import DeckError, EngineUnavailableError
+    from ..engine.hints import Hints
 
+    command = None
     try:
         from ..engine.main import run_command
-        from .arguments import parse
-        from .verbs import DECK
+        from .shell.arguments import parse
+        from .shell.verbs import DECK
 
         command = parse(arguments)
         if command.verb == "completion":
-            from .completion import print_script
+            from .shell.completion import print_script
 
             return print_script(command.words)
         code = _screen(command, arguments) if command.verb == DECK else run_command(command)
         sys.stdout.flush()
         return code
     except DeckError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+        return _refused(error, Hints() if command is None else Hints.of(command))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -50,8 +53,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered would fail once more at the exit
-        print(f"{error.filename or 'the output'} cannot be written: {error.strerror}", file=sys.stderr)
+        print(f"gpudeck: {error.filename or 'the output'} cannot be written: {error.strerror}", file=sys.stderr)
         return EngineUnavailableError.exit_code
+
+
+def _refused(error: DeckError, hints: Hints) -> int:
+    """Problems of a task file begin with their place in it, as editors read them; all else with who tells it."""
+    from ..engine.errors import TaskFileError
+
+    teller = "" if isinstance(error, TaskFileError) else "gpudeck: "
+    print(f"{teller}{hints.completed(str(error))}", file=sys.stderr)
+    return error.exit_code
 
 
 def _screen(command: Command, arguments: Sequence[str]) -> int:
@@ -69,9 +81,9 @@ def _screen(command: Command, arguments: Sequence[str]) -> int:
 
 def _complete() -> int:
     """A shell asks what could come next."""
-    from .arguments import parser_of
-    from .completion import complete
-    from .verbs import DECK, VERBS
+    from .shell.arguments import parser_of
+    from .shell.completion import complete
+    from .shell.verbs import DECK, VERBS
 
     commands = {verb.name: verb.text for verb in VERBS.values() if not verb.hidden}
     complete(commands, lambda name: parser_of(name or DECK))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from .logs.source import LogSource
+
+_BLAMED = re.compile(r"\brank (\d{1,5}) of \d")
 
 
 def source_of(details: Mapping[str, Any], attempt: int = 0) -> LogSource | None:
@@ -14,6 +17,7 @@ def source_of(details: Mapping[str, Any], attempt: int = 0) -> LogSource | None:
     found: dict[int, tuple[str, str, bool]] = {
         each["number"]: (each["log"], each["err"], False) for each in details.get("attempts", ())
     }
+    launch = details.get("launch")
     if running:
         found[running["number"]] = (running["log"], running["err"], True)
     if not found:
@@ -21,7 +25,8 @@ def source_of(details: Mapping[str, Any], attempt: int = 0) -> LogSource | None:
     number = attempt if attempt in found else max(found)
     out, err, lasts = found[number]
     paths = (("stdout", out),) if err == out else (("stdout", out), ("stderr", err))
-    ended, why = ("", "") if lasts else _end_of(next(each for each in details["attempts"] if each["number"] == number))
+    over = None if lasts else next(each for each in details["attempts"] if each["number"] == number)
+    ended, why = ("", "") if over is None else _end_of(over)
     return LogSource(
         task=details["name"],
         attempt=number,
@@ -31,7 +36,15 @@ def source_of(details: Mapping[str, Any], attempt: int = 0) -> LogSource | None:
         running=lasts,
         ended=ended,
         why=why,
+        ranks=launch["ranks"] if launch else 0,
+        blamed=0 if over is None else _blamed(over),
     )
+
+
+def _blamed(attempt: Mapping[str, Any]) -> int:
+    """The rank that its reason names."""
+    found = _BLAMED.search(attempt.get("reason", ""))
+    return int(found[1]) if found else 0
 
 
 def _end_of(attempt: Mapping[str, Any]) -> tuple[str, str]:

@@ -8,20 +8,22 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from ..engine.client import Connection
 from ..engine.command import Command
 from ..engine.commands.place import Place
 from ..engine.errors import EngineUnavailableError, UsageError
-from .feed import Feed
+from .link.comeback import Comeback
+from .link.feed import Feed
 from .refusals import or_read_only, refuse_misfits
 from .web.environment import is_tab, without_tab
 
 if TYPE_CHECKING:
     from .app import GpudeckApp
-    from .ask import Asked
-    from .config import Config
+    from .link.ask import Asked
+    from .settings.config import Config
 
 
 def wants_screen(command: Command) -> bool:
@@ -42,16 +44,16 @@ def open_screen(command: Command) -> int:
     read_only = command.flag("read_only")
     refuse_misfits(command, on_screen=wants_screen(command))
     if not read_only and place.missing():
-        raise or_read_only(UsageError(f"{command.file or place.path}: no such file or command"), place, command)
+        raise or_read_only(UsageError(f"{command.file or place.path}: no such file or command"), place)
     feed, ask = _only_looking(place) if read_only else (feed_of(place, takeover=command.flag("takeover")), None)
     feed.start()
-    from .config import load  # the engine is being reached meanwhile
+    from .settings.config import load  # the engine is being reached meanwhile
 
     app = app_on(place, feed, ask, config=load(os.environ))
     feed.opened.wait()
     if feed.refused is not None:
-        raise feed.refused if read_only else or_read_only(feed.refused, place, command)
-    parting = app.run()
+        raise feed.refused if read_only else or_read_only(feed.refused, place)
+    parting = place.hints.completed(app.run() or "")
     if parting:
         # In a tab stdout is the browser's, and what stands on stderr is shown when the screen has gone.
         print(parting, file=sys.stderr if is_tab(os.environ) else sys.stdout)
@@ -74,16 +76,16 @@ def feed_of(place: Place, *, takeover: bool = False) -> Feed:
         told = replace(place, tell=feed.say)
         return told.start(takeover=takeover and not vanished, quiet=not vanished, change=not vanished)
 
-    feed = Feed(reach, replace(place, tell=_nothing).attach)
+    feed = Feed(reach, Comeback(replace(place, tell=_nothing).attach, place.state_folder))
     return feed
 
 
 def _nothing(_: str) -> None:
-    """Who looks every few seconds says nothing beside."""
+    """Who looks at each write says nothing beside."""
 
 
 def _only_looking(place: Place) -> tuple[Feed, Callable[[], Asked]]:
-    from .read_only import ReadOnlyFeed  # which brings half the engine with it
+    from .link.read_only import ReadOnlyFeed  # which brings half the engine with it
 
     feed = ReadOnlyFeed(place)
     return feed, feed.door
@@ -94,12 +96,13 @@ def app_on(
 ) -> GpudeckApp:
     """The screen over a deck; *feed*: one that runs already; *ask*: who answers, where it is not the deck's engine."""
     from .app import GpudeckApp
-    from .ask import Asker
+    from .link.ask import Asker
 
     if feed is None:
         feed = feed_of(place)
         feed.start()
-    return GpudeckApp(feed, lambda deliver: Asker(ask or (lambda: _ask(place)), deliver), config)
+    asker = partial(Asker, ask or (lambda: _ask(place)))
+    return GpudeckApp(feed, asker, config, completed=place.hints.completed)
 
 
 def _ask(place: Place) -> Connection:

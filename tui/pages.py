@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from ..engine.protocol.wire import GpuRow
-    from .config import Config
+    from .acting.actions import Where
+    from .settings.config import Config
 
-_MODULES: Mapping[str, str] = {
+MODULES: Mapping[str, str] = {
     "errors": "ErrorsScreen",
     "timeline": "TimelineScreen",
     "graph": "GraphScreen",
@@ -23,6 +24,7 @@ _MODULES: Mapping[str, str] = {
     "logs": "LogScreen",
     "help": "Help",
     "gpu_processes": "GpuProcesses",
+    "palette": "Palette",
 }
 
 
@@ -43,8 +45,12 @@ def gpu_processes(gpu: GpuRow) -> Screen[Any]:
     return _class("gpu_processes")(gpu)
 
 
-def help_(config: Config) -> Screen[Any]:
-    return _class("help")(config.keys, config.problems)
+def help_(here: Where, config: Config) -> Screen[Any]:
+    return _class("help")(here, config.keys, config.problems)
+
+
+def palette() -> Screen[Any]:
+    return _class("palette")()
 
 
 def load_all() -> None:
@@ -57,9 +63,9 @@ def load_all() -> None:
 
 def _load_all() -> None:
     try:
-        for name in _MODULES:
+        for name in MODULES:
             _class(name)
-        importlib.import_module(".widgets.log_hunt", __package__)
+        importlib.import_module(".widgets.log.hunt", __package__)
     finally:
         if not gc.isenabled():
             gc.freeze()
@@ -67,4 +73,4 @@ def _load_all() -> None:
 
 
 def _class(name: str) -> Any:
-    return getattr(importlib.import_module(f".screens.{name}", __package__), _MODULES[name])
+    return getattr(importlib.import_module(f".screens.{name}", __package__), MODULES[name])

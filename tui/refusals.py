@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 
 from ..engine.command import Command
 from ..engine.commands.place import Place
-from ..engine.errors import DeckError, EngineUnavailableError, UsageError
+from ..engine.errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from ..engine.taskfile.options import RunOptions
 
 
@@ -25,7 +24,7 @@ def refuse_misfits(command: Command, *, on_screen: bool) -> None:
         raise UsageError("--read-only needs a terminal: `gpudeck status` prints how the deck stands")
 
 
-def or_read_only(refused: DeckError, place: Place, command: Command) -> DeckError:
+def or_read_only(refused: DeckError, place: Place) -> DeckError:
     """The same error, with a way to see the deck that cannot be opened, where there is one. Where options were given
     that may be what is wrong, it is left alone."""
     from ..engine.offline.screen import can_be_shown  # which brings half the engine with it
@@ -34,10 +33,9 @@ def or_read_only(refused: DeckError, place: Place, command: Command) -> DeckErro
     mistaken = refused.exit_code == UsageError.exit_code and options != RunOptions()
     if mistaken or not can_be_shown(place):
         return refused
-    words = ["gpudeck", "--read-only", *([command.file] if command.file else [])]
-    for name in ("profile", "name"):
-        words += [f"--{name}", command.given[name]] if command.given.get(name) else []
     text = str(refused)
     between = "\n" if "\n" in text else "; "
-    told = f"{text}{between}`{shlex.join(words)}` shows the deck as it was"
+    told = f"{text}{between}`gpudeck --read-only` shows the deck as it was"
+    if isinstance(refused, TaskFileError):
+        return TaskFileError(told.splitlines())
     return UsageError(told) if refused.exit_code == UsageError.exit_code else EngineUnavailableError(told)

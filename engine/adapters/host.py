@@ -6,6 +6,7 @@ Limits of containers and cgroups count: a job that may use 4 of 64 cores has 4.
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import socket
 import time
@@ -31,6 +32,14 @@ def boottime_s() -> float:
 
 
 # -- identity ---------------------------------------------------------------------------------------------------------
+
+
+def login_of(uid: int, nameless: str = "{}") -> str:
+    """A user's login name; *nameless* with the number in it where there is none. May be slow (LDAP)."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OSError):
+        return nameless.format(uid)
 
 
 def boot_id(proc: str = _PROC) -> str:

@@ -6,13 +6,16 @@ import math
 import threading
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from ..core.events import AttemptEnded, AttemptStarting, Fact, StartRevoked
 from ..core.inputs import GpuReading, Process
+from ..core.spec import TaskSpec
 from ..ports import GpuInfo, Inventory, Telemetry
 from .host import boottime_s
-from .nvml_hardware import has_nvidia_hardware
+from .nvml.hardware import has_nvidia_hardware
 from .sampling import Sampling
+from .simulated_use import Use, steady, told_use
 
 TOTAL_MIB = 80 * 1024
 _IDLE_MIB = 4
@@ -22,6 +25,17 @@ _WARM_UP_S = 20.0
 """Time constant with which a busy chip heats up and an idle one cools down."""
 
 Sink = Callable[[tuple[GpuReading, ...]], None]
+SpecOf = Callable[[AttemptStarting], TaskSpec | None]
+"""What an attempt was started as."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    process: Process
+    use: Use
+
+    def now(self, at: float) -> Process:
+        return replace(self.process, used_mib=self.use.mib(at))
 
 
 class SimulatedProbe:
@@ -31,7 +45,7 @@ class SimulatedProbe:
         self._gpus = tuple(_info(index, count) for index in range(count))
         self._clock_s = clock_s
         self._lock = threading.Lock()
-        self._holders: dict[str, dict[str, Process]] = {gpu.uuid: {} for gpu in self._gpus}
+        self._holders: dict[str, dict[str, _Holder]] = {gpu.uuid: {} for gpu in self._gpus}
         self._heat: dict[str, tuple[float, float]] = {}
         self._tokens: dict[tuple[str, int], str] = {}
         self._sampling: Sampling[tuple[GpuReading, ...]] | None = None
@@ -39,9 +53,9 @@ class SimulatedProbe:
     def discover(self) -> Inventory:
         return Inventory(gpus=self._gpus, driver="simulated", hardware=has_nvidia_hardware())
 
-    def occupy(self, uuid: str, token: str | None, mib: int | None = None, *, pid: int = 0) -> None:
-        """Let the attempt *token* use *mib* on a GPU (None: some amount that depends on the token); token None: nobody
-        uses it any more. Unknown GPUs are ignored."""
+    def occupy(self, uuid: str, token: str | None, use: Use | int | None = None, *, pid: int = 0) -> None:
+        """Let the attempt *token* use so much of a GPU, over time or in MiB (None: some amount that depends on the
+        token); token None: nobody uses it any more. Unknown GPUs are ignored."""
         with self._lock:
             holders = self._holders.get(uuid)
             if holders is None:
@@ -49,8 +63,9 @@ class SimulatedProbe:
             if token is None:
                 holders.clear()
             else:
-                used = _some_mib(token) if mib is None else mib
-                holders[token] = Process(pid=pid or _some_pid(token), used_mib=used, token=token, visible=pid != 0)
+                process = Process(pid=pid or _some_pid(token), used_mib=None, token=token, visible=pid != 0)
+                used = _some_mib(token) if use is None else use
+                holders[token] = _Holder(process, used if isinstance(used, Use) else steady(used))
 
     def release(self, token: str) -> None:
         """The attempt is gone from all GPUs. One that never was there is not an error."""
@@ -58,13 +73,14 @@ class SimulatedProbe:
             for holders in self._holders.values():
                 holders.pop(token, None)
 
-    def follow(self, facts: Sequence[Fact]) -> None:
-        """Be as busy as attempts make the GPUs."""
+    def follow(self, facts: Sequence[Fact], spec_of: SpecOf = lambda _: None) -> None:
+        """Be as busy as attempts make the GPUs, and use as much memory as what they were started as says."""
         for fact in facts:
             if isinstance(fact, AttemptStarting):
                 self._tokens[fact.task, fact.attempt] = fact.token
+                use = _use_of(fact, spec_of(fact))
                 for uuid in fact.gpus:
-                    self.occupy(uuid, fact.token, fact.reserved_mib or None)
+                    self.occupy(uuid, fact.token, use)
             elif isinstance(fact, (AttemptEnded, StartRevoked)):
                 self.release(self._tokens.pop((fact.task, fact.attempt), ""))
 
@@ -92,7 +108,7 @@ class SimulatedProbe:
             return tuple(self._read_one(uuid, at) for uuid in uuids if uuid in self._holders)
 
     def _read_one(self, uuid: str, at: float) -> GpuReading:
-        processes = tuple(self._holders[uuid].values())
+        processes = tuple(holder.now(at) for holder in self._holders[uuid].values())
         util = _util_percent(uuid, len(processes), at)
         heat = self._warm(uuid, util / 100, at)
         return GpuReading(
@@ -135,8 +151,17 @@ def _util_percent(uuid: str, tasks: int, at: float) -> int:
     return min(100, round(84 + 4 * min(tasks, 3) + 4 * math.sin(at / 7 + phase)))
 
 
-def _some_mib(token: str) -> int:
-    return 8 * 1024 + zlib.crc32(token.encode()) % (24 * 1024)
+def _use_of(start: AttemptStarting, spec: TaskSpec | None) -> Use | int | None:
+    """What its task tells, else what it asks for. Tasks of an entry whose memory is to be learned use the same."""
+    if spec is None:
+        return start.reserved_mib or None
+    asked = spec.resources.gpu_memory_mib
+    told = told_use(dict(spec.on_rung(start.rung).env), start.at)
+    return told or (_some_mib(spec.entry) if asked == "auto" else asked)
+
+
+def _some_mib(word: str) -> int:
+    return 8 * 1024 + zlib.crc32(word.encode()) % (24 * 1024)
 
 
 def _some_pid(token: str) -> int:

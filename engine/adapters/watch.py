@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Callable
 
-from . import proc
+from .processes import proc
 
 POLL_S = 0.25
 

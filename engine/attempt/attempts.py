@@ -17,6 +17,7 @@ from ..ports import Aside, Launcher, Sink
 from .begun import BegunAttempts
 from .completing import Completing
 from .donecheck import DoneCheck
+from .histories import GpuHistories
 from .orders import Box, Orders
 from .outcomes import Outcomes, Told
 from .shown_command import ToldCommands
@@ -61,13 +62,15 @@ class Attempts:
             pid_ns=box.pid_ns,
             logs_may_hang=logs_may_hang,
             started=self._began,
+            code=box.code,
         )
         self._done_check = DoneCheck(deck, logs, box, post, checks)
         self.usage = Usage()
         self.begun = BegunAttempts(deck, logs, box)
         self.commands = ToldCommands(deck, self.begun.paths, box, self.begun.resumed)
         self.outcomes = Outcomes(deck, self.begun, box, post, readers, logs_may_hang=logs_may_hang)
-        self.completing = Completing(deck, launcher, writer, self.usage)
+        self.histories = GpuHistories(deck, self.usage, writer, self.begun.paths, readers)
+        self.completing = Completing(deck, launcher, writer, self.usage, self.histories)
 
     def do(self, effect: Effect) -> None:
         """Carry an effect out; its answer comes back as an input."""
@@ -115,6 +118,8 @@ class Attempts:
 
     def adopt(self, start: AttemptStarting) -> None:
         """An earlier engine started it, and may not have come to write beside its logs what it is."""
+        if start.gpus and start.token in self._deck.active:
+            self.histories.go_on(start.token, self.begun.paths(start.task, start.attempt))
         task = self._deck.by_name.get(start.task)
         made = self._orders.again(task, start) if task is not None else None
         if task is not None and made is not None:

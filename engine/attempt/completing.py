@@ -15,17 +15,21 @@ from ..logs.writer import AttemptJsonWriter
 from ..ports import Launcher
 from ..progress.following import Following, LastLook
 from ..progress.seen import NOTHING, Seen
+from .histories import GpuHistories
 from .usage import Usage
 
 
 class Completing:
     """All methods on the loop's thread."""
 
-    def __init__(self, deck: Deck, launcher: Launcher, writer: AttemptJsonWriter, usage: Usage) -> None:
+    def __init__(
+        self, deck: Deck, launcher: Launcher, writer: AttemptJsonWriter, usage: Usage, histories: GpuHistories
+    ) -> None:
         self._deck = deck
         self._launcher = launcher
         self._writer = writer
         self._usage = usage
+        self._histories = histories
         self.following: Following | None = None
         """Knows what the logs of attempts tell."""
         self.behind: Callable[[], bool] = lambda: False
@@ -37,6 +41,7 @@ class Completing:
     def ended(self, fact: AttemptEnded, start: AttemptStarting, spec: TaskSpec | None, paths: AttemptPaths) -> None:
         """*spec*: what the attempt was started as, if anybody knows."""
         used = self._usage.finish(start.token)
+        self._histories.ended(used, paths)
         self._unwritten[paths.json] = start.token
         end = AttemptEnd(
             fact.outcome,
@@ -47,6 +52,8 @@ class Completing:
             mean_mib=used.mean_mib,
             peak_util_percent=used.peak_util_percent,
             mean_util_percent=used.mean_util_percent,
+            mean_power_w=used.mean_power_w(len(start.gpus)),
+            energy_wh=used.energy_wh(len(start.gpus), fact.duration_s),
         )
         task = self._deck.by_name.get(fact.task)
         if task is None or spec is None or self.following is None:

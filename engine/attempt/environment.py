@@ -45,7 +45,7 @@ def attempt_environment(
     """
     env = dict(base)
     if activate:
-        _use_python(env, spec)
+        use_python(env, spec)
     env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     env["CUDA_VISIBLE_DEVICES"] = cuda_visible_devices
     env["GPUDECK_TASK"] = spec.name
@@ -75,8 +75,8 @@ def _belongs_to_session(name: str) -> bool:
     return name.startswith(_SESSION_PREFIXES) and name not in _USER_FOLDERS
 
 
-def _use_python(env: dict[str, str], spec: TaskSpec) -> None:
-    """Do what activating the task's environment would do."""
+def use_python(env: dict[str, str], spec: TaskSpec) -> None:
+    """Do in *env* what activating the task's environment would do."""
     folder = os.path.dirname(spec.python or sys.executable)
     path = env.get("PATH") or os.defpath
     if folder and path != folder and not path.startswith(folder + os.pathsep):

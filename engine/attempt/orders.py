@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +17,11 @@ from ..logs.outputs import OutputStamp, matches, stamp_outputs
 from ..logs.record import AttemptHeader
 from ..logs.secrets import MASK, is_secret
 from ..ports import StartOrder
+from ..snapshot.clerk import Place
+from ..snapshot.code import Code
 from ..taskfile.finish import RuntimeValues, finish
 from .environment import attempt_environment
+from .launching import Ranks, launch_env, launched, ranks_of, threads_each, with_defaults
 
 SHORTEST_SECRET = 6
 """Shorter values would mask half of every command."""
@@ -36,6 +40,8 @@ class Box:
     index_of: Mapping[str, int]
     cpus_each: int
     """Cores for a GPU task that asks for no number of its own."""
+    cores: int = 1
+    """Of the box."""
     now: Callable[[], float] = field(default=lambda: 0.0)
     """Seconds of CLOCK_BOOTTIME."""
     pid_ns: int = 0
@@ -45,6 +51,8 @@ class Box:
     """The kernel's count of processes that it killed for want of memory."""
     own_environment: Callable[[str], Mapping[str, str] | None] = field(default=lambda _: None)
     """What a task alone starts from, by name; None: from `environment`, like the others."""
+    code: Code | None = None
+    """Where tasks run copies of their code; None: they run it itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,7 @@ class Made:
     paths: AttemptPaths
     links: tuple[Link, ...]
     shown: tuple[str, ...]
-    """The command without the values of secret variables."""
+    """The task's command without the values of secret variables."""
     started_wall: float
     before: Mapping[str, OutputStamp]
     """State of its outputs just before it starts."""
@@ -85,18 +93,19 @@ class Orders:
 
     def make(self, task: Task, effect: Launch) -> Made:
         """Everything that the attempt is made of, but the folder of its logs. Raises OSError."""
-        spec = task.begun_spec
+        spec = task.begun_spec.on_card(effect.card_mib)
         attempt = task.attempt()
         started_wall = attempt.wall if attempt is not None else 0.0
         work, resumed = _work(spec, effect)
         paths = self._logs.paths(spec.name, effect.attempt, spec.policy.merge_stderr)
         argv, env = finish(spec, work, self._values(spec, effect, paths))
         env = (*env, *effect.env)
-        shown, shown_env = self._masked(spec.name, argv, env)
         before: Mapping[str, OutputStamp] = stamp_outputs(spec.outputs) if spec.outputs else {}
         indices = self._indices(effect.gpus)
-        header = self._header(spec, effect, paths, shown, shown_env, started_wall, before)
-        order = self._order(spec, effect, paths, argv, env)
+        place = self._box.code.place(spec.name) if self._box.code is not None else None
+        header = self._header(spec, effect, paths, argv, env, started_wall, before, place)
+        order = self._order(spec, effect, paths, argv, env, place)
+        shown = tuple(header.command)
         return Made(order, header, paths, self._logs.links(paths, indices), shown, started_wall, before, resumed)
 
     def make_folder(self, made: Made) -> None:
@@ -106,15 +115,17 @@ class Orders:
     def again(self, task: Task, start: AttemptStarting) -> tuple[AttemptHeader, tuple[Link, ...]] | None:
         """What an earlier engine's attempt was made of and what should point to it. None where the journal does not
         tell: the task is another by now, or may have resumed. Touches nothing."""
-        spec = task.begun_spec
+        spec = task.begun_spec.on_card(start.card_mib)
         if spec.fingerprint != start.fingerprint or (spec.resume is not None and start.attempt > 1):
             return None
-        launch = Launch(spec.name, start.attempt, start.token, start.gpus, start.rung, may_resume=False)
+        launch = Launch(
+            spec.name, start.attempt, start.token, start.gpus, start.rung, may_resume=False, card_mib=start.card_mib
+        )
         work, _ = _work(spec, launch)
         paths = self._logs.paths(spec.name, start.attempt, spec.policy.merge_stderr)
         argv, env = finish(spec, work, self._values(spec, launch, paths))
-        shown, shown_env = self._masked(spec.name, argv, env)
-        header = self._header(spec, launch, paths, shown, shown_env, start.wall, {})
+        place = self._box.code.place_of(task, start.at) if self._box.code is not None else None
+        header = self._header(spec, launch, paths, argv, env, start.wall, {}, place)
         return header, self._logs.links(paths, self._indices(start.gpus))
 
     def _indices(self, uuids: tuple[str, ...]) -> list[int]:
@@ -125,18 +136,26 @@ class Orders:
         spec: TaskSpec,
         effect: Launch,
         paths: AttemptPaths,
-        shown: tuple[str, ...],
+        argv: tuple[str, ...],
         env: Env,
         started_wall: float,
         before: Mapping[str, OutputStamp],
+        place: Place | None,
     ) -> AttemptHeader:
+        shown, shown_env = self._masked(spec.name, argv, env)
+        ranks = self._ranks(spec, effect)
+        more = {} if ranks is None else launch_env(ranks, spec, paths)
+        said = {name for name, _ in env}
+        profile = spec.card(effect.card_mib)
         return AttemptHeader(
             task=spec.name,
             attempt=effect.attempt,
             deck=self._deck.settings.name,
             command=shown,
-            env=env,
-            cwd=spec.cwd,
+            env=(*shown_env, *((name, value) for name, value in more.items() if name not in said)),
+            cwd=spec.cwd if place is None else place.cwd,
+            snapshot="" if place is None else place.path,
+            git=None if place is None else place.git,
             gpus=tuple(zip(self._indices(effect.gpus), effect.gpus, strict=False)),
             started_wall=started_wall,
             log=paths.out,
@@ -144,16 +163,20 @@ class Orders:
             fingerprint=spec.fingerprint,
             token=effect.token,
             outputs_before=before,
+            gpu_profile=profile.profile if profile is not None else "",
+            launched=() if ranks is None else self._launched(spec, ranks, shown, paths),
+            ranks=0 if ranks is None else ranks.count,
         )
 
     def _order(
-        self, spec: TaskSpec, effect: Launch, paths: AttemptPaths, argv: tuple[str, ...], env: Env
+        self, spec: TaskSpec, effect: Launch, paths: AttemptPaths, argv: tuple[str, ...], env: Env, place: Place | None
     ) -> StartOrder:
+        ranks = self._ranks(spec, effect)
         return StartOrder(
             token=effect.token,
-            argv=argv,
-            env=self._environment(spec, effect, paths, env),
-            cwd=spec.cwd,
+            argv=argv if ranks is None else self._launched(spec, ranks, argv, paths),
+            env=self._environment(spec, effect, paths, env, ranks) | _told_of(place),
+            cwd=spec.cwd if place is None else place.cwd,
             stdout=paths.out,
             stderr=paths.err,
             leftovers=spec.policy.leftovers,
@@ -175,12 +198,24 @@ class Orders:
     def _cpus(self, spec: TaskSpec) -> int:
         return spec.resources.cpus or (1 if spec.resources.gpus == 0 else self._box.cpus_each)
 
-    def _environment(self, spec: TaskSpec, effect: Launch, paths: AttemptPaths, env: Env) -> dict[str, str]:
+    def _ranks(self, spec: TaskSpec, effect: Launch) -> Ranks | None:
+        return ranks_of(spec, len(effect.gpus), self._box.cores)
+
+    def _launched(self, spec: TaskSpec, ranks: Ranks, argv: tuple[str, ...], paths: AttemptPaths) -> tuple[str, ...]:
+        return launched(ranks, argv, launching_python(spec, self._box), paths, merged=spec.policy.merge_stderr)
+
+    def _environment(
+        self, spec: TaskSpec, effect: Launch, paths: AttemptPaths, env: Env, ranks: Ranks | None
+    ) -> dict[str, str]:
         sizes = [self._deck.gpus[uuid].total_mib for uuid in effect.gpus if uuid in self._deck.gpus]
         known = [size for size in sizes if size is not None]
         own = self._box.own_environment(spec.name)
+        base = self._box.environment if own is None else own
+        if ranks is not None:
+            base = with_defaults(base, launch_env(ranks, spec, paths))
+        cpus = self._cpus(spec)
         return attempt_environment(
-            self._box.environment if own is None else own,
+            base,
             spec,
             env,
             attempt=effect.attempt,
@@ -190,9 +225,25 @@ class Orders:
             run_dir=paths.dir,
             gpu_mem_mib=min(known) if known else None,
             cuda_visible_devices=self._box.visible(effect.gpus),
-            cpus=self._cpus(spec),
+            cpus=cpus if ranks is None else threads_each(ranks, spec, len(effect.gpus), cpus),
             activate=own is None,
         )
+
+
+def _told_of(place: Place | None) -> dict[str, str]:
+    return {} if place is None else {"GPUDECK_SNAPSHOT": place.path, "PWD": place.cwd}
+
+
+def launching_python(spec: TaskSpec, box: Box) -> str:
+    """The Python whose torch or accelerate starts the ranks."""
+    own = None
+    with contextlib.suppress(OSError):  # of an attempt that is over it may be gone
+        own = box.own_environment(spec.name)
+    if own is None:
+        return spec.python or sys.executable
+    # It was typed in another shell, which need not have the Python that runs us.
+    found = (shutil.which(name, path=own.get("PATH")) for name in ("python", "python3"))
+    return next(filter(None, found), spec.python or sys.executable)
 
 
 def secrets_in(environment: Mapping[str, str]) -> list[str]:
@@ -209,7 +260,7 @@ def mask(word: str, secrets: Sequence[str]) -> str:
 
 def _work(spec: TaskSpec, effect: Launch) -> tuple[Work, bool]:
     """The command as written, of a rung, or that which resumes an earlier attempt; whether it resumes."""
-    work = spec.ladder[effect.rung - 1] if effect.rung else spec.work
+    work = spec.on_rung(effect.rung)
     resume = spec.resume
     if not effect.may_resume or resume is None:
         return work, False

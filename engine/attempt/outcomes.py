@@ -12,9 +12,10 @@ from ..core.events import AttemptEnded
 from ..core.inputs import Examined, Input, LeaderExited, TreeGone
 from ..core.outcome import Outcome
 from ..core.phases import Closing, Stopping
-from ..logs.digest import digest
+from ..logs.digest import blamed_log, digest_of
 from ..logs.examine import examine
 from ..logs.files import AttemptPaths, telling_log
+from ..logs.ranks import tails
 from ..logs.record import read_record, stamps_in
 from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Sink
 from .begun import BegunAttempts
@@ -59,6 +60,9 @@ class Outcomes:
         same = success is not None and success.fingerprint == begun.spec.fingerprint
         success_wall = success.wall if success is not None and same else None
 
+        # A launcher tells of a rank that was killed, and ends with a code of its own.
+        may_be_killed = effect.exit_code == KILLED or begun.spec.extras.launch != "command"
+
         def look() -> tuple[Outcome, Told]:
             outcome = examine(
                 begun.spec,
@@ -67,7 +71,7 @@ class Outcomes:
                 exit_code=effect.exit_code,
                 signal=effect.signal,
                 started_wall=begun.started_wall,
-                oom_killed=effect.exit_code == KILLED and self._box.oom_kills() > begun.oom_kills,
+                oom_killed=may_be_killed and self._box.oom_kills() > begun.oom_kills,
                 before=stamps_in(read_record(begun.paths.json)) if begun.before is None else begun.before,
                 success_wall=success_wall,
             )
@@ -134,4 +138,5 @@ class Outcomes:
 
 
 def _told(paths: AttemptPaths) -> Told:
-    return Told(digest(paths.err, paths.out), telling_log(paths))
+    end = tails(paths.err, paths.out)
+    return Told(digest_of(end), blamed_log(end, paths))

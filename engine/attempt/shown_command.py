@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..core.deck import Deck, Task
 from ..core.spec import Command, TaskSpec
 from ..logs.files import AttemptPaths
 from ..logs.secrets import MASK, is_secret, masked_command
-from ..taskfile.finish import RuntimeValues, told
-from .orders import Box, mask, secrets_in
+from ..taskfile.finish import RuntimeValues, shell, told
+from .launching import Ranks, launch_env, launched, ranks_of, threads_each
+from .orders import Box, launching_python, mask, secrets_in
+
+
+@dataclass(frozen=True, slots=True)
+class ToldLaunch:
+    """How the processes of a task are started, for people."""
+
+    command: tuple[str, ...]
+    """What is executed."""
+    env: Mapping[str, str]
+    """What launcher and ranks are told beside the task's own variables."""
+    ranks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +34,7 @@ class _Newest:
     number: int
     gpus: tuple[str, ...]
     rung: int
+    card_mib: int
 
 
 class ToldCommands:
@@ -45,7 +58,8 @@ class ToldCommands:
 
     def of(self, task: Task) -> Command:
         """Secrets are masked. What is known only at a start stands as {name} while there has been none."""
-        spec, newest = task.begun_spec, _newest(task)
+        newest = _newest(task)
+        spec = task.begun_spec.on_card(0 if newest is None else newest.card_mib)
         values, unknown = self._values(spec, newest)
         command = told(spec, self._command(spec, newest), values, unknown)
         secrets = self._secrets_of(task.name)
@@ -55,12 +69,44 @@ class ToldCommands:
             masked = masked_command([mask(word, secrets) for word in command])
         return masked if isinstance(masked, str) else tuple(masked)
 
+    def launch(self, task: Task) -> ToldLaunch | None:
+        """What starts the command; None: nothing does, it is executed itself."""
+        newest = _newest(task)
+        spec = task.begun_spec.on_card(0 if newest is None else newest.card_mib)
+        gpus = self._wanted_gpus(spec) if newest is None else len(newest.gpus)
+        ranks = ranks_of(spec, gpus, self._box.cores)
+        if ranks is None:
+            return None
+        command = self.of(task)
+        argv = (shell(), "-c", command) if isinstance(command, str) else command
+        paths = self._paths(spec.name, newest.number if newest is not None else 1)
+        python = launching_python(spec, self._box)
+        return ToldLaunch(
+            launched(ranks, argv, python, paths, merged=spec.policy.merge_stderr),
+            self._launch_env(spec, ranks, gpus, paths),
+            ranks.count,
+        )
+
+    def _launch_env(self, spec: TaskSpec, ranks: Ranks, gpus: int, paths: AttemptPaths) -> Mapping[str, str]:
+        found = launch_env(ranks, spec, paths)
+        cpus = spec.resources.cpus or (1 if spec.resources.gpus == 0 else self._box.cpus_each)
+        if cpus:
+            threads = str(threads_each(ranks, spec, gpus, cpus))
+            found |= {name: self._environ.get(name, threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+        own = {name for name, _ in spec.work.env}
+        return {name: value for name, value in found.items() if name not in own}
+
+    def _wanted_gpus(self, spec: TaskSpec) -> int:
+        """What its first attempt will be given."""
+        there, wanted = len(self._deck.gpus), spec.resources.gpus
+        return there if wanted == "all" else min(there, wanted)
+
     def _command(self, spec: TaskSpec, newest: _Newest | None) -> Command:
         if newest is None:
             return spec.work.command
         if spec.resume is not None and self._resumed(spec.name):
             return spec.resume.on_rung(newest.rung)
-        return spec.ladder[newest.rung - 1].command if 0 < newest.rung <= len(spec.ladder) else spec.work.command
+        return spec.on_rung(newest.rung).command
 
     def _values(self, spec: TaskSpec, newest: _Newest | None) -> tuple[RuntimeValues, frozenset[str]]:
         """What placeholders stand for, and those of which nobody knows."""
@@ -94,8 +140,8 @@ class ToldCommands:
 def _newest(task: Task) -> _Newest | None:
     attempt = task.attempt()
     if attempt is not None:
-        return _Newest(attempt.number, attempt.gpus, attempt.rung)
+        return _Newest(attempt.number, attempt.gpus, attempt.rung, attempt.card_mib)
     if not task.ended:
         return None
     last = task.ended[-1]
-    return _Newest(last.number, last.gpus, last.rung)
+    return _Newest(last.number, last.gpus, last.rung, last.card_mib)

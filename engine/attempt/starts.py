@@ -10,6 +10,7 @@ from ..core.effects import Launch
 from ..core.inputs import JournalState, LeaderExited, Spawned, SpawnRefused, TreeGone
 from ..errors import may_pass
 from ..ports import LOOK_TIMEOUT_S, Aside, Launcher, Sink, SpawnRefusedError, StartOrder
+from ..snapshot.code import Code
 from .orders import Made, Orders
 
 
@@ -37,8 +38,9 @@ class Starts:
         pid_ns: int,
         logs_may_hang: bool,
         started: Callable[[Started], None],
+        code: Code | None = None,
     ) -> None:
-        """*started* is told of a wrapper before the core is."""
+        """*started* is told of a wrapper before the core is. *code*: where tasks run copies of theirs."""
         self._deck = deck
         self._launcher = launcher
         self._orders = orders
@@ -48,6 +50,7 @@ class Starts:
         self._pid_ns = pid_ns
         self._logs_may_hang = logs_may_hang
         self._started = started
+        self._code = code
         self._made: dict[str, Made | OSError] = {}
         self._preparing: set[str] = set()
         self.guard: Callable[[], str] = lambda: ""
@@ -56,7 +59,7 @@ class Starts:
     def prepare(self, effect: Launch) -> None:
         """Make what a start needs while its fact is being written, where that cannot hang."""
         task = self._deck.by_name[effect.task]
-        if not self._may_hang(task, effect):
+        if self._has_code(task) and not self._may_hang(task, effect):
             self._made[effect.token] = self._make(task, effect, ready=self._launcher.prepare)
 
     def launch(self, effect: Launch) -> None:
@@ -66,10 +69,29 @@ class Starts:
         made = self._made.pop(effect.token, None)
         if made is not None:
             self._start(task, effect, made)
+        elif self._code is not None and not self._has_code(task):
+            self._await_code(self._code, task, effect)
         elif not self._may_hang(task, effect):
             self._start(task, effect, self._make(task, effect))
         else:
             self._make_aside(task, effect)
+
+    def _has_code(self, task: Task) -> bool:
+        return self._code is None or self._code.ready(task)
+
+    def _await_code(self, code: Code, task: Task, effect: Launch) -> None:
+        self._preparing.add(effect.token)
+
+        def done(why: str) -> None:
+            if effect.token not in self._preparing:
+                return
+            self._preparing.discard(effect.token)
+            if why:
+                self._post(SpawnRefused(effect.token, why))
+            else:
+                self._make_aside(task, effect)
+
+        code.when_ready(task, done)
 
     def _make_aside(self, task: Task, effect: Launch) -> None:
         self._preparing.add(effect.token)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ..adapters import host
-from ..adapters.kept_environment import load_environment
+from ..adapters.state.kept_environment import load_environment
+from ..atomic import write_atomic
 from ..attach import find_state
 from ..attempt.environment import base_environment
 from ..client import Connection, Gone
@@ -23,6 +24,7 @@ from ..runs.typed import command_of, pairs_of, variables_of
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.placeholders import escaped
 from .place import Place, say
+from .screen import print_json
 
 _OPTIONS = {
     "gpus": "gpu_count", "gpu_memory": "gpu_memory", "cpus": "cpus", "timeout": "timeout", "priority": "priority",
@@ -38,14 +40,14 @@ def run(command: Command) -> int:
     connection = place.attach()
     if connection is not None:
         with connection:
-            _add_live(place, addition, connection)
+            _add_live(place, addition, connection, as_json=command.flag("json"))
         return 0
-    _print(_add(place, addition, place.options, fits=_fitting(place)))
+    _tell(_add(place, addition, place.options, fits=_fitting(place)), as_json=command.flag("json"))
     if command.flag("start"):
         place.start().close()
     else:
         nobody = "no engine runs the deck: `gpudeck` or `gpudeck add --start` starts one"
-        say(f"written to {place.path}; {place.elsewhere() or nobody}")
+        place.say(f"written to {place.path}; {place.elsewhere() or nobody}")
     return 0
 
 
@@ -102,7 +104,7 @@ def _add(
     return add(place.path, addition, options, Box(None, host.cores()), environ=environ, fits=fits)
 
 
-def _add_live(place: Place, addition: Addition, connection: Connection) -> None:
+def _add_live(place: Place, addition: Addition, connection: Connection, *, as_json: bool) -> None:
     """The file is read as its engine reads it, but as a whole."""
     running = decode(connection.request("options")["options"])
     options = replace(running, only=(), exclude=(), with_needs=False, limit=None)
@@ -112,17 +114,21 @@ def _add_live(place: Place, addition: Addition, connection: Connection) -> None:
     try:
         connection.request("apply", add=list(added.names))
     except Gone:
-        _print(added)
-        say(f"written to {place.path}; the engine has ended meanwhile: `gpudeck` starts the next one")
+        _tell(added, as_json=as_json)
+        place.say(f"written to {place.path}; the engine has ended meanwhile: `gpudeck` starts the next one")
         return
     except DeckError as error:
         _take_back(place.path, before, after)
         raise type(error)(f"nothing was added: {error}") from None
-    _print(added)
+    _tell(added, as_json=as_json)
     say(f"engine {connection.hello.pid} has taken it up")
 
 
-def _print(added: Added) -> None:
+def _tell(added: Added, *, as_json: bool) -> None:
+    """On standard output; who takes them up is said beside it."""
+    if as_json:
+        print_json({"added": list(added.names)})
+        return
     for name in added.names:
         print(field_text(name))
 
@@ -141,8 +147,4 @@ def _take_back(path: str, before: bytes, after: bytes) -> None:
         say(f"{path} was changed meanwhile and keeps what was added")
         return
     target = os.path.realpath(path)
-    fd, new = tempfile.mkstemp(prefix=".tasks-", suffix=".toml", dir=os.path.dirname(target))
-    with open(fd, "wb") as file:
-        file.write(before)
-        os.fchmod(fd, os.stat(target).st_mode & 0o7777)
-    os.replace(new, target)
+    write_atomic(target, before, mode=stat.S_IMODE(os.stat(target).st_mode))

@@ -8,11 +8,13 @@ from typing import Any
 from ..client import Connection
 from ..command import Command
 from ..headless.text import field_text, plural
+from ..protocol.states import ENDED
 from .act import portions
 from .asking import agreed
 from .look import LiveLook, Look
 from .place import Place
-from .rows import ENDED, names_text
+from .rows import names_text
+from .screen import print_json
 
 
 def run(command: Command) -> int:
@@ -20,53 +22,92 @@ def run(command: Command) -> int:
     with --keep all of them keep their results."""
     place = Place.of(command)
     dry_run, keep = command.flag("dry_run"), command.flag("keep")
+    told = _Telling(place, as_json=command.flag("json"), dry_run=dry_run, keep=keep)
     connection = place.attach()
     if connection is None and dry_run:
-        return _dry_offline(place, keep=keep)
+        return _dry_offline(place, told)
     kept = {"keep": True} if keep else {}
     with connection or place.start() as engine:
         plan: dict[str, Any] = engine.request("apply", dry_run=True, **kept)
         before = _changed(LiveLook(engine))
-        _show(plan["lines"] if plan["changes"] else [], before, keep=keep)
+        told.planned(plan, before)
         if dry_run or not (plan["changes"] or before):
-            return 0
+            return told.end()
         if not agreed("apply this?", yes=command.flag("yes")):
-            print("nothing was applied")
-            return 1
+            return told.declined()
         if plan["changes"] or keep:
-            applied: dict[str, Any] = engine.request("apply", digest=plan["digest"], **kept)
-            _told(applied)
+            told.applied(engine.request("apply", digest=plan["digest"], **kept))
         if not keep:
-            _run_again(engine)
-    return 0
+            told.again(_run_again(engine))
+    return told.end()
 
 
-def _told(answer: Mapping[str, Any]) -> None:
-    if answer["changes"]:
-        print(f"apply: {field_text(answer['text'])}")
-    if kept := answer["applied"]["kept"]:
-        print(f"apply: {plural(len(kept), 'result')} kept: {field_text(names_text(kept))}")
+class _Telling:
+    """What an edit changes and what came of it, in lines as it happens, or as one JSON object at the end."""
+
+    def __init__(self, place: Place, *, as_json: bool, dry_run: bool, keep: bool) -> None:
+        self._place = place
+        self._json = as_json
+        self._keep = keep
+        self._told: dict[str, Any] = {
+            "dry_run": dry_run, "changes": False, "lines": [], "plan": None, "changed_earlier": [], "applied": None,
+            "again": [], "note": "",
+        }  # fmt: skip
+
+    def planned(self, plan: Mapping[str, Any], before: Sequence[str]) -> None:
+        lines: list[str] = plan["lines"] if plan["changes"] else []
+        self._told |= {"changes": plan["changes"], "lines": lines, "plan": plan["plan"], "changed_earlier": before}
+        if not self._json:
+            _show(lines, before, keep=self._keep)
+
+    def applied(self, answer: Mapping[str, Any]) -> None:
+        self._told["applied"] = answer["applied"]
+        if self._json:
+            return
+        if answer["changes"]:
+            print(f"apply: {field_text(answer['text'])}")
+        if kept := answer["applied"]["kept"]:
+            print(f"apply: {plural(len(kept), 'result')} kept: {field_text(names_text(kept))}")
+
+    def again(self, names: Sequence[str]) -> None:
+        self._told["again"] = names
+        if names and not self._json:
+            print(f"apply: {plural(len(names), 'changed task')} again: {field_text(names_text(names))}")
+
+    def note(self, text: str) -> None:
+        self._told["note"] = text = self._place.hints.completed(text)
+        if not self._json:
+            print(text)
+
+    def declined(self) -> int:
+        self.note("nothing was applied")
+        return self.end() or 1
+
+    def end(self) -> int:
+        if self._json:
+            print_json(self._told)
+        return 0
 
 
-def _run_again(engine: Connection) -> None:
+def _run_again(engine: Connection) -> list[str]:
     """Finished tasks that have been changed, by whichever edit."""
-    if again := _changed(LiveLook(engine)):
-        for portion in portions(again):
-            engine.request("retry", tasks=portion)
-        print(f"apply: {plural(len(again), 'changed task')} again: {field_text(names_text(again))}")
+    again = _changed(LiveLook(engine))
+    for portion in portions(again):
+        engine.request("retry", tasks=portion)
+    return again
 
 
-def _dry_offline(place: Place, *, keep: bool) -> int:
+def _dry_offline(place: Place, told: _Telling) -> int:
     from ..offline.look import offline_look
 
-    _show([], _changed(offline_look(place)), keep=keep)
-    print("the next start takes the file as it is now; `gpudeck plan` shows what it would run")
-    return 0
+    told.planned({"changes": False, "plan": None}, _changed(offline_look(place)))
+    told.note("the next start takes the file as it is now; `gpudeck plan` shows what it would run")
+    return told.end()
 
 
 def _changed(look: Look) -> list[str]:
     """Finished tasks that have been changed since."""
-    return [row.name for row in look.rows(()) if row.changed and row.state in ENDED]
+    return [row.name for row in look.rows(()) if row.changed and not row.left_out and row.state in ENDED]
 
 
 def _show(lines: Sequence[str], before: Sequence[str], *, keep: bool) -> None:

@@ -12,6 +12,11 @@ def agreed(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     refuse_unasked(question, yes=yes)
+    return says_yes(question)
+
+
+def says_yes(question: str) -> bool:
+    """Ask on the terminal, which the caller knows to be there; only "y" and "yes" are one."""
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -12,8 +12,8 @@ from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..headless import HeadlessOptions, WatchOutput
 from ..headless.summary import counts_text
-from ..protocol.messages import RunFinished
-from .place import Place, say
+from ..protocol.messages import RunFinished, reworded
+from .place import Place
 from .story import Story
 
 _BROKEN_PIPE = 141
@@ -27,7 +27,7 @@ def run(command: Command) -> int:
         place.refuse_elsewhere()
         raise EngineUnavailableError("no engine runs this deck: `gpudeck` starts one, `gpudeck status` shows the deck")
     place.tell_environment()
-    return _follow(connection, HeadlessOptions(), time.time())
+    return _follow(place, connection, HeadlessOptions(), time.time())
 
 
 def run_or_attach(command: Command) -> int:
@@ -36,49 +36,51 @@ def run_or_attach(command: Command) -> int:
     if place.missing():
         raise UsageError(f"{command.file or place.path}: no such file or command")
     if not sys.stdout.isatty():
-        raise UsageError("there is no terminal here: gpudeck --headless FILE runs the deck, a line per event")
+        raise UsageError("there is no terminal here: `gpudeck --headless` runs the deck, a line per event")
     for name in ("json", "junit", "retry_cancelled"):
         if command.given.get(name):
             raise UsageError(f"--{name.replace('_', '-')} goes with --headless")
     since = time.time()
     connection = place.start(takeover=command.flag("takeover"), quiet=True, change=True)
     pid = connection.hello.pid
-    say(f"engine {pid} runs on when this ends; `gpudeck status` looks, `gpudeck stop` ends it; Ctrl-C leaves")
+    place.say(f"engine {pid} runs on when this ends; `gpudeck status` looks, `gpudeck stop` ends it; Ctrl-C leaves")
     options = HeadlessOptions(
         check_interval_s=command.given.get("check_interval", 10.0),
         verbose=command.flag("verbose"),
         quiet=command.flag("quiet"),
         color=not command.flag("no_color"),
     )
-    return _follow(connection, options, since)
+    return _follow(place, connection, options, since)
 
 
-def _follow(connection: Connection, options: HeadlessOptions, since: float) -> int:
+def _follow(place: Place, connection: Connection, options: HeadlessOptions, since: float) -> int:
     """*since*: what began before this time is not new to the caller."""
     pid = connection.hello.pid
     with connection, WatchOutput(options, sys.stdout, os.environ, host.SystemClock()) as output:
         try:
-            return _show(connection, output, since)
+            return _show(place, connection, output, since)
         except Gone as error:
             output.close()
-            say(f"{error}; what runs goes on without an engine, `gpudeck` starts the next one")
+            place.say(f"{error}; what runs goes on without an engine, `gpudeck` starts the next one")
             return EngineUnavailableError.exit_code
         except KeyboardInterrupt:
             output.close()
-            say(f"detached: engine {pid} and its tasks go on; `gpudeck status` looks, `gpudeck stop` ends the engine")
+            goes_on = f"engine {pid} and its tasks go on"
+            place.say(f"detached: {goes_on}; `gpudeck status` looks, `gpudeck stop` ends the engine")
             return 130
 
 
-def _show(connection: Connection, output: WatchOutput, since: float) -> int:
+def _show(place: Place, connection: Connection, output: WatchOutput, since: float) -> int:
     for message in Story(connection, since).messages():
-        output.show(message)
+        output.show(reworded(message, place.hints.completed))
         if isinstance(message, RunFinished):
             return message.exit_code
         picture = connection.picture
         if picture is not None and picture.head.ended:
             output.close()
             counts = picture.head.counts
-            print(f"run {picture.head.run} has ended: {counts_text(counts)}; `gpudeck status` shows it")
+            ended = f"run {picture.head.run} has ended: {counts_text(counts)}; `gpudeck status` shows it"
+            print(place.hints.completed(ended))
             return 0 if counts.succeeded + counts.cached == counts.total else 1
         if output.gone:
             return _BROKEN_PIPE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from ..adapters.claims_look import claims_on
-from ..adapters.nvml import NvmlProbe
+from ..adapters.claims.look import claims_on
+from ..adapters.nvml.probe import NvmlProbe
 from ..adapters.simulated import SimulatedProbe
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
@@ -34,5 +34,5 @@ def _probe(asked: str | None) -> GpuProbe:
         return NvmlProbe()
     kind, _, count = asked.partition(":")
     if kind != "sim" or not count.isdigit() or not int(count):
-        raise UsageError(f"gpudeck gpus --gpus takes sim:N, got {asked}")
+        raise UsageError(f"gpus --gpus takes sim:N, got {asked}")
     return SimulatedProbe(int(count))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from ..adapters import host
 from ..attempt.environment import base_environment
@@ -12,20 +13,50 @@ from ..core.spec import DeckFile
 from ..errors import EngineUnavailableError, TaskFileError
 from ..notify.targets import problems_of
 from ..opening.deck_file import check_together, gpus_for
+from ..snapshot.fit import check_snapshot
 from ..taskfile.fit import check_environment, check_fit
 from ..taskfile.later import refuse_later
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import Box, RunOptions
 from .place import task_file
+from .screen import print_json
 
 
 def run(command: Command) -> int:
     """Returns 0 when the file is sound; raises TaskFileError with all that is wrong."""
-    return check(task_file(command), command.options())
+    path, options = task_file(command), command.options()
+    return _check_json(path, options) if command.flag("json") else check(path, options)
 
 
 def check(path: str, options: RunOptions) -> int:
     """Read, validate and expand a file, compare it with this box, and say so. Raises TaskFileError."""
+    warnings: list[str] = []
+    try:
+        file = _checked(path, options, warnings)
+    finally:
+        for line in warnings:
+            print(f"warning: {line}")
+    print(_verdict(file))
+    return 0
+
+
+def _check_json(path: str, options: RunOptions) -> int:
+    """The same as one object, also of a file that is not sound."""
+    warnings: list[str] = []
+    told: dict[str, Any] = {"file": path, "sound": False, "problems": [], "warnings": warnings}
+    try:
+        file = _checked(path, options, warnings)
+    except TaskFileError as error:
+        print_json({**told, "problems": list(error.problems)})
+        return error.exit_code
+    selected = len(file.tasks) if file.selected is None else len(file.selected)
+    counts = {"tasks": len(file.tasks), "selected": selected, "entries": _entries(file), "rounds": _rounds(file)}
+    print_json({**told, "sound": True, **counts})
+    return 0
+
+
+def _checked(path: str, options: RunOptions, warnings: list[str]) -> DeckFile:
+    """Adds to *warnings*. Raises TaskFileError."""
     settings = load_settings(path, options)
     environment = base_environment(os.environ)
     gpus = None
@@ -37,11 +68,9 @@ def check(path: str, options: RunOptions) -> int:
     count = len(gpus.chosen) if gpus is not None else 0
     file = load(path, options, Box(count or None, host.cores(), {}), environ=environment)
     fit = [lambda: check_fit(file, gpus.fitting())] if gpus is not None else []
-    for line in [*file.warnings, *([trouble] if trouble else []), *_unset(file, environment), *_notify(file)]:
-        print(f"warning: {line}")
-    check_together(*fit, lambda: refuse_later(file))
-    print(_verdict(file))
-    return 0
+    warnings += [*file.warnings, *filter(None, [trouble]), *_unset(file, environment), *_notify(file)]
+    check_together(*fit, lambda: refuse_later(file), lambda: check_snapshot(file))
+    return file
 
 
 def _unset(file: DeckFile, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -59,9 +88,16 @@ def _notify(file: DeckFile) -> list[str]:
 
 
 def _verdict(file: DeckFile) -> str:
-    entries = len({spec.entry for spec in file.tasks})
+    entries, rounds = _entries(file), _rounds(file)
     tasks = f"{len(file.tasks)} task{'s' * (len(file.tasks) != 1)} from {entries} entr{'y' if entries == 1 else 'ies'}"
-    rounds = {(spec.group, spec.round) for spec in file.tasks}
     chosen = "" if file.selected is None else f", {len(file.selected)} of them selected"
-    in_rounds = f" in {len(rounds)} rounds" if len(rounds) > 1 else ""
+    in_rounds = f" in {rounds} rounds" if rounds > 1 else ""
     return f"{file.shown}: sound; {tasks}{in_rounds}{chosen}"
+
+
+def _entries(file: DeckFile) -> int:
+    return len({spec.entry for spec in file.tasks})
+
+
+def _rounds(file: DeckFile) -> int:
+    return len({(spec.group, spec.round) for spec in file.tasks})

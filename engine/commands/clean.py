@@ -9,17 +9,21 @@ import time
 from collections.abc import Sequence
 
 from ..command import Command
+from ..counting import plural, ranges
 from ..errors import TaskFileError, UsageError
 from ..logs.holes import size_text
 from ..logs.leavings import Left
 from ..offline.deck import open_offline
+from ..snapshot.removable import Removable
 from ..taskfile.options import RunOptions
 from ..taskfile.problems import BadValueError, printable
 from ..taskfile.units import duration_s
+from .asking import says_yes
 from .cleaning import Plan, Wanted, carry_out, plan_clean
 from .place import task_file
 
 _SHOWN = 20
+_NAMED = 3
 
 
 def run(command: Command) -> int:
@@ -59,7 +63,7 @@ def clean(
         plan = plan_clean(offline, wanted, now=time.time())
     except OSError as error:
         raise UsageError(f"{error.filename or offline.file.settings.log_dir}: {error.strerror}") from error
-    nothing = not plan.go and not plan.debris
+    nothing = not plan.go and not plan.unneeded and not plan.copies.snapshots
     if not as_json:
         print("\n".join(_table(plan)))
     if dry_run or nothing:
@@ -70,7 +74,7 @@ def clean(
         print("nothing was removed")
         return 1
     problems: list[str] = []
-    files, freed = carry_out(plan, problems)
+    files, freed = carry_out(plan, offline.state.path if offline.state is not None else "", problems)
     return _say(plan, files, freed, problems, as_json=as_json, dry_run=False)
 
 
@@ -90,8 +94,7 @@ def _count(number: int | None) -> int:
 def _agreed() -> bool:
     if not sys.stdin.isatty():
         raise UsageError("nothing was removed: nobody can be asked here; -y says yes, --dry-run only looks")
-    print("remove them? [y/N] ", end="", flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return says_yes("remove them?")
 
 
 # -- what is said ------------------------------------------------------------------------------------------------------
@@ -105,7 +108,8 @@ def _table(plan: Plan) -> list[str]:
         (sum(left.disk_bytes for left in group), name, _numbers([left.attempt for left in group]))
         for name, group in by_task.items()
     ]
-    rows += [(item.disk_bytes, item.path, item.what) for item in plan.debris]
+    rows += [(item.disk_bytes, item.path, item.what) for item in plan.unneeded]
+    rows += [(copy.disk_bytes, copy.path, _copy(copy)) for copy in plan.copies.snapshots]
     rows.sort(key=lambda row: (-row[0], row[1]))
     width = max((len(name) for _, name, _ in rows[:_SHOWN]), default=0)
     lines = [f"{size_text(size):>9}  {printable(name):{width}}  {what}" for size, name, what in rows[:_SHOWN]]
@@ -115,10 +119,10 @@ def _table(plan: Plan) -> list[str]:
         "not over yet": plan.running,
         "whose end nobody knows": plan.unknown,
     }
-    lines += [f"left alone: {_plural(count, 'attempt')} {why}" for why, count in kept.items() if count]
-    lines += [f"left alone: {_plural(plan.others, 'file')} of other users"] if plan.others else []
-    attempts = f" in the logs of {_plural(len(plan.go), 'attempt')}" if plan.go else ""
-    total = f"{size_text(plan.disk_bytes)}{attempts} ({_plural(plan.files, 'file')})"
+    lines += [f"left alone: {plural(count, 'attempt')} {why}" for why, count in kept.items() if count]
+    lines += [f"left alone: {plural(plan.others, 'file')} of other users"] if plan.others else []
+    attempts = f" in the logs of {plural(len(plan.go), 'attempt')}" if plan.go else ""
+    total = f"{size_text(plan.disk_bytes)}{attempts} ({plural(plan.files, 'file')})"
     return [*lines, f"to remove: {total}" if rows else "nothing to remove"]
 
 
@@ -130,26 +134,22 @@ def _say(plan: Plan, files: int, freed: int, problems: Sequence[str], *, as_json
             {"task": left.task, "attempt": left.attempt, "files": len(left.files), "bytes": left.disk_bytes}
             for _, left in plan.go
         ]
-        state = [{"path": item.path, "bytes": item.disk_bytes} for item in plan.debris]
+        state = [{"path": item.path, "bytes": item.disk_bytes} for item in (*plan.unneeded, *plan.copies.snapshots)]
         kept = {"running": plan.running, "unknown": plan.unknown, "other_users_files": plan.others}
         removed = {"files": files, "bytes": freed}
         print(json.dumps({"dry_run": dry_run, "attempts": attempts, "state": state, "kept": kept, "removed": removed}))
     elif files or problems:
-        print(f"removed {_plural(files, 'file')}, {size_text(freed)}")
+        print(f"removed {plural(files, 'file')}, {size_text(freed)}")
     return 1 if problems else 0
 
 
+def _copy(copy: Removable) -> str:
+    if not copy.written:
+        return "a copy of the code, which no task needs"
+    named = ", ".join(copy.written[:_NAMED]) + (", …" if len(copy.written) > _NAMED else "")
+    return f"a copy of the code, where tasks wrote {printable(named)}"
+
+
 def _numbers(numbers: Sequence[int]) -> str:
-    """[1, 2, 3, 7] as "attempts 1-3, 7"."""
-    runs: list[tuple[int, int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], number)
-        else:
-            runs.append((number, number))
-    text = ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
-    return f"attempt{'s' * (len(numbers) > 1)} {text}"
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + "s" * (count != 1)
+    """[1, 2, 3, 7] as "attempts 1-3,7"."""
+    return f"attempt{'s' * (len(numbers) > 1)} {ranges(numbers)}"

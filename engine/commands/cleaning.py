@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..core.events import AttemptEnded, AttemptStarting, StartRevoked
+from ..core.events import AttemptEnded
+from ..core.phases import FINAL
 from ..logs.leavings import Left, attempts_in, mend_links, remove
 from ..logs.record import read_record
 from ..offline.deck import Offline
-from .debris import Debris, debris_in, running_logs, sweep
+from ..snapshot import removable
+from ..snapshot.book import Book
+from ..snapshot.removable import Planned
+from .unneeded import Unneeded, running_logs, sweep, unneeded_in
 
-DEBRIS_S = 30 * 86400.0
+UNNEEDED_S = 30 * 86400.0
 """How old a damaged journal must be, where nothing else is said."""
 
 
@@ -35,7 +39,9 @@ class Plan:
     log_dir: str
     go: list[tuple[str, Left]] = field(default_factory=list[tuple[str, Left]])
     """With each attempt's folder."""
-    debris: list[Debris] = field(default_factory=list[Debris])
+    unneeded: list[Unneeded] = field(default_factory=list[Unneeded])
+    copies: Planned = field(default_factory=lambda: Planned(Book(), ()))
+    """Snapshots of the code that no unfinished task needs."""
     running: int = 0
     unknown: int = 0
     """Attempts of which neither the journal nor attempt-N.json knows the end."""
@@ -44,57 +50,48 @@ class Plan:
 
     @property
     def disk_bytes(self) -> int:
-        return sum(left.disk_bytes for _, left in self.go) + sum(item.disk_bytes for item in self.debris)
+        return sum(left.disk_bytes for _, left in self.go) + sum(
+            item.disk_bytes for item in (*self.unneeded, *self.copies.snapshots)
+        )
 
     @property
     def files(self) -> int:
-        return sum(len(left.files) for _, left in self.go) + sum(len(item.files) for item in self.debris)
+        files = sum(len(left.files) for _, left in self.go) + sum(len(item.files) for item in self.unneeded)
+        return files + sum(copy.files for copy in self.copies.snapshots)
 
 
 def plan_clean(offline: Offline, wanted: Wanted, *, now: float) -> Plan:
     """Look at the log folder and the state folder. *now*: seconds since the epoch. Raises OSError and UsageError."""
     plan = Plan(offline.file.settings.log_dir)
-    known = _known(offline)
     busy = running_logs()
     names = [task.name for task in offline.select(wanted.selectors)]
     for name in names if wanted.selectors else [*names, *offline.gone]:
-        _plan_task(plan, offline, name, known, busy, wanted, now)
+        _plan_task(plan, offline, name, busy, wanted, now)
     if wanted.records and offline.state is not None:
-        limit = now - (DEBRIS_S if wanted.older_than_s is None else wanted.older_than_s)
-        plan.debris = debris_in(offline.state, limit, None if offline.damage else _tokens(offline))
+        limit = now - (UNNEEDED_S if wanted.older_than_s is None else wanted.older_than_s)
+        plan.unneeded = unneeded_in(offline.state, limit, None if offline.damage else offline.journal.tokens)
+    if not wanted.selectors and offline.state is not None and not offline.damage:
+        limit = now if wanted.older_than_s is None else now - wanted.older_than_s
+        plan.copies = removable.plan(offline.state.path, _unfinished(offline), limit)
     return plan
 
 
-def _known(offline: Offline) -> Mapping[tuple[str, int], AttemptEnded | None]:
-    """Every attempt of the journal with its end; None: it has not ended."""
-    known: dict[tuple[str, int], AttemptEnded | None] = {}
-    for fact in offline.facts:
-        match fact:
-            case AttemptStarting():
-                known[fact.task, fact.attempt] = None
-            case AttemptEnded():
-                known[fact.task, fact.attempt] = fact
-            case StartRevoked():
-                known.pop((fact.task, fact.attempt), None)
-            case _:
-                pass
-    return known
-
-
-def _tokens(offline: Offline) -> frozenset[str]:
-    return frozenset(fact.token for fact in offline.facts if isinstance(fact, AttemptStarting))
+def _unfinished(offline: Offline) -> set[str]:
+    """Tasks that may start in the run, or run still."""
+    deck = offline.deck
+    tasks = deck.active.values() if deck.run.ended else deck.tasks
+    return {task.name for task in tasks if not isinstance(task.phase, FINAL)}
 
 
 def _plan_task(
     plan: Plan,
     offline: Offline,
     name: str,
-    known: Mapping[tuple[str, int], AttemptEnded | None],
     busy: frozenset[str],
     wanted: Wanted,
     now: float,
 ) -> None:
-    folder = offline.logs.folder(name)
+    folder, journal = offline.logs.folder(name), offline.journal
     found, others = attempts_in(plan.log_dir, folder, name)
     plan.others += others
     numbers = sorted(found)
@@ -103,9 +100,9 @@ def _plan_task(
         left = found[number]
         if wanted.older_than_s is not None and left.newest_wall > now - wanted.older_than_s:
             continue
-        end = known.get((name, number))
+        end = journal.ends.get((name, number))
         log = f"{real}/attempt-{number}.log"
-        if log in busy or ((name, number) in known and end is None) or _goes_on(end):
+        if log in busy or ((name, number) in journal.starts and end is None) or _goes_on(end):
             plan.running += 1
         elif end is None and not read_record(f"{folder}/attempt-{number}.json").get("end"):
             plan.unknown += 1
@@ -127,8 +124,9 @@ def _spared(left: Left, *, last: bool) -> bool:
     return bool(left.files)
 
 
-def carry_out(plan: Plan, problems: list[str]) -> tuple[int, int]:
-    """Remove what *plan* names. Returns files and bytes; what cannot be removed is a line in *problems*."""
+def carry_out(plan: Plan, state: str, problems: list[str]) -> tuple[int, int]:
+    """Remove what *plan* names; *state*: the deck's state folder. Returns files and bytes; what cannot be removed is a
+    line in *problems*."""
     files = freed = 0
     removed: set[str] = set()
     for folder, left in plan.go:
@@ -141,5 +139,9 @@ def carry_out(plan: Plan, problems: list[str]) -> tuple[int, int]:
         removed |= {f"{folder}/{name}" for name in left.files}
     if removed:
         mend_links(plan.log_dir, dict.fromkeys(folder for folder, _ in plan.go), removed)
-    count, size = sweep(plan.debris, problems.append)
-    return files + count, freed + size
+    count, size = sweep(plan.unneeded, problems.append)
+    files, freed = files + count, freed + size
+    if plan.copies.snapshots:
+        count, size = removable.remove(state, plan.copies, problems.append)
+        files, freed = files + count, freed + size
+    return files, freed

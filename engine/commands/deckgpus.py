@@ -18,12 +18,13 @@ _HEADER = ("GPU", "slots", "memory", "util", "tasks", "note")
 
 def run(command: Command) -> int:
     """Print them. Of a deck without an engine only simulated ones are known: nobody asks the driver for it."""
-    found = look(Place.of(command))
+    place = Place.of(command)
+    found = look(place)
     head, gpus = found.head(), found.gpus()
     if command.flag("json"):
         print_json({"deck": head.deck, "engine": found.engine, "gpus": [plain(gpu) for gpu in gpus]})
         return 0
-    screen = out()
+    screen = out(place.hints)
     lines = [Line(text) for text in columns_of([_HEADER, *map(_cells, gpus)], screen.columns)] if gpus else []
     nothing = "runs on the CPU" if head.on_cpu else "has no engine: `gpudeck gpus` alone shows the GPUs of this box"
     screen.show(lines or [Line(f"{field_text(head.deck)} {nothing}")])

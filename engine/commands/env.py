@@ -5,45 +5,54 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from ..adapters.decklock import held_by
-from ..adapters.kept_environment import load_environment, save_environment
-from ..adapters.statedir import find_state_dir, open_state_dir
+from ..adapters.state.folder import StateDir, find_state_dir, open_state_dir
+from ..adapters.state.kept_environment import load_environment, save_environment
+from ..adapters.state.lock import held_by
 from ..attempt.environment import base_environment
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
+from ..hints import Hints
 from ..logs.secrets import masked_env
 from ..taskfile.load import load_settings
-from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
 from .place import task_file
+from .screen import print_json
 
 
 def run(command: Command) -> int:
-    """Print it, or with --refresh take the caller's."""
-    refresh, as_root = command.flag("refresh"), command.flag("as_root")
-    return env(task_file(command), command.options(), refresh=refresh, as_root=as_root)
-
-
-def env(path: str, options: RunOptions, *, refresh: bool, as_root: bool = False) -> int:
-    """Print the kept environment, secrets masked; with *refresh* keep the caller's from the next start on."""
+    """Print the kept environment, secrets masked; with --refresh keep the caller's from the next start on."""
+    path, options = task_file(command), command.options()
     where = path, load_settings(path, options).state_dir, stem_of(path, options)
-    if refresh:
-        state = open_state_dir(*where, as_root=as_root)
+    if command.flag("refresh"):
+        state = open_state_dir(*where, as_root=command.flag("as_root"))
         if elsewhere := state.left_elsewhere():
             raise EngineUnavailableError(elsewhere)
-        fresh = base_environment(os.environ)
-        changes = _changes(load_environment(state.path) or {}, fresh)
-        save_environment(state.path, fresh)
-        print(f"kept: {len(fresh)} variables of this shell, {changes} of them new or changed")
-        if (holder := held_by(state.path)) is not None:
-            print(f"engine {holder.pid} goes on with what it has; the next one takes them: `gpudeck stop`, `gpudeck`")
-        return 0
+        return _refresh(state, command)
     found = find_state_dir(*where)
     kept = None if found is None else load_environment(found.path)
     if kept is None:
         raise UsageError("no environment is kept yet: the first start of the deck keeps its caller's")
-    for name, value in sorted(masked_env(kept.items()).items()):
+    shown = dict(sorted(masked_env(kept.items()).items()))
+    if command.flag("json"):
+        print_json({"environment": shown})
+        return 0
+    for name, value in shown.items():
         print(f"{name}={value}")
+    return 0
+
+
+def _refresh(state: StateDir, command: Command) -> int:
+    fresh = base_environment(os.environ)
+    changes = _changes(load_environment(state.path) or {}, fresh)
+    save_environment(state.path, fresh)
+    holder = held_by(state.path)
+    if command.flag("json"):
+        print_json({"kept": len(fresh), "changed": changes, "engine": holder.pid if holder else None})
+        return 0
+    print(f"kept: {len(fresh)} variables of this shell, {changes} of them new or changed")
+    if holder is not None:
+        next_one = Hints.of(command).completed("the next one takes them: `gpudeck stop`, `gpudeck`")
+        print(f"engine {holder.pid} goes on with what it has; {next_one}")
     return 0
 
 

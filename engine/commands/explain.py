@@ -6,16 +6,18 @@ from ..command import Command
 from ..errors import UsageError
 from ..headless.lines import Line
 from ..headless.text import field_text
+from ..protocol.states import ACTIVE, DONE
 from ..protocol.wire import TaskRow
 from .look import Look, look
 from .place import Place
-from .rows import ACTIVE, DONE, gpu_text, is_text, time_text
+from .rows import gpu_text, is_text, time_text
 from .screen import out, print_json
 
 
 def run(command: Command) -> int:
     """Print every obstacle of each task, or what it does or has done instead of waiting."""
-    found = look(Place.of(command))
+    place = Place.of(command)
+    found = look(place)
     rows = found.rows(command.words)
     if not rows:
         raise UsageError(f"no task is {' or '.join(command.words)} now")
@@ -29,8 +31,8 @@ def run(command: Command) -> int:
             lines.append(Line(f"{field_text(row.name)} {_state(row)}:", tone="bold"))
             lines += [Line(f"  {field_text(text)}") for text in why]
         else:
-            lines.append(Line(f"{field_text(row.name)} {field_text(_instead(row))}"))
-    out().show(lines)
+            lines.append(Line(f"{field_text(row.name)} {field_text(_instead(row) + _mixed(found, row))}"))
+    out(place.hints).show(lines)
     return 0
 
 
@@ -42,6 +44,15 @@ def _told(found: Look, row: TaskRow) -> list[str]:
 def _state(row: TaskRow) -> str:
     held = " and is held" if row.state == "backoff" else " and held"
     return is_text(row) + held * row.held
+
+
+def _mixed(found: Look, row: TaskRow) -> str:
+    """A warning where it runs on GPUs of several models."""
+    if len(row.gpus) < 2 or row.state not in ACTIVE:
+        return ""
+    running = found.details(row.name).get("running")
+    mixed = running.get("mixed", "") if running else ""
+    return f"; {mixed}" if mixed else ""
 
 
 def _instead(row: TaskRow) -> str:

@@ -8,6 +8,7 @@ from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..headless.text import field_text, ranges
 from .place import Place
+from .screen import print_json
 
 _SAID = {
     "drain": "what runs there ends, nothing new starts",
@@ -29,7 +30,7 @@ def run(command: Command) -> int:
         raise UsageError(f"gpus: {verb} is none of {', '.join(_SAID)}; alone it shows the GPUs of this box")
     wanted = [gpu for text in texts for gpu in named_gpus(text)]
     if not wanted:
-        raise UsageError(f"gpus {verb} wants a GPU: gpudeck gpus {verb} 3")
+        raise UsageError(f"gpus {verb} wants a GPU: `gpudeck gpus {verb} 3`")
     place = Place.of(command)
     existing = place.attach()
     if existing is None:
@@ -38,13 +39,16 @@ def run(command: Command) -> int:
         place.tell_environment()
     with existing or place.start(asks_first=True) as connection:
         answer = connection.request("gpu", verb=verb, gpus=wanted)
+    if command.flag("json"):
+        print_json({"verb": verb, "gpus": answer["gpus"]})
+        return 0
     indices = [index for index in answer["gpus"] if index >= 0]
     print(f"{verb}: GPU {ranges(indices) if indices else field_text(', '.join(wanted))} ({_SAID[verb]})")
     return 0
 
 
 def _show(command: Command) -> int:
-    if command.file and not command.given.get("gpus"):
+    if (command.file or command.flag("runs")) and not command.given.get("gpus"):
         from . import deckgpus as shown
     else:
         from . import box as shown

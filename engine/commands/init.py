@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import TextIO
 
+from ..atomic import write_atomic
 from ..command import Command
 from ..errors import DeckError, TaskFileError, UsageError
 from ..taskfile.commands import Read, matrix_table, read_commands, tables
@@ -207,18 +208,11 @@ def _begin(path: str, content: str, *, force: bool) -> str:
 def _replace(path: str, content: str, old: str) -> None:
     """Put *content* in the place of *old*: whoever reads the file sees one of them, whole."""
     target = os.path.realpath(path)
-    part = _free_name(f"{target}.part")
+    if _read(target) != old:
+        raise UsageError(f"{path} was changed meanwhile and was left alone: do it again")
     try:
-        with open(part, "x", encoding="utf-8", newline="") as file:
-            file.write(content)
-            os.fchmod(file.fileno(), stat.S_IMODE(os.stat(target).st_mode))
-        if _read(target) != old:
-            os.unlink(part)
-            raise UsageError(f"{path} was changed meanwhile and was left alone: do it again")
-        os.replace(part, target)
+        write_atomic(target, content.encode(), mode=stat.S_IMODE(os.stat(target).st_mode))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(part)
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 

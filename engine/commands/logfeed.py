@@ -16,18 +16,20 @@ _PARTS = 16
 class Feed:
     """Opens one attempt's log after the other."""
 
-    def __init__(self, name: str, logs: LogFolder, printer: Printer, *, err: bool) -> None:
+    def __init__(self, name: str, logs: LogFolder, printer: Printer, *, err: bool, rank: int = 0) -> None:
         self.name = name
         self.attempt = 0
         """Whose log is open; 0: none."""
         self._logs = logs
         self._printer = printer
         self._err = err
+        self._rank = rank
         self._file: LogFile | None = None
         self._lines = Lines(colour=printer.colour)
 
     def paths(self, number: int) -> AttemptPaths:
-        return self._logs.paths(self.name, number, False)
+        """Of the rank that is shown."""
+        return self._logs.paths(self.name, number, False).of_rank(self._rank)
 
     def path(self, number: int) -> str:
         """Standard output, or standard error; where the two are one file, that."""

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from ..client import Connection, Gone, Picture
+from ..protocol.states import ACTIVE
 from ..protocol.wire import TaskRow
 from .inotify import Writes
 from .logfeed import Feed
 from .logprint import Printer
 from .look import LiveLook, Look
 from .place import Place, say
-from .rows import ACTIVE, may_change
+from .rows import may_change
 
 if TYPE_CHECKING:
     from ..offline.look import OfflineLook

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from ..command import Command
 from ..errors import UsageError
 from ..headless.text import field_text, plural
+from ..logs.ranks import rank_logs
+from ..protocol.states import ACTIVE
 from ..protocol.wire import TaskRow
 from .logfeed import Feed
 from .logfollow import MOST_FOLLOWED, Following
 from .logprint import Printer
 from .look import look
 from .place import Place, say
-from .rows import ACTIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +24,19 @@ class _Asked:
     attempt: int | None
     err: bool
     follow: bool
+    rank: int
 
 
 def run(command: Command) -> int:
     """Print logs. Returns 1 where there was none to be read."""
     given = command.given
-    asked = _Asked(given.get("lines", 40), given.get("attempt"), command.flag("err"), command.flag("follow"))
+    asked = _Asked(
+        given.get("lines", 40),
+        given.get("attempt"),
+        command.flag("err"),
+        command.flag("follow"),
+        given.get("rank") or 0,
+    )
     place = Place.of(command)
     found = look(place)
     rows = found.rows(command.words)
@@ -38,8 +46,8 @@ def run(command: Command) -> int:
         raise UsageError(f"that means {len(rows)} tasks, and at most {MOST_FOLLOWED} are followed at once")
     logs = found.logs()
     printer = Printer.on_stdout([row.name for row in rows], follow=asked.follow)
-    feeds = {row.name: Feed(row.name, logs, printer, err=asked.err) for row in rows}
-    shown = _show(rows, feeds, asked)
+    feeds = {row.name: Feed(row.name, logs, printer, err=asked.err, rank=asked.rank) for row in rows}
+    shown = _show(place, rows, feeds, asked)
     if asked.follow:
         following = Following(place, feeds, printer, attempt=asked.attempt)
         try:
@@ -53,7 +61,7 @@ def run(command: Command) -> int:
     return 0 if shown or any(feed.attempt for feed in feeds.values()) else 1
 
 
-def _show(rows: Sequence[TaskRow], feeds: Mapping[str, Feed], asked: _Asked) -> int:
+def _show(place: Place, rows: Sequence[TaskRow], feeds: Mapping[str, Feed], asked: _Asked) -> int:
     """The last lines of each; returns how many logs there were."""
     shown = 0
     for row in rows:
@@ -63,13 +71,21 @@ def _show(rows: Sequence[TaskRow], feeds: Mapping[str, Feed], asked: _Asked) -> 
         if not number:
             say(f"{field_text(row.name)} has not run: it is {row.state}")
         else:
-            shown += _open(row, number, feeds[row.name], asked)
+            shown += _open(place, row, number, feeds[row.name], asked)
     return shown
 
 
-def _open(row: TaskRow, number: int, feed: Feed, asked: _Asked) -> bool:
+def _missing(feed: Feed, number: int, asked: _Asked) -> str:
+    if not asked.rank:
+        return f"{field_text(feed.path(number))} is not there"
+    others = len(rank_logs(feed.paths(number).of_rank(0).out))
+    there = f"the last is rank {others}" if others else "all it wrote is in one log"
+    return f"{field_text(feed.name)} attempt {number} has no rank {asked.rank}: {there}"
+
+
+def _open(place: Place, row: TaskRow, number: int, feed: Feed, asked: _Asked) -> bool:
     if not feed.open(number, asked.lines):
-        say(f"{field_text(feed.path(number))} is not there")
+        say(_missing(feed, number, asked))
         return False
     size = feed.drain()
     if not asked.follow:
@@ -77,5 +93,6 @@ def _open(row: TaskRow, number: int, feed: Feed, asked: _Asked) -> bool:
     over = number < row.attempt or row.state not in ACTIVE
     if over and not size and asked.lines and not asked.err and feed.has_errors(number):
         name = field_text(row.name)
-        say(f"{name} wrote nothing to standard output; `gpudeck logs {name} --err` shows standard error")
+        rank = f" --rank {asked.rank}" if asked.rank else ""
+        place.say(f"{name} wrote nothing to standard output; `gpudeck logs {name}{rank} --err` shows standard error")
     return True

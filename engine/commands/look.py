@@ -27,6 +27,10 @@ class Look(Protocol):
         """In file order; without selectors all."""
         ...
 
+    def with_metrics(self, rows: Sequence[TaskRow]) -> list[TaskRow]:
+        """The same rows with what attempts that are over have reported. May read a small file for each."""
+        ...
+
     def explain(self, name: str) -> list[str]:
         """Everything that keeps a task from starting."""
         ...
@@ -69,6 +73,9 @@ class LiveLook:
         if not selectors:
             return list(self.connection.wait_for_picture().rows.values())
         return rows_of(self.connection, self.connection.request("select", select=list(selectors)))
+
+    def with_metrics(self, rows: Sequence[TaskRow]) -> list[TaskRow]:
+        return list(rows)
 
     def explain(self, name: str) -> list[str]:
         return [obstacle["text"] for obstacle in self.connection.request("explain", tasks=[name])[name]]

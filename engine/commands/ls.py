@@ -14,9 +14,10 @@ _HEAD = ("task", "state", "gpu", "attempt", "time", "reason")
 
 def run(command: Command) -> int:
     """Print the tasks that the selectors mean, in file order."""
-    rows = look(Place.of(command)).rows(command.words)
+    found = look(Place.of(command))
+    rows = found.rows(command.words)
     if command.flag("json"):
-        print_json([plain(row) for row in rows])
+        print_json([plain(row) for row in found.with_metrics(rows)])
         return 0
     if not rows:
         say(f"no task is {' or '.join(command.words)} now" if command.words else "no task")

@@ -9,7 +9,7 @@ from ..adapters import host
 from ..attempt.environment import base_environment
 from ..command import Command
 from ..errors import UsageError
-from ..notify.delivery import Place, deliver
+from ..notify.delivery import Surroundings, deliver
 from ..notify.happening import Happening
 from ..notify.message import Origin, fold
 from ..notify.targets import problems_of, resolve
@@ -43,7 +43,7 @@ def notify(path: str, options: RunOptions, *, test: bool) -> int:
     path = os.path.abspath(path)
     origin = Origin(settings.name, path, host.hostname(), settings.log_dir)
     notice = fold(origin, [Happening("test", "a test: messages arrive", 0, wall=time.time())])
-    found = deliver(notice, targets, Place(os.path.dirname(path), environ), settings.notify.timeout_s)
+    found = deliver(notice, targets, Surroundings(os.path.dirname(path), environ), settings.notify.timeout_s)
     for name, trouble in found.items():
         print(f"{name}: {trouble or 'sent'}")
     return 1 if problems or not found or any(found.values()) else 0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from ..command import Command
 from ..headless.text import field_text, plural
 from ..protocol.wire import DeckHead
 from .place import Place
+from .screen import print_json
 
 
 def run(command: Command) -> int:
@@ -15,17 +18,28 @@ def run(command: Command) -> int:
     place = Place.of(command)
     existing = place.attach()
     if existing is None and command.verb == "pause" and not _unfinished(place):
-        print("no engine runs this deck and no run is under way: nothing starts")
+        idle = "no engine runs this deck and no run is under way: nothing starts"
+        _tell(command, idle, engine=None, paused="", running=0, queued=0)
         return 0
     with existing or place.start(asks_first=command.verb == "pause") as connection:
         connection.request(command.verb)
         head = msgspec.convert(connection.request("status")["head"], DeckHead)
-    running = f"{plural(head.counts.running, 'task')} running"
+        pid = connection.hello.pid
+    counts = head.counts
+    running = f"{plural(counts.running, 'task')} running"
     if head.paused:
-        print(f"{field_text(head.deck)} is {field_text(head.paused)}: nothing starts; {running}")
+        text = f"{field_text(head.deck)} is {field_text(head.paused)}: nothing starts; {running}"
     else:
-        print(f"{field_text(head.deck)} starts tasks again; {running}, {head.counts.queued} queued")
+        text = f"{field_text(head.deck)} starts tasks again; {running}, {counts.queued} queued"
+    _tell(command, text, engine=pid, paused=head.paused, running=counts.running, queued=counts.queued)
     return 0
+
+
+def _tell(command: Command, text: str, **fields: Any) -> None:
+    if command.flag("json"):
+        print_json({"verb": command.verb, **fields})
+    else:
+        print(text)
 
 
 def _unfinished(place: Place) -> bool:

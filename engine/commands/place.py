@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ... import __version__
-from ..adapters.kept_environment import load_environment
+from ..adapters.state.kept_environment import load_environment
 from ..attach import attach, attach_or_start, find_state, has_engine
 from ..client import Connection, Gone
 from ..command import Command
 from ..errors import EngineUnavailableError
+from ..hints import Hints
 from ..opening.run_options import changed, decode, refuse_other
 from ..taskfile.find import find_task_file
 from ..taskfile.options import RunOptions
@@ -23,7 +24,12 @@ _TELLING = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
 
 
 def task_file(command: Command) -> str:
-    """The task file that a command is about, as given or found. Raises UsageError where there is none."""
+    """The task file that a command is about, as given or found; with --runs that of the commands that were run here.
+    Raises UsageError where there is none."""
+    if command.flag("runs"):
+        from ..runs.home import runs_file
+
+        return runs_file(command.file, os.environ)
     return find_task_file(command.file, os.environ, os.getcwd())
 
 
@@ -38,12 +44,18 @@ class Place:
     as_root: bool = False
     tell: Callable[[str], None] = field(default_factory=lambda: say)
     """Gets what the caller should know beside what was asked for, a line each."""
+    hints: Hints = field(default_factory=Hints)
+    """How the deck is named in commands that messages tell of."""
 
     @classmethod
     def of(cls, command: Command) -> Place:
         """Raises UsageError where no task file is found."""
         path = os.path.abspath(task_file(command))
-        return cls(path, command.options(), os.environ, command.flag("as_root"))
+        return cls(path, command.options(), os.environ, command.flag("as_root"), hints=Hints.of(command))
+
+    def say(self, text: str) -> None:
+        """Tell a line; commands that it names in backticks are completed for this deck."""
+        self.tell(self.hints.completed(text))
 
     def missing(self) -> bool:
         """There is no such file, nor an engine that goes on without it."""
@@ -75,13 +87,18 @@ class Place:
                 as_root=self.as_root,
                 takeover=takeover,
                 quiet_start=asks_first,
-                warn=self.tell,
+                warn=self.say,
             )
             if not quiet:
-                self.tell(f"engine {connection.hello.pid} now runs the deck; `gpudeck stop` ends it")
+                self.say(f"engine {connection.hello.pid} now runs the deck; `gpudeck stop` ends it")
         else:
             self.tell_environment()
         return connection
+
+    def state_folder(self) -> str:
+        """Where the deck's state lies; "" where it has never been started. Raises DeckError."""
+        state = find_state(self.path, self.options)
+        return "" if state is None else state.path
 
     def elsewhere(self) -> str:
         """Where no engine runs the deck: what to say when its tasks were left on another machine; "" when not."""
@@ -96,12 +113,12 @@ class Place:
     def tell_environment(self) -> None:
         """Tasks get the environment of the run's start: one line where the caller's is another."""
         if other := self._other_environment():
-            self.tell(other)
+            self.say(other)
 
     def _greet(self, connection: Connection, *, change: bool) -> None:
         hello = connection.hello
         if hello.version != __version__:
-            self.tell(
+            self.say(
                 f"engine {hello.pid} is gpudeck {hello.version}, this is {__version__}: `gpudeck stop`, then start anew"
             )
         options: str = connection.request("options")["options"] if hello.version == __version__ else ""
@@ -112,7 +129,7 @@ class Place:
             refuse_other(running, given)
         elif changed(running, given) != running:
             wanted = {name: getattr(given, name) for name in ("gpus", "slots_per_gpu", "only", "with_needs")}
-            self.tell(connection.request("change", **wanted)["text"])
+            self.say(connection.request("change", **wanted)["text"])
 
     def _other_environment(self) -> str:
         state = find_state(self.path, self.options)

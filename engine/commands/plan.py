@@ -7,22 +7,25 @@ import os
 from collections.abc import Iterable, Sequence
 
 from ..adapters import host
-from ..adapters.journal import read_facts
-from ..adapters.kept_environment import load_environment
-from ..adapters.statedir import find_state_dir
+from ..adapters.journal.journal import read_facts
+from ..adapters.state.folder import find_state_dir
+from ..adapters.state.kept_environment import load_environment
 from ..attempt.environment import base_environment
 from ..command import Command
 from ..core.build import build
 from ..core.deck import Deck, Task
 from ..core.events import Fact
+from ..core.fit import memory_in_words
 from ..core.phases import ACTIVE, Cached, Phase
+from ..core.recorded import recorded
 from ..core.restore import replay
 from ..core.simulate import Planned, simulate
 from ..core.spec import DeckFile
+from ..core.together import mixed_in_words
 from ..logs.files import LogFolder
 from ..opening.box_gpus import BoxGpus, core_gpus
-from ..opening.deck_file import gpus_for, load_for, with_running
-from ..opening.past import is_done, options_of, run_is_unfinished
+from ..opening.deck_file import gpus_for, load_for
+from ..opening.left_out import is_done, with_running
 from ..opening.run_options import continued, decode
 from ..opening.visible import limiting
 from ..taskfile.fit import check_fit
@@ -44,18 +47,20 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     state = find_state_dir(path, settings.state_dir, stem_of(path, options))
     facts, damage = ([], "") if state is None else read_facts(state.db)
     limits, environment = os.environ, base_environment(os.environ)
-    if state is not None and run_is_unfinished(facts):
-        options = continued(decode(options_of(facts)), options)
+    journal = recorded(facts)
+    if state is not None and journal.unfinished:
+        options = continued(decode(journal.options), options)
         settings = load_settings(path, options)
         environment = load_environment(state.path) or environment
         limits = limiting(os.environ, environment)
     gpus = gpus_for(path, options, settings, limits, environment)
-    file = with_running(load_for(path, options, gpus, facts, environment), facts)
+    file = with_running(load_for(path, options, gpus, facts, journal, environment), journal)
     check_fit(file, gpus.fitting())
     deck = _past(file, gpus, facts)
     takes = ("failed", "changed", "stale") if settings.skip_existing else ("all",)
     logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
     known = [_length_s(deck, task) for task in deck.tasks]  # before the simulation's own ends teach anything
+    memory = [memory_in_words(deck, task) for task in deck.tasks]
     planned = simulate(
         deck,
         lambda task: known[task.index],
@@ -64,7 +69,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
         memory_mib=host.mem_available_mib(),
         wall=host.SystemClock().now().wall_s,
     )
-    rows = _rows(deck, planned)
+    rows = _rows(deck, planned, memory)
     if as_json:
         print(json.dumps([dict(zip(_COLUMNS, row, strict=True)) for row in rows], indent=2))
         return 0
@@ -74,8 +79,8 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     return 0
 
 
-_COLUMNS = ("task", "gpus", "starts_s", "ends_s", "guessed", "state")
-Row = tuple[str, str, float | None, float | None, bool, str]
+_COLUMNS = ("task", "gpus", "starts_s", "ends_s", "guessed", "state", "gpus_note")
+Row = tuple[str, str, float | None, float | None, bool, str, str]
 
 
 def _past(file: DeckFile, gpus: BoxGpus, facts: Iterable[Fact]) -> Deck:
@@ -97,16 +102,17 @@ def _length_s(deck: Deck, task: Task) -> float | None:
     return task.entry.typical_s if known is None else known
 
 
-def _rows(deck: Deck, planned: Sequence[Planned]) -> list[Row]:
+def _rows(deck: Deck, planned: Sequence[Planned], memory: Sequence[str]) -> list[Row]:
     index = {gpu.uuid: str(gpu.index) for gpu in deck.gpus.values()}
     rows: list[Row] = []
     for item in planned:
         gpus = ",".join(index[uuid] for uuid in item.gpus) or "cpu"
-        rows.append((item.task, gpus, item.start_s, item.end_s, item.guessed, "runs"))
+        asks = "; ".join(filter(None, [memory[deck.by_name[item.task].index], mixed_in_words(deck.models(item.gpus))]))
+        rows.append((item.task, gpus, item.start_s, item.end_s, item.guessed, "runs", asks))
     started = {item.task for item in planned}
     for task in deck.tasks:
         if task.name not in started:
-            rows.append((task.name, "", None, None, False, _state(task, task.phase)))
+            rows.append((task.name, "", None, None, False, _state(task, task.phase), memory[task.index]))
     return rows
 
 
@@ -119,10 +125,11 @@ def _state(task: Task, phase: Phase) -> str:
 def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus) -> list[str]:
     width = max([4, *(len(row[0]) for row in rows)])
     lines = [f"{'task':{width}}  {'gpu':>7}  {'starts':>9}  {'ends':>9}  state"]
-    for name, where, starts, ends, guessed, state in rows:
+    for name, where, starts, ends, guessed, state, asks in rows:
         begin = "" if starts is None else f"+{_clock(starts)}"
         end = "" if ends is None else f"{'~' if guessed else '+'}{_clock(ends)}"
-        lines.append(f"{name:{width}}  {where:>7}  {begin:>9}  {end:>9}  {state}".rstrip())
+        told = f"{state}, {asks}" if asks and starts is not None else state
+        lines.append(f"{name:{width}}  {where:>7}  {begin:>9}  {end:>9}  {told}".rstrip())
     guesses = sum(item.guessed for item in planned)
     place = "CPU slots" if not gpus.chosen else f"{len(gpus.chosen)} {'simulated ' if gpus.simulated else ''}GPUs"
     if not planned:

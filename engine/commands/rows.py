@@ -10,6 +10,7 @@ import msgspec
 
 from ..headless.lines import Tone
 from ..headless.text import hhmmss, ranges
+from ..protocol.states import ACTIVE, DONE, ENDED
 from ..protocol.wire import TaskRow
 from ..protocol.words import stands
 
@@ -17,13 +18,10 @@ _TONES: dict[str, Tone] = {
     "succeeded": "good", "cached": "dim", "failed": "bad", "unknown": "bad", "blocked": "warn", "cancelled": "warn",
     "backoff": "warn", "running": "bold", "starting": "bold", "stopping": "warn", "closing": "bold",
 }  # fmt: skip
-DONE = frozenset({"succeeded", "cached"})
-ENDED = frozenset({"succeeded", "cached", "failed", "cancelled"})
 SETTLED = ENDED | {"blocked"}
 """States that last until a user does something."""
 _YET_TO_START = frozenset({"waiting", "queued", "blocked"})
 """What an earlier attempt had and took is told with the attempts."""
-ACTIVE = frozenset({"starting", "running", "stopping", "closing"})
 
 
 def may_change(row: TaskRow, *, ended: bool) -> bool:

@@ -10,6 +10,7 @@ from ..runs.book import Book
 from ..runs.engines import Engines
 from ..runs.follow import Follower
 from ..runs.home import home_of
+from ..runs.program import refuse_missing
 from ..runs.wanted import wanted_of
 from .place import say
 
@@ -17,6 +18,7 @@ from .place import say
 def run(command: Command) -> int:
     """Returns the command's exit code; with --detach 0 as soon as an engine has it. Raises DeckError."""
     wanted = wanted_of(command, os.environ)
+    refuse_missing(wanted.command, wanted.environment)
     as_root = command.flag("as_root")
     home = home_of(command.file, os.environ, as_root=as_root)
     on_cpu = wanted.entry["gpus"] == 0

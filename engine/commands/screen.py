@@ -6,13 +6,14 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
 
 from ..headless.block import cell_width, fit
 from ..headless.lines import Line
 from ..headless.text import printable
 from ..headless.views import paint
+from ..hints import Hints
 
 _LEAST = 12
 """Columns that a cell which may be cut keeps."""
@@ -23,22 +24,26 @@ class Screen:
     columns: int | None
     """None: no terminal; nothing is cut."""
     colour: bool
+    hints: Hints = field(default_factory=Hints)
+    """For commands that lines name."""
 
     @classmethod
-    def of(cls, stream: TextIO, environ: Mapping[str, str]) -> Screen:
+    def of(cls, stream: TextIO, environ: Mapping[str, str], hints: Hints | None = None) -> Screen:
         """Colours only on a terminal, and not with NO_COLOR."""
+        hints = hints or Hints()
         if not stream.isatty():
-            return cls(None, False)
+            return cls(None, False, hints)
         dumb = environ.get("TERM", "dumb") in ("dumb", "unknown", "")
         try:
             columns = os.get_terminal_size(stream.fileno()).columns or 80
         except OSError:
             columns = 80
-        return cls(columns, not dumb and not environ.get("NO_COLOR"))
+        return cls(columns, not dumb and not environ.get("NO_COLOR"), hints)
 
     def show(self, lines: Sequence[Line]) -> None:
         """Print lines whose text is printable."""
-        text = "".join(f"{paint(self._cut(line), colour=self.colour)}\n" for line in lines)
+        told = (replace(line, text=self.hints.completed(line.text)) for line in lines)
+        text = "".join(f"{paint(self._cut(line), colour=self.colour)}\n" for line in told)
         sys.stdout.write(text.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8"))
         sys.stdout.flush()
 
@@ -48,9 +53,9 @@ class Screen:
         return Line(fit(line.text, self.columns).rstrip(), line.weight, line.tone)
 
 
-def out() -> Screen:
-    """Standard output."""
-    return Screen.of(sys.stdout, os.environ)
+def out(hints: Hints | None = None) -> Screen:
+    """Standard output. *hints*: how the deck is named in commands that lines name."""
+    return Screen.of(sys.stdout, os.environ, hints)
 
 
 def columns_of(rows: Sequence[Sequence[str]], width: int | None, *, last_cut: bool = True) -> list[str]:

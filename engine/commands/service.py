@@ -10,9 +10,9 @@ import sys
 from dataclasses import replace
 from typing import Literal
 
-from ..adapters.decklock import held_by
-from ..adapters.kept_environment import load_environment, save_environment
-from ..adapters.statedir import find_state_dir, open_state_dir
+from ..adapters.state.folder import find_state_dir, open_state_dir
+from ..adapters.state.kept_environment import load_environment, save_environment
+from ..adapters.state.lock import held_by
 from ..adapters.systemctl import UserSystemd
 from ..attempt.environment import base_environment
 from ..command import Command
@@ -23,6 +23,7 @@ from ..taskfile.find import find_task_file
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
+from .asking import says_yes
 from .service_unit import Deck, Unit, find_unit, unit_text, units_folder, write_unit
 
 Action = Literal["install", "uninstall", "status", "show"]
@@ -37,7 +38,7 @@ def run(command: Command) -> int:
     """`gpudeck service ACTION [FILE]`, as it was typed. Raises DeckError."""
     action, *files = command.words or ("",)
     if action not in ACTIONS:
-        raise UsageError(f"gpudeck service takes {', '.join(ACTIONS)}, got {action or 'nothing'}")
+        raise UsageError(f"service takes {', '.join(ACTIONS)}, got {action or 'nothing'}")
     if len(files) + bool(command.file) > 1:
         raise UsageError(f"one task file at a time, got {', '.join(filter(None, [command.file, *files]))}")
     path = find_task_file(command.file or next(iter(files), None), os.environ, os.getcwd())
@@ -99,7 +100,7 @@ def _agree_to_replace(unit: Unit, text: str, *, force: bool) -> None:
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(f"{unit.path} has other contents: --force replaces it")
-    if input(f"replace {unit.path}? [y/N] ").strip().lower() not in ("y", "yes"):
+    if not says_yes(f"replace {unit.path}?"):
         raise UsageError("nothing was changed")
 
 
@@ -184,7 +185,7 @@ def _installed(path: str, options: RunOptions) -> Unit:
     deck = _deck(path, options, "")
     unit = find_unit(units_folder(os.environ), deck)
     if not deck.owns(unit.text):
-        raise UsageError(f"no service is installed for {path}: gpudeck service install {shlex.quote(path)}")
+        raise UsageError(f"no service is installed for {path}: `gpudeck service install {shlex.quote(path)}`")
     return unit
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..atomic import write_atomic
 from ..errors import EngineUnavailableError, UsageError
 from ..opening.run_options import encode
 from ..taskfile.options import RunOptions
@@ -126,12 +127,9 @@ def find_unit(folder: str, deck: Deck) -> Unit:
 
 def write_unit(path: str, text: str) -> None:
     """Replace a unit file. Raises EngineUnavailableError."""
-    part = f"{path}.part"
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(part, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(part, path)
+        write_atomic(path, text.encode())
     except OSError as error:
         raise EngineUnavailableError(f"{path} cannot be written: {error.strerror}") from error
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from ..command import Command
 from ..errors import UsageError
 from ..headless.lines import Line
-from ..headless.text import field_text, hhmmss, mib_text, printable, ranges
+from ..headless.text import field_text, hhmmss, mib_text, plural, printable, ranges, wh_text
 from ..logs.ran import other_command, words_in
 from ..logs.record import read_record
 from .look import look
@@ -40,9 +41,10 @@ def _lines(task: dict[str, Any]) -> list[Line]:
     fields = (
         ("entry", f"{task['entry']}" + (f"  (line {task['line']})" if task["line"] else "")),
         *_command(task),
+        *_launch(task),
         ("cwd", task["cwd"]),
         ("python", task["python"]),
-        ("gpus", str(task["gpus"])),
+        ("gpus", str(task["gpus"]) + (f"  ({task['gpu_memory']})" if task.get("gpu_memory") else "")),
         ("params", "  ".join(f"{key}={value}" for key, value in task["params"].items())),
         ("tags", " ".join(task["tags"])),
         ("needs", ", ".join(task["needs"])),
@@ -55,7 +57,7 @@ def _lines(task: dict[str, Any]) -> list[Line]:
         ("retried", _retried(task)),
     )
     lines += [Line(f"  {name:<10}{printable(text)}") for name, text in fields if text]
-    lines += _env(task["env"])
+    lines += _env({**task["env"], **(task["launch"]["env"] if task.get("launch") else {})})
     lines += [Line(f"  {'waits for':<10}{field_text(text)}", tone="warn") for text in task["waits_for"]]
     lines += _running(task["running"])
     for attempt in reversed(task["attempts"]):
@@ -75,6 +77,14 @@ def _command(task: dict[str, Any]) -> list[tuple[str, str]]:
         ran = other_command(words_in(read_record(newest["json"])), command)
         fields.append(("ran", f"{ran}  (attempt {newest['number']})" if ran else ""))
     return fields
+
+
+def _launch(task: dict[str, Any]) -> list[tuple[str, str]]:
+    """What starts its processes, ready for a shell."""
+    launch = task.get("launch")
+    if not launch:
+        return []
+    return [("launch", plural(launch["ranks"], "rank")), ("executes", shlex.join(launch["command"]))]
 
 
 def _priority(task: dict[str, Any]) -> str:
@@ -106,27 +116,64 @@ def _running(running: dict[str, Any] | None) -> list[Line]:
         f"attempt {running['number']}",
         f"runs for {hhmmss(running['elapsed_s'])}{expected}",
         _gpus(running["gpus"]),
+        field_text(running.get("mixed", "")),
         f"since {began}",
         f"pid {running['pid']}" if running["pid"] else "",
     ]
-    return [Line("  ".join(filter(None, parts)), tone="bold"), *_rung(running), *_files(running["log"], running["err"])]
+    files = [*_code(running["json"]), *_files(running["log"], running["err"])]
+    return [Line("  ".join(filter(None, parts)), tone="bold"), *_rung(running), *files]
 
 
 def _attempt(attempt: dict[str, Any]) -> list[Line]:
     ok = attempt["kind"] == "ok"
     peak = f"peak {mib_text(attempt['peak_mib'])}" if attempt["peak_mib"] else ""
+    energy = _energy(attempt["json"])
     reason = "ok" if ok else field_text(attempt["reason"])
-    parts = [f"attempt {attempt['number']}", reason, hhmmss(attempt["duration_s"]), _gpus(attempt["gpus"]), peak]
+    parts = [
+        f"attempt {attempt['number']}",
+        reason,
+        hhmmss(attempt["duration_s"]),
+        _gpus(attempt["gpus"]),
+        peak,
+        energy,
+    ]
     text = "  ".join(filter(None, parts))
-    return [Line(text, tone="good" if ok else "bad"), *_rung(attempt), *_files(attempt["log"], attempt["err"])]
+    files = [*_code(attempt["json"]), *_files(attempt["log"], attempt["err"])]
+    return [Line(text, tone="good" if ok else "bad"), *_rung(attempt), *files]
+
+
+def _code(path: str) -> list[Line]:
+    """The copy of the code that it ran, as its attempt-N.json tells."""
+    record = read_record(path)
+    git: dict[str, Any] = record.get("git") or {}
+    if not record.get("snapshot"):
+        return []
+    changes = " with changes that are not committed" if git.get("dirty") else ""
+    return [Line(f"  {printable(record['snapshot'])}  (commit {git.get('commit', '')[:10]}{changes})", tone="dim")]
+
+
+def _energy(path: str) -> str:
+    """As its attempt-N.json tells."""
+    end: dict[str, Any] = read_record(path).get("end") or {}
+    energy_wh, power_w = end.get("energy_wh"), end.get("mean_power_w")
+    if energy_wh is None or power_w is None:
+        return ""
+    return f"{wh_text(energy_wh)} (mean {power_w:.0f} W)"
 
 
 def _rung(attempt: dict[str, Any]) -> list[Line]:
-    """What on_oom changed for it."""
-    if not attempt.get("rung"):
-        return []
-    changes = "  ".join(attempt.get("rung_changes", ()))
-    return [Line(f"  on_oom rung {attempt['rung']}" + (f": {field_text(changes)}" if changes else ""))]
+    """What its cards and on_oom changed for it."""
+    lines: list[Line] = []
+    profile, *on_card = attempt.get("gpu_profile") or ("",)
+    if profile:
+        lines.append(_changed(f"gpu_profile {profile}", on_card))
+    if attempt.get("rung"):
+        lines.append(_changed(f"on_oom rung {attempt['rung']}", attempt.get("rung_changes", ())))
+    return lines
+
+
+def _changed(by: str, changes: Sequence[str]) -> Line:
+    return Line(f"  {field_text(by)}" + (f": {field_text('  '.join(changes))}" if changes else ""))
 
 
 def _gpus(gpus: list[int]) -> str:

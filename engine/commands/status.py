@@ -11,10 +11,11 @@ from ..headless.summary import counts_text
 from ..headless.text import field_text, hhmmss, mib_text
 from ..logs.digest import digest
 from ..logs.files import AttemptPaths, LogFolder, telling_log
+from ..protocol.states import ACTIVE, FAILED
 from ..protocol.wire import DeckHead, GpuRow, TaskRow
 from .look import Look, look
 from .place import Place
-from .rows import ACTIVE, gpu_text, note_text, plain, time_text
+from .rows import gpu_text, note_text, plain, time_text
 from .screen import Screen, columns_of, out, print_json
 
 _SHOWN = 8
@@ -25,14 +26,15 @@ _DIGEST = 10
 
 def run(command: Command) -> int:
     """Print it."""
-    found = look(Place.of(command))
+    place = Place.of(command)
+    found = look(place)
     head, rows = found.head(), found.rows(())
-    failed = [row for row in rows if row.state in ("failed", "unknown")]
+    failed = [row for row in rows if row.state in FAILED]
     running = [row for row in rows if row.state in ACTIVE]
     if command.flag("json"):
-        _print_json(found, head, running, failed)
+        _print_json(found, head, running, found.with_metrics(failed))
         return 0
-    screen = out()
+    screen = out(place.hints)
     if command.flag("failed"):
         screen.show(list(_failures(failed, found.logs())))
         return 0
@@ -116,7 +118,7 @@ def _tasks(word: str, rows: Sequence[TaskRow], screen: Screen, tone: Tone = "pla
     ]
     yield from (Line(text, tone=tone) for text in columns_of(cells, screen.columns))
     if len(rows) > _SHOWN:
-        yield Line(f"  … and {len(rows) - _SHOWN:,} more: gpudeck ls state:{rows[0].state}", tone="dim")
+        yield Line(f"  … and {len(rows) - _SHOWN:,} more: `gpudeck ls state:{rows[0].state}`", tone="dim")
 
 
 def _waits(head: DeckHead) -> Iterator[Line]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from ..adapters.decklock import held_by
-from ..adapters.proc import stat
+from ..adapters.processes.proc import stat
+from ..adapters.state.lock import held_by
 from ..attach import find_state
 from ..client import Connection, Gone
 from ..command import Command
@@ -13,6 +13,7 @@ from ..errors import EngineUnavailableError, UsageError
 from ..headless.text import plural
 from ..protocol.wire import Bye
 from .place import Place
+from .screen import print_json
 
 _RELEASE_S = 10.0
 """An engine that has said goodbye lets go of the deck within this time."""
@@ -22,7 +23,7 @@ _LOOK_S = 0.02
 
 
 def run(command: Command) -> int:
-    """Returns when the engine is gone; 0 also where none runs."""
+    """Returns when the engine is gone; 0 also where none runs. One is started where only its tasks are left to stop."""
     tasks, now = command.flag("tasks"), command.flag("now")
     if now and not tasks:
         raise UsageError("--now goes with --tasks: without it no task is stopped")
@@ -30,12 +31,14 @@ def run(command: Command) -> int:
     connection = place.attach()
     if connection is None:
         place.refuse_elsewhere()
-        print("no engine runs this deck")
+        connection = place.start(asks_first=True, quiet=True) if tasks and _run_on(place) else None
+    if connection is None:
+        _tell(command, "no engine runs this deck", engine=None, running=0, stopped=0)
         return 0
     with connection:
         pid = connection.hello.pid
         running = _running(connection)
-        if tasks and running:
+        if tasks and running and not command.flag("json"):
             print(f"stopping {plural(running, 'task')} …", flush=True)
         _stop(connection, tasks=tasks, now=now)
     _wait_for_lock(place, pid)
@@ -44,8 +47,24 @@ def run(command: Command) -> int:
     else:
         verb = "runs" if running == 1 else "run"
         rest = f"{plural(running, 'task')} {verb} on; the next `gpudeck` adopts {'it' if running == 1 else 'them'}"
-    print(f"engine {pid} has ended: {rest}")
+    text = place.hints.completed(f"engine {pid} has ended: {rest}")
+    _tell(command, text, engine=pid, running=0 if tasks else running, stopped=running if tasks else 0)
     return 0
+
+
+def _tell(command: Command, text: str, *, engine: int | None, running: int, stopped: int) -> None:
+    """*engine*: the one that has ended; *running*: tasks that run on."""
+    if command.flag("json"):
+        print_json({"engine": engine, "running": running, "stopped": stopped})
+    else:
+        print(text)
+
+
+def _run_on(place: Place) -> bool:
+    """Tasks of the deck run without an engine."""
+    from ..offline.look import offline_look
+
+    return find_state(place.path, place.options) is not None and offline_look(place, quiet=True).running > 0
 
 
 def _running(connection: Connection) -> int:

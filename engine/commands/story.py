@@ -28,8 +28,8 @@ from ..protocol.messages import (
     TaskSettled,
     TaskStarted,
 )
+from ..protocol.states import ACTIVE, FAILED
 from ..protocol.wire import Event, TaskRow
-from .rows import ACTIVE
 
 STATUS_PERIOD_S = 1.0
 _KINDS = {
@@ -116,7 +116,7 @@ class Story:
     def _row(self, row: TaskRow, logs: LogFolder) -> SummaryRow:
         paths = logs.paths(row.name, row.attempt, False)
         log, lines = self._digests.get(row.name, (paths.out, ()))
-        if row.state in ("failed", "unknown") and row.attempt and not lines:
+        if row.state in FAILED and row.attempt and not lines:
             lines = digest(paths.err, paths.out)
         return SummaryRow(
             task=row.name,

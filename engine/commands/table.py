@@ -8,16 +8,17 @@ from collections.abc import Mapping, Sequence
 
 from ..command import Command
 from ..core.deck import Deck, Task
-from ..core.flags import is_changed, is_stale
+from ..core.flags import is_stale
+from ..core.marks import is_of_other_work
 from ..errors import UsageError
+from ..hints import Hints
 from ..offline.deck import Offline, open_offline
 from ..results.results import Asked, How, Records, Result, metrics_of, results_of
 from ..results.table_formats import FORMATS
 from ..results.tabulate import Layout, tabulate
 from ..serve.selecting import select
-from ..taskfile.find import find_task_file
 from ..taskfile.options import RunOptions
-from .place import say
+from .place import say, task_file
 from .rows import names_text
 
 _HOW_TO_NAME = (
@@ -29,7 +30,7 @@ def run(command: Command) -> int:
     """`gpudeck table`, as it was typed."""
     given = command.given
     return table(
-        find_task_file(command.file, os.environ, os.getcwd()),
+        task_file(command),
         command.options(),
         selectors=command.words,
         metrics=given.get("metric") or (),
@@ -40,6 +41,7 @@ def run(command: Command) -> int:
         best=given.get("best") or "column",
         form=given.get("format") or "md",
         everything=command.flag("all"),
+        hints=Hints.of(command),
     )
 
 
@@ -56,6 +58,7 @@ def table(
     best: str = "column",
     form: str = "md",
     everything: bool = False,
+    hints: Hints | None = None,
 ) -> int:
     """Print a table. *metrics*: "acc" or "acc:max"; *over*, *rows*, *columns*: params, also several with commas.
     *everything*: means count tasks that did not succeed, too. Returns the exit code; raises DeckError."""
@@ -73,14 +76,17 @@ def table(
     asked = asked or [Asked(name, None) for name in known]
     if not asked:
         raise UsageError(f"no task has reported a metric: {_HOW_TO_NAME}")
+    plain = not (metrics or over or rows or columns)
+    if plain and "energy_wh" not in known and any(records.measured(task, "energy_wh") for task in tasks):
+        asked = [*asked, Asked("energy_wh", None)]
     results = results_of(records, tasks, asked)
-    chosen = _chosen(results, tasks, asked, known, named=bool(selectors))
+    chosen = _chosen(results, tasks, asked if metrics else asked[: len(known)], known, named=bool(selectors))
     layout = Layout(_ways(tasks, asked), _words(over), _words(rows), _words(columns), sort, best)
     if not everything and (layout.over or layout.rows or layout.columns):
         chosen = _succeeded(chosen)
     text = FORMATS[form](tabulate(chosen, layout))
     if outdated := _outdated(chosen, offline.deck):
-        say(outdated)
+        say((hints or Hints()).completed(outdated))
     print(text)
     return 0
 
@@ -111,7 +117,7 @@ def _chosen(
     """Without what has nothing to do with these metrics: a task that gathers the results of others. Raises UsageError
     where nothing has."""
     names = {one.name for one in asked}
-    entries = {result.entry for result in results if result.values}
+    entries = {result.entry for result in results if names & result.values.keys()}
     entries |= {task.spec.entry for task in tasks if names & {metric.name for metric in task.spec.extras.metrics}}
     if not entries:
         raise UsageError(f"no task has the metric {', '.join(sorted(names))}: {_there_are(known)}")
@@ -130,7 +136,7 @@ def _ways(tasks: Sequence[Task], asked: Sequence[Asked]) -> Mapping[str, How]:
 def _outdated(results: Sequence[Result], deck: Deck) -> str:
     """Which of these are of other work than the file says now, or older than what they build on; "" for none."""
     told = [result.task for result in results if result.values]
-    changed = [name for name in told if is_changed(deck, deck.by_name[name])]
+    changed = [name for name in told if is_of_other_work(deck.by_name[name])]
     stale = [name for name in told if is_stale(deck, deck.by_name[name])]
     kinds = (
         (changed, "is", "are", "not of what the file says now", "changed"),
@@ -141,8 +147,13 @@ def _outdated(results: Sequence[Result], deck: Deck) -> str:
         for names, one, several, what, flag in kinds
         if names
     ]
-    them = "it" if len({*changed, *stale}) == 1 else "them"
-    return f"of {len(told):,} results {'; '.join(said)}: gpudeck retry or accept {them}" if said else ""
+    flagged = {*changed, *stale}
+    them, kept = ("it", "its result") if len(flagged) == 1 else ("them", "their results")
+    select = " ".join(f"state:{flag}" for names, *_, flag in kinds if names)
+    again = f"`gpudeck retry {select}` runs {them} again, `gpudeck accept {select}` keeps {kept}"
+    if any(not deck.by_name[name].selected for name in flagged):
+        again += f", once a run takes {them} in: the last one left some out"
+    return f"of {len(told):,} results {'; '.join(said)}: {again}" if said else ""
 
 
 def _succeeded(results: Sequence[Result]) -> list[Result]:

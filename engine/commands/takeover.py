@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from ..adapters.decklock import held_by, read_holder
-from ..adapters.statedir import StateDir
+from ..adapters.state.folder import StateDir
+from ..adapters.state.lock import held_by, read_holder
 from ..attach import find_state
 from ..command import Command
 from ..errors import EngineUnavailableError

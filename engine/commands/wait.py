@@ -11,11 +11,13 @@ from ..client import Connection, Gone, SaidGoodbye
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..headless.text import field_text
+from ..protocol.states import DONE
 from ..protocol.wire import Bye, TaskRow
 from ..taskfile.problems import BadValueError
 from ..taskfile.units import duration_s
 from .place import Place, say
-from .rows import DONE, may_change, names_text
+from .rows import may_change, names_text, plain
+from .screen import print_json
 
 TIMED_OUT = 124
 _AFTER_GOODBYE_S = 5.0
@@ -23,11 +25,21 @@ _AFTER_GOODBYE_S = 5.0
 _AFTER_CRASH_S = 15.0
 """The same when one was killed: systemd starts the next one after ten seconds."""
 _LOOK_S = 0.1
+_End = tuple[int, Sequence[TaskRow]]
+"""The exit code, and how the tasks stand."""
 
 
 def run(command: Command) -> int:
     """Returns 0 when all succeeded or were done earlier, 1 when not, 3 when only another machine can tell, 124 when the
     time is over."""
+    code, rows = _run(command)
+    if command.flag("json"):
+        rest = [row for row in rows if row.state not in DONE]
+        print_json({"exit_code": code, "done": len(rows) - len(rest), "rest": [plain(row) for row in rest]})
+    return code
+
+
+def _run(command: Command) -> _End:
     deadline = _deadline(command.given.get("timeout"))
     place = Place.of(command)
     held = has_engine(place.path, place.options)
@@ -37,7 +49,7 @@ def run(command: Command) -> int:
     while connection is not None:
         with connection:
             try:
-                return _wait(connection, command.words, deadline)
+                return _wait(place, connection, command.words, deadline)
             except Gone as gone:
                 patience_s = _AFTER_GOODBYE_S if gone.goodbye else _AFTER_CRASH_S
         connection = _next_engine(place, patience_s, deadline)
@@ -46,8 +58,8 @@ def run(command: Command) -> int:
     found = offline_look(place)
     rows = found.rows(command.words)
     if found.deck.elsewhere and any(row.state not in DONE for row in rows):
-        return EngineUnavailableError.exit_code
-    return _verdict(rows, settled=False)
+        return EngineUnavailableError.exit_code, rows
+    return _verdict(rows, settled=False), rows
 
 
 def _deadline(text: str | None) -> float | None:
@@ -67,7 +79,7 @@ def _next_engine(place: Place, patience_s: float, deadline: float | None) -> Con
     return None
 
 
-def _wait(connection: Connection, selectors: Sequence[str], deadline: float | None) -> int:
+def _wait(place: Place, connection: Connection, selectors: Sequence[str], deadline: float | None) -> _End:
     chosen: set[str] = set(connection.request("select", select=list(selectors))) if selectors else set()
     told = ""
     while True:
@@ -77,17 +89,17 @@ def _wait(connection: Connection, selectors: Sequence[str], deadline: float | No
         rows = [row for row in picture.rows.values() if row.name in chosen or (not chosen and not row.left_out)]
         open_ = [row for row in rows if may_change(row, ended=picture.head.ended)]
         if not open_:
-            return _verdict(rows, settled=True)
-        told = _tell_standstill(open_, picture.head.paused, told)
+            return _verdict(rows, settled=True), rows
+        told = _tell_standstill(place, open_, picture.head.paused, told)
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and left <= 0:
             say(f"{_counts(open_)} after the time given")
-            return TIMED_OUT
+            return TIMED_OUT, rows
         if isinstance(message := next(connection.messages(left), None), Bye):
             raise SaidGoodbye(f"the engine has ended: {message.why}")
 
 
-def _tell_standstill(rows: Sequence[TaskRow], paused: str, told: str) -> str:
+def _tell_standstill(place: Place, rows: Sequence[TaskRow], paused: str, told: str) -> str:
     """Say once that only a user can end the waiting."""
     held = sum(row.held for row in rows)
     waits = all(row.state in ("waiting", "queued") for row in rows)
@@ -95,7 +107,7 @@ def _tell_standstill(rows: Sequence[TaskRow], paused: str, told: str) -> str:
     if not text and held == len(rows) and waits:
         text = "only held tasks are left: `gpudeck release SEL`"
     if text and text != told:
-        say(f"waiting, but {text}")
+        place.say(f"waiting, but {text}")
     return text
 
 

@@ -34,6 +34,7 @@ class Moved:
     free_requeues: int
     joined_requeues: int
     quarantine_requeues: int
+    port_retries: int
     avoid: frozenset[str]
     again: RetryOptions
 
@@ -136,6 +137,7 @@ def moved(task: Task) -> Moved:
         free_requeues=task.free_requeues,
         joined_requeues=task.joined_requeues,
         quarantine_requeues=task.quarantine_requeues,
+        port_retries=task.port_retries,
         avoid=task.avoid,
         again=task.again,
     )

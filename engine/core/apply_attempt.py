@@ -24,7 +24,7 @@ from .phases import (
     Starting,
     Stopping,
 )
-from .successes import learn_duration, learn_success
+from .successes import learn_duration, learn_memory, learn_success
 
 FAST_S = 60.0
 """An attempt that gets past this shows that its GPU works."""
@@ -37,10 +37,14 @@ AttemptFact = (
 def attempt_fact(deck: Deck, fact: AttemptFact) -> None:
     task = deck.by_name.get(fact.task)
     if task is None:
-        if isinstance(fact, e.AttemptEnded):
+        if isinstance(fact, e.AttemptStarting):
+            deck.past.started(fact)
+        elif isinstance(fact, e.AttemptEnded):
+            deck.past.over(fact, deck.run.number)
             learn_success(deck, fact)
             if fact.outcome.ok:
-                deck.learned.success(fact.fingerprint, fact.duration_s, fact.peak_mib)
+                deck.learned.success(fact.fingerprint, fact.duration_s)
+                learn_memory(deck, fact)
         return
     match fact:
         case e.AttemptStarting():
@@ -92,6 +96,7 @@ def _starting(deck: Deck, task: Task, fact: e.AttemptStarting) -> None:
         fact.at,
         fact.wall,
         fact.rung,
+        fact.card_mib,
         alone=fact.alone,
         terms=deck.terms[fact.terms - 1] if 0 < fact.terms <= len(deck.terms) else None,
         spec=deck.begun.get(fact.token),
@@ -119,7 +124,7 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
     attempt.exited_at = fact.at
     ended = Ended(
         fact.attempt, fact.outcome, attempt.gpus, fact.duration_s, fact.peak_mib, fact.wall, deck.run.number,
-        attempt.rung,
+        attempt.rung, attempt.card_mib,
     )  # fmt: skip
     task.ended = (*task.ended, ended)
     task.act = ""
@@ -140,9 +145,11 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
                 # It has begun anew; what comes next may go on from there.
                 task.again = replace(task.again, fresh=False)
         _charge(deck, task, fact, attempt)
+    if not attempt.rebooted:
+        learn_memory(deck, fact)
     if fact.outcome.ok or fact.duration_s >= FAST_S:
         task.entry.fast_failures = 0
-    elif fact.outcome.reason not in ("cancelled", "interrupted"):
+    elif fact.outcome.reason not in ("cancelled", "interrupted", "port taken"):
         task.entry.fast_failures += 1
     if fact.duration_s >= FAST_S and not attempt.rebooted:
         task.entry.past_minute.update(dict.fromkeys(attempt.gpus, fact.at))
@@ -163,6 +170,9 @@ def _charge(deck: Deck, task: Task, fact: e.AttemptEnded, attempt: Attempt) -> N
             task.joined_requeues += 1
         else:
             task.free_requeues += 1
+    elif fact.next == "backoff" and not fact.charged:
+        task.port_retries += 1
+        return
     elif fact.outcome.reason == "oom" and rungs_of(task, attempt):
         task.oom_ends += 1
     elif fact.charged and fact.next in ("backoff", "queued"):

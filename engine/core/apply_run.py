@@ -67,6 +67,7 @@ def run_ended(deck: Deck) -> None:
 def fresh(task: Task) -> None:
     """A new budget: retries, rungs and free requeues as on the first day."""
     task.retries_used = task.oom_ends = task.free_requeues = task.joined_requeues = task.quarantine_requeues = 0
+    task.port_retries = 0
     task.avoid = frozenset()
     task.again = PLAIN
     task.act = ""
@@ -113,7 +114,7 @@ def rebooted(deck: Deck, now: float, wall: float) -> None:
         attempt = task.attempt()
         if attempt is not None:
             attempt.rebooted = True
-    for gpu in deck.gpus.values():
+    for gpu in deck.present_gpus.values():
         gpu.changed_at = gpu.ended_at = -1e9
         if gpu.quarantine is not None:
             gpu.quarantine.probe_at = now + PROBES_S[min(gpu.quarantine.step, len(PROBES_S) - 1)]
@@ -127,7 +128,7 @@ def rebooted(deck: Deck, now: float, wall: float) -> None:
 
 
 def gpu_fact(deck: Deck, fact: e.GpuQuarantined | e.GpuReleased | e.GpuJoined | e.GpuMarked) -> None:
-    gpu = deck.gpus.get(fact.gpu)
+    gpu = deck.present_gpus.get(fact.gpu)
     deck.plan_due = True
     if isinstance(fact, e.GpuQuarantined):
         for name in fact.tasks:

@@ -43,6 +43,8 @@ class AttemptStarting:
     """What it must leave behind, whatever the file says later."""
     terms: int = 0
     """Number of its terms; 0: those of the file."""
+    card_mib: int = 0
+    """Memory of the smallest of its GPUs, where [[gpu_profile]] makes that matter; else 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,8 @@ def same_attempt(new: Deck, target: Task, before: Task) -> tuple[Attempt, TaskSp
 
 
 def _stand_in(new: Deck, task: Task, phase: Phase, attempt: Attempt) -> None:
-    for uuid in attempt.gpus:
-        if uuid in new.gpus:
-            new.gpus[uuid].holders[attempt.token] = attempt
+    for gpu in new.gpus_of(attempt):
+        gpu.holders[attempt.token] = attempt
     if task.selected:
         new.counts[type(task.phase)] -= 1
         new.counts[type(phase)] += 1
@@ -62,8 +61,9 @@ def runs_on(new: Deck, before: Task, twins: tuple[str, ...]) -> tuple[Attempt, N
 
 
 def carry_gpus(old: Deck, new: Deck) -> None:
-    for uuid, gpu in new.gpus.items():
-        before = old.gpus.get(uuid)
+    present = old.present_gpus
+    for uuid, gpu in new.present_gpus.items():
+        before = present.get(uuid)
         if before is not None:
             _carry_gpu(before, gpu)
     new.count_surplus()
@@ -102,7 +102,7 @@ def _carry_learned(old: Deck, new: Deck) -> None:
         before = old.entries.get(name)
         if before is not None:
             for known in (
-                "durations", "longest_s", "placed_s", "typical_s", "peak_mib", "fast_failures", "past_minute",
+                "durations", "longest_s", "placed_s", "typical_s", "peak", "fast_failures", "past_minute",
             ):  # fmt: skip
                 setattr(entry, known, getattr(before, known))
 

@@ -28,7 +28,7 @@ def _slots(deck: Deck) -> list[str]:
             continue
         for uuid in attempt.gpus:
             holding[uuid].add(token)
-    for gpu in deck.gpus.values():
+    for gpu in (*deck.gpus.values(), *deck.outside.values()):
         if set(gpu.holders) != holding[gpu.uuid]:
             found.append(f"GPU {gpu.index}: holders {sorted(gpu.holders)}, attempts say {sorted(holding[gpu.uuid])}")
         if gpu.slots != "auto" and len(gpu.holders) > gpu.slots + gpu.surplus:

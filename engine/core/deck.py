@@ -6,6 +6,7 @@ Indexes are kept up to date with every move, so that no event costs a scan of al
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from heapq import heappop, heappush
 from typing import Literal, NamedTuple
@@ -16,6 +17,7 @@ from .gates import STANDING_OF_GATE, Gate, GateState, Standing
 from .inputs import Verb
 from .learned import Entry, Learned
 from .marks import Marks
+from .past import Past
 from .phases import (
     ACTIVE,
     FINAL,
@@ -64,6 +66,8 @@ class Deck:
     gates: list[Gate] = field(default_factory=list[Gate])
     gpus: dict[str, Gpu] = field(default_factory=dict[str, Gpu])
     """By UUID, in order of preference."""
+    outside: dict[str, Gpu] = field(default_factory=dict[str, Gpu])
+    """The box's other GPUs, by UUID: what began on one before the file was edited may still hold it."""
     on_cpu: bool = False
     """No GPU to use: GPU tasks run on CPU slots."""
     on_cpu_slots: int = 0
@@ -89,6 +93,7 @@ class Deck:
     shards: dict[str, int] = field(default_factory=dict[str, int])
     held: set[int] = field(default_factory=set[int])
     """Tasks that the user holds."""
+    past: Past = field(default_factory=Past)
     marks: Marks = field(default_factory=Marks)
     """Finished tasks that are changed or stale."""
     urgent: deque[Gate] = field(default_factory=deque[Gate])
@@ -152,9 +157,19 @@ class Deck:
         for one in fields(self):
             setattr(self, one.name, getattr(other, one.name))
 
+    @property
+    def leaving(self) -> dict[str, Gpu]:
+        """By UUID, GPUs that the deck no longer has and that attempts still hold."""
+        return {uuid: gpu for uuid, gpu in self.outside.items() if gpu.holders}
+
+    @property
+    def present_gpus(self) -> dict[str, Gpu]:
+        """By UUID, the deck's GPUs and those that leave it."""
+        return self.gpus | self.leaving
+
     def count_surplus(self) -> None:
         """The deck may have been given fewer slots than its attempts hold: those end, and are not replaced."""
-        for gpu in self.gpus.values():
+        for gpu in (*self.gpus.values(), *self.outside.values()):
             gpu.surplus = max(0, len(gpu.holders) - gpu.slots) if isinstance(gpu.slots, int) else 0
         self.cpu_surplus = max(0, self.cpu_tasks - self.cpu_slots)
 
@@ -205,9 +220,8 @@ class Deck:
         self.cpu_used += attempt.cpu_slots
         if need.gpus == 0:
             self.cpu_tasks += attempt.cpu_slots
-        for uuid in attempt.gpus:
-            if uuid in self.gpus:
-                self.gpus[uuid].take(attempt, exclusive=need.exclusive or attempt.alone, at=attempt.at)
+        for gpu in self.gpus_of(attempt):
+            gpu.take(attempt, exclusive=need.exclusive or attempt.alone, at=attempt.at)
 
     def _give(self, task: Task, attempt: Attempt) -> None:
         need = (attempt.spec or task.spec).resources
@@ -219,10 +233,14 @@ class Deck:
             self.cpu_tasks -= attempt.cpu_slots
             self.cpu_surplus = max(0, self.cpu_tasks - self.cpu_slots)
         at = attempt.gone_at or attempt.exited_at or attempt.at
-        for uuid in attempt.gpus:
-            if uuid in self.gpus:
-                self.gpus[uuid].release(attempt.token, at=at)
+        for gpu in self.gpus_of(attempt):
+            gpu.release(attempt.token, at=at)
         self.plan_due = True
+
+    def gpus_of(self, attempt: Attempt) -> list[Gpu]:
+        """The GPUs that an attempt has, as far as the box has them."""
+        found = (self.gpus.get(uuid) or self.outside.get(uuid) for uuid in attempt.gpus)
+        return [gpu for gpu in found if gpu is not None]
 
     def _stand(self, task: Task, standing: Standing) -> None:
         old = task.standing
@@ -279,6 +297,15 @@ class Deck:
             return task.entry.typical_s
         return task.spec.policy.timeout_s
 
+    def smallest_mib(self, gpus: Iterable[str]) -> int | None:
+        """Memory of the smallest of these cards, as far as that is known."""
+        sizes = (self.gpus[uuid].total_mib for uuid in gpus if uuid in self.gpus)
+        return min((size for size in sizes if size is not None), default=None)
+
+    def models(self, gpus: Iterable[str]) -> tuple[str, ...]:
+        """The different models among these cards; one or none where they are alike."""
+        return tuple(dict.fromkeys(self.gpus[uuid].model for uuid in gpus if uuid in self.gpus))
+
     def enqueue(self, task: Task) -> None:
         """Give a task that will run its place in the queue."""
         need = task.spec.resources
@@ -295,8 +322,17 @@ class Deck:
         if self.settings.order == "longest":
             own = self.learned.seconds(task.spec.fingerprint)
             longest = own if own is not None else task.entry.longest_s
-            length = -longest if longest is not None else float("-inf")
+            length = -longest * self.share_of_card(task) if longest is not None else float("-inf")
         return Key(-task.effective, length, task.spec.position)
+
+    def share_of_card(self, task: Task) -> float:
+        """How much of a card a task takes, where it says or has been seen how much memory it needs; else all of it."""
+        asked = task.spec.resources.gpu_memory_mib
+        if asked == "auto":
+            learned = self.learned.memory(task.spec.fingerprint, task.entry)
+            asked = None if learned is None else learned.mib
+        largest = max((gpu.total_mib or 0 for gpu in self.gpus.values()), default=0)
+        return min(1.0, asked / largest) if asked and largest else 1.0
 
     # -- deadlines ----------------------------------------------------------------------------------------------------
 

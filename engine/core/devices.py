@@ -16,8 +16,6 @@ PROBES_S = (60.0, 300.0, 900.0)
 """How long a quarantined GPU rests before the 1st, 2nd, 3rd and every further probe."""
 GANG_PROBE_S = 900.0
 """A task on several GPUs may probe a quarantined one this long after a smaller one might have."""
-RELEARN = 1.1
-"""Learned memory peaks are reserved with this margin."""
 
 
 @dataclass(slots=True)
@@ -30,6 +28,34 @@ class Quarantine:
     """Token of the probe that runs."""
 
 
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """Who else computes on a GPU: the largest of them."""
+
+    user: str
+    """"": not known."""
+    pid: int
+    """0: nobody that the driver lists, but memory that no process of ours explains."""
+    used_mib: int | None
+    more: int = 0
+    """Processes of others beside this one."""
+
+    @property
+    def who(self) -> str:
+        return self.user or "another process"
+
+    @property
+    def what(self) -> str:
+        """ "pid 4711, 31.0 GiB and 1 more"."""
+        memory = "" if self.used_mib is None else f", {gib(self.used_mib)}"
+        return f"pid {self.pid}{memory}" + (f" and {self.more} more" if self.more else "")
+
+    def __str__(self) -> str:
+        if not self.pid:
+            return f"{gib(self.used_mib or 0)} that no process of ours explains"
+        return f"{self.who}, {self.what}"
+
+
 @dataclass(slots=True, eq=False)
 class Gpu:
     """One GPU. Sizes in MiB, times in seconds of CLOCK_BOOTTIME."""
@@ -40,6 +66,7 @@ class Gpu:
     """Place in the deck's preference, from 0."""
     slots: int | Literal["auto"] = 1
     total_mib: int | None = None
+    model: str = ""
     links: Mapping[str, int] = field(default_factory=dict[str, int])
     simulated: bool = False
     unread: bool = False
@@ -59,8 +86,8 @@ class Gpu:
     """When another deck was last known to have it."""
     others_mib: int = 0
     """Memory that is not our attempts'."""
-    foreign: str = ""
-    """Who else computes here ("alice, pid 4711, 31.0 GiB"); empty: nobody."""
+    foreign: Foreign | None = None
+    """Who else computes here."""
     beside: dict[int, int] = field(default_factory=dict[int, int])
     """Their processes: MiB by pid; 0: memory that no process of ours explains."""
     foreign_since: float | None = None
@@ -80,10 +107,22 @@ class Gpu:
     @property
     def avoided(self) -> bool:
         """Others use it, or have only just left, and the user did not take it."""
-        return self.mark != "take" and (bool(self.foreign) or self.quiet_until > 0)
+        return self.mark != "take" and (self.foreign is not None or self.quiet_until > 0)
 
     def slots_free(self) -> bool:
         return not self.exclusive and (self.slots == "auto" or len(self.holders) < self.slots)
+
+    def share_mib(self) -> int:
+        """What counts for a task that says nothing of its memory; 0 where it has the card to itself, or all is shared
+        by memory."""
+        if self.total_mib is None or not isinstance(self.slots, int) or self.slots < 2:
+            return 0
+        return self.total_mib // self.slots
+
+    def unpromised_mib(self) -> int:
+        """What the reservations and shares of our own attempts leave of the card."""
+        promised = sum(attempt.reserved_mib or self.share_mib() for attempt in self.holders.values())
+        return (self.total_mib or 0) - promised
 
     def free_mib(self) -> int | None:
         """Memory not spoken for: total minus others' minus, for each of ours, the larger of reserved and measured.
@@ -93,7 +132,7 @@ class Gpu:
         """
         if self.total_mib is None:
             return None
-        share = self.total_mib // self.slots if isinstance(self.slots, int) and self.slots > 1 else 0
+        share = self.share_mib()
         spoken = 0
         for attempt in self.holders.values():
             spoken += max(attempt.reserved_mib or share, attempt.measured.get(self.uuid, 0))
@@ -158,9 +197,9 @@ def observe(gpu: Gpu, reading: GpuReading, settings: DeckSettings, *, now: float
         told = graphics_mib + sum(process.used_mib or 0 for process in strangers)
         others = min(others, max(gpu.others_mib, told))
     gpu.others_mib = others
-    foreign = _name_strangers(strangers)
-    if not foreign and not draining and unexplained > settings.foreign_memory_mib and not gpu.simulated:
-        foreign = f"{gib(unexplained)} that no process of ours explains"
+    foreign = _largest(strangers)
+    if not strangers and not draining and unexplained > settings.foreign_memory_mib and not gpu.simulated:
+        foreign = Foreign("", 0, unexplained)
     return _verdict(gpu, foreign, strangers, unexplained, settings, now)
 
 
@@ -222,19 +261,22 @@ def _share(by_token: dict[str, int], of: Sequence[str], mib: int) -> None:
         by_token[token] += mib // len(of) + (place < mib % len(of))
 
 
-def _name_strangers(strangers: list[Process]) -> str:
+def _largest(strangers: list[Process]) -> Foreign | None:
     if not strangers:
-        return ""
+        return None
     largest = max(strangers, key=lambda process: process.used_mib or 0)
-    memory = "" if largest.used_mib is None else f", {gib(largest.used_mib)}"
-    more = "" if len(strangers) == 1 else f" and {len(strangers) - 1} more"
-    return f"{largest.user or 'another process'}, pid {largest.pid}{memory}{more}"
+    return Foreign(largest.user, largest.pid, largest.used_mib, len(strangers) - 1)
 
 
 def _verdict(
-    gpu: Gpu, foreign: str, strangers: list[Process], unexplained_mib: int, settings: DeckSettings, now: float
+    gpu: Gpu,
+    foreign: Foreign | None,
+    strangers: list[Process],
+    unexplained_mib: int,
+    settings: DeckSettings,
+    now: float,
 ) -> Joined | None:
-    had = bool(gpu.foreign)
+    had = gpu.foreign is not None
     gpu.foreign = foreign
     present = strangers or [Process(0, unexplained_mib)]
     gpu.beside = {process.pid: process.used_mib or 0 for process in present} if foreign else {}

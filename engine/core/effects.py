@@ -20,6 +20,8 @@ class Launch:
     """An earlier attempt of the same fingerprint ran without succeeding: `resume_command` may take its place."""
     env: tuple[tuple[str, str | None], ...] = ()
     """What a retry by hand puts over the task's own environment; None unsets."""
+    card_mib: int = 0
+    """Memory of the smallest of its GPUs, where [[gpu_profile]] makes that matter."""
 
 
 @dataclass(frozen=True, slots=True)

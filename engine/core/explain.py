@@ -18,6 +18,7 @@ from .fit import (
     need_of,
     starts_barred,
     usable_limit,
+    why_so_much,
 )
 from .gates import Gate, GateState, Standing
 from .phases import Backoff, Blocked, Queued, Waiting
@@ -146,6 +147,19 @@ def _behind(deck: Deck, task: Task) -> Obstacle:
 
 
 def _on_gpus(deck: Deck, task: Task, at: float, reservation: Reservation | None) -> list[Obstacle]:
+    found = _in_the_way_on_gpus(deck, task, at, reservation)
+    if task.spec.resources.gpu_memory_mib != "auto":
+        return found
+    for place, obstacle in enumerate(found):
+        alone = obstacle.kind == "exclusive" and not deck.gpus[obstacle.gpu].exclusive
+        if (alone and not task.spec.resources.exclusive) or obstacle.kind == "gpu_memory":
+            where_from = f" ({why_so_much(deck, task)})"
+            found[place] = replace(obstacle, text=obstacle.text + where_from, why=obstacle.why + where_from)
+            break
+    return found
+
+
+def _in_the_way_on_gpus(deck: Deck, task: Task, at: float, reservation: Reservation | None) -> list[Obstacle]:
     need = need_of(deck, task)
     held = held_from(deck, task, at, reservation)
     found: list[Obstacle] = []
@@ -156,7 +170,7 @@ def _on_gpus(deck: Deck, task: Task, at: float, reservation: Reservation | None)
             obstacle = crowd(gpu, need)
             if obstacle is not None:
                 obstacle = replace(obstacle, tasks=_on(deck, gpu))
-        if obstacle is None and reservation is not None and gpu.uuid in held:
+        if obstacle is None and reservation is not None and gpu.uuid in held - reservation.leaves(need):
             obstacle = _held(deck, reservation, f"GPU {gpu.index}", gpu.uuid, at)
         if obstacle is None:
             room.append(gpu)

@@ -109,6 +109,7 @@ def start(turn: Turn, placement: Placement) -> None:
     number = task.attempts + 1
     token = blake2b(f"{deck.run.seed}\0{task.name}\0{number}\0{task.revoked}".encode(), digest_size=12).hexdigest()
     rung = min(task.oom_ends, len(task.spec.ladder))
+    card_mib = (deck.smallest_mib(placement.gpus) or 0) if task.spec.cards else 0
     fact = e.AttemptStarting(
         task=task.name,
         attempt=number,
@@ -123,11 +124,12 @@ def start(turn: Turn, placement: Placement) -> None:
         alone=placement.alone,
         outputs=task.spec.outputs,
         terms=_terms(turn, task),
+        card_mib=card_mib,
     )
     turn.record(fact)
     unfinished = task.unfinished == task.spec.fingerprint and not task.again.fresh
     may_resume = task.spec.resume is not None and unfinished
-    turn.do(Launch(task.name, number, token, placement.gpus, rung, may_resume, task.again.env))
+    turn.do(Launch(task.name, number, token, placement.gpus, rung, may_resume, task.again.env, card_mib))
 
 
 def _terms(turn: Turn, task: Task) -> int:

@@ -28,6 +28,13 @@ class Obstacle:
     """UUID, where it is about one GPU."""
     tasks: tuple[str, ...] = ()
     """Names, where it is about other tasks."""
+    why: str = ""
+    """What is said of that GPU: "alice, pid 4711, 31.0 GiB"."""
+
+
+def on_gpu(gpu: Gpu, kind: ObstacleKind, why: str) -> Obstacle:
+    """One that is about a GPU."""
+    return Obstacle(kind, f"GPU {gpu.index}: {why}", gpu.uuid, why=why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +60,59 @@ def need_of(deck: Deck, task: Task) -> Need:
     gpus = _all(deck, only) if asked.gpus == "all" else asked.gpus
     memory, alone = asked.gpu_memory_mib, asked.exclusive
     if memory == "auto":
-        memory = deck.learned.memory_mib(task.spec.fingerprint, task.entry)
-        if memory is not None and memory >= max((gpu.total_mib or memory + 1 for gpu in deck.gpus.values()), default=0):
-            # After an out-of-memory end on a whole card there is no more to be had than a whole card.
-            memory = None
+        memory = _learned_mib(deck, task)
         alone = alone or memory is None
     elif memory is None and deck.settings.slots_per_gpu == "auto":
         alone = True
     return Need(gpus, memory, alone, only, task.avoid, _left_out(deck, task, gpus, only))
+
+
+def _learned_mib(deck: Deck, task: Task) -> int | None:
+    """None: nothing is known, or no card has as much; then a whole card is all that can be had."""
+    learned = deck.learned.memory(task.spec.fingerprint, task.entry)
+    if learned is None or _differs_by_card(deck, task):
+        return None
+    largest = max((gpu.total_mib or learned.mib + 1 for gpu in deck.gpus.values()), default=learned.mib + 1)
+    return learned.mib if learned.mib < largest else None
+
+
+def _differs_by_card(deck: Deck, task: Task) -> bool:
+    """On some of the cards a [[gpu_profile]] makes other work of it: what one taught is not true of another."""
+    if not task.spec.cards:
+        return False
+    cards = (task.spec.card(gpu.total_mib or 0) for gpu in deck.gpus.values())
+    return len({card and card.profile for card in cards}) > 1
+
+
+def memory_in_words(deck: Deck, task: Task) -> str:
+    """What a task asks for on each of its cards, and where that comes from; empty: nothing.
+
+    "needs 11.2 GiB: peak 10.7 GiB of 3 earlier attempts plus 5 %"
+    """
+    asked = task.spec.resources.gpu_memory_mib
+    if asked is None or task.spec.resources.gpus == 0:
+        return ""
+    if asked != "auto":
+        return f"needs {gib(asked)}"
+    needed = _learned_mib(deck, task)
+    why = why_so_much(deck, task)
+    if needed is not None:
+        return f"needs {gib(needed)}: {why}"
+    return f"alone on its card{' ' if why == UNKNOWN else ': '}{why}"
+
+
+UNKNOWN = "until a peak is known"
+SIZED = "gpu_profile makes other work of it by card"
+
+
+def why_so_much(deck: Deck, task: Task) -> str:
+    """Where what is asked for with `gpu_memory = "auto"` comes from."""
+    learned = deck.learned.memory(task.spec.fingerprint, task.entry)
+    if _differs_by_card(deck, task):
+        return SIZED
+    if learned is None:
+        return UNKNOWN
+    return learned.why if _learned_mib(deck, task) is not None else f"{learned.why} is more than one has"
 
 
 def _left_out(deck: Deck, task: Task, gpus: int, only: frozenset[str]) -> frozenset[str]:
@@ -167,35 +219,34 @@ def cpu_obstacle(deck: Deck, task: Task) -> Obstacle | None:
 def bar(deck: Deck, gpu: Gpu, need: Need, at: float) -> Obstacle | None:
     """What makes a GPU not to be had at all for this need, whoever of ours ends."""
     if gpu.lost:
-        return Obstacle("lost", f"GPU {gpu.index}: lost ({gpu.lost})", gpu.uuid)
-    if gpu.unread:
-        return Obstacle("unread", f"GPU {gpu.index}: the driver has not told yet who uses it", gpu.uuid)
+        return on_gpu(gpu, "lost", f"lost ({gpu.lost})")
+    if gpu.unread and (deck.settings.foreign != "ignore" or need.memory_mib is not None):
+        return on_gpu(gpu, "unread", "the driver has not told yet who uses it")
     if not allowed(gpu, need.only):
-        return Obstacle("not allowed", f"GPU {gpu.index}: not in gpu_ids", gpu.uuid)
+        return on_gpu(gpu, "not allowed", "not in gpu_ids")
     if gpu.uuid in need.not_on:
-        return Obstacle("not allowed", f"GPU {gpu.index}: left out by the retry", gpu.uuid)
+        return on_gpu(gpu, "not allowed", "left out by the retry")
     if gpu.mark == "drain":
-        return Obstacle("drained", f"GPU {gpu.index}: drained", gpu.uuid)
+        return on_gpu(gpu, "drained", "drained")
     if gpu.claimed:
-        return Obstacle("claimed", f"GPU {gpu.index}: {gpu.claimed}", gpu.uuid)
+        return on_gpu(gpu, "claimed", gpu.claimed)
     if gpu.quarantine is not None:
         # A gang is a costly probe: only where nothing smaller came for a long time.
         probe_at = gpu.quarantine.probe_at + (0.0 if need.gpus == 1 else GANG_PROBE_S)
         again = need.gpus == 1 and gpu.uuid in need.avoid and _may_go_elsewhere(deck, gpu, need, at)
         if at < probe_at or gpu.quarantine.probing or again:
-            return Obstacle("quarantined", f"GPU {gpu.index}: quarantined, tasks failed fast on it", gpu.uuid)
+            return on_gpu(gpu, "quarantined", "quarantined, tasks failed fast on it")
     if deck.settings.foreign != "ignore" and gpu.avoided:
         fits = deck.settings.foreign == "fit" and need.memory_mib is not None
-        if not fits and gpu.foreign:
-            return Obstacle("foreign", f"GPU {gpu.index}: {gpu.foreign}", gpu.uuid)
-        if not fits and not gpu.foreign:
+        if not fits and gpu.foreign is not None:
+            return on_gpu(gpu, "foreign", str(gpu.foreign))
+        if not fits and gpu.foreign is None:
             wait = max(0.0, gpu.quiet_until - at)
-            return Obstacle("quiet", f"GPU {gpu.index}: others have just left it, free in {wait:.0f} s", gpu.uuid)
+            return on_gpu(gpu, "quiet", f"others have just left it, free in {wait:.0f} s")
     if need.memory_mib is not None and gpu.total_mib is not None:
         most = gpu.total_mib - gpu.others_mib
         if need.memory_mib > most:
-            text = f"GPU {gpu.index}: {gib(max(0, most))} at most, needs {gib(need.memory_mib)}"
-            return Obstacle("gpu_memory", text, gpu.uuid)
+            return on_gpu(gpu, "gpu_memory", f"{gib(max(0, most))} at most, needs {gib(need.memory_mib)}")
     return None
 
 
@@ -208,17 +259,18 @@ def _may_go_elsewhere(deck: Deck, gpu: Gpu, need: Need, at: float) -> bool:
 def crowd(gpu: Gpu, need: Need) -> Obstacle | None:
     """What our own attempts on a GPU leave no room for."""
     if gpu.slots != "auto" and len(gpu.holders) >= gpu.slots:
-        names = f"{len(gpu.holders)} of {gpu.slots} slots taken"
-        return Obstacle("slots", f"GPU {gpu.index}: {names}", gpu.uuid)
+        return on_gpu(gpu, "slots", f"{len(gpu.holders)} of {gpu.slots} slots taken")
     if gpu.exclusive:
-        return Obstacle("exclusive", f"GPU {gpu.index}: the task on it wants it alone", gpu.uuid)
+        return on_gpu(gpu, "exclusive", "the task on it wants it alone")
     if need.alone and gpu.holders:
-        return Obstacle("exclusive", f"GPU {gpu.index}: wanted alone, {len(gpu.holders)} on it", gpu.uuid)
+        return on_gpu(gpu, "exclusive", f"wanted alone, {len(gpu.holders)} on it")
+    if need.memory_mib is None and gpu.share_mib() > gpu.unpromised_mib():
+        left, share = gib(max(0, gpu.unpromised_mib())), gib(gpu.share_mib())
+        return on_gpu(gpu, "gpu_memory", f"{left} not reserved, its share is {share}")
     if need.memory_mib is not None:
         free = gpu.free_mib()
         if free is not None and need.memory_mib > free:
-            text = f"GPU {gpu.index}: {gib(max(0, free))} free, needs {gib(need.memory_mib)}"
-            return Obstacle("gpu_memory", text, gpu.uuid)
+            return on_gpu(gpu, "gpu_memory", f"{gib(max(0, free))} free, needs {gib(need.memory_mib)}")
     return None
 
 

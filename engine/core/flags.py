@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .deck import Deck, Task
+from .marks import is_of_other_work
 
 Flag = Literal["held", "changed", "stale"]
 
@@ -20,7 +21,8 @@ class FlagCounts:
 
 
 def is_changed(deck: Deck, task: Task) -> bool:
-    """It is finished, and its newest attempt (or what it was found done as) is of other work than the file now says."""
+    """It is finished, and its newest attempt (or what it was found done as) is of other work than the file now says.
+    Of a task that the run leaves out `is_of_other_work` tells that."""
     return task.index in deck.marks.changed
 
 
@@ -35,11 +37,11 @@ def is_stale(deck: Deck, task: Task) -> bool:
 
 
 def flags(deck: Deck, task: Task) -> tuple[Flag, ...]:
-    """The flags that a task bears."""
+    """The flags that a task bears, also one that the run leaves out."""
     found: list[Flag] = []
     if task.held:
         found.append("held")
-    if task.index in deck.marks.changed:
+    if is_of_other_work(task):
         found.append("changed")
     if task.index in deck.marks.stale:
         found.append("stale")

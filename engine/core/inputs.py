@@ -113,6 +113,8 @@ class GpuReading:
     processes: tuple[Process, ...] = ()
     lost: str = ""
     """Why it cannot be used now, in NVML's words; empty: it answers."""
+    energy_j: float | None = None
+    """Used since the driver was loaded, as it counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median
+from typing import NamedTuple
 
-from .devices import RELEARN
+from .devices import gib
 
 KEPT = 31
 """Durations kept for an entry."""
@@ -17,6 +18,46 @@ MUCH_LONGER = 1.25
 """By so much the longest duration of an entry has to grow before its tasks get other places."""
 OOM_RAISE = 1.5
 """After an out-of-memory end the reservation grows by this factor."""
+MARGIN = 0.05
+"""A learned peak is reserved with so much more, because samples miss its tip and the next attempt is not the same,"""
+MARGIN_MIB = 512
+"""but with at least this much: a context of CUDA alone varies by hundreds of MiB."""
+SEEN_S = 5.0
+"""A shorter attempt was hardly sampled: it teaches no peak."""
+
+
+class Peak(NamedTuple):
+    """Highest memory seen on one card, and of how many attempts."""
+
+    mib: int = 0
+    attempts: int = 0
+
+    def with_one(self, mib: int) -> Peak:
+        return Peak(max(self.mib, mib), self.attempts + 1)
+
+
+NO_PEAK = Peak()
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedMemory:
+    """What is reserved for `gpu_memory = "auto"`, and why."""
+
+    mib: int
+    peak: Peak
+    of_entry: bool
+    """The peak is that of other tasks of its entry."""
+    raised: bool
+    """It ran out of memory with what the peak asks for."""
+
+    @property
+    def why(self) -> str:
+        """ "peak 10.7 GiB of 3 earlier attempts plus 5 %"."""
+        if self.raised:
+            return f"{OOM_RAISE:g} times what it ran out of memory with"
+        count = f"{self.peak.attempts} earlier attempt{'s' * (self.peak.attempts != 1)}"
+        margin = f"{MARGIN * 100:g} %" if self.peak.mib * MARGIN >= MARGIN_MIB else f"{MARGIN_MIB} MiB"
+        return f"peak {gib(self.peak.mib)} of {count}{' of its entry' * self.of_entry} plus {margin}"
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +73,7 @@ class Entry:
     placed_s: float | None = None
     """The longest when its tasks that wait last got their places in the queue."""
     typical_s: float | None = None
-    peak_mib: int = 0
+    peak: Peak = NO_PEAK
     rekeyed: int = 0
     """Tasks before this place have been given their new place in the queue."""
     fast_failures: int = 0
@@ -55,11 +96,12 @@ class Entry:
 class Learned:
     """Durations and memory peaks by fingerprint."""
 
-    __slots__ = ("_floor_mib", "_peak_mib", "_seconds")
+    __slots__ = ("_floor_mib", "_peaks", "_seconds", "_seen_mib")
 
     def __init__(self) -> None:
         self._seconds: dict[str, float | list[float] | None] = {}
-        self._peak_mib: dict[str, int] = {}
+        self._peaks: dict[str, Peak] = {}
+        self._seen_mib: dict[str, int] = {}
         self._floor_mib: dict[str, int] = {}
 
     def expect(self, fingerprints: Iterable[str]) -> None:
@@ -67,7 +109,7 @@ class Learned:
         for fingerprint in fingerprints:
             self._seconds.setdefault(fingerprint)
 
-    def success(self, fingerprint: str, duration_s: float, peak_mib: int) -> None:
+    def success(self, fingerprint: str, duration_s: float) -> None:
         known = self._seconds.get(fingerprint)
         if known is None:
             self._seconds[fingerprint] = duration_s
@@ -75,8 +117,14 @@ class Learned:
             self._seconds[fingerprint] = [*known[1 - KEPT_OF_ONE :], duration_s]
         else:
             self._seconds[fingerprint] = [known, duration_s]
-        if peak_mib:
-            self._peak_mib[fingerprint] = max(peak_mib, self._peak_mib.get(fingerprint, 0))
+
+    def peak(self, fingerprint: str, mib: int) -> None:
+        """The whole of an attempt was seen to need no more than this on a card."""
+        self._peaks[fingerprint] = self._peaks.get(fingerprint, NO_PEAK).with_one(mib)
+
+    def at_least(self, fingerprint: str, mib: int) -> None:
+        """Part of an attempt was seen to need this much: it corrects a peak, it is none."""
+        self._seen_mib[fingerprint] = max(mib, self._seen_mib.get(fingerprint, 0))
 
     def out_of_memory(self, fingerprint: str, reserved_mib: int) -> None:
         """An attempt ended out of memory: its peak teaches nothing, but what it had reserved was too little."""
@@ -89,10 +137,17 @@ class Learned:
         known = self._seconds.get(fingerprint)
         return median(known) if isinstance(known, list) else known
 
-    def memory_mib(self, fingerprint: str, entry: Entry) -> int | None:
-        """What to reserve for `gpu_memory = "auto"`, margin included; None: nothing learned yet."""
-        peak = self._peak_mib.get(fingerprint) or entry.peak_mib
+    def memory(self, fingerprint: str, entry: Entry) -> LearnedMemory | None:
+        """What to reserve for `gpu_memory = "auto"`; None: nothing learned yet."""
+        own = self._peaks.get(fingerprint)
+        peak = own or entry.peak
         floor = self._floor_mib.get(fingerprint, 0)
-        if not peak and not floor:
+        if not peak.mib and not floor:
             return None
-        return max(int(peak * RELEARN), floor)
+        peak = peak._replace(mib=max(peak.mib, self._seen_mib.get(fingerprint, 0)))
+        asked = with_margin(peak.mib)
+        return LearnedMemory(max(asked, floor), peak, own is None, floor > asked)
+
+
+def with_margin(peak_mib: int) -> int:
+    return peak_mib + max(int(peak_mib * MARGIN), MARGIN_MIB)

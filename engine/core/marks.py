@@ -80,9 +80,13 @@ class Marks:
 
 def differs(task: Task) -> bool:
     """Whether a finished task's result is of other work than the task file now says."""
-    return bool(
-        task.selected and task.result and task.result != task.spec.fingerprint and isinstance(task.phase, FINAL)
-    )
+    return task.selected and is_of_other_work(task)
+
+
+def is_of_other_work(task: Task) -> bool:
+    """The same, also of a task that the run leaves out: nobody asks for it to run again, but its result is outdated."""
+    outdated = bool(task.result) and task.result != task.spec.fingerprint
+    return outdated and not task.gone and isinstance(task.phase, FINAL)
 
 
 def is_outdated(task: Task) -> bool:

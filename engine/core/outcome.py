@@ -7,9 +7,10 @@ from typing import Literal
 
 Reason = Literal[
     "ok", "exit", "signal", "oom", "timeout", "missing output", "stale output", "watch", "spawn error", "lost",
-    "interrupted", "cancelled",
+    "interrupted", "cancelled", "port taken",
 ]  # fmt: skip
-"""How an attempt ended. `exit` is a code that is not a success; `lost`: proven gone, its code unknown."""
+"""How an attempt ended. `exit` is a code that is not a success; `lost`: proven gone, its code unknown. `port
+taken`: a port that it was told to use was another process's."""
 
 Next = Literal["succeeded", "failed", "cancelled", "backoff", "queued"]
 """Where a task goes when its attempt has ended. `queued`: again at once, nothing charged."""

@@ -25,6 +25,8 @@ class Attempt:
     at: float
     wall: float
     rung: int = 0
+    card_mib: int = 0
+    """Memory of the smallest of its GPUs, where [[gpu_profile]] makes that matter; else 0."""
     pid: int = 0
     start_ticks: int = 0
     pid_ns: int = 0
@@ -80,6 +82,7 @@ class Ended:
     run: int = 0
     rung: int = 0
     """0: it ran the command as written; k: rung k of on_oom."""
+    card_mib: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class Key(NamedTuple):
     """Place in the file."""
 
 
-class Place(NamedTuple):
+class QueueEntry(NamedTuple):
     """A queued task's place; `version` tells a place that was given up."""
 
     key: Key
@@ -56,7 +56,7 @@ class Queue:
     __slots__ = ("_buckets", "_versions", "count")
 
     def __init__(self) -> None:
-        self._buckets: dict[Shape, list[Place]] = {}
+        self._buckets: dict[Shape, list[QueueEntry]] = {}
         self._versions: dict[int, int] = {}
         self.count = 0
 
@@ -70,7 +70,7 @@ class Queue:
             self.count += 1
         version = abs(version) + 1
         self._versions[index] = version
-        heappush(self._buckets.setdefault(shape, []), Place(key, index, version))
+        heappush(self._buckets.setdefault(shape, []), QueueEntry(key, index, version))
 
     def drop(self, index: int) -> None:
         """Take a task out. One that is not in is not an error."""
@@ -79,7 +79,7 @@ class Queue:
             self._versions[index] = -version
             self.count -= 1
 
-    def _head(self, bucket: list[Place]) -> Place | None:
+    def _head(self, bucket: list[QueueEntry]) -> QueueEntry | None:
         while bucket:
             place = bucket[0]
             if self._versions.get(place.task) == place.version:
@@ -87,12 +87,12 @@ class Queue:
             heappop(bucket)
         return None
 
-    def heads(self, *, without_gpus: bool = False) -> Iterator[tuple[Place, Shape]]:
+    def heads(self, *, without_gpus: bool = False) -> Iterator[tuple[QueueEntry, Shape]]:
         """The first task of each shape, in order. The queue may not change while this is read.
 
         *without_gpus*: only of shapes that need no GPU.
         """
-        found: list[tuple[Place, Shape]] = []
+        found: list[tuple[QueueEntry, Shape]] = []
         empty: list[Shape] = []
         for shape, bucket in self._buckets.items():
             if without_gpus and shape.resources.gpus != 0:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Literal
 
@@ -11,6 +11,7 @@ from .deck import Deck, Task
 from .devices import Gpu
 from .fit import Need, bar, cpu_slots_needed, crowd, free_memory_mib, in_use, usable_limit
 from .phases import Attempt, Unknown
+from .together import together
 
 OVERDUE = 0.1
 """A task that is longer under way than expected: its end is put off by this share of its time so far."""
@@ -33,6 +34,14 @@ class Reservation:
     """Cores or MiB that it takes."""
     spare: int = 0
     """Cores or MiB that will be left beside it: free for others."""
+    beside_mib: Mapping[str, int] = field(default_factory=dict[str, int])
+    """GPUs on which others have a slot and so much memory beside it when it starts, by UUID."""
+
+    def leaves(self, need: Need) -> frozenset[str]:
+        """GPUs that such a need may have although they are held: it is not in the way there, however long it takes."""
+        if need.memory_mib is None or need.alone:
+            return frozenset()
+        return frozenset(uuid for uuid, mib in self.beside_mib.items() if need.memory_mib <= mib)
 
 
 def may_fill(deck: Deck, task: Task, at: float, reservation: Reservation) -> bool:
@@ -62,17 +71,22 @@ def reserve(deck: Deck, task: Task, need: Need, at: float) -> Reservation | None
     if need.gpus < 1 or need.gpus > usable_limit(deck):
         return None
     free_at: list[tuple[float, bool, int, str]] = []
+    beside: dict[str, int] = {}
     for gpu in deck.gpus.values():
         if bar(deck, gpu, need, at) is None:
-            when = available_at(deck, gpu, need, at)
-            if when is not None:
+            room = available_at(deck, gpu, need, at)
+            if room is not None:
+                when, beside[gpu.uuid] = room
                 free_at.append((when, gpu.uuid in task.avoid, gpu.order, gpu.uuid))
     if len(free_at) < need.gpus:
         return None
-    chosen = sorted(free_at)[: need.gpus]
-    uuids = frozenset(item[3] for item in chosen)
-    start = max(chosen[-1][0], _limit_allows_at(deck, uuids, at))
-    return Reservation(task.index, since(deck, task, at), uuids, start)
+    free_at.sort()
+    all_free = free_at[need.gpus - 1][0]
+    in_time = [deck.gpus[uuid] for when, _, _, uuid in free_at if when <= all_free]
+    uuids = frozenset(gpu.uuid for gpu in together(in_time, need.gpus, task.avoid))
+    start = max(all_free, _limit_allows_at(deck, uuids, at))
+    left = {uuid: beside[uuid] for uuid in uuids if beside[uuid] > 0}
+    return Reservation(task.index, since(deck, task, at), uuids, start, beside_mib=left)
 
 
 def since(deck: Deck, task: Task, at: float) -> float:
@@ -90,24 +104,31 @@ def _limit_allows_at(deck: Deck, chosen: frozenset[str], at: float) -> float:
     return ends[too_many - 1] if too_many > 0 else at
 
 
-def available_at(deck: Deck, gpu: Gpu, need: Need, at: float) -> float | None:
-    """When our attempts on a GPU will leave room for the need; None: never."""
-    if crowd(gpu, need) is None:
-        return at
+def available_at(deck: Deck, gpu: Gpu, need: Need, at: float) -> tuple[float, int] | None:
+    """When our attempts on a GPU will leave room for the need, and how many MiB beside it; None: never."""
     held, exclusive = gpu.holders, gpu.exclusive
-    ends = sorted((expected_end(deck, attempt, at), token) for token, attempt in held.items())
+    ends = [(at, ""), *sorted((expected_end(deck, attempt, at), token) for token, attempt in held.items())]
     left = dict(held)
     try:
         gpu.holders = left
         for end, token in ends:
-            del left[token]
+            left.pop(token, None)
             if gpu.exclusive == token:
                 gpu.exclusive = ""
             if crowd(gpu, need) is None:
-                return end
+                return end, _beside_mib(gpu, need, end)
     finally:
         gpu.holders, gpu.exclusive = held, exclusive
     return None
+
+
+def _beside_mib(gpu: Gpu, need: Need, end: float) -> int:
+    """Memory that others may use beside the need, whatever order the attempts that are there now end in; 0: none."""
+    free = gpu.free_mib()
+    slots_left = gpu.slots == "auto" or len(gpu.holders) + 1 < gpu.slots
+    if need.memory_mib is None or need.alone or free is None or end == inf or not slots_left:
+        return 0
+    return free - need.memory_mib
 
 
 # -- cores and memory of the host -------------------------------------------------------------------------------------
@@ -135,14 +156,12 @@ def hold_on_host(deck: Deck, task: Task, at: float, *, not_before: float) -> lis
 
 def _cores_free(deck: Deck, cpus: int, at: float) -> tuple[float, int]:
     """When so many cores are expected to be free, and how many more then. More than there are: when none is taken."""
-    used = deck.cores_used
-    if used + cpus <= deck.cores or not used:
-        return at, max(0, deck.cores - used - cpus)
-    for end, cores in _ends_of(deck, at, "cpus"):
-        used -= cores
-        if used + cpus <= deck.cores or used <= 0:
-            return end, max(0, deck.cores - used - cpus)
-    return inf, 0
+    end, used = at, deck.cores_used
+    for when, cores in _ends_of(deck, at, "cpus"):
+        if used + cpus <= deck.cores:
+            break
+        end, used = when, used - cores
+    return end, max(0, deck.cores - used - cpus)
 
 
 def _memory_free(deck: Deck, mib: int, at: float) -> tuple[float, int] | None:
@@ -164,7 +183,7 @@ def _ends_of(deck: Deck, at: float, of: Resource) -> list[tuple[float, int]]:
     """When what attempts of ours take of the host comes free, the soonest first."""
     found: list[tuple[float, int]] = []
     for task in deck.active.values():
-        asked, attempt = task.spec.resources, task.attempt()
+        asked, attempt = task.begun_spec.resources, task.attempt()
         amount = asked.cpus if of == "cpus" else asked.memory_mib
         if amount and attempt is not None:
             found.append((expected_end(deck, attempt, at), amount))
@@ -172,23 +191,21 @@ def _ends_of(deck: Deck, at: float, of: Resource) -> list[tuple[float, int]]:
 
 
 def slots_free_at(deck: Deck, task: Task, at: float) -> float:
-    """When enough CPU slots are expected to be free for a task that takes them."""
+    """When enough CPU slots are expected to be free for a task that takes them, and does not fit now."""
     on_gpus = task.spec.resources.gpus != 0
     total = deck.on_cpu_slots if on_gpus else deck.cpu_slots
     free = total - (deck.cpu_used - deck.cpu_tasks if on_gpus else deck.cpu_tasks)
-    needed = cpu_slots_needed(deck, task)
-    if free >= needed:
-        return at
     ends = sorted(
         (expected_end(deck, attempt, at), attempt.cpu_slots)
         for other in deck.active.values()
         if (attempt := other.attempt()) is not None and (other.spec.resources.gpus != 0) is on_gpus
     )
-    for end, slots in ends:
-        free += slots
+    end, needed = at, cpu_slots_needed(deck, task)
+    for when, slots in ends:
         if free >= needed:
-            return end
-    return inf
+            break
+        end, free = when, free + slots
+    return end
 
 
 def held_on_host(deck: Deck, task: Task, at: float, holds: Sequence[Reservation]) -> Reservation | None:

@@ -11,6 +11,7 @@ from .deck import Deck, Task
 from .effects import Stop
 from .ends import arm_timeout
 from .events import AttemptStarting, Fact, TaskRetried
+from .fate import Fate, Unproven
 from .gates import GateState
 from .phases import ACTIVE, FINAL, Cancelled, Closing, Running, Starting, Stopping, Unknown
 from .readiness import reconsider, success_of
@@ -55,22 +56,24 @@ def _keep_terms(task: Task, fact: AttemptStarting) -> None:
         )
 
 
-def take_over(turn: Turn, verdicts: Mapping[str, str]) -> None:
-    """Go on with attempts of an earlier engine. *verdicts* is what `Launcher.recover` said, by token.
+def take_over(turn: Turn, fates: Mapping[str, Fate]) -> None:
+    """Go on with attempts of an earlier engine. *fates* is what `Launcher.recover` said, by token.
 
     Ends that it found come as inputs; here running ones get their deadlines back, and stops are resumed.
     """
     for token, task in list(turn.deck.active.items()):
-        verdict, _, why = verdicts.get(token, "unknown").partition(": ")
-        if verdict == "unknown":
-            attempt = task.attempt()
-            if attempt is not None and not isinstance(task.phase, Unknown):
-                outcome = task.phase.outcome if isinstance(task.phase, Closing) else None
-                turn.deck.move(task, Unknown(attempt, outcome, why))
-        elif verdict == "adopted":
-            _resume(turn, task)
-        elif verdict == "ended":
-            _resume_rest(turn, task)
+        match fates.get(token, Unproven()):
+            case Unproven(why):
+                attempt = task.attempt()
+                if attempt is not None and not isinstance(task.phase, Unknown):
+                    outcome = task.phase.outcome if isinstance(task.phase, Closing) else None
+                    turn.deck.move(task, Unknown(attempt, outcome, why))
+            case "adopted":
+                _resume(turn, task)
+            case "ended":
+                _resume_rest(turn, task)
+            case "never ran" | "lost":
+                pass
 
 
 def _resume(turn: Turn, task: Task) -> None:

@@ -14,6 +14,10 @@ LONGEST_BACKOFF_S = 600.0
 JITTER = 0.2
 FREE_REQUEUES = 3
 """How often one run takes a task up again, uncharged, that a reboot killed."""
+PORT_RETRIES = 3
+"""How often one run tries a task again, uncharged, whose port was another process's."""
+PORT_BACKOFF_S = 5.0
+"""Before the first of these; then it doubles: a process that just ended lets go of its port, one that runs does not."""
 
 _CATEGORIES = {
     "exit": ("fail",),
@@ -24,6 +28,7 @@ _CATEGORIES = {
     "oom": ("oom",),
     "timeout": ("timeout",),
     "lost": ("lost",),
+    "port taken": ("fail",),
 }
 """Which words of retry_on cover a reason. A command that cannot be started at all is never tried again."""
 
@@ -55,6 +60,8 @@ def decide(
         rungs = rungs_of(task, attempt)
         if rungs:
             return Decision("queued") if task.oom_ends < rungs else Decision("failed")
+    if outcome.reason == "port taken" and task.port_retries < PORT_RETRIES:
+        return Decision("backoff", at + backoff_s(PORT_BACKOFF_S, task.port_retries, attempt.token), charged=False)
     policy = task.begun_policy
     covered = any(word in policy.retry_on for word in _CATEGORIES.get(outcome.reason, ()))
     if not covered or task.retries_used >= policy.retries:

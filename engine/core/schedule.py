@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from math import inf
 
 from .deck import Deck, Task
@@ -28,9 +27,7 @@ from .fit import (
 )
 from .queue import LOOK_AT
 from .reserve import Reservation, held_on_host, hold_on_host, may_fill, reserve, since, slots_free_at
-
-COMBINE_UP_TO = 12
-"""GPUs among which the nearest set is looked for in full."""
+from .together import together
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +178,9 @@ def place_on(deck: Deck, task: Task, need: Need, at: float, reservation: Reserva
     """The GPUs that the task gets now, in the order it will see them; empty: it does not fit."""
     room = [gpu for gpu in deck.gpus.values() if crowd(gpu, need) is None and bar(deck, gpu, need, at) is None]
     held = held_from(deck, task, at, reservation)
-    if held:
-        room = [gpu for gpu in room if gpu.uuid not in held]
+    if held and reservation is not None:
+        shut = held - reservation.leaves(need)
+        room = [gpu for gpu in room if gpu.uuid not in shut]
     fresh = [gpu for gpu in room if not gpu.used]
     fresh_left = max(0, usable_limit(deck) - len(in_use(deck) | held))
     if len(fresh) > fresh_left:
@@ -201,16 +199,7 @@ def held_from(deck: Deck, task: Task, at: float, reservation: Reservation | None
 
 
 def _best(gpus: Sequence[Gpu], count: int, avoid: frozenset[str]) -> list[Gpu]:
-    """The emptiest first, then by preference; GPUs that the task failed on last; several of them near each other."""
+    """The emptiest first, then by preference; GPUs that the task failed on last; several of them alike and near each
+    other."""
     ranked = sorted(gpus, key=lambda gpu: (gpu.uuid in avoid, len(gpu.holders), gpu.order))
-    linked = count > 1 and any(gpu.links for gpu in ranked)
-    if not linked or len(ranked) <= count or len(ranked) > COMBINE_UP_TO:
-        return ranked[:count]
-    places = {gpu.uuid: place for place, gpu in enumerate(ranked)}
-
-    def cost(group: tuple[Gpu, ...]) -> tuple[int, int, int]:
-        nearness = sum(one.links.get(other.uuid, 0) for one, other in combinations(group, 2))
-        failed_on = sum(gpu.uuid in avoid for gpu in group)
-        return failed_on, -nearness, sum(places[gpu.uuid] for gpu in group)
-
-    return list(min(combinations(ranked, count), key=cost))
+    return ranked[:count] if count < 2 else together(ranked, count, avoid)

@@ -19,7 +19,7 @@ STATES = (
 
 REASONS = (
     "ok", "exit", "signal", "oom", "timeout", "missing output", "stale output", "watch", "spawn error", "lost",
-    "interrupted", "cancelled",
+    "interrupted", "cancelled", "port taken",
 )  # fmt: skip
 
 

@@ -38,12 +38,14 @@ def simulate(
 ) -> list[Planned]:
     """Run a deck to its end as if every attempt succeeded after `length_s(task)` seconds (None: *guess_s*).
 
-    *memory_mib*: what the host has to give; None: enough. *wall*: seconds since the epoch at its start; what the
-    simulation does is newer than what the journal tells of earlier. Uses the deck up. Returns the tasks in the order
-    of their starts; a task missing from it would never start.
+    GPUs are taken as if nobody else used them. *memory_mib*: what the host has to give; None: enough. *wall*: seconds
+    since the epoch at its start; what the simulation does is newer than what the journal tells of earlier. Uses the
+    deck up. Returns the tasks in the order of their starts; a task missing from it would never start.
     """
     enough = sum(task.spec.resources.memory_mib or 0 for task in deck.tasks)
     deck.memory_mib = deck.memory_most_mib = enough if memory_mib is None else memory_mib
+    for gpu in deck.gpus.values():
+        gpu.unread = False
     return _Simulation(deck, length_s, done, guess_s, wall).run(takes)
 
 

@@ -91,6 +91,25 @@ class Resume:
 
 
 @dataclass(frozen=True, slots=True)
+class CardWork:
+    """What a [[gpu_profile]] makes of a task on cards with enough memory."""
+
+    profile: str
+    """Its memory as written: "80GiB"."""
+    min_mib: int
+    work: Work
+    ladder: tuple[Work, ...] = ()
+    resume: Resume | None = None
+
+    def means(self, total_mib: int) -> bool:
+        return total_mib > 0 and total_mib >= self.min_mib * SOLD_AS
+
+
+SOLD_AS = 0.9
+"""A card has up to a tenth less memory than it is sold with: error correction takes a sixteenth, the driver some."""
+
+
+@dataclass(frozen=True, slots=True)
 class Metric:
     """A number to read from a task: from its output by *regex* (first group), else *key* of a JSON *file*."""
 
@@ -170,6 +189,23 @@ class TaskSpec:
     line: int = 0
     """Line of its [[task]] in the task file, from 1; 0 unknown."""
     extras: Extras = Extras()
+    cards: tuple[CardWork, ...] = ()
+    """By [[gpu_profile]], the largest cards first; empty: the same everywhere."""
+
+    def card(self, total_mib: int) -> CardWork | None:
+        """What it is on a card of this size (0: not known); None: as written."""
+        return next((card for card in self.cards if card.means(total_mib)), None)
+
+    def on_card(self, total_mib: int) -> TaskSpec:
+        """As it is executed on a card of this size, the smallest of those that it is given."""
+        card = self.card(total_mib)
+        if card is None:
+            return self
+        return replace(self, work=card.work, ladder=card.ladder, resume=card.resume)
+
+    def on_rung(self, rung: int) -> Work:
+        """*rung*: 0 for the work as written, k for rung k of on_oom."""
+        return self.ladder[rung - 1] if 0 < rung <= len(self.ladder) else self.work
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +270,24 @@ class DeckSettings:
     gang_patience_s: float = 900.0
     reload: Literal["ask", "auto", "off"] = "ask"
     backend: Literal["local", "slurm"] = "local"
+    snapshot: bool = False
+    """Tasks run a copy of their repository as it is when they are asked for."""
     notify: Notify = Notify()
+
+    @property
+    def simulated(self) -> bool:
+        """Its GPUs are: what they read is exact at any moment."""
+        return isinstance(self.gpus, int)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnChecks:
+    """The [doctor] table: what `gpudeck doctor` checks beside its own."""
+
+    run: tuple[str, ...] = ()
+    """Shell commands that must succeed; {python} and {log_dir} are still in them."""
+    imports: tuple[str, ...] = ()
+    """Modules that tasks can do without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,5 +313,6 @@ class DeckFile:
     """Where a [deck] key was said, to begin a message with: "tasks.toml:3: [deck]" or "--gpus"."""
     digest: str = ""
     """Of the file's bytes."""
+    own_checks: OwnChecks = OwnChecks()
     later: tuple[str, ...] = ()
     """A line for each thing that the file asks for and this version cannot do yet."""

@@ -23,6 +23,7 @@ from .ends import (
     stop,
     stop_rest,
 )
+from .fate import Fate
 from .filling import arrive, done_checked, fill, gather, rekey
 from .phases import WAITING, Attempt, Backoff, Closing, Queued, Running, Starting, Stopping, Unknown, Waiting
 from .quarantine import Streaks
@@ -98,7 +99,7 @@ class Core:
 
     def go_on(
         self,
-        verdicts: Mapping[str, str],
+        fates: Mapping[str, Fate],
         *,
         changed: bool,
         boot_id: str,
@@ -107,7 +108,7 @@ class Core:
         restarted: bool = False,
         takes: Sequence[str] = (),
     ) -> Step:
-        """Continue an unfinished run after a restore; *verdicts* are `Launcher.recover`'s.
+        """Continue an unfinished run after a restore; *fates* are `Launcher.recover`'s.
 
         *changed*: finished tasks that the file has changed since run again. *boot_id*: this boot's. *restarted*: on
         this boot too all that ran is gone, with the container that it ran in. *takes*: what the run takes up from
@@ -119,7 +120,7 @@ class Core:
         wanted = frozenset(takes) | (self.deck.run.takes & {"all"})
         if takes and wanted != self.deck.run.takes:
             turn.record(e.TakesChanged(tuple(sorted(wanted))))
-        take_over(turn, verdicts)
+        take_over(turn, fates)
         if changed:
             take_up_changed(turn)
         settle(turn)
@@ -191,8 +192,9 @@ def sampled(turn: Turn, item: i.DevicesSampled) -> None:
         deck.memory_most_mib = max(deck.memory_most_mib, item.mem_available_mib)
     if item.claimed is not None:
         note_claims(deck.gpus.values(), item.claimed, turn.at)
+    present = deck.present_gpus
     for reading in item.readings:
-        gpu = deck.gpus.get(reading.uuid)
+        gpu = present.get(reading.uuid)
         joined = None if gpu is None else observe(gpu, reading, deck.settings, now=turn.at)
         if joined is not None:
             fact = e.GpuJoined(reading.uuid, joined.user, joined.pid, joined.used_mib, turn.at, turn.wall)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import events as e
 from .deck import Deck, Success, Task
+from .learned import SEEN_S
 
 
 def learn_success(deck: Deck, fact: e.AttemptEnded) -> None:
@@ -35,11 +36,24 @@ def keep_success(deck: Deck, name: str, fingerprint: str, wall: float) -> None:
 
 
 def learn_duration(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
-    deck.learned.success(fact.fingerprint, fact.duration_s, fact.peak_mib)
-    task.entry.peak_mib = max(task.entry.peak_mib, fact.peak_mib)
+    deck.learned.success(fact.fingerprint, fact.duration_s)
     entry, first = task.entry, task.entry.typical_s is None
     moves = entry.learn(fact.duration_s) and (first or deck.settings.order == "longest")
     if moves and len(entry.tasks) > 1 and not deck.replaying:
         entry.rekeyed = 0
         if entry not in deck.rekey:
             deck.rekey.append(entry)
+
+
+def learn_memory(deck: Deck, fact: e.AttemptEnded) -> None:
+    """What an end tells of the memory that such work needs on a card. One that ran out of memory tells nothing, one
+    that ended early too little to rely on."""
+    if not fact.peak_mib or fact.outcome.reason == "oom":
+        return
+    task = deck.by_name.get(fact.task)
+    if fact.outcome.ok and (fact.duration_s >= SEEN_S or deck.settings.simulated):
+        deck.learned.peak(fact.fingerprint, fact.peak_mib)
+        if task is not None:
+            task.entry.peak = task.entry.peak.with_one(fact.peak_mib)
+    else:
+        deck.learned.at_least(fact.fingerprint, fact.peak_mib)

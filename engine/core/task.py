@@ -75,6 +75,8 @@ class Task:
     """Requeued uncharged in this run because it ran out of memory beside somebody who had joined."""
     quarantine_requeues: int = 0
     """Requeued uncharged in this run because its GPU was quarantined."""
+    port_retries: int = 0
+    """Tried again uncharged in this run because a port that it uses was taken."""
     revoked: int = 0
     """Starts that came to nothing; part of the next token, so that a late process of such a start runs nothing."""
     unfinished: str = ""

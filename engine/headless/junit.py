@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
 
+from ..atomic import write_atomic
 from ..errors import UsageError
 from ..protocol.messages import DeckOpened, Message, RunFinished, SummaryRow, TaskEnded, TaskSettled, TaskStarted
-from .summary import DONE_STATES
+from ..protocol.states import DONE, FAILED
 from .text import log_line
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -33,6 +33,7 @@ class JunitFile:
         self._deck = "gpudeck"
         self._began_wall = 0.0
         self._wall_s = 0.0
+        self._energy_wh: float | None = None
         self._written = False
         _check_place(self._path)
 
@@ -45,7 +46,7 @@ class JunitFile:
                 self._wall_s = message.at
             case RunFinished():
                 self._rows = {row.task: row for row in message.rows}
-                self._wall_s = message.wall_s
+                self._wall_s, self._energy_wh = message.wall_s, message.energy_wh
                 self.close()
             case _:
                 pass
@@ -55,9 +56,9 @@ class JunitFile:
         if self._written:
             return
         self._written = True
-        document = "".join(junit_xml(self._deck, self._rows.values(), self._wall_s, self._began_wall))
+        document = "".join(junit_xml(self._deck, self._rows.values(), self._wall_s, self._began_wall, self._energy_wh))
         try:
-            _replace(self._path, document)
+            write_atomic(self._path, document.encode())
         except OSError as error:
             self.error = f"cannot write the JUnit file {self._path}: {error.strerror or error}"
 
@@ -74,16 +75,20 @@ def _known(message: TaskStarted | TaskEnded | TaskSettled) -> SummaryRow:
     )
 
 
-def junit_xml(deck: str, rows: Iterable[SummaryRow], wall_s: float, began_wall: float) -> Iterator[str]:
+def junit_xml(
+    deck: str, rows: Iterable[SummaryRow], wall_s: float, began_wall: float, energy_wh: float | None = None
+) -> Iterator[str]:
     """The document, in pieces. Characters that XML cannot carry are left out."""
     rows = list(rows)
     failures = sum(row.state == "failed" for row in rows)
     errors = sum(row.state == "unknown" for row in rows)
-    skipped = sum(row.state not in DONE_STATES for row in rows) - failures - errors
+    skipped = sum(row.state not in DONE for row in rows) - failures - errors
     counts = f'tests="{len(rows)}" failures="{failures}" errors="{errors}" skipped="{skipped}" time="{wall_s:.3f}"'
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(began_wall))
     yield '<?xml version="1.0" encoding="utf-8"?>\n'
     yield f'<testsuites {counts}>\n<testsuite name={_attribute(deck)} timestamp="{stamp}" {counts}>\n'
+    if energy_wh is not None:
+        yield f'<properties><property name="energy_wh" value="{energy_wh:.6g}"/></properties>\n'
     for row in rows:
         yield _testcase(deck, row)
     yield "</testsuite>\n</testsuites>\n"
@@ -91,13 +96,13 @@ def junit_xml(deck: str, rows: Iterable[SummaryRow], wall_s: float, began_wall: 
 
 def _testcase(deck: str, row: SummaryRow) -> str:
     head = f'<testcase classname={_attribute(deck)} name={_attribute(row.task)} time="{row.duration_s or 0:.3f}"'
-    if row.state in DONE_STATES:
+    if row.state in DONE:
         return f"{head}/>\n"
     return f"{head}>\n{_verdict(row)}</testcase>\n"
 
 
 def _verdict(row: SummaryRow) -> str:
-    if row.state not in ("failed", "unknown"):
+    if row.state not in FAILED:
         return f"<skipped message={_attribute(f'{row.state}: {row.reason}' if row.reason else row.state)}/>\n"
     tag = "failure" if row.state == "failed" else "error"
     text = "\n".join([row.reason, row.log, *map(log_line, row.digest)])
@@ -122,18 +127,3 @@ def _check_place(path: str) -> None:
         raise UsageError(f"--junit {path}: this is a folder, name a file in it")
     if not os.access(folder, os.W_OK):
         raise UsageError(f"--junit {path}: {folder} is not writable")
-
-
-def _replace(path: str, text: str) -> None:
-    """Readers see the old file or the whole new one."""
-    draft = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(draft, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(draft)
-        raise

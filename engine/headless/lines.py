@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Literal
 
 from ..protocol.messages import Counts, DeckOpened, Note, Status, TaskEnded, TaskSettled, TaskStarted
-from .text import field_text, hhmmss, log_line, mib_text, plural, ranges, short_time
+from .text import field_text, hhmmss, log_line, mib_text, plural, ranges, short_time, wh_text
 
 Tone = Literal["plain", "good", "bad", "warn", "dim", "bold", "command"]
 """What a line is to the eye; `command`: it is meant for a CI service, and nothing from outside may look like it."""
@@ -78,6 +78,8 @@ def start_line(message: TaskStarted, *, simulated: bool = False, verbose: bool =
         f"attempt {message.attempt}",
         f"on_oom rung {message.rung}" if message.rung else "",
         "resumed" if message.resumed else "",
+        f"gpu_profile {message.gpu_profile}" if message.gpu_profile else "",
+        message.mixed,
         f"pid {message.pid}" if verbose else "",
         message.log,
         f"$ {message.command}" if verbose and message.command else "",
@@ -107,6 +109,7 @@ def end_line(message: TaskEnded, *, simulated: bool = False) -> Line:
         "" if ok else message.reason,
         f"peak {mib_text(message.peak_mib)}" if message.peak_mib is not None else "",
         f"util {message.mean_util_percent:.0f} %" if message.mean_util_percent is not None else "",
+        wh_text(message.energy_wh) if message.energy_wh is not None else "",
         _next_text(message),
         f"left running: pid {', '.join(map(str, message.left_behind))}" if message.left_behind else "",
         "" if ok else message.telling or message.err or message.log,
@@ -169,11 +172,13 @@ def status_fields(message: Status, *, simulated: bool = False) -> tuple[str, ...
 
 
 def detail_lines(message: Status, *, simulated: bool = False) -> list[Line]:
-    """What -v adds to a status line: why tasks wait, why GPUs are not used."""
-    reasons = [event(message.at, "deck", "waits", text) for text in message.waiting_why]
-    gpus = [
-        event(message.at, where((gpu.index,), simulated=simulated), "note", gpu.note)
-        for gpu in message.gpus
-        if gpu.note
-    ]
-    return [Line(text, Weight.DETAIL, "dim") for text in (*reasons, *gpus)]
+    """What -v adds to a status line."""
+    fields = detail_fields(message, simulated=simulated)
+    return [Line(event(message.at, *each), Weight.DETAIL, "dim") for each in fields]
+
+
+def detail_fields(message: Status, *, simulated: bool = False) -> tuple[tuple[str, str, str], ...]:
+    """Why tasks wait, why GPUs are not used: place, word and text of each line."""
+    reasons = (("deck", "waits", text) for text in message.waiting_why)
+    gpus = ((where((gpu.index,), simulated=simulated), "note", gpu.note) for gpu in message.gpus if gpu.note)
+    return (*reasons, *gpus)

@@ -19,6 +19,7 @@ from ..protocol.messages import (
 from .lines import (
     Line,
     Weight,
+    detail_fields,
     detail_lines,
     digest_lines,
     end_line,
@@ -109,9 +110,11 @@ class Narrator:
         if not self._interval_s or message.at < self._due_at - min(_EARLY_S, self._interval_s / 2):
             return []
         self._due_at = message.at + self._interval_s
-        details = detail_lines(message, simulated=self._simulated) if self._lowest is Weight.DETAIL else []
-        said = (status_fields(message, simulated=self._simulated), [line.text.partition("] ")[2] for line in details])
+        simulated, verbose = self._simulated, self._lowest is Weight.DETAIL
+        details = detail_fields(message, simulated=simulated) if verbose else ()
+        said = (status_fields(message, simulated=simulated), details)
         if self._only_news and said == self._said:
             return []
         self._said = said
-        return [status_line(message, simulated=self._simulated), *details]
+        more = detail_lines(message, simulated=simulated) if verbose else []
+        return [status_line(message, simulated=simulated), *more]

@@ -56,7 +56,7 @@ class HeadlessOutput:
         log_may_hang: bool = False,
     ) -> None:
         """*log_may_hang*: deck.log lies on a server."""
-        place = Place.of(stream, environ)
+        place = Destination.of(stream, environ)
         live = place.terminal and not place.dumb and not options.json and not options.quiet
         self.status_period_s = STATUS_PERIOD_S if live else options.check_interval_s
         """How often a `Status` is wanted; 0: never."""
@@ -130,7 +130,7 @@ class WatchOutput:
     """What a client shows of a run that an engine sees through: the front of a headless run, without its log."""
 
     def __init__(self, options: HeadlessOptions, stream: TextIO, environ: Mapping[str, str], clock: Clock) -> None:
-        place = Place.of(stream, environ)
+        place = Destination.of(stream, environ)
         live = place.terminal and not place.dumb and not options.quiet
         self._writer = StreamWriter(stream, _text_gap)
         self._front = _front(options, place, self._writer, clock, live=live)
@@ -157,7 +157,7 @@ class WatchOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Destination:
     """Where the output goes."""
 
     terminal: bool
@@ -169,7 +169,7 @@ class Place:
     """Path, "" for none."""
 
     @classmethod
-    def of(cls, stream: TextIO, environ: Mapping[str, str]) -> Place:
+    def of(cls, stream: TextIO, environ: Mapping[str, str]) -> Destination:
         terminal = _is_terminal(stream)
         dumb = environ.get("TERM", "dumb") in ("dumb", "unknown", "")
         github = environ.get("GITHUB_ACTIONS") == "true"
@@ -190,7 +190,7 @@ def _log_narrator(options: HeadlessOptions) -> Narrator:
     return Narrator(check_interval_s=options.check_interval_s, only_news=True, lowest=lowest, summarise=everything)
 
 
-def _front(options: HeadlessOptions, place: Place, writer: StreamWriter, clock: Clock, *, live: bool) -> Observer:
+def _front(options: HeadlessOptions, place: Destination, writer: StreamWriter, clock: Clock, *, live: bool) -> Observer:
     if options.json:
         return JsonView(writer)
     lowest = Weight.VITAL if options.quiet else Weight.DETAIL if options.verbose else Weight.NORMAL

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ..protocol.messages import DeckOpened, Message, RunFinished, SummaryRow
 from .summary import Caps, Selection, busy_percent, counts_text, failure_title, select, speed_up
-from .text import field_text, hhmmss, log_line, ranges
+from .text import field_text, hhmmss, log_line, ranges, wh_text
 from .writer import AppendLog
 
 MAX_BYTES = 1000 * 1024
@@ -60,6 +60,8 @@ def _times(finished: RunFinished) -> Iterator[str]:
     yield f"wall {hhmmss(finished.wall_s)}, tasks {hhmmss(finished.task_s)}"
     if (gain := speed_up(finished)) is not None:
         yield f"speed-up {gain:.1f}x"
+    if finished.energy_wh is not None:
+        yield wh_text(finished.energy_wh)
     for gpu, share in busy_percent(finished):
         yield f"gpu {gpu} {share:.0f} % busy"
 

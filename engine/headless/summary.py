@@ -6,11 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..protocol.messages import Counts, RunFinished, SummaryRow
+from ..protocol.states import DONE, FAILED
 from .lines import Line, Tone, Weight, digest_lines, event, where
-from .text import field_text, hhmmss, plural
-
-FAILED_STATES = frozenset({"failed", "unknown"})
-DONE_STATES = frozenset({"succeeded", "cached"})
+from .text import field_text, hhmmss, plural, wh_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ def select(rows: Iterable[SummaryRow], caps: Caps) -> Selection:
     other: list[SummaryRow] = []
     failures: list[SummaryRow] = []
     for row in rows:
-        (failures if row.state in FAILED_STATES else done if row.state in DONE_STATES else other).append(row)
+        (failures if row.state in FAILED else done if row.state in DONE else other).append(row)
     kinds = (done, caps.done, "done"), (other, caps.other, "not run to their end"), (failures, caps.failures, "failed")
     hidden = tuple((len(kind) - cap, word) for kind, cap, word in kinds if cap is not None and len(kind) > cap)
     return Selection(done[: caps.done], other[: caps.other], failures[: caps.failures], hidden)
@@ -67,7 +65,7 @@ def table_lines(chosen: Selection, *, simulated: bool = False) -> Iterator[Line]
     vital = Weight.VITAL if chosen.failures else Weight.NORMAL
     yield Line(f"{'task':<{width}}  {'state':<9}  attempts  {'gpu':<7}  {'time':>8}  reason", vital, "bold")
     for row in rows:
-        weight = Weight.VITAL if row.state in FAILED_STATES else Weight.NORMAL
+        weight = Weight.VITAL if row.state in FAILED else Weight.NORMAL
         yield Line(_row_text(row, width, simulated), weight, _state_tone(row.state))
     for count, kind in chosen.hidden:
         yield Line(f"… and {count:,} more {kind}: all in deck.log", tone="dim")
@@ -81,7 +79,7 @@ def _row_text(row: SummaryRow, width: int, simulated: bool) -> str:
 
 
 def _state_tone(state: str) -> Tone:
-    if state in FAILED_STATES:
+    if state in FAILED:
         return "bad"
     return {"succeeded": "good", "cached": "dim"}.get(state, "warn")  # pyright: ignore[reportReturnType]
 
@@ -111,6 +109,7 @@ def totals_lines(finished: RunFinished, *, simulated: bool = False) -> Iterator[
     fields = [counts_text(finished.counts), f"wall {hhmmss(finished.wall_s)}", f"tasks {hhmmss(finished.task_s)}"]
     gain = speed_up(finished)
     fields += [f"speed-up {gain:.1f}x"] if gain is not None else []
+    fields += [wh_text(finished.energy_wh)] if finished.energy_wh is not None else []
     fields += [finished.why, "" if finished.ended else "goes on at the next start", f"exit {finished.exit_code}"]
     tone: Tone = "good" if finished.exit_code == 0 else "bad"
     yield Line(event(finished.wall_s, "deck", "end", *fields), Weight.VITAL, tone)

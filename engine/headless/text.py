@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+
+from ..counting import plural as plural
+from ..counting import ranges as ranges
 
 MAX_FIELD_CHARS = 500
 """Longest name, reason or path on a line."""
@@ -61,20 +63,12 @@ def short_time(seconds: float) -> str:
     return f"{math.ceil(seconds)} s" if 0 <= seconds < 120 else hhmmss(seconds)
 
 
+def wh_text(wh: float) -> str:
+    """ "0.042 Wh", "12.3 Wh", "1.24 kWh"."""
+    if wh >= 1000:
+        return f"{wh / 1000:.2f} kWh"
+    return f"{wh:.1f} Wh" if wh >= 1 else f"{wh:.2g} Wh"
+
+
 def mib_text(mib: float) -> str:
     return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """(0, 1, 2, 5) as "0-2,5"."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

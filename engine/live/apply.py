@@ -25,15 +25,15 @@ from ..core.restore import has_new
 from ..errors import EngineUnavailableError, UsageError
 from ..loop import Loop
 from ..opening.box_gpus import core_gpus
+from ..opening.left_out import stand_in_for_left_out
 from ..opening.opening import OpenDeck
-from ..opening.past import stand_in_for_left_out
 from ..opening.run_options import decode, encode
 from . import kept as kept_file
-from .aside import Aside
 from .change import refuse_left_out_needs
 from .choices import Applied, Choices
 from .plan import FilePlan, make_plan, settings_for_now
 from .reading import Reading
+from .worker import Worker
 
 _T = TypeVar("_T")
 QUIET_S = 0.01
@@ -49,12 +49,12 @@ class _Draft:
 class Applier:
     """Of one open deck. On the loop's thread."""
 
-    def __init__(self, opened: OpenDeck, loop: Loop, aside: Aside) -> None:
+    def __init__(self, opened: OpenDeck, loop: Loop, worker: Worker) -> None:
         self._opened = opened
         self._loop = loop
-        self._aside = aside
+        self._worker = worker
         self._hearing: list[Fact] | None = None
-        loop.tap = self._hear
+        loop.taps.append(self._hear)
 
     def _hear(self, facts: Sequence[Fact]) -> None:
         if self._hearing is not None:
@@ -69,7 +69,7 @@ class Applier:
         try:
             count = self._opened.journal.count
             await self.written()
-            drafted = await self._aside(lambda: self._draft(reading, count))
+            drafted = await self._worker(lambda: self._draft(reading, count))
             kept = await self._keep(drafted.deck)
             self._refuse()
             self._hearing = None
@@ -106,7 +106,14 @@ class Applier:
         if file.selected is not None:
             # What runs belongs to the run, whatever is selected now: a later round must not start beside it.
             file = replace(file, selected=file.selected | {task.name for task in list(old.active.values())})
-        new = build(file, gpus=core_gpus(settings, reading.chosen), cores=host.cores(), on_cpu=not reading.chosen)
+        gpus = replace(opened.gpus, chosen=reading.chosen)
+        new = build(
+            file,
+            gpus=core_gpus(settings, gpus.chosen),
+            outside=core_gpus(settings, gpus.outside),
+            cores=host.cores(),
+            on_cpu=not gpus.chosen,
+        )
         draft(old, new, islice(opened.journal.load(), count), self._look)
         if reading.options is not None and reading.options.only != decode(opened.options).only:
             refuse_left_out_needs(new, reading.options)
@@ -135,7 +142,7 @@ class Applier:
             if kept == saved:
                 return kept
             saved = kept
-            await self._aside(lambda kept=kept: kept_file.save(self._opened.state.path, kept))
+            await self._worker(lambda kept=kept: kept_file.save(self._opened.state.path, kept))
 
     async def _quiet(self) -> None:
         """No retry is on its way to what builds on it, and, if that does not take long, no outputs are looked at."""

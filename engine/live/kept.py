@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import msgspec
 
+from ..atomic import write_atomic
 from ..core.deck import Deck
-from ..core.events import AttemptEnded, AttemptStarting, Fact, StartRevoked
 from ..core.gone import add_gone
 from ..core.reload import Kept
 
@@ -24,34 +24,17 @@ def save(state: str, kept: Sequence[Kept]) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         return
-    temporary = f"{path}~"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        file.write(msgspec.json.encode(kept))
-        file.flush()
-        os.fsync(fd)
-    os.replace(temporary, path)
+    write_atomic(path, msgspec.json.encode(kept), mode=0o600)
 
 
-def load(state: str, facts: Iterable[Fact]) -> list[Kept]:
-    """What was kept of attempts that have not ended as far as the journal knows; none where it cannot be read."""
+def load(state: str, lasting: Container[str]) -> list[Kept]:
+    """What was kept of the attempts with these tokens, which have not ended; none where it cannot be read."""
     try:
         with open(os.path.join(state, NAME), "rb") as file:
             kept = _DECODER.decode(file.read())
     except (OSError, msgspec.DecodeError):
         return []
-    lasting = _lasting(facts)
     return [one for one in kept if one.token in lasting]
-
-
-def _lasting(facts: Iterable[Fact]) -> set[str]:
-    tokens: dict[tuple[str, int], str] = {}
-    for fact in facts:
-        if isinstance(fact, AttemptStarting):
-            tokens[fact.task, fact.attempt] = fact.token
-        elif isinstance(fact, (AttemptEnded, StartRevoked)):
-            tokens.pop((fact.task, fact.attempt), None)
-    return set(tokens.values())
 
 
 def take_back(deck: Deck, kept: Iterable[Kept]) -> None:

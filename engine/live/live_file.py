@@ -16,13 +16,13 @@ from ..opening.opening import OpenDeck
 from ..opening.run_options import changed, decode
 from . import words
 from .apply import Applier
-from .aside import Aside
 from .change import ChangeArgs, text_of
 from .choices import Applied, Choices
 from .looking import Looking
 from .partial import with_only, without_changes_of_running
 from .plan import FilePlan, as_they_stand, make_plan
 from .reading import Reader, Reading
+from .worker import Worker
 
 Mode = Literal["ask", "auto", "off"]
 
@@ -65,14 +65,14 @@ class LiveFile:
         self._headless = headless
         self.mode: Mode = mode_of(opened.file, headless=headless)
         """What edits do, as the file said when it was read last."""
-        self._aside = Aside(opened.file.shown)
+        self._worker = Worker(opened.file.shown)
         self._reader = _reader_now(opened)
-        self._applier = Applier(opened, loop, self._aside)
+        self._applier = Applier(opened, loop, self._worker)
         self._one_at_a_time = asyncio.Lock()
         self.pending: FilePlan | None = None
         """What an edit waits to be applied for."""
         self._looking = Looking(
-            opened.file.path, self._aside, edited=self._edited, unreadable=self._unreadable, failed=self._failed
+            opened.file.path, self._worker, edited=self._edited, unreadable=self._unreadable, failed=self._failed
         )
         self.problem = ""
         """Why the file as it is now cannot be used, one line; "" while it can."""
@@ -96,7 +96,7 @@ class LiveFile:
 
     def close(self) -> None:
         self._looking.close()
-        self._aside.close()
+        self._worker.close()
 
     # -- on request ---------------------------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class LiveFile:
                 return ""
             reader = _reader_now(self._opened) if now.only != before.only else self._reader
             await self._applier.written()
-            reading = await self._aside(lambda: reader.under(now))
+            reading = await self._worker(lambda: reader.under(now))
             applied = await self._perform(reading, Choices())
             self._reader = reader
             if self.pending is not None:
@@ -173,7 +173,7 @@ class LiveFile:
                 return True
             problems = str(error).splitlines()
             self._tell_problems(problems)
-            self._wait_for(None, problem=problems[0] if problems else "")
+            self._wait_for(None, problem=words.problem(problems, self._opened.file.path))
         return True
 
     def _unreadable(self, why: str, known: bool) -> None:
@@ -188,7 +188,7 @@ class LiveFile:
 
     async def _take_up(self, settled: str) -> bool:
         async with self._one_at_a_time:
-            reading = await self._aside(self._reader.read)
+            reading = await self._worker(self._reader.read)
             if reading.file.digest != settled:
                 return False
             self._heed(reading)
@@ -200,7 +200,7 @@ class LiveFile:
             unasked = "; this is not done unasked" if self.mode == "auto" else ""
             self._note(
                 f"{plan.file} was changed: {words.summary(plan)}{unasked}. "
-                "To apply it: gpudeck apply (--dry-run shows it)",
+                "`gpudeck apply` applies it, `gpudeck apply --dry-run` shows it",
                 "info",
             )
         return True
@@ -222,7 +222,7 @@ class LiveFile:
 
     async def _read(self) -> Reading:
         """The file as it is now, and what it says of edits holds from now on. Raises DeckError."""
-        reading = await self._aside(self._reader.read)
+        reading = await self._worker(self._reader.read)
         self._heed(reading)
         return reading
 
@@ -232,7 +232,7 @@ class LiveFile:
 
     async def _planned(self, reading: Reading) -> FilePlan:
         opened = self._opened
-        return await self._aside(
+        return await self._worker(
             lambda: make_plan(opened.deck, opened.file, reading.file, reading.digest, reading.later)
         )
 

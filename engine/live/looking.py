@@ -7,9 +7,9 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from .aside import Aside
 from .reading import content_digest
 from .watch import FileWatch
+from .worker import Worker
 
 SETTLE_S = 0.5
 """Two reads this far apart must be equal: a file that is being written is left alone."""
@@ -26,7 +26,7 @@ class Looking:
     def __init__(
         self,
         path: str,
-        aside: Aside,
+        worker: Worker,
         *,
         edited: Callable[[str], Awaitable[bool]],
         unreadable: Callable[[str, bool], None],
@@ -37,7 +37,7 @@ class Looking:
         *failed* is told of whatever *edited* raises."""
         self._path = path
         self._loop = asyncio.get_running_loop()
-        self._aside = aside
+        self._worker = worker
         self._edited = edited
         self._unreadable = unreadable
         self._failed = failed
@@ -108,14 +108,14 @@ class Looking:
 
     async def is_still(self, digest: str) -> bool:
         """Whether the file has this content now."""
-        return await self._aside(self._content) == digest
+        return await self._worker(self._content) == digest
 
     async def _settled(self) -> str | _Unread:
         """Digest of the file once it stays the same."""
-        before = await self._aside(self._content)
+        before = await self._worker(self._content)
         while True:
             await asyncio.sleep(SETTLE_S)
-            now = await self._aside(self._content)
+            now = await self._worker(self._content)
             if now == before:
                 return now
             before = now

@@ -18,7 +18,7 @@ IN_PLACE = frozenset(
     )
 )  # fmt: skip
 """What also changes for an attempt that runs; everything else holds from the next one on."""
-AT_NEXT_START = frozenset({"name", "log_dir", "state_dir", "no_gpu", "backend", "skip_existing"})
+AT_NEXT_START = frozenset({"name", "log_dir", "state_dir", "no_gpu", "backend", "skip_existing", "snapshot"})
 """Settings that a live engine cannot change."""
 _PARTS = frozenset({"resources", "policy", "work", "extras"})
 """Fields of a spec whose own fields are keys of the file."""
@@ -27,7 +27,7 @@ _WORDS = {
     "linger_s": "linger", "merge_stderr": "stderr", "gpu_memory_mib": "gpu_memory", "memory_mib": "memory",
     "barrier": "round_barrier", "ladder": "on_oom", "resume": "resume_command", "python_env": "python",
     "foreign_memory_mib": "foreign_memory", "foreign_quiet_s": "foreign_quiet", "gang_patience_s": "gang_patience",
-    "log_cap_mib": "log_cap", "params": "matrix",
+    "log_cap_mib": "log_cap", "params": "matrix", "cards": "gpu_profile",
 }  # fmt: skip
 _IGNORED = frozenset({"name", "position", "line", "fingerprint"})
 

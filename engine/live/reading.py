@@ -10,12 +10,14 @@ from typing import Literal
 
 from ..adapters import host
 from ..core.events import Fact
+from ..core.recorded import recorded
 from ..core.spec import DeckFile, DeckSettings
 from ..errors import UsageError
 from ..opening.box_gpus import BoxGpus
-from ..opening.deck_file import check_before_start, with_running
+from ..opening.deck_file import check_before_start
+from ..opening.history import History
+from ..opening.left_out import with_running
 from ..opening.opening import OpenDeck
-from ..opening.past import History
 from ..opening.run_options import decode
 from ..opening.visible import choose
 from ..ports import GpuInfo
@@ -78,7 +80,7 @@ class Reader:
         opened = self._opened
         before = decode(opened.options)
         facts = self._history(options)
-        file = with_running(under(opened.file, options, self._look(facts)), facts)
+        file = with_running(under(opened.file, options, self._look(facts)), recorded(facts))
         chosen, later = self._gpus(file.settings)
         if later and options.gpus != before.gpus:
             raise UsageError(
@@ -95,7 +97,7 @@ class Reader:
         shown, path = opened.file.shown, opened.file.path
         same = os.path.abspath(shown) == path
         file = load(shown if same else path, options, box, environ=opened.environment, look=self._look(facts))
-        return with_running(file, facts)
+        return with_running(file, recorded(facts))
 
     def _history(self, options: RunOptions) -> Sequence[Fact]:
         """What a selection depends on; reading it takes seconds of a large deck."""

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..adapters.mounts import NETWORK_FILE_SYSTEMS, file_system
+from ..adapters.state.mounts import NETWORK_FILE_SYSTEMS, file_system
 
 POLL_S = 2.0
 _STEP_MS = 250

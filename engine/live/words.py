@@ -1,7 +1,9 @@
-"""A plan in words: one line for notes and the screen's header, a line for each kind of change for `apply --dry-run`."""
+"""A plan, and a file that cannot be used, in words: one line for notes and the screen's header, a line for each kind of
+change for `apply --dry-run`."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from .plan import Change, FilePlan
@@ -40,6 +42,13 @@ def summary(plan: FilePlan) -> str:
     if plan.reordered and not parts:
         parts.append("another order")
     return "; ".join(parts)
+
+
+def problem(problems: Sequence[str], path: str) -> str:
+    """What is wrong with the file at *path*, in one line that may be cut at its end: how much it is comes first, and
+    its folder is known."""
+    lines = [line.removeprefix(os.path.join(os.path.dirname(path), "")) for line in problems]
+    return f"{len(lines)} problems, the first: {lines[0]}" if len(lines) > 1 else "".join(lines)
 
 
 _KEPT = "keep their results: these count as what the file says"

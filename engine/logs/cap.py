@@ -28,7 +28,7 @@ _HEAD = 0.25
 """How much of what stays is the beginning: versions, options, the model's summary."""
 _HEAD_MOST_BYTES = 16 << 20
 _CANNOT = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
-_RANK = re.compile(r"rank\d+\.log")
+_RANK = re.compile(r"rank\d+\.(?:log|err)")
 
 
 def _load_fallocate() -> Callable[[int, int, int, int], int] | None:

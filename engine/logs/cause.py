@@ -28,6 +28,9 @@ _FOLLOW_UP = re.compile(
 )
 """Exceptions that tell of another process's end, or of a request to end, not of a cause."""
 
+_PORT_TAKEN = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
+"""A network's error that is a cause: no other process of the task has ended by it yet."""
+
 _RANK = re.compile(r"\s*rank\s+: (\d+)")
 _EXIT_CODE = re.compile(r"\s*exitcode\s+: (-?\d+)")
 
@@ -47,12 +50,12 @@ class Traceback:
 
     @property
     def follow_up(self) -> bool:
-        return self.secondary or all(_FOLLOW_UP.search(line) for line in self.exceptions)
+        return self.secondary or all(map(_is_follow_up, self.exceptions))
 
     @property
     def summary(self) -> str:
         """The exception's line: the last of the chain that tells of a cause."""
-        causes = [line for line in self.exceptions if not _FOLLOW_UP.search(line)]
+        causes = [line for line in self.exceptions if not _is_follow_up(line)]
         return (causes or self.exceptions)[-1]
 
 
@@ -61,9 +64,13 @@ class RootCause:
     """torchrun's block on the rank that failed first."""
 
     rank: int
-    exit_code: int
-    """Negative: the number of the signal that ended it."""
+    exit_code: int | None
+    """Negative: the number of the signal that ended it; None: not told."""
     lines: tuple[str, ...]
+
+
+def _is_follow_up(line: str) -> bool:
+    return _FOLLOW_UP.search(line) is not None and _PORT_TAKEN.search(line) is None
 
 
 def root_cause(lines: Sequence[str]) -> RootCause | None:
@@ -100,7 +107,7 @@ def choose(found: Sequence[Traceback], root: RootCause | None) -> Traceback | No
     if of_rank:
         return of_rank[-1]
     unmarked = [block for block in own if block.rank is None]
-    return unmarked[-1] if unmarked and root.exit_code >= 0 else None
+    return unmarked[-1] if unmarked and (root.exit_code or 0) >= 0 else None
 
 
 def _read_root_cause(lines: Sequence[str]) -> RootCause | None:

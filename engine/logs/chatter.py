@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_BAR = re.compile(r"\d{1,3}%\|.*\||\d(?:it/s|s/it)\b|━━")
+_PROGRESS = re.compile(r"\d{1,3}%\|.*\||\d(?:it/s|s/it)\b|━━|(?:^|\s)::gpudeck \w")
 _CHATTER = re.compile(
     r"\s*(?:$|wandb:(?:\s|$)|COMET (?:INFO|WARNING): |\[neptune\] |ClearML |🏃 |🧪 )"
     r"|[=*─-]{5,}|Exception ignored |\s+warnings\.warn\(|.{0,200}resource_tracker: |frame #"
@@ -16,14 +16,14 @@ _LOGGED = re.compile(
 )
 
 
-def is_bar(line: str) -> bool:
-    """A progress bar's frame."""
-    return _BAR.search(line) is not None
+def is_progress(line: str) -> bool:
+    """A progress bar's frame, or numbers that were printed for us."""
+    return _PROGRESS.search(line) is not None
 
 
 def is_chatter(line: str) -> bool:
-    """A blank line, a ruler, a progress bar's frame, the word of an experiment tracker, …"""
-    return _CHATTER.match(line) is not None or is_bar(line)
+    """A blank line, a ruler, progress, the word of an experiment tracker, …"""
+    return _CHATTER.match(line) is not None or is_progress(line)
 
 
 def stands_alone(line: str) -> bool:

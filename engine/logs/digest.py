@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from .cause import lines_of_rank, root_cause
-from .chatter import is_bar, is_chatter
-from .examine import tail_lines
+from .cause import lines_of_rank
+from .chatter import is_chatter, is_progress
+from .files import AttemptPaths, telling_log
 from .place import choose_in, far_error, near_error
+from .ranks import Tails, tails
 
 _NOT_FOUND = re.compile(r"gpudeck: (?:line )?\d+: (?:exec: )?(?P<command>.*): not found")
 _TRACEBACK_FACTOR = 3
@@ -19,17 +20,27 @@ _END_LINES = 3
 
 
 def digest(err_path: str, out_path: str, n: int = 20) -> tuple[str, ...]:
+    """`digest_of` what logs end with. Reads files, takes some ms. Raises nothing."""
+    return digest_of(tails(err_path, out_path), n)
+
+
+def blamed_log(end: Tails, paths: AttemptPaths) -> str:
+    """The log in which the cause stands: the attempt's, or that of the rank which is the reason."""
+    blamed = end.root.rank if end.root is not None and end.ranks else 0
+    return telling_log(paths.of_rank(blamed))
+
+
+def digest_of(end: Tails, n: int = 20) -> tuple[str, ...]:
     """The right traceback with all that is chained to it; else torchrun's root cause after that rank's last lines; else
     the last *n* lines of stderr, of stdout where stderr has none; where these tell nothing, those up to the last error
     and then the very last.
 
-    Printable lines; empty when there is no log. Reads files, takes some ms. Raises nothing.
+    Printable lines; empty when there is no log.
     """
-    err, out = tail_lines(err_path, out_path)
-    root = root_cause(err) or root_cause(out)
+    err, out, root = end.err, end.out, end.root
     block = choose_in(err, out, root)
     if block is not None:
-        who = [f"rank {root.rank}:"] if root else []
+        who = [f"rank {root.rank}" + (f" of {end.ranks}:" if end.ranks else ":")] if root else []
         return (*who, *_shortened(block.lines, n * _TRACEBACK_FACTOR))
     if root is not None:
         said = _collapsed(lines_of_rank(err, root.rank))[-n:]
@@ -58,12 +69,12 @@ def _in_words(line: str) -> str:
 
 
 def _collapsed(lines: Iterable[str]) -> list[str]:
-    """Without blank lines, and of progress bars that follow each other only the last."""
+    """Without blank lines, and of lines of progress that follow each other only the last."""
     kept: list[str] = []
     for line in lines:
         if not line.strip():
             continue
-        if kept and is_bar(line) and is_bar(kept[-1]):
+        if kept and is_progress(line) and is_progress(kept[-1]):
             kept.pop()
         kept.append(line)
     return kept

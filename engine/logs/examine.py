@@ -5,22 +5,24 @@ Reads files: not for the loop's thread where outputs or logs may lie on a file s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from ..core.outcome import Outcome
 from ..core.spec import TaskSpec
-from .cause import root_cause, tracebacks
 from .failure import classify, hint_for, signal_name, signal_of
 from .outputs import OutputStamp, is_empty, matches, outputs_exist, stamp_of, stamp_outputs
-from .tail import lines_of, printable, read_tail
+from .ranks import tails
+from .signs import PORT_HINT
+from .tail import printable
 
-__all__ = ["OutputStamp", "describe", "examine", "hint_of", "outputs_exist", "stamp_outputs", "tail_lines"]
+__all__ = ["OutputStamp", "describe", "examine", "hint_of", "outputs_exist", "stamp_outputs"]
 
 _CLOCK_SLACK_S = 2.0
 """Time stamps of network and FAT file systems are this coarse."""
 _SHOWN_PATHS = 3
-_MANY_RANKS_BYTES = 1 << 20
-"""The rank that failed first wrote first: the others' tracebacks may have pushed its own out of the usual tail."""
+_RANK = re.compile(r"rank \d+(?: of \d+)?(?:: | killed by )")
+"""A launcher's exit code tells nothing; that of the rank follows."""
 
 
 def examine(
@@ -45,34 +47,26 @@ def examine(
         return Outcome("lost", detail="its exit code could not be learned")
     if exit_code in spec.policy.success_codes and signal is None:
         return _judge_outputs(spec, exit_code, started_wall, before, success_wall)
-    err, out = tail_lines(err_log, out_log)
-    finding = classify(err, out, exit_code=exit_code, signal=signal, oom_killed=oom_killed)
+    end = tails(err_log, out_log)
+    finding = classify(
+        end.err, end.out, exit_code=exit_code, signal=signal, oom_killed=oom_killed, root=end.root, ranks=end.ranks
+    )
     return Outcome(finding.reason, exit_code, signal, finding.detail, finding.device_fault)
-
-
-def tail_lines(err_log: str, out_log: str) -> tuple[list[str], list[str]]:
-    """Printable ends of stderr and stdout; with merged streams all of it is stderr's. The log of the rank that torchrun
-    names as the first to fail goes before stderr where it has one of its own."""
-    err = lines_of(read_tail(err_log))
-    out = lines_of(read_tail(out_log)) if out_log != err_log else []
-    root = root_cause(err) or root_cause(out)
-    if root is not None:
-        if not any(block.rank == root.rank for block in tracebacks(err)):
-            err = lines_of(read_tail(err_log, _MANY_RANKS_BYTES))
-        of_rank = lines_of(read_tail(f"{out_log.removesuffix('.log')}.rank{root.rank}.log"))
-        err = [*(f"[rank{root.rank}]: {line}" for line in of_rank), *err]
-    return err, out
 
 
 def describe(outcome: Outcome) -> str:
     """One line for people: `exit 1: ValueError: bad rate`, `137 (KILL or exit 137)`, `out of memory (CUDA): …`."""
     detail = outcome.detail
     match outcome.reason:
+        case "exit" if _RANK.match(detail):
+            return detail
         case "exit" | "signal":
             return _with(_code(outcome), detail)
         case "oom":
             where, _, rest = detail.partition(": ")
             return _with(f"out of memory ({where})" if where else "out of memory", rest)
+        case "port taken":
+            return _with("port taken", detail.removeprefix("port "))
         case "timeout" if detail.startswith("after "):
             return f"timeout {detail}"
         case "cancelled" if detail.startswith("by "):
@@ -81,11 +75,18 @@ def describe(outcome: Outcome) -> str:
             return _with(outcome.reason, detail)
 
 
-def hint_of(outcome: Outcome) -> str:
-    """What the user may do about this end, one line; empty: nothing known."""
+def hint_of(outcome: Outcome, spec: TaskSpec | None = None) -> str:
+    """What the user may do about this end, one line; empty: nothing known. *spec*: what ended, where it is known."""
+    if outcome.reason in ("timeout", "watch") and spec is not None and _may_hang(spec):
+        return f"if its ranks wait for each other: `gpudeck retry {spec.name} --debug` tells in which call"
     if outcome.reason in ("exit", "signal", "oom"):
         return hint_for(outcome.reason, outcome.detail, outcome.exit_code)
-    return ""
+    return PORT_HINT if outcome.reason == "port taken" else ""
+
+
+def _may_hang(spec: TaskSpec) -> bool:
+    """Several processes, or one with several GPUs, which waits for others in collective calls."""
+    return spec.extras.launch != "command" or spec.resources.gpus not in (0, 1)
 
 
 def _judge_outputs(

@@ -15,6 +15,7 @@ from .signs import GPU_MEMORY_HINT, HOST_MEMORY_HINT, KILLED_HINT, Sign, first_s
 _MAX_DETAIL_CHARS = 200
 
 _OOM_WORDS = re.compile(r".{0,300}(?:[Oo]ut of memory|allocate memory|OutOfMemoryError|MemoryError)[.:]? ?")
+_PORT = re.compile(r"\bport:? (\d{2,5})\b")
 _WORKER_KILLED = re.compile(
     r"killed by signal: Killed|BrokenProcessPool|terminated abruptly|exited unexpectedly|SIGKILL"
 )
@@ -26,14 +27,12 @@ _SILENT_SIGNALS = frozenset({signals.SIGKILL, signals.SIGTERM, signals.SIGINT, s
 class Finding:
     """What the logs say about an end that is not a success."""
 
-    reason: Literal["oom", "exit", "signal"]
+    reason: Literal["oom", "exit", "signal", "port taken"]
     detail: str = ""
     """One printable line. For `oom` it begins with whose memory: "CUDA: …", "host: …"."""
     device_fault: bool = False
     hint: str = ""
     """What to do about it, one line; empty: nothing known."""
-    unsure: bool = False
-    """The code may be a signal or the program's own exit."""
 
 
 def classify(
@@ -43,19 +42,25 @@ def classify(
     exit_code: int | None,
     signal: int | None,
     oom_killed: bool = False,
+    root: RootCause | None = None,
+    ranks: int = 0,
 ) -> Finding:
     """Read the ends of stderr and stdout of an attempt that did not succeed.
 
     *exit_code* as a shell would say it, *signal* only where it is certain, *oom_killed*: the kernel killed something of
-    the attempt for lack of memory (its or the cgroup's counters went up).
+    the attempt for lack of memory (its or the cgroup's counters went up). *root*: the rank to blame, where that is
+    known otherwise than from these; *ranks*: how many there are, 0 for not known.
     """
-    root = root_cause(err_tail) or root_cause(out_tail)
+    root = root or root_cause(err_tail) or root_cause(out_tail)
     killed_by = signal or signal_of(exit_code)
     silent = killed_by in _SILENT_SIGNALS
     block = choose_in(err_tail, out_tail, root, near=silent)
     context = context_of(err_tail, out_tail, root, block, near=silent)
     sign, line = (None, "") if exit_code == 0 else _find_sign(context, sure=block is not None, crashed=bool(killed_by))
-    who = f"rank {root.rank}" if root else ""
+    if sign is not None and block is not None:
+        # The line of the program that raises it may say the same.
+        line = next((said for said in reversed(block.exceptions) if sign.pattern.search(said)), line)
+    who = _who(root, ranks)
     if sign is not None and sign.kind in ("gpu memory", "host memory"):
         where = "CUDA" if sign.kind == "gpu memory" else "host"
         return Finding("oom", _detail(", ".join(filter(None, (where, who))), _memory_words(line)), hint=sign.hint)
@@ -64,14 +69,14 @@ def classify(
         return Finding(
             "oom", _detail(", ".join(filter(None, ("host", who))), "killed by the kernel"), hint=HOST_MEMORY_HINT
         )
-    if root is not None and root.exit_code < 0:
-        who = f"{who} killed by {signal_name(-root.exit_code)}"
+    if sign is not None and sign.kind == "port":
+        port = _PORT.search(said)
+        return Finding("port taken", _detail(who, f"port {port[1]}" if port else said), hint=sign.hint)
     return Finding(
         "exit" if killed_by is None else "signal",
-        _detail(who, said),
+        _detail(who + _how(root), said),
         device_fault=(sign is not None and sign.kind == "device") or _lost_its_gpu(err_tail),
         hint=KILLED_HINT if not said and _killed(root, killed_by) else sign.hint if sign else "",
-        unsure=signal is None and killed_by is not None,
     )
 
 
@@ -133,6 +138,19 @@ def _said(block: Traceback | None, sign_line: str, context: Sequence[str], kille
     if killed_by in _SILENT_SIGNALS:
         return ""
     return sign_line or telling_line(context)
+
+
+def _who(root: RootCause | None, ranks: int) -> str:
+    if root is None:
+        return ""
+    return f"rank {root.rank} of {ranks}" if ranks else f"rank {root.rank}"
+
+
+def _how(root: RootCause | None) -> str:
+    """How a rank ended: the launcher's own code is always the same."""
+    if root is None or root.exit_code is None:
+        return ""
+    return f" killed by {signal_name(-root.exit_code)}" if root.exit_code < 0 else f": exit code {root.exit_code}"
 
 
 def _killed(root: RootCause | None, killed_by: int | None) -> bool:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _MAX_NAME_BYTES = 200
 _PLAIN = re.compile(r"[\w.\-=,+@]+(?:/[\w.\-=,+@]+)*")
@@ -23,6 +23,27 @@ class AttemptPaths:
     err: str
     json: str
     dir: str
+
+    @property
+    def stem(self) -> str:
+        """What all of them begin with."""
+        return self.json.removesuffix(".json")
+
+    @property
+    def gpu_history(self) -> str:
+        """What it used of its GPUs over time."""
+        return f"{self.stem}.gpu.json"
+
+    @property
+    def error(self) -> str:
+        """Where torchrun keeps the error of the rank that failed first."""
+        return f"{self.stem}.error.json"
+
+    def of_rank(self, rank: int) -> AttemptPaths:
+        """With the logs of one of several processes; rank 0 writes where their launcher does."""
+        stem = f"{self.stem}.rank{rank}" if rank else self.stem
+        out = f"{stem}.log"
+        return replace(self, out=out, err=out if self.err == self.out else f"{stem}.err")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ version; `engine/progress/following.py` is the other end.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import mmap
@@ -19,23 +20,24 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from ..atomic import write_atomic
 from .follow import Follower
 
 PROTOCOL = 1
 STORE_PERIOD_S = 5.0
-PLACE = struct.Struct("=II")
+GUARD = struct.Struct("=II")
 """The attempt and what is being done for it, in the shared memory."""
 _PR_SET_PDEATHSIG = 1
 
 
-class Place:
+class SharedGuard:
     """`follow.Guard` in shared memory."""
 
     def __init__(self, fd: int) -> None:
-        self._memory = mmap.mmap(fd, PLACE.size)
+        self._memory = mmap.mmap(fd, GUARD.size)
 
     def at(self, attempt: int, what: int) -> None:
-        PLACE.pack_into(self._memory, 0, attempt, what)
+        GUARD.pack_into(self._memory, 0, attempt, what)
 
 
 class Store:
@@ -63,19 +65,15 @@ class Store:
         if known == self._kept:
             return
         self._kept = known
-        try:
-            with open(f"{self._path}~", "w") as file:
-                json.dump(known, file)
-            os.replace(f"{self._path}~", self._path)
-        except OSError:
-            pass  # a full disk: the next engine knows less
+        with contextlib.suppress(OSError):  # a full disk: the next engine knows less
+            write_atomic(self._path, json.dumps(known).encode(), durable=False, draft=f"{self._path}~")
 
 
 class Helper:
     """Answers requests."""
 
-    def __init__(self, place: Place, store: Store) -> None:
-        self._place = place
+    def __init__(self, guard: SharedGuard, store: Store) -> None:
+        self._guard = guard
         self._store = store
         self._followers: dict[int, Follower] = {}
 
@@ -98,9 +96,9 @@ class Helper:
     def _follow(self, request: dict[str, Any]) -> None:
         request["known"] = request["known"] or self._store.of(request["token"]) or {}
         try:
-            follower = Follower(request, self._place)
+            follower = Follower(request, self._guard)
         except re.error:  # another Python than the one that checked the file
-            follower = Follower({**request, "progress": "", "metrics": [], "pattern": ""}, self._place)
+            follower = Follower({**request, "progress": "", "metrics": [], "pattern": ""}, self._guard)
         self._followers[follower.id] = follower
 
     def _look(self) -> dict[str, Any]:
@@ -137,7 +135,7 @@ def main() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         return
-    helper = Helper(Place(int(sys.argv[1])), Store(sys.argv[2]))
+    helper = Helper(SharedGuard(int(sys.argv[1])), Store(sys.argv[2]))
     _say({"hello": PROTOCOL})
     for line in sys.stdin.buffer:
         answer = helper.answer(json.loads(line))

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .follow_main import PLACE
+from .follow_main import GUARD
 
 _MODULE = "gpudeck.engine.logs.follow_main"
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -44,8 +44,8 @@ class LogHelper:
         """It is dead, or says nothing that can be understood."""
         fd = _shared()
         try:
-            os.ftruncate(fd, PLACE.size)
-            self._place = mmap.mmap(fd, PLACE.size)
+            os.ftruncate(fd, GUARD.size)
+            self._guard = mmap.mmap(fd, GUARD.size)
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", _MODULE, str(fd), store],
                 stdin=subprocess.PIPE,
@@ -75,7 +75,7 @@ class LogHelper:
 
     def place(self) -> tuple[int, int]:
         """The attempt that it is busy with, and with what of it; (0, 0): nothing."""
-        return PLACE.unpack_from(self._place, 0)
+        return GUARD.unpack_from(self._guard, 0)
 
     def activity(self) -> tuple[float, bool]:
         """Processor time that it has used, in seconds, and whether it wants more; (0.0, False) when that cannot be
@@ -110,7 +110,7 @@ class LogHelper:
                     pipe.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(0.05)
-        self._place.close()
+        self._guard.close()
 
     def _has_answer(self, timeout_s: float) -> bool:
         poll = select.poll()

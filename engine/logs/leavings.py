@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Container, Generator, Iterable
 from dataclasses import dataclass, field
 
-_FILE = re.compile(r"attempt-([1-9]\d{0,8})\.(?:log|err|json|json~|rank\d{1,5}\.(?:log|err))")
+_FILE = re.compile(r"attempt-([1-9]\d{0,8})\.(?:log|err|json|json~|gpu\.json~?|error\.json|rank\d{1,5}\.(?:log|err))")
 _LINK = re.compile(r"latest\.(?:log|err)|gpu\d+\.log")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BLOCK_BYTES = 512

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
+from ..atomic import write_atomic
 from ..core.outcome import Outcome
 from .gitstate import GitState
 from .metrics import from_text, to_text
@@ -29,6 +30,7 @@ class AttemptHeader:
     env: Sequence[tuple[str, str | None]]
     """What the file gives, placeholders filled; secrets are masked when it is written."""
     cwd: str
+    """Where it runs; in `snapshot`, where it has one."""
     gpus: Sequence[tuple[int, str]]
     """(index, UUID)."""
     started_wall: float
@@ -38,6 +40,16 @@ class AttemptHeader:
     token: str = ""
     outputs_before: Mapping[str, OutputStamp] = field(default_factory=dict[str, OutputStamp])
     """So that an engine that adopts the attempt can still tell stale outputs."""
+    gpu_profile: str = ""
+    """The [[gpu_profile]] of its cards, by its memory as written: "80GiB"."""
+    launched: Sequence[str] = ()
+    """What is executed where a launcher starts the command; (): the command itself."""
+    ranks: int = 0
+    """How many of the command the launcher starts; 0: there is none."""
+    snapshot: str = ""
+    """The top of the copy of the code that it runs; empty: it runs the code itself."""
+    git: GitState | None = None
+    """What the copy is of; None: git is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +74,27 @@ class AttemptEnd:
     mean_mib: float | None = None
     peak_util_percent: float | None = None
     mean_util_percent: float | None = None
+    mean_power_w: float | None = None
+    """Of all its GPUs together; of a shared one its share."""
+    energy_wh: float | None = None
     progress: float | None = None
     """The share done as its output told it last, 0 to 1."""
     metrics: Mapping[str, Score] = field(default_factory=dict[str, Score])
 
 
 def header_record(header: AttemptHeader, *, host: str, git: GitState | None) -> dict[str, Any]:
+    launched = {"launched": masked_command(header.launched), "ranks": header.ranks} if header.ranks else {}
     return {
         "task": header.task,
         "attempt": header.attempt,
         "deck": header.deck,
         "command": masked_command(header.command),
+        **launched,
         "env": masked_env(header.env),
         "cwd": header.cwd,
+        **({"snapshot": header.snapshot} if header.snapshot else {}),
         "gpus": [{"index": index, "uuid": uuid} for index, uuid in header.gpus],
+        **({"gpu_profile": header.gpu_profile} if header.gpu_profile else {}),
         "host": host,
         "git": git,
         "fingerprint": header.fingerprint,
@@ -102,6 +121,8 @@ def end_record(end: AttemptEnd) -> dict[str, Any]:
         "mean_mib": end.mean_mib,
         "peak_util_percent": end.peak_util_percent,
         "mean_util_percent": end.mean_util_percent,
+        "mean_power_w": None if end.mean_power_w is None else round(end.mean_power_w, 1),
+        "energy_wh": None if end.energy_wh is None else round(end.energy_wh, 6),
         "progress": end.progress,
         "metrics": {
             name: to_text({"last": score.last} | ({} if score.best is None else {"best": score.best}))
@@ -174,10 +195,7 @@ def create(path: str, raw: bytes) -> bool:
 
 def replace(path: str, raw: bytes) -> None:
     """Write a file so that readers see the old one or the new one. Raises OSError."""
-    temporary = f"{path}~"
-    while not create(temporary, raw):
-        os.unlink(temporary)
-    os.replace(temporary, path)
+    write_atomic(path, raw, durable=False, draft=f"{path}~")
 
 
 def _iso(wall_s: float) -> str:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["gpu memory", "host memory", "device", "other"]
+Kind = Literal["gpu memory", "host memory", "device", "port", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,11 @@ _RENDEZVOUS = "a rank died or cannot be reached: see the first error of the othe
 _DRIVER = "the driver is older than this torch's CUDA: update the driver or install a torch for an older CUDA"
 _NOT_SEEN = "the GPU does not answer: see nvidia-smi and dmesg (Xid); did the task set CUDA_VISIBLE_DEVICES itself?"
 _BROKEN_GPU = "a fault of the GPU or its driver: see dmesg (Xid), nvidia-smi -q -d ECC; a reset or reboot may help"
-_NCCL = "NCCL_DEBUG=INFO tells more; try NCCL_P2P_DISABLE=1 or NCCL_IB_DISABLE=1; are all GPUs on this node?"
+_NCCL = "retry --debug tells more; then try --env NCCL_P2P_DISABLE=1 or NCCL_IB_DISABLE=1; are all GPUs on this node?"
 _NO_SPACE = "free space where the task writes (checkpoints, caches, /tmp), or raise the quota"
+
+PORT_HINT = 'the port is taken: let it be chosen, launch = "torchrun" or --standalone, instead of a fixed --master_port'
+_NO_LAUNCHER = "the task's Python has no such package: python = chooses another, or install it there"
 
 SIGNS: tuple[Sign, ...] = (
     _sign(
@@ -67,6 +70,7 @@ SIGNS: tuple[Sign, ...] = (
         r"|cudaErrorInsufficientDriver",
         _DRIVER,
     ),
+    _sign("other", r"(?:No module named|for) '?(?:torch\.distributed|accelerate)\b", _NO_LAUNCHER),
     _sign(
         "other",
         r"Torch not compiled with CUDA enabled",
@@ -112,7 +116,7 @@ SIGNS: tuple[Sign, ...] = (
     _sign(
         "other",
         r"device-side assert triggered|an illegal memory access was encountered",
-        "run again with CUDA_LAUNCH_BLOCKING=1 for the true line; often a label or index out of range",
+        "retry --debug tells the true line (CUDA_LAUNCH_BLOCKING=1); often a label or index out of range",
     ),
     _sign(
         "other",
@@ -120,14 +124,14 @@ SIGNS: tuple[Sign, ...] = (
         "two ranks use one GPU: torch.cuda.set_device(LOCAL_RANK), and nproc no more than gpus",
     ),
     _sign(
-        "other",
+        "port",
         r"EADDRINUSE|[Aa]ddress already in use|failed to listen on any local network",
-        'the port is taken: use --standalone or launch = "torchrun" instead of a fixed --master_port',
+        PORT_HINT,
     ),
     _sign(
         "other",
         r"Watchdog caught collective operation timeout|Timeout at NCCL work|collective operation.{0,40}timed out",
-        "the ranks waited for one that hung or was slow: look for the first error; a longer timeout helps slow starts",
+        "the ranks waited for one that hung or was slow: see the first error; retry --debug tells in which call",
     ),
     _sign(
         "other", r"ncclSystemError|ncclInternalError|ncclUnhandledCudaError|ncclRemoteError|NCCL error|NCCL WARN", _NCCL
@@ -135,7 +139,9 @@ SIGNS: tuple[Sign, ...] = (
     _sign(
         "other",
         r"client socket has (?:timed out|failed)|RendezvousConnectionError|RendezvousTimeoutError|DistNetworkError"
-        r"|Timed out initializing process group|Connection closed by peer|remote worker",
+        r"|Timed out initializing process group|Connection closed by peer|remote worker"
+        r"|Timed out waiting \d{1,9}ms for|Gloo connectFullMesh failed|wait timeout after \d{1,9}ms"
+        r"|Timed out after \d{1,9} seconds waiting for clients",
         _RENDEZVOUS,
     ),
     _sign(

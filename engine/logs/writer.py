@@ -40,6 +40,8 @@ class AttemptJsonWriter:
         self._running: dict[str, AttemptHeader] = {}
         self._pending: dict[str, AttemptEnd | None] = {}
         self._links: dict[str, Link] = {}
+        self._files: dict[str, bytes] = {}
+        """What stands beside them."""
         self._spare: dict[str, AttemptHeader] = {}
         """For files that have none."""
         self._stuck: dict[str, AttemptEnd | None] = {}
@@ -74,12 +76,18 @@ class AttemptJsonWriter:
         with self._work:
             self._put(path, end)
 
+    def keep(self, path: str, raw: bytes) -> None:
+        """Write a file beside them, or replace it. One that cannot be written is not tried again."""
+        with self._work:
+            self._files[path] = raw
+            self._work.notify()
+
     def flush(self, timeout_s: float = 5.0) -> bool:
         """Write what is pending now; False when that takes longer."""
         with self._idle:
             self._hurry = True
             self._soon.notify()
-            done = self._idle.wait_for(lambda: not (self._pending or self._busy), timeout_s)
+            done = self._idle.wait_for(lambda: not (self._pending or self._files or self._busy), timeout_s)
             self._hurry = False
             return done
 
@@ -102,18 +110,22 @@ class AttemptJsonWriter:
     def _run(self) -> None:
         while True:
             with self._work:
-                self._work.wait_for(lambda: self._pending or self._closed, _RETRY_S if self._stuck else None)
+                self._work.wait_for(self._has_work, _RETRY_S if self._stuck else None)
                 if self._pending:
                     self._soon.wait_for(self._must_write, _BATCH_S)
                 closing = self._closed
                 jobs, self._pending = {**self._stuck, **self._pending}, {}
                 links, self._links = self._links, {}
+                files, self._files = self._files, {}
                 headers = {path: self._running.get(path) for path in jobs}
                 self._busy = True
                 self._idle.notify_all()
             for link in links.values():
                 if os.path.isdir(os.path.dirname(link.path)):
                     self._try(partial(make_link, link))
+            for path, raw in files.items():
+                if os.path.isdir(os.path.dirname(path)):
+                    self._try(partial(replace, path, raw))
             ended = self._write_all(jobs, headers)
             if ended:
                 self.on_ended(ended)
@@ -124,7 +136,7 @@ class AttemptJsonWriter:
                         self._spare.pop(path, None)
                 self._busy = False
                 self._idle.notify_all()
-                if closing and not self._pending:
+                if closing and not (self._pending or self._files):
                     return
 
     def _write_all(
@@ -140,6 +152,9 @@ class AttemptJsonWriter:
             elif end is not None and isinstance(error, OSError) and may_pass(error):
                 self._stuck[path] = end
         return ended
+
+    def _has_work(self) -> bool:
+        return bool(self._pending or self._files or self._closed)
 
     def _must_write(self) -> bool:
         return self._hurry or self._closed or len(self._pending) >= self._most_gathered
@@ -168,7 +183,7 @@ class AttemptJsonWriter:
                 return  # stopped before anything of it was made
             header = self._spare.get(path)
         if header is not None:
-            record = header_record(header, host=self._host, git=self._git.of(header.cwd))
+            record = header_record(header, host=self._host, git=header.git or self._git.of(header.cwd))
         if end is not None:
             record["end"] = end_record(end)
         raw = encode(record)

@@ -29,14 +29,14 @@ _SPARE_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Surroundings:
     """Where the user's command runs."""
 
     cwd: str
     environ: Mapping[str, str]
 
 
-def deliver(notice: Notice, targets: Targets, place: Place, timeout_s: float) -> dict[str, str]:
+def deliver(notice: Notice, targets: Targets, place: Surroundings, timeout_s: float) -> dict[str, str]:
     """Send to all; blocks, for somewhat more than *timeout_s* at most. Returns what went wrong by target, "" where
     nothing did."""
     deadline = time.monotonic() + timeout_s

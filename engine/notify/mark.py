@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, cast
 
-from ..adapters.private_files import write_private
+from ..adapters.state.private_files import write_private
 from .happening import Happening
 
 

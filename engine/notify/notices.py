@@ -16,7 +16,7 @@ from ..logs.examine import describe
 from ..logs.files import AttemptPaths
 from ..protocol.messages import Counts, Message, RunFinished, TaskEnded
 from ..report.status import counts_of
-from .delivery import Place
+from .delivery import Surroundings
 from .happening import Happening, Kind, Level
 from .mark import Mark
 from .message import Origin
@@ -33,7 +33,7 @@ class Notices:
         self,
         deck: Deck,
         origin: Origin,
-        place: Place,
+        place: Surroundings,
         values: Callable[[], Mapping[str, str]],
         *,
         mark: str,
@@ -143,7 +143,7 @@ class Notices:
         if self._sender is None or set(why) == self._lost:
             return
         for uuid in why.keys() - self._lost:
-            if uuid in self._deck.gpus:
+            if uuid in self._deck.present_gpus:
                 self._put("gpu", f"GPU {self._gpu(uuid)} is lost: {why[uuid]}", "failure", f"lost {uuid}")
         self._lost = set(why)
 
@@ -214,7 +214,7 @@ class Notices:
             self._sender.put(Happening(kind, text, run, level, key, past, task, attempt, log, digest, wall))
 
     def _gpu(self, uuid: str) -> str:
-        gpu = self._deck.gpus.get(uuid)
+        gpu = self._deck.present_gpus.get(uuid)
         return uuid if gpu is None else str(gpu.index)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..core.spec import Notify
-from .delivery import Place, deliver
+from .delivery import Surroundings, deliver
 from .happening import Happening
 from .mark import Mark
 from .message import Notice, Origin, fold
@@ -20,7 +20,7 @@ GATHER_S = 0.5
 """What happens so soon after the first belongs to the same message."""
 MAX_WAITING = 100_000
 
-Deliver = Callable[[Notice, Targets, Place, float], dict[str, str]]
+Deliver = Callable[[Notice, Targets, Surroundings, float], dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Settings:
     notify: Notify
     targets: Targets
     origin: Origin
-    place: Place
+    place: Surroundings
 
 
 class Sender:

@@ -10,11 +10,12 @@ from typing import Literal
 
 import msgspec
 
-from ..adapters import host, record
-from ..adapters.decklock import Holder, held_by, this_machine
-from ..adapters.journal_look import look_at
-from ..adapters.kept_environment import load_environment
-from ..adapters.statedir import StateDir, find_state_dir
+from ..adapters import host
+from ..adapters.journal.look import look_at
+from ..adapters.processes import record
+from ..adapters.state.folder import StateDir, find_state_dir
+from ..adapters.state.kept_environment import load_environment
+from ..adapters.state.lock import Holder, held_by, this_machine
 from ..attempt.environment import base_environment
 from ..core.build import build
 from ..core.deck import Deck, Task
@@ -23,13 +24,14 @@ from ..core.events import AttemptStarting, Fact
 from ..core.flags import flags
 from ..core.phases import NAMES, WAITING, Queued
 from ..core.readiness import spread
+from ..core.recorded import Recorded, recorded
 from ..core.restore import replay
 from ..core.selector import Subject, parse_selector
 from ..core.spec import DeckFile, DeckSettings
 from ..errors import EngineUnavailableError, TaskFileError, UsageError
 from ..logs.files import LogFolder
 from ..logs.record import read_record
-from ..opening.past import options_of, run_is_unfinished, stand_in_for_left_out
+from ..opening.left_out import stand_in_for_left_out
 from ..opening.run_options import as_before, decode
 from ..serve.selecting import nothing_matches
 from ..taskfile.load import load_settings
@@ -62,6 +64,8 @@ class Offline:
     elsewhere: str
     """What to say where no engine runs it and its tasks were left on another machine; "" otherwise."""
     facts: Sequence[Fact]
+    journal: Recorded
+    """The same in short."""
     options: RunOptions
     """Those of the newest run, with what was given in place of what was."""
     unfinished: bool = False
@@ -83,8 +87,8 @@ class Offline:
     @property
     def gone(self) -> list[str]:
         """Tasks that have run and that the file no longer has."""
-        names = (fact.task for fact in self.facts if isinstance(fact, AttemptStarting))
-        return [name for name in dict.fromkeys(names) if name not in self.deck.by_name]
+        names = dict.fromkeys(task for task, _ in self.journal.starts)
+        return [name for name in names if name not in self.deck.by_name]
 
     def standing(self, token: str) -> Standing:
         """What the record of an attempt tells, which outlives the engine. Reads a small file."""
@@ -187,22 +191,30 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str], *, un
     """
     settings, broken = settings_of(path, given)
     read = _read(find_state_dir(path, settings.state_dir, stem_of(path, given)), untouched=untouched)
-    options = as_before(decode(options_of(read.facts)), given)
+    options = as_before(decode(read.journal.options), given)
     kept = None if read.state is None else load_environment(read.state.path)
     file, warnings = None, list(read.warnings)
-    unfinished = run_is_unfinished(read.facts)
+    unfinished = read.journal.unfinished
     # What was set for a run that is over need not fit the file any more.
     ways = [options] if unfinished or options.set == given.set else [options, replace(options, set=given.set)]
     for options in ways if not broken else ():
         try:
             asked = settings if options == given else load_settings(path, options)
-            file = load_as_run(path, options, simulated(asked), read.facts, kept or base_environment(environ), warnings)
+            file = load_as_run(
+                path,
+                options,
+                simulated(asked),
+                read.facts,
+                read.journal,
+                kept or base_environment(environ),
+                warnings,
+            )
             broken = ""
             break
         except TaskFileError as error:
             broken = str(error)
     if file is None:
-        if not read.facts:
+        if not read.begun:
             raise TaskFileError(broken.splitlines())
         warnings.append(
             f"{first_of(broken)}; until the file is mended, tasks are shown as far as the journal knows them"
@@ -217,6 +229,7 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str], *, un
         read.holder,
         read.elsewhere,
         read.facts,
+        read.journal,
         options,
         unfinished=unfinished,
         broken=broken,
@@ -236,7 +249,13 @@ class _Read:
     holder: Holder | None = None
     elsewhere: str = ""
     facts: Sequence[Fact] = ()
+    journal: Recorded = field(default_factory=Recorded)
     damage: str = ""
+
+    @property
+    def begun(self) -> bool:
+        """An engine has opened the deck, though it may have been killed before it wrote a fact."""
+        return bool(self.facts) or (self.state is not None and os.path.exists(self.state.db))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -251,7 +270,7 @@ def _read(state: StateDir | None, *, untouched: bool) -> _Read:
     holder = held_by(state.path)
     elsewhere = "" if holder is not None else state.left_elsewhere()
     facts, damage = look_at(state.db, live=holder is not None and not untouched)
-    return _Read(state, holder, elsewhere, facts, damage)
+    return _Read(state, holder, elsewhere, facts, recorded(facts), damage)
 
 
 def _replayed(

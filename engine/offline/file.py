@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from ..adapters import host
 from ..adapters.simulated import SimulatedProbe
-from ..core.events import Fact, OptionsChanged, RunStarted, ShardsFixed
+from ..core.events import Fact, OptionsChanged, RunStarted
+from ..core.recorded import Recorded
 from ..core.spec import DeckFile, DeckSettings
 from ..errors import TaskFileError, UsageError
-from ..opening.past import History, running_tasks
+from ..opening.history import History
+from ..opening.left_out import with_running
 from ..opening.settings_despite import settings_despite
 from ..ports import GpuInfo
 from ..taskfile.load import load, load_settings
@@ -28,7 +30,7 @@ def settings_of(path: str, given: RunOptions) -> tuple[DeckSettings, str]:
 def first_of(broken: str) -> str:
     """The first of several problems, on one line."""
     lines = broken.splitlines()
-    return lines[0] if len(lines) == 1 else f"{lines[0]} (and {len(lines) - 1} more: gpudeck check)"
+    return lines[0] if len(lines) == 1 else f"{lines[0]} (and {len(lines) - 1} more: `gpudeck check`)"
 
 
 def load_as_run(
@@ -36,13 +38,13 @@ def load_as_run(
     options: RunOptions,
     gpus: Sequence[GpuInfo],
     facts: Sequence[Fact],
+    journal: Recorded,
     environment: Mapping[str, str],
     warnings: list[str],
 ) -> DeckFile:
     """The file as the newest run sees it: what its selection meant was decided by what came before it. Raises
     TaskFileError; a selection that means nothing any more is a line in *warnings*."""
-    shards = {fact.entry: fact.shards for fact in facts if isinstance(fact, ShardsFixed)}
-    box = Box(len(gpus) or None, host.cores(), shards)
+    box = Box(len(gpus) or None, host.cores(), journal.shards)
     look = History(_before_the_run(facts), gpus).look
     try:
         file = load(path, options, box, environ=environment, look=look)
@@ -50,7 +52,7 @@ def load_as_run(
         warnings.append(f"{error}; all tasks are shown")
         everything = replace(options, only=(), exclude=(), limit=None, with_needs=False)
         file = load(path, everything, box, environ=environment, look=look)
-    return file if file.selected is None else replace(file, selected=file.selected | running_tasks(facts))
+    return with_running(file, journal)
 
 
 def _before_the_run(facts: Sequence[Fact]) -> Sequence[Fact]:

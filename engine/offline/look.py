@@ -9,19 +9,20 @@ import msgspec
 
 from ..adapters import host
 from ..attempt.orders import Box
-from ..attempt.shown_command import ToldCommands
-from ..commands.place import Place, say
+from ..attempt.shown_command import ToldCommands, ToldLaunch
+from ..commands.place import Place
 from ..core.deck import Task
 from ..core.explain import explain
 from ..core.phases import ACTIVE
 from ..core.spec import Command
 from ..logs.files import AttemptPaths, LogFolder
+from ..progress.past_metrics import read_all
 from ..protocol.wire import DeckHead, GpuRow, TaskRow
 from ..serve.details import details_of
 from ..serve.view import DeckView
 from .deck import Offline, Standing, open_offline
 
-_STANDING: dict[Standing, str] = {
+STANDING: dict[Standing, str] = {
     "runs": "runs on without an engine",
     "ended": "has ended; the next engine takes its result in",
     "gone": "gone; the next engine says what became of it",
@@ -34,9 +35,9 @@ def offline_look(place: Place, *, quiet: bool = False) -> OfflineLook:
     found = OfflineLook(open_offline(place.path, place.options, place.environ), place.path)
     if quiet:
         return found
-    say(found.saying)
+    place.say(found.saying)
     for warning in found.deck.warnings[len(found.deck.file.warnings) :]:
-        say(f"warning: {warning}")
+        place.say(f"warning: {warning}")
     return found
 
 
@@ -48,7 +49,7 @@ class OfflineLook:
     def __init__(self, deck: Offline, path: str) -> None:
         self.deck = deck
         self._view = DeckView(deck.deck, host.SystemClock(), file=path, infos={})
-        box = Box(deck.environment, lambda _: "", deck.index_of, cpus_each=0)
+        box = Box(deck.environment, lambda _: "", deck.index_of, cpus_each=0, cores=host.cores())
         self._commands = ToldCommands(deck.deck, self._paths, box)
 
     @property
@@ -58,10 +59,15 @@ class OfflineLook:
             return "this deck has never been started: `gpudeck` starts it"
         if self.deck.elsewhere:
             return self.deck.elsewhere
-        running = sum(self.deck.standing(token) == "runs" for token in self.deck.deck.active)
+        running = self.running
         tasks = f"; {running} task{'s' * (running != 1)} of it run{'s' * (running == 1)} on" if running else ""
         more = "`gpudeck` goes on with the run" if self.deck.unfinished else "its last run has ended"
         return f"no engine runs this deck{tasks}; {more}"
+
+    @property
+    def running(self) -> int:
+        """Tasks that are under way without an engine."""
+        return sum(self.deck.standing(token) == "runs" for token in self.deck.deck.active)
 
     def head(self) -> DeckHead:
         return self._view.head()
@@ -76,8 +82,16 @@ class OfflineLook:
         row = msgspec.structs.replace(self._view.rows([task.index])[0], gpus=self.deck.gpus_of(task))
         attempt = task.attempt()
         if attempt is not None and isinstance(task.phase, ACTIVE):
-            return msgspec.structs.replace(row, reason=_STANDING[self.deck.standing(attempt.token)], kind="")
+            return msgspec.structs.replace(row, reason=STANDING[self.deck.standing(attempt.token)], kind="")
         return row
+
+    def with_metrics(self, rows: Sequence[TaskRow]) -> list[TaskRow]:
+        """From their attempt-N.json."""
+        tasks = self.deck.deck.by_name
+        over = [(row.name, task.ended[-1].number) for row in rows if (task := tasks[row.name]).ended]
+        paths = [(name, number, self._paths(name, number).json) for name, number in over]
+        told = {name: metrics for name, _, metrics in read_all(paths)}
+        return [msgspec.structs.replace(row, metrics=told.get(row.name, row.metrics)) for row in rows]
 
     def explain(self, name: str) -> list[str]:
         deck = self.deck.deck
@@ -89,13 +103,19 @@ class OfflineLook:
         deck = self.deck.deck
         task = deck.by_name[name]
         index_of = {gpu.uuid: gpu.index for gpu in deck.gpus.values()}
-        details = details_of(deck, task, self._paths, index_of, host.boottime_s(), self.command_of(task))
+        details = details_of(
+            deck, task, self._paths, index_of, host.boottime_s(), self.command_of(task), self.launch_of(task)
+        )
         return msgspec.to_builtins(details)
 
     def command_of(self, task: Task) -> Command:
         """As people are to see it."""
         self.deck.gpus_of(task)
         return self._commands.of(task)
+
+    def launch_of(self, task: Task) -> ToldLaunch | None:
+        """What starts its processes, as people are to see it."""
+        return self._commands.launch(task)
 
     def runs_on(self, name: str) -> bool:
         """It is under way without an engine."""

@@ -62,7 +62,8 @@ class OfflinePages:
         return known
 
     def _used(self) -> Iterator[tuple[str, frozenset[str]]]:
-        for task in self._offline.deck.tasks:
-            for ended in task.ended:
+        deck = self._offline.deck
+        for name, attempts in [*((task.name, task.ended) for task in deck.tasks), *deck.past.ended.items()]:
+            for ended in attempts:
                 if ended.gpus:
-                    yield self.paths(task.name, ended.number).json, frozenset(ended.gpus)
+                    yield self.paths(name, ended.number).json, frozenset(ended.gpus)

@@ -110,7 +110,15 @@ class OfflineScreen:
             raise UsageError(f"no task {name!r} in this deck")
         task = deck.by_name[name]
         command = self._look.command_of(task)
-        told = details_of(deck, task, self._pages.paths, self._offline.index_of, host.boottime_s(), command)
+        told = details_of(
+            deck,
+            task,
+            self._pages.paths,
+            self._offline.index_of,
+            host.boottime_s(),
+            command,
+            self._look.launch_of(task),
+        )
         _, *waits_for = self._look.explain(name)
         return {**msgspec.to_builtins(told), "waits_for": waits_for}
 

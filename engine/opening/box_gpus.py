@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..adapters.nvml import NvmlProbe
+from ..adapters.nvml.probe import NvmlProbe
 from ..adapters.simulated import SimulatedProbe
 from ..core.build import slots_of
 from ..core.devices import Gpu
@@ -26,6 +26,11 @@ class BoxGpus:
     @property
     def simulated(self) -> bool:
         return any(gpu.simulated for gpu in self.chosen)
+
+    @property
+    def outside(self) -> tuple[GpuInfo, ...]:
+        """Those that the deck may not use."""
+        return tuple(gpu for gpu in self.inventory.gpus if gpu not in self.chosen)
 
     def fitting(self) -> Inventory:
         """What tasks have to fit on: the deck's GPUs, or all that there is where it runs on the CPU."""
@@ -50,9 +55,10 @@ def core_gpus(settings: DeckSettings, chosen: Sequence[GpuInfo]) -> list[Gpu]:
             order=order,
             slots=slots_of(settings, info.index, info.uuid),
             total_mib=info.total_mib,
+            model=info.name,
             links=dict(info.links or {}),
             simulated=info.simulated,
-            unread=not info.simulated and settings.foreign != "ignore",
+            unread=not info.simulated,
         )
         for order, info in enumerate(chosen)
     ]

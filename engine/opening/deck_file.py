@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from ..adapters import host
 from ..attempt.environment import base_environment
-from ..core.events import Fact, ShardsFixed
+from ..core.events import Fact
+from ..core.recorded import Recorded
 from ..core.spec import DeckFile, DeckSettings
 from ..errors import TaskFileError, UsageError
+from ..snapshot.fit import check_snapshot
 from ..taskfile.fit import check_environment, check_fit
 from ..taskfile.later import refuse_later
 from ..taskfile.load import load
 from ..taskfile.options import Box, RunOptions
 from .box_gpus import BoxGpus, look_at_gpus
-from .past import History, running_tasks
+from .history import History
 
 
 def load_for(
-    path: str, options: RunOptions, gpus: BoxGpus, facts: Sequence[Fact], environment: Mapping[str, str]
+    path: str,
+    options: RunOptions,
+    gpus: BoxGpus,
+    facts: Sequence[Fact],
+    journal: Recorded,
+    environment: Mapping[str, str],
 ) -> DeckFile:
-    """Read the task file for a start on these GPUs, after what *facts* tell. Raises TaskFileError and UsageError."""
-    shards = {fact.entry: fact.shards for fact in facts if isinstance(fact, ShardsFixed)}
-    box = Box(len(gpus.chosen) or None, host.cores(), shards)
+    """Read the task file for a start on these GPUs, after what *facts* tell, *journal* in short. Raises TaskFileError
+    and UsageError."""
+    box = Box(len(gpus.chosen) or None, host.cores(), journal.shards)
     return load(path, options, box, environ=environment, look=History(facts, gpus.inventory.gpus).look)
-
-
-def with_running(file: DeckFile, facts: Sequence[Fact]) -> DeckFile:
-    """What runs belongs to the run, whatever is selected now: a later round must not start beside it."""
-    return file if file.selected is None else replace(file, selected=file.selected | running_tasks(facts))
 
 
 def gpus_for(
@@ -60,7 +61,10 @@ def gpus_for(
 def check_before_start(file: DeckFile, gpus: BoxGpus, environ: Mapping[str, str]) -> None:
     """What only a start asks for: GPUs that exist, behaviour that exists, variables that the caller gives."""
     check_together(
-        lambda: check_fit(file, gpus.fitting()), lambda: refuse_later(file), lambda: check_environment(file, environ)
+        lambda: check_fit(file, gpus.fitting()),
+        lambda: refuse_later(file),
+        lambda: check_environment(file, environ),
+        lambda: check_snapshot(file),
     )
 
 
@@ -80,4 +84,4 @@ def check_first_start(path: str, options: RunOptions, settings: DeckSettings, en
     """A first start that comes to nothing leaves nothing behind."""
     environment = base_environment(environ)
     gpus = gpus_for(path, options, settings, environ, environment)
-    check_before_start(load_for(path, options, gpus, (), environment), gpus, environment)
+    check_before_start(load_for(path, options, gpus, (), Recorded(), environment), gpus, environment)

@@ -8,14 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 
-from ..adapters import host, record
-from ..adapters.decklock import DeckLock, this_machine
-from ..adapters.journal import SqliteJournal
-from ..adapters.statedir import StateDir, open_state_dir
-from ..adapters.statehome import settle_in
+from ..adapters import host
+from ..adapters.journal.journal import SqliteJournal
+from ..adapters.processes import record
+from ..adapters.state.folder import StateDir, open_state_dir
+from ..adapters.state.home import settle_in
+from ..adapters.state.lock import DeckLock, this_machine
 from ..core.build import build
 from ..core.deck import Deck
 from ..core.events import AttemptStarting, Fact
+from ..core.recorded import Recorded, recorded
 from ..core.restore import replay
 from ..core.spec import DeckFile, DeckSettings
 from ..errors import EngineUnavailableError, TaskFileError
@@ -25,18 +27,10 @@ from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
 from .box_gpus import BoxGpus, core_gpus
-from .deck_file import check_before_start, check_first_start, gpus_for, load_for, with_running
-from .past import (
-    Unsettled,
-    options_of,
-    ran_on_gpus,
-    refuse_strangers,
-    run_environment,
-    run_is_unfinished,
-    stand_in_for_left_out,
-    sweep_records,
-    unsettled,
-)
+from .deck_file import check_before_start, check_first_start, gpus_for, load_for
+from .environment import run_environment
+from .left_behind import Unsettled, refuse_strangers, sweep_records, unsettled
+from .left_out import stand_in_for_left_out, with_running
 from .regained import has_forgotten, regain
 from .run_options import as_before as with_those_before
 from .run_options import continued, decode, describe, encode
@@ -93,23 +87,28 @@ def open_deck(
         undo.callback(journal.close)
         facts = list(journal.load())
         original = _leave_to_the_original(state)
-        forgetful = journal.damage or has_forgotten(state.attempts, facts)
-        regained = _regain(journal, facts, settings, state, lock) if forgetful else ""
-        unfinished = run_is_unfinished(facts)
-        before = decode(options_of(facts))
+        told = recorded(facts)
+        regained = ""
+        if journal.damage or has_forgotten(state.attempts, told):
+            regained = _regain(journal, facts, told, settings, state, lock)
+            told = recorded(facts)
+        unfinished = told.unfinished
+        before = decode(told.options)
         typed, given = given, with_those_before(before, given) if as_before else given
         options = continued(before, given) if unfinished else given
         environment, other = run_environment(state, keep=unfinished, environ=environ, service=service)
         try:
-            gpus, file = _read(path, options, facts, environment, environ)
+            gpus, file = _read(path, options, facts, told, environment, environ)
         except TaskFileError:
             if unfinished or options.set == typed.set:
                 raise
             options = replace(options, set=typed.set)  # the run that it was said for is over, and the file is another
-            gpus, file = _read(path, options, facts, environment, environ)
+            gpus, file = _read(path, options, facts, told, environment, environ)
         check_before_start(file, gpus, environment)
-        _refuse_silent_cpu(file.settings, gpus, facts)
-        opened = _restore(file, state, lock, journal, gpus, facts, environment, takeover=takeover, copy=bool(original))
+        _refuse_silent_cpu(file.settings, gpus, told)
+        opened = _restore(
+            file, state, lock, journal, gpus, facts, told, environment, takeover=takeover, copy=bool(original)
+        )
         kept = f"the run goes on as it was started: {describe(options)}" if unfinished and options != given else ""
         opened.warnings += filter(None, [original, regained, other, kept])
         opened.options = encode(options)
@@ -121,12 +120,13 @@ def _read(
     path: str,
     options: RunOptions,
     facts: Sequence[Fact],
+    told: Recorded,
     environment: Mapping[str, str],
     environ: Mapping[str, str],
 ) -> tuple[BoxGpus, DeckFile]:
     limits = limiting(environ, environment)
     gpus = gpus_for(path, options, load_settings(path, options), limits, environment)
-    return gpus, with_running(load_for(path, options, gpus, facts, environment), facts)
+    return gpus, with_running(load_for(path, options, gpus, facts, told, environment), told)
 
 
 def _leave_to_the_original(state: StateDir) -> str:
@@ -139,14 +139,21 @@ def _leave_to_the_original(state: StateDir) -> str:
     return f"this deck is a copy of the one in {original}: what ran there is left alone and runs here again"
 
 
-def _regain(journal: SqliteJournal, facts: list[Fact], settings: DeckSettings, state: StateDir, lock: DeckLock) -> str:
+def _regain(
+    journal: SqliteJournal,
+    facts: list[Fact],
+    told: Recorded,
+    settings: DeckSettings,
+    state: StateDir,
+    lock: DeckLock,
+) -> str:
     """Add to *facts*, and to the journal, what a damaged one has lost and is told elsewhere; returns what to say."""
     boot_id = lock.previous.machine.boot_id if lock.previous is not None else host.boot_id()
     found = regain(
         settings.log_dir,
         state.attempts,
         settings.name,
-        facts,
+        told,
         boot_id=boot_id,
         results_too=bool(journal.damage),
     )
@@ -168,30 +175,33 @@ def _restore(
     journal: SqliteJournal,
     gpus: BoxGpus,
     facts: Sequence[Fact],
+    told: Recorded,
     environment: Mapping[str, str],
     *,
     takeover: bool,
     copy: bool,
 ) -> OpenDeck:
     settings = file.settings
-    on_cpu = not gpus.chosen
-    deck = build(file, gpus=core_gpus(settings, gpus.chosen), cores=host.cores(), on_cpu=on_cpu)
+    outside = core_gpus(settings, gpus.outside)
+    deck = build(
+        file, gpus=core_gpus(settings, gpus.chosen), outside=outside, cores=host.cores(), on_cpu=not gpus.chosen
+    )
     deck.memory_total_mib = host.mem_total_mib()
-    kept = live_kept.load(state.path, facts)
+    kept = live_kept.load(state.path, told.lasting_tokens)
     live_kept.take_back(deck, kept)
     starts = replay(deck, facts)
-    for gpu in deck.gpus.values():
+    for gpu in deck.present_gpus.values():
         gpu.forget_neighbours()
     same_boot, same_namespace = _where_it_ran(deck, lock, takeover=takeover, copy=copy)
     if same_boot:
-        refuse_strangers(state.attempts, file, facts, live_kept.gone_names(kept))
+        refuse_strangers(state.attempts, file, told, live_kept.gone_names(kept))
     _make_log_dir(settings.log_dir)
     logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
     for task in deck.tasks:
         if not task.attempts or journal.damage:
             task.attempts = max(task.attempts, logs.highest(task.name))
     stand_in_for_left_out(deck, logs)
-    ends = unsettled(state.attempts, facts)
+    ends = unsettled(state.attempts, told)
     sweep_records(state.attempts, [*starts, *(start.token for _, start in ends)])
     warnings = [*file.warnings, *filter(None, (state.warning, journal.damage, _on_cpu_warning(deck)))]
     return OpenDeck(
@@ -228,9 +238,9 @@ def _where_it_ran(deck: Deck, lock: DeckLock, *, takeover: bool, copy: bool) -> 
     return same_boot, same_namespace
 
 
-def _refuse_silent_cpu(settings: DeckSettings, gpus: BoxGpus, facts: Sequence[Fact]) -> None:
+def _refuse_silent_cpu(settings: DeckSettings, gpus: BoxGpus, told: Recorded) -> None:
     """A deck that has run on GPUs does not quietly go on, a hundred times slower, on the CPU."""
-    if not gpus.chosen and settings.gpus != "none" and settings.no_gpu == "auto" and ran_on_gpus(facts):
+    if not gpus.chosen and settings.gpus != "none" and settings.no_gpu == "auto" and told.ran_on_gpus:
         raise EngineUnavailableError(
             "this deck has run on GPUs and none is found now: mend the driver, or run it on the CPU with --gpus none"
         )

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
 
 from ..adapters import host
-from ..core.events import AttemptEnded, AttemptStarting, Fact, RunEnded, RunStarted, StartRevoked
+from ..core.events import AttemptEnded, AttemptStarting, Fact, RunEnded, RunStarted
 from ..core.instant import Instant
 from ..core.outcome import Outcome, Reason
+from ..core.recorded import Recorded
 from ..logs.record import read_record
 
 _FILE = re.compile(r"attempt-([1-9]\d{0,8})\.json")
@@ -64,29 +65,27 @@ class Regained:
         return f"{self.ended} results and {self.open} unfinished attempts are known again from their logs and records"
 
 
-def has_forgotten(attempts_dir: str, facts: Iterable[Fact]) -> bool:
-    """Whether there are records of attempts that *facts* do not know."""
-    records = set(os.listdir(attempts_dir))
-    return bool(records) and bool(records - {fact.token for fact in facts if isinstance(fact, AttemptStarting)})
+def has_forgotten(attempts_dir: str, journal: Recorded) -> bool:
+    """Whether there are records of attempts that the journal does not know."""
+    return bool(set(os.listdir(attempts_dir)) - journal.tokens)
 
 
 def regain(
-    log_dir: str, attempts_dir: str, deck: str, facts: Sequence[Fact], *, boot_id: str, results_too: bool
+    log_dir: str, attempts_dir: str, deck: str, journal: Recorded, *, boot_id: str, results_too: bool
 ) -> Regained:
-    """Facts about the newest attempt of each task of *deck*, where *facts* do not know how it ended.
+    """Facts about the newest attempt of each task of *deck*, where the journal does not know how it ended.
 
     *boot_id*: of the boot on which the last engine ran. *results_too*: also of attempts that were over and done with.
     Looks at all folders below *log_dir*.
     """
-    lasting = _lasting(facts)
-    done = {(fact.task, fact.attempt) for fact in facts if isinstance(fact, (AttemptEnded, StartRevoked))}
+    lasting = journal.lasting
     records = set(os.listdir(attempts_dir))
     results: list[Fact] = []
     still: list[Fact] = []
     now = host.SystemClock().now()
     for told, of_lasting in _all_told(log_dir, deck, lasting):
         before = lasting.get(told.task)
-        if (told.task, told.attempt) in done or not (results_too or told.token in records):
+        if journal.is_over((told.task, told.attempt)) or not (results_too or told.token in records):
             continue
         if before is not None and before.attempt > told.attempt:
             continue
@@ -96,23 +95,12 @@ def regain(
             results += [_ended(told, now)] if _same(before, told) else [_starting(told, now), _ended(told, now)]
         elif told.token in records and not _same(before, told):
             still.append(_starting(told, now))
-    found = _in_a_run(results, still, facts, boot_id, now)
+    found = _in_a_run(results, still, journal, boot_id, now)
     return Regained(list(found), sum(isinstance(fact, AttemptEnded) for fact in results), len(still))
 
 
 def _same(start: AttemptStarting | None, told: _Told) -> bool:
     return start is not None and start.attempt == told.attempt
-
-
-def _lasting(facts: Iterable[Fact]) -> dict[str, AttemptStarting]:
-    """Attempts that have not ended as far as the facts tell."""
-    found: dict[str, AttemptStarting] = {}
-    for fact in facts:
-        if isinstance(fact, AttemptStarting):
-            found[fact.task] = fact
-        elif isinstance(fact, (AttemptEnded, StartRevoked)):
-            found.pop(fact.task, None)
-    return found
 
 
 def _all_told(log_dir: str, deck: str, lasting: Mapping[str, AttemptStarting]) -> Iterator[tuple[_Told, _Told | None]]:
@@ -133,10 +121,10 @@ def _told(folder: str, attempt: int) -> _Told | None:
 
 
 def _in_a_run(
-    results: Sequence[Fact], still: Sequence[Fact], facts: Sequence[Fact], boot_id: str, now: Instant
+    results: Sequence[Fact], still: Sequence[Fact], journal: Recorded, boot_id: str, now: Instant
 ) -> Iterator[Fact]:
     """Where the journal has forgotten the run as well, one is made up; it goes on only if something lasts."""
-    run, goes_on = _newest_run(facts)
+    run, goes_on = journal.run, journal.unfinished
     if not (results or still):
         return
     if not goes_on:
@@ -146,17 +134,6 @@ def _in_a_run(
     if not goes_on and not still:
         yield RunEnded(run, now.boot_s, now.wall_s)
     yield from still
-
-
-def _newest_run(facts: Iterable[Fact]) -> tuple[int, bool]:
-    """Its number, and whether it has still to end."""
-    number, goes_on = 0, False
-    for fact in facts:
-        if isinstance(fact, RunStarted):
-            number, goes_on = fact.run, True
-        elif isinstance(fact, RunEnded):
-            goes_on = False
-    return number, goes_on
 
 
 def _starting(told: _Told, now: Instant) -> AttemptStarting:

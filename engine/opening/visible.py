@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..core.gpuid import means
+from ..counting import ranges
 from ..errors import EngineUnavailableError, UsageError
 from ..ports import GpuInfo, Inventory
 
@@ -164,7 +165,7 @@ def _named(inventory: Inventory, ids: Sequence[str], limit: _Limit | None) -> tu
     for name in ids:
         hits = _matching(inventory, name)
         if not hits:
-            problems.append(f"gpus: no GPU {name}; this box has {_known(inventory)} (see gpudeck gpus)")
+            problems.append(f"gpus: no GPU {name}; this box has {_known(inventory)} (see `gpudeck gpus`)")
         elif len(hits) > 1:
             problems.append(f"gpus: {name} fits {' and '.join(gpu.uuid for gpu in hits)}; write more of it")
         elif hits[0].uuid in chosen:
@@ -196,7 +197,7 @@ def _known(inventory: Inventory) -> str:
 
 def _known_of(gpus: Sequence[GpuInfo]) -> str:
     """ "GPUs 0-3,6 and MIG instances 8-10", "no GPU"."""
-    cards, instances = (_ranges([gpu.index for gpu in gpus if gpu.mig is mig]) for mig in (False, True))
+    cards, instances = (ranges([gpu.index for gpu in gpus if gpu.mig is mig]) for mig in (False, True))
     parts = [f"GPUs {cards}"] if cards else []
     parts += [f"MIG instances {instances}"] if instances else []
     return " and ".join(parts) or "no GPU"
@@ -204,14 +205,3 @@ def _known_of(gpus: Sequence[GpuInfo]) -> str:
 
 def _gpu_list(ids: Sequence[str]) -> str:
     return f"GPU {ids[0]}" if len(ids) == 1 else f"GPUs {','.join(ids)}"
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """[0, 1, 2, 6] -> "0-2,6"."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

@@ -20,7 +20,8 @@ from ..logs.metrics import from_text
 from ..logs.supervisor import Request, Supervisor
 from ..ports import Sink
 from .followed import Followed, name_of, request_of
-from .past_metrics import PastMetrics
+from .last_metrics import LastMetrics
+from .roll import Roll
 from .seen import NOTHING, Seen
 from .watching import WatchRules
 
@@ -35,7 +36,6 @@ IDLE_PERIODS = 10
 """A helper with nothing to do is ended after so many periods."""
 SHARE_STEP_S = 5.0
 """The core is told of an expected end that has moved by more than this and a twentieth of what is left."""
-_NO_METRICS: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +72,14 @@ class Following:
         self._post = post
         self._notice = notice
         self._now = now
-        self._followed: dict[str, Followed] = {}
-        self._by_id: dict[int, Followed] = {}
-        self._next_id = 1
-        self._last: dict[str, dict[str, float]] = {}
-        """What the newest attempts that have ended reported last, by task; who reported nothing is not in it."""
+        self._roll = Roll()
+        self._last = LastMetrics(deck, loop, paths)
         self._off: set[tuple[str, str]] = set()
         """(task, what): patterns that hung."""
         self._rules = WatchRules(post, notice)
         self._reader = Supervisor(
             loop, now, store, answer=self._answered, anew=self._anew, blame=self._blame, useless=self._give_up
         )
-        self._past = PastMetrics(deck, loop, paths, self._recalled)
         self._useless = False
         """The helper of another version, or none at all: nothing is followed any more."""
         self._idle = 0
@@ -104,32 +100,32 @@ class Following:
 
     def of(self, token: str) -> Seen:
         """What is known of an attempt that runs."""
-        found = self._followed.get(token)
+        found = self._roll.of(token)
         return NOTHING if found is None else found.seen(self._now())
 
     def last_metrics(self, task: str) -> Mapping[str, float]:
         """What the newest attempt of a task said in the end, as far as that has been read."""
-        return self._last.get(task, _NO_METRICS)
+        return self._last.of(task)
 
     def finish(self, ended: LastLook, done: Callable[[Seen], None]) -> None:
         """Tell *done* what the logs of an attempt say in the end: at once where nothing is to be read, else within
         seconds."""
         token, spec = ended.token, ended.spec
-        self._last.pop(ended.task.name, None)
-        found = self._followed.get(token)
+        self._last.forget(ended.task.name)
+        found = self._roll.of(token)
         reads = not self._useless and not self._closed
         if not reads or (found is None and not spec.extras.metrics):
             if found is not None:
-                self._keep(found)
+                self._last.keep(found.task.name, found.metrics)
             done(NOTHING if found is None else found.seen(self._now()))
-            self._forget(token)
+            self._roll.forget(token)
             return
         if found is None:
-            found = self._new(token, ended.task, spec, ended.paths, ended.started_wall)
+            found = self._roll.add(token, ended.task, spec, ended.paths, ended.started_wall)
             requests = [request_of(found, self._off)]
         else:
             requests = list[Request]()
-        self._keep(found)
+        self._last.keep(found.task.name, found.metrics)
         found.done, found.asked_at = done, self._now()
         self._reader.send(*requests, {"do": "final", "id": found.id})
         self._arm()
@@ -141,11 +137,11 @@ class Following:
     def close(self) -> None:
         """End it. What is being read of attempts that have ended is waited for, two seconds at most."""
         self._closed = True
-        self._past.close()
+        self._last.close()
         if self._timer is not None:
             self._timer.cancel()
-        self._reader.wait(lambda: not self._ending())
-        for found in self._ending():
+        self._reader.wait(lambda: not self._roll.ending())
+        for found in self._roll.ending():
             self._ended(found)
         self._reader.end()
 
@@ -155,11 +151,11 @@ class Following:
         self._timer = None
         now = self._now()
         self._reader.check()
-        for found in self._ending():
+        for found in self._roll.ending():
             if now - found.asked_at > LAST_LOOK_S:
                 self._ended(found)
         requests = self._compare(now)
-        if self._followed:
+        if self._roll:
             self._idle = 0
             if not requests or self._reader.send(*requests):
                 self._reader.look()
@@ -167,7 +163,7 @@ class Following:
             self._idle += 1
             if self._idle >= IDLE_PERIODS or not self._deck.active:
                 self._reader.end()
-        if self._deck.active or self._followed:
+        if self._deck.active or self._roll:
             self._arm()
 
     def _arm(self) -> None:
@@ -177,24 +173,24 @@ class Following:
     def _compare(self, now: float) -> list[Request]:
         """Follow what has begun to run, and let go of what has not been told as ended."""
         requests: list[Request] = []
-        for token, found in list(self._followed.items()):
-            if token in self._deck.active or found.done is not None:
+        for found in self._roll:
+            if found.token in self._deck.active or found.done is not None:
                 continue
             found.gone_at = found.gone_at or now
             if now - found.gone_at > REST_S:  # its end is told once that is on disk
                 requests.append({"do": "drop", "id": found.id})
-                self._forget(token)
+                self._roll.forget(found.token)
         if self._useless:
             return requests
         for token, task in self._deck.active.items():
             attempt = task.attempt()
             if attempt is None or not isinstance(task.phase, (Running, Stopping, Closing)):
                 continue
-            found = self._followed.get(token)
+            found = self._roll.of(token)
             if found is None and now - attempt.at >= FIRST_S:
                 spec = task.begun_spec
                 paths = self._paths(task.name, attempt.number, spec.policy.merge_stderr)
-                found = self._new(token, task, spec, paths, attempt.wall)
+                found = self._roll.add(token, task, spec, paths, attempt.wall)
                 requests.append(request_of(found, self._off))
             elif found is not None:
                 found.task = task
@@ -214,12 +210,12 @@ class Following:
 
     def _anew(self) -> list[Request]:
         now = self._now()
-        requests = [request_of(found, self._off) for found in self._followed.values() if found.rest_until <= now]
-        return [*requests, *({"do": "final", "id": found.id} for found in self._ending())]
+        requests = [request_of(found, self._off) for found in self._roll if found.rest_until <= now]
+        return [*requests, *({"do": "final", "id": found.id} for found in self._roll.ending())]
 
     def _blame(self, attempt: int, what: int, pattern: bool) -> None:
         """The helper hung while it was busy with this."""
-        found = self._by_id.get(attempt)
+        found = self._roll.numbered(attempt)
         if found is not None and pattern:
             self._switch_off(found, what)
         elif found is not None:
@@ -228,7 +224,7 @@ class Following:
     def _give_up(self, why: str) -> None:
         self._useless = True
         self._notice(f"progress and metrics are not shown, watch rules do not act: {why}")
-        for found in list(self._followed.values()):
+        for found in self._roll:
             if found.told_end is not None:
                 self._post(Progressed(found.token, None, None))
             self._ended(found)
@@ -237,20 +233,20 @@ class Following:
 
     def _answered(self, answer: dict[str, Any]) -> None:
         if "hello" in answer:
-            for found in self._ending():
+            for found in self._roll.ending():
                 found.asked_at = self._now()
         for key, changes in answer.get("seen", {}).items():
-            found = self._by_id.get(int(key))
+            found = self._roll.numbered(int(key))
             if found is not None and changes:
                 self._take(found, changes)
         for number, what in answer.get("hung", ()):
-            if number in self._by_id:
-                self._switch_off(self._by_id[number], what)
+            if (found := self._roll.numbered(number)) is not None:
+                self._switch_off(found, what)
         for number, line in answer.get("hits", ()):
-            if number in self._by_id:
-                self._rules.pattern(self._by_id[number], line)
+            if (found := self._roll.numbered(number)) is not None:
+                self._rules.pattern(found, line)
         if "final" in answer:
-            found = self._by_id.get(answer["final"])
+            found = self._roll.numbered(answer["final"])
             if found is not None and found.done is not None:
                 self._ended(found)
 
@@ -269,26 +265,8 @@ class Following:
             found.silent = changes["silent"]
             self._rules.silence(found)
         if found.done is not None:
-            self._keep(found)
-        self._show(found)
-
-    def _show(self, found: Followed) -> None:
-        """Its row is other than it was."""
-        task = self._deck.by_name.get(found.task.name)  # an edit of the file may have given it another place
-        if task is not None:
-            self._deck.moved.add(task.index)
-
-    def _keep(self, found: Followed) -> None:
-        """It has ended: its metrics stay in its row."""
-        if found.metrics:
-            self._last[found.task.name] = dict(found.metrics)
-            self._show(found)
-
-    def _recalled(self, name: str, metrics: Mapping[str, float]) -> None:
-        """Of an attempt that an earlier engine has seen to its end."""
-        if name not in self._last:
-            self._last[name] = dict(metrics)
-            self._deck.moved.add(self._deck.by_name[name].index)
+            self._last.keep(found.task.name, found.metrics)
+        self._last.moved(found.task.name)
 
     def _tell_core(self, found: Followed) -> None:
         now, end, told = self._now(), found.ends_at, found.told_end
@@ -307,23 +285,7 @@ class Following:
             text = f"{found.task.name}: its pattern for {name} takes seconds for a line and is not used any more"
             self._notice(f"{text}: make it simpler")
 
-    # -- attempts -----------------------------------------------------------------------------------------------------
-
-    def _new(self, token: str, task: Task, spec: TaskSpec, paths: AttemptPaths, wall: float) -> Followed:
-        found = Followed(self._next_id, token, task, spec, paths, wall)
-        self._next_id += 1
-        self._followed[token] = self._by_id[found.id] = found
-        return found
-
-    def _forget(self, token: str) -> None:
-        found = self._followed.pop(token, None)
-        if found is not None:
-            self._by_id.pop(found.id, None)
-
-    def _ending(self) -> list[Followed]:
-        return [found for found in self._followed.values() if found.done is not None]
-
     def _ended(self, found: Followed) -> None:
-        self._forget(found.token)
+        self._roll.forget(found.token)
         if found.done is not None:
             found.done(found.seen(self._now()))

@@ -4,7 +4,8 @@ nothing else. Frozen; times in seconds; `at` counts from the start of the run, `
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from .counts import Counts
@@ -45,6 +46,10 @@ class TaskStarted:
     resumed: bool = False
     command: str = ""
     """As a shell would take it, secrets masked."""
+    gpu_profile: str = ""
+    """The [[gpu_profile]] of its GPUs, by its memory as written; empty: none."""
+    mixed: str = ""
+    """A warning that its GPUs are of several models: "mixed models: NVIDIA A40 and NVIDIA H100"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ class TaskEnded:
     left_behind: tuple[int, ...] = ()
     telling: str = ""
     """The one of `log` and `err` that has something to read about a failure."""
+    energy_wh: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +169,21 @@ class RunFinished:
     why: str = ""
     """"halted by train-3", "130: stopped by SIGINT", …"""
     wall: float = 0.0
+    energy_wh: float | None = None
+    """Of the attempts that ended in this run, as far as it is known."""
 
 
 Message = DeckOpened | TaskStarted | TaskEnded | TaskSettled | Note | Status | RunFinished
+
+
+def reworded(message: Message, words: Callable[[str], str]) -> Message:
+    """*message* with *words* made of each of its sentences that may name a command."""
+    match message:
+        case Note():
+            return replace(message, text=words(message.text))
+        case DeckOpened():
+            return replace(message, warnings=tuple(map(words, message.warnings)))
+        case Status():
+            return replace(message, waiting_why=tuple(map(words, message.waiting_why)))
+        case _:
+            return message

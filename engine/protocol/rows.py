@@ -41,6 +41,10 @@ class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Indices of the GPUs of its present or last attempt."""
     attempt: int = 0
     """Number of the newest attempt; 0: none yet."""
+    rung: int = 0
+    """Of on_oom, what the newest attempt runs or ran on; 0: the command as written."""
+    rungs: int = 0
+    """How many rungs on_oom has."""
     pid: int = 0
     """Session leader of the attempt that lasts."""
     started: float | None = None
@@ -128,6 +132,8 @@ class GpuRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     simulated: bool = False
     mig: bool = False
     """A MIG instance."""
+    leaving: bool = False
+    """The file no longer gives it to the deck: it is shown until what runs on it has ended."""
     lost: str = ""
     """Why it does not answer, in the driver's words: "GPU is lost"."""
     stale_since: float | None = None
@@ -136,7 +142,7 @@ class GpuRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Why nothing starts on it, if so: "alice, pid 4711, 31.0 GiB", "drained", "lost (…)"; or who has come beside a
     task of ours: "alice joined GPU 3 at 02:14, pid 4711, 31.0 GiB"."""
     note_kind: str = ""
-    """What `note` is about: lost, unread, drained, claimed, quarantined, foreign, quiet; joined."""
+    """What `note` is about: lost, unread, drained, claimed, quarantined, foreign, quiet; joined; leaving."""
     mark: str = ""
     """drain or take, as the user said."""
     processes: tuple[GpuProcess, ...] = ()
@@ -164,6 +170,8 @@ class DeckHead(msgspec.Struct, frozen=True, kw_only=True):
     """Why the journal cannot be written; nothing starts."""
     rounds: tuple[str, ...] = ()
     """A line for each group whose next round is closed: "round 1 closed by 1 failed and 2 blocked: train-3, …"."""
+    shut_rounds: tuple[str, ...] = ()
+    """Those of `rounds` that open only once what failed is mended."""
     waiting_why: tuple[str, ...] = ()
     """What keeps most tasks from starting, and how many more there are: "5 blocked: needs a, …", "3 more blocked"."""
     eta_s: float | None = None

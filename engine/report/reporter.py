@@ -13,6 +13,7 @@ from ..core.deck import Deck
 from ..core.devices import gib
 from ..core.explain import Explainer
 from ..core.phases import Blocked
+from ..core.together import mixed_in_words
 from ..logs.examine import describe, hint_of
 from ..ports import Clock
 from ..protocol.messages import Message, Note, RunFinished, TaskEnded, TaskSettled, TaskStarted
@@ -136,19 +137,29 @@ class Reporter:
                 rung=start.rung,
                 resumed=resumed,
                 command=command,
+                gpu_profile=self._profile(start),
+                mixed=mixed_in_words(self._deck.models(start.gpus)),
             )
         )
+
+    def _profile(self, start: e.AttemptStarting) -> str:
+        task = self._deck.by_name.get(start.task)
+        card = None if task is None else task.begun_spec.card(start.card_mib)
+        return "" if card is None else card.profile
 
     def _ended(self, fact: e.AttemptEnded) -> None:
         start = self._starts.pop((fact.task, fact.attempt), None)
         used = self._attempts.usage.peek(start.token if start else "")
+        energy_wh = used.energy_wh(len(start.gpus), fact.duration_s) if start else None
         digest, log = self._attempts.ended(fact, start)
         paths = self._attempts.begun.paths(fact.task, fact.attempt)
         gpus = self._indices(start.gpus) if start else ()
         reason = describe(fact.outcome)
-        hint = hint_of(fact.outcome)
+        task = self._deck.by_name.get(fact.task)
+        hint = hint_of(fact.outcome, None if task is None else task.begun_spec)
         digest = (*digest, f"hint: {hint}") if hint and digest else digest
         telling = "" if fact.outcome.ok else self.shorten(log or paths.out)
+        self.summary.used(energy_wh)
         self.summary.ended(fact, start, reason, digest, telling or self.shorten(paths.out))
         self.show(
             TaskEnded(
@@ -170,6 +181,7 @@ class Reporter:
                 wall=fact.wall,
                 left_behind=fact.left_behind,
                 telling=telling,
+                energy_wh=energy_wh,
             )
         )
         self._streak(fact)

@@ -58,7 +58,8 @@ def counts_of(deck: Deck) -> Counts:
 
 def status_of(deck: Deck, times: Times, now: Instant, log_of: Callable[[str, int], str]) -> Status:
     """A picture of the deck at this moment."""
-    index = {gpu.uuid: gpu.index for gpu in deck.gpus.values()}
+    gpus_now = deck.present_gpus
+    index = {gpu.uuid: gpu.index for gpu in gpus_now.values()}
     running: list[RunningTask] = []
     for task in deck.active.values():
         attempt = task.attempt()
@@ -70,7 +71,7 @@ def status_of(deck: Deck, times: Times, now: Instant, log_of: Callable[[str, int
     return Status(
         counts=counts_of(deck),
         running=tuple(running),
-        gpus=tuple(_gpu_line(deck, gpu, now.boot_s) for gpu in sorted(deck.gpus.values(), key=lambda gpu: gpu.index)),
+        gpus=tuple(_gpu_line(deck, gpu, now.boot_s) for gpu in sorted(gpus_now.values(), key=lambda gpu: gpu.index)),
         waiting_why=tuple(why_waiting(deck, now.boot_s)),
         eta_s=eta_s(deck, now.boot_s),
         at=times.since(now.boot_s),
@@ -81,15 +82,25 @@ def status_of(deck: Deck, times: Times, now: Instant, log_of: Callable[[str, int
 def _gpu_line(deck: Deck, gpu: Gpu, at: float) -> GpuLine:
     reading = gpu.reading
     names = tuple(deck.active[token].name for token in gpu.holders if token in deck.active)
-    obstacle = bar(deck, gpu, Need(1, None, False, frozenset()), at)
     return GpuLine(
         index=gpu.index,
         tasks=names,
         util_percent=None if reading is None else reading.util_percent,
         used_mib=None if reading is None else reading.used_mib,
         total_mib=gpu.total_mib,
-        note="" if obstacle is None else obstacle.text.partition(": ")[2],
+        note=why_unused(deck, gpu, at)[1],
     )
+
+
+_ANY = Need(1, None, False, frozenset())
+
+
+def why_unused(deck: Deck, gpu: Gpu, at: float) -> tuple[str, str]:
+    """Why nothing starts on a GPU, (kind, words); two empty ones where something may."""
+    if gpu.uuid not in deck.gpus and not gpu.lost:
+        return "leaving", "no longer the deck's, until what runs on it has ended"
+    obstacle = bar(deck, gpu, _ANY, at)
+    return ("", "") if obstacle is None else (obstacle.kind, obstacle.why)
 
 
 def _remaining_s(deck: Deck, task: Task, at: float) -> float | None:

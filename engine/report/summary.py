@@ -36,6 +36,7 @@ class Summary:
         self._index = {gpu.uuid: gpu.index for gpu in deck.gpus.values()}
         self._last: dict[str, _Last] = {}
         self._task_s = 0.0
+        self._energy_wh: float | None = None
         self._busy_s: dict[int, float] = defaultdict(float)
         self._on: dict[int, dict[tuple[str, int], float]] = defaultdict(dict)
 
@@ -50,6 +51,11 @@ class Summary:
                 if not on:
                     on[("", 0)] = max(fact.at, self._times.boot_s)
                 on[fact.task, fact.attempt] = fact.at
+
+    def used(self, energy_wh: float | None) -> None:
+        """What an attempt that ended used; None: not known."""
+        if energy_wh is not None:
+            self._energy_wh = (self._energy_wh or 0.0) + energy_wh
 
     def ended(
         self, fact: AttemptEnded, start: AttemptStarting | None, reason: str, digest: tuple[str, ...], log: str
@@ -81,6 +87,7 @@ class Summary:
             ended=self._deck.run.ended,
             why=why,
             wall=now.wall_s,
+            energy_wh=self._energy_wh,
         )
 
     def _why(self, task: Task, explainer: Explainer) -> str:

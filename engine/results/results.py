@@ -12,6 +12,7 @@ from ..core.phases import NAMES, Cached, Succeeded
 from ..core.spec import Metric
 from ..logs.files import AttemptPaths, LogFolder
 from ..logs.follow import HungError, limited_cpu
+from ..logs.marks import said_in
 from ..logs.metrics import Values, documents, finder, from_text, numbers_at
 from ..logs.record import read_record
 
@@ -21,6 +22,12 @@ LOG_BYTES = 64 << 20
 """Of longer logs the end is read."""
 PATTERN_CPU_S = 10.0
 """For one pattern over one log."""
+MEASURED = ("energy_wh", "mean_power_w", "peak_mib", "mean_mib", "mean_util_percent", "duration_s")
+"""What attempt-N.json tells of any attempt: can be asked for as metrics are, unless a metric has that name."""
+UNREAD_S = 3.0
+"""Of an attempt that ends sooner the engine may have read nothing but declared metrics."""
+_MARKED_BYTES = 256 << 10
+"""Of the log of such an attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,7 @@ class Records:
     def __init__(self, logs: LogFolder) -> None:
         self._logs = logs
         self._records: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._scores: dict[str, dict[str, dict[str, float]]] = {}
 
     def of(self, task: Task) -> dict[str, Any]:
         """{} without one."""
@@ -65,8 +73,27 @@ class Records:
 
     def scores(self, task: Task) -> dict[str, dict[str, float]]:
         """By metric: "last" and "best"."""
-        metrics = _table(_table(self.of(task).get("end")).get("metrics"))
-        return {name: from_text(score) for name, score in metrics.items()}
+        if task.name not in self._scores:
+            end = _table(self.of(task).get("end"))
+            told = {name: from_text(score) for name, score in _table(end.get("metrics")).items()}
+            unread = bool(end) and not told and float(end.get("duration_s") or 0.0) < UNREAD_S
+            self._scores[task.name] = self._marked(task) if unread else told
+        return self._scores[task.name]
+
+    def measured(self, task: Task, name: str) -> float | None:
+        """One of MEASURED, of an attempt that is over."""
+        value = _table(self.of(task).get("end")).get(name) if name in MEASURED else None
+        return float(value) if isinstance(value, (int, float)) else None
+
+    def _marked(self, task: Task) -> dict[str, dict[str, float]]:
+        """What `::gpudeck` lines say."""
+        found: dict[str, dict[str, float]] = {}
+        paths, record = self.paths(task), self.of(task)
+        for path in dict.fromkeys((str(record.get("err") or paths.err), str(record.get("log") or paths.out))):
+            raw = _tail(path, _MARKED_BYTES)
+            for line in raw.decode("utf-8", "replace").splitlines() if b"::gpudeck " in raw else ():
+                found.update({name: {"last": value} for name, value in said_in(line)[1].items()})
+        return found
 
     def paths(self, task: Task) -> AttemptPaths:
         return self._logs.paths(task.name, self.attempt(task), task.spec.policy.merge_stderr)
@@ -116,6 +143,8 @@ def _values(records: Records, task: Task, asked: Sequence[Asked]) -> dict[str, f
             value = _read(records, task, metric, way)
         if value is None:
             value = scores.get(one.name, {}).get("last")
+        if value is None and metric is None:
+            value = records.measured(task, one.name)
         if value is not None:
             values[one.name] = value
     return values
@@ -161,10 +190,10 @@ def _search(raw: bytes, metric: Metric, values: Values) -> None:
         return
 
 
-def _tail(path: str) -> bytes:
+def _tail(path: str, most: int = LOG_BYTES) -> bytes:
     try:
         with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
-            return file.read(LOG_BYTES)
+            file.seek(max(0, os.fstat(file.fileno()).st_size - most))
+            return file.read(most)
     except OSError:
         return b""

@@ -10,19 +10,22 @@ import tomllib
 from collections.abc import Collection, Generator, Mapping
 from typing import cast
 
-from ..adapters.private_files import private, write_private
+from ..adapters.state.private_files import private, write_private
 from ..errors import EngineUnavailableError, UsageError
 from ..live.toml_text import table_lines
 from ..logs.files import safe_name
 from . import environments
-from .home import LOG_DIR, Home
+from .home import FIT, RUNS, Home
 
 KEPT = 50
 """Runs that have ended stay in the file until so many newer ones have come."""
 LOCK_S = 10.0
 """Others hold the file for milliseconds."""
 _LOOK_S = 0.02
-_HEADER = "# Written by `gpudeck run`, which writes it anew each time. `gpudeck ls --runs` shows what is in it.\n"
+_HEADER = "# Written by `gpudeck {kind}`, which writes it anew each time.{more}\n"
+_MORE = " `gpudeck ls --runs` shows what is in it."
+_SETTINGS: Mapping[str, Mapping[str, object]] = {FIT: {"gpu_quarantine": 0}}
+"""Trials that fail one after the other are what a search is made of: no GPU is to rest for it."""
 
 Entry = Mapping[str, object]
 
@@ -125,13 +128,15 @@ class Book:
                 os.unlink(self._home.path)
             return
         deck = {
-            "name": f"{_text(os.path.basename(self._home.folder))}-run",
-            "log_dir": os.path.join(os.pardir, LOG_DIR),
+            "name": f"{_text(os.path.basename(self._home.folder))}-{self._home.kind}",
+            "log_dir": os.path.join(os.pardir, self._home.log_dir),
             "state_dir": os.curdir,
             "reload": "off",
+            **_SETTINGS.get(self._home.kind, {}),
         }
+        header = _HEADER.format(kind=self._home.kind, more=_MORE if self._home.kind == RUNS else "")
         blocks = [table_lines("[deck]", deck), *(table_lines("[[task]]", entry) for entry in entries)]
-        write_private(self._home.path, (_HEADER + "\n".join(blocks)).encode())
+        write_private(self._home.path, (header + "\n".join(blocks)).encode())
 
 
 def _text(name: str) -> str:
@@ -146,7 +151,7 @@ def _lock(fd: int) -> None:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise EngineUnavailableError("another `gpudeck run` writes here and does not end") from None
+                raise EngineUnavailableError("another gpudeck command writes here and does not end") from None
             time.sleep(_LOOK_S)
         else:
             return

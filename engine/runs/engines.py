@@ -9,13 +9,13 @@ from typing import Any
 
 from ..attach import attach, attach_or_start
 from ..client import Connection, Gone
-from ..commands.rows import ACTIVE, ENDED
-from ..errors import DeckError, EngineUnavailableError, UsageError
+from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from ..opening.run_options import decode
+from ..protocol.states import ACTIVE, ENDED
 from ..taskfile.options import RunOptions
 from .book import KEPT, Book
-from .home import Home
-from .wanted import BOOT, boot_tag
+from .home import RUNS, Home
+from .wanted import RUN_VARIABLE, boot_mark
 
 TAKE_S = 60.0
 _SLACK = 10
@@ -55,7 +55,7 @@ class Engines:
             except Gone:
                 if time.monotonic() > deadline:
                     raise
-            except UsageError as error:
+            except (UsageError, TaskFileError) as error:
                 if not self._made_way(str(error), name, say):
                     raise UsageError(_PLACE.sub("", str(error))) from None
 
@@ -105,9 +105,10 @@ class Engines:
             return
         running = decode(connection.request("options")["options"]).gpus or "all"
         if running != self._gpus:
+            stops = "`gpudeck stop --runs` ends it, or it" if self._home.kind == RUNS else "it"
             raise EngineUnavailableError(
                 f"the engine of the runs here has other GPUs (--gpus {running}): "
-                f"`gpudeck stop --runs` ends it, or it ends by itself when nothing runs"
+                f"{stops} ends by itself when nothing runs"
             )
 
     # -- runs of before -----------------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ class Engines:
 
     def _drop_cut_off(self) -> list[str]:
         """Runs that the box's end has ended: nobody waits for them any more, and they must not begin anew."""
-        now = boot_tag()
+        now = boot_mark()
         old = [str(entry["name"]) for entry in self._book.entries() if _boot_of(entry) not in ("", now)]
         if not old:
             return []
@@ -166,7 +167,7 @@ class Engines:
 
 
 def _boot_of(entry: Mapping[str, Any]) -> str:
-    return next((tag for tag in entry.get("tags", ()) if tag.startswith(BOOT)), "")
+    return str(entry.get("env", {}).get(RUN_VARIABLE, "")).partition("-")[0]
 
 
 def _ends(connection: Connection) -> bool:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from urllib.parse import quote
 
-from ..adapters.private_files import write_private
+from ..adapters.state.private_files import write_private
 
 _FOLDER = "environments"
 

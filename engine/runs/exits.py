@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from ..errors import EngineUnavailableError
+from ..protocol.states import DONE
 from ..protocol.wire import TaskRow
 
 TIMED_OUT = 124
@@ -17,7 +18,7 @@ _OWN = ("ok", "exit", "oom", "signal")
 def exit_of(row: TaskRow, asked: signal.Signals | None) -> int:
     """*row*: the run's, ended. *asked*: the signal by which we were told to stop it."""
     code = row.exit_code
-    if row.state in ("succeeded", "cached"):
+    if row.state in DONE:
         return code or 0
     if row.state == "cancelled":
         return 128 + asked if asked is not None else code or 1

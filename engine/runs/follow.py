@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
-import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from ..client import Connection, Gone, SaidGoodbye
 from ..commands.inotify import Writes
-from ..commands.rows import ENDED, gpu_text
 from ..errors import EngineUnavailableError
 from ..logs.files import LogFolder
+from ..protocol.states import ENDED
 from ..protocol.wire import TaskRow
 from ..taskfile.find import NAME
 from .asked import Asked
@@ -20,15 +17,12 @@ from .engines import Engines
 from .exits import exit_of, last_words
 from .home import Home
 from .output import Output
+from .wait import TELL_S, WAITS, Wait
 
 ENGINES = 5
 """So many engines may be lost under one run before something is taken to be wrong."""
-TELL_S = 1.0
-"""A run that waits for longer says why, and looks as often whether the reason is another."""
 BROKEN_PIPE = 141
 _DRAIN_S = 0.001
-_WAITS = ("waiting", "queued")
-_SHOWN = 3
 
 
 class Follower:
@@ -44,8 +38,7 @@ class Follower:
         self._logs = LogFolder(home.logs)
         self._writes = Writes()
         self._attempt = 0
-        self._look_at = time.monotonic() + TELL_S
-        self._told = ""
+        self._wait = Wait(name, say)
         self._hinted = False
         self._warned = False
 
@@ -85,11 +78,11 @@ class Follower:
             if row.state == "unknown":
                 raise EngineUnavailableError(f"what became of {self._name} cannot be proven; {self._where()}")
             self._hand_on(connection)
-            waits = row.state in _WAITS
-            if waits:
-                self._tell(connection)
-            else:
-                self._tell_start(row)
+            waits = row.state in WAITS
+            if waits and "claimed" in self._wait.tell(connection):
+                self._hint()
+            elif not waits:
+                self._wait.over(row)
             most_s = 0 if more else TELL_S if waits else None
             self._writes.wait([connection.fileno(), self._asked.fileno()], most_s)
             self._asked.clear()
@@ -128,27 +121,7 @@ class Follower:
                 connection.request("kill", tasks=[self._name])
             self._asked.handled += 1  # not before: an engine that is lost meanwhile has not done it
 
-    # -- waiting ------------------------------------------------------------------------------------------------------
-
-    def _tell(self, connection: Connection) -> None:
-        if time.monotonic() < self._look_at:
-            return
-        self._look_at = time.monotonic() + TELL_S
-        obstacles: Sequence[dict[str, Any]] = connection.request("explain", tasks=[self._name])[self._name]
-        why = "; ".join(obstacle["text"] for obstacle in obstacles[:_SHOWN])
-        gist = re.sub(r"\d+", "", why)
-        if why and gist != self._told:
-            self._told = gist
-            self._say(f"{self._name} waits: {why}")
-        if any(obstacle["kind"] == "claimed" for obstacle in obstacles):
-            self._hint()
-
     def _hint(self) -> None:
         if not self._hinted and os.path.exists(os.path.join(self._home.folder, NAME)):
             self._say("`gpudeck add -- COMMAND` puts a command into the queue of the deck here instead")
         self._hinted = True
-
-    def _tell_start(self, row: TaskRow) -> None:
-        if self._told:
-            self._say(f"{self._name} runs" + (f" on GPU {gpu_text(row)}" if row.gpus else ""))
-            self._told = ""

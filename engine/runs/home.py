@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..adapters import host
-from ..adapters.statedir import open_state_dir
+from ..adapters.state.folder import open_state_dir
 from ..errors import DeckError, UsageError
 from ..taskfile.find import find_task_file
 
 STATE_DIR = ".gpudeck"
-LOG_DIR = os.path.join("logs", "run")
+RUNS = "run"
+FIT = "fit"
+"""Kinds: what `gpudeck run` runs, and the trials of `gpudeck fit`."""
 _ELSEWHERE = "run it in a folder of yours, or with -f and a task file in one"
 
 
@@ -25,28 +27,35 @@ class Home:
     """The user's: that of the task file, where there is one here or above, else the current one. Absolute."""
     state: str
     """The deck's state folder; private, on a local disk."""
+    kind: str = RUNS
+    """Commands that know nothing of each other keep their runs apart."""
 
     @property
     def path(self) -> str:
         """The task file of the runs."""
-        return file_in(self.folder)
+        return file_in(self.folder, self.kind)
+
+    @property
+    def log_dir(self) -> str:
+        """Seen from `folder`."""
+        return os.path.join("logs", self.kind)
 
     @property
     def logs(self) -> str:
-        return os.path.join(self.folder, LOG_DIR)
+        return os.path.join(self.folder, self.log_dir)
 
 
-def home_of(file: str | None, environ: Mapping[str, str], *, as_root: bool) -> Home:
+def home_of(file: str | None, environ: Mapping[str, str], *, as_root: bool, kind: str = RUNS) -> Home:
     """Find or make the place for runs. *file*: a task file beside which they are kept. Raises DeckError."""
     folder = _folder(file, environ)
     if not os.path.isdir(folder):
         raise UsageError(f"{folder}: no such folder")
     try:
-        state = open_state_dir(os.path.join(folder, "-"), STATE_DIR, _stem(), as_root=as_root)
+        state = open_state_dir(os.path.join(folder, "-"), STATE_DIR, _stem(kind), as_root=as_root)
     except DeckError as error:
         what, advice, _ = str(error).partition(": set state_dir")
         raise (type(error)(f"{what}: {_ELSEWHERE}") if advice else error) from None
-    return Home(folder, state.path)
+    return Home(folder, state.path, kind)
 
 
 def runs_file(file: str | None, environ: Mapping[str, str]) -> str:
@@ -54,13 +63,13 @@ def runs_file(file: str | None, environ: Mapping[str, str]) -> str:
     folder = _folder(file, environ)
     path = file_in(folder)
     if not os.path.isfile(path):
-        raise UsageError(f"nothing was run in {folder} on this host: gpudeck run -- COMMAND does it")
+        raise UsageError(f"nothing was run in {folder} on this host: `gpudeck run -- COMMAND` does it")
     return path
 
 
-def file_in(folder: str) -> str:
+def file_in(folder: str, kind: str = RUNS) -> str:
     """The task file of the runs of a folder."""
-    return os.path.join(folder, STATE_DIR, f"{_stem()}.toml")
+    return os.path.join(folder, STATE_DIR, f"{_stem(kind)}.toml")
 
 
 def _folder(file: str | None, environ: Mapping[str, str]) -> str:
@@ -71,5 +80,5 @@ def _folder(file: str | None, environ: Mapping[str, str]) -> str:
     return os.path.dirname(os.path.abspath(found))
 
 
-def _stem() -> str:
-    return f"run@{re.sub(r'[^A-Za-z0-9._+-]', '_', host.hostname()) or 'host'}"
+def _stem(kind: str) -> str:
+    return f"{kind}@{re.sub(r'[^A-Za-z0-9._+-]', '_', host.hostname()) or 'host'}"

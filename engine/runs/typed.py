@@ -17,7 +17,7 @@ def command_of(words: Sequence[str], verb: str) -> str | list[str]:
     bash. Raises UsageError."""
     words = list(words[1:] if words and words[0] == "--" else words)
     if not words or not words[0].strip():
-        raise UsageError(f"{verb}: give a command behind --: gpudeck {verb} -- python train.py")
+        raise UsageError(f"{verb}: give a command behind --: `gpudeck {verb} -- python train.py`")
     for word in words:
         try:
             word.encode()

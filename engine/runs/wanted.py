@@ -25,8 +25,8 @@ _OPTIONS = {
     "gpus": "-n", "gpu_memory": "--gpu-memory", "cpus": "--cpus", "timeout": "--timeout", "priority": "--priority",
 }  # fmt: skip
 """Keys of a task, by what they are called here."""
-BOOT = "boot-"
-"""Begins the tag that says in which boot of the box a run was typed."""
+RUN_VARIABLE = "GPUDECK_RUN"
+"""Which run it is, and in which boot of the box it was typed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class Wanted:
 
     name: str
     """As it is to be called, where that is free."""
+    command: str | Sequence[str]
+    """As it was typed: a line for bash, or words."""
     entry: Entry
     """Its [[task]] table, without the name."""
     environment: Mapping[str, str]
@@ -46,11 +48,10 @@ def wanted_of(command: Command, environ: Mapping[str, str]) -> Wanted:
     """Raises UsageError for what makes no sense whatever the box."""
     given = command.given
     line = command_of(command.words, "run")
-    _refuse_launch(given.get("launch"))
     gpus_asked: str | None = given.get("gpus")
     simulated = gpus_asked if gpus_asked is not None and gpus_asked.startswith("sim") else None
     keys = _keys(given)
-    if keys["gpus"] != 0 and simulated is None and (ids := _ids(gpus_asked, environ)):
+    if keys["gpus"] != 0 and simulated is None and (ids := ids_for(gpus_asked, environ)):
         keys["gpu_ids"] = ids
     try:
         cwd = os.getcwd()
@@ -64,15 +65,15 @@ def wanted_of(command: Command, environ: Mapping[str, str]) -> Wanted:
         # Ctrl-C reaches it as it would without gpudeck.
         "stop_signal": "INT",
         # Two runs of one command are two runs: without this the second would count as done.
-        "env": {"GPUDECK_RUN": secrets.token_hex(8)},
-        "tags": [boot_tag()],
+        "env": {RUN_VARIABLE: f"{boot_mark()}-{secrets.token_hex(8)}"},
     }
     environment = {**base_environment(environ), **variables_of(given.get("env") or ())}
-    return Wanted(_name(given.get("task_name"), line), entry, environment, simulated)
+    return Wanted(_name(given.get("task_name"), line), line, entry, environment, simulated)
 
 
-def boot_tag() -> str:
-    return f"{BOOT}{host.boot_id()[:8]}"
+def boot_mark() -> str:
+    """Begins the value of RUN_VARIABLE of all that is typed until the box starts anew."""
+    return host.boot_id()[:8]
 
 
 def _keys(given: Mapping[str, object]) -> dict[str, object]:
@@ -87,7 +88,7 @@ def _keys(given: Mapping[str, object]) -> dict[str, object]:
         except BadValueError as error:
             raise UsageError(f"{option} {error.words}") from None
         keys[key] = value
-    return {"gpus": 1, **keys}
+    return {"gpus": 1, **_launch(given.get("launch")), **keys}
 
 
 def _name(given: str | None, line: str | Sequence[str]) -> str:
@@ -101,7 +102,7 @@ def _name(given: str | None, line: str | Sequence[str]) -> str:
     return name
 
 
-def _ids(asked: str | None, environ: Mapping[str, str]) -> list[str]:
+def ids_for(asked: str | None, environ: Mapping[str, str]) -> list[str]:
     """GPUs that the run may get; [] for any. The caller's CUDA_VISIBLE_DEVICES limits it, whatever it limited when the
     engine was started; in a Slurm job it counts from the job's first GPU, and the engine sees no others anyway."""
     limit = None if environ.get("SLURM_JOB_ID") else environ.get("CUDA_VISIBLE_DEVICES")
@@ -131,12 +132,14 @@ def _visible(limit: str) -> list[str]:
     return list(gpu_ids(ids)) if ids else []
 
 
-def _refuse_launch(launch: str | None) -> None:
+def _launch(launch: object) -> dict[str, object]:
+    """What starts its processes, where that is not the command itself."""
     if launch is None:
-        return
+        return {}
     try:
         TASK["launch"].kind.read(launch)
     except BadValueError as error:
         raise UsageError(f"--launch {error.words}") from None
-    if launch != "command":
+    if launch == "srun":
         raise UsageError(f'run: this version cannot do launch = "{launch}" yet')
+    return {"launch": launch}

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ..attempt.shown_command import ToldLaunch
 from ..core.deck import Deck, Task
 from ..core.explain import explain
+from ..core.fit import memory_in_words
 from ..core.flags import flags
 from ..core.phases import NAMES
-from ..core.spec import Command, Metric
+from ..core.spec import Command, Metric, TaskSpec
+from ..core.together import mixed_in_words
 from ..logs.examine import describe
 from ..logs.files import AttemptPaths
 from ..logs.secrets import masked_env
 from ..taskfile.placeholders import without_markers
-from .rungs import rung_changes
+from .rungs import profile_changes, rung_changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,8 @@ class AttemptDetails:
     """0: it ran the command as written; k: rung k of on_oom."""
     rung_changes: tuple[str, ...]
     """What that rung changes, as the task file says now."""
+    gpu_profile: tuple[str, ...] = ()
+    """The [[gpu_profile]] of its GPUs by its memory, and what that changes; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,9 @@ class RunningDetails:
     err: str
     json: str
     rung_changes: tuple[str, ...]
+    gpu_profile: tuple[str, ...] = ()
+    mixed: str = ""
+    """A warning that its GPUs are of several models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,10 @@ class TaskDetails:
     running: RunningDetails | None
     attempts: tuple[AttemptDetails, ...]
     """Those that are over, oldest first."""
+    launch: ToldLaunch | None = None
+    """What starts its processes; None: `command` is executed itself."""
+    gpu_memory: str = ""
+    """What it asks for on each of its cards, and why; empty: nothing."""
 
 
 def details_of(
@@ -108,9 +120,10 @@ def details_of(
     index_of: Mapping[str, int],
     at: float,
     command: Command,
+    launch: ToldLaunch | None = None,
 ) -> TaskDetails:
     """*paths* tells where an attempt's files are; *index_of* a GPU's index by UUID; *at* is CLOCK_BOOTTIME; *command*
-    is as people are to see it."""
+    and *launch* are as people are to see them."""
     spec = task.spec
     return TaskDetails(
         name=spec.name,
@@ -119,7 +132,8 @@ def details_of(
         state=NAMES[type(task.phase)],
         flags=flags(deck, task),
         command=command,
-        env={name: value and without_markers(value) for name, value in masked_env(spec.work.env).items()},
+        launch=launch,
+        env=_env(spec),
         cwd=spec.cwd,
         python=spec.python,
         fingerprint=spec.fingerprint,
@@ -144,7 +158,14 @@ def details_of(
         waits_for=tuple(obstacle.text for obstacle in explain(deck, task, at)),
         running=_running(deck, task, paths, index_of, at),
         attempts=_attempts(task, paths, index_of),
+        gpu_memory=memory_in_words(deck, task),
     )
+
+
+def _env(spec: TaskSpec) -> Mapping[str, str | None]:
+    """Without what tells runs of `gpudeck run` apart: GPUDECK_ is ours."""
+    told = masked_env(spec.work.env).items()
+    return {name: value and without_markers(value) for name, value in told if not name.startswith("GPUDECK_")}
 
 
 def _running(
@@ -165,7 +186,9 @@ def _running(
         log=files.out,
         err=files.err,
         json=files.json,
-        rung_changes=rung_changes(task.spec, attempt.rung),
+        rung_changes=rung_changes(task.spec.on_card(attempt.card_mib), attempt.rung),
+        gpu_profile=profile_changes(task.spec, attempt.card_mib),
+        mixed=mixed_in_words(deck.models(attempt.gpus)),
     )
 
 
@@ -188,7 +211,8 @@ def _attempts(
                 err=files.err,
                 json=files.json,
                 rung=ended.rung,
-                rung_changes=rung_changes(task.spec, ended.rung),
+                rung_changes=rung_changes(task.spec.on_card(ended.card_mib), ended.rung),
+                gpu_profile=profile_changes(task.spec, ended.card_mib),
             )
         )
     return tuple(found)

@@ -58,7 +58,7 @@ def failure_of(task: Task, paths: Paths, index_of: Mapping[str, int]) -> Failure
         attempt=0 if last is None else last.number,
         kind="" if outcome is None else outcome.reason,
         reason="" if outcome is None else describe(outcome),
-        hint="" if outcome is None else hint_of(outcome),
+        hint="" if outcome is None else hint_of(outcome, task.spec),
         exit_code=None if outcome is None else outcome.exit_code,
         gpus=() if last is None else tuple(index_of[uuid] for uuid in last.gpus if uuid in index_of),
         ended=0.0 if last is None else round(last.wall, 3),

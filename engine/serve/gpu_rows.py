@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import pwd
 import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from ..adapters import host
 from ..core.deck import Deck
 from ..core.devices import Gpu
-from ..core.fit import Need, bar
 from ..core.inputs import GpuReading, Process
 from ..ports import Clock, GpuInfo, Telemetry
 from ..protocol.wire import GpuMemory, GpuProcess, GpuRow
+from ..report.status import why_unused
 
 STALE_S = 5.0
 """Readings come once a second; one that is older says that the driver hangs."""
@@ -23,7 +23,6 @@ Closer = Callable[[str], Telemetry | None]
 
 _T = TypeVar("_T")
 
-_ANY = Need(1, None, False, frozenset())
 _NO_READING = GpuReading(uuid="", at=0.0)
 _NO_TELEMETRY = Telemetry(at=0.0)
 
@@ -36,14 +35,14 @@ class GpuRows:
         self._clock = clock
         self._infos = infos
         self._closer = closer
-        self._me = _login()
+        self._me = host.login_of(os.geteuid())
         self._places: dict[str, list[str]] = {}
         self._stale: dict[str, tuple[float, float]] = {}
         """By UUID: a stale reading's own time, and that as seconds since the epoch."""
 
     def rows(self) -> tuple[GpuRow, ...]:
-        """The deck's GPUs by index."""
-        return tuple(self._row(gpu) for gpu in sorted(self._deck.gpus.values(), key=lambda gpu: gpu.index))
+        """The deck's GPUs and those that leave it, by index."""
+        return tuple(self._row(gpu) for gpu in sorted(self._deck.present_gpus.values(), key=lambda gpu: gpu.index))
 
     def _row(self, gpu: Gpu) -> GpuRow:
         deck, info = self._deck, self._infos.get(gpu.uuid)
@@ -55,7 +54,7 @@ class GpuRows:
             uuid=gpu.uuid,
             name=info.name if info is not None else "",
             tasks=tuple(deck.active[token].name for token in gpu.holders if token in deck.active),
-            slots=gpu.slots if isinstance(gpu.slots, int) else 0,
+            slots=self._slots(gpu),
             slot_tasks=self._slot_tasks(gpu),
             util_percent=reading.util_percent,
             used_mib=reading.used_mib,
@@ -76,6 +75,7 @@ class GpuRows:
             missing=closer.missing,
             simulated=gpu.simulated,
             mig=info is not None and info.mig,
+            leaving=gpu.uuid not in deck.gpus,
             lost=gpu.lost,
             stale_since=self._stale_since(gpu),
             note=note,
@@ -91,8 +91,13 @@ class GpuRows:
         joined = _joined(gpu)
         if joined:
             return "joined", joined
-        obstacle = bar(self._deck, gpu, _ANY, self._clock.now().boot_s)
-        return ("", "") if obstacle is None else (obstacle.kind, obstacle.text.partition(": ")[2])
+        return why_unused(self._deck, gpu, self._clock.now().boot_s)
+
+    def _slots(self, gpu: Gpu) -> int:
+        """0: as many as memory allows. One that leaves has no free ones."""
+        if gpu.uuid not in self._deck.gpus:
+            return len(gpu.holders)
+        return gpu.slots if isinstance(gpu.slots, int) else 0
 
     def _process(self, process: Process, *, simulated: bool) -> GpuProcess:
         task = self._deck.active.get(process.token)
@@ -111,7 +116,7 @@ class GpuRows:
                 places[places.index("")] = token
             else:
                 places.append(token)
-        slots = gpu.slots if isinstance(gpu.slots, int) else 0
+        slots = self._slots(gpu)
         while len(places) > slots and not places[-1]:
             places.pop()
         places += [""] * (slots - len(places))
@@ -157,20 +162,13 @@ def _in_container(process: Process, gpu: Gpu, reading: GpuReading) -> bool:
 def _joined(gpu: Gpu) -> str:
     """Who has come beside a task of ours, and when; "": nobody."""
     wall = max((attempt.joined_wall for attempt in gpu.holders.values()), default=0.0)
-    if gpu.lost or not gpu.foreign or not wall:
+    if gpu.lost or gpu.foreign is None or not wall:
         return ""
     since = time.strftime("%H:%M", time.localtime(wall))
-    who, known, rest = gpu.foreign.partition(", pid ")
-    return f"{who} joined GPU {gpu.index} at {since}, pid {rest}" if known else f"since {since} {who}"
+    if not gpu.foreign.pid:
+        return f"since {since} {gpu.foreign}"
+    return f"{gpu.foreign.who} joined GPU {gpu.index} at {since}, {gpu.foreign.what}"
 
 
 def _first(one: _T | None, other: _T | None) -> _T | None:
     return other if one is None else one
-
-
-def _login() -> str:
-    uid = os.geteuid()
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

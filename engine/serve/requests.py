@@ -1,11 +1,11 @@
-"""What clients may ask of an engine: operations, checked arguments, what they lead to; all are in docs/protocol.md."""
+"""What clients may ask of an engine: operations, and what they lead to; all are in docs/protocol.md."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,16 +13,16 @@ from ..attempt.attempts import Attempts
 from ..core.deck import Deck, Task
 from ..core.explain import explain
 from ..core.inputs import GpuVerb, Verb
-from ..core.phases import FINAL, Backoff, Unknown
+from ..core.phases import FINAL, NAMES, Backoff, Unknown
 from ..core.terms import RetryOptions
 from ..errors import UsageError
 from ..live.change import ChangeArgs
 from ..ports import Clock, Sink
 from ..protocol.wire import Request
 from ..protocol.words import stands
-from ..taskfile.kinds import LARGEST
 from ..taskfile.problems import BadValueError
 from ..taskfile.readers import refuse_own
+from .arguments import GpuArgs, NoArgs, PauseArgs, PriorityArgs, RetryArgs, SelectArgs, StopArgs, TasksArgs, UndoArgs
 from .details import details_of
 from .failures import FailuresArgs, failures
 from .graph import Graphs
@@ -37,63 +37,6 @@ _Told = TypeVar("_Told")
 
 AT_ONCE = 100
 """Tasks that are told of in one turn of the loop."""
-
-
-class NoArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    pass
-
-
-class SelectArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    select: tuple[str, ...]
-    """SEL: names, globs, state:failed, tag:x, …; what at least one of them means."""
-
-
-class TasksArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    tasks: tuple[str, ...]
-    """Names of tasks."""
-    by: str = "user"
-
-
-class RetryArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    tasks: tuple[str, ...]
-    fresh: bool = False
-    """Do not go on from where an earlier attempt came to."""
-    downstream: bool = False
-    """Also what needs them, when they have succeeded."""
-    env: dict[str, str | None] = {}
-    """Over the task's own; null unsets."""
-    not_on: tuple[str, ...] = ()
-    """Indices or UUIDs of GPUs."""
-    by: str = "user"
-
-
-class PriorityArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    tasks: tuple[str, ...]
-    value: Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
-    by: str = "user"
-
-
-class GpuArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    verb: str
-    """drain, enable or take."""
-    gpus: tuple[str, ...]
-
-
-class PauseArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    by: str = "user"
-
-
-class UndoArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    undo: str
-    """What the reply to a request that changed something has under this name."""
-    by: str = "user"
-
-
-class StopArgs(msgspec.Struct, frozen=True):
-    """Unknown fields are passed over: any client of any version may stop an engine."""
-
-    tasks: bool = False
-    now: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +170,7 @@ class Requests:
                 self._index_of,
                 at,
                 self._attempts.commands.of(task),
+                self._attempts.commands.launch(task),
             )
         )
 
@@ -251,7 +195,7 @@ class Requests:
         tasks = self._tasks(args.tasks)
         stuck = [task for task in tasks if not isinstance(task.phase, (*FINAL, Backoff, Unknown))]
         if stuck and len(stuck) == len(tasks):
-            state = type(stuck[0].phase).__name__.lower()
+            state = NAMES[type(stuck[0].phase)]
             raise UsageError(f"{stuck[0].name} {stands(state)}: only what has ended can be retried")
         _check_env(args.env)
         left = {task.index for task in stuck}

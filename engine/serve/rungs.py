@@ -1,4 +1,4 @@
-"""What a rung of on_oom changes of a task, in words."""
+"""What a rung of on_oom, or a [[gpu_profile]], changes of a task, in words."""
 
 from __future__ import annotations
 
@@ -15,12 +15,22 @@ _MOST_WORDS = 500
 
 
 def rung_changes(spec: TaskSpec, rung: int) -> tuple[str, ...]:
-    """What differs from the command as written, as the task file says now: options with their values, `NAME=value`;
-    secrets masked. Empty for rung 0 and for one that the ladder does not have."""
+    """What differs from the command as written, as the task file says now: options with their values, `NAME=value`,
+    other words after those in whose place they stand; secrets masked. Empty for rung 0 and for one that the ladder
+    does not have."""
     if not 0 < rung <= len(spec.ladder):
         return ()
-    work = spec.ladder[rung - 1]
-    return (*_words(_split(spec.work), _split(work)), *_env(spec.work, work))
+    return _changes(spec.work, spec.ladder[rung - 1])
+
+
+def profile_changes(spec: TaskSpec, total_mib: int) -> tuple[str, ...]:
+    """The same of the [[gpu_profile]] for cards of this size, after its name; empty without one."""
+    card = spec.card(total_mib)
+    return () if card is None else (card.profile, *_changes(spec.work, card.work))
+
+
+def _changes(before: Work, after: Work) -> tuple[str, ...]:
+    return (*_words(_split(before), _split(after)), *_env(before, after))
 
 
 def _words(before: Sequence[str], after: Sequence[str]) -> list[str]:
@@ -32,7 +42,9 @@ def _words(before: Sequence[str], after: Sequence[str]) -> list[str]:
             found.append(f"without {' '.join(before[first:last])}")
         elif kind != "equal":
             names_it = begin > 0 and after[begin - 1].startswith("-") and not after[begin].startswith("-")
-            found.append(" ".join(after[begin - names_it : end]))
+            named = names_it or kind == "insert" or after[begin].startswith("-") or "=" in after[begin]
+            instead = "" if named else f"{' '.join(before[first:last])} → "
+            found.append(instead + " ".join(after[begin - names_it : end]))
     return found
 
 

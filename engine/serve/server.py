@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ..adapters.sockets import Listener, peer_uid
+from ..adapters.state.sockets import Listener, peer_uid
 from ..errors import DeckError
 from ..protocol.wire import BadFrameError, Bye, Event, Hello, Reply, Request, decode_request, encode
 from .pictures import Pictures, View

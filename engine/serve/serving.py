@@ -10,8 +10,8 @@ from typing import Any
 
 from ... import __version__
 from ..adapters import host
-from ..adapters.decklock import DeckLock
-from ..adapters.sockets import Listener, listen
+from ..adapters.state.lock import DeckLock
+from ..adapters.state.sockets import Listener, listen
 from ..core.events import Fact
 from ..ending import Mode
 from ..errors import EngineUnavailableError

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from ..core.deck import Deck, Task
 from ..core.events import Fact
 from ..core.explain import Explainer
-from ..core.flags import count_flags, is_changed, is_stale, take_flagged
+from ..core.flags import count_flags, is_stale, take_flagged
+from ..core.gates import GateState
+from ..core.marks import is_of_other_work
 from ..core.outcome import Outcome
 from ..core.phases import NAMES, Backoff, Failed, Phase, Unknown
 from ..core.why_waiting import why_waiting
@@ -30,6 +32,7 @@ class _Slow:
 
     at: float = -1e9
     rounds: tuple[str, ...] = ()
+    shut_rounds: tuple[str, ...] = ()
     waiting_why: tuple[str, ...] = ()
     eta_s: float | None = None
 
@@ -97,7 +100,7 @@ class DeckView:
             entry=spec.entry,
             state=_state(task),
             held=task.held,
-            changed=is_changed(deck, task),
+            changed=is_of_other_work(task),
             stale=is_stale(deck, task),
             left_out=not (task.selected or task.gone),
             gone=task.gone,
@@ -107,6 +110,8 @@ class DeckView:
             needs_gpus=spec.resources.gpus if isinstance(spec.resources.gpus, int) else len(deck.gpus),
             gpus=self._gpus(attempt.gpus if attempt is not None else last.gpus if last is not None else ()),
             attempt=task.attempts,
+            rung=attempt.rung if attempt is not None else last.rung if last is not None else 0,
+            rungs=len(spec.ladder),
             pid=attempt.pid if attempt is not None else 0,
             started=round(attempt.wall, 3) if attempt is not None else None,
             duration_s=None if last is None else round(last.duration_s, 3),
@@ -139,7 +144,8 @@ class DeckView:
         flagged = count_flags(deck)
         now = self._clock.now().boot_s
         if now - slow.at >= _SLOW_S:
-            slow = self._slow = _Slow(now, self._rounds(now), tuple(why_waiting(deck, now)), eta_s(deck, now))
+            rounds, shut = self._rounds(now)
+            slow = self._slow = _Slow(now, rounds, shut, tuple(why_waiting(deck, now)), eta_s(deck, now))
         return DeckHead(
             deck=deck.settings.name,
             file=self._file,
@@ -154,6 +160,7 @@ class DeckView:
             halted=deck.run.halted,
             unwritable=deck.unwritable,
             rounds=slow.rounds,
+            shut_rounds=slow.shut_rounds,
             waiting_why=slow.waiting_why,
             eta_s=None if stands_still(deck) else slow.eta_s,
             held=flagged.held,
@@ -165,17 +172,17 @@ class DeckView:
             on_cpu=deck.on_cpu,
         )
 
-    def _rounds(self, at: float) -> tuple[str, ...]:
-        """What keeps the next round of each group closed."""
+    def _rounds(self, at: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What keeps the next round of each group closed; and of that, what waits for a failure to be mended."""
         explainer = Explainer(self._deck, at)
-        lines: dict[str, None] = {}
+        lines: dict[str, bool] = {}
         for gate in self._deck.closed:
             obstacle = explainer.gate(gate)
             if obstacle.kind == "round":
-                lines[obstacle.text] = None
+                lines[obstacle.text] = gate.state is GateState.SHUT and bool(obstacle.tasks)
             if len(lines) >= _ROUND_LINES:
                 break
-        return tuple(lines)
+        return tuple(lines), tuple(text for text, shut in lines.items() if shut)
 
 
 def _reason(phase: Phase, outcome: Outcome | None) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar, cast
 
+from .card_profiles import CardProfile
 from .check import Checker
 from .interpreter import Python
-from .layers import Layers
+from .layers import Layers, expanded_with
 from .schema import TASK
 
 T = TypeVar("T", bound=Hashable)
@@ -29,6 +30,10 @@ class Context:
     barrier: Literal["succeeded", "ended"]
     gpu_count: int | None
     fixed_shards: Mapping[str, int]
+    profiles: tuple[CardProfile, ...] = ()
+    """[[gpu_profile]], the largest cards first."""
+    placeholders: set[str] = field(default_factory=set[str])
+    """Names that [vars] or the matrix of some entry has."""
     resolved_shards: dict[str, int] = field(default_factory=dict[str, int])
     """What "gpus" was resolved to, by entry."""
     later: list[tuple[int, str, str]] = field(default_factory=list[tuple[int, str, str]])
@@ -45,6 +50,10 @@ class Context:
     """Resources and Policies by the values that they are made of."""
     _shared: dict[Hashable, object] = field(default_factory=dict[Hashable, object])
     _read: dict[Hashable, object] = field(default_factory=dict[Hashable, object])
+
+    def expanded_with(self, changes: Mapping[str, object]) -> Mapping[str, object]:
+        """[vars] with other values for some of them. Raises BadValueError."""
+        return expanded_with(changes, self.layers.vars_as_written, self.layers.vars, self.environ)
 
     def share(self, value: T) -> T:
         """An equal value that is kept already, else this one."""

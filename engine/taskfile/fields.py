@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Literal, cast
 
 from ..core.spec import Extras, Leftovers, Metric, Policy, Resources, RetryOn, StopScope, Watch
+from .defaults import OF_TASK
 from .problems import BadValueError
+from .schema import TASK
 
 Fields = Mapping[str, object]
 
@@ -15,8 +17,6 @@ POLICY_KEYS = (
     "retries", "retry_on", "backoff", "timeout", "grace", "stop_signal", "stop_scope", "warn_signal", "warn_before",
     "success_codes", "leftovers", "linger", "stderr", "launch",
 )  # fmt: skip
-
-_DEFAULT = Policy()
 
 
 def resources_of(fields: Fields, known: dict[object, object]) -> Resources:
@@ -29,7 +29,7 @@ def resources_of(fields: Fields, known: dict[object, object]) -> Resources:
 
 def policy_of(fields: Fields, known: dict[object, object]) -> Policy:
     """`policy`, one for all tasks whose values are equal."""
-    key = tuple([fields.get(key) for key in POLICY_KEYS])
+    key = (*[fields.get(key) for key in POLICY_KEYS], _is_launched(fields))
     if key not in known:
         known[key] = policy(fields)
     return cast("Policy", known[key])
@@ -37,11 +37,11 @@ def policy_of(fields: Fields, known: dict[object, object]) -> Policy:
 
 def resources(fields: Fields) -> Resources:
     """Raises BadValueError inside a key."""
-    get = fields.get
+    get = {**OF_TASK, **fields}.get
     made = Resources(
-        gpus=cast("int", get("gpus", 1)),
-        gpu_ids=cast("tuple[str, ...]", get("gpu_ids", ())),
-        exclusive=cast("bool", get("exclusive", False)),
+        gpus=cast("int", get("gpus")),
+        gpu_ids=cast("tuple[str, ...]", get("gpu_ids")),
+        exclusive=cast("bool", get("exclusive")),
         gpu_memory_mib=cast("int", get("gpu_memory")),
         cpus=cast("int", get("cpus")),
         memory_mib=cast("int", get("memory")),
@@ -54,25 +54,35 @@ def resources(fields: Fields) -> Resources:
 
 def policy(fields: Fields) -> Policy:
     """Raises BadValueError inside a key."""
-    get = fields.get
-    scope = "leader" if get("launch") == "torchrun" else "group"
+    get = {**OF_TASK, "stop_scope": "leader" if _is_launched(fields) else "group", **fields}.get
     made = Policy(
-        retries=cast("int", get("retries", 0)),
-        retry_on=cast("frozenset[RetryOn]", get("retry_on", _DEFAULT.retry_on)),
-        backoff_s=cast("float", get("backoff", 10.0)),
+        retries=cast("int", get("retries")),
+        retry_on=cast("frozenset[RetryOn]", get("retry_on")),
+        backoff_s=cast("float", get("backoff")),
         timeout_s=cast("float", get("timeout")),
-        grace_s=cast("float", get("grace", 30.0)),
-        stop_signal=cast("str", get("stop_signal", "TERM")),
-        stop_scope=cast("StopScope", get("stop_scope", scope)),
+        grace_s=cast("float", get("grace")),
+        stop_signal=cast("str", get("stop_signal")),
+        stop_scope=cast("StopScope", get("stop_scope")),
         warn_signal=cast("str", get("warn_signal")),
-        warn_before_s=cast("float", get("warn_before", 300.0)),
-        success_codes=cast("frozenset[int]", get("success_codes", _DEFAULT.success_codes)),
-        leftovers=cast("Leftovers", get("leftovers", "stop")),
-        linger_s=cast("float", get("linger", 10.0)),
+        warn_before_s=cast("float", get("warn_before")),
+        success_codes=cast("frozenset[int]", get("success_codes")),
+        leftovers=cast("Leftovers", get("leftovers")),
+        linger_s=cast("float", get("linger")),
         merge_stderr=get("stderr") == "merge",
     )
     _check_warning(made, said="warn_before" in fields)
     return made
+
+
+def _is_launched(fields: Fields) -> bool:
+    """A launcher hands signals on to the ranks itself: from us they would get them twice."""
+    launch = fields.get("launch", OF_TASK["launch"])
+    return launch in ("torchrun", "accelerate") or (launch == "auto" and _several(fields))
+
+
+def _several(fields: Fields) -> bool:
+    nproc = fields.get("nproc")
+    return nproc != 1 if nproc is not None else fields.get("gpus", OF_TASK["gpus"]) not in (0, 1)
 
 
 def _check_warning(policy: Policy, *, said: bool) -> None:
@@ -81,7 +91,8 @@ def _check_warning(policy: Policy, *, said: bool) -> None:
     if policy.timeout_s is None:
         raise BadValueError("says nothing without a timeout", "warn_signal")
     if policy.warn_before_s >= policy.timeout_s:
-        words = "is" if said else "comes 5m before the end (warn_before), which is"
+        before = TASK["warn_before"].default.strip('"')
+        words = "is" if said else f"comes {before} before the end (warn_before), which is"
         raise BadValueError(f"{words} not shorter than the timeout", "warn_before" if said else "warn_signal")
 
 
@@ -89,15 +100,15 @@ def extras(
     fields: Fields, metrics: tuple[Metric, ...], watch: Watch | None, slurm: tuple[tuple[str, object], ...]
 ) -> Extras:
     """Raises BadValueError inside a key."""
-    get = fields.get
-    launch = cast("Literal['command']", get("launch", "command"))
+    get = {**OF_TASK, **fields}.get
+    launch = cast("Literal['command']", get("launch"))
     nproc = cast("int | None", get("nproc"))
     if nproc is not None and launch in ("command", "srun"):
         raise BadValueError(f'says nothing with launch = "{launch}"', "nproc")
     return Extras(
         launch=launch,
         nproc=nproc,
-        nodes=cast("int", get("nodes", 1)),
+        nodes=cast("int", get("nodes")),
         progress=cast("str", get("progress", "")),
         metrics=metrics,
         watch=watch,
@@ -109,12 +120,8 @@ def extras(
 def later(fields: Fields) -> list[tuple[str, str]]:
     """The keys of a task that this version cannot act on, each with what to say of it."""
     found: list[tuple[str, str]] = []
-    launch, nproc = fields.get("launch", "command"), fields.get("nproc")
-    several = nproc != 1 if nproc is not None else fields.get("gpus", 1) not in (0, 1)
-    if launch not in ("command", "auto"):
-        found.append(("launch", f'launch = "{launch}"'))
-    elif launch == "auto" and several:
-        found.append(("launch", 'launch = "auto" with several processes'))
+    if fields.get("launch") == "srun":
+        found.append(("launch", 'launch = "srun"'))
     if fields["nodes"] != 1:
         found.append(("nodes", f"nodes = {fields['nodes']}"))
     return found

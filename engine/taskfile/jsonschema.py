@@ -6,11 +6,11 @@ import json
 import os
 from collections.abc import Mapping
 
-from .schema import DECK, DISTRIBUTED, DOCTOR, METRIC, NOTIFY, PROFILE, SLURM, TASK, TOP, WATCH, Key, Table
+from .schema import DECK, DISTRIBUTED, DOCTOR, GPU_PROFILE, METRIC, NOTIFY, PROFILE, SLURM, TASK, TOP, WATCH, Key, Table
 
 FILE = os.path.join(os.path.dirname(__file__), "tasks.schema.json")
 PLACEHOLDER: Mapping[str, object] = {"type": "string", "pattern": r"\{(env\.)?[A-Za-z_][A-Za-z0-9_]*\}"}
-_NO_PLACEHOLDERS = frozenset(("matrix", "env", "on_oom", "metrics", "watch", "slurm", "name"))
+_NO_PLACEHOLDERS = frozenset(("matrix", "slurm", "name"))
 
 
 def json_schema() -> dict[str, object]:
@@ -28,7 +28,8 @@ def json_schema() -> dict[str, object]:
             "profile": {"type": "object", "additionalProperties": {"$ref": "#/$defs/profile"}},
             "task": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/task"}},
             "slurm": {"$ref": "#/$defs/slurm"},
-            "distributed": _table(DISTRIBUTED),
+            "distributed": {"$ref": "#/$defs/distributed"},
+            "gpu_profile": {"type": "array", "items": {**_table(GPU_PROFILE), "required": ["min_memory"]}},
             "doctor": _table(DOCTOR),
             "notify": {"$ref": "#/$defs/notify"},
         },
@@ -38,6 +39,7 @@ def json_schema() -> dict[str, object]:
             "defaults": _task(),
             "slurm": _table(SLURM),
             "notify": _table(NOTIFY),
+            "distributed": _table(DISTRIBUTED, placeholders=True),
             "watch": _table(WATCH, placeholders=True),
             "metric": _table(METRIC),
             "profile": {

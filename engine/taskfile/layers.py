@@ -12,7 +12,7 @@ from typing import cast
 
 from .check import Checker
 from .options import RunOptions
-from .placeholders import BUILT_IN, Scope, Slot, has_slots, lone, parse, template
+from .placeholders import BUILT_IN, Scope, has_slots, lone, names_in, template
 from .problems import BadValueError, did_you_mean
 from .readers import IDENTIFIER
 from .schema import MERGED, PROFILE, TOP
@@ -28,8 +28,11 @@ class Layers:
 
     deck: dict[str, object] = field(default_factory=dict[str, object])
     vars: dict[str, object] = field(default_factory=dict[str, object])
+    vars_as_written: dict[str, object] = field(default_factory=dict[str, object])
+    """Before anything was filled in."""
     defaults: dict[str, object] = field(default_factory=dict[str, object])
     slurm: dict[str, object] = field(default_factory=dict[str, object])
+    distributed: dict[str, object] = field(default_factory=dict[str, object])
     notify: dict[str, object] = field(default_factory=dict[str, object])
     origins: dict[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
 
@@ -44,7 +47,7 @@ def layered(checker: Checker, options: RunOptions) -> Layers:
     data = checker.source.data
     checker.unknown(data, TOP, (), where="")
     layers = Layers()
-    for name in ("deck", "vars", "defaults", "slurm", "notify"):
+    for name in ("deck", "vars", "defaults", "slurm", "distributed", "notify"):
         _overlay(layers, name, checker.table(data.get(name, {}), (name,), where=f"[{name}]"), (name,))
     _profile(layers, checker, options.profile)
     _set(layers, checker, options)
@@ -142,18 +145,19 @@ def set_value(text: str) -> object:
 
 def fill_vars(layers: Layers, checker: Checker, environ: Mapping[str, str]) -> None:
     """Fill in `~` and placeholders for other vars and {env.NAME} in [vars]. *environ*: what tasks get."""
-    done: dict[str, object] = {}
+    layers.vars_as_written = layers.vars
+    filling = _Filling(layers.vars, environ, {})
     for key in layers.vars:
         try:
             _check_var(key)
-            done[key] = _resolve(key, layers.vars, done, environ, ())
+            filling.resolve(key)
         except BadValueError as error:
             path = layers.path("vars", key)
             checker.problems.add(
                 checker.source.lines.of(*path), f"{key} {error.words}", where=table_of(path) or "--set"
             )
-            done.setdefault(key, "")
-    layers.vars = done
+            filling.done.setdefault(key, "")
+    layers.vars = filling.done
 
 
 def _check_var(key: str) -> None:
@@ -163,26 +167,55 @@ def _check_var(key: str) -> None:
         raise BadValueError(f"is taken: {{{key}}} means something already")
 
 
-def _resolve(
-    key: str, raw: Mapping[str, object], done: dict[str, object], environ: Mapping[str, str], above: tuple[str, ...]
-) -> object:
-    if key in done:
-        return done[key]
-    if key in above:
-        raise BadValueError("is made of itself: " + " → ".join((*above[above.index(key) :], key)))
-    value = raw[key]
-    if has_slots(value):
-        for name in _names(value):
-            if name in raw:
-                done[name] = _resolve(name, raw, done, environ, (*above, key))
-    return filled(value, Scope({name: done[name] for name in done if name != key}, environ), home=True)
+def expanded_with(
+    changes: Mapping[str, object],
+    written: Mapping[str, object],
+    filled: Mapping[str, object],
+    environ: Mapping[str, str],
+) -> dict[str, object]:
+    """All vars with *changes* in place of what some of them say: those that are made of these follow.
+
+    *written*: [vars] before, *filled*: after anything was filled in. In a change its own name means what that was
+    before: `flags = "{flags} --small"`. Raises BadValueError inside the var that cannot be filled in.
+    """
+    names = {key: names_in(value) for key, value in written.items()}
+    moved = set(changes)
+    while more := {key for key in names if key not in moved and not moved.isdisjoint(names[key])}:
+        moved |= more
+    done = {key: value for key, value in filled.items() if key not in moved}
+    filling = _Filling({**written, **changes}, environ, done, {key: filled[key] for key in changes if key in filled})
+    for key in [*changes, *moved]:
+        try:
+            filling.resolve(key)
+        except BadValueError as error:
+            raise BadValueError(error.words, key, *error.inside) from None
+    return filling.done
 
 
-def _names(value: object) -> list[str]:
-    if isinstance(value, str):
-        return [part.name for part in parse(value) if isinstance(part, Slot)]
-    items = value.values() if is_table(value) else value if is_list(value) else ()
-    return [name for item in items for name in _names(item)]
+@dataclass(slots=True)
+class _Filling:
+    """Vars on their way from what is written to what it means."""
+
+    written: Mapping[str, object]
+    environ: Mapping[str, str]
+    done: dict[str, object]
+    before: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What a var that is changed was: its own name in it."""
+
+    def resolve(self, key: str, above: tuple[str, ...] = ()) -> object:
+        """The value of a var; *above*: the vars that it is wanted for. Raises BadValueError inside it."""
+        if key in self.done:
+            return self.done[key]
+        if key in above:
+            raise BadValueError("is made of itself: " + " → ".join((*above[above.index(key) :], key)))
+        value, known = self.written[key], dict[str, object]()
+        for name in names_in(value):
+            if name == key and key in self.before:
+                known[name] = self.before[key]
+            elif name in self.written:
+                known[name] = self.resolve(name, (*above, key))
+        self.done[key] = filled(value, Scope({**self.done, **known}, self.environ), home=True)
+        return self.done[key]
 
 
 def filled(value: object, scope: Scope, *, home: bool = False) -> object:

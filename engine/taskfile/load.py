@@ -8,6 +8,7 @@ from typing import Literal, cast
 
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..tuning import without_collector
+from .card_profiles import card_profiles, note_unknown
 from .check import Checker
 from .context import Context
 from .entry import plan_entry
@@ -16,13 +17,15 @@ from .interpreter import default_python
 from .layers import fill_vars, layered, table_of
 from .names import taken
 from .options import Box, RunOptions
+from .own_checks import own_checks
+from .placeholders import has_slots
 from .problems import BadValueError, Problems, SkipError
 from .rows import Rows
 from .said import Said
-from .schema import DECK, DISTRIBUTED, DOCTOR, SLURM, TASK
+from .schema import DECK, DISTRIBUTED, SLURM, TASK
 from .select import Look, select
 from .settings import deck_settings, places, stem_of
-from .source import Source, read_source
+from .source import Source, drop_key, read_source
 from .values import as_text, is_table, kind_of
 from .warn import warnings
 
@@ -34,17 +37,21 @@ def load(
     *,
     environ: Mapping[str, str] | None = None,
     look: Look | None = None,
+    ladders: bool = True,
 ) -> DeckFile:
     """Read, validate and expand the task file at *path*.
 
     *environ* is the environment that tasks will get (default: this process's), for {env.NAME} and the active Python.
-    *look* tells the present state of a task, for selectors such as `state:failed`.
+    *look* tells the present state of a task, for selectors such as `state:failed`. Without *ladders* tasks have no
+    on_oom: rungs need not make sense with other values than the file's.
 
     Raises TaskFileError with every problem of the file, a line each, and UsageError for selectors.
     """
     options, box = options or RunOptions(), box or Box()
     with without_collector():
         source = read_source(path)
+        if not ladders:
+            drop_key(source.data, "on_oom")
         reading = _Reading(source, options, box, os.environ if environ is None else environ)
         return reading.deck(look)
 
@@ -82,6 +89,7 @@ class _Reading:
     def deck(self, look: Look | None) -> DeckFile:
         tasks = self._tasks()
         self._other_tables()
+        own = own_checks(self.checker, self.context.constants, self.context.environ)
         check_order(tasks, self.context, self.entries, self.unmade)
         if not tasks and not self.problems:
             self.problems.add(0, "no task is enabled")
@@ -91,13 +99,14 @@ class _Reading:
             stem=stem_of(self.source.path, self.options),
             settings=self.settings,
             tasks=tuple(tasks),
-            warnings=(*warnings(tasks, self.source.shown), *self._idle()),
+            warnings=warnings(tasks, self.source.shown),
             selected=select(tasks, self.options, look),
             shown=self.source.shown,
             fixed_shards=self.context.resolved_shards,
             vars={key: as_text(value) for key, value in self.layers.vars.items()},
             places=places(self.checker, self.layers, self.options),
             digest=self.source.digest,
+            own_checks=own,
             later=self._later(),
         )
 
@@ -113,6 +122,8 @@ class _Reading:
             barrier=cast("Literal['ended']", barrier),
             gpu_count=box.gpu_count,
             fixed_shards=box.fixed_shards,
+            profiles=card_profiles(self.checker, self.layers),
+            placeholders=set(self.layers.vars),
         )
 
     def _entries(self) -> Iterator[Said]:
@@ -154,31 +165,27 @@ class _Reading:
         defaults = self.source.data.get("defaults")
         if is_table(defaults):
             self.checker.swallowed(defaults, ("defaults",), where="[defaults]")
+        if not self.unmade:
+            note_unknown(self.checker, self.context.profiles, self.context.placeholders)
         for key, value in self.layers.defaults.items():
             path = self.layers.path("defaults", key)
             self.checker.unknown({key: value}, TASK, path[:-1], where=table_of(path))
         for key, value in self.layers.slurm.items():
             path = self.layers.path("slurm", key)
             self.checker.read({key: value}, SLURM, path[:-1], where=table_of(path))
-        for name, table in (("distributed", DISTRIBUTED), ("doctor", DOCTOR)):
-            value = self.checker.table(self.source.data.get(name, {}), (name,), where=f"[{name}]")
-            self.checker.read(value, table, (name,), where=f"[{name}]")
-
-    def _idle(self) -> tuple[str, ...]:
-        """A line for what nothing acts on yet and no task misses."""
-        found = Problems(self.source.shown)
-        if "doctor" in self.source.data:
-            found.add(self.source.lines.of("doctor"), "[doctor] says nothing yet: this version has no gpudeck doctor")
-        return tuple(found.lines())
+        for key, value in self.layers.distributed.items():
+            path = self.layers.path("distributed", key)
+            self.checker.unknown({key: value}, DISTRIBUTED, path[:-1], where=table_of(path))
+            known = {} if has_slots(value) or key not in DISTRIBUTED else {key: value}
+            self.checker.read(known, DISTRIBUTED, path[:-1], where=table_of(path))
 
     def _later(self) -> tuple[str, ...]:
         """Lines for what this version cannot do."""
         found = Problems(self.source.shown)
         for line, where, words in self.context.later:
             found.add(line, f"this version cannot do {words} yet", where=where)
-        for key in ("slurm", "distributed"):
-            if key in self.source.data:
-                found.add(self.source.lines.of(key), f"this version cannot do [{key}] yet")
+        if "slurm" in self.source.data:
+            found.add(self.source.lines.of("slurm"), "this version cannot do [slurm] yet")
         if self.layers.slurm and "slurm" not in self.source.data:
             path = self.layers.path("slurm", next(iter(self.layers.slurm)))
             found.add(self.source.lines.of(*path), "this version cannot do slurm yet", where=table_of(path))

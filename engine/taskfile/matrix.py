@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, product
 
@@ -65,6 +65,31 @@ def grid(matrix: object, scope: Scope) -> Grid:
     made = _with_changes(axes, include, exclude, scope) if include or exclude else _plain(axes)
     made.paired = {axis.name: ", ".join(axis.keys) for axis in axes if axis.name not in axis.keys}
     return made
+
+
+def without_rows(matrix: object, scope: Scope, used: Collection[str]) -> Grid:
+    """The keys of a matrix with mistakes, for whatever else can be said of its task. *used*: the placeholders of that:
+    where it is not known what the axes are called, any of them may be one."""
+    keys = {key: None for key in used if key not in scope.constants and key not in BUILT_IN and "." not in key}
+    return Grid(tuple(_keys(matrix, scope, keys) or keys), values=[], texts=[])
+
+
+def _keys(matrix: object, scope: Scope, used: Collection[str]) -> Collection[str] | None:
+    """None: cannot be told."""
+    found: dict[str, None] = {}
+    for key, raw in matrix.items() if is_table(matrix) else ():
+        try:
+            value = filled(raw, scope)
+        except BadValueError:
+            return None
+        items = value if is_list(value) else ()
+        if not items and key not in used:
+            return None
+        tables = [item for item in items if is_table(item)]
+        found |= {name: None for item in tables for name in item if key != "exclude"}
+        if not tables and key not in ("include", "exclude"):
+            found[key] = None
+    return found
 
 
 def _plain(axes: Sequence[_Axis]) -> Grid:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from . import readers
 from .placeholders import Row, Scope, Template, lone, shell_template, template
 from .values import as_text, is_list, is_table
 
@@ -94,6 +95,16 @@ def _table(items: dict[str, object]) -> object:
             key: item.make(row, values) if isinstance(item, Moving) else item for key, item in items.items()
         }
     )
+
+
+def overlaid(tables: Sequence[object]) -> object:
+    """Tables over each other, some of them perhaps `Moving`. Raises BadValueError for what is none."""
+
+    def make(row: Row, values: Values) -> object:
+        found = [readers.table(table.make(row, values) if isinstance(table, Moving) else table) for table in tables]
+        return {key: value for table in found for key, value in table.items()}
+
+    return Moving(make) if any(isinstance(table, Moving) for table in tables) else make((), ())
 
 
 def command(raw: str | tuple[str, ...], scope: Scope) -> object:

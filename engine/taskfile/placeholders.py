@@ -9,9 +9,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from .problems import BadValueError, did_you_mean
+from .quoting import HOLE, Place, places
 from .values import as_text, is_list, is_table, shown
 
 Row = tuple[str, ...]
@@ -28,7 +29,8 @@ BUILT_IN = frozenset({*RUNTIME, "task", "deck", "nodes", "shard", "shards"})
 
 _NAME = r"(?:env\.)?[A-Za-z_][A-Za-z0-9_]*"
 _TOKEN = re.compile(rf"\$\{{{_NAME}\}}|\{{\{{({_NAME})\}}\}}|\{{({_NAME})\}}")
-_MARKER = re.compile(rf"\0\{{({_NAME})\}}")
+MARKER = re.compile(rf"\0\{{({_NAME})\}}")
+"""What `marker` makes; the group is the name."""
 
 quoted = lru_cache(maxsize=65536)(shlex.quote)
 
@@ -46,7 +48,7 @@ def marker(name: str) -> str:
 
 def fill_markers(text: str, value: Callable[[str], str]) -> str:
     """Replace every marker by `value(name)`."""
-    return _MARKER.sub(lambda match: value(match[1]), text) if "\0" in text else text
+    return MARKER.sub(lambda match: value(match[1]), text) if "\0" in text else text
 
 
 def fill_shell(command: str, value: Callable[[str], str], *, kept: Collection[str] = ()) -> str:
@@ -54,16 +56,11 @@ def fill_shell(command: str, value: Callable[[str], str], *, kept: Collection[st
     placeholders the name stays."""
     if "\0" not in command:
         return command
-    filled, quote = "", ""
-    for position, part in enumerate(_MARKER.split(command)):
-        if position % 2 and part in kept:
-            filled += f"{{{part}}}"
-        elif position % 2:
-            text = value(part)
-            filled += quoted(text) if text or not quote else ""
-        else:
-            filled += part
-            quote = _quote_after(part, quote, fresh=position == 0)
+    pieces = MARKER.split(command)
+    filled = pieces[0]
+    for name, place, after in zip(pieces[1::2], places(HOLE.join(pieces[::2])), pieces[2::2], strict=True):
+        text = f"{{{name}}}" if name in kept else value(name)
+        filled += (text if name in kept or (not text and place not in _QUOTED) else quoted(text)) + after
     return filled
 
 
@@ -105,6 +102,14 @@ def has_slots(value: object) -> bool:
     if is_table(value):
         return any(map(has_slots, value.values()))
     return is_list(value) and any(map(has_slots, value))
+
+
+def names_in(value: object) -> list[str]:
+    """The placeholders anywhere in a value, in order."""
+    if isinstance(value, str):
+        return [part.name for part in parse(value) if isinstance(part, Slot)]
+    items = value.values() if is_table(value) else value if is_list(value) else ()
+    return [name for item in items for name in names_in(item)]
 
 
 @dataclass(slots=True)
@@ -171,35 +176,48 @@ def template(text: str, scope: Scope) -> Template:
 
 
 def shell_template(text: str, scope: Scope) -> Template:
-    """Compile a shell command: values are quoted, and stand inside quotes only where they need none."""
+    """Compile a shell command: values are quoted, and where quotes would not help only those stand that need none."""
     if "{" not in text:
         return text
     parts = parse(text)
-    inside = _inside_quotes(parts)
+    found = iter(places("".join(HOLE if isinstance(part, Slot) else part for part in parts)))
+    where = [next(found) if isinstance(part, Slot) else None for part in parts]
     resolved: list[str | int] = []
-    for part, within in zip(parts, inside, strict=True):
-        if not isinstance(part, Slot):
-            resolved.append(part)
+    for part, place in zip(parts, where, strict=True):
+        if not isinstance(part, Slot) or place is None:
+            resolved.append(cast("str", part))
             continue
-        found = _resolve(part.name, scope)
-        if within:
-            _refuse_unsafe(part.name, found, scope)
-        resolved.append(found if isinstance(found, int) or "\0" in found or within else quoted(found))
-    return _joined(
-        resolved, quoted, [isinstance(part, Slot) and within for part, within in zip(parts, inside, strict=True)]
-    )
+        value = _resolve(part.name, scope)
+        _refuse_unsafe(part.name, value, scope, place)
+        raw = isinstance(value, int) or "\0" in value or place not in _QUOTED
+        resolved.append(value if raw else quoted(value))
+    return _joined(resolved, quoted, [place is not None and place not in _QUOTED for place in where])
 
 
-def _refuse_unsafe(name: str, found: str | int, scope: Scope) -> None:
+_QUOTED = (Place.BARE, Place.COMMENT)
+"""Where a value is quoted."""
+
+
+def _stands_raw(text: str, place: Place) -> bool:
+    """A comment is harmed by a line break only."""
+    return "\n" not in text if place is Place.COMMENT else quoted(text) == text
+
+
+def _refuse_unsafe(name: str, found: str | int, scope: Scope, place: Place) -> None:
+    if place is Place.BARE:
+        return
     texts = scope.samples.get(name, ()) if isinstance(found, int) or "\0" in found else [found]
     if name.startswith("env."):
         texts = [scope.environ[name.removeprefix("env.")]]
-    unsafe = next((text for text in texts if text and quoted(text) != text), None)
-    if unsafe is not None:
-        raise BadValueError(
-            f"has {{{name}}} inside quotes, where its value {shown(unsafe)} would need quotes of its own: "
-            "take the quotes away, values are quoted anyway"
-        )
+    unsafe = next((text for text in texts if text and not _stands_raw(text, place)), None)
+    if unsafe is None:
+        return
+    advice = "pass it to the command in env, or write the command as a list"
+    if place is Place.QUOTES:
+        advice = "take the quotes away, values are quoted anyway"
+    raise BadValueError(
+        f"has {{{name}}} {place.value}, where its value {shown(unsafe)} would need quotes of its own: {advice}"
+    )
 
 
 def _resolve(name: str, scope: Scope) -> str | int:
@@ -253,34 +271,6 @@ def _one_column(form: str, position: int) -> Fill:
 
 def _columns(form: str, getter: Callable[[Row], object]) -> Fill:
     return lambda row: form % getter(row)
-
-
-def _inside_quotes(parts: Sequence[str | Slot]) -> list[bool]:
-    """For each part, whether it begins inside a shell's quotes."""
-    inside: list[bool] = []
-    quote = ""
-    for position, part in enumerate(parts):
-        inside.append(bool(quote))
-        if isinstance(part, str):
-            quote = _quote_after(part, quote, fresh=position == 0)
-    return inside
-
-
-def _quote_after(text: str, quote: str, *, fresh: bool = True) -> str:
-    """Which quote is open after *text*, begun inside *quote*. *fresh*: a word begins with it."""
-    escaped = False
-    for position, character in enumerate(text):
-        if escaped:
-            escaped = False
-        elif character == "\\" and quote != "'":
-            escaped = True
-        elif quote:
-            quote = "" if character == quote else quote
-        elif character in "'\"":
-            quote = character
-        elif character == "#" and (fresh if position == 0 else text[position - 1] in " \t\n;"):
-            return _quote_after(text[end:], "") if (end := text.find("\n", position)) >= 0 else ""
-    return quote
 
 
 @lru_cache(maxsize=1024)

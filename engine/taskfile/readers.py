@@ -14,6 +14,7 @@ IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 OWN_VARIABLES = frozenset({
     "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUDECK_TASK", "GPUDECK_ATTEMPT", "GPUDECK_DECK", "GPUDECK_TOKEN",
     "GPUDECK_LOG", "GPUDECK_RUN_DIR", "GPUDECK_GPU_MEM_MIB", "GPUDECK_SHARD", "GPUDECK_SHARDS",
+    "GPUDECK_SNAPSHOT",
 })  # fmt: skip
 """Variables that an attempt gets from gpudeck, which a file may not set."""
 

@@ -9,9 +9,12 @@ import os
 import re
 
 from .jsonschema import FILE, written
-from .schema import DECK, METRIC, NOTIFY, RUNG, SLURM, TASK, WATCH, Table
+from .schema import DECK, DISTRIBUTED, DOCTOR, GPU_PROFILE, METRIC, NOTIFY, RUNG, SLURM, TASK, WATCH, Table
 
-TABLES = {"deck": DECK, "task": TASK, "metric": METRIC, "watch": WATCH, "rung": RUNG, "slurm": SLURM, "notify": NOTIFY}
+TABLES = {
+    "deck": DECK, "task": TASK, "metric": METRIC, "watch": WATCH, "rung": RUNG, "distributed": DISTRIBUTED,
+    "slurm": SLURM, "notify": NOTIFY, "doctor": DOCTOR, "gpu_profile": GPU_PROFILE,
+}  # fmt: skip
 PAGE = os.path.normpath(os.path.join(os.path.dirname(__file__), "..", "..", "docs", "taskfile.md"))
 
 _BLOCK = re.compile(r"(<!-- keys: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Literal, cast
 
-from ..core.spec import Command, Extras, Policy, Resources, Resume, TaskSpec, Work
+from ..core.spec import CardWork, Command, Extras, Policy, Resources, Resume, TaskSpec, Work
 from . import fields, tables
 from .entry import Plan
+from .executes import Executed
 from .fingerprint import digest_files
 from .interpreter import Python, named_python
 from .matrix import MISSING
@@ -16,6 +20,7 @@ from .names import check_name, clash
 from .placeholders import Row
 from .problems import BadValueError, SkipError
 from .schema import TASK
+from .works import WorkPlan
 
 Said = dict[str, object]
 Shard = tuple[int, int]
@@ -39,7 +44,10 @@ class Rows:
             isinstance(table, Moving) for table in (plan.metrics, plan.watch)
         )
         self._launch_moves = "launch" in plan.said.all and any(key in _LAUNCH_KEYS for key, _ in plan.moving)
-        self._work_stays = plan.work.fixed and not any(key in ("fingerprint_files", "cwd") for key, _ in plan.moving)
+        self._executed_alike = plan.executes.all_alike
+        self._work_stays = self._executed_alike and not any(
+            key in ("fingerprint_files", "cwd") for key, _ in plan.moving
+        )
         self._shape: tuple[Resources, Policy, Extras] | None = None
         self._work: tuple[Work, str] | None = None
         self._ladder: tuple[Work, ...] | None = None
@@ -84,8 +92,37 @@ class Rows:
             check_name(name)
             return self._spec(name, row, values, shard, position)
         except BadValueError as error:
-            self.plan.said.note(error, self._key, where="" if self._key == "name" else f'task "{name}"')
+            self._note(error, name)
+            self._note_others(name, row, values, shard)
             return None
+
+    def _note(self, error: BadValueError, name: str) -> None:
+        self.plan.said.note(error, self._key, where="" if self._key == "name" else f'task "{name}"')
+
+    def _note_others(self, name: str, row: Row, values: Values, shard: Shard | None) -> None:
+        """Of a task that cannot be made, note what else is wrong with it."""
+        said, cwd, executed = dict(self.plan.fixed), self._folder, self.plan.executes.of(row)
+        for key, moving in self.plan.moving:
+            self._key = key
+            with self._noting(name):
+                said[key] = TASK[key].kind.read(moving.make(row, values))
+        with self._noting(name):
+            cwd, _ = self._places(said.get("cwd"), said.get("python"))
+        with self._noting(name):
+            self._shapes(said, row, values, cwd)
+        with self._noting(name):
+            work, _ = self._works(executed.work, row, values, said.get("fingerprint_files"), cwd, shard)
+            self._ladders(executed, row, values, work, shard)
+        with self._noting(name):
+            if executed.resume is not None:
+                self._resume(executed, row, values, said.get("resume_when"), cwd)
+
+    @contextmanager
+    def _noting(self, name: str) -> Generator[None]:
+        try:
+            yield
+        except BadValueError as error:
+            self._note(error, name)
 
     def _spec(self, name: str, row: Row, values: Values, shard: Shard | None, position: int) -> TaskSpec | None:
         plan, context = self.plan, self.context
@@ -97,8 +134,11 @@ class Rows:
             return None
         cwd, python = self._places(get("cwd"), get("python"))
         resources, policy, extras = self._shapes(said, row, values, cwd)
-        work, identity = self._works(row, values, get("fingerprint_files"), cwd, shard)
+        executed = plan.executes.of(row)
+        work, identity = self._works(executed.work, row, values, get("fingerprint_files"), cwd, shard)
         outputs = cast("tuple[str, ...]", get("outputs", ()))
+        ladder = self._ladders(executed, row, values, work, shard) if executed.rungs else ()
+        resume = None if executed.resume is None else self._resume(executed, row, values, get("resume_when"), cwd)
         return TaskSpec(
             name,
             plan.entry,
@@ -120,10 +160,11 @@ class Rows:
             cast("tuple[str, ...]", get("after", ())),
             cast("int", get("priority", 0)),
             below(cwd, outputs) if outputs else (),
-            self._ladders(row, values, work, shard) if plan.rungs else (),
-            None if plan.resume is None else self._resume(row, values, get("resume_when"), cwd),
+            ladder,
+            resume,
             plan.said.line,
             extras,
+            self._cards(executed, row, values, CardWork("", 0, work, ladder, resume), shard) if executed.cards else (),
         )
 
     def _said(self, row: Row, values: Values) -> Said:
@@ -178,15 +219,17 @@ class Rows:
             watch = tables.watch(watch.make(row, values))
         return self.context.share(fields.extras(said, read, watch, self.plan.slurm))
 
-    def _works(self, row: Row, values: Values, files: object, cwd: str, shard: Shard | None) -> tuple[Work, str]:
+    def _works(
+        self, plan: WorkPlan, row: Row, values: Values, files: object, cwd: str, shard: Shard | None
+    ) -> tuple[Work, str]:
         if self._work is not None:
             return self._work
         self._key = "fingerprint_files"
         digest = self._digest(files, cwd) if files else ""
         self._key = "command"
-        work = _sharded(self.plan.work.make(row, values), shard)
-        made = work, self.plan.work.identity(work, digest, shard)
-        if self._work_stays and shard is None:
+        work = _sharded(plan.make(row, values), shard)
+        made = work, plan.identity(work, digest, shard)
+        if self._work_stays and plan.fixed and shard is None:
             self._work = made
         return made
 
@@ -196,21 +239,40 @@ class Rows:
             self._known[known] = digest_files(cast("tuple[str, ...]", files), cwd)
         return cast("str", self._known[known])
 
-    def _ladders(self, row: Row, values: Values, work: Work, shard: Shard | None) -> tuple[Work, ...]:
+    def _ladders(
+        self, executed: Executed, row: Row, values: Values, work: Work, shard: Shard | None
+    ) -> tuple[Work, ...]:
         if self._ladder is not None:
             return self._ladder
         self._key = "on_oom"
-        ladder = tuple(_sharded(rung.make(row, values), shard) for rung in self.plan.rungs)
+        ladder = tuple(_sharded(rung.make(row, values), shard) for rung in executed.rungs)
         for number, rung in enumerate(ladder, start=1):
             if rung == work:
                 raise BadValueError(f"rung {number} changes neither the command nor the environment")
-        if shard is None and self.plan.work.fixed and all(rung.fixed for rung in self.plan.rungs):
+        fixed = self._executed_alike and executed.work.fixed and all(rung.fixed for rung in executed.rungs)
+        if fixed and shard is None:
             self._ladder = ladder
         return ladder
 
-    def _resume(self, row: Row, values: Values, when: object, cwd: str) -> Resume:
+    def _cards(
+        self, executed: Executed, row: Row, values: Values, plain: CardWork, shard: Shard | None
+    ) -> tuple[CardWork, ...]:
+        """The work on cards that a [[gpu_profile]] is for; () where that makes no difference on any of them."""
+        self._key = "command"
+        made: list[CardWork] = []
+        for profile, other in executed.cards:
+            work = _sharded(other.work.make(row, values), shard)
+            ladder = tuple(_sharded(rung.make(row, values), shard) for rung in other.rungs)
+            resume = None
+            if plain.resume is not None:
+                resume = replace(self._resume(other, row, values, None, ""), when=plain.resume.when)
+            made.append(CardWork(profile.name, profile.min_mib, work, ladder, resume))
+        alike = all(replace(card, profile="", min_mib=0) == plain for card in made)
+        return () if alike else tuple(made)
+
+    def _resume(self, executed: Executed, row: Row, values: Values, when: object, cwd: str) -> Resume:
         self._key = "resume_command"
-        first, *rungs = [_made(command, row, values) for command in (self.plan.resume, *self.plan.rung_resumes)]
+        first, *rungs = [_made(command, row, values) for command in (executed.resume, *executed.rung_resumes)]
         globs = below(cwd, (cast("str", when),)) if when else ()
         return Resume(first, globs, tuple(rungs) if any(rung != first for rung in rungs) else ())
 

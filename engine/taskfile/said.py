@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from .check import unknown_key
 from .context import Context
 from .layers import table_of
-from .moving import Moving, compiled
+from .moving import Moving, compiled, overlaid
 from .placeholders import Scope, has_slots
 from .problems import BadValueError, SkipError
 from .schema import MERGED, TASK
@@ -79,8 +79,19 @@ class Said:
             return self.context.read(key, made)
         return default
 
+    def layers(self, key: str) -> list[object]:
+        """The tables of a merged key, lowest first: several only where a placeholder stands for one of them."""
+        below, own = self.context.layers.defaults.get(key), self.own.get(key)
+        apart = below is not None and own is not None and not (is_table(below) and is_table(own))
+        return [below, own] if apart else [self.all[key]] if key in self.all else []
+
+    def compiled_table(self, key: str, scope: Scope) -> object:
+        """A merged key, compiled: a table, or a `Moving` that makes one."""
+        made = [compiled(raw, scope, textual=True) for raw in self.layers(key)]
+        return made[0] if len(made) == 1 else overlaid(made)
+
     def check_keys(self) -> None:
-        """Note unknown, misplaced and missing keys. Raises SkipError where the rest makes no sense without them."""
+        """Note unknown, misplaced and missing keys. Raises SkipError where most keys are not where they belong."""
         lines = self.context.checker.source.lines
         for key in self.own:
             if key not in TASK:
@@ -89,11 +100,9 @@ class Said:
                 self.failed = True
         if self.context.checker.swallowed(self.own, ("task", self.index), where=self.where):
             raise SkipError
-        missing = [key for key in ("name", "command") if key not in self.all]
-        for key in missing:
-            self.note(BadValueError(f"{key} is missing"))
-        if missing:
-            raise SkipError
+        for key in ("name", "command"):
+            if key not in self.all:
+                self.note(BadValueError(f"{key} is missing"))
 
     def later(self, key: str, words: str) -> None:
         """Note something that this version cannot do."""

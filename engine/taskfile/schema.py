@@ -16,6 +16,7 @@ _ENV: Mapping[str, object] = {
 _VARS: Mapping[str, object] = {"type": "object", "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}}
 _IDS: Mapping[str, object] = {"type": "array", "items": {"type": ["integer", "string"]}, "uniqueItems": True}
 _TABLES: Mapping[str, object] = {"type": "array", "items": {"type": "object"}}
+_RUNGS: Mapping[str, object] = {"type": "array", "items": {"type": ["object", "string"]}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +77,26 @@ RUNG: Table = {
     "env": Key(ENV, "", "variables over those of the task"),
 }
 
+GPU_PROFILE: Table = {
+    "min_memory": Key(kinds.size(), "required", "for cards with at least so much, within a tenth"),
+    "vars": Key(VARS, "", "placeholders with other values"),
+    "env": Key(ENV, "", "variables over those of the task"),
+}
+
 DISTRIBUTED: Table = {
     "strategy": Key(kinds.choice("auto", "single", "dp", "ddp"), '"auto"', "how the model is spread"),
     "backend": Key(kinds.choice("auto", "nccl", "gloo"), '"auto"', "nccl on CUDA, else gloo"),
-    "timeout": Key(kinds.duration(zero=False), "30m", "for collectives"),
+    "timeout": Key(kinds.duration(zero=False), '"30m"', "for collectives"),
     "find_unused_parameters": Key(kinds.flag(), "false", "as DDP has it"),
-    "mixed_precision": Key(kinds.choice("no", "fp16", "bf16"), '"no"', "autocast"),
+    "mixed_precision": Key(kinds.choice("off", "bf16", "fp16"), '"off"', "autocast"),
 }
 
-DOCTOR: Table = {"run": Key(COMMANDS, "[]", "checks of your own for gpudeck doctor")}
+DOCTOR: Table = {
+    "run": Key(COMMANDS, "[]", "checks of your own for gpudeck doctor: each must end with exit code 0"),
+    "imports": Key(
+        kinds.texts(what="list of modules", example="flash_attn"), "[]", "modules that tasks can do without"
+    ),
+}
 
 NOTIFY: Table = {
     "urls": Key(kinds.secrets(), "[]", "where to, as apprise takes it; {env.NAME} keeps a key out of the file"),
@@ -152,7 +164,7 @@ DECK: Table = {
     "reload": Key(kinds.choice("ask", "auto", "off"), '"ask"', "what an edit of the file does to a live deck"),
     "backend": Key(kinds.choice("local", "slurm"), '"local"', "where tasks run"),
     "state_dir": Key(kinds.text(what="a path"), '".gpudeck"', "where the deck's state lives"),
-    "snapshot": Key(kinds.flag(), "false", "run a copy of the code as it is at the start", later=True),
+    "snapshot": Key(kinds.flag(), "false", "tasks run a copy of their git repository as it is when the run starts"),
 }
 
 _MATRIX: Mapping[str, object] = {
@@ -198,14 +210,17 @@ TASK: Table = {
     ),
     "exclusive": Key(kinds.flag(), "false", "takes every slot of its GPUs"),
     "gpu_memory": Key(kinds.size("auto", "none"), '"none"', 'free memory it needs on each GPU; "auto": learned'),
-    "gpu_profile": Key(kinds.text(), "", "a MIG profile", later=True),
+    "mig_profile": Key(kinds.text(), "", "a MIG profile", later=True),
     "cpus": Key(kinds.whole(1), "cores / slots", "cores it counts for; sets OMP_NUM_THREADS and MKL_NUM_THREADS"),
     "memory": Key(kinds.size("none"), '"none"', "host memory it needs"),
     "max_parallel": Key(kinds.whole(1), "", "tasks of this entry at once"),
     "launch": Key(
-        kinds.choice("command", "torchrun", "accelerate", "srun", "auto"), '"command"', "what starts its processes"
+        kinds.choice("command", "torchrun", "accelerate", "srun", "auto"),
+        '"command"',
+        'what starts its processes; "auto": torchrun where there are several; "srun" *not in this version*',
     ),
-    "nproc": Key(kinds.whole(1), "the GPUs given", "processes that torchrun starts"),
+    "nproc": Key(kinds.whole(1), "the GPUs given; without GPUs min(gpus, cores)", "how many of them"),
+    "distributed": Key(TABLE, "{}", "over [distributed]", tables=DISTRIBUTED),
     "nodes": Key(kinds.whole(1), "1", "more than 1 needs Slurm"),
     "priority": Key(kinds.whole(), "0", "higher first"),
     "retries": Key(kinds.whole(0), "0", "how often a failed attempt is repeated"),
@@ -216,7 +231,7 @@ TASK: Table = {
     ),
     "backoff": Key(kinds.duration(), '"10s"', "wait before a retry; doubles, at most 10 minutes"),
     "on_oom": Key(
-        kinds.other("list of tables", readers.tables, _TABLES),
+        kinds.other("list of tables", readers.tables, _RUNGS),
         "[]",
         "what the attempt after the 1st, 2nd, … out-of-memory end changes, each against the task as written",
         tables=RUNG,
@@ -264,6 +279,7 @@ PROFILE: Table = {
     "deck": Key(TABLE, "", "over [deck]", tables=DECK),
     "defaults": Key(TABLE, "", "over [defaults]", tables=TASK),
     "slurm": Key(TABLE, "", "over [slurm]", tables=SLURM),
+    "distributed": Key(TABLE, "", "over [distributed]", tables=DISTRIBUTED),
     "notify": Key(TABLE, "", "over [notify]", tables=NOTIFY),
 }
 
@@ -274,7 +290,15 @@ TOP: Table = {
     "profile": Key(TABLE, "", "[profile.NAME]: other values for --profile NAME"),
     "task": Key(kinds.other("list of tables", readers.tables, _TABLES), "required", "the tasks", tables=TASK),
     "slurm": Key(TABLE, "", "for every task on Slurm", later=True, tables=SLURM),
-    "distributed": Key(TABLE, "", "for scripts that use gpudeck.distributed", later=True, tables=DISTRIBUTED),
+    "distributed": Key(
+        TABLE, "", "how scripts of several processes work, as GPUDECK_DIST_* in every task", tables=DISTRIBUTED
+    ),
+    "gpu_profile": Key(
+        kinds.other("list of tables", readers.tables, _TABLES),
+        "[]",
+        "other values by the card that a task lands on",
+        tables=GPU_PROFILE,
+    ),
     "doctor": Key(TABLE, "", "gpudeck doctor", tables=DOCTOR),
     "notify": Key(TABLE, "", "who is told of failures and ends, and how", tables=NOTIFY),
 }
@@ -287,5 +311,5 @@ MEANT: Mapping[str, str] = {
 }  # fmt: skip
 """Other tools' words for a task's keys."""
 
-MERGED = ("env", "slurm", "watch", "metrics")
+MERGED = ("env", "slurm", "watch", "metrics", "distributed")
 """Task keys whose tables merge key by key with those in [defaults]; all others are replaced."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from .fingerprint import IGNORED_VARIABLES
-from .matrix import Grid, grid
-from .placeholders import RUNTIME, Scope, ignoring
-from .problems import BadValueError, SkipError
+from .matrix import Grid, grid, without_rows
+from .placeholders import RUNTIME, Scope, ignoring, names_in
+from .problems import BadValueError
 from .said import Said
 
 _NOT_IN_NAME: dict[str, str] = dict.fromkeys(("task", "shard", "shards", *RUNTIME), "may not stand in name")
@@ -32,7 +32,8 @@ class Scopes:
 
 
 def scopes_of(said: Said) -> Scopes:
-    """The scopes of an entry; those of entries without a matrix are all the same. Raises SkipError."""
+    """The scopes of an entry; those of entries without a matrix are all the same. A matrix with mistakes
+    has keys and no combinations."""
     if not _CHANGING.isdisjoint(said.all):
         return _made(said)
     plain = said.context.plain
@@ -79,14 +80,15 @@ def _grid(said: Said, scope: Scope) -> Grid:
         return grid(said.all["matrix"], scope)
     except BadValueError as error:
         said.note(error, "matrix")
-        raise SkipError from None
+        others = [value for key, value in said.all.items() if key != "matrix"]
+        return without_rows(said.all["matrix"], scope, names_in(others))
 
 
 def _shards(said: Said, scope: Scope) -> int | None:
     number = said.alone("shards", scope, None)
     if number != "gpus":
         return cast("int | None", number)
-    entry, context = str(said.all["name"]), said.context
+    entry, context = str(said.all.get("name", "")), said.context
     if entry not in context.fixed_shards and context.gpu_count is None:
         return 1
     count = context.fixed_shards.get(entry) or max(1, context.gpu_count or 1)

@@ -10,12 +10,13 @@ from typing import Any, Literal, cast
 from ..core.spec import Command, DeckSettings, Halt, Notify
 from ..errors import UsageError
 from .check import Checker
+from .defaults import OF_DECK, OF_NOTIFY
 from .layers import Layers, set_value, table_of
 from .options import RunOptions
 from .placeholders import has_slots
 from .problems import BadValueError
 from .schema import DECK, NOTIFY
-from .stem import NAME, NAME_WORDS, STATE_DIR, stem_of
+from .stem import NAME, NAME_WORDS, stem_of
 
 
 def deck_settings(checker: Checker, layers: Layers, options: RunOptions) -> DeckSettings:
@@ -23,25 +24,27 @@ def deck_settings(checker: Checker, layers: Layers, options: RunOptions) -> Deck
     said = _said(checker, layers)
     said |= _from_command_line(checker, options)
     folder, path = checker.source.folder, checker.source.path
+    get = {**OF_DECK, **said}.get
     return DeckSettings(
-        name=cast("str", said.get("name", _default_name(path))),
-        gpus=cast("Literal['all']", said.get("gpus", "all")),
-        slots_per_gpu=cast("int", said.get("slots_per_gpu", 1)),
-        cpu_slots=cast("int", said.get("cpu_slots")),
-        no_gpu=cast("Literal['auto']", said.get("no_gpu", "auto")),
+        name=cast("str", get("name", _default_name(path))),
+        gpus=cast("Literal['all']", get("gpus")),
+        slots_per_gpu=cast("int", get("slots_per_gpu")),
+        cpu_slots=cast("int", get("cpu_slots")),
+        no_gpu=cast("Literal['auto']", get("no_gpu")),
         log_dir=_log_dir(said, folder, stem_of(path, options)),
-        state_dir=os.path.join(folder, os.path.expanduser(cast("str", said.get("state_dir", STATE_DIR)))),
-        skip_existing=cast("bool", said.get("skip_existing", True)),
-        order=cast("Literal['file']", said.get("order", "file")),
-        halt=cast("Halt | None", said.get("halt")),
-        foreign=cast("Literal['avoid']", said.get("foreign", "avoid")),
-        foreign_memory_mib=cast("int", said.get("foreign_memory", 1024)),
-        foreign_quiet_s=cast("float", said.get("foreign_quiet", 60.0)),
-        keep_free=cast("int", said.get("keep_free", 0)),
-        gpu_quarantine=cast("int", said.get("gpu_quarantine", 3)),
-        gang_patience_s=cast("float", said.get("gang_patience", 900.0)),
-        reload=cast("Literal['ask']", said.get("reload", "ask")),
-        backend=cast("Literal['local']", said.get("backend", "local")),
+        state_dir=os.path.join(folder, os.path.expanduser(cast("str", get("state_dir")))),
+        skip_existing=cast("bool", get("skip_existing")),
+        order=cast("Literal['file']", get("order")),
+        halt=cast("Halt | None", get("halt")),
+        foreign=cast("Literal['avoid']", get("foreign")),
+        foreign_memory_mib=cast("int", get("foreign_memory")),
+        foreign_quiet_s=cast("float", get("foreign_quiet")),
+        keep_free=cast("int", get("keep_free")),
+        gpu_quarantine=cast("int", get("gpu_quarantine")),
+        gang_patience_s=cast("float", get("gang_patience")),
+        reload=cast("Literal['ask']", get("reload")),
+        backend=cast("Literal['local']", get("backend")),
+        snapshot=cast("bool", get("snapshot")),
         notify=_notify(checker, layers),
     )
 
@@ -51,13 +54,13 @@ def _notify(checker: Checker, layers: Layers) -> Notify:
     for key, value in layers.notify.items():
         path = layers.path("notify", key)
         said |= checker.read({key: value}, NOTIFY, path[:-1], where=table_of(path))
-    plain = Notify()
+    get = {**OF_NOTIFY, **said}.get
     return Notify(
-        urls=cast("tuple[str, ...]", said.get("urls", ())),
-        command=cast("Command | None", said.get("command")),
-        on=cast("frozenset[str]", said.get("on", plain.on)),
-        every_s=cast("float", said.get("every", plain.every_s)),
-        timeout_s=cast("float", said.get("timeout", plain.timeout_s)),
+        urls=cast("tuple[str, ...]", get("urls")),
+        command=cast("Command | None", get("command")),
+        on=cast("frozenset[str]", get("on")),
+        every_s=cast("float", get("every")),
+        timeout_s=cast("float", get("timeout")),
     )
 
 

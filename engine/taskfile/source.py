@@ -7,10 +7,11 @@ import re
 import tomllib
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import cast
 
 from ..errors import TaskFileError
 from .lines import Lines
-from .values import SourceFloat, has_nul
+from .values import SourceFloat, has_nul, is_list, is_table
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _NUL = re.compile(r"\\u0000|\\U00000000")
@@ -62,6 +63,14 @@ def read_source(path: str) -> Source:
         line = text.count("\n", 0, nul.start()) + 1
         raise TaskFileError([f"{path}:{line}: no text may hold a NUL character: it would end the text where it stands"])
     return Source(os.path.abspath(path), path, text, data, Lines(text), digest_of(content))
+
+
+def drop_key(data: object, key: str) -> None:
+    """Take a key out of all tables."""
+    if is_table(data):
+        cast("dict[str, object]", data).pop(key, None)
+    for item in data.values() if is_table(data) else data if is_list(data) else ():
+        drop_key(item, key)
 
 
 def digest_of(content: bytes) -> str:

@@ -10,14 +10,16 @@ from ..core.spec import Metric, Watch
 from . import readers
 from .lines import Path
 from .problems import BadValueError, did_you_mean
-from .schema import METRIC, SLURM, TASK, WATCH, Table
+from .schema import DISTRIBUTED, METRIC, SLURM, TASK, WATCH, Table
 from .values import as_text, is_list, is_table
 
 _LISTS = {
     "command", "env_required", "needs", "after", "gpu_ids", "retry_on", "on_oom", "success_codes", "outputs", "tags",
     "resume_command", "fingerprint_ignore", "fingerprint_files",
 }  # fmt: skip
-_SWALLOWING: Mapping[str, Table] = {"env": {}, "matrix": {}, "watch": WATCH, "slurm": SLURM, "metrics": {}}
+_SWALLOWING: Mapping[str, Table] = {
+    "env": {}, "matrix": {}, "watch": WATCH, "slurm": SLURM, "metrics": {}, "distributed": DISTRIBUTED,
+}  # fmt: skip
 _HOLDERS = frozenset((*_SWALLOWING, "on_oom"))
 
 

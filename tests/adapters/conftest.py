@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters import proc
-from gpudeck.engine.adapters.nvml_calls import Nvml
-from gpudeck.engine.adapters.nvml_device import Device
-from gpudeck.engine.adapters.nvml_owners import Owners
+from gpudeck.engine.adapters.nvml.calls import Nvml
+from gpudeck.engine.adapters.nvml.device import Device
+from gpudeck.engine.adapters.nvml.owners import Owners
+from gpudeck.engine.adapters.processes import proc
 from gpudeck.tests.fakes.local_rig import AHEAD, end_children
 from tests.fakes.nvml_double.box import Box
 from tests.fakes.nvml_double.build import KINDS, double

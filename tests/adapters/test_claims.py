@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.claims import Claims
-from gpudeck.engine.adapters.claims_file import byte_of
-from gpudeck.engine.adapters.claims_names import Entry, describe
+from gpudeck.engine.adapters.claims.claims import Claims
+from gpudeck.engine.adapters.claims.file import byte_of
+from gpudeck.engine.adapters.claims.names import Entry, describe
 from tests.fakes.claims_box import GPUS, Box, says
 
 
@@ -25,7 +25,7 @@ def box(tmp_path: Path) -> Iterator[Box]:
 @pytest.fixture(autouse=True)
 def user(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same login name wherever these tests run."""
-    monkeypatch.setattr("gpudeck.engine.adapters.claims._login", "root".format)
+    monkeypatch.setattr("gpudeck.engine.adapters.host.login_of", "root".format)
 
 
 # -- one GPU, two decks ------------------------------------------------------------------------------------------------

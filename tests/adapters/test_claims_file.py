@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters import proc
-from gpudeck.engine.adapters.claims_file import LockFile, byte_of, inherited, is_locked, lock_folder
-from gpudeck.engine.adapters.claims_held import WRAPPER_FD, Held
+from gpudeck.engine.adapters.claims.file import LockFile, byte_of, inherited, is_locked, lock_folder
+from gpudeck.engine.adapters.claims.held import WRAPPER_FD, Held
+from gpudeck.engine.adapters.processes import proc
 from tests.fakes.claims_box import GPUS, Box, says
 from tests.fakes.local_rig import kill, lives
 
@@ -38,7 +38,7 @@ def loose_umask() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def user(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same login name wherever these tests run."""
-    monkeypatch.setattr("gpudeck.engine.adapters.claims._login", "root".format)
+    monkeypatch.setattr("gpudeck.engine.adapters.host.login_of", "root".format)
 
 
 # -- the file ----------------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_claims_are_made_up_for_when_the_file_can_be_used_at_last(box: Box) -> N
 
 NOBODY = """
 import encodings.unicode_escape, os, sys
-from gpudeck.engine.adapters.claims import Claims
+from gpudeck.engine.adapters.claims.claims import Claims
 from gpudeck.engine.ports import SpawnRefusedError
 if os.geteuid() == 0:
     os.setgid(65534)
@@ -253,7 +253,7 @@ def test_a_wrappers_description_is_one_of_its_own(tmp_path: Path) -> None:
 def test_what_a_wrapper_is_to_get_as_number_9_is_never_that_number_before(tmp_path: Path) -> None:
     script = """
 import os, sys
-from gpudeck.engine.adapters.claims_file import LockFile
+from gpudeck.engine.adapters.claims.file import LockFile
 lock = LockFile(sys.argv[1])
 while os.dup(0) < 8:
     pass

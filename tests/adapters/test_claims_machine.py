@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gpudeck.engine.adapters.claims import Claims
+from gpudeck.engine.adapters.claims.claims import Claims
 from gpudeck.engine.ports import SpawnRefusedError
 
 GPUS = [f"GPU-{number}" for number in range(4)]

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.decklock import DeckLock, Machine, read_holder, this_machine
+from gpudeck.engine.adapters.state.lock import DeckLock, Machine, read_holder, this_machine
 from gpudeck.engine.errors import EngineUnavailableError
 
 HOLD = """
 import os, sys
-from gpudeck.engine.adapters.decklock import DeckLock
+from gpudeck.engine.adapters.state.lock import DeckLock
 lock = DeckLock.acquire(sys.argv[1])
 child = os.fork() if sys.argv[2] == "fork" else 0
 if child or sys.argv[2] != "fork":
@@ -194,7 +194,7 @@ def test_another_machine_with_unfinished_attempts_is_never_judged(tmp_path: Path
     with pytest.raises(EngineUnavailableError) as refused:
         DeckLock.acquire(str(tmp_path), machine=GPU8, unfinished=4)
     assert str(refused.value).startswith(f"this deck runs on gpu7 (4 tasks, engine {os.getpid()}): ssh -t gpu7 ")
-    assert str(refused.value).endswith("; or gpudeck takeover when gpu7 is gone")
+    assert str(refused.value).endswith("; or `gpudeck takeover` when gpu7 is gone")
     assert (tmp_path / "lock").read_bytes() == before
 
 

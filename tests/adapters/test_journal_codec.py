@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpudeck.engine.adapters.journal_codec import FactCodec, Row, UnknownFactError, place
+from gpudeck.engine.adapters.journal.codec import FactCodec, Row, UnknownFactError, place
 from gpudeck.engine.core.events import (
     FACTS,
     AttemptEnded,

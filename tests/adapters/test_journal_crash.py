@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.journal import SqliteJournal, read_facts
+from gpudeck.engine.adapters.journal.journal import SqliteJournal, read_facts
 from gpudeck.tests.fakes.journal import appended, numbered, numbers
 
 CHILD = str(Path(__file__).resolve().parent.parent / "fakes" / "journal_child.py")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpudeck.engine.adapters.journal import SqliteJournal, read_facts
+from gpudeck.engine.adapters.journal.journal import SqliteJournal, read_facts
 from gpudeck.engine.errors import EngineUnavailableError
 from gpudeck.tests.fakes.journal import appended, numbered, numbers
 
@@ -265,7 +265,10 @@ def test_looking_at_a_sound_journal_makes_no_file(db: Path):
 def test_looking_at_a_journal_in_use_sees_what_is_committed(tmp_path: Path):
     journal = SqliteJournal.open(str(tmp_path / "deck.db"))
     appended(journal, numbered(0, 3)).result(20)
-    look = "import sys; from gpudeck.engine.adapters.journal import read_facts; print(len(read_facts(sys.argv[1])[0]))"
+    look = (
+        "import sys; from gpudeck.engine.adapters.journal.journal import read_facts; "
+        "print(len(read_facts(sys.argv[1])[0]))"
+    )
     done = subprocess.run([sys.executable, "-c", look, str(tmp_path / "deck.db")], capture_output=True, check=True)
     journal.close()
     assert done.stdout == b"3\n"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters.journal import SqliteJournal
+from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.tests.fakes.journal import appended, numbered, numbers
 from gpudeck.tests.fakes.small_disk import small_disk
 

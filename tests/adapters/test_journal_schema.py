@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.journal import SqliteJournal
-from gpudeck.engine.adapters.journal_schema import SCHEMA, Schema
+from gpudeck.engine.adapters.journal.journal import SqliteJournal
+from gpudeck.engine.adapters.journal.schema import SCHEMA, Schema
 from gpudeck.engine.errors import EngineUnavailableError
 from gpudeck.tests.fakes.journal import appended, numbered, numbers
 

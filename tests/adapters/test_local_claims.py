@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters import proc
-from gpudeck.engine.adapters.claims import Claims
-from gpudeck.engine.adapters.claims_held import WRAPPER_FD
+from gpudeck.engine.adapters.claims.claims import Claims
+from gpudeck.engine.adapters.claims.held import WRAPPER_FD
+from gpudeck.engine.adapters.processes import proc
+from gpudeck.engine.core.fate import Unproven
 from gpudeck.engine.core.inputs import Input, TreeGone
 from gpudeck.engine.ports import Known, SpawnRefusedError
 from tests.fakes.local_rig import Rig, kill, lives, run, until
@@ -37,7 +38,7 @@ OURS = "deck ours of root"
 
 @pytest.fixture(autouse=True)
 def user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpudeck.engine.adapters.claims._login", "root".format)
+    monkeypatch.setattr("gpudeck.engine.adapters.host.login_of", "root".format)
 
 
 def claimed(body: Any) -> Any:
@@ -185,7 +186,7 @@ async def test_an_attempt_that_the_user_gives_up_frees_its_gpu(rig: Rig) -> None
     """Nothing could be proven of it, so no end was told; its end is on disk because the user said so."""
     gone = Known("unheard-of", 1, 1, "stop", ("GPU-0",), "task")
     rig.replace_launcher(claims=claims(rig.folder), same_namespace=False)
-    assert rig.launcher.recover([gone]) == {"unheard-of": "unknown"}
+    assert rig.launcher.recover([gone]) == {"unheard-of": Unproven()}
     assert other(rig) == {"GPU-0": OURS}
     rig.launcher.forget("unheard-of")
     assert other(rig) == {}
@@ -201,8 +202,8 @@ async def test_the_next_slot_of_an_adopted_gpu_is_ours(rig: Rig) -> None:
 
 ENGINE = """
 import asyncio, os, sys
-from gpudeck.engine.adapters.claims import Claims
-from gpudeck.engine.adapters.local import LocalLauncher
+from gpudeck.engine.adapters.claims.claims import Claims
+from gpudeck.engine.adapters.processes.launcher import LocalLauncher
 from gpudeck.engine.ports import StartOrder
 folder = sys.argv[1]
 async def main():

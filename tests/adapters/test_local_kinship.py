@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters import local, proc, record, recovery
-from gpudeck.engine.adapters.proc import Features
+from gpudeck.engine.adapters.processes import launcher as local
+from gpudeck.engine.adapters.processes import proc, record, recovery
+from gpudeck.engine.adapters.processes.proc import Features
 from gpudeck.engine.adapters.watch import send
+from gpudeck.engine.core.fate import Unproven
 from gpudeck.engine.ports import Known
 from gpudeck.tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine
 from gpudeck.tests.fakes.local_rig import Rig, kill, launched, lives, run, until
@@ -163,8 +165,8 @@ def test_where_processes_cannot_be_looked_through_nothing_is_lost(
 
     async def body(rig: Rig) -> None:
         rig.record(OLD).write_text("start 0.01 999999\n")
-        (verdict,) = rig.launcher.recover([Known(OLD, 999_999, 1)]).values()
-        assert verdict.startswith("unknown")
+        (fate,) = rig.launcher.recover([Known(OLD, 999_999, 1)]).values()
+        assert fate == Unproven()
 
     run(tmp_path, body)
 

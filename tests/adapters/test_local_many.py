@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters import proc
 from gpudeck.engine.adapters.background import Background
-from gpudeck.engine.adapters.proc import Features
+from gpudeck.engine.adapters.processes import proc
+from gpudeck.engine.adapters.processes.proc import Features
 from gpudeck.engine.core.inputs import LeaderExited, TreeGone
 from gpudeck.tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters import proc, record
-from gpudeck.engine.adapters.wrapper import arguments_of, wrapper_text
+from gpudeck.engine.adapters.processes import proc, record
+from gpudeck.engine.adapters.processes.wrapper import arguments_of, wrapper_text
+from gpudeck.engine.core.fate import Fate, Unproven
 from gpudeck.engine.core.inputs import GpuReading, Process
 from gpudeck.engine.ports import Known, StartOrder
 from gpudeck.tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine
@@ -209,12 +210,12 @@ DRAWING = Process(pid=4_000_000, used_mib=700, graphics=True, visible=False)
 
 
 @pytest.mark.parametrize(
-    ("answers", "verdict"),
+    ("answers", "fate"),
     [
-        ([None], "unknown: the driver does not tell what runs on its GPU"),
-        ([reading(lost="GPU is lost")], "unknown: its GPU does not answer: GPU is lost"),
-        ([reading(NOBODY)], "unknown: pid 4000000 on its GPU may belong to it: nothing else explains it"),
-        ([reading(used_mib=31744)], "unknown: 31.0 GiB of its GPU are used by nothing that can be seen"),
+        ([None], Unproven("the driver does not tell what runs on its GPU")),
+        ([reading(lost="GPU is lost")], Unproven("its GPU does not answer: GPU is lost")),
+        ([reading(NOBODY)], Unproven("pid 4000000 on its GPU may belong to it: nothing else explains it")),
+        ([reading(used_mib=31744)], Unproven("31.0 GiB of its GPU are used by nothing that can be seen")),
         ([reading(DRAWING)], "lost"),
         ([reading(used_mib=600)], "lost"),
         ([reading(NOBODY), reading()], "lost"),
@@ -222,10 +223,10 @@ DRAWING = Process(pid=4_000_000, used_mib=700, graphics=True, visible=False)
     ids=["no answer", "lost GPU", "a stranger", "memory", "a screen", "the driver's own", "just leaving"],
 )
 def test_what_its_gpu_says_of_an_attempt_of_which_nothing_is_found(
-    tmp_path: Path, answers: list[GpuReading | None], verdict: str
+    tmp_path: Path, answers: list[GpuReading | None], fate: Fate
 ) -> None:
     async def body(rig: Rig) -> None:
-        assert rig.launcher.recover([Known(OLD, 999_999, 1, claims=("GPU-0",))]) == {OLD: verdict}
+        assert rig.launcher.recover([Known(OLD, 999_999, 1, claims=("GPU-0",))]) == {OLD: fate}
 
     run(tmp_path, body, look=Driver(answers))
 
@@ -297,7 +298,7 @@ async def test_a_late_wrapper_runs_nothing_even_when_the_attempt_was_forgotten(r
 @launched
 async def test_an_unreadable_record_proves_nothing(rig: Rig) -> None:
     rig.record(OLD).parent.rmdir()
-    assert rig.launcher.recover([Known(OLD, 0, 0)]) == {OLD: "unknown"}
+    assert rig.launcher.recover([Known(OLD, 0, 0)]) == {OLD: Unproven()}
     await asyncio.sleep(0)
     assert not rig.inputs
 
@@ -340,7 +341,7 @@ def test_a_missing_record_after_a_reboot_does_not_prove_that_nothing_ran(tmp_pat
 def test_pids_of_another_namespace_prove_nothing(tmp_path: Path) -> None:
     async def body(rig: Rig) -> None:
         known = dead_wrapper(rig, start_line(999_999, 1))
-        assert rig.launcher.recover([known]) == {OLD: "unknown"}
+        assert rig.launcher.recover([known]) == {OLD: Unproven()}
 
     run(tmp_path, body, same_namespace=False)
 
@@ -351,7 +352,7 @@ def test_a_process_that_has_the_pid_of_another_namespaces_wrapper_here_is_not_it
             known = dead_wrapper(rig, start_line(stranger.pid, proc.boot_tick() + 1))
             fates = rig.launcher.recover([known])
             stranger.kill()
-        assert fates == {OLD: "unknown"}
+        assert fates == {OLD: Unproven()}
 
     run(tmp_path, body, same_namespace=False)
 
@@ -374,7 +375,7 @@ async def test_a_wrapper_that_comes_after_the_verdict_runs_nothing(rig: Rig) -> 
 
 @launched
 async def test_of_200_races_with_a_late_wrapper_each_has_one_winner(rig: Rig) -> None:
-    verdicts = {"never ran": 0, "adopted": 0, "ended": 0}
+    fates = {"never ran": 0, "adopted": 0, "ended": 0}
     for number in range(200):
         token, lead = f"race{number}", number % 20
         ran = rig.folder / f"ran{number}"
@@ -386,10 +387,10 @@ async def test_of_200_races_with_a_late_wrapper_each_has_one_winner(rig: Rig) ->
             for _ in range(lead * LOOKS):
                 rig.record(token).exists()
             fate = rig.launcher.recover([Known(token, 0, 0)])[token]
-        verdicts[fate] += 1
+        fates[fate] += 1
         assert ran.exists() == (fate != "never ran"), (fate, rig.record(token).read_text())
-    assert verdicts["never ran"] >= 10, verdicts
-    assert verdicts["adopted"] + verdicts["ended"] >= 10, verdicts
+    assert fates["never ran"] >= 10, fates
+    assert fates["adopted"] + fates["ended"] >= 10, fates
 
 
 @launched

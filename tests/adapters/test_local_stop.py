@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters import proc
+from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.core.spec import StopScope
 from gpudeck.tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpudeck.engine.adapters.nvml import NvmlProbe
-from gpudeck.engine.adapters.nvml_details import reasons_in_words
-from gpudeck.engine.adapters.nvml_device import Device
+from gpudeck.engine.adapters.nvml.details import reasons_in_words
+from gpudeck.engine.adapters.nvml.device import Device
+from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 from gpudeck.engine.core.inputs import GpuReading
 from gpudeck.engine.ports import Telemetry
 from tests.fakes.nvml_double.box import Box

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.nvml import NvmlProbe
-from gpudeck.engine.adapters.nvml_hardware import has_nvidia_hardware
+from gpudeck.engine.adapters.nvml.hardware import has_nvidia_hardware
+from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 from tests.fakes.nvml_double.box import Box
 from tests.fakes.nvml_double.build import KINDS, double
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.nvml import NvmlProbe
+from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 from gpudeck.engine.core.inputs import GpuReading
 from tests.fakes.nvml_double.box import Box
 from tests.fakes.nvml_double.build import KINDS, double, outside
@@ -154,7 +154,7 @@ def test_the_sink_may_stop_the_sampling(box: Box, probe: NvmlProbe) -> None:
 
 _HANGS_AND_EXITS = """
 import sys
-from gpudeck.engine.adapters.nvml import NvmlProbe
+from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 probe = NvmlProbe(discover_timeout_s=0.2)
 print(probe.discover().error)
 probe.start(["GPU-double-0"], print, period_s=1.0)
@@ -162,7 +162,7 @@ probe.stop()
 """
 
 _READS_ONCE = """
-from gpudeck.engine.adapters.nvml import NvmlProbe
+from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 from gpudeck.engine.commands.gpus_report import report
 from gpudeck.engine.sampler import sample_once
 probe = NvmlProbe()
@@ -195,7 +195,7 @@ def test_a_program_of_its_own_reads_the_gpus_through_pynvml(tmp_path: Path) -> N
 
 
 def test_pynvml_is_not_imported_before_it_is_used() -> None:
-    code = "import sys, gpudeck.engine.adapters.nvml; print('pynvml' in sys.modules)"
+    code = "import sys, gpudeck.engine.adapters.nvml.probe; print('pynvml' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 

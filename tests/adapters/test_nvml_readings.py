@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.nvml_calls import Nvml
-from gpudeck.engine.adapters.nvml_device import Device
-from gpudeck.engine.adapters.nvml_owners import Owners
+from gpudeck.engine.adapters.nvml.calls import Nvml
+from gpudeck.engine.adapters.nvml.device import Device
+from gpudeck.engine.adapters.nvml.owners import Owners
 from gpudeck.engine.core.inputs import GpuReading
 from tests.fakes.nvml_double.box import Box
 from tests.fakes.still_clock import StillClock

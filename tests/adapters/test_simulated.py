@@ -7,7 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from gpudeck.engine.adapters.simulated import TOTAL_MIB, SimulatedProbe
+from gpudeck.engine.adapters.simulated_use import told_use
+from gpudeck.engine.core.events import AttemptStarting
 from gpudeck.engine.core.inputs import GpuReading
+from gpudeck.engine.core.spec import Resources, TaskSpec, Work
 
 
 class Clock:
@@ -105,3 +108,46 @@ def test_the_same_task_at_the_same_time_reads_the_same(clock: Clock) -> None:
         probe.occupy("SIM-0", "token")
 
     assert one.read(["SIM-0"]) == other.read(["SIM-0"])
+
+
+@pytest.mark.parametrize(
+    ("said", "mib"),
+    [
+        ("3000", (3000, 3000, 3000)),
+        ("2048,20480@5", (2048, 2048, 20480)),
+        (" 20480 @ 5.5, 2048 ", (2048, 2048, 20480)),
+        ("700@2", (0, 700, 700)),
+    ],
+)
+def test_an_attempt_uses_as_much_memory_as_its_task_says(said: str, mib: tuple[int, ...]) -> None:
+    use = told_use({"GPUDECK_SIM_MIB": said}, 100.0)
+    assert use is not None
+    assert tuple(use.mib(100.0 + after) for after in (0, 3, 60)) == mib
+
+
+@pytest.mark.parametrize("said", [None, "", "much", "10,", "-5", "10@", "1@2@3"])
+def test_what_cannot_be_understood_says_nothing(said: str | None) -> None:
+    assert told_use({"GPUDECK_SIM_MIB": said}, 0.0) is None
+
+
+def starting(token: str) -> AttemptStarting:
+    return AttemptStarting("a", 1, token, "fp", ("SIM-0",), 0, 0, 50.0, 0.0)
+
+
+def test_the_memory_of_an_attempt_follows_its_ramp(
+    probe: SimulatedProbe, read: Callable[[], GpuReading], clock: Clock
+) -> None:
+    spec = TaskSpec("a", "a", 0, Work("true", (("GPUDECK_SIM_MIB", "1000,9000@10"),)), "fp")
+    probe.follow([starting("token")], lambda _: spec)
+    early = [process.used_mib for process in read().processes]
+    clock.now_s += 10
+    assert (early, [process.used_mib for process in read().processes]) == ([1000], [9000])
+
+
+def test_tasks_whose_memory_is_to_be_learned_use_the_same_each_time(
+    probe: SimulatedProbe, read: Callable[[], GpuReading]
+) -> None:
+    spec = TaskSpec("a", "a", 0, Work("true"), "fp", Resources(gpu_memory_mib="auto"))
+    probe.follow([starting("one"), starting("other")], lambda _: spec)
+    one, other = (process.used_mib for process in read().processes)
+    assert one == other

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.decklock import Machine
-from gpudeck.engine.adapters.kept_environment import load_environment, save_environment
-from gpudeck.engine.adapters.mounts import file_system
-from gpudeck.engine.adapters.statedir import StateDir, open_state_dir
+from gpudeck.engine.adapters.state.folder import StateDir, open_state_dir
+from gpudeck.engine.adapters.state.kept_environment import load_environment, save_environment
+from gpudeck.engine.adapters.state.lock import Machine
+from gpudeck.engine.adapters.state.mounts import file_system
 from gpudeck.engine.errors import EngineUnavailableError, UsageError
 
 ME = os.geteuid()
@@ -288,8 +288,9 @@ def test_no_environment_was_kept_is_none_and_an_empty_one_is_empty(tmp_path: Pat
 
 
 def test_what_a_crash_left_half_written_and_open_to_others_ends_up_private(tmp_path: Path):
-    (tmp_path / "environment.part").write_bytes(b"half")
-    (tmp_path / "environment.part").chmod(0o666)
+    draft = tmp_path / f"environment.{os.getpid()}~"
+    draft.write_bytes(b"half")
+    draft.chmod(0o666)
     save_environment(str(tmp_path), {"A": "1"})
     assert stat.S_IMODE((tmp_path / "environment").stat().st_mode) == 0o600
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.decklock import DeckLock, Machine, held_by, this_machine
-from gpudeck.engine.adapters.statedir import find_state_dir, open_state_dir
+from gpudeck.engine.adapters.state.folder import find_state_dir, open_state_dir
+from gpudeck.engine.adapters.state.lock import DeckLock, Machine, held_by, this_machine
 from gpudeck.engine.errors import EngineUnavailableError
 
 GPU7 = Machine(host="gpu7", machine_id="7" * 32, boot_id="b7", pid_ns=7)

@@ -80,9 +80,9 @@ def test_instances_may_be_named_by_their_numbers() -> None:
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (("9",), "gpus: no GPU 9; this box has GPUs 0-3 (see gpudeck gpus)"),
-        (("GPU-7",), "gpus: no GPU GPU-7; this box has GPUs 0-3 (see gpudeck gpus)"),
-        (("-1",), "gpus: no GPU -1; this box has GPUs 0-3 (see gpudeck gpus)"),
+        (("9",), "gpus: no GPU 9; this box has GPUs 0-3 (see `gpudeck gpus`)"),
+        (("GPU-7",), "gpus: no GPU GPU-7; this box has GPUs 0-3 (see `gpudeck gpus`)"),
+        (("-1",), "gpus: no GPU -1; this box has GPUs 0-3 (see `gpudeck gpus`)"),
         (("1", "1"), "gpus: GPU 1 is named twice (1 and 1)"),
         (("1", "GPU-1a"), "gpus: GPU 1 is named twice (1 and GPU-1a)"),
     ],

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters import proc, warm
-from gpudeck.engine.adapters.warm import Shell
+from gpudeck.engine.adapters.processes import proc, warm
+from gpudeck.engine.adapters.processes.warm import Shell
 from gpudeck.engine.ports import SpawnRefusedError
 from gpudeck.tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters import proc, record, warm, wrapper
-from gpudeck.engine.adapters.claims import Claims
-from gpudeck.engine.adapters.claims_held import WRAPPER_FD
-from gpudeck.engine.adapters.warm import Shell, script_of
+from gpudeck.engine.adapters.claims.claims import Claims
+from gpudeck.engine.adapters.claims.held import WRAPPER_FD
+from gpudeck.engine.adapters.processes import proc, record, warm, wrapper
+from gpudeck.engine.adapters.processes.warm import Shell, script_of
 from gpudeck.engine.ports import Known, SpawnRefusedError, StartOrder
 from gpudeck.tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
 

@@ -17,7 +17,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpudeck.engine.adapters.decklock import Holder, held_by
+from gpudeck.engine.adapters.state.lock import Holder, held_by
 from gpudeck.engine.attach import attach
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.e2e.decks import PATIENCE_S, Deck, Ran, lives, until

@@ -117,7 +117,7 @@ def test_a_command_runs_where_it_was_typed(deck: Commanded) -> None:
         (("--needs", "nobody", "true"), "nobody"),
         (("--set", "nonsense=1", "true"), "--set nonsense"),
         (("-n", "3", "true"), 'task "true": gpus = 3, but the deck has only 2'),
-        (("--set", "launch=torchrun", "true"), "launch"),
+        (("--set", "launch=srun", "true"), "launch"),
     ],
 )
 def test_a_mistake_leaves_the_file_as_it_is(deck: Commanded, words: tuple[str, ...], said: str) -> None:

@@ -50,6 +50,31 @@ def test_retry_gives_the_environment_that_is_asked_for(deck: Commanded) -> None:
     until(lambda: deck.lines("said") == ["v=", "v=7"])
 
 
+def test_retry_debug_lets_nccl_and_torch_tell_more_and_env_goes_over_it(deck: Commanded) -> None:
+    said = "echo $NCCL_DEBUG $TORCH_DISTRIBUTED_DEBUG $CUDA_LAUNCH_BLOCKING >>said"
+    deck.write(f'[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "{said}; exit 1"\n')
+    assert deck.run().code == 1
+    assert deck.command("retry", "t", "--debug", "--env", "NCCL_DEBUG=TRACE").code == 0
+    until(lambda: deck.lines("said") == ["", "TRACE DETAIL"])
+    assert not deck.rows("t")["t"]["changed"]
+
+
+def test_retry_debug_of_a_task_without_gpus_asks_torch_for_what_gloo_survives(deck: Commanded) -> None:
+    deck.write('[[task]]\nname = "t"\ngpus = 0\ncommand = "echo $TORCH_DISTRIBUTED_DEBUG >>said; exit 1"\n')
+    assert deck.run().code == 1
+    assert deck.command("retry", "t", "--debug").code == 0
+    until(lambda: deck.lines("said") == ["", "INFO"])
+
+
+def test_retry_debug_waits_for_each_call_of_cuda_where_the_failure_was_told_late(deck: Commanded) -> None:
+    error = "RuntimeError: CUDA error: device-side assert triggered"
+    said = f"echo $NCCL_DEBUG $CUDA_LAUNCH_BLOCKING >>said; echo '{error}' >&2; exit 1"
+    deck.write(f'[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "{said}"\n')
+    assert deck.run().code == 1
+    assert deck.command("retry", "t", "--debug").code == 0
+    until(lambda: deck.lines("said") == ["", "INFO 1"])
+
+
 def test_no_environment_that_is_asked_for_gives_a_task_other_gpus(deck: Commanded) -> None:
     deck.write('[deck]\ngpus = "sim:2"\n[[task]]\nname = "t"\ncommand = "echo ran >>said; exit 1"\n')
     assert deck.run().code == 1
@@ -98,7 +123,7 @@ def test_a_task_that_runs_cannot_be_retried(deck: Commanded) -> None:
     deck.until_state("wait-1", "running")
     done = deck.command("retry", "wait-1")
     assert (done.code, done.err.splitlines()[-1]) == (
-        2, "wait-1 is running: only what has ended can be retried",
+        2, "gpudeck: wait-1 is running: only what has ended can be retried",
     )  # fmt: skip
     gate.let(3)
 
@@ -307,7 +332,7 @@ def test_an_unknown_task_is_refused_with_a_hint(deck: Commanded) -> None:
 def test_what_comes_to_nothing_starts_no_engine(deck: Commanded) -> None:
     deck.write(MIXED)
     assert deck.run().code == 1
-    assert deck.command("release", "behind").out == "release: behind (blocked already)\n"
+    assert deck.command("release", "behind").out == "release: behind (is blocked, and not held)\n"
     assert deck.command("cancel", "good").code == 2
     assert deck.engines_alive() == []
 
@@ -396,7 +421,7 @@ def test_accept_before_an_edit_is_applied_says_how_both_are_done(deck: Commanded
     deck.write(BETTER)
     assert deck.command("apply", "--dry-run").code == 0
     done = deck.command("accept", "good")
-    assert done.out == "accept: good (succeeded already)\n"
+    assert done.out == "accept: good (has succeeded: it is neither changed nor stale)\n"
     assert "`gpudeck apply --keep`" in done.err
 
 

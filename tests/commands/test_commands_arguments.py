@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tui.arguments import parse, parser_of
 from gpudeck.tui.cli import main
-from gpudeck.tui.verbs import DECK, VERBS
+from gpudeck.tui.shell.arguments import parse, parser_of
+from gpudeck.tui.shell.verbs import DECK, VERBS
 
 
 def test_selectors_of_a_command_are_no_values_of_vars() -> None:
@@ -112,4 +112,4 @@ def test_in_a_folder_that_is_gone_one_line_says_so(
     monkeypatch.chdir(gone)
     gone.rmdir()
     assert main(["status"]) == 2
-    assert capsys.readouterr().err == "the current folder cannot be used: No such file or directory\n"
+    assert capsys.readouterr().err == "gpudeck: the current folder cannot be used: No such file or directory\n"

@@ -26,6 +26,11 @@ def test_status_tells_of_a_broken_edit_until_it_is_mended(tmp_path: Path) -> Non
             said = " ".join(status(tmp_path).split())
             assert "cannot be used, the deck goes on as it was" in said
             assert "did you mean" in said
+            deck.write(DECK + "gpu = 1\ngpus = -1\n")
+            deck.until_rows(
+                client, lambda _: client.picture and client.picture.head.file_problem.startswith("2 problems")
+            )
+            assert "the first: tasks.toml:6: task" in " ".join(status(tmp_path).split())
             deck.write(DECK)
             deck.until_rows(client, lambda _: client.picture and not client.picture.head.file_problem)
             assert "cannot be used" not in status(tmp_path)

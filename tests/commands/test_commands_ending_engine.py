@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.sockets import connect, listen
+from gpudeck.engine.adapters.state.sockets import connect, listen
 from gpudeck.engine.client import Connection
 from gpudeck.engine.protocol.wire import Reply
 from tests.commands.commands_rig import MIXED, Commanded

@@ -50,7 +50,7 @@ def test_a_table_says_which_results_are_not_of_what_the_file_says_now(deck: Comm
     assert (before.err, after.out) == ("", before.out)
     assert after.err == (
         "gpudeck: of 3 results 3 are not of what the file says now (changed: m1-s1, m1-s2, m1-s3): "
-        "gpudeck retry or accept them\n"
+        "`gpudeck retry state:changed` runs them again, `gpudeck accept state:changed` keeps their results\n"
     )
     assert warned(deck, "gather") == []
 
@@ -60,13 +60,38 @@ def test_a_table_says_which_results_build_on_newer_ones(deck: Commanded) -> None
     assert deck.run().code == 0
     again(deck, "m1-s1")
     assert warned(deck) == [
-        "gpudeck: of 4 results 1 builds on results that are newer (stale: gather): gpudeck retry or accept it"
+        "gpudeck: of 4 results 1 builds on results that are newer (stale: gather): "
+        "`gpudeck retry state:stale` runs it again, `gpudeck accept state:stale` keeps its result"
     ]
     edit(deck, "true", ":")
     assert warned(deck, "m1-s1", "gather") == [
         "gpudeck: of 2 results 1 is not of what the file says now (changed: m1-s1); "
-        "1 builds on results that are newer (stale: gather): gpudeck retry or accept them"
+        "1 builds on results that are newer (stale: gather): "
+        "`gpudeck retry state:changed state:stale` runs them again, "
+        "`gpudeck accept state:changed state:stale` keeps their results"
     ]
+
+
+def test_results_that_a_later_run_left_out_are_told_as_well(deck: Commanded) -> None:
+    deck.write(SWEEP)
+    assert deck.run().code == 0
+    edit(deck, "true", ":")
+    assert deck.run("--only", "gather").code == 1  # what it needs is not done as the file says now
+    states = {row["name"]: (row["changed"], row["left_out"]) for row in deck.rows("m1-*").values()}
+    assert set(states.values()) == {(True, True)}
+    assert "succeeded changed left out" in deck.command("ls", "m1-s1").out
+    assert list(deck.rows("state:changed")) == list(states)
+    (said,) = warned(deck, "m1-*")
+    assert "3 are not of what the file says now (changed: m1-s1, m1-s2, m1-s3)" in said
+    assert "the last one left some out" in said
+
+
+def test_apply_takes_up_nothing_that_the_run_leaves_out(deck: Commanded) -> None:
+    deck.write(SWEEP)
+    assert deck.run().code == 0
+    edit(deck, "true", ":")
+    assert deck.run("--only", "gather").code == 1
+    assert deck.command("apply", "--dry-run").out.splitlines()[0] == "nothing has changed"
 
 
 def test_show_of_a_changed_task_tells_what_its_newest_attempt_ran(deck: Commanded) -> None:

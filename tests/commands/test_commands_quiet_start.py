@@ -136,11 +136,12 @@ def test_no_engine_is_started_for_a_retry_that_is_refused(deck: Commanded) -> No
 
 def test_no_engine_is_started_to_drain_a_gpu_that_the_deck_has_not(unfinished: Commanded) -> None:
     done = unfinished.command("gpus", "drain", "9")
-    assert (done.code, done.err.splitlines()[-1], unfinished.engines_alive()) == (2, "GPU 9: this deck uses 0", [])
+    assert (done.code, done.err.splitlines()[-1]) == (2, "gpudeck: GPU 9: this deck uses 0")
+    assert unfinished.engines_alive() == []
 
 
 def test_no_engine_is_started_to_drain_a_gpu_of_a_deck_that_never_ran(deck: Commanded) -> None:
     deck.write(DECK)
     done = deck.command("gpus", "drain", "0,3")
-    assert (done.code, done.err, deck.engines_alive()) == (2, "GPU 3: this deck uses 0\n", [])
+    assert (done.code, done.err, deck.engines_alive()) == (2, "gpudeck: GPU 3: this deck uses 0\n", [])
     assert not (deck.folder / ".gpudeck").exists()

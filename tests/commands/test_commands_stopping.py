@@ -38,6 +38,20 @@ def test_stop_tasks_ends_the_tasks_too_and_the_next_start_takes_them_up(deck: Co
     assert deck.command("wait").code == 0
 
 
+def test_stop_tasks_ends_what_runs_on_without_an_engine(deck: Commanded) -> None:
+    deck.write(GATED)
+    deck.gate()
+    assert deck.go().code == 0
+    deck.until_state("wait-2", "running")
+    assert deck.command("stop").code == 0
+    assert deck.living()
+    done = deck.command("stop", "--tasks", "--now")
+    assert (done.code, done.out.endswith("has ended: no task runs\n")) == (0, True)
+    assert (deck.living(), deck.engines_alive()) == ([], [])
+    assert deck.rows("wait-3")["wait-3"]["attempt"] == 0
+    assert deck.command("stop", "--tasks").out == "no engine runs this deck\n"
+
+
 def test_stop_without_an_engine_says_so(deck: Commanded) -> None:
     deck.write(MIXED)
     done = deck.command("stop")

@@ -18,5 +18,5 @@ def test_a_full_disk_behind_the_output_is_said_in_one_line(words: list[str], dec
             [*deck.prefix, *words], cwd=deck.folder, env=deck.env, stdout=full, stderr=subprocess.PIPE, text=True
         )
     said = done.stderr.splitlines()[-1]
-    assert (done.returncode, said) == (3, "the output cannot be written: No space left on device")
+    assert (done.returncode, said) == (3, "gpudeck: the output cannot be written: No space left on device")
     assert "Traceback" not in done.stderr

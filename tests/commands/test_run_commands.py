@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -110,8 +111,34 @@ def test_the_code_is_what_a_shell_would_say(deck: Commanded, line: str, code: in
 
 def test_a_command_that_does_not_exist_is_127(deck: Commanded) -> None:
     done = deck.command(*ONE, "--", "nonsense-command-xyz", "a")
-    assert done.code == 127
-    assert "nonsense-command-xyz: not found" in done.err
+    assert (done.code, done.err) == (127, "gpudeck: nonsense-command-xyz: command not found on PATH\n")
+    done = deck.command(*ONE, "--", "./nothing.sh")
+    assert (done.code, done.err.count("\n")) == (127, 1)
+    assert f"./nothing.sh: command not found: no such file in {deck.folder}" in done.err
+
+
+def test_a_file_that_cannot_be_executed_is_126(deck: Commanded) -> None:
+    (deck.folder / "bin").mkdir()
+    for place in ("train.sh", "bin/tool"):
+        (deck.folder / place).write_text("true\n")
+    done = deck.command(*ONE, "--", "./train.sh")
+    assert (done.code, done.err.startswith("gpudeck: ./train.sh: not executable: ")) == (126, True)
+    assert deck.command(*ONE, "--", "./bin").code == 126
+    assert deck.shell("PATH=$PWD/bin:$PATH gpudeck run --gpus sim:1 -- tool").code == 126
+
+
+def test_a_command_that_cannot_be_executed_is_not_written_down(deck: Commanded) -> None:
+    assert deck.command(*ONE, "--", "nonsense-command-xyz").code == 127
+    assert deck.command("ls", "--runs").code == 2
+    assert not (deck.folder / "logs").exists()
+
+
+def test_show_tells_nothing_that_only_gpudeck_made(deck: Commanded) -> None:
+    assert deck.command(*ONE, "--name", "r", "--env", "LR=0.1", "true").code == 0
+    shown = deck.command("show", "--runs", "r")
+    told = json.loads(deck.command("show", "--runs", "r", "--json").out)
+    assert ("GPUDECK" in shown.out, "boot" in shown.out) == (False, False)
+    assert (told["env"], told["tags"]) == ({}, [])
 
 
 def test_the_timeout_is_124(deck: Commanded) -> None:
@@ -121,7 +148,7 @@ def test_the_timeout_is_124(deck: Commanded) -> None:
 
 def test_what_can_never_run_here_is_told_in_one_line_and_nothing_is_left(deck: Commanded) -> None:
     done = deck.command(*TWO, "-n", "3", "true")
-    assert (done.code, done.err) == (2, "gpus = 3, but the deck has only 2\n")
+    assert (done.code, done.err) == (2, "gpudeck: gpus = 3, but the deck has only 2\n")
     assert not book_of(deck).exists()
     assert not list((deck.folder / "logs" / "run").glob("true*"))
 

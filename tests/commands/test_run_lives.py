@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -207,7 +208,7 @@ def test_what_a_restart_of_the_box_cut_off_does_not_begin_anew(deck: Commanded) 
     until_run(deck, "old", "running")
     assert deck.command("stop", "--runs", "--tasks").code == 0
     book = book_of(deck)
-    book.write_text(book.read_text().replace("boot-", "boot-of-before-"))
+    book.write_text(re.sub(r"(GPUDECK_RUN\W+)\w+-", r"\1before-", book.read_text()))
     done = deck.command(*ONE, "echo new")
     assert (done.code, done.out) == (0, "new\n")
     assert "old was cut off by a restart of the box and is not run again" in done.err

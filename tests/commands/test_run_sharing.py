@@ -54,6 +54,30 @@ def test_a_run_waits_for_the_gpu_of_a_deck_and_says_whose_it_is(deck: Commanded,
         box.release()
 
 
+def test_a_trial_of_fit_waits_like_a_run_and_gets_the_gpus_that_its_deck_may_use(
+    deck: Commanded, tmp_path: Path
+) -> None:
+    box = Box(tmp_path / "box.txt", 2)
+    on_double(deck, box)
+    batch = '\n[vars]\nbatch = 1\n[[task]]\nname = "b"\ncommand = "echo $CUDA_VISIBLE_DEVICES {batch} >>tried"\n'
+    deck.write(DECK.replace('name = "sweep"', 'name = "sweep"\n    gpus = [1]') + batch)
+    gate = deck.gate()
+    assert deck.command("hold", "b").code == 0
+    deck.until_state("t", "running")
+    fit = Piped(deck, "fit", "b", "--var", "batch=2..4")
+    try:
+        fit.until("waits: ")
+        fit.until("deck sweep of")
+        assert deck.lines("tried") == []
+        gate.let()
+        done = fit.finish()
+        assert (done.code, "batch = 4 fits" in done.out) == (0, True)
+        assert deck.lines("tried") == ["1 2", "1 4"]
+    finally:
+        fit.close()
+        box.release()
+
+
 def test_the_shells_cuda_visible_devices_holds_for_each_run(deck: Commanded, tmp_path: Path) -> None:
     box = Box(tmp_path / "box.txt", 3)
     on_double(deck, box)

@@ -8,7 +8,7 @@ import pytest
 
 from gpudeck.engine.errors import UsageError
 from gpudeck.engine.runs.wanted import Wanted, wanted_of
-from gpudeck.tui.arguments import parse
+from gpudeck.tui.shell.arguments import parse
 
 
 def wanted(*words: str, environ: Mapping[str, str] | None = None) -> Wanted:
@@ -28,7 +28,7 @@ def wanted(*words: str, environ: Mapping[str, str] | None = None) -> Wanted:
         (("--env", "X", "true"), "--env wants K=V"),
         (("--env", "CUDA_VISIBLE_DEVICES=7", "true"), "--env may not set CUDA_VISIBLE_DEVICES"),
         (("--gpus", "3-1", "true"), "--gpus has the range 3-1"),
-        (("--launch", "torchrun", "true"), 'this version cannot do launch = "torchrun" yet'),
+        (("--launch", "srun", "true"), 'this version cannot do launch = "srun" yet'),
         (("--launch", "nonsense", "true"), "--launch must be"),
         (("echo", "\udcff"), "is not UTF-8"),
     ],

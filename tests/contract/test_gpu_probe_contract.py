@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gpudeck.engine.adapters.nvml import NvmlProbe
+from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 from gpudeck.engine.adapters.simulated import SimulatedProbe
 from gpudeck.engine.core.inputs import GpuReading
 from gpudeck.engine.ports import GpuProbe

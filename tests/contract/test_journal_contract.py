@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.journal import SqliteJournal
+from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.core.events import FACTS, TaskHeld
 from gpudeck.engine.ports import Journal, JournalBrokenError
 from gpudeck.tests.fakes.journal import MemoryJournal, appended, numbered, numbers

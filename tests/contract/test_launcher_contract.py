@@ -12,8 +12,8 @@ from typing import Protocol
 
 import pytest
 
-from gpudeck.engine.adapters.local import LocalLauncher, become_subreaper
-from gpudeck.engine.adapters.proc import Features
+from gpudeck.engine.adapters.processes.launcher import LocalLauncher, become_subreaper
+from gpudeck.engine.adapters.processes.proc import Features
 from gpudeck.engine.core.inputs import Input, LeaderExited, TreeGone
 from gpudeck.engine.ports import Known, Launcher, StartOrder
 from gpudeck.tests.fakes.launcher import FakeLauncher

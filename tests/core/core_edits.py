@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.devices import Gpu
-from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, StartRevoked
 from gpudeck.engine.core.gone import add_gone
 from gpudeck.engine.core.names import matching
+from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.reload import After, Kept, draft, follow_up, kept_specs, swap
 from gpudeck.engine.core.spec import DeckFile, TaskSpec
 
@@ -25,9 +25,20 @@ class EditedWorld(World):
 
     begun_as: list[Kept] = field(default_factory=list[Kept])
     drafted: tuple[DeckFile, Callable[[], list[Gpu]], Deck, int] | None = None
+    make_box: Callable[[], list[Gpu]] = field(init=False)
+    """All GPUs that there are: those of the first file."""
+
+    def __post_init__(self) -> None:
+        self.make_box = self.make_gpus
+        World.__post_init__(self)
+
+    def _build(self, file: DeckFile, make: Callable[[], list[Gpu]]) -> Deck:
+        gpus = make()
+        outside = [gpu for gpu in self.make_box() if gpu.uuid not in {ours.uuid for ours in gpus}]
+        return build(file, gpus=gpus, outside=outside, cores=self.cores, on_cpu=self.on_cpu)
 
     def _fresh(self) -> Deck:
-        deck = build(self.file, gpus=self.make_gpus(), cores=self.cores, on_cpu=self.on_cpu)
+        deck = self._build(self.file, self.make_gpus)
         for one in self._lasting():
             if one.spec.name in deck.by_name:
                 deck.begun[one.token] = one.spec
@@ -36,20 +47,15 @@ class EditedWorld(World):
         return deck
 
     def _lasting(self) -> list[Kept]:
-        tokens: dict[tuple[str, int], str] = {}
-        for fact in self.facts:
-            if isinstance(fact, AttemptStarting):
-                tokens[fact.task, fact.attempt] = fact.token
-            elif isinstance(fact, (AttemptEnded, StartRevoked)):
-                tokens.pop((fact.task, fact.attempt), None)
-        return [one for one in self.begun_as if one.token in tokens.values()]
+        tokens = recorded(self.facts).lasting_tokens
+        return [one for one in self.begun_as if one.token in tokens]
 
     def begin_edit(self, file: DeckFile, make_gpus: Callable[[], list[Gpu]] | None = None) -> None:
         """The new deck is made, as far as the facts of now go."""
         make = make_gpus or self.make_gpus
         if file.selected is not None:
             file = replace(file, selected=file.selected | {task.name for task in self.deck.active.values()})
-        new = build(file, gpus=make(), cores=self.cores, on_cpu=self.on_cpu)
+        new = self._build(file, make)
         draft(self.deck, new, list(self.facts))
         self.drafted = (file, make, new, len(self.facts))
 

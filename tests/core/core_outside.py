@@ -156,7 +156,7 @@ class Outside:
         return [proc for proc in self.procs.values() if proc.tree]
 
     def readings(self) -> tuple[i.GpuReading, ...]:
-        return tuple(self._reading(uuid) for uuid in self.deck.gpus)
+        return tuple(self._reading(uuid) for uuid in self.deck.present_gpus)
 
     def _reading(self, uuid: str) -> i.GpuReading:
         if uuid in self.gone_gpus:
@@ -165,7 +165,7 @@ class Outside:
                 if uuid in proc.gpus]  # fmt: skip
         processes = (*ours, *self.strangers.get(uuid, ()))
         used = sum(process.used_mib or 0 for process in processes)
-        total = self.deck.gpus[uuid].total_mib
+        total = self.deck.present_gpus[uuid].total_mib
         return i.GpuReading(uuid, self.now, total, used, processes=processes)
 
     def other_deck(self, uuid: str, deck: str = "sweep", user: str = "alice") -> None:

@@ -22,6 +22,7 @@ from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck, Task
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.effects import Again, CheckDone, Effect, Examine, Gather, Launch, Stop, Warn
+from gpudeck.engine.core.fate import Fate, Unproven
 from gpudeck.engine.core.phases import NAMES, Queued, Unknown
 from gpudeck.engine.core.restore import has_new, replay
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, TaskSpec
@@ -197,10 +198,10 @@ class World(Outside):
     # -- a new engine -------------------------------------------------------------------------------------------------
 
     def restart(
-        self, *, verdict: Callable[[Proc], str] = lambda _: "", reboot: bool = False, file: DeckFile | None = None,
+        self, *, unproven: Callable[[Proc], bool] = lambda _: False, reboot: bool = False, file: DeckFile | None = None,
         changed: bool = False, go_on: bool = True, takes: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        """Kill the engine and restore the deck from its facts. *verdict*: what recovery says, "" the truth. *takes*:
+        """Kill the engine and restore the deck from its facts. *unproven*: what recovery cannot tell of. *takes*:
         what an unfinished run takes up from now on."""
         self.file = file or self.file
         self.deck = self._fresh()
@@ -212,10 +213,10 @@ class World(Outside):
             self._reboot()
         self.core = self._engine()
         self._check()
-        verdicts = {token: self._recover(token, verdict) for token in self.deck.active}
+        fates: dict[str, Fate] = {token: self._recover(token, unproven) for token in self.deck.active}
         if go_on and not self.deck.run.ended:
             step = self.core.go_on(
-                verdicts, changed=changed, at=self.now, wall=self.wall, boot_id=self.boot_id, takes=takes
+                fates, changed=changed, at=self.now, wall=self.wall, boot_id=self.boot_id, takes=takes
             )
             self._work(step)
         self.settle()
@@ -234,14 +235,13 @@ class World(Outside):
         self.now = 5.0
         self.boot_id += "'"
 
-    def _recover(self, token: str, verdict: Callable[[Proc], str]) -> str:
+    def _recover(self, token: str, unproven: Callable[[Proc], bool]) -> Fate:
         proc = self.procs.get(token)
         if proc is None:
             self.inbox.append(i.TreeGone(token, self.now, never_ran=True))
             return "never ran"
-        said = verdict(proc)
-        if said:
-            return said
+        if unproven(proc):
+            return Unproven()
         if proc.leader:
             return "adopted"
         if proc.tree:

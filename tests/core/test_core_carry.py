@@ -15,7 +15,8 @@ from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.learned import Entry
 
 TOLD_OF_GPUS = {
-    "uuid", "index", "order", "slots", "links", "simulated", "holders", "exclusive", "mark", "quarantine", "surplus",
+    "uuid", "index", "order", "slots", "model", "links", "simulated", "holders", "exclusive", "mark", "quarantine",
+    "surplus",
 }  # fmt: skip
 """By the file, the box or facts."""
 TOLD_OF_ENTRIES = {"name", "tasks", "running", "rekeyed"}

@@ -132,7 +132,7 @@ def test_gates_that_are_not_open_are_known_without_a_search() -> None:
 def stuck(*tasks: TaskSpec, settings: DeckSettings | None = None, gpus: int = 1, slots: int = 1) -> World:
     """The first task has become one of which nothing can be proven."""
     found = world(*tasks, gpus=gpus, slots=slots, settings=settings, cores=8)
-    found.restart(verdict=lambda _: "unknown")
+    found.restart(unproven=lambda _: True)
     return found
 
 
@@ -156,7 +156,7 @@ def test_a_deck_is_stuck_when_all_wait_for_what_an_unknown_attempt_holds(waits: 
 
 def test_it_is_not_stuck_while_something_runs() -> None:
     found = world(spec("a"), spec("b"), spec("c"), gpus=2)
-    found.restart(verdict=lambda proc: "unknown" if proc.task == "a" else "")
+    found.restart(unproven=lambda proc: proc.task == "a")
     assert not only_a_user_helps(found.deck, found.now)
 
 
@@ -172,7 +172,7 @@ def test_it_is_not_stuck_where_a_gpu_may_come_back_by_itself(why: str) -> None:
         found.gone_gpus.add("GPU-1")
     else:
         found.facts.append(e.GpuQuarantined("GPU-1", (), found.now, found.now + 60, 0))
-    found.restart(verdict=lambda _: "unknown")
+    found.restart(unproven=lambda _: True)
     found.sample()
     found.verb("retry", "b")
     found.verb("unpause")
@@ -183,7 +183,7 @@ def test_it_is_not_stuck_where_a_gpu_may_come_back_by_itself(why: str) -> None:
 def test_it_is_not_stuck_while_a_task_is_in_backoff() -> None:
     found = world(spec("a"), spec("b"), spec("c", gpus=0, retries=1, backoff_s=60.0))
     found.end("c", 1)
-    found.restart(verdict=lambda _: "unknown")
+    found.restart(unproven=lambda _: True)
     assert not only_a_user_helps(found.deck, found.now)
 
 
@@ -191,7 +191,7 @@ def test_behind_a_drained_gpu_too_only_the_user_helps() -> None:
     found = world(spec("a"), spec("b"), spec("c"), gpus=2)
     found.give(i.GpuVerb("drain", "GPU-1"))
     found.end("b")
-    found.restart(verdict=lambda _: "unknown")
+    found.restart(unproven=lambda _: True)
     assert only_a_user_helps(found.deck, found.now)
 
 

@@ -113,14 +113,14 @@ def test_a_hidden_process_that_came_after_our_start_is_ours() -> None:
     found.advance(1)
     hidden = (i.Process(99, 5 * GIB, visible=False),)
     found.give(i.DevicesSampled((i.GpuReading("GPU-0", found.now, 24_000, 5 * GIB, processes=hidden),)))
-    assert found.deck.gpus["GPU-0"].foreign == ""
+    assert found.deck.gpus["GPU-0"].foreign is None
 
 
 def test_a_hidden_process_that_was_there_before_is_foreign() -> None:
     found = world(spec("a"), begin=False)
     hidden = (i.Process(99, 5 * GIB, visible=False),)
     found.give(i.DevicesSampled((i.GpuReading("GPU-0", found.now, 24_000, 5 * GIB, processes=hidden),)))
-    assert found.deck.gpus["GPU-0"].foreign != ""
+    assert found.deck.gpus["GPU-0"].foreign is not None
 
 
 def test_somebody_who_joins_stops_nothing_and_is_noted_once() -> None:
@@ -243,4 +243,4 @@ def test_a_hidden_process_from_before_our_start_stays_foreign_beside_our_task() 
     found.sample()
     gpu = found.deck.gpus["GPU-0"]
     assert found.running() == {"a": (0,)}
-    assert (gpu.foreign, gpu.others_mib) == ("another process, pid 99, 5.0 GiB", 5 * GIB)
+    assert (str(gpu.foreign), gpu.others_mib) == ("another process, pid 99, 5.0 GiB", 5 * GIB)

@@ -9,13 +9,14 @@ from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.schedule import pick
 from gpudeck.engine.core.spec import DeckSettings
+from gpudeck.engine.core.together import mixed_in_words
 
 GIB = 1024
 
 
 def learned(found: World, name: str, seconds: float) -> None:
     """Let the deck know how long a task takes."""
-    found.deck.learned.success(found.task(name).spec.fingerprint, seconds, 0)
+    found.deck.learned.success(found.task(name).spec.fingerprint, seconds)
 
 
 def busy(*tasks: object, gpus: int = 4, **more: object) -> World:
@@ -145,7 +146,7 @@ def test_what_an_attempt_of_unknown_fate_holds_is_never_expected_back() -> None:
     learned(found, "long", 10.0)
     learned(found, "small", 800.0)
     found.begin()
-    found.restart(verdict=lambda _: "unknown")
+    found.restart(unproven=lambda _: True)
     learned(found, "long", 10.0)
     learned(found, "small", 800.0)
     held = pick(found.deck, found.now).reservation
@@ -272,3 +273,62 @@ def test_how_long_a_task_takes_at_most_is_told_by_its_timeout() -> None:
     learned(found, "long", 3600.0)
     found.begin()
     assert found.running() == {"long": (0,), "short": (1,)}
+
+
+def of_models(*models: str, tasks: tuple[object, ...], **more: object) -> World:
+    found = world(*tasks, gpus=len(models), begin=False, **more)  # pyright: ignore[reportArgumentType]
+    for gpu, model in zip(found.deck.gpus.values(), models, strict=True):
+        gpu.model = model
+    return found
+
+
+def test_a_gang_gets_gpus_of_one_model() -> None:
+    found = of_models("A40", "H100", "H100", "A40", "A40", tasks=(spec("gang", gpus=3),))
+    found.begin()
+    assert found.running() == {"gang": (0, 3, 4)}
+
+
+def test_of_equal_models_those_that_are_near_each_other_come_first() -> None:
+    links = {0: {2: 100}, 2: {0: 100}, 1: {3: 30}, 3: {1: 30}}
+    found = of_models("A40", "H100", "H100", "H100", tasks=(spec("gang", gpus=2),), links=links)
+    found.begin()
+    assert found.running() == {"gang": (1, 3)}
+
+
+def test_a_gang_that_has_to_be_mixed_starts_all_the_same_and_that_is_told() -> None:
+    found = of_models("A40", "H100", "A40", tasks=(spec("gang", gpus=3),))
+    found.begin()
+    assert found.running() == {"gang": (0, 1, 2)}
+    assert mixed_in_words(found.deck.models(("GPU-0", "GPU-1", "GPU-2"))) == "mixed models: A40 and H100"
+    assert mixed_in_words(found.deck.models(("GPU-0", "GPU-2"))) == ""
+
+
+def test_among_very_many_gpus_a_gang_gets_the_first_of_one_model() -> None:
+    models = ["A40", *["H100", "A100"] * 7]
+    found = of_models(*models, tasks=(spec("gang", gpus=7),))
+    found.begin()
+    assert found.running() == {"gang": (1, 3, 5, 7, 9, 11, 13)}
+
+
+def test_among_very_many_gpus_without_enough_of_a_kind_the_first_do() -> None:
+    found = of_models(*[f"model {index}" for index in range(14)], tasks=(spec("gang", gpus=2),))
+    found.begin()
+    assert found.running() == {"gang": (0, 1)}
+
+
+def test_a_gang_holds_gpus_that_are_near_each_other() -> None:
+    links = {0: {2: 100}, 1: {3: 100}, 2: {0: 100}, 3: {1: 100}}
+    tasks = [spec("x", gpu_ids=("0",)), spec("y", gpu_ids=("1",)), spec("z", gpu_ids=("2",)), spec("gang", gpus=3)]
+    found = world(*tasks, gpus=5, links={**links, 4: {}}, begin=False)
+    for name in "xyz":
+        learned(found, name, 600.0)
+    found.begin()
+    held = pick(found.deck, found.now).reservation
+    assert held is not None
+    assert len(held.gpus & {"GPU-1", "GPU-3"}) == 2
+
+
+def test_one_gpu_is_chosen_by_the_order_of_the_deck_alone() -> None:
+    found = of_models("A40", "H100", tasks=(spec("a"),), links={0: {1: 100}, 1: {0: 100}})
+    found.begin()
+    assert found.running() == {"a": (0,)}

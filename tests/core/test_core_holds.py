@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from core_world import World, spec, world
@@ -19,7 +20,7 @@ IMPATIENT = DeckSettings(gang_patience_s=0.0)
 
 def learned(found: World, name: str, seconds: float) -> None:
     """Let the deck know how long a task takes."""
-    found.deck.learned.success(found.task(name).spec.fingerprint, seconds, 0)
+    found.deck.learned.success(found.task(name).spec.fingerprint, seconds)
 
 
 def order_of_starts(found: World) -> list[str]:
@@ -32,7 +33,7 @@ def order_of_starts(found: World) -> list[str]:
 
 
 def small_and_big(
-    count: int, small: Mapping[str, object], big: Mapping[str, object], *, gpus: int = 0, cores: int = 8
+    count: int, small: Mapping[str, Any], big: Mapping[str, Any], *, gpus: int = 0, cores: int = 8
 ) -> World:
     """Small tasks fill the box; an urgent big one comes when the first task is done."""
     tasks = [spec(f"s{index}", **small) for index in range(count)]
@@ -218,3 +219,112 @@ def test_a_task_that_has_ended_is_not_held() -> None:
     found.end("a")
     found.verb("hold", "a")
     assert not found.deck.by_name["a"].held
+
+
+def filled(lengths: Mapping[str, float], *tasks: TaskSpec, memory_gib: int = 64, **more: object) -> list[str]:
+    """Who runs on 8 cores, once it is known how long these take; nobody has patience with what is not known."""
+    slots = more.pop("cpu_slots", None)
+    settings = DeckSettings(gang_patience_s=0.0, cpu_slots=slots)  # pyright: ignore[reportArgumentType]
+    more = {"gpus": 2, "cores": 8, **more}
+    found = world(*tasks, settings=settings, begin=False, **more)  # pyright: ignore[reportArgumentType]
+    found.memory_mib = memory_gib * GIB
+    for name, seconds in lengths.items():
+        learned(found, name, seconds)
+    found.sample()
+    found.begin()
+    return sorted(found.running())
+
+
+def waits_for_memory(first_cpus: int, big_cpus: int, small_cpus: int, small_s: float = 9999.0) -> list[str]:
+    """`first` holds memory for an hour, `big` waits for it although its cores are free; then comes `small`."""
+    return filled(
+        {"first": 3600.0, "small": small_s},
+        spec("first", gpus=0, cpus=first_cpus or None, memory_mib=40 * GIB),
+        spec("big", gpus=0, cpus=big_cpus, memory_mib=40 * GIB),
+        spec("small", gpus=0, cpus=small_cpus),
+    )
+
+
+def test_free_cores_are_held_for_a_task_that_waits_for_memory() -> None:
+    assert waits_for_memory(2, 4, 2) == ["first", "small"]
+    assert waits_for_memory(2, 4, 3) == ["first"]
+
+
+def test_the_last_free_cores_are_held_for_it_too() -> None:
+    assert waits_for_memory(4, 4, 1) == ["first"]
+
+
+def test_a_task_that_wants_more_cores_than_there_are_can_have_them_once_none_is_taken() -> None:
+    assert waits_for_memory(0, 16, 1, small_s=600.0) == ["first", "small"]
+    assert waits_for_memory(0, 16, 1) == ["first"]
+
+
+def waits_for_first_cores(big_cpus: int, small_s: float) -> list[str]:
+    """`short` has 4 of 8 cores for 100 s, `long` 1 for an hour; `big` waits, then comes `small` for 2."""
+    return filled(
+        {"short": 100.0, "long": 3600.0, "small": small_s},
+        spec("short", gpus=0, cpus=4),
+        spec("long", gpus=0, cpus=1),
+        spec("big", gpus=0, cpus=big_cpus),
+        spec("small", gpus=0, cpus=2),
+    )
+
+
+def test_cores_are_expected_when_enough_of_them_come_free() -> None:
+    assert "small" in waits_for_first_cores(7, small_s=100.0), "it ends in the very moment"
+    assert "small" not in waits_for_first_cores(7, small_s=101.0)
+
+
+def test_all_cores_are_expected_when_the_last_task_ends() -> None:
+    assert "small" in waits_for_first_cores(16, small_s=600.0)
+    assert "small" not in waits_for_first_cores(16, small_s=3700.0)
+
+
+@pytest.mark.parametrize(("small_s", "starts"), [(100.0, True), (101.0, False)])
+def test_cores_are_held_from_when_a_cpu_slot_comes_free(small_s: float, starts: bool) -> None:
+    running = filled(
+        {"a": 100.0, "b": 3600.0, "small": small_s},
+        spec("a", gpus=0),
+        spec("b", gpus=0),
+        spec("big", gpus=0, cpus=4),
+        spec("small", cpus=6),
+        cpu_slots=2,
+    )
+    assert ("small" in running) is starts
+
+
+@pytest.mark.parametrize(("small_s", "starts"), [(100.0, True), (101.0, False)])
+def test_without_gpus_the_slots_of_gpu_tasks_are_no_slots_of_others(small_s: float, starts: bool) -> None:
+    running = filled(
+        {"gpu": 50.0, "a": 100.0, "b": 3600.0, "small": small_s},
+        spec("gpu"),
+        spec("a", gpus=0),
+        spec("b", gpus=0),
+        spec("big", gpus=0, cpus=4),
+        spec("small", cpus=6),
+        cpu_slots=2,
+        gpus=0,
+        on_cpu=True,
+    )
+    assert ("small" in running) is starts
+
+
+@pytest.mark.parametrize(("small_s", "starts"), [(100.0, True), (101.0, False)])
+def test_without_gpus_a_gpu_task_waits_for_a_slot_of_its_own_kind(small_s: float, starts: bool) -> None:
+    long = [spec(f"g{index}", entry=f"g{index}") for index in range(4)]
+    running = filled(
+        {"g0": 100.0, "g1": 3600.0, "g2": 3600.0, "g3": 3600.0, "cpu": 3600.0, "small": small_s},
+        *long,
+        spec("cpu", gpus=0),
+        spec("big", cpus=4),
+        spec("small", gpus=0, cpus=6),
+        cpu_slots=6,
+        gpus=0,
+        on_cpu=True,
+    )
+    assert ("small" in running) is starts
+
+
+def test_what_is_held_for_a_task_is_not_in_its_own_way() -> None:
+    found = world(spec("long"), spec("gang", gpus=3), gpus=3, settings=IMPATIENT)
+    assert [item.kind for item in explain(found.deck, found.task("gang"), found.now)] == ["gpus", "slots"]

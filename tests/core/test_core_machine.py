@@ -255,11 +255,11 @@ class AnyDeck(RuleBasedStateMachine):
     @rule(unknown=st.integers(0, 3), reboot=st.integers(0, 3))
     def the_engine_is_killed_and_another_goes_on(self, unknown: int, reboot: int) -> None:
         assert_restores(self.world)
-        verdict = (lambda proc: "unknown" if proc.pid_hidden else "") if unknown == 0 else (lambda _: "")
+        unproven = (lambda proc: proc.pid_hidden) if unknown == 0 else (lambda _: False)
         if unknown == 0:
             for proc in self.world.live()[:1]:
                 proc.pid_hidden = True
-        self.world.restart(verdict=verdict, reboot=reboot == 0)
+        self.world.restart(unproven=unproven, reboot=reboot == 0)
 
     @rule(now=st.booleans())
     def the_engine_stops_its_tasks(self, now: bool) -> None:

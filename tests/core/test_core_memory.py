@@ -7,6 +7,9 @@ from core_world import World, cards, deck_file, spec, world
 
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.devices import Gpu
+from gpudeck.engine.core.explain import explain
+from gpudeck.engine.core.fit import memory_in_words
+from gpudeck.engine.core.spec import CardWork, DeckSettings, TaskSpec, Work
 
 GIB = 1024
 
@@ -76,12 +79,12 @@ def test_it_stays_alone_across_a_restart(total: int | None) -> None:
 def test_a_learned_peak_lets_the_entrys_tasks_share_a_card() -> None:
     found = shared(*[spec(f"a{index}", gpu_memory_mib="auto") for index in range(4)])
     found.proc("a0").used_mib = 20 * GIB
-    found.advance(1)
+    found.advance(60)
     found.sample()
     found.end("a0")
     assert found.running() == {"a1": (0,), "a2": (0,), "a3": (0,)}
     assert {proc.task: task_reserves(found, proc.task) for proc in found.live()} == dict.fromkeys(
-        ["a1", "a2", "a3"], int(20 * GIB * 1.1)
+        ["a1", "a2", "a3"], 21 * GIB
     )
 
 
@@ -103,12 +106,158 @@ def test_an_attempt_that_ran_out_of_memory_teaches_no_peak() -> None:
 def test_running_out_of_memory_raises_a_learned_reservation_by_half() -> None:
     found = shared(*[spec(f"a{index}", gpu_memory_mib="auto", retries=1, backoff_s=1.0) for index in range(2)])
     found.proc("a0").used_mib = 10 * GIB
-    found.advance(1)
+    found.advance(60)
     found.sample()
     found.end("a0")
     found.oom("a1")
     found.advance(5)
-    assert task_reserves(found, "a1") == int(int(10 * GIB * 1.1) * 1.5)
+    assert task_reserves(found, "a1") == int((10 * GIB + 512) * 1.5)
+
+
+def after_a_peak(mib: int, *rest: TaskSpec, seconds: float = 60, code: int = 0) -> World:
+    """`a0` has ended, and used so much on its card meanwhile; `a1` is of its entry, *rest* come after it."""
+    found = shared(*[spec(f"a{index}", gpu_memory_mib="auto") for index in range(2)], *rest)
+    found.proc("a0").used_mib = mib
+    found.advance(seconds)
+    found.sample()
+    found.end("a0", code)
+    return found
+
+
+def test_a_short_attempt_was_hardly_seen_and_teaches_no_peak() -> None:
+    found = after_a_peak(20 * GIB, spec("b", gpu_memory_mib=GIB), seconds=3)
+    assert found.running() == {"a1": (0,)}
+
+
+def test_an_attempt_that_failed_early_teaches_no_peak() -> None:
+    found = after_a_peak(20 * GIB, spec("b", gpu_memory_mib=GIB), code=1)
+    assert found.running() == {"a1": (0,)}
+
+
+def test_what_a_failed_attempt_was_seen_to_use_corrects_what_its_entry_taught() -> None:
+    found = shared(*[spec(f"a{index}", gpu_memory_mib="auto", retries=1, backoff_s=1.0) for index in range(2)])
+    for name, mib, code in (("a0", 10 * GIB, 0), ("a1", 30 * GIB, 1)):
+        found.proc(name).used_mib = mib
+        found.advance(60)
+        found.sample()
+        found.end(name, code)
+    found.advance(5)
+    assert task_reserves(found, "a1") == int(30 * GIB * 1.05)
+
+
+def test_what_was_learned_is_known_after_a_restart() -> None:
+    found = after_a_peak(20 * GIB, spec("b", gpu_memory_mib=59 * GIB))
+    found.restart()
+    found.end("a1")
+    found.verb("retry", "a1")
+    assert task_reserves(found, "a1") == 21 * GIB
+    assert found.running() == {"a1": (0,), "b": (0,)}
+
+
+@pytest.mark.parametrize(
+    ("mib", "words"),
+    [
+        (20 * GIB, "needs 21.0 GiB: peak 20.0 GiB of 1 earlier attempt of its entry plus 5 %"),
+        (2 * GIB, "needs 2.5 GiB: peak 2.0 GiB of 1 earlier attempt of its entry plus 512 MiB"),
+        (79 * GIB, "alone on its card: peak 79.0 GiB of 1 earlier attempt of its entry plus 5 % is more than one has"),
+        (0, "alone on its card until a peak is known"),
+    ],
+)
+def test_what_a_task_asks_for_is_told_with_where_it_comes_from(mib: int, words: str) -> None:
+    found = after_a_peak(mib)
+    assert memory_in_words(found.deck, found.task("a1")) == words
+
+
+def test_what_was_learned_is_told_where_the_cards_are_not_known() -> None:
+    found = after_a_peak(20 * GIB)
+    found.deck.gpus.clear()
+    words = "needs 21.0 GiB: peak 20.0 GiB of 1 earlier attempt of its entry plus 5 %"
+    assert memory_in_words(found.deck, found.task("a1")) == words
+
+
+def test_where_cards_differ_in_their_profile_what_one_taught_is_not_used_for_another() -> None:
+    small_and_large = (CardWork("80GiB", 80 * GIB, Work("large")), CardWork("40GiB", 40 * GIB, Work("small")))
+    tasks = [spec(f"a{index}", gpu_memory_mib="auto", cards=small_and_large) for index in range(3)]
+
+    def two() -> list[Gpu]:
+        made = cards(2, slots=4, total_mib=80 * GIB)
+        made[1].total_mib = 40 * GIB
+        return made
+
+    found = World(deck_file(tasks), two)
+    found.begin()
+    assert found.running() == {"a0": (0,), "a1": (1,)}
+    found.proc("a0").used_mib = 8 * GIB
+    found.advance(60)
+    found.sample()
+    found.end("a0")
+    assert found.running() == {"a1": (1,), "a2": (0,)}
+    assert task_reserves(found, "a2") == 80 * GIB
+    assert [found.launched[-1].card_mib, found.launched[1].card_mib] == [80 * GIB, 40 * GIB]
+    words = "alone on its card: gpu_profile makes other work of it by card"
+    assert memory_in_words(found.deck, found.task("a2")) == words
+
+
+def test_its_own_earlier_attempts_are_counted() -> None:
+    found = after_a_peak(10 * GIB)
+    for mib in (11 * GIB, 10 * GIB):
+        found.proc("a1").used_mib = mib
+        found.advance(60)
+        found.sample()
+        found.end("a1")
+        found.verb("retry", "a1")
+    words = "needs 11.5 GiB: peak 11.0 GiB of 2 earlier attempts plus 5 %"
+    assert memory_in_words(found.deck, found.task("a1")) == words
+
+
+def test_after_an_out_of_memory_end_it_is_told_that_half_as_much_again_is_asked_for() -> None:
+    found = after_a_peak(10 * GIB)
+    found.oom("a1")
+    words = "needs 15.8 GiB: 1.5 times what it ran out of memory with"
+    assert memory_in_words(found.deck, found.task("a1")) == words
+
+
+def test_why_it_waits_tells_where_the_memory_that_it_needs_comes_from() -> None:
+    found = after_a_peak(20 * GIB, spec("a2", gpu_memory_mib="auto", needs=("go",)), spec("go", gpus=0))
+    found.proc("a1").used_mib = 70 * GIB
+    found.sample()
+    found.end("go")
+    assert [item.text for item in explain(found.deck, found.task("a2"), found.now)] == [
+        "GPU 0: 10.0 GiB free, needs 21.0 GiB (peak 20.0 GiB of 1 earlier attempt of its entry plus 5 %)"
+    ]
+
+
+def test_why_it_waits_says_nothing_of_its_own_peak_where_another_is_alone() -> None:
+    found = shared(spec("b", exclusive=True), spec("a", gpu_memory_mib="auto"))
+    assert [item.text for item in explain(found.deck, found.task("a"), found.now)] == [
+        "GPU 0: the task on it wants it alone"
+    ]
+
+
+def test_why_it_waits_tells_that_its_memory_is_not_known_yet() -> None:
+    found = shared(spec("b"), spec("a", gpu_memory_mib="auto"))
+    assert [item.text for item in explain(found.deck, found.task("a"), found.now)] == [
+        "GPU 0: wanted alone, 1 on it (until a peak is known)"
+    ]
+
+
+def test_where_others_do_not_matter_their_memory_still_does() -> None:
+    tasks = [spec("a", gpu_memory_mib=60 * GIB), spec("b")]
+
+    def unread() -> list[Gpu]:
+        return cards(1, slots=2, total_mib=80 * GIB, unread=True)
+
+    found = World(deck_file(tasks, DeckSettings(foreign="ignore")), unread)
+    found.begin()
+    assert found.running() == {"b": (0,)}
+    found.strangers["GPU-0"] = (i.Process(1, 30 * GIB, graphics=True),)
+    found.end("b")
+    found.sample()
+    assert found.phase("a") == "queued"
+    found.strangers.clear()
+    found.advance(10)
+    found.sample()
+    assert found.running() == {"a": (0,)}
 
 
 def test_running_out_of_memory_on_a_whole_card_asks_for_a_whole_card_again() -> None:
@@ -162,7 +311,7 @@ def test_in_a_container_the_memory_of_our_tasks_is_shared_out_among_them() -> No
     hidden = tuple(i.Process(pid, 25 * GIB, visible=False) for pid in (1, 2))
     found.give(i.DevicesSampled((i.GpuReading("GPU-0", found.now, 80 * GIB, 50 * GIB, processes=hidden),)))
     gpu = found.deck.gpus["GPU-0"]
-    assert (gpu.others_mib, gpu.foreign) == (0, "")
+    assert (gpu.others_mib, gpu.foreign) == (0, None)
 
 
 def test_memory_that_the_driver_does_not_tell_is_that_of_the_only_task_on_the_card() -> None:
@@ -172,7 +321,7 @@ def test_memory_that_the_driver_does_not_tell_is_that_of_the_only_task_on_the_ca
     found.give(i.DevicesSampled((i.GpuReading("GPU-0", found.now, 80 * GIB, 50 * GIB, processes=silent),)))
     gpu = found.deck.gpus["GPU-0"]
     assert [attempt.measured for attempt in gpu.holders.values()] == [{"GPU-0": 50 * GIB}]
-    assert gpu.foreign == ""
+    assert gpu.foreign is None
 
 
 def test_memory_that_the_driver_does_not_tell_is_that_of_the_tasks_that_share_the_card_and_nobody_elses() -> None:
@@ -182,9 +331,27 @@ def test_memory_that_the_driver_does_not_tell_is_that_of_the_tasks_that_share_th
     found.give(i.DevicesSampled((i.GpuReading("GPU-0", found.now, 80 * GIB, 50 * GIB, processes=silent),)))
     gpu = found.deck.gpus["GPU-0"]
     assert [attempt.measured for attempt in gpu.holders.values()] == [{"GPU-0": 25 * GIB}, {"GPU-0": 25 * GIB}]
-    assert (gpu.others_mib, gpu.foreign) == (0, "")
+    assert (gpu.others_mib, gpu.foreign) == (0, None)
 
 
 def test_a_big_task_waits_for_a_card_that_is_big_enough() -> None:
     found = shared(spec("a", gpu_memory_mib=70 * GIB), spec("b", gpu_memory_mib=20 * GIB))
     assert found.running() == {"a": (0,)}
+
+
+def test_a_task_that_says_nothing_takes_no_share_of_what_is_reserved() -> None:
+    found = shared(spec("a", gpu_memory_mib=65 * GIB), spec("b"))
+    assert found.running() == {"a": (0,)}
+    assert [item.text for item in explain(found.deck, found.task("b"), found.now)] == [
+        "GPU 0: 15.0 GiB not reserved, its share is 20.0 GiB"
+    ]
+    found.end("a")
+    assert found.running() == {"b": (0,)}
+
+
+def test_tasks_that_say_nothing_share_a_card_whatever_they_use() -> None:
+    found = shared(*[spec(f"a{index}") for index in range(4)], begin=False)
+    found.strangers["GPU-0"] = (i.Process(1, 2 * GIB, user="x", graphics=True),)
+    found.sample()
+    found.begin()
+    assert len(found.running()) == 4

@@ -122,7 +122,7 @@ def test_urgency_spreads_in_portions_to_the_same_end() -> None:
 def longest(*names: str, seconds: dict[str, float]) -> World:
     found = world(*[spec(name) for name in names], settings=DeckSettings(order="longest"), begin=False)
     for name, length in seconds.items():
-        found.deck.learned.success(f"fp-{name}", length, 0)
+        found.deck.learned.success(f"fp-{name}", length)
     found.begin()
     return found
 
@@ -137,7 +137,7 @@ def test_longest_first_starts_what_nothing_is_known_of_before_all() -> None:
 
 def test_longest_first_takes_the_longest_of_its_entry_for_a_task_that_never_ran() -> None:
     found = world(spec("x0"), spec("x1"), spec("y0"), settings=DeckSettings(order="longest"), begin=False)
-    found.deck.learned.success("fp-y0", 50.0, 0)
+    found.deck.learned.success("fp-y0", 50.0)
     found.begin()
     found.advance(100)
     found.end("x0")
@@ -236,7 +236,7 @@ def test_longest_first_goes_by_what_an_entry_is_found_to_take_under_way() -> Non
 
 def test_longest_first_goes_by_the_longest_of_an_entry_not_by_its_median() -> None:
     found = world(spec("b"), spec("a9", entry="a"), begin=False, settings=DeckSettings(order="longest"))
-    found.deck.learned.success("fp-b", 60.0, 0)
+    found.deck.learned.success("fp-b", 60.0)
     for seconds in (10.0, 10.0, 100.0):
         found.task("a9").entry.learn(seconds)
     found.begin()

@@ -24,6 +24,17 @@ def test_a_large_round_opens_in_portions_with_a_sound_deck_in_between() -> None:
     assert len([count for count in queued if count < 999]) >= 2
 
 
+def test_what_one_step_opens_and_what_it_takes_in_are_no_more_than_a_portion() -> None:
+    found = world(spec("first"), *[spec(f"b{index}", round=1) for index in range(1000)])
+    found.end("first", settle=False)
+    done = 0
+    while found.inbox:
+        found.step()
+        before, done = done, len(found.queued()) + found.deck.queue.count
+        assert done - before <= found.portion
+    assert done >= 2 * 998
+
+
 def test_an_end_while_a_large_round_opens_is_looked_at_with_little_beside_it() -> None:
     found = world(spec("first"), spec("other"), *[spec(f"b{index}", needs=("first",)) for index in range(1000)], gpus=2)
     found.end("first", settle=False)

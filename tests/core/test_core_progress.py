@@ -19,7 +19,7 @@ def watched(found: World, task: str, why: str = "silent for 30 min") -> None:
 
 def test_an_end_told_by_progress_goes_before_what_was_learned() -> None:
     found = world(spec("a", timeout_s=50.0), begin=False)
-    found.deck.learned.success("fp-a", 1000.0, 0)
+    found.deck.learned.success("fp-a", 1000.0)
     found.begin()
     found.advance(10)
     progressed(found, "a", 30.0)
@@ -28,7 +28,7 @@ def test_an_end_told_by_progress_goes_before_what_was_learned() -> None:
 
 def test_progress_that_tells_no_end_any_more_leaves_what_was_learned() -> None:
     found = world(spec("a"), begin=False)
-    found.deck.learned.success("fp-a", 1000.0, 0)
+    found.deck.learned.success("fp-a", 1000.0)
     found.begin()
     progressed(found, "a", 30.0)
     progressed(found, "a", None)
@@ -37,7 +37,7 @@ def test_progress_that_tells_no_end_any_more_leaves_what_was_learned() -> None:
 
 def test_a_small_task_fills_in_once_progress_tells_that_it_ends_in_time() -> None:
     found = world(spec("long"), spec("gang", gpus=4), spec("hour"), gpus=4, begin=False)
-    found.deck.learned.success("fp-hour", 3600.0, 0)
+    found.deck.learned.success("fp-hour", 3600.0)
     found.begin()
     assert found.running() == {"long": (0,)}
     progressed(found, "long", 4000.0)

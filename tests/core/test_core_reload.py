@@ -190,6 +190,23 @@ def test_fewer_slots_start_nothing_before_the_surplus_is_gone():
     assert sorted(w.running()) == ["c"]
 
 
+def test_a_gpu_that_leaves_is_read_until_what_runs_on_it_has_ended():
+    w = world(spec("a"), spec("b"), spec("c"), gpus=2)
+    w.edit(w.file, make_gpus=lambda: cards(1))
+    assert list(w.deck.leaving) == ["GPU-1"]
+    w.proc("b").used_mib = 4321
+    w.advance(1)
+    w.sample()
+    reading, attempt = w.deck.leaving["GPU-1"].reading, w.task("b").attempt()
+    assert reading is not None
+    assert attempt is not None
+    assert (reading.used_mib, attempt.measured) == (4321, {"GPU-1": 4321})
+    w.restart()
+    assert list(w.deck.leaving["GPU-1"].holders) == [attempt.token]
+    w.end("b")
+    assert not w.deck.leaving
+
+
 def test_a_gpu_that_the_deck_no_longer_has_gets_nothing_more():
     w = world(spec("a"), spec("b"), spec("c"), gpus=2)
     w.edit(w.file, make_gpus=lambda: cards(1))
@@ -295,7 +312,7 @@ def test_a_task_that_starts_and_is_gone_while_the_new_deck_is_made_runs_on():
 
 def test_what_nobody_can_prove_stays_unknown():
     w = world(spec("a"))
-    w.restart(verdict=lambda _: "unknown")
+    w.restart(unproven=lambda _: True)
     edit(w, spec("a"), spec("b"))
     assert isinstance(w.task("a").phase, Unknown)
     assert w.phase("b") == "queued"

@@ -110,8 +110,8 @@ class EditedDeck(machine.AnyDeck):
         if unknown == 0:
             for proc in self.world.live()[:1]:
                 proc.pid_hidden = True
-        verdict = (lambda proc: "unknown" if proc.pid_hidden else "") if unknown == 0 else (lambda _: "")
-        self.world.restart(verdict=verdict, reboot=reboot == 0)
+        unproven = (lambda proc: proc.pid_hidden) if unknown == 0 else (lambda _: False)
+        self.world.restart(unproven=unproven, reboot=reboot == 0)
 
     def after(self, data: st.DataObject) -> After:
         deck = self.world.deck

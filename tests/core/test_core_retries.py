@@ -8,7 +8,7 @@ from core_world import World, spec, world
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.phases import Backoff
-from gpudeck.engine.core.retry import backoff_s
+from gpudeck.engine.core.retry import PORT_RETRIES, backoff_s
 from gpudeck.engine.core.spec import Resume, Work
 
 LADDER = (Work("small"), Work("smaller"))
@@ -120,7 +120,7 @@ def test_an_oom_beside_a_newcomer_uses_no_rung_and_teaches_nothing() -> None:
     found.stranger("GPU-0")
     found.sample()
     found.oom("a")
-    assert (found.launched[-1].rung, found.deck.learned.memory_mib("fp-a", found.task("a").entry)) == (0, None)
+    assert (found.launched[-1].rung, found.deck.learned.memory("fp-a", found.task("a").entry)) == (0, None)
 
 
 def test_what_a_reboot_killed_runs_again_uncharged() -> None:
@@ -296,3 +296,21 @@ def test_a_reboot_uses_up_nothing_of_what_a_newcomer_costs() -> None:
     found.sample()
     found.oom("a")
     assert found.running() == {"a": (0,)}
+
+
+def test_a_port_that_was_taken_is_tried_again_a_few_times_without_using_a_retry() -> None:
+    found = world(spec("a", retries=1))
+    taken = e.Outcome("port taken", 1, detail="29500")
+    phases: list[str] = []
+    for _ in range(PORT_RETRIES + 2):
+        found.end("a", 1, outcome=taken)
+        phases.append(found.phase("a"))
+        found.advance(100)
+    assert phases == ["backoff"] * (PORT_RETRIES + 1) + ["failed"]
+    assert (found.task("a").port_retries, found.task("a").retries_used) == (PORT_RETRIES, 1)
+
+
+def test_a_port_that_was_taken_speaks_against_no_gpu() -> None:
+    found = world(spec("a"), gpus=2)
+    found.end("a", 1, outcome=e.Outcome("port taken", 1))
+    assert found.task("a").avoid == frozenset()

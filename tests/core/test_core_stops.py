@@ -325,14 +325,14 @@ def test_what_a_task_waits_for_and_a_shutdown_stopped_runs_again() -> None:
 
 def test_what_nobody_can_prove_keeps_its_slot_and_is_not_started_again() -> None:
     found = world(spec("a", retries=3))
-    found.restart(verdict=lambda _: "unknown")
+    found.restart(unproven=lambda _: True)
     found.advance(10_000)
     assert (found.phase("a"), len(found.launched)) == ("unknown", 1)
 
 
 def test_the_user_decides_about_an_attempt_of_unknown_fate() -> None:
     found = world(spec("a"), spec("b"))
-    found.restart(verdict=lambda _: "unknown")
+    found.restart(unproven=lambda _: True)
     found.verb("cancel", "a")
     assert found.phases() == {"a": "cancelled", "b": "running"}
 
@@ -341,7 +341,7 @@ def test_an_outcome_that_was_known_before_is_kept_when_the_user_decides() -> Non
     found = world(spec("a", leftovers="wait"))
     found.leader_exits(found.proc("a"), 0)
     found.settle()
-    found.restart(verdict=lambda _: "unknown")
+    found.restart(unproven=lambda _: True)
     found.verb("cancel", "a")
     assert found.phase("a") == "succeeded"
 

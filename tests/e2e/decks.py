@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpudeck.engine.adapters.journal import read_facts
+from gpudeck.engine.adapters.journal.journal import read_facts
 from gpudeck.engine.core.events import Fact
 
 GPUDECK = str(Path(sys.executable).with_name("gpudeck"))

@@ -48,3 +48,12 @@ def begun(deck: Deck, text: str, *running: str, options: tuple[str, ...] = ()) -
     engine = deck.start(*options)
     engine.started(*running)
     return engine
+
+
+def gpus_of(deck: Deck) -> dict[int, tuple[tuple[str, ...], str]]:
+    """What the engine tells of the deck's GPUs, by index: the tasks on each, and what its note is about."""
+    connection = attach(str(deck.folder / "tasks.toml"), RunOptions())
+    assert connection is not None
+    with connection:
+        rows = connection.request("status")["gpus"]
+    return {row["index"]: (tuple(row.get("tasks", ())), row.get("note_kind", "")) for row in rows}

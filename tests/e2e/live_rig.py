@@ -84,9 +84,13 @@ class Watcher:
         assert self.connection.picture is not None
         return self.connection.picture.by_name()
 
-    def gpu(self, index: int) -> GpuRow:
+    @property
+    def gpus(self) -> Mapping[int, GpuRow]:
         assert self.connection.picture is not None
-        return next(gpu for gpu in self.connection.picture.gpus if gpu.index == index)
+        return {gpu.index: gpu for gpu in self.connection.picture.gpus}
+
+    def gpu(self, index: int) -> GpuRow:
+        return self.gpus[index]
 
     def until(self, holds: Callable[[], object]) -> None:
         """Take in what the engine tells until *holds*."""

@@ -326,3 +326,56 @@ def test_a_run_that_leaves_its_gpu_idle_is_stopped_by_its_watch_rule(deck: Deck,
     ran = deck.run()
     assert ran.ended("idle")[0]["reason"] == "watch: its GPUs have been idle for 2 s"
     assert ran.states == {"idle": "failed", "busy": "succeeded"}
+
+
+PROFILES = """
+    [vars]
+    bs = 8
+    [[gpu_profile]]
+    min_memory = "40GiB"
+    vars = { bs = 16 }
+    [[gpu_profile]]
+    min_memory = "80GiB"
+    vars = { bs = 32 }
+    [[task]]
+    name = "t{i}"
+    matrix.i = [0, 1]
+    command = "echo {i}:{bs} >>seen"
+    gpu_ids = ["{i}"]
+    [[task]]
+    name = "gang"
+    command = "echo gang:{bs} >>seen"
+    gpus = 2
+    round = 1
+    [[task]]
+    name = "cpu"
+    command = "echo cpu:{bs} >>seen"
+    gpus = 0
+"""
+
+
+def test_a_task_gets_the_values_of_the_card_that_it_lands_on(deck: Deck, box: Callable[[int], Box]) -> None:
+    cards = box(2)
+    large = {"total": 81559, "reserved": 0, "name": "NVIDIA H100 80GB HBM3"}
+    cards.set(**{f"gpu.1.{key}": value for key, value in large.items()})
+    deck.write(PROFILES)
+    engine = deck.start()
+    assert engine.event("task_started", task="t1")["gpu_profile"] == "80GiB"
+    gang = engine.event("task_started", task="gang")
+    assert (gang["gpu_profile"], gang["mixed"]) == ("40GiB", "mixed models: NVIDIA A40 and NVIDIA H100 80GB HBM3")
+    assert engine.finish().code == 0
+    assert sorted(deck.lines("seen")) == ["0:16", "1:32", "cpu:8", "gang:16"]
+    assert deck.record("t0")["gpu_profile"] == "40GiB"
+    assert "gpu_profile 80GiB: 1:32" in deck.command("show", "t1").out
+    assert "mixed models" in deck.command("plan", "--no-skip-existing").out
+    deck.write(PROFILES.replace("bs = 32", "bs = 64"))
+    assert deck.run().started == [], "what a profile says does not make it another task"
+
+
+def test_a_task_on_several_gpus_gets_those_that_nvlink_joins(deck: Deck, box: Callable[[int], Box]) -> None:
+    levels = {f"topology.{one}.{other}": 50 for one in range(4) for other in range(one + 1, 4)}
+    box(4).set(**levels, **{"nvlink.1.3": 1})
+    deck.write('[[task]]\nname = "gang"\ncommand = "true"\ngpus = 2\n')
+    engine = deck.start()
+    assert engine.event("task_started", task="gang")["gpus"] == [1, 3]
+    assert engine.finish().code == 0

@@ -12,7 +12,7 @@ from gpudeck.engine.errors import UsageError
 from gpudeck.engine.live.add import Addition, add
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.e2e.decks import PATIENCE_S, Deck, Gate
-from tests.e2e.live_edits import AUTO, OFF, apply, begun, save, task, waits
+from tests.e2e.live_edits import AUTO, OFF, apply, begun, gpus_of, save, task, waits
 
 # -- on request --------------------------------------------------------------------------------------------------------
 
@@ -161,6 +161,42 @@ def test_a_gpu_less_is_drained(deck: Deck, gate: Gate):
     assert gpus[2:] == [("SIM-0",), ("SIM-0",)]
 
 
+def test_gpus_that_leave_the_deck_are_shown_until_what_runs_on_them_has_ended(deck: Deck, gate: Gate):
+    tasks = waits("pair", "gpus = 2") + waits("one") + waits("last")
+    four = OFF.replace("sim:2", "sim:4")
+    engine = begun(deck, four + tasks, "pair", "one", "last")
+    save(deck, OFF + tasks + task("next", "until [ -e go ]; do sleep 0.02; done"))
+    apply(deck)
+    kept = {0: (("pair",), ""), 1: (("pair",), "")}
+    assert gpus_of(deck) == kept | {2: (("one",), "leaving"), 3: (("last",), "leaving")}
+    connection = attach(str(deck.folder / "tasks.toml"), RunOptions())
+    assert connection is not None
+    with connection:
+        picture = connection.wait_for_picture()
+        assert [(row.index, row.slots, row.leaving) for row in picture.gpus[2:]] == [(2, 1, True), (3, 1, True)]
+        assert {name: row.gpus for name, row in picture.by_name().items()}["last"] == (3,)
+    gate.let(3)
+    engine.ended("one")
+    engine.ended("last")
+    engine.started("next")
+    assert gpus_of(deck).keys() == {0, 1}
+    (deck.folder / "go").touch()
+    assert engine.finish().code == 0
+
+
+def test_a_gpu_that_comes_back_while_its_task_runs_is_not_given_away(deck: Deck, gate: Gate):
+    tasks = waits("a") + waits("b") + waits("c")
+    engine = begun(deck, OFF + tasks, "a", "b")
+    save(deck, OFF.replace("sim:2", "sim:1") + tasks)
+    apply(deck)
+    save(deck, OFF + tasks)
+    apply(deck)
+    assert gpus_of(deck) == {0: (("a",), ""), 1: (("b",), "")}
+    assert engine.count("task_started") == 2
+    gate.let(3)
+    assert engine.finish().states == {"a": "succeeded", "b": "succeeded", "c": "succeeded"}
+
+
 def test_a_timeout_holds_for_what_runs(deck: Deck, gate: Gate):
     engine = begun(deck, OFF + waits("a"), "a")
     save(deck, OFF + waits("a", 'timeout = "100ms"', 'grace = "1s"'))
@@ -206,7 +242,7 @@ def test_an_edit_waits_to_be_applied_where_the_file_says_ask(deck: Deck, gate: G
     ask = AUTO.replace("auto", "ask")
     engine = begun(deck, ask + waits("a"), "a")
     save(deck, ask + waits("a") + task("b", "true"))
-    engine.note("tasks.toml was changed: 1 added. To apply it: gpudeck apply")
+    engine.note("tasks.toml was changed: 1 added. `gpudeck apply` applies it")
     connection = attach(str(deck.folder / "tasks.toml"), RunOptions())
     assert connection is not None
     with connection:

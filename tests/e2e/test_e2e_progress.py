@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from gpudeck.engine.adapters import proc
+from gpudeck.engine.adapters.processes import proc
 from tests.e2e.decks import Deck, until
 
 HEAD = '[deck]\ngpus = "none"\ncpu_slots = 4\n'

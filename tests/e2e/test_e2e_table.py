@@ -107,6 +107,20 @@ def test_metrics_files_are_read_on_the_spot(deck: Deck, capsys: pytest.CaptureFi
     assert [row["metrics"]["val"] for row in json.loads(tabled(deck, capsys, form="json")[0])] == [1.0, 2.0]
 
 
+def test_what_a_task_of_a_moment_printed_is_in_the_table(deck: Deck, capsys: pytest.CaptureFixture[str]) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "t{i}"
+        matrix.i = [1, 2]
+        command = "echo ::gpudeck acc=0.{i}"
+    """)
+    deck.run()
+    out, _ = tabled(deck, capsys, form="json")
+    assert [row["metrics"]["acc"] for row in json.loads(out)] == [0.1, 0.2]
+
+
 def test_a_deck_that_has_never_run_has_empty_cells(deck: Deck, capsys: pytest.CaptureFixture[str]) -> None:
     deck.write(SWEEP)
     out, _ = tabled(deck, capsys)

@@ -91,7 +91,7 @@ def test_what_another_host_left_unfinished_is_neither_adopted_nor_judged(
         told = run_as(deck, gpu8, *words)
         assert told.code == 3
         assert f"this deck runs on {host()} (1 task, engine " in told.err
-        assert "gpudeck takeover when" in told.err
+        assert "`gpudeck takeover` when" in told.err
     assert not [fact for fact in deck.facts() if isinstance(fact, AttemptEnded) and fact.task == "long"]
     assert deck.go().code == 0
     with watching(deck) as seen:

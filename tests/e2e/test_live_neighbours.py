@@ -91,6 +91,29 @@ def test_a_drained_gpu_stays_drained_whichever_engine_runs(boxed: Callable[[int,
         assert seen.rows["t1"].state == "queued"
 
 
+def test_a_gpu_that_an_edit_takes_away_is_shown_until_its_task_has_ended_whichever_engine_runs(
+    boxed: Callable[[int, str], Boxed],
+) -> None:
+    deck, _ = boxed(2, gated(3))
+    assert deck.go().code == 0
+    with watching(deck) as seen:
+        seen.until_states(t0="running", t1="running")
+    deck.write(gated(3, "gpus = [0]"))
+    assert deck.command("apply", "-y").code == 0
+    assert deck.command("stop").code == 0
+    assert deck.go().code == 0
+    with watching(deck) as seen:
+        row = seen.gpu(1)
+        assert (row.tasks, row.note_kind, row.leaving) == (("t1",), "leaving", True)
+        shown = deck.command("gpus", "-f", "tasks.toml").out.splitlines()[-1].split()
+        assert shown[:4] == ["1", "1", "of", "1"]
+        assert " ".join(shown).endswith("t1 no longer the deck's, until what runs on it has ended")
+        deck.gates[1].let()
+        seen.until_states(t1="succeeded")
+        seen.until(lambda: list(seen.gpus) == [0])
+        assert seen.rows["t2"].state == "queued"
+
+
 def test_a_gpu_that_a_colleague_uses_is_taken_on_request_and_given_back(
     boxed: Callable[[int, str], Boxed], alice: int
 ) -> None:

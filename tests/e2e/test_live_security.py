@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.decklock import held_by
+from gpudeck.engine.adapters.state.lock import held_by
 from gpudeck.engine.attach import attach
 from gpudeck.engine.errors import DeckError
 from gpudeck.engine.protocol.wire import REQUEST_LIMIT

@@ -13,7 +13,7 @@ import pytest
 from gpudeck.engine.commands.clean import clean
 from gpudeck.engine.errors import TaskFileError, UsageError
 from gpudeck.engine.taskfile.options import RunOptions
-from tests.e2e.decks import Deck, deck_in
+from tests.e2e.decks import Deck, deck_in, until
 
 FAILING = """
     [deck]
@@ -164,6 +164,13 @@ def test_logs_of_ranks_go_with_their_attempt(failed: Deck) -> None:
     assert not [name for name in files(failed) if name.startswith("attempt-2")]
 
 
+def test_what_an_attempt_used_of_its_gpus_goes_with_its_logs(failed: Deck) -> None:
+    for number in (2, 4):
+        (failed.folder / f"logs/bad/attempt-{number}.gpu.json").write_text("{}")
+    cleaned(failed, keep_last=1)
+    assert [path.name for path in failed.folder.glob("logs/bad/*.gpu.json")] == ["attempt-4.gpu.json"]
+
+
 def test_a_folder_that_is_a_link_is_not_followed(failed: Deck) -> None:
     elsewhere = failed.folder / "elsewhere"
     (failed.folder / "logs/bad").rename(elsewhere)
@@ -207,6 +214,7 @@ def test_an_attempt_that_runs_without_an_engine_stays(deck: Deck) -> None:
     gate = deck.gate()
     engine = deck.start()
     engine.event("task_started", task="slow", attempt=3)
+    until(lambda: "attempt-3.log" in files(deck, "slow"))
     engine.kill()
     cleaned(deck, keep_last=0)
     assert "attempt-3.log" in files(deck, "slow")
@@ -218,6 +226,7 @@ def test_an_attempt_that_runs_stays_even_if_the_state_is_gone(deck: Deck) -> Non
     gate = deck.gate()
     engine = deck.start()
     engine.event("task_started", task="slow", attempt=3)
+    until(lambda: "attempt-3.log" in files(deck, "slow"))
     engine.kill()
     shutil.rmtree(deck.folder / ".gpudeck")
     cleaned(deck, keep_last=0)

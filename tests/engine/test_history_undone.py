@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core.spec import Policy, Resources, TaskSpec, Work
-from gpudeck.engine.opening.past import History
+from gpudeck.engine.opening.history import History
 
 FAILED = e.AttemptEnded("a", 1, e.Outcome("exit", 1), 1.0, 1.0, 1.0, "failed", fingerprint="f")
 

@@ -13,7 +13,8 @@ from zlib import crc32
 
 import pytest
 
-from gpudeck.engine.adapters.decklock import DeckLock
+from gpudeck.engine.adapters.journal.journal import SqliteJournal
+from gpudeck.engine.adapters.state.lock import DeckLock
 from gpudeck.engine.core.phases import Blocked, Failed, Running, Starting, Succeeded, Waiting
 from gpudeck.engine.errors import EngineUnavailableError, TaskFileError, UsageError
 from gpudeck.engine.offline.deck import Offline, open_offline
@@ -42,6 +43,17 @@ GATED = """
     command = "read _ <gate"
     [[task]]
     name = "second"
+    command = "true"
+"""
+
+CIRCLE = """
+    [[task]]
+    name = "first"
+    needs = ["second"]
+    command = "true"
+    [[task]]
+    name = "second"
+    round = 1
     command = "true"
 """
 
@@ -210,6 +222,20 @@ def test_a_broken_file_of_a_deck_without_state_is_a_mistake_of_the_file(deck: De
     deck.write("[[task]\n")
     with pytest.raises(TaskFileError):
         look(deck)
+
+
+def test_a_deck_whose_rounds_have_become_a_circle_is_shown_also_when_nothing_of_it_is_on_disk_yet(deck: Deck) -> None:
+    """An engine that is killed before its first commit leaves a journal without facts."""
+    deck.write(MIXED)
+    deck.run()
+    deck.write(CIRCLE)
+    ran = look(deck)
+    assert (list(ran.deck.by_name), "circle" in ran.broken) == (["good", "bad"], True)
+    for path in (deck.folder / ".gpudeck" / "tasks").glob("deck.db*"):
+        path.unlink()
+    SqliteJournal.open(str(deck.folder / ".gpudeck" / "tasks" / "deck.db")).close()
+    begun = look(deck)
+    assert (list(begun.deck.tasks), "circle" in begun.broken) == ([], True)
 
 
 def test_a_file_that_is_gone_leaves_what_the_journal_knows(deck: Deck) -> None:

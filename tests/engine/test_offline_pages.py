@@ -53,6 +53,13 @@ def test_a_timeline_is_told_without_an_engine(deck: Deck) -> None:
     assert sorted(row["gpus"][0] for row in told["attempts"]) == [0, 1]
 
 
+def test_a_timeline_keeps_what_ran_under_names_that_the_file_no_longer_has(deck: Deck) -> None:
+    before = ask(deck, "timeline")["attempts"]
+    deck.write(MIXED.replace('"good"', '"fine"'))
+    after = ask(deck, "timeline")["attempts"]
+    assert sorted(after, key=lambda row: row["task"]) == sorted(before, key=lambda row: row["task"])
+
+
 def test_gpus_that_nobody_lists_any_more_are_known_by_what_lies_beside_the_logs(deck: Deck) -> None:
     offline = open_offline(str(deck.folder / "tasks.toml"), RunOptions(), os.environ)
     offline.deck.gpus.clear()

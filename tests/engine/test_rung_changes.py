@@ -25,9 +25,9 @@ def spec(before: Command, *after: Command, env: Env = (), rung_env: Env = ()) ->
         (("train", "--bs", "64", "--lr", "1"), ("train", "--bs", "8", "--lr", "2"), ("--bs 8", "--lr 2")),
         ("train --bs 64 'a b'", "train --bs 32 'a b'", ("--bs 32",)),
         ("train --bs 64 'a", "train --bs 32 'a", ("--bs 32",)),
-        (("train", "\0{gpu}", "64"), ("train", "\0{gpu}", "32"), ("32",)),
+        (("train", "\0{gpu}", "64"), ("train", "\0{gpu}", "32"), ("64 → 32",)),
         (("train", "--api-key", "aaaaaaaa"), ("train", "--api-key", "bbbbbbbb"), ()),
-        (("64",), ("32",), ("32",)),
+        (("64",), ("32",), ("64 → 32",)),
     ],
 )
 def test_words_that_differ_are_told_with_the_option_before_them(

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.decklock import DeckLock
-from gpudeck.engine.adapters.kept_environment import load_environment, save_environment
+from gpudeck.engine.adapters.state.kept_environment import load_environment, save_environment
+from gpudeck.engine.adapters.state.lock import DeckLock
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.service import run, service
 from gpudeck.engine.errors import EngineUnavailableError, TaskFileError, UsageError

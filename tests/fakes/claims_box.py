@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.claims import Claims
+from gpudeck.engine.adapters.claims.claims import Claims
 from gpudeck.engine.ports import SpawnRefusedError
 
 GPUS = [f"GPU-{number}" for number in range(8)]

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from gpudeck.engine.adapters import proc
+from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.core.spec import Leftovers
 from gpudeck.engine.ports import Known
 
@@ -18,7 +18,7 @@ OLD = f"old-{os.getpid()}"
 
 _INIT = """
 import os, signal, subprocess, sys
-from gpudeck.engine.adapters.proc import become_subreaper
+from gpudeck.engine.adapters.processes.proc import become_subreaper
 
 become_subreaper()
 reaps = sys.argv[1] == "reaps"

@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 
 from gpudeck import __version__
-from gpudeck.engine.adapters.decklock import DeckLock
-from gpudeck.engine.adapters.sockets import listen
+from gpudeck.engine.adapters.state.lock import DeckLock
+from gpudeck.engine.adapters.state.sockets import listen
 from gpudeck.engine.protocol.wire import PROTOCOL, Hello, Reply, Request, decode_request, encode
 
 

@@ -21,8 +21,8 @@ import gpudeck.engine.engine
 import gpudeck.engine.headless
 import gpudeck.engine.main
 import gpudeck.engine.opening.opening
-import gpudeck.tui.arguments  # noqa: F401
-from gpudeck.engine.adapters.local import become_subreaper
+import gpudeck.tui.shell.arguments  # noqa: F401
+from gpudeck.engine.adapters.processes.launcher import become_subreaper
 from gpudeck.tests.fakes import engine_seams
 from gpudeck.tui.cli import main
 

@@ -15,7 +15,7 @@ import struct
 import sys
 from concurrent.futures import Future
 
-from gpudeck.engine.adapters.journal import SqliteJournal
+from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.errors import EngineUnavailableError
 from gpudeck.tests.fakes.journal import appended, numbered, numbers
 

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpudeck.engine.core.fate import Fate, Unproven
 from gpudeck.engine.core.inputs import LeaderExited, TreeGone
 from gpudeck.engine.core.spec import StopScope
 from gpudeck.engine.ports import Known, Sink, SpawnRefusedError, StartOrder
@@ -35,7 +36,7 @@ class FakeLauncher:
     """Why `start` raises SpawnRefusedError; empty: it starts."""
     listeners: int = 0
     """What `warn` returns for a running attempt."""
-    fates: dict[str, str] = field(default_factory=dict[str, str])
+    fates: dict[str, Fate] = field(default_factory=dict[str, Fate])
     """What `recover` answers by token; "never ran" for others."""
     recovered_code: int = 0
     """Exit code of attempts whose fate is "ended"."""
@@ -91,7 +92,7 @@ class FakeLauncher:
         self.orders.append(order)
         return self._run(order.token), 1
 
-    def recover(self, attempts: Sequence[Known]) -> Mapping[str, str]:
+    def recover(self, attempts: Sequence[Known]) -> Mapping[str, Fate]:
         return {known.token: self._recover(known) for known in attempts}
 
     def stop(self, token: str, *, signal: int, scope: StopScope, grace_s: float) -> None:
@@ -120,9 +121,9 @@ class FakeLauncher:
         self._leaders.add(token)
         return self.pids[token]
 
-    def _recover(self, known: Known) -> str:
+    def _recover(self, known: Known) -> Fate:
         fate = self.fates.get(known.token, "never ran")
-        if fate == "unknown":
+        if isinstance(fate, Unproven):
             return fate
         self._run(known.token)
         loop = asyncio.get_running_loop()

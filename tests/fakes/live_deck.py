@@ -14,8 +14,8 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpudeck.engine.adapters import proc
-from gpudeck.engine.adapters.decklock import held_by
+from gpudeck.engine.adapters.processes import proc
+from gpudeck.engine.adapters.state.lock import held_by
 from gpudeck.engine.attach import attach
 from gpudeck.engine.client import Connection
 from gpudeck.engine.errors import DeckError

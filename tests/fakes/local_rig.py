@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpudeck.engine.adapters import proc
-from gpudeck.engine.adapters.local import LocalLauncher, become_subreaper
+from gpudeck.engine.adapters.processes import proc
+from gpudeck.engine.adapters.processes.launcher import LocalLauncher, become_subreaper
 from gpudeck.engine.core.inputs import Input, LeaderExited, TreeGone
 from gpudeck.engine.core.spec import Leftovers
 from gpudeck.engine.ports import StartOrder

@@ -16,8 +16,8 @@ from gpudeck.engine.commands.place import Place
 from gpudeck.engine.protocol.wire import TaskRow
 from gpudeck.tests.fakes.live_deck import DEADLINE_S, LiveDeck, live_deck
 from gpudeck.tui.app import GpudeckApp
-from gpudeck.tui.config import Config
 from gpudeck.tui.open_screen import app_on
+from gpudeck.tui.settings.config import Config
 
 SIZES = ((80, 24), (120, 40), (200, 60))
 

@@ -15,12 +15,12 @@ from textual.widgets import Input
 from gpudeck.engine.protocol.wire import DeckHead, GpuRow, TaskRow
 from gpudeck.tests.fakes.snapshot_picture import cells, picture
 from gpudeck.tui.app import GpudeckApp
-from gpudeck.tui.ask import Answer, Then
-from gpudeck.tui.clocks import Clocks
-from gpudeck.tui.config import Config
-from gpudeck.tui.host import Disk, HostReading
+from gpudeck.tui.drawing.clocks import Clocks
+from gpudeck.tui.drawing.host import Disk, HostReading
+from gpudeck.tui.link.ask import Answer, Then
 from gpudeck.tui.model import Change, Link
 from gpudeck.tui.screens.dashboard import Dashboard
+from gpudeck.tui.settings.config import Config
 from gpudeck.tui.widgets.detail_view import DetailView
 from gpudeck.tui.widgets.gpu_panes import GpuPanes
 from gpudeck.tui.widgets.host_line import HostLine

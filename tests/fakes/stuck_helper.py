@@ -8,11 +8,11 @@ import os
 import sys
 import threading
 
-from gpudeck.engine.logs.follow_main import PLACE, PROTOCOL
+from gpudeck.engine.logs.follow_main import GUARD, PROTOCOL
 
 
 def main() -> None:
-    place = mmap.mmap(int(sys.argv[1]), PLACE.size)
+    place = mmap.mmap(int(sys.argv[1]), GUARD.size)
     print(json.dumps({"hello": PROTOCOL}), flush=True)
     followed = 0
     for line in sys.stdin:
@@ -20,7 +20,7 @@ def main() -> None:
         if request["do"] == "follow":
             followed = request["id"]
         elif request["do"] == "look" and followed:
-            PLACE.pack_into(place, 0, followed, int(os.environ["STUCK_AT"]))
+            GUARD.pack_into(place, 0, followed, int(os.environ["STUCK_AT"]))
             while os.environ["STUCK"] == "spin":
                 pass
             threading.Event().wait()

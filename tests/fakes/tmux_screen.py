@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 
-from gpudeck.engine.adapters import proc
+from gpudeck.engine.adapters.processes import proc
 from tests.e2e.decks import GPUDECK
 from tests.fakes.live_deck import DEADLINE_S, LiveDeck
 

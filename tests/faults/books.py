@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpudeck.engine.adapters.journal import read_facts
+from gpudeck.engine.adapters.journal.journal import read_facts
 from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, Fact, StartRevoked
 from gpudeck.engine.logs.record import read_record
 from tests.e2e.decks import Deck, Event

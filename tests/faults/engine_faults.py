@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-from gpudeck.engine.adapters.decklock import read_holder
+from gpudeck.engine.adapters.state.lock import read_holder
 from gpudeck.engine.core.events import BoxRestarted
 from tests.e2e.decks import lives, until
 from tests.faults.cases import Case

@@ -56,6 +56,13 @@ def test_the_suite_counts_its_cases(tmp_path):
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "0", "1"]
 
 
+def test_the_suite_has_the_energy_that_is_known(tmp_path):
+    known = junit([finished(energy_wh=11.46)], tmp_path / "known.xml").find(".//properties/property")
+    assert known is not None
+    assert known.attrib == {"name": "energy_wh", "value": "11.46"}
+    assert junit([finished()], tmp_path / "unknown.xml").find(".//properties") is None
+
+
 def test_without_an_end_of_the_run_the_file_tells_what_is_known(tmp_path):
     messages = [settled(), started(), failed(), started(task="train-c")]
     cases = junit(messages, tmp_path / "out.xml").findall(".//testcase")

@@ -3,7 +3,7 @@ from headless_samples import ended, failed, note, opened, settled, shown, starte
 
 from gpudeck.engine.headless import HeadlessOptions
 from gpudeck.engine.headless.lines import end_line, note_line, opened_lines, settled_line, start_line, status_line
-from gpudeck.engine.headless.text import hhmmss, mib_text, printable, ranges, short_time
+from gpudeck.engine.headless.text import hhmmss, mib_text, printable, ranges, short_time, wh_text
 from gpudeck.engine.protocol.messages import Counts, GpuLine
 
 VERBOSE = HeadlessOptions(verbose=True)
@@ -18,6 +18,10 @@ def test_a_start_tells_time_gpu_task_attempt_and_log():
 def test_a_success_tells_duration_peak_and_utilisation():
     expected = "[01:23:46] gpu 2  ok    train-sym-0.375  attempt 1  01:23:45  peak 41.2 GiB  util 87 %"
     assert end_line(ended()).text == expected
+
+
+def test_an_end_tells_its_energy_where_it_is_known():
+    assert end_line(ended(energy_wh=1.234)).text.endswith("util 87 %  1.2 Wh")
 
 
 def test_a_success_without_measurements_leaves_them_out():
@@ -120,6 +124,7 @@ def test_sizes_and_waits_read_well():
         "1 s",
         "00:10:00",
     )
+    assert [wh_text(wh) for wh in (0.0421, 3.99, 12.34, 1240)] == ["0.042 Wh", "4.0 Wh", "12.3 Wh", "1.24 kWh"]
     assert ranges([5, 0, 1, 1, 2]) == "0-2,5"
 
 

@@ -50,6 +50,10 @@ def test_what_ended_the_run_before_its_time_is_told():
     assert text.endswith("  130: stopped by SIGINT  goes on at the next start  exit 130\n")
 
 
+def test_the_decks_energy_stands_behind_the_speed_up():
+    assert "x  11.5 Wh  exit 1\n" in text_of(finished(energy_wh=11.46))
+
+
 def test_nothing_run_has_no_speed_up():
     assert "speed-up" not in text_of(finished(wall_s=0.0, task_s=0.0, gpu_busy_s={}))
 

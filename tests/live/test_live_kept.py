@@ -7,8 +7,9 @@ import stat
 from pathlib import Path
 
 from gpudeck.engine.core.build import build
-from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, Fact
+from gpudeck.engine.core.events import AttemptEnded, AttemptStarting
 from gpudeck.engine.core.outcome import Outcome
+from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.reload import Kept
 from gpudeck.engine.core.spec import (
     DeckFile,
@@ -53,13 +54,13 @@ def ended(task: str = "a", attempt: int = 1) -> AttemptEnded:
 def test_a_spec_comes_back_as_it_was(tmp_path: Path):
     kept = [Kept("token", FULL, gone=True, twins=("b",))]
     save(str(tmp_path), kept)
-    assert load(str(tmp_path), [starting("token")]) == kept
+    assert load(str(tmp_path), {"token"}) == kept
 
 
 def test_attempts_that_have_ended_are_forgotten(tmp_path: Path):
     save(str(tmp_path), [Kept("first", FULL), Kept("second", FULL)])
-    facts: list[Fact] = [starting("first"), ended(), starting("second", attempt=2)]
-    assert [one.token for one in load(str(tmp_path), facts)] == ["second"]
+    journal = recorded([starting("first"), ended(), starting("second", attempt=2)])
+    assert [one.token for one in load(str(tmp_path), journal.lasting_tokens)] == ["second"]
 
 
 def test_nothing_to_keep_leaves_no_file(tmp_path: Path):
@@ -76,7 +77,7 @@ def test_only_the_user_may_read_it(tmp_path: Path):
 
 def test_a_file_that_cannot_be_read_keeps_nothing(tmp_path: Path):
     (tmp_path / "kept.json").write_text('[{"token": 1')
-    assert load(str(tmp_path), [starting("token")]) == []
+    assert load(str(tmp_path), {"token"}) == []
 
 
 def test_a_deck_knows_its_tasks_that_are_gone_before_their_facts_come():

@@ -124,6 +124,17 @@ def test_a_tasks_exception_that_nobody_took_is_not_the_end_of_the_program():
     assert reason(TRACEBACK + late + TRACEBACK.replace(ERROR, "OSError: late")) == ERROR
 
 
+def test_numbers_that_were_printed_for_us_are_no_reason():
+    marks = "::gpudeck progress=2/10 error=0.3\n"
+    assert reason("the data set is empty\n" + marks * 20) == "the data set is empty"
+    assert reason(marks) == ""
+
+
+def test_numbers_that_were_printed_for_us_do_not_fill_the_digest(shown):
+    marks = "".join(f"::gpudeck progress={step}/99 loss=0.3\n" for step in range(99))
+    assert shown("the data set is empty\n" + marks) == ("the data set is empty", marks.splitlines()[-1])
+
+
 def test_the_last_words_of_a_log_are_no_chatter():
     assert [line for line in ("giving up", "INFO giving up", "no data, see the log") if is_chatter(line)] == []
 

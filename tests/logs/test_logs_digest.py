@@ -100,7 +100,7 @@ def test_a_rank_with_a_log_of_its_own_is_read_there(tmp_path):
     (tmp_path / "attempt-1.log").write_bytes(b"")
     (tmp_path / "attempt-1.rank1.log").write_bytes(sample("chained.err"))
     lines = digest(str(tmp_path / "attempt-1.err"), str(tmp_path / "attempt-1.log"))
-    assert (lines[0], lines[-1]) == ("rank 1:", "ValueError: bad rate 1.5")
+    assert (lines[0], lines[-1]) == ("rank 1 of 2:", "ValueError: bad rate 1.5")
 
 
 def test_without_a_traceback_it_is_the_end_of_stderr(logs):

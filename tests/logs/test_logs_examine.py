@@ -1,11 +1,12 @@
 """How an end is judged: codes, outputs, and the line that says it."""
 
 import os
+from dataclasses import replace
 
 import pytest
 
 from gpudeck.engine.core.outcome import Outcome
-from gpudeck.engine.core.spec import Policy, TaskSpec, Work
+from gpudeck.engine.core.spec import Extras, Policy, TaskSpec, Work
 from gpudeck.engine.logs.examine import describe, examine, hint_of, outputs_exist, stamp_outputs
 
 BEGIN = 1_000_000.0
@@ -162,6 +163,14 @@ def test_an_out_of_memory_names_whose(tmp_path):
     outcome = Attempt(tmp_path).end(1, err=err)
     assert describe(outcome) == "out of memory (CUDA): Tried to allocate 2.00 GiB."
     assert "smaller batch" in hint_of(outcome)
+
+
+def test_a_hang_of_several_ranks_names_the_debug_environment_and_that_of_one_process_does_not(tmp_path):
+    one = Attempt(tmp_path).spec
+    several = replace(one, extras=Extras(launch="torchrun"))
+    for reason in ("timeout", "watch"):
+        assert "`gpudeck retry t --debug`" in hint_of(Outcome(reason, 143), several)
+        assert hint_of(Outcome(reason, 143), one) == ""
 
 
 def test_an_unknown_code_is_lost(tmp_path):

@@ -109,14 +109,10 @@ def test_the_kernels_out_of_memory_counter_makes_a_kill_an_oom():
     assert (finding.reason, finding.detail) == ("oom", "host: killed by the kernel")
 
 
-def test_a_kill_without_the_counter_is_unsure_and_hints_at_memory():
+def test_a_kill_without_the_counter_hints_at_memory():
     finding = found("epoch 3\n", exit_code=137)
-    assert (finding.reason, finding.unsure, finding.detail) == ("signal", True, "")
+    assert (finding.reason, finding.detail) == ("signal", "")
     assert "lack of memory" in finding.hint
-
-
-def test_a_certain_signal_is_not_unsure():
-    assert found("", exit_code=137, signal=9).unsure is False
 
 
 def test_the_counter_does_not_make_an_exception_an_oom():
@@ -224,13 +220,13 @@ def test_the_detail_is_the_exceptions_line_not_the_bar_that_follows_it():
 @pytest.mark.parametrize("exit_code", [1, 0])
 def test_torchruns_first_failing_rank_is_named(exit_code):
     finding = classify(sample("torchrun_exception.err"), [], exit_code=exit_code, signal=None)
-    assert finding.detail == "rank 1: ValueError: bad rate 1.5"
+    assert finding.detail == "rank 1: exit code 1: ValueError: bad rate 1.5"
 
 
 def test_torchruns_error_file_is_read_where_ranks_are_not_marked():
     lines = [line for line in sample("torchrun_error_file.err") if not line.startswith("[rank")]
     finding = classify(lines, [], exit_code=1, signal=None)
-    assert finding.detail == "rank 1: ValueError: bad rate 1.5"
+    assert finding.detail == "rank 1: exit code 1: ValueError: bad rate 1.5"
 
 
 def test_a_rank_that_was_killed_is_named_instead_of_another_ranks_lost_connection():

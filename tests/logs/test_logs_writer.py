@@ -201,7 +201,7 @@ writer.end(sys.argv[1], AttemptEnd(Outcome("ok", 0), "ok", 0.0, 1.0))
 writer.end(sys.argv[2], AttemptEnd(Outcome("ok", 0), "ok", 0.0, 1.0))
 assert writer.close()
 assert len(errors) == 1, errors
-assert "No space left" in errors[0], errors
+assert "File too large" in errors[0], errors
 """
 
 

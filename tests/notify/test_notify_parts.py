@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.spec import Notify
-from gpudeck.engine.notify.delivery import Place
+from gpudeck.engine.notify.delivery import Surroundings
 from gpudeck.engine.notify.happening import Happening
 from gpudeck.engine.notify.mark import Mark
 from gpudeck.engine.notify.message import MAX_LINES, Notice, Origin, fold
@@ -44,7 +44,7 @@ class Sending:
         self.post = Post()
         self.notes: list[str] = []
         notify = Notify(command="true", every_s=every_s)
-        settings = Settings(notify, Targets((), "true"), ORIGIN, Place("/", {}))
+        settings = Settings(notify, Targets((), "true"), ORIGIN, Surroundings("/", {}))
         self.mark = str(folder / "notified.json")
         self.sender = Sender(settings, Mark(self.mark), self.notes.append, deliver=self.post)
 

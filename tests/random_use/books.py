@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpudeck.engine.adapters.journal_look import look_at
+from gpudeck.engine.adapters.journal.look import look_at
 from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, Fact, StartRevoked
 from gpudeck.engine.offline.deck import open_offline
 from gpudeck.engine.offline.look import OfflineLook

@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
-from gpudeck.engine.adapters import proc
-from gpudeck.engine.adapters.decklock import Holder, held_by
+from gpudeck.engine.adapters.processes import proc
+from gpudeck.engine.adapters.state.lock import Holder, held_by
 from tests.commands.commands_rig import Commanded, Following
 from tests.e2e.decks import GPUDECK, Ran, lives, until
 from tests.e2e.live_rig import NOBODY, leave, use, with_cards

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 
-from gpudeck.tui.view import LOOKS
+from gpudeck.tui.drawing.view import LOOKS
 from tests.e2e.decks import until
 
 from .deck import UsedDeck

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from gpudeck.engine.adapters import proc
+from gpudeck.engine.adapters.processes import proc
 from tests.e2e.decks import lives, until
 
 from .deck import UsedDeck

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.decklock import held_by, read_holder
-from gpudeck.engine.adapters.sockets import connect
+from gpudeck.engine.adapters.state.lock import held_by, read_holder
+from gpudeck.engine.adapters.state.sockets import connect
 from gpudeck.engine.client import Gone
 from gpudeck.engine.protocol.wire import Bye
 from gpudeck.tests.fakes.live_deck import live_deck

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters.sockets import Listener, listen
+from gpudeck.engine.adapters.state.sockets import Listener, listen
 from gpudeck.engine.errors import UsageError
 from gpudeck.engine.protocol.messages import Counts
 from gpudeck.engine.protocol.wire import PORTION, REQUEST_LIMIT, DeckHead, GpuRow, Hello, Request, TaskRow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,6 +142,23 @@ def test_the_timeline_has_every_attempt_with_its_gpu_and_end(deck: LiveDeck) -> 
         assert rows["bad-1"]["start"] <= rows["bad-1"]["end"] <= rows["bad-2"]["end"] <= page["now"]
         assert "end" not in rows["long"]
         assert page["next"] is None
+
+
+def test_the_timeline_keeps_attempts_of_tasks_that_have_gone_from_the_file(deck: LiveDeck) -> None:
+    deck.write(DECK.replace('"bad-{i}"', '"poor-{i}"').replace('"long"', '"other"'))
+    with deck.client() as client:
+        before = {row["task"]: row for row in client.request("timeline")["attempts"]}
+        client.request("apply")
+        rows: list[dict[str, Any]] = client.request("timeline")["attempts"]
+        after = {row["task"]: row for row in rows}
+        assert len(rows) == len(after)
+        assert {name: after[name] for name in before} == before
+    deck.engines[-1].kill()
+    deck.engines[-1].wait()
+    deck.start()
+    with deck.client() as client:
+        again = {row["task"]: row for row in client.request("timeline")["attempts"]}
+        assert {name: again[name]["gpus"] for name in before} == {name: before[name]["gpus"] for name in before}
 
 
 def test_the_timeline_leaves_out_what_ended_before_the_time_asked_for(deck: LiveDeck) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.sockets import connect, listen, peer_uid
+from gpudeck.engine.adapters.state.sockets import connect, listen, peer_uid
 
 
 def answers(address: str) -> bool:
@@ -97,7 +97,7 @@ def test_cleaners_leave_a_folder_alone_as_long_as_somebody_listens(tmp_path: Pat
 
 def test_what_an_engine_left_is_replaced(tmp_path: Path) -> None:
     script = (
-        "import sys, os; from gpudeck.engine.adapters.sockets import listen; "
+        "import sys, os; from gpudeck.engine.adapters.state.sockets import listen; "
         "print(listen(sys.argv[1], folder=sys.argv[2]).address, flush=True); os._exit(9)"
     )
     folder = str(tmp_path / "s")

@@ -109,6 +109,171 @@ name = "a"
         ['tasks.toml:1: task "a": command is missing'],
     ),
     (
+        "missing command and more",
+        """
+[[task]]
+name = "a-{sed}"
+gpus = -1
+retries = "two"
+matrix.seed = [1, 2]
+env = { A = 1 }
+on_oom = [{ vars = { bs = 8 } }]
+resume_when = "x"
+""",
+        [
+            'tasks.toml:1: task "a-{sed}": command is missing',
+            'tasks.toml:2: task "a-{sed}": name has {sed}, which is unknown: did you mean {seed}? write {{sed}} for a literal brace',
+            'tasks.toml:3: task "a-{sed}": gpus must be at least 0, got -1',
+            'tasks.toml:4: task "a-{sed}": retries must be a whole number, got "two"',
+            'tasks.toml:6: task "a-{sed}": env.A must be text, or false to unset it: write "1"',
+            'tasks.toml:7: task "a-{sed}": on_oom rung 1: changes bs, which is in neither matrix nor [vars]',
+            'tasks.toml:8: task "a-{sed}": resume_when says nothing without resume_command',
+        ],
+    ),
+    (
+        "several mistakes of one combination",
+        """
+[[task]]
+name = "a-{n}"
+command = ["x", "{n}"]
+matrix.case = [{ n = 1, t = "1h" }, { n = -1, t = "soon" }]
+gpus = "{n}"
+timeout = "{t}"
+cwd = "sub-{n}"
+python = "none-{n}"
+fingerprint_files = ["gone-{n}"]
+on_oom = [{ vars = { n = -1 } }]
+""",
+        [
+            'tasks.toml:5: task "a--1": gpus must be at least 0, got -1',
+            'tasks.toml:6: task "a--1": timeout must be a duration such as "30s", "6h" or "1h30m", got "soon"',
+            'tasks.toml:8: task "a-1": python names {folder}/none-1, which does not exist',
+            'tasks.toml:8: task "a--1": python names {folder}/none--1, which does not exist',
+            'tasks.toml:9: task "a-1": fingerprint_files has gone-1, which matches no file',
+            'tasks.toml:9: task "a--1": fingerprint_files has gone--1, which matches no file',
+        ],
+    ),
+    (
+        "missing name and more",
+        """
+[[task]]
+command = "train {zzz}"
+shards = "gpus"
+timeout = "soon"
+""",
+        [
+            "tasks.toml:1: task 1: name is missing",
+            "tasks.toml:2: task 1: command has {zzz}, which is unknown: write {{zzz}} for a literal brace",
+            'tasks.toml:4: task 1: timeout must be a duration such as "30s", "6h" or "1h30m", got "soon"',
+        ],
+    ),
+    (
+        "empty axis and more",
+        """
+[[task]]
+name = "a-{seed}"
+matrix.seed = []
+command = "train {seed} {sed}"
+gpus = -1
+""",
+        [
+            'tasks.toml:3: task "a-{seed}": matrix.seed is an empty list, so there would be no task',
+            'tasks.toml:4: task "a-{seed}": command has {sed}, which is unknown: did you mean {seed}? write {{sed}} for a literal brace',
+            'tasks.toml:5: task "a-{seed}": gpus must be at least 0, got -1',
+        ],
+    ),
+    (
+        "matrix without axes and more",
+        """
+[[task]]
+name = "a b"
+matrix = {}
+command = "train"
+gpus = -1
+""",
+        [
+            'tasks.toml:2: task "a b": name "a b" has a space in it: use letters, digits and . _ - = , + @ /',
+            'tasks.toml:3: task "a b": matrix has no axis: matrix.seed = [1, 2, 3]',
+            'tasks.toml:5: task "a b": gpus must be at least 0, got -1',
+        ],
+    ),
+    (
+        "axes that are not known hide no other mistake",
+        """
+[[task]]
+name = "a-{dataset}"
+matrix.case = "{cases}"
+command = "train {dataset}"
+env = "{dataset}"
+gpus = -1
+""",
+        [
+            'tasks.toml:3: task "a-{dataset}": matrix.case has {cases}, which is unknown: write {{cases}} for a literal brace',
+            'tasks.toml:6: task "a-{dataset}": gpus must be at least 0, got -1',
+        ],
+    ),
+    (
+        "whole tables that are none",
+        """
+[vars]
+words = "abc"
+[[task]]
+name = "a"
+command = "true"
+env = "{words}"
+on_oom = "{zzz}"
+[[task]]
+name = "b"
+command = "true"
+env = "{task}"
+on_oom = [{ vars = "{words}" }]
+""",
+        [
+            'tasks.toml:6: task "a": env must be a table, got text: "abc"',
+            'tasks.toml:7: task "a": on_oom has {zzz}, which is unknown: write {{zzz}} for a literal brace',
+            'tasks.toml:11: task "b": env must not be text, which {task} is',
+            'tasks.toml:12: task "b": on_oom rung 1: vars must be a table, got text: "abc"',
+        ],
+    ),
+    (
+        "a rung that makes a variable of itself",
+        """
+[vars]
+bs = 32
+out = "run-{bs}"
+[[task]]
+name = "a"
+command = "train {out}"
+on_oom = [{ vars = { bs = "{out}" } }]
+""",
+        ['tasks.toml:7: task "a": on_oom rung 1: bs is made of itself: bs → out → bs'],
+    ),
+    (
+        "values where quotes do not help",
+        """
+[vars]
+root = "/my data"
+[[task]]
+name = "a"
+command = '''echo "$(ls "{root}")"'''
+[[task]]
+name = "b"
+command = '''
+cat <<EOF
+{root}
+EOF
+'''
+[[task]]
+name = "c"
+command = "echo `ls {root}`"
+""",
+        [
+            'tasks.toml:5: task "a": command has {root} inside quotes, where its value "/my data" would need quotes of its own: take the quotes away, values are quoted anyway',
+            'tasks.toml:8: task "b": command has {root} in a here-document, where its value "/my data" would need quotes of its own: pass it to the command in env, or write the command as a list',
+            'tasks.toml:15: task "c": command has {root} inside `…`, where its value "/my data" would need quotes of its own: pass it to the command in env, or write the command as a list',
+        ],
+    ),
+    (
         "missing name",
         """
 [[task]]
@@ -481,12 +646,12 @@ matrix.case = [{a = 1, b = 2}, {a = 2}]
         "exclude unknown",
         """
 [[task]]
-name = "t{a}"
+name = "t{alpha}"
 command = "true"
 matrix.alpha = [1]
 matrix.exclude = [{alpa = 1}]
 """,
-        ['tasks.toml:5: task "t{a}": matrix.exclude has alpa, which is no axis: did you mean alpha?'],
+        ['tasks.toml:5: task "t{alpha}": matrix.exclude has alpa, which is no axis: did you mean alpha?'],
     ),
     (
         "exclude all",

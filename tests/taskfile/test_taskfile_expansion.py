@@ -463,6 +463,12 @@ def test_tasks_that_do_the_same_work_are_warned_of(folder: Path):
     )
 
 
+def test_the_same_work_on_another_number_of_gpus_or_processes_is_meant(folder: Path):
+    head = '[[task]]\ncommand = "train"\n'
+    made = deck(folder, f'{head}name = "one"\n{head}name = "two"\ngpus = 2\n{head}name = "ddp"\nlaunch = "torchrun"\n')
+    assert made.warnings == ()
+
+
 def test_tasks_with_the_same_output_are_warned_of(folder: Path):
     made = deck(folder, '[[task]]\nname = "a-{s}"\ncommand = "t {s}"\nmatrix.s = [1, 2]\noutputs = ["m.pt"]\n')
     assert made.warnings == (f'{folder}/tasks.toml:1: task "a-2": has an output of task "a-1", too: {folder}/m.pt',)

@@ -71,6 +71,25 @@ def test_the_schema_refuses_what_the_validation_refuses(task: dict[str, object],
         load(str(path))
 
 
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"env": "{e}"}, {"on_oom": "{ladder}"}, {"on_oom": ["{rung}", {"vars": {"bs": 8}}]}, {"watch": "{w}"},
+        {"metrics": "{m}"}, {"command": "{c}"}, {"tags": "{t}"},
+    ],
+)  # fmt: skip
+def test_schema_and_validation_accept_one_placeholder_for_a_whole_value(task: dict[str, object], tmp_path: Path):
+    values = {
+        "e": {"A": "1"}, "rung": {"vars": {"bs": 16}}, "ladder": [{"vars": {"bs": 8}}], "w": {"silent": "1h"},
+        "m": {"acc": {"regex": "(.*)"}}, "c": ["x", "y"], "t": ["a"], "bs": 32,
+    }  # fmt: skip
+    data = {"vars": values, "task": [{"name": "a", "command": "x {bs}", **task}]}
+    jsonschema.validate(data, json_schema(), jsonschema.Draft202012Validator)
+    path = tmp_path / "tasks.toml"
+    path.write_text(tomli_w.dumps(data))
+    assert load(str(path)).tasks
+
+
 WORDS = [
     "{a}", "{b}-{a}", "{attempt}", "{{x}}", "${x}", "{deck}", "{shard}", "{env.HOME}", "1h", "2GiB", "auto", "none",
     "all", "gpus", "a*", "0-2", "TERM", "(", "out/{a}.pt", "'{b}'", "~/x", "conda:x", "t-{a}-{b}",

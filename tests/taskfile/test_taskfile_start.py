@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.core.spec import DeckFile, TaskSpec
+from gpudeck.engine.core.spec import DeckFile, OwnChecks, TaskSpec
 from gpudeck.engine.errors import TaskFileError
 from gpudeck.engine.ports import GpuInfo, Inventory
 from gpudeck.engine.taskfile.finish import RuntimeValues, finish
@@ -189,27 +189,18 @@ def test_required_variables_must_be_set():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (entry('launch = "torchrun"'), ['tasks.toml:4: task "a": this version cannot do launch = "torchrun" yet']),
-        (entry('launch = "auto"'), []),
+        (entry('launch = "srun"'), ['tasks.toml:4: task "a": this version cannot do launch = "srun" yet']),
+        (entry('launch = "auto"\ngpus = 2'), []),
         (
-            entry('launch = "auto"\ngpus = 2'),
-            ['tasks.toml:4: task "a": this version cannot do launch = "auto" with several processes yet'],
-        ),
-        (
-            entry('launch = "{how}"\nmatrix.how = ["command", "torchrun"]').replace('name = "a"', 'name = "{how}"'),
-            ['tasks.toml:4: task "{how}": this version cannot do launch = "torchrun" yet'],
-        ),
-        (
-            entry('launch = "auto"\ngpus = "{n}"\nmatrix.n = [1, 2]').replace('name = "a"', 'name = "a{n}"'),
-            ['tasks.toml:4: task "a{n}": this version cannot do launch = "auto" with several processes yet'],
+            entry('launch = "{how}"\nmatrix.how = ["torchrun", "srun"]').replace('name = "a"', 'name = "{how}"'),
+            ['tasks.toml:4: task "{how}": this version cannot do launch = "srun" yet'],
         ),
         (entry("nodes = 2"), ['tasks.toml:4: task "a": this version cannot do nodes = 2 yet']),
         (entry('watch.silent = "3m"'), []),
         (entry('slurm = { qos = "x" }'), ['tasks.toml:4: task "a": this version cannot do slurm yet']),
-        (entry('gpu_profile = "3g.20gb"'), ['tasks.toml:4: task "a": this version cannot do gpu_profile yet']),
+        (entry('mig_profile = "3g.20gb"'), ['tasks.toml:4: task "a": this version cannot do mig_profile yet']),
         ('[slurm]\nqos = "x"\n' + entry(""), ["tasks.toml:1: this version cannot do [slurm] yet"]),
-        ('[distributed]\nstrategy = "ddp"\n' + entry(""), ["tasks.toml:1: this version cannot do [distributed] yet"]),
-        ("[deck]\nsnapshot = true\n" + entry(""), ["tasks.toml:2: [deck]: this version cannot do snapshot yet"]),
+        ('[distributed]\nstrategy = "ddp"\n' + entry('launch = "torchrun"'), []),
         (
             '[deck]\nbackend = "slurm"\n' + entry(""),
             ['tasks.toml:2: this version cannot do backend = "slurm" yet'],
@@ -236,6 +227,24 @@ def test_what_a_chosen_profile_asks_of_slurm_is_refused_like_the_files_own():
     )
 
 
-def test_checks_that_no_command_makes_yet_are_said_to_do_nothing():
-    made = deck('[doctor]\nrun = ["true"]\n' + entry(""))
-    assert made.warnings == ("tasks.toml:1: [doctor] says nothing yet: this version has no gpudeck doctor",)
+def test_the_users_own_checks_know_vars_and_keep_what_is_known_when_they_run():
+    made = deck(
+        '[doctor]\nrun = ["{python} -c \'import x\' {where}"]\nimports = ["a.b"]\n'
+        '[vars]\nwhere = "my data"\n' + entry("")
+    )
+    assert made.own_checks == OwnChecks(("\0{python} -c 'import x' 'my data'",), ("a.b",))
+    assert made.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ('run = ["{nope}"]', "tasks.toml:2: [doctor]: run has {nope}, which is unknown: "),
+        ('imports = ["flash-attn"]', 'tasks.toml:2: [doctor]: imports must be names of modules, as "flash_attn", got '),
+        ("run = 3", "tasks.toml:2: [doctor]: run must be a list such as "),
+    ],
+)
+def test_mistakes_in_the_users_own_checks_are_told_with_their_line(table: str, problem: str):
+    with pytest.raises(TaskFileError) as caught:
+        deck(f"[doctor]\n{table}\n" + entry(""))
+    assert [line[: len(problem)] for line in caught.value.problems] == [problem]

@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
-from gpudeck.tui.actions import use_keys
+from gpudeck.tui.acting.actions import use_keys
 
 
 class Pictures(SingleFileSnapshotExtension):
@@ -37,7 +37,7 @@ def pictures(
         monkeypatch.setenv(name, value)
     time.tzset()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gpudeck.tui.toasts._SHOWN_S", 3600.0)
+    monkeypatch.setattr("gpudeck.tui.acting.toasts._SHOWN_S", 3600.0)
     yield snapshot.use_extension(Pictures)
     monkeypatch.undo()
     time.tzset()

@@ -13,9 +13,9 @@ from textual.pilot import Pilot
 
 from gpudeck import tui
 from gpudeck.tui.logs.source import LogSource
-from gpudeck.tui.widgets.log_columns import LogColumns
-from gpudeck.tui.widgets.log_stream import LogStream
-from gpudeck.tui.widgets.log_view import LogView
+from gpudeck.tui.widgets.log.columns import LogColumns
+from gpudeck.tui.widgets.log.stream import LogStream
+from gpudeck.tui.widgets.log.view import LogView
 
 STYLES = Path(tui.__file__).parent / "styles"
 _PATIENCE_S = 20.0

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.place import Place
-from gpudeck.tui.config import Config
+from gpudeck.tui.link.read_only import ReadOnlyFeed
 from gpudeck.tui.open_screen import app_on
-from gpudeck.tui.read_only import ReadOnlyFeed
+from gpudeck.tui.settings.config import Config
 from tests.e2e.decks import GPUDECK
 from tests.fakes.live_deck import DEADLINE_S, LiveDeck
 from tests.fakes.screen_rig import ScreenRig

@@ -16,10 +16,10 @@ import gpudeck.tui
 from gpudeck.engine.protocol.messages import Counts
 from gpudeck.engine.protocol.wire import DeckHead, GpuRow, State, TaskRow
 from gpudeck.tui.model import Change, DeckModel, Link
-from gpudeck.tui.themes import THEMES
+from gpudeck.tui.settings.themes import THEMES
 from gpudeck.tui.widgets.deck_header import DeckHeader
 from gpudeck.tui.widgets.filter_bar import FilterBar
-from gpudeck.tui.widgets.task_table import TaskTable
+from gpudeck.tui.widgets.table.task_table import TaskTable
 
 NOW_S = 1_800_000_000.0
 

@@ -12,8 +12,8 @@ from shutil import which
 import pytest
 
 from gpudeck.engine.errors import UsageError
-from gpudeck.tui.completion import SHELLS, print_script, script
-from gpudeck.tui.verbs import VERBS
+from gpudeck.tui.shell.completion import SHELLS, print_script, script
+from gpudeck.tui.shell.verbs import VERBS
 
 DECK = """
 [vars]
@@ -32,9 +32,9 @@ command = "true"
 
 PROGRAM = """\
 #!{python}
-from gpudeck.tui.arguments import parser_of
-from gpudeck.tui.completion import complete
-from gpudeck.tui.verbs import DECK, VERBS
+from gpudeck.tui.shell.arguments import parser_of
+from gpudeck.tui.shell.completion import complete
+from gpudeck.tui.shell.verbs import DECK, VERBS
 complete({{verb.name: verb.text for verb in VERBS.values() if not verb.hidden}}, lambda name: parser_of(name or DECK))
 """
 
@@ -167,6 +167,8 @@ def test_profiles_are_offered(folder: Path) -> None:
 
 def test_values_are_offered_by_their_names(folder: Path) -> None:
     assert offered(folder, "gpudeck plan --set se") == {"seeds="}
+    assert offered(folder, "gpudeck fit gather --var se") == {"seeds="}
+    assert offered(folder, "gpudeck fit ga") == {"gather"}
 
 
 @pytest.mark.parametrize("text", ["", "[[task]", '[[task]]\nname = "a"\n', None])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tui.actions import BY_ID, use_keys
-from gpudeck.tui.config import Config, Thresholds, load
+from gpudeck.tui.acting.actions import BY_ID, use_keys
+from gpudeck.tui.settings.config import Config, Thresholds, load
 
 
 def loaded(folder: Path, text: str) -> Config:
@@ -82,7 +82,13 @@ def test_a_folder_in_its_place_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("written", "keys"),
-    [("'?'", "question_mark"), ("'f7 , /'", "f7,slash"), ("['^r', 'R']", "ctrl+r,R"), ("'shift+left'", "shift+left")],
+    [
+        ("'?'", "question_mark"),
+        ("'f7 , /'", "f7,slash"),
+        ("['^r', 'R']", "ctrl+r,R"),
+        ("'shift+left'", "shift+left"),
+        ("'shift+→, ctrl+pgdn'", "shift+right,ctrl+pagedown"),
+    ],
 )
 def test_keys_may_be_written_as_they_stand_on_the_keyboard(tmp_path: Path, written: str, keys: str) -> None:
     config = loaded(tmp_path, f"[keys]\nreconnect = {written}\nhelp = 'f1'\nsuspend='f9'\nretry_menu='f8'\nfilter='f6'")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from gpudeck.tui import config
-from gpudeck.tui.config import Config, Thresholds
+from gpudeck.tui.settings import config
+from gpudeck.tui.settings.config import Config, Thresholds
 
-TUI = Path(config.__file__).parent
+TUI = Path(config.__file__).parent.parent
 
 
 def attributes_read() -> Iterator[str]:

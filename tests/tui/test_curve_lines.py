@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.logs.metrics import finder
-from gpudeck.tui.curves import KEPT, Curve, Curves, from_wire, guesses, to_wire
+from gpudeck.tui.curves.lines import KEPT, Curve, Curves, from_wire, guesses, to_wire
 
 
 def fed(*lines: str, **patterns: str) -> dict[str, Curve]:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.tui.charts import chart
-from gpudeck.tui.curves import Curve
-from gpudeck.tui.paragraphs import cells
-from gpudeck.tui.plot import plot
+from gpudeck.tui.curves.charts import chart
+from gpudeck.tui.curves.lines import Curve
+from gpudeck.tui.curves.plot import plot
+from gpudeck.tui.drawing.paragraphs import cells
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True)
 

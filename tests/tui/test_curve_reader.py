@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gpudeck.engine.adapters import proc
-from gpudeck.tui.curve_feed import CurveFeed
-from gpudeck.tui.curve_reader import ALIKE, sampled
-from gpudeck.tui.curves import Curve
+from gpudeck.engine.adapters.processes import proc
+from gpudeck.tui.curves.feed import CurveFeed
+from gpudeck.tui.curves.lines import Curve
+from gpudeck.tui.curves.reader import ALIKE, sampled
 
 _PATIENCE_S = 30.0
 
@@ -122,6 +122,6 @@ def _readers() -> set[int]:
             status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if b"curve_reader" in words and int(status[1]) == os.getpid() and status[0] != "Z":
+        if b"gpudeck.tui.curves.reader" in words and int(status[1]) == os.getpid() and status[0] != "Z":
             found.add(pid)
     return found

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters import proc
+from gpudeck.engine.adapters.processes import proc
 from gpudeck.tests.fakes.screen_rig import SIZES, OnDeck, ScreenRig, over
-from gpudeck.tui.actions import ACTIONS, Action
-from gpudeck.tui.config import Config
-from gpudeck.tui.config_keys import RESERVED
+from gpudeck.tui.acting.actions import ACTIONS, Action
 from gpudeck.tui.screens.choice import Choice
-from gpudeck.tui.widgets.task_table import TaskTable
+from gpudeck.tui.settings.config import Config
+from gpudeck.tui.settings.keys import RESERVED
+from gpudeck.tui.widgets.table.task_table import TaskTable
 
 DECK = """
 [deck]
@@ -261,10 +261,10 @@ def test_a_click_on_a_line_of_the_help_does_what_it_says(on_deck: OnDeck) -> Non
     async def body(rig: ScreenRig) -> None:
         await go_to(rig, "bad")
         await rig.press("question_mark")
-        await rig.until_seen("Kill at once, with everything it started")
+        await rig.until_seen("Mark, or unmark")
         lines = rig.text().splitlines()
-        y = next(at for at, line in enumerate(lines) if "Mark the task, or take the mark away" in line)
-        await rig.pilot.click(offset=(lines[y].index("mark"), y))
+        y = next(at for at, line in enumerate(lines) if "Mark, or unmark" in line)
+        await rig.pilot.click(offset=(lines[y].index("Mark, or unmark"), y))
         await rig.until(lambda: rig.app.screen.query_one(TaskTable).marked, "a task is marked")
         assert rig.app.screen.query_one(TaskTable).marked == {"bad"}
 

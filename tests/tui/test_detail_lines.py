@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.protocol.wire import TaskRow
-from gpudeck.tui.attempt_files import Left, git_text
-from gpudeck.tui.detail import Known, lines_of
-from gpudeck.tui.format import command_text
-from gpudeck.tui.paragraphs import cells, folded, harmless, links
+from gpudeck.tui.drawing.format import command_text
+from gpudeck.tui.drawing.paragraphs import cells, folded, harmless, links
+from gpudeck.tui.task.files import Left, git_text
+from gpudeck.tui.task.lines import Known, lines_of
 
 NOW_S = 1_800_000_000.0
+ENERGY = {"energy_wh": 1240.0, "mean_power_w": 310.2}
 HOSTILE = "a\x1b]52;c;aGk=\x07b\x9b31m[red]\u202e[/]\x00\n\ud800"
 
 
@@ -59,10 +60,11 @@ def test_a_waiting_task_tells_all_that_it_waits_for() -> None:
 
 
 def test_the_chosen_attempt_tells_git_state_and_the_end_of_its_log() -> None:
-    left = Left(("ValueError: 3",), "1a2b on main", "box", {"peak_mib": 1024, "mean_mib": 512.0})
+    left = Left(("ValueError: 3",), "1a2b on main", "box", {"peak_mib": 1024, "mean_mib": 512.0, **ENERGY})
     told = text(Known(details(), row(), 2, left))
     assert "git        1a2b on main" in told
     assert "GPU memory peak 1.0 GiB, mean 512.0 MiB" in told
+    assert "energy     1.24 kWh, mean 310 W" in told
     assert "ValueError: 3" in told
 
 

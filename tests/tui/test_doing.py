@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpudeck.engine.protocol.wire import GpuRow, State, TaskRow
-from gpudeck.tui import doing, doing_deck
-from gpudeck.tui.questions import Doing, Question, Refusal, Request
+from gpudeck.tui.acting.acting import doing, doing_deck
+from gpudeck.tui.acting.questions import Doing, Question, Refusal, Request
 
 
 def row(name: str, state: State, **more: object) -> TaskRow:
@@ -133,7 +133,15 @@ def test_the_retry_menu_counts_failures_by_kind_and_gpu() -> None:
     assert (labels["kind exit"], labels["kind oom"]) == ("exit: 2", "oom: 1")
     assert request(question.then("gpu 2")) == ("retry", {"tasks": ["a", "e"], "not_on": ["2"]})
     assert request(question.then("debug"))[1]["env"] == {"NCCL_DEBUG": "INFO", "TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
+    assert next(answer.key for answer in question.answers if answer.id == "debug") == "d"
     assert request(question.then("fresh")) == ("retry", {"tasks": ["a"], "fresh": True})
+
+
+def test_a_retry_with_debug_output_of_what_cuda_told_late_waits_for_each_call() -> None:
+    failed = row("a", "failed", reason="exit 1: RuntimeError: CUDA error: device-side assert triggered", gpus=(0,))
+    question = asked(doing.retry_menu([failed], [failed]))
+    env = {"NCCL_DEBUG": "INFO", "TORCH_DISTRIBUTED_DEBUG": "DETAIL", "CUDA_LAUNCH_BLOCKING": "1"}
+    assert request(question.then("debug"))[1]["env"] == env
 
 
 def test_the_retry_menu_offers_all_that_is_changed_and_all_that_is_stale() -> None:

@@ -11,10 +11,10 @@ from textual.pilot import Pilot
 
 from gpudeck.engine.protocol.pages import Failure
 from gpudeck.engine.protocol.wire import TaskRow
-from gpudeck.tui.digests import Digests
-from gpudeck.tui.errors import filter_for, groups_of, lines_of, summary
-from gpudeck.tui.filtering import parse
+from gpudeck.tui.drawing.errors import filter_for, groups_of, lines_of, summary
+from gpudeck.tui.drawing.filtering import parse
 from gpudeck.tui.messages import Acted, FilterTable, OpenLogs, OpenTask
+from gpudeck.tui.task.digests import Digests
 from gpudeck.tui.widgets.error_list import ErrorList
 from tests.tui.pages_rig import HOSTILE, NOW_S, PageApp, drive, is_harmless, lines
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from gpudeck.engine.client import Connection
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.place import Place
-from gpudeck.engine.errors import EngineUnavailableError, UsageError
+from gpudeck.engine.errors import EngineUnavailableError, TaskFileError
 from gpudeck.tests.fakes.live_deck import DEADLINE_S, LiveDeck, live_deck
-from gpudeck.tui.feed import Feed
+from gpudeck.tui.link.feed import Feed
 from gpudeck.tui.model import DeckModel, Link
 from gpudeck.tui.open_screen import feed_of
 
@@ -111,7 +111,7 @@ def test_an_engine_that_another_shell_starts_after_a_goodbye_is_followed(tmp_pat
 def test_a_deck_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
     with live_deck(tmp_path, "[[task]]\nnme = 1\n") as deck, Follower(deck) as follower:
         assert follower.feed.opened.wait(DEADLINE_S)
-        assert isinstance(follower.feed.refused, UsageError)
+        assert isinstance(follower.feed.refused, TaskFileError)
         assert "tasks.toml:2" in str(follower.feed.refused)
 
 

@@ -16,24 +16,25 @@ from gpudeck.engine.client import Connection
 from gpudeck.engine.errors import EngineUnavailableError
 from gpudeck.tui import pages
 from gpudeck.tui.app import GpudeckApp
-from gpudeck.tui.ask import Asker
-from gpudeck.tui.config import Config
-from gpudeck.tui.feed import Feed
-from gpudeck.tui.themes import THEMES
+from gpudeck.tui.link.ask import Asker
+from gpudeck.tui.link.feed import Feed
+from gpudeck.tui.settings.config import Config
+from gpudeck.tui.settings.themes import THEMES
 
 DEADLINE_S = 30.0
 LATE = (
     "ctypes", "hashlib", "psutil", "sqlite3", "tomllib",
     "gpudeck.engine.core.spec", "gpudeck.engine.detach", "gpudeck.engine.engine", "gpudeck.engine.main",
     "gpudeck.engine.protocol.messages", "gpudeck.engine.opening.settings_despite", "gpudeck.engine.taskfile.load",
-    "gpudeck.tui.palette", "gpudeck.tui.screens.errors", "gpudeck.tui.screens.help", "gpudeck.tui.screens.timeline",
+    "gpudeck.tui.acting.palette", "gpudeck.tui.screens.errors", "gpudeck.tui.screens.help",
+    "gpudeck.tui.screens.timeline",
 )  # fmt: skip
 """Slow to load, and needed by no picture of a deck that has an engine."""
 SCRIPT = """
 import json, os, sys
-from gpudeck.tui.arguments import parse
+from gpudeck.tui.shell.arguments import parse
 from gpudeck.tui.open_screen import app_on, feed_of
-from gpudeck.tui.config import load
+from gpudeck.tui.settings.config import load
 from gpudeck.engine.commands.place import Place
 place = Place.of(parse(["tasks.toml"]))
 assert place.attach() is None
@@ -79,7 +80,7 @@ def test_what_is_slow_to_load_and_not_needed_is_loaded_later(tmp_path: Path) -> 
     assert set(json.loads(told.stdout)) & set(LATE) == set()
 
 
-def test_garbage_is_collected_once_the_screen_stands() -> None:
+def test_once_the_screen_stands_all_is_loaded_and_garbage_is_collected() -> None:
     gc.disable()
     try:
         pages.load_all()
@@ -87,6 +88,8 @@ def test_garbage_is_collected_once_the_screen_stands() -> None:
         while not gc.isenabled() and time.monotonic() < deadline:
             threading.Event().wait(0.01)
         assert gc.isenabled()
+        assert {f"gpudeck.tui.screens.{name}" for name in pages.MODULES} <= set(sys.modules)
+        assert "gpudeck.tui.widgets.log.hunt" in sys.modules
     finally:
         gc.enable()
         gc.unfreeze()

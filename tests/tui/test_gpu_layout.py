@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.tui.gpu_layout import FOLDED, FULL, SHORT, Layout, Step, lay_out
+from gpudeck.tui.gpus.layout import FOLDED, FULL, SHORT, Layout, Step, lay_out
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from rich.cells import cell_len
 
 from gpudeck.engine.protocol.wire import GpuMemory, GpuRow
-from gpudeck.tui.config import Thresholds
-from gpudeck.tui.gpu_layout import FOLDED, FULL, SHORT
-from gpudeck.tui.gpu_lines import Drawn, lines_of
+from gpudeck.tui.gpus.layout import FOLDED, FULL, SHORT
+from gpudeck.tui.gpus.lines import Drawn, lines_of
+from gpudeck.tui.settings.config import Thresholds
 from gpudeck.tui.widgets.gpu_history import GpuHistory
 from tests.tui.gpu_samples import NOTHING, gpu, lost
 

@@ -14,8 +14,7 @@ from textual.pilot import Pilot
 
 import gpudeck.tui
 from gpudeck.engine.protocol.wire import GpuRow
-from gpudeck.tui.config import Thresholds
-from gpudeck.tui.gpu_layout import FOLDED, FULL
+from gpudeck.tui.gpus.layout import FOLDED, FULL
 from gpudeck.tui.widgets.gpu_panes import GpuPanes
 from tests.tui.gpu_samples import NOTHING, gpu, gpus, lost
 
@@ -175,19 +174,6 @@ def test_panes_of_automatic_height_are_as_tall_as_they_need(count: int, height: 
         assert rig.panes.size.height == height
 
     shown(test, (80, 40), classes="auto")
-
-
-def test_other_thresholds_hold_at_once() -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
-        rig.panes.show(gpus(1), 0.0)
-        await pilot.pause()
-        before = rig.panes.render_line(2)
-
-        rig.panes.retune(Thresholds(memory_percent=10))
-
-        assert rig.panes.render_line(2) != before
-
-    shown(test)
 
 
 def test_another_theme_is_seen_at_once() -> None:

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.protocol.pages import Graph, GraphBarrier
-from gpudeck.tui.format import width_of
-from gpudeck.tui.graph_layout import BOX_HEIGHT, lay_out, same_shape
-from gpudeck.tui.graph_lines import line_of
+from gpudeck.tui.drawing.format import width_of
+from gpudeck.tui.graph.layout import BOX_HEIGHT, lay_out, same_shape
+from gpudeck.tui.graph.lines import line_of
 from tests.tui.graph_samples import box, drawn, edge, graph
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gpudeck.engine.protocol.pages import GraphBarrier
 from gpudeck.engine.protocol.wire import TaskRow
-from gpudeck.tui.filtering import parse
-from gpudeck.tui.format import width_of
-from gpudeck.tui.graph_lines import filter_for, told
+from gpudeck.tui.drawing.filtering import parse
+from gpudeck.tui.drawing.format import width_of
+from gpudeck.tui.graph.lines import filter_for, told
 from tests.tui.graph_samples import box, drawn, edge, graph
 
 

@@ -12,9 +12,9 @@ import pytest
 from textual.app import App, ComposeResult
 
 import gpudeck.tui
-from gpudeck.tui.config import Thresholds
-from gpudeck.tui.host import Disk, DiskWatch, HostReading, HostWatch, look_at_disk, read_host
-from gpudeck.tui.spans import pack
+from gpudeck.tui.drawing.host import Disk, DiskWatch, HostReading, HostWatch, look_at_disk, read_host
+from gpudeck.tui.drawing.spans import pack
+from gpudeck.tui.settings.config import Thresholds
 from gpudeck.tui.widgets.host_line import HostLine, host_parts
 
 DEADLINE_S = 20.0

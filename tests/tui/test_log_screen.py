@@ -15,7 +15,7 @@ from gpudeck.tui.screens import deck_screen
 from gpudeck.tui.screens.choice import Choice
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.logs import LogScreen
-from gpudeck.tui.widgets.log_view import LogView
+from gpudeck.tui.widgets.log.view import LogView
 
 DECK = """
 [deck]

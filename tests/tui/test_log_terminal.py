@@ -19,7 +19,7 @@ _SCRIPT = """
 import sys
 from textual.app import App
 from gpudeck.tui.logs.source import LogSource
-from gpudeck.tui.widgets.log_view import LogView
+from gpudeck.tui.widgets.log.view import LogView
 
 class Small(App):
     CSS_PATH = sys.argv[2]

@@ -13,11 +13,11 @@ from gpudeck.tests.fakes.hostile_logs import HOSTILE_LINES, dangers
 from gpudeck.tests.tui.log_rig import Rig, in_app, numbered, source
 from gpudeck.tui.logs.source import LogSource
 from gpudeck.tui.logs.viewport import Frame
-from gpudeck.tui.widgets.log_columns import LogColumns
-from gpudeck.tui.widgets.log_panes import BOTH
-from gpudeck.tui.widgets.log_rows import occurrences
-from gpudeck.tui.widgets.log_view import LogView
-from gpudeck.tui.widgets.log_words import search_words, status_words
+from gpudeck.tui.widgets.log.columns import LogColumns
+from gpudeck.tui.widgets.log.panes import BOTH
+from gpudeck.tui.widgets.log.rows import occurrences
+from gpudeck.tui.widgets.log.view import LogView
+from gpudeck.tui.widgets.log.words import search_words, status_words
 
 
 def test_the_end_of_a_log_is_shown_first(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_more_hits_than_are_kept_can_be_gone_through_from_anywhere(tmp_path: Pat
         rig.view.active.move(lambda view: view.seek_fraction(0.5))
         await rig.until(lambda: "hit 0" not in rig.screen)
         await rig.press("N")
-        await rig.until(lambda: "?/" in rig.status and rig.view.active.current > 400_000)
+        await rig.until(lambda: "?/" in rig.status and rig.view.active.marks.current > 400_000)
 
     in_app(test)
 

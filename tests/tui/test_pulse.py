@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from gpudeck.tui.pulse import PATIENCE_S, QUIET_S, TICK_S, Pulse
+from gpudeck.tui.link.pulse import PATIENCE_S, QUIET_S, TICK_S, Pulse
 from tests.fakes.live_deck import live_deck
 from tests.fakes.screen_rig import ScreenRig, run, screen_on
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters.decklock import this_machine
-from gpudeck.engine.adapters.proc import stat
+from gpudeck.engine.adapters.processes.proc import stat
+from gpudeck.engine.adapters.state.lock import this_machine
 from gpudeck.tui.screens.choice import Choice
 from tests.fakes.live_deck import LiveDeck, live_deck
 from tests.fakes.screen_rig import ScreenRig, run
@@ -196,6 +196,15 @@ def test_a_deck_that_another_host_holds_is_shown_with_where_it_runs(finished: Li
     with open(lock, "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         look(finished, body)
+
+
+def test_a_command_that_a_toast_names_can_be_pasted(deck: LiveDeck) -> None:
+    async def body(rig: ScreenRig) -> None:
+        rig.app.tell("`gpudeck stop` ends it")
+        await rig.pilot.pause()
+        assert f"`gpudeck -f {deck.path} stop` ends it" in {toast.message for toast in rig.app._notifications}
+
+    look(deck, body)
 
 
 def test_a_deck_that_was_never_started_has_its_tasks(deck: LiveDeck) -> None:

@@ -10,8 +10,8 @@ from textual.widgets import Button
 from gpudeck.tests.fakes.screen_rig import OnDeck, ScreenRig, over
 from gpudeck.tui.screens.choice import Choice
 from gpudeck.tui.screens.dashboard import Dashboard
-from gpudeck.tui.widgets import task_table
-from gpudeck.tui.widgets.task_table import TaskTable
+from gpudeck.tui.widgets.table import task_table
+from gpudeck.tui.widgets.table.task_table import TaskTable
 
 DECK = """
 [deck]

@@ -13,8 +13,8 @@ from gpudeck.tests.fakes.snapshot_deck import NEXT_CLOSED, ROWS, ended, head, ro
 from gpudeck.tests.fakes.snapshot_gpus import EIGHT, gpu, remember
 from gpudeck.tests.fakes.snapshot_rig import LIVE, NOW_S, Size, SnapshotRig, shown, three_sizes, two_sizes, whole
 from gpudeck.tests.fakes.snapshot_tasks import FAILED, NEVER, RUNNING, answer, write_failed, write_running
-from gpudeck.tui.config import Config
 from gpudeck.tui.model import Link
+from gpudeck.tui.settings.config import Config
 
 ANSWERS = {"show": answer(FAILED, RUNNING, NEVER)}
 MID_RUN = whole(ROWS, head(), EIGHT)
@@ -108,6 +108,9 @@ def test_marks(pictures: SnapshotAssertion, size: Size) -> None:
 # -- what keeps it from going on --------------------------------------------------------------------------------------
 
 
+CLOSED = {"rounds": (NEXT_CLOSED,), "shut_rounds": (NEXT_CLOSED,)}
+
+
 @two_sizes
 @pytest.mark.parametrize(
     "more",
@@ -115,10 +118,10 @@ def test_marks(pictures: SnapshotAssertion, size: Size) -> None:
         pytest.param({"paused": "paused by ada at 07:55"}, id="paused"),
         pytest.param({"halted": "train-sym-0.625 (soon,fail=2)", "eta_s": None}, id="halted"),
         pytest.param({"unwritable": "No space left on device"}, id="unwritable"),
-        pytest.param({"file_plan": "3 added; 1 changed, running", "rounds": (NEXT_CLOSED,)}, id="edited"),
+        pytest.param({"file_plan": "3 added; 1 changed, running", **CLOSED}, id="edited"),
         pytest.param(
             {"file_problem": 'tasks.toml:14: task "train": gpus must be at least 0, got -1', "paused": "by ada",
-             "rounds": (NEXT_CLOSED,), "waiting_why": ("5 waiting: round 1 is closed", "1 held")},
+             "waiting_why": ("5 waiting: round 1 is closed", "1 held"), **CLOSED},
             id="much",
         ),
     ],

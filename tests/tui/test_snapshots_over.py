@@ -11,9 +11,9 @@ from syrupy.assertion import SnapshotAssertion
 from gpudeck.tests.fakes.snapshot_deck import OOM, ROWS, ended, head
 from gpudeck.tests.fakes.snapshot_gpus import EIGHT, TROUBLED
 from gpudeck.tests.fakes.snapshot_rig import Size, SnapshotRig, shown, two_sizes, whole
-from gpudeck.tui.ask import Answer
-from gpudeck.tui.config import Config
+from gpudeck.tui.link.ask import Answer
 from gpudeck.tui.screens.choice import Choice
+from gpudeck.tui.settings.config import Config
 
 MID_RUN = whole(ROWS, head(), EIGHT)
 PLAN = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.tui.view import SPARK_CELLS
+from gpudeck.tui.drawing.view import SPARK_CELLS
 from gpudeck.tui.widgets.columns import COLUMNS, DEFAULT, WIDE, chosen, known, lay_out
-from gpudeck.tui.widgets.table_contents import Contents, measured
-from gpudeck.tui.widgets.table_history import History
+from gpudeck.tui.widgets.table.contents import Contents, measured
+from gpudeck.tui.widgets.table.history import History
 from tests.tui.table_rig import row, running
 
 FULL = {"name": 40, "flags": 1, "progress": 1, "eta": 7, "gpu": 3, "attempt": 1, "metric": 26, "reason": 60, "round": 1}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.selector import STATES
-from gpudeck.tui.filtering import parse
-from gpudeck.tui.view import FLAGS, LOOKS
+from gpudeck.tui.drawing.filtering import parse
+from gpudeck.tui.drawing.view import FLAGS, LOOKS
 from gpudeck.tui.widgets.columns import COLUMNS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "task-table.md").read_text()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpudeck.engine.core.selector import parse_selector
 from gpudeck.engine.errors import UsageError
-from gpudeck.tui.filtering import parse, subject
+from gpudeck.tui.drawing.filtering import parse, subject
 from tests.tui.table_rig import row, running
 
 UUIDS = {0: "GPU-aaaa", 1: "GPU-bbbb"}

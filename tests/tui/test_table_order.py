@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gpudeck.engine.protocol.wire import TaskRow
-from gpudeck.tui.filtering import parse
+from gpudeck.tui.drawing.filtering import parse
 from gpudeck.tui.model import Change, DeckModel
-from gpudeck.tui.widgets import table_order
-from gpudeck.tui.widgets.table_order import Order, arranged, natural
-from gpudeck.tui.widgets.table_state import TableState
+from gpudeck.tui.widgets.table import order as table_order
+from gpudeck.tui.widgets.table.order import Order, arranged, natural
+from gpudeck.tui.widgets.table.state import TableState
 from tests.tui.table_rig import change, deck_of, row, running
 
 STATES = ("waiting", "queued", "running", "backoff", "succeeded", "failed", "blocked")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters import proc
+from gpudeck.engine.adapters.processes import proc
 from tests.e2e.decks import GPUDECK
 from tests.fakes.pty_screen import PtyScreen
 from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, kinds_deck
@@ -141,7 +141,7 @@ def test_a_slow_terminal_still_takes_keys_and_what_waits_for_it_does_not_grow(de
     screen.until(lambda sent: len(sent) > 3000, "some seconds of changes", seen)
     asked = len(screen.received)
     screen.type(b"?")
-    screen.until_sent(b"The last task", since=asked)
+    screen.until_sent(b"Take back the last action", since=asked)
     assert len(screen.received) - asked < 30_000
     assert screen.memory_mib() - before_mib < 30
     screen.type(b"\x11")

@@ -189,11 +189,11 @@ def test_a_terminal_that_is_gone_before_the_line_on_leaving_is_no_traceback(deck
         screen.wait()  # 129 where it was seen before the key that nobody is there
     finally:
         screen.close()
-    assert (tmp_path / "said").read_text() in ("", "the output cannot be written: Input/output error\n")
+    assert (tmp_path / "said").read_text() in ("", "gpudeck: the output cannot be written: Input/output error\n")
 
 
 def test_a_pipe_on_stdout_is_told_what_to_use(deck: TmuxDeck) -> None:
     shell = deck.terminal()
     shell.until_shell()
     shell.type(f"{GPUDECK} | cat")
-    shell.until_seen("there is no terminal here: gpudeck --headless FILE")
+    shell.until_seen("there is no terminal here: `gpudeck --headless` runs the deck, a line per event")

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from gpudeck.engine.protocol.pages import AttemptRow
-from gpudeck.tui.timeline_lanes import lanes_of
-from gpudeck.tui.timeline_sight import Sight
+from gpudeck.tui.timeline.lanes import lanes_of
+from gpudeck.tui.timeline.sight import Sight
 
 NOW_S = 1e6
 

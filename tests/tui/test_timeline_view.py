@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 
 from gpudeck.engine.protocol.pages import AttemptRow
 from gpudeck.tui.messages import OpenTask
-from gpudeck.tui.timeline_lanes import lanes_of
+from gpudeck.tui.timeline.lanes import lanes_of
 from gpudeck.tui.widgets.timeline_view import TimelineView
 from tests.tui.pages_rig import HOSTILE, NOW_S, PageApp, drive, is_harmless, lines
 

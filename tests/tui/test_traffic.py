@@ -54,7 +54,7 @@ def test_a_screen_under_a_dialog_sends_nothing_and_goes_on_when_it_is_seen_again
     screen = busy.screen
     since = len(screen.received)
     screen.type(b"?")
-    screen.until_sent(b"The last task", since=since)
+    screen.until_sent(b"Take back the last action", since=since)
     busy.sent_while(40)  # what was on its way
     assert busy.sent_while(200) == b""
     since = len(screen.received)

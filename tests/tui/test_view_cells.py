@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gpudeck.engine.protocol.wire import TaskRow
-from gpudeck.tui import format as f
-from gpudeck.tui.view import Moment, cell, plain_text
+from gpudeck.tui.drawing import format as f
+from gpudeck.tui.drawing.view import Moment, cell, plain_text
 from gpudeck.tui.widgets.columns import COLUMNS
 from tests.tui.table_rig import NOW_S, row, running
 
@@ -168,3 +168,18 @@ def test_flags_are_told_by_mark_and_word() -> None:
 
 def test_a_state_of_a_newer_engine_is_shown() -> None:
     assert said("state", row(0, "dreaming"), 11) == "? dreaming"  # pyright: ignore[reportArgumentType]
+
+
+def test_the_rung_that_a_task_is_on_comes_first_whatever_became_of_it() -> None:
+    states = ("running", "failed", "succeeded")
+    rows = [row(0, state, reason="out of memory", rung=2, rungs=3) for state in states]
+    assert [said("reason", found) for found in rows] == [
+        "rung 2 of 3; before: out of memory",
+        "rung 2 of 3; out of memory",
+        "rung 2 of 3",
+    ]
+
+
+def test_a_held_task_in_backoff_tells_of_no_start_that_will_not_come() -> None:
+    found = row(0, "backoff", retry_at=NOW_S + 42, reason="exit 1", held=True)
+    assert (said("eta", found), said("reason", found)) == ("", "held  exit 1")

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.protocol.messages import Counts
-from gpudeck.tui.format import clock
-from gpudeck.tui.heading import heading, notes, width_of_line
+from gpudeck.tui.drawing.format import clock
+from gpudeck.tui.drawing.heading import Note, heading, notes, width_of_line
 from gpudeck.tui.model import DeckModel, Link, LinkKind
-from gpudeck.tui.plain_glyphs import plain
+from gpudeck.tui.terminal.plain_glyphs import plain
 from tests.tui.table_rig import NOW_S, deck_of, head_of
 
 COUNTS = Counts(total=300, waiting=20, queued=100, running=8, backoff=1, succeeded=150, cached=5, failed=3, blocked=13)
@@ -104,6 +104,22 @@ def test_a_read_only_screen_that_cannot_see_the_deck_offers_to_look_again() -> N
     assert texts(deck)[2] == "▎ deck.db cannot be read; ^r looks again"
 
 
+@pytest.mark.parametrize(
+    ("link", "more", "remedy"),
+    [
+        (Link("failed", "engine 8123 has ended: " + "its tasks run on, " * 9), {}, "; ^r starts it"),
+        (Link("live"), {"halted": "train-a, " * 20}, "; P or a retry goes on"),
+        (Link("live"), {"file_plan": "3 added, " * 20}, "; a applies it"),
+    ],
+)
+def test_what_helps_is_told_where_the_problem_is_cut(link: Link, more: dict[str, Any], remedy: str) -> None:
+    deck = deck_with(**more)
+    deck.link = link
+    told = texts(deck, 80, 1)[2]
+    assert told.endswith(f"…{remedy}")
+    assert len(told) == 80
+
+
 def test_80_columns_tell_every_count_of_a_deck_that_is_only_looked_at() -> None:
     deck = deck_with(ended=True)
     deck.link = Link("files", read_only=True, as_of=NOW_S)
@@ -172,16 +188,19 @@ def test_what_is_done_failed_stopped_running_and_to_do_has_a_glyph_each_in_the_b
 
 def test_results_of_another_day_are_told_of_before_a_round_that_is_under_way() -> None:
     rounds = ("round 0 is not done: a",)
-    assert [tone for _, tone in notes(deck_with(rounds=rounds, stale=1))] == ["warn", "muted"]
+    assert [note.tone for note in notes(deck_with(rounds=rounds, stale=1))] == ["warn", "muted"]
 
 
 @pytest.mark.parametrize("link", [Link("live", read_only=True), Link("over")])
 def test_where_nothing_can_be_asked_for_no_retry_of_stale_results_is_offered(link: Link) -> None:
     deck = deck_with(changed=2, stale=1)
     deck.link = link
-    assert notes(deck) == [("2 changed since they ran, 1 stale", "warn")]
+    assert notes(deck) == [Note("2 changed since they ran, 1 stale", "warn")]
 
 
 def test_a_round_that_is_under_way_is_no_warning_and_comes_after_one_that_a_failure_closes() -> None:
     rounds = ("round 0 is not done: a", "round 1 closed by 1 failed and 2 blocked: b")
-    assert notes(deck_with(rounds=rounds)) == [(rounds[1], "warn"), (rounds[0], "muted")]
+    assert notes(deck_with(rounds=rounds, shut_rounds=rounds[1:])) == [
+        Note(rounds[1], "warn"),
+        Note(rounds[0], "muted"),
+    ]

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from gpudeck.tests.fakes.screen_rig import OnDeck, ScreenRig, over
-from gpudeck.tui.ask import Answer
+from gpudeck.tui.link.ask import Answer
+from gpudeck.tui.link.unanswered import SOON_S, Unanswered
 from gpudeck.tui.messages import OpenLogs, OpenTask
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.logs import LogScreen
-from gpudeck.tui.unanswered import SOON_S, Unanswered
 from gpudeck.tui.widgets.key_bar import KeyBar
-from gpudeck.tui.widgets.log_view import LogView
+from gpudeck.tui.widgets.log.view import LogView
 
 DECK = """
 [deck]

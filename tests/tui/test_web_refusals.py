@@ -120,7 +120,7 @@ def said(deck: LiveDeck, *arguments: str) -> tuple[int, str]:
 
 def test_a_port_that_is_taken_is_named(deck: LiveDeck, web: Web):
     code, text = said(deck, "--web", "--port", str(web.port))
-    assert (code, text) == (3, f"cannot listen on 127.0.0.1:{web.port}: Address already in use\n")
+    assert (code, text) == (3, f"gpudeck: cannot listen on 127.0.0.1:{web.port}: Address already in use\n")
 
 
 def test_a_deck_that_cannot_be_read_is_told_on_the_terminal(tmp_path: Path):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import re
+from dataclasses import dataclass, replace
+
+_RANK = re.compile(r"\.rank\d+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,22 @@ class LogSource:
     why: str = ""
     """Of a failed one: "exit 1", "oom"."""
 
+    ranks: int = 0
+    """How many processes of the task have logs of their own; 0: they are one."""
+    rank: int = 0
+    """Whose logs these are."""
+    blamed: int = 0
+    """The rank that is the reason of a failure."""
+
+    def of_rank(self, rank: int) -> LogSource:
+        """The logs of another of its processes."""
+        return replace(self, rank=rank, paths=tuple((label, _of_rank(path, rank)) for label, path in self.paths))
+
     @property
     def labels(self) -> tuple[str, ...]:
         return tuple(label for label, _ in self.paths)
+
+
+def _of_rank(path: str, rank: int) -> str:
+    stem, extension = os.path.splitext(path)
+    return _RANK.sub("", stem) + (f".rank{rank}" if rank else "") + extension

@@ -60,7 +60,7 @@ class Frame:
         return 100 if self.at_end or not self.size else min(99, 100 * self.below // self.size)
 
 
-class Place(NamedTuple):
+class LinePart(NamedTuple):
     line: int
     part: int
 
@@ -74,7 +74,7 @@ class Viewport:
         self._width, self._height = 80, 24
         self._wrap = False
         self.follow = False
-        self._top = Place(0, 0)
+        self._top = LinePart(0, 0)
         self._lines: OrderedDict[int, Line] = OrderedDict()
         """By their offset; never the last one, which may still grow."""
         self._starts: dict[int, int] = {}
@@ -87,11 +87,11 @@ class Viewport:
 
     def resize(self, width: int, height: int) -> None:
         self._width, self._height = max(1, width), max(1, height)
-        self._top = Place(self._top.line, 0) if self._wrap else self._top
+        self._top = LinePart(self._top.line, 0) if self._wrap else self._top
 
     def wrap(self, on: bool) -> None:
         self._wrap = on
-        self._top = Place(self._top.line, 0)
+        self._top = LinePart(self._top.line, 0)
 
     def set_follow(self, on: bool) -> None:
         """Switched off, it stays where it is."""
@@ -114,7 +114,7 @@ class Viewport:
 
     def home(self) -> None:
         self.follow = False
-        self._top = Place(0, 0)
+        self._top = LinePart(0, 0)
 
     def end(self) -> None:
         self.follow = True
@@ -125,7 +125,7 @@ class Viewport:
         if not self._file.size:
             return
         line = self._breaks.start(min(max(0, offset), self._file.size - 1))
-        self._top = self._back(Place(line, 0), self._height // 3)
+        self._top = self._back(LinePart(line, 0), self._height // 3)
 
     def seek_fraction(self, fraction: float) -> None:
         """Show what lies there in the file: 0 is the beginning, 1 the end."""
@@ -133,7 +133,7 @@ class Viewport:
             return self.end()
         self.follow = False
         if self._file.size:
-            self._top = Place(self._breaks.start(int(max(0.0, fraction) * self._file.size)), 0)
+            self._top = LinePart(self._breaks.start(int(max(0.0, fraction) * self._file.size)), 0)
         return None
 
     # -- what is seen -------------------------------------------------------------------------------------------------
@@ -162,10 +162,10 @@ class Viewport:
         if known == self._known:
             return
         if generation != self._known[0]:
-            self._top, self._long = Place(0, 0), False
+            self._top, self._long = LinePart(0, 0), False
         elif holes and self._top.line < self._file.size:
             line = self._breaks.start(self._top.line)
-            self._top = self._top if line == self._top.line else Place(line, 0)
+            self._top = self._top if line == self._top.line else LinePart(line, 0)
         self._known = known
         self._lines.clear()
         self._starts.clear()
@@ -181,35 +181,35 @@ class Viewport:
                 return MOST_ROWS
         return count
 
-    def _last_top(self) -> Place:
+    def _last_top(self) -> LinePart:
         """The top of the last page."""
         need = self._height
-        place = Place(0, 0)
+        place = LinePart(0, 0)
         for line, rows in self._before(self._file.size):
             if len(rows) >= need:
-                return Place(line.start, len(rows) - need)
+                return LinePart(line.start, len(rows) - need)
             need -= len(rows)
-            place = Place(line.start, 0)
+            place = LinePart(line.start, 0)
         return place
 
-    def _forth(self, place: Place, count: int) -> Place:
+    def _forth(self, place: LinePart, count: int) -> LinePart:
         for line, rows in self._from(place.line):
             if place.line != line.start:
-                place = Place(line.start, 0)
+                place = LinePart(line.start, 0)
             if place.part + count < len(rows):
-                return Place(line.start, place.part + count)
+                return LinePart(line.start, place.part + count)
             count -= len(rows) - place.part
         return self._last_top()
 
-    def _back(self, place: Place, count: int) -> Place:
+    def _back(self, place: LinePart, count: int) -> LinePart:
         if count <= place.part:
-            return Place(place.line, place.part - count)
+            return LinePart(place.line, place.part - count)
         count -= place.part
         for line, rows in self._before(place.line):
             if len(rows) >= count:
-                return Place(line.start, len(rows) - count)
+                return LinePart(line.start, len(rows) - count)
             count -= len(rows)
-        return Place(0, 0)
+        return LinePart(0, 0)
 
     def _from(self, start: int) -> Iterator[tuple[Line, list[Row]]]:
         while start < self._file.size:

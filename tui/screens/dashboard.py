@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from textual.app import ComposeResult
 from textual.containers import Container
-from textual.content import Content
-from textual.timer import Timer
 from textual.widget import Widget
 
-from ...engine.protocol.wire import TaskRow
-from .. import doing_deck, pages
-from ..actions import ACTIVE, BY_ID, CHANGES, Where, footer_of, on
-from ..ask import Answer
-from ..bindings import bindings
-from ..format import clean
-from ..layout import Heights, heights
-from ..log_source import source_of
+from ...engine.protocol.states import ACTIVE
+from .. import pages
+from ..acting import doing_deck
+from ..acting.actions import BY_ID, CHANGES, Where, footer_of, on
+from ..acting.bindings import bindings
+from ..acting.questions import Refusal
+from ..drawing.layout import Heights, heights
 from ..logs.source import LogSource
 from ..messages import OpenLogs, OpenTask
 from ..model import DeckModel
-from ..questions import Refusal
 from ..widgets.deck_header import DeckHeader
 from ..widgets.filter_bar import FilterBar
 from ..widgets.gpu_panes import GpuPanes
 from ..widgets.host_line import HostLine
 from ..widgets.key_bar import KeyBar
-from ..widgets.log_stream import LogStream
-from ..widgets.log_view import LogView
-from ..widgets.task_table import TaskTable
-from ..widgets.waiting import PATIENCE_S, WORDS
+from ..widgets.log.stream import LogStream
+from ..widgets.log.view import LogView
+from ..widgets.table.task_table import TaskTable
+from .cursor_log import CursorLog
 from .deck_screen import DeckScreen
 
 _MOVES = frozenset({"down", "up", "top", "bottom", "page_down", "page_up"})
-_SETTLE_S = 0.08
-"""A cursor that rests this long has its task's log shown."""
 
 
 class Dashboard(DeckScreen):
@@ -46,12 +39,8 @@ class Dashboard(DeckScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._log_of: tuple[str, int] = ("", 0)
-        """Task and attempt whose log is shown."""
+        self._cursor_log = CursorLog(self, lambda: self._table.cursor_name, self._show_keys)
         self._heights: Heights | None = None
-        self._settling: Timer | None = None
-        self._waiting: Timer | None = None
-        """For the log of the task under the cursor."""
 
     def compose(self) -> ComposeResult:
         clocks = self.gpudeck.clocks
@@ -105,7 +94,7 @@ class Dashboard(DeckScreen):
         if deck.head is not None:
             self.query_one(HostLine).show(deck.head.log_dir)
         self._divide()
-        self._follow_cursor()
+        self._cursor_log.follow()
 
     def _show_gpus(self, deck: DeckModel) -> None:
         panes, at = self.query_one(GpuPanes), self.gpudeck.clocks.steady()
@@ -120,55 +109,11 @@ class Dashboard(DeckScreen):
             panes.interrupt(at)
 
     def on_task_table_cursor_moved(self) -> None:
-        if self._settling is not None:
-            self._settling.stop()
-        self._settling = self.set_timer(_SETTLE_S, self._follow_cursor)
-
-    def _follow_cursor(self) -> None:
-        row = self.deck.row(self._table.cursor_name)
-        wanted = (row.name, row.attempt) if row is not None else ("", 0)
-        if wanted == self._log_of:
-            return
-        self._log_of = wanted
-        log = self.query_one(LogView)
-        log.border_title = _title(row)
-        self._log_late(row if row is not None and row.attempt else None)
-        if row is None or not row.attempt:
-            log.show(None)
-        else:
-            self.gpudeck.ask("show", self._show_log, topic="cursor", tasks=[row.name])
-
-    def _log_late(self, row: TaskRow | None) -> None:
-        """Another task's log does not stay under the name of *row* while its own is waited for. None: it has come."""
-        if self._waiting is not None:
-            self._waiting.stop()
-        self._waiting = None if row is None else self.set_timer(PATIENCE_S, lambda: self._no_log(row, WORDS))
-
-    def _no_log(self, row: TaskRow | None, why: str) -> None:
-        log = self.query_one(LogView)
-        log.show(None)
-        log.border_title = Content.assemble(_title(row), f" · {clean(why)}" if why else "")
-
-    def _show_log(self, answer: Answer) -> None:
-        row = self.deck.row(self._log_of[0])
-        if not answer.ok or not answer.result:
-            self._log_late(None)
-            self._no_log(row, answer.error)
-            return
-        details: Mapping[str, Any] = answer.result[0]
-        if details["name"] == self._log_of[0]:
-            self._log_late(None)
-            log = self.query_one(LogView)
-            log.border_title = _title(row)
-            log.show(source_of(details, self._log_of[1]))
-            self._show_keys()
+        self._cursor_log.moved()
 
     def log_source(self, name: str) -> LogSource | None:
         """Where the newest log of a task is, if it is the one that is shown here."""
-        row, source = self.deck.row(name), self.query_one(LogView).source
-        if row is None or source is None or (source.task, source.attempt) != (row.name, row.attempt):
-            return None
-        return source
+        return self._cursor_log.source(name)
 
     # -- from the user ------------------------------------------------------------------------------------------------
 
@@ -182,16 +127,16 @@ class Dashboard(DeckScreen):
     def on_descendant_focus(self) -> None:
         self._show_keys()
 
-    def _show_keys(self) -> None:
-        places: tuple[Where, ...] = ("tasks", "deck")
-        no_earlier = False
+    @property
+    def place(self) -> Where:
+        """By the pane that has the keys."""
         focused: Widget | None = self.focused
-        if isinstance(focused, GpuPanes):
-            places = ("gpus", "deck")
-        elif isinstance(focused, LogStream):
-            places = ("log", "deck")
-            no_earlier = not self.query_one(LogView).has_earlier
-        actions = footer_of(on(*places))
+        return "gpus" if isinstance(focused, GpuPanes) else "log" if isinstance(focused, LogStream) else "tasks"
+
+    def _show_keys(self) -> None:
+        place = self.place
+        no_earlier = place == "log" and not self.query_one(LogView).has_earlier
+        actions = footer_of(on(place, "deck"))
         self.show_keys(action for action in actions if not (no_earlier and action.id == "log_attempt_back"))
 
     def filter(self, text: str) -> None:
@@ -285,16 +230,14 @@ class Dashboard(DeckScreen):
     def do_processes(self) -> None:
         self.query_one(GpuPanes).action_act("processes")
 
+    def do_gpu_left(self) -> None:
+        self.query_one(GpuPanes).action_act("gpu_left")
+
+    def do_gpu_right(self) -> None:
+        self.query_one(GpuPanes).action_act("gpu_right")
+
     def on_gpu_panes_acted(self, message: GpuPanes.Acted) -> None:
         self.act(message.action)
 
     def on_gpu_panes_open_processes(self, message: GpuPanes.OpenProcesses) -> None:
         self.gpudeck.push_screen(pages.gpu_processes(message.gpu))
-
-
-def _title(row: TaskRow | None) -> Content:
-    """Whose log it is."""
-    if row is None:
-        return Content("")
-    attempt = f" · attempt {row.attempt}" if row.attempt > 1 else "" if row.attempt else " · has not started"
-    return Content(clean(row.name) + attempt)

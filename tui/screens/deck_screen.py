@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from textual.screen import Screen
 
-from ..actions import CHANGES, Action
-from ..ask import Answer
-from ..bindings import bindings
-from ..format import command_text
+from ..acting.actions import CHANGES, Action, Where
+from ..acting.bindings import bindings
+from ..drawing.format import command_text
+from ..link.ask import Answer
 from ..log_source import paged
 from ..model import DeckModel
 from ..outside import pager_of, run_outside, with_content
 from ..widgets.key_bar import KeyBar
-from ..widgets.log_view import LogView
+from ..widgets.log.view import LogView
 
 if TYPE_CHECKING:
     from ..app import GpudeckApp
@@ -44,6 +44,11 @@ class DeckScreen(Screen[None]):
     @property
     def deck(self) -> DeckModel:
         return self.gpudeck.deck
+
+    @property
+    def place(self) -> Where:
+        """Whose keys hold where the user is."""
+        return "tasks"
 
     @property
     def is_current(self) -> bool:

@@ -10,18 +10,16 @@ from typing import Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from ...engine.protocol.states import ACTIVE, WAITING
 from ...engine.protocol.wire import TaskRow
-from ..actions import ACTIVE, BY_ID, WAITING, Action, footer_of, on
-from ..ask import Answer
-from ..attempt_files import AttemptFiles
-from ..attempts import Attempts
-from ..bindings import bindings, bindings_of
-from ..curve_feed import CurveFeed
-from ..curves import Curve
-from ..detail import Known, lines_of
+from ..acting.actions import BY_ID, Action, Where, footer_of, on
+from ..acting.bindings import bindings, bindings_of
+from ..drawing.paragraphs import Tone, paragraph
+from ..link.ask import Answer
 from ..messages import OpenLogs, OpenTask
 from ..model import DeckModel
-from ..paragraphs import Tone, paragraph
+from ..task.gathering import Gathering
+from ..task.lines import lines_of
 from ..widgets.deck_header import DeckHeader
 from ..widgets.detail_view import DetailView
 from ..widgets.key_bar import KeyBar
@@ -34,8 +32,6 @@ _MOVES = ("down", "up", "top", "bottom", "page_down", "page_up")
 _ACTS = (
     "log", "retry", "retry_menu", "cancel", "kill", "hold", "raise_priority", "lower_priority", "copy_command", "pager",
 )  # fmt: skip
-_LOOKS = 5
-"""So often the record of an attempt that has ended is looked for."""
 
 
 class Detail(DeckScreen):
@@ -51,24 +47,18 @@ class Detail(DeckScreen):
         self.task_name = task
         self._before: list[str] = []
         """Tasks that links have led away from."""
-        self._attempts = Attempts()
         self._row: TaskRow | None = None
-        self._curves: tuple[Curve, ...] = ()
-        self._curves_of: tuple[str, int] = ("", 0)
-        self._more_curves = False
         self._asked_at = float("-inf")
         self._due = True
         self._seen: object = None
         """What of the row the last answer was asked for."""
-        self._looks = 0
         self._ui_loop: asyncio.AbstractEventLoop | None = None
-        self._files = AttemptFiles(self._deliver, self._draw)
-        self._feed = CurveFeed(self._deliver, self._take_curves)
+        self._gathering = Gathering(self._deliver, self._draw)
 
     @property
     def reads(self) -> bool:
         """A process reads curves for it."""
-        return self._feed.reads
+        return self._gathering.reads
 
     def compose(self) -> ComposeResult:
         yield DeckHeader(now=self.gpudeck.clocks.wall, id="header")
@@ -83,11 +73,10 @@ class Detail(DeckScreen):
         self._wait()
 
     def on_unmount(self) -> None:
-        self._files.close()
-        self._feed.close()
+        self._gathering.close()
 
     def on_screen_suspend(self) -> None:
-        self._feed.close()
+        self._gathering.rest()
 
     @property
     def _view(self) -> DetailView:
@@ -135,7 +124,7 @@ class Detail(DeckScreen):
             return
         details: Mapping[str, Any] = answer.result[0]
         if details["name"] == self.task_name:
-            self._attempts.details, self._looks = details, 0
+            self._gathering.take(details)
             self._read()
             self._draw()
 
@@ -155,36 +144,21 @@ class Detail(DeckScreen):
         self.set_timer(PATIENCE_S, waited)
 
     def _say_instead(self, text: str, tone: Tone) -> None:
-        if self._attempts.details is None:
+        if self._gathering.attempts.details is None:
             self._view.show(paragraph(text, self._view.columns, tone))
 
     def _tick(self) -> None:
         if not self.is_current:
             return
         self._ask()
-        files = self._attempts.files
-        left = None if files is None else self._files.of(files)
-        if files is not None and files.ended and left is not None and left.end is None and self._looks < _LOOKS:
-            self._looks += 1
-            self._files.again(files)
+        self._gathering.look_again()
         if self._row is not None and self._row.state in ACTIVE:
             self._draw()
 
-    # -- from files ---------------------------------------------------------------------------------------------------
-
     def _read(self) -> None:
         """What the attempt that is looked at has written."""
-        number, files = self._attempts.number, self._attempts.files
-        if files is not None and not files.ended:
-            self._files.again(files)
-        if self._curves_of != (self.task_name, number):
-            self._curves_of, self._curves, self._more_curves = (self.task_name, number), (), bool(number)
         started = None if self._row is None else self._row.started
-        self._feed.show(self._attempts.curve_order(started) if self.is_current else None)
-
-    def _take_curves(self, curves: tuple[Curve, ...], more: bool) -> None:
-        self._curves, self._more_curves = curves, more
-        self._draw()
+        self._gathering.read(self.task_name, started, curves=self.is_current)
 
     # -- drawing ------------------------------------------------------------------------------------------------------
 
@@ -192,19 +166,11 @@ class Detail(DeckScreen):
         self._draw()
 
     def _draw(self) -> None:
-        if not self.is_mounted or self._attempts.details is None or self._row is None:
+        if not self.is_mounted or self._row is None:
             return
-        files = self._attempts.files
-        known = Known(
-            details=self._attempts.details,
-            row=self._row,
-            attempt=self._attempts.number,
-            left=None if files is None else self._files.of(files),
-            curves=self._curves,
-            reading=self._more_curves,
-            memory_mib=self._memory_mib(),
-        )
-        self._view.show(lines_of(known, self._view.columns, self.gpudeck.clocks.wall()))
+        known = self._gathering.known(self._row, self._memory_mib())
+        if known is not None:
+            self._view.show(lines_of(known, self._view.columns, self.gpudeck.clocks.wall()))
 
     def _memory_mib(self) -> int | None:
         """On all GPUs now; None: not known."""
@@ -213,6 +179,10 @@ class Detail(DeckScreen):
         return sum(known) if known else None
 
     # -- from the user ------------------------------------------------------------------------------------------------
+
+    @property
+    def place(self) -> Where:
+        return "detail"
 
     def targets(self) -> tuple[str, ...]:
         return (self.task_name,)
@@ -226,7 +196,7 @@ class Detail(DeckScreen):
     def open(self, task: str) -> None:
         """Another task's page in place of this one."""
         self.task_name, self._row = task, None
-        self._attempts.forget()
+        self._gathering.attempts.forget()
         self._due, self._asked_at = True, float("-inf")
         self._view.clear_link()
         self._view.move("top")
@@ -247,8 +217,7 @@ class Detail(DeckScreen):
             self._choose(int(text))
 
     def _choose(self, attempt: int) -> None:
-        self._attempts.look_at(attempt)
-        self._looks = 0
+        self._gathering.look_at(attempt)
         self._read()
         self._draw()
 
@@ -294,17 +263,17 @@ class Detail(DeckScreen):
         self._step(1)
 
     def _step(self, step: int) -> None:
-        number = self._attempts.beside(step)
+        number = self._gathering.attempts.beside(step)
         if number is None:
             self.gpudeck.tell("that is the newest attempt" if step > 0 else "that is the first attempt")
         else:
             self._choose(number)
 
     def do_log(self) -> None:
-        self.post_message(OpenLogs((self.task_name,), self._attempts.wanted))
+        self.post_message(OpenLogs((self.task_name,), self._gathering.attempts.wanted))
 
     def do_pager(self) -> None:
-        self.page_log(self._attempts.details or {}, self._attempts.number)
+        self.page_log(self._gathering.attempts.details or {}, self._gathering.attempts.number)
 
 
 def _asked_for(row: TaskRow) -> object:

@@ -10,9 +10,9 @@ from textual.binding import BindingType
 from textual.widget import Widget
 
 from ...engine.protocol.pages import Failures
-from ..bindings import bindings, bindings_of
-from ..digests import Digests
-from ..errors import groups_of
+from ..acting.bindings import bindings, bindings_of
+from ..drawing.errors import groups_of
+from ..task.digests import Digests
 from ..widgets.error_list import ErrorList
 from .page import PageScreen, read
 

@@ -16,8 +16,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from ...engine.protocol.wire import GpuProcess, GpuRow
-from ..format import clean, cut_middle, fit, width_of
-from ..gpu_cells import gib
+from ..drawing.format import clean, cut_middle, fit, width_of
+from ..gpus.cells import gib
 
 _HEADER = ("pid", "user", "task", "GiB", "command")
 _MOST = (10, 12, 28, 7)

@@ -7,7 +7,7 @@ from typing import Any
 from textual.widget import Widget
 
 from ...engine.protocol.pages import Graph
-from ..bindings import bindings
+from ..acting.bindings import bindings
 from ..widgets.graph_view import GraphView
 from .page import PageScreen, read
 

@@ -10,19 +10,20 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 
+from ...engine.protocol.states import FAILED
 from ...engine.protocol.wire import TaskRow
-from ..actions import BY_ID, footer_of, on
-from ..ask import Answer
-from ..bindings import bindings_of
-from ..format import clean, plural
+from ..acting.actions import BY_ID, Where, footer_of, on
+from ..acting.bindings import bindings_of
+from ..drawing.format import clean, plural
+from ..drawing.view import gpu_words, look, time_text
+from ..link.ask import Answer
 from ..log_source import source_of
 from ..logs.source import LogSource
 from ..messages import OpenTask
 from ..model import DeckModel
-from ..view import gpu_words, look, time_text
 from ..widgets.key_bar import KeyBar
-from ..widgets.log_columns import MOST, LogColumns
-from ..widgets.log_view import LogView
+from ..widgets.log.columns import MOST, LogColumns
+from ..widgets.log.view import LogView
 from ..widgets.waiting import Waiting
 from .deck_screen import DeckScreen
 
@@ -171,6 +172,10 @@ class LogScreen(DeckScreen):
 
     # -- from the user ------------------------------------------------------------------------------------------------
 
+    @property
+    def place(self) -> Where:
+        return "log"
+
     def targets(self) -> tuple[str, ...]:
         active = self._active
         return tuple(name for name, view in self._views.items() if view is active)
@@ -237,7 +242,7 @@ def title_of(row: TaskRow, source: LogSource | None, now_s: float) -> str:
     parts += [time_text(row, now_s), gpu_words(row)]
     if source is None:
         parts.append("has not run")
-    if row.state in ("failed", "unknown"):
+    if row.state in FAILED:
         parts.append(clean(row.reason))
     return " · ".join(part for part in parts if part)
 

@@ -9,9 +9,9 @@ import msgspec
 from textual.app import ComposeResult
 from textual.widget import Widget
 
-from ..actions import Where, footer_of, on
-from ..ask import Answer
-from ..bindings import bindings
+from ..acting.actions import Where, footer_of, on
+from ..acting.bindings import bindings
+from ..link.ask import Answer
 from ..model import DeckModel
 from ..widgets.deck_header import DeckHeader
 from ..widgets.key_bar import KeyBar
@@ -47,6 +47,10 @@ class PageScreen(DeckScreen):
         """The engine; until then nothing is known."""
         self._said = ""
         """Why the engine did not tell, as the user has been told."""
+
+    @property
+    def place(self) -> Where:
+        return self.PLACE
 
     def view(self) -> Widget:
         """The page itself; made once."""

@@ -12,10 +12,10 @@ from typing import Any
 from textual.widget import Widget
 
 from ...engine.protocol.pages import AttemptRow, TimelinePage
-from ..ask import Answer
-from ..bindings import bindings
+from ..acting.bindings import bindings
+from ..link.ask import Answer
 from ..model import DeckModel
-from ..timeline_lanes import Lane, lanes_of
+from ..timeline.lanes import Lane, lanes_of
 from ..widgets.timeline_view import TimelineView
 from .page import PageScreen, read
 

@@ -51,14 +51,15 @@ def open_web(command: Command, arguments: Sequence[str]) -> int:
             _say(sock, host, guard.token, loopback=loopback)
 
         asyncio.run(server.serve_on(sock, ready))
-    print(f"the page is closed{'' if read_only else '; the engine goes on: `gpudeck stop` ends it'}", file=sys.stderr)
+    goes_on = "" if read_only else "; the engine goes on: `gpudeck stop` ends it"
+    print(place.hints.completed(f"the page is closed{goes_on}"), file=sys.stderr)
     return 0
 
 
 def _reach(place: Place, command: Command) -> None:
     """Raises DeckError where a tab could show nothing."""
     if command.flag("read_only"):
-        from ..read_only import refuse_unreadable
+        from ..link.read_only import refuse_unreadable
 
         refuse_unreadable(place)
     else:

@@ -63,7 +63,7 @@ _REASON_CELLS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PlacedColumn:
     """A column as it stands on a line."""
 
     column: Column
@@ -86,7 +86,7 @@ def chosen(ids: Sequence[str], width: int) -> Sequence[str]:
     return ids or (WIDE if width >= WIDE_CELLS else DEFAULT)
 
 
-def lay_out(ids: Sequence[str], width: int, contents: Mapping[str, int]) -> list[Place]:
+def lay_out(ids: Sequence[str], width: int, contents: Mapping[str, int]) -> list[PlacedColumn]:
     """Places of the columns that fit into *width* cells. *contents*: cells that each column's widest content takes; a
     column whose contents take none is left out."""
     columns = [COLUMNS[each] for each in ids if contents.get(each, 1) > 0]
@@ -135,11 +135,11 @@ def _share_out(columns: Sequence[Column], sizes: dict[str, int], width: int, con
         grow(name, wanted.get(name, 0))
 
 
-def _placed(columns: Sequence[Column], sizes: Mapping[str, int], width: int) -> list[Place]:
-    places: list[Place] = []
+def _placed(columns: Sequence[Column], sizes: Mapping[str, int], width: int) -> list[PlacedColumn]:
+    places: list[PlacedColumn] = []
     x = GUTTER
     for column in columns:
         size = max(0, min(sizes[column.id], width - x))
-        places.append(Place(column, x, size))
+        places.append(PlacedColumn(column, x, size))
         x += size + GAP
     return places

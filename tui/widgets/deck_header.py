@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from ...engine.protocol.wire import DeckHead
-from ..heading import Line, heading
+from ..drawing.heading import Line, heading
 from ..model import DeckModel
 
 _TONES = ("strong", "muted", "running", "good", "bad", "warn", "rest")

@@ -14,8 +14,8 @@ from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 
-from ..format import width_of
-from ..paragraphs import Line, Link
+from ..drawing.format import width_of
+from ..drawing.paragraphs import Line, Link
 from .line_view import LineView
 
 _PARTS = ("title", "plain", "strong", "muted", "running", "good", "bad", "warn", "link", "curve", "cursor")

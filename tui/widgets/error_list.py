@@ -13,8 +13,8 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from ...engine.protocol.pages import Failure
-from ..errors import FAILED, GONE, Alike, Piece, filter_for, lines_of, summary
-from ..format import cut, width_of
+from ..drawing.errors import FAILED, GONE, Alike, Piece, filter_for, lines_of, summary
+from ..drawing.format import cut, width_of
 from ..messages import Acted, FilterTable, OpenLogs, OpenTask
 from .line_view import LineView
 
@@ -42,7 +42,7 @@ class ErrorList(LineView, inherit_bindings=False):
         self._digest = digest
         self._now = now
         self._groups: list[Alike] = []
-        self._gone = ""
+        self._gone: tuple[str, str] | None = None
         """Key of the group that is shown only because the cursor is on it: what the cursor is on does not change by
         itself, lest a key that was meant for one group does something to another."""
         self._total = -1
@@ -58,7 +58,7 @@ class ErrorList(LineView, inherit_bindings=False):
     def show(self, groups: Sequence[Alike], total: int) -> None:
         """*total*: failed tasks of the deck, whether their failures are among these or not."""
         kept = self.group
-        self._groups, self._total, self._gone = list(groups), total, ""
+        self._groups, self._total, self._gone = list(groups), total, None
         place = None if kept is None else next((at for at, each in enumerate(groups) if each.key == kept.key), None)
         if kept is not None and place is None:
             place = min(self._chosen, len(groups))
@@ -93,7 +93,7 @@ class ErrorList(LineView, inherit_bindings=False):
         chosen = self._groups[min(max(place, 0), len(self._groups) - 1)] if self._groups else None
         if self._gone and chosen is not None and chosen.key != self._gone:
             self._groups = [group for group in self._groups if group.key != self._gone]
-            self._gone = ""
+            self._gone = None
         self._chosen = 0 if chosen is None else self._groups.index(chosen)
         self.renew()
         # Scrollbars follow the new height a moment later, and without them nothing scrolls.

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from ..format import clean
+from ..drawing.format import clean
 from .line_input import LineInput
 
 HINT = "words  state:failed  tag:x  gpu:2  lr=0.1  -not"

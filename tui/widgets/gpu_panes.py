@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from ...engine.protocol.wire import GpuRow
-from ..bindings import bindings
-from ..config import Thresholds
-from ..gpu_layout import FOLDED, Layout, Step, lay_out
-from ..gpu_lines import Drawn, lines_of, no_gpus
-from ..spans import Span, cut
+from ..acting.actions import BY_ID
+from ..acting.bindings import bindings, bindings_of
+from ..drawing.spans import Span, cut
+from ..gpus.layout import FOLDED, Layout, Step, lay_out
+from ..gpus.lines import Drawn, lines_of, no_gpus
+from ..settings.config import Thresholds
 from .gpu_history import GpuHistory
 
 _GUTTER = 2
@@ -29,9 +30,20 @@ _STYLES = (
     "plain", "dim", "name", "task", "util", "deck", "mine", "others", "unexplained", "track",
     "rule", "util-graph", "memory-graph", "warn", "bad", "cursor",
 )  # fmt: skip
+_STEPS: Mapping[str, Step] = {
+    "up": "up",
+    "down": "down",
+    "gpu_left": "left",
+    "gpu_right": "right",
+    "top": "first",
+    "bottom": "last",
+    "page_up": "page_up",
+    "page_down": "page_down",
+}
+"""By actions of the table."""
 
 
-class GpuPanes(ScrollView, can_focus=True):
+class GpuPanes(ScrollView, can_focus=True, inherit_bindings=False):
     """Panes or, for many GPUs or in little room, a line each. Only lines that differ are drawn again.
 
     The cursor stays with its GPU. Keys, double clicks and enter are posted upwards as `Acted` and `OpenProcesses`.
@@ -40,14 +52,7 @@ class GpuPanes(ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"gpu--{name}" for name in _STYLES}
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("gpus"),
-        Binding("up,k", "step('up')", show=False),
-        Binding("down,j", "step('down')", show=False),
-        Binding("left,h", "step('left')", show=False),
-        Binding("right", "step('right')", show=False),
-        Binding("g,home", "step('first')", show=False),
-        Binding("G,end", "step('last')", show=False),
-        Binding("pageup", "step('page_up')", show=False),
-        Binding("pagedown,ctrl+f", "step('page_down')", show=False),
+        *bindings_of(*(name for name in _STEPS if BY_ID[name].where == "tasks")),
     ]
 
     @dataclass
@@ -113,11 +118,6 @@ class GpuPanes(ScrollView, can_focus=True):
         self.history.interrupt(time.monotonic() if at is None else at)
         self._redraw()
 
-    def retune(self, thresholds: Thresholds) -> None:
-        """Warn from other values on."""
-        self._drawn = replace(self._drawn, thresholds=thresholds)
-        self._redraw()
-
     def _tell(self, *, told: bool) -> None:
         if told != self._drawn.told:
             self._drawn = replace(self._drawn, told=told)
@@ -149,7 +149,7 @@ class GpuPanes(ScrollView, can_focus=True):
         self._reveal()
         self.post_message(self.Moved(found))
 
-    def action_step(self, step: Step) -> None:
+    def _step(self, step: Step) -> None:
         if not self._gpus:
             return
         self.select(self._gpus[self._shown.after(self._place(), step, self.size.height)].uuid)
@@ -162,7 +162,10 @@ class GpuPanes(ScrollView, can_focus=True):
         self.scroll_to_region(Region(0, top, 1, self._shown.pane_height), animate=False, force=True)
 
     def action_act(self, action_id: str) -> None:
-        """Post what an action of the table means for the GPU under the cursor."""
+        """Move the cursor, or post what an action of the table means for the GPU under it."""
+        if step := _STEPS.get(action_id):
+            self._step(step)
+            return
         if (gpu := self.chosen) is None:
             return
         self.post_message(self.OpenProcesses(gpu) if action_id == "processes" else self.Acted(action_id, gpu))

@@ -12,8 +12,8 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 
 from ...engine.protocol.pages import Graph
-from ..graph_layout import BOX_HEIGHT, Layout, lay_out, same_shape
-from ..graph_lines import Run, filter_for, line_of, told
+from ..graph.layout import BOX_HEIGHT, Layout, lay_out, same_shape
+from ..graph.lines import Run, filter_for, line_of, told
 from ..messages import FilterTable
 from .line_view import LineView
 

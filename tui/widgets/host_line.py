@@ -9,10 +9,10 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
-from ..config import Thresholds
-from ..format import size
-from ..host import HostReading, HostWatch
-from ..spans import Part, Span, pack
+from ..drawing.format import size
+from ..drawing.host import HostReading, HostWatch
+from ..drawing.spans import Part, Span, pack
+from ..settings.config import Thresholds
 
 
 class HostLine(Widget):

@@ -10,7 +10,7 @@ from rich.text import Text
 from textual.app import RenderResult
 from textual.widget import Widget
 
-from ..actions import Action, shown
+from ..acting.actions import Action, shown
 
 _ALWAYS = ("help", "leave")
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
-from ..config_keys import RESERVED
+from ..settings.keys import RESERVED
 
 
 def _without_reserved() -> Iterator[Binding]:

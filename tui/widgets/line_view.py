@@ -8,7 +8,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ..format import cut, fit
+from ..drawing.format import cut, fit
 
 
 class LineView(ScrollView, can_focus=True, inherit_bindings=False):

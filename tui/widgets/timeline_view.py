@@ -11,12 +11,12 @@ from textual import events
 from textual.geometry import Size
 from textual.strip import Strip
 
-from ..format import cut, fit, width_of
+from ..drawing.format import cut, fit, width_of
 from ..messages import OpenTask
-from ..timeline_lanes import Lane
-from ..timeline_lines import Piece, pieces, told
-from ..timeline_sight import Sight
-from ..timeline_window import Window, axis, scale_text
+from ..timeline.lanes import Lane
+from ..timeline.lines import Piece, pieces, told
+from ..timeline.sight import Sight
+from ..timeline.window import Window, axis, scale_text
 from .line_view import LineView
 
 _LABEL, _SHARE = 8, 6

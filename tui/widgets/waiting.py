@@ -6,7 +6,7 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.widgets import Static
 
-from ..format import clean
+from ..drawing.format import clean
 
 PATIENCE_S = 0.3
 """An answer usually comes sooner; a line that flickers says nothing."""

@@ -165,6 +165,13 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, Handle **out) {
 int nvmlDeviceGetUUID(Handle *handle, char *out, uint size) { ENTER(); return leave(text_of(handle, "uuid", out, size)); }
 int nvmlDeviceGetName(Handle *handle, char *out, uint size) { ENTER(); return leave(text_of(handle, "name", out, size)); }
 int nvmlDeviceGetPowerUsage(Handle *handle, uint *out) { ENTER(); return leave(number_of(handle, "power", out)); }
+int nvmlDeviceGetTotalEnergyConsumption(Handle *handle, unsigned long long *out) {
+  uint found = 0;
+  ENTER();
+  int failed = number_of(handle, "energy", &found);
+  if (!failed) *out = found;
+  return leave(failed);
+}
 int nvmlDeviceGetEnforcedPowerLimit(Handle *handle, uint *out) { ENTER(); return leave(number_of(handle, "limit", out)); }
 int nvmlDeviceGetPowerManagementLimit(Handle *handle, uint *out) { ENTER(); return leave(number_of(handle, "limit", out)); }
 int nvmlDeviceGetPerformanceState(Handle *handle, uint *out) { ENTER(); return leave(number_of(handle, "pstate", out)); }

@@ -130,6 +130,9 @@ class Seam:
     def _nvmlDeviceGetPowerUsage(self, state: _State, handle: Any, out: Any) -> None:
         self._put_number(state, handle, "power", out)
 
+    def _nvmlDeviceGetTotalEnergyConsumption(self, state: _State, handle: Any, out: Any) -> None:
+        self._put_number(state, handle, "energy", out)
+
     def _nvmlDeviceGetEnforcedPowerLimit(self, state: _State, handle: Any, out: Any) -> None:
         self._put_number(state, handle, "limit", out)
 

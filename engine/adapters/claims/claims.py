@@ -1,0 +1,278 @@
+"""Claims on GPUs for the whole box: two decks, of one user or of several, never have the same one.
+
+A claim is a lock on the GPU's byte of one file. It is taken for writing, which only works while no other deck has it,
+and at once turned into one for reading, which the same deck may take again for its next slot. Two open file
+descriptions carry it: the engine's, until the attempt's tree is gone, and one of the attempt's wrapper, so that it
+outlives an engine that dies. The user's processes carry none: their daemons would keep it for ever.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...ports import SpawnRefusedError
+from .. import host
+from .file import LockFile, UnusableError, lock_folder
+from .held import Held, Wrapper
+from .names import GATHERING, Board, Entry, describe
+
+SIMULATED = "SIM-"
+"""How the UUIDs of simulated GPUs begin: everybody has his own."""
+
+
+@dataclass(slots=True)
+class _Claim:
+    """What an attempt, or a task that waits, wants to have for this deck alone."""
+
+    gpus: frozenset[str]
+    task: str
+    wrapper: Wrapper | None = None
+    """Of an earlier engine: it may have the claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """A description of the file without a lock, for a wrapper that is started before its GPUs are known."""
+
+    fd: int
+    lock: LockFile
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """The file while it can be used."""
+
+    held: Held
+    board: Board
+
+
+class Claims:
+    """All claims of one engine. Opens the file when the first real GPU is asked for. All methods on one thread."""
+
+    def __init__(self, deck: str, key: str, folder: str, warn: Callable[[str], None], *, inside: str = "") -> None:
+        """*key* tells this deck from all others of the user (its state folder). *folder*: see `lock_folder`. *warn* is
+        called once should locks be of no use here. *inside*: token of the attempt of another deck that this engine
+        runs in, whose GPUs it shares."""
+        self._deck = deck.encode(errors="replace").decode()
+        self._inside = inside
+        self._key = f"{os.geteuid()}\0{host.hostname()}\0{key}"
+        self._folder = folder
+        self._warn = warn
+        self._host = host.hostname()
+        self._user = ""
+        self._open: _Open | None = None
+        self._said = False
+        self._claims: dict[str, _Claim] = {}
+        self._gathering = _Claim(frozenset(), "")
+        self._told: set[str] = set()
+        """GPUs that our note names."""
+        self._untold = False
+        """Its tasks are out of date."""
+        self._closed = False
+
+    @classmethod
+    def of_deck(cls, deck: str, state_dir: str, warn: Callable[[str], None]) -> Claims:
+        """As the environment of this process says."""
+        inside = os.environ.get("GPUDECK_TOKEN", "")
+        return cls(deck, state_dir, lock_folder(os.environ), warn, inside=inside)
+
+    def blank(self) -> Blank | None:
+        """For a wrapper that is started ahead; to be closed by the caller. None as long as nothing was claimed. Raises
+        OSError when there is no descriptor to be had."""
+        lock = None if self._open is None else self._open.held.lock
+        return None if lock is None else Blank(lock.again(), lock)
+
+    def take(self, token: str, gpus: Sequence[str], task: str, blank: Blank | None = None) -> int | None:
+        """Claim all these GPUs for an attempt, or none.
+
+        Returns a descriptor for its wrapper, to be closed once that has it; None where there is nothing to claim, or
+        no way to. With *blank*, which its wrapper has, the same description where that can be had: then its number is
+        returned, and nothing is to be closed. Raises SpawnRefusedError that names the GPUs which another deck has.
+        """
+        wanted = _real(gpus)
+        if not wanted:
+            return None
+        claim = _Claim(wanted, task)
+        for _ in range(2):
+            opened = self._ready()
+            if opened is None:
+                self._claims[token] = claim
+                return None
+            own = blank.fd if blank is not None and blank.lock is opened.held.lock else None
+            fd = self._take(opened, claim, own)
+            if opened.held.lock.sound():
+                self._claims[token] = claim
+                self._tell_soon(opened)
+                return fd
+            if fd != own:
+                os.close(fd)
+            self._reopen()
+        raise SpawnRefusedError(f"the lock file in {self._folder} is being replaced again and again")
+
+    def release(self, token: str) -> None:
+        """Nothing of the attempt lives any more. One without a claim is not an error."""
+        if self._claims.pop(token, None) is not None:
+            self._drop_unwanted()
+
+    def adopt(self, token: str, gpus: Sequence[str], task: str, wrapper: Wrapper | None) -> None:
+        """Go on with an attempt of an earlier engine. *wrapper*: pid and start of its wrapper, if that lives.
+
+        Where another deck has taken a GPU of it meanwhile, the claim is had once that lets go.
+        """
+        wanted = _real(gpus)
+        if wanted:
+            self._claims[token] = _Claim(wanted, task, wrapper)
+            self._ready()
+            self._take_missing()
+
+    def gather(self, gpus: Sequence[str], task: str) -> None:
+        """Keep these GPUs, idle or not, while *task* waits for several at once; none: let go.
+
+        Only one deck of the box does so at a time, so that two never wait for each other. Others go without.
+        """
+        self._gathering = _Claim(_real(gpus), task)
+        if self._gathering.gpus:
+            self._ready()
+            self._take_missing()
+            self._tell()
+        else:
+            self._drop_unwanted()
+
+    def others(self, gpus: Collection[str]) -> Mapping[str, str]:
+        """Which of these another deck has, and who: "deck pets-sweep of alice has it (engine 8123)".
+
+        Also tries again what could not be had before. To be called about once a second.
+        """
+        wanted = _real(gpus)
+        opened = self._ready() if wanted else None
+        if opened is None:
+            return {}
+        if not opened.held.lock.sound():
+            self._reopen()
+        self._take_missing()
+        if self._untold:
+            self._tell()
+        return self._others(wanted)
+
+    def close(self) -> None:
+        """Let go of everything; attempts that run keep theirs through their wrappers. Idempotent."""
+        self._closed = True
+        if self._open is not None:
+            if not self._claims:
+                self._open.board.remove()
+            self._shut(self._open)
+
+    # -- the file -----------------------------------------------------------------------------------------------------
+
+    def _ready(self) -> _Open | None:
+        if self._open is None and not self._closed:
+            try:
+                lock = LockFile(self._folder)
+            except UnusableError as error:
+                self._say(f"GPUs are not claimed for this deck alone, another one may use them too: {error}")
+                return None
+            self._open = _Open(Held(lock), Board(lock.folder, lock.folder_fd, self._key))
+            self._take_missing()
+        return self._open
+
+    def _reopen(self) -> None:
+        """The file was removed or replaced: what is ours is claimed in the one that decks find there now."""
+        if self._open is not None:
+            self._shut(self._open)
+        self._ready()
+
+    def _shut(self, opened: _Open) -> None:
+        self._open = None
+        self._told = set()
+        opened.board.close()
+        opened.held.lock.close()
+
+    def _say(self, text: str) -> None:
+        if not self._said:
+            self._said = True
+            self._warn(text)
+
+    # -- locks --------------------------------------------------------------------------------------------------------
+
+    def _take(self, opened: _Open, claim: _Claim, blank: int | None) -> int:
+        ours = [uuid for uuid in claim.gpus if uuid in opened.held.gpus or self._lent(opened, uuid)]
+        try:
+            fd = opened.held.take(claim.gpus, ours, blank)
+        except OSError as error:
+            raise SpawnRefusedError(f"{opened.held.lock.path} cannot be opened: {error.strerror}") from error
+        if fd is None:
+            others = self._others(claim.gpus) or dict.fromkeys(claim.gpus, "another deck had it a moment ago")
+            why = "; ".join(sorted(set(others.values())))
+            raise SpawnRefusedError(f"another deck was first, {why}", tuple(others.items()))
+        return fd
+
+    def _take_missing(self) -> None:
+        """What is ours by right and could not be had before, and what is to be kept for a task that waits."""
+        opened = self._open
+        if opened is None:
+            return
+        held = opened.held
+        before = set(held.gpus)
+        for claim in self._claims.values():
+            for uuid in claim.gpus - held.gpus:
+                if claim.wrapper is None or not held.join(uuid, claim.wrapper):
+                    held.seize(uuid)
+        if self._gathering.gpus and held.may_gather():
+            for uuid in self._gathering.gpus - held.gpus:
+                held.seize(uuid)
+        self._drop_unwanted()
+        if held.gpus - before:
+            self._tell()
+
+    def _drop_unwanted(self) -> None:
+        if self._open is None:
+            return
+        held = self._open.held
+        if not self._gathering.gpus:
+            held.gather_no_more()
+        wanted = set(self._gathering.gpus) if held.gang else set[str]()
+        wanted.update(*(claim.gpus for claim in self._claims.values()))
+        # What the board says of GPUs that nobody has is read by nobody.
+        held.keep_only(wanted)
+
+    # -- names --------------------------------------------------------------------------------------------------------
+
+    def _others(self, gpus: Collection[str]) -> dict[str, str]:
+        opened = self._open
+        if opened is None:
+            return {}
+        taken = opened.held.elsewhere(gpus)
+        entries = opened.board.others() if taken else []
+        by_gpu = {uuid: entry for entry in entries for uuid in entry.gpus}
+        return {uuid: describe(by_gpu.get(uuid), uuid, self._host) for uuid in taken if not self._lent(opened, uuid)}
+
+    def _lent(self, opened: _Open, uuid: str) -> bool:
+        """Whether a GPU belongs to the attempt of another deck that we run in."""
+        if not self._inside:
+            return False
+        return any(self._inside in entry.gpus.get(uuid, ()) for entry in opened.board.others())
+
+    def _tell_soon(self, opened: _Open) -> None:
+        """Which deck has a GPU is told at once, for which of its tasks within a second: a start has to be cheap."""
+        if opened.held.gpus <= self._told:
+            self._untold = True
+        else:
+            self._tell()
+
+    def _tell(self) -> None:
+        opened = self._open
+        if opened is None:
+            return
+        self._told, self._untold = set(opened.held.gpus), False
+        self._user = self._user or host.login_of(os.geteuid(), "user {}")
+        gpus: dict[str, dict[str, str]] = {uuid: {} for uuid in opened.held.gpus}
+        for token, claim in ((GATHERING, self._gathering), *self._claims.items()):
+            for uuid in claim.gpus & opened.held.gpus:
+                gpus[uuid][token] = claim.task
+        opened.board.write(Entry(self._deck, self._user, self._host, os.getpid(), gpus))
+
+
+def _real(gpus: Collection[str]) -> frozenset[str]:
+    return frozenset(uuid for uuid in gpus if not uuid.startswith(SIMULATED))

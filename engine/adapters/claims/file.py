@@ -1,0 +1,203 @@
+"""The file in which decks of all users lock GPUs: where it lies, how it is opened without trust, one byte per GPU.
+
+Locks are F_OFD ones: they belong to an open file description, so that a wrapper that inherits one keeps it after the
+engine's death, and no other descriptor of the same process can drop it by being closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+import struct
+from collections.abc import Mapping
+from functools import lru_cache
+from hashlib import blake2b
+
+from ..state.mounts import NETWORK_FILE_SYSTEMS, file_system
+
+VARIABLE = "GPUDECK_LOCK_DIR"
+"""Environment variable: the folder to use instead of the box's own."""
+GANG_BYTE = 0
+"""Whoever has it may keep idle GPUs while it gathers several."""
+
+_NAME = "gpus"
+_FLOCK = struct.Struct("hhqqi4x")
+_LOWEST_FD = 10
+"""The wrapper gets its description as number 9: a source of that number would not survive the exec."""
+_SHARED_FOLDER = 0o1777
+_SHARED_FILE = 0o666
+
+
+class UnusableError(Exception):
+    """Locks cannot be used here. One line: what is wrong with what."""
+
+
+def lock_folder(environ: Mapping[str, str], *, runtime: str = "/run/lock", temporary: str = "/tmp") -> str:
+    """Where the file lies: for all users of a box the same. Not /dev/shm, which logind empties at a logout."""
+    given = environ.get(VARIABLE, "")
+    if given:
+        return os.path.abspath(given)
+    try:
+        mode = os.stat(runtime).st_mode
+    except OSError:
+        mode = 0
+    shared = mode & stat.S_ISVTX and mode & stat.S_IWOTH
+    return os.path.join(runtime, "gpudeck") if shared else os.path.join(temporary, "gpudeck-locks")
+
+
+@lru_cache(maxsize=4096)
+def byte_of(uuid: str) -> int:
+    """A GPU's place in the file. Of 2**48 places: two GPUs of a box do not meet."""
+    return 1 + int.from_bytes(blake2b(uuid.encode(), digest_size=6).digest(), "big")
+
+
+class LockFile:
+    """The open file. Raises UnusableError where it, or its folder, is not what it should be."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.path = os.path.join(folder, _NAME)
+        if file_system(folder) in NETWORK_FILE_SYSTEMS:
+            raise UnusableError(f"{folder} lies on a network file system")
+        try:
+            self.folder_fd = _open_folder(folder)
+        except OSError as error:
+            raise UnusableError(_words(folder, error)) from error
+        try:
+            self.fd = _open_file(self.folder_fd, self.path)
+        except OSError as error:
+            os.close(self.folder_fd)
+            raise UnusableError(_words(self.path, error)) from error
+        except UnusableError:
+            os.close(self.folder_fd)
+            raise
+        self.identity = _identity(os.fstat(self.fd))
+        try:
+            _set(self.fd, GANG_BYTE, fcntl.F_UNLCK)
+        except OSError as error:  # some kernels and file systems have no such locks
+            self.close()
+            raise UnusableError(_words(self.path, error)) from error
+
+    def again(self) -> int:
+        """Another open file description of the same file, for a wrapper. Raises OSError."""
+        fd = os.open(f"/proc/self/fd/{self.fd}", os.O_RDWR | os.O_CLOEXEC)
+        return fd if fd >= _LOWEST_FD else _high(fd)
+
+    def sound(self) -> bool:
+        """Whether the path still means this file; a cleaned one that others made anew is a second lock."""
+        try:
+            return _identity(os.stat(self.path, follow_symlinks=False)) == self.identity
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        os.close(self.fd)
+        os.close(self.folder_fd)
+
+
+def lock(fd: int, byte: int, *, shared: bool) -> bool:
+    """Lock one byte for the description of *fd*, or change its lock. False: another description is in the way."""
+    try:
+        _set(fd, byte, fcntl.F_RDLCK if shared else fcntl.F_WRLCK)
+    except OSError:
+        return False
+    return True
+
+
+def unlock(fd: int, byte: int) -> None:
+    with contextlib.suppress(OSError):
+        _set(fd, byte, fcntl.F_UNLCK)
+
+
+def is_locked(fd: int, byte: int) -> bool:
+    """Whether another description has a lock on this byte."""
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
+    try:
+        answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked)
+    except OSError:
+        return False
+    return _FLOCK.unpack(answer)[0] != fcntl.F_UNLCK
+
+
+def inherited(pid: int, fd: int, identity: tuple[int, int], byte: int) -> bool:
+    """Whether descriptor *fd* of a process is the file of this identity, with a lock on *byte*."""
+    try:
+        if _identity(os.stat(f"/proc/{pid}/fd/{fd}")) != identity:
+            return False
+        with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii", errors="replace") as file:
+            locks = [line.split() for line in file if line.startswith("lock:")]
+    except OSError:
+        return False
+    return any(words[2] == "OFDLCK" and words[-2:] == [str(byte)] * 2 for words in locks)
+
+
+def _set(fd: int, byte: int, kind: int) -> None:
+    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(kind, os.SEEK_SET, byte, 1, 0))
+
+
+def _open_folder(path: str) -> int:
+    """The folder, made if need be, with a lock on it that keeps systemd-tmpfiles from cleaning it."""
+    try:
+        os.mkdir(path, _SHARED_FOLDER)
+        made = True
+    except FileExistsError:
+        made = False
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        if made and status.st_uid == os.geteuid():
+            os.fchmod(fd, _SHARED_FOLDER)
+        elif status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
+            raise UnusableError(f"{path} can be written by everybody and is not sticky: chmod 1777 {path}")
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return fd  # just now a cleaner has it
+    except (OSError, UnusableError):
+        os.close(fd)
+        raise
+    return fd
+
+
+def _open_file(folder_fd: int, path: str) -> int:
+    """Opened without O_CREAT first: in a sticky folder the kernel refuses that for other users' files."""
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    for _ in range(3):
+        try:
+            fd = os.open(_NAME, flags, dir_fd=folder_fd)
+        except FileNotFoundError:
+            try:
+                fd = os.open(_NAME, flags | os.O_CREAT | os.O_EXCL, _SHARED_FILE, dir_fd=folder_fd)
+            except FileExistsError:
+                continue
+        fd = fd if fd >= _LOWEST_FD else _high(fd)
+        _check_file(fd, path)
+        return fd
+    raise UnusableError(f"{path} comes and goes")
+
+
+def _check_file(fd: int, path: str) -> None:
+    """Refuse what is no plain file; mend the mode of our own, which our umask, or a crash, may have spoilt."""
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(fd)
+        raise UnusableError(f"{path} is not a plain file with one name")
+    if status.st_uid == os.geteuid() and status.st_mode & _SHARED_FILE != _SHARED_FILE:
+        os.fchmod(fd, _SHARED_FILE)
+
+
+def _high(fd: int) -> int:
+    """The same description under a higher number."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
+    finally:
+        os.close(fd)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _words(path: str, error: OSError) -> str:
+    return f"{path}: {error.strerror}"

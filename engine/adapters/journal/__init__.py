@@ -1,0 +1,1 @@
+"""The journal: a SQLite file of facts, its versions, its damages."""

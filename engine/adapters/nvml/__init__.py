@@ -1,0 +1,1 @@
+"""GPUs as the NVIDIA driver tells of them."""

@@ -1,0 +1,121 @@
+"""ports.GpuProbe on NVML.
+
+Every call into the driver is made on a daemon thread of its own and nobody waits for it without a limit: a driver that
+hangs costs readings, never the engine.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+
+from ...core.inputs import GpuReading
+from ...ports import Inventory, Telemetry
+from ..host import boottime_s
+from ..sampling import Sampling
+from .calls import Nvml, NvmlError
+from .device import Device
+from .discover import list_gpus
+from .hardware import has_nvidia_hardware
+from .owners import Owners
+
+_WATCHED_S = 10.0
+"""Details are read for so long after somebody has asked for them."""
+
+Sink = Callable[[tuple[GpuReading, ...]], None]
+
+
+class NvmlProbe:
+    """ports.GpuProbe. *sys_root*, *dev_root* and *proc* are where the kernel tells about devices and processes.
+
+    `problems`: after `discover`, a line for each GPU that exists and could not be listed.
+    """
+
+    def __init__(
+        self,
+        *,
+        sys_root: str = "/sys",
+        dev_root: str = "/dev",
+        proc: str = "/proc",
+        clock_s: Callable[[], float] = boottime_s,
+        discover_timeout_s: float = 60.0,
+    ) -> None:
+        self._sys_root = sys_root
+        self._dev_root = dev_root
+        self._proc = proc
+        self._clock_s = clock_s
+        self._discover_timeout_s = discover_timeout_s
+        self._sampling: Sampling[tuple[GpuReading, ...]] | None = None
+        self._telemetry: dict[str, Telemetry] = {}
+        self._watched_until = -1e9
+        self.problems: tuple[str, ...] = ()
+
+    def discover(self) -> Inventory:
+        hardware = has_nvidia_hardware(self._sys_root, self._dev_root)
+        answer: Future[Inventory] = Future()
+        threading.Thread(target=self._ask, args=(hardware, answer), name="nvml-discover", daemon=True).start()
+        try:
+            return answer.result(self._discover_timeout_s)
+        except TimeoutError:
+            error = f"NVML gave no answer in {self._discover_timeout_s:g} s"
+            return Inventory(gpus=(), error=error, hardware=True)
+
+    def start(self, uuids: Sequence[str], sink: Sink, *, period_s: float) -> None:
+        self.stop()
+        self._sampling = Sampling("nvml-sampler", lambda: self._reader(uuids), sink, period_s)
+
+    def poke(self) -> None:
+        if self._sampling is not None:
+            self._sampling.poke()
+
+    def stop(self) -> None:
+        if self._sampling is not None:
+            self._sampling.stop()
+            self._sampling = None
+
+    def telemetry(self, uuid: str) -> Telemetry | None:
+        self._watched_until = self._clock_s() + _WATCHED_S
+        return self._telemetry.get(uuid)
+
+    def _reader(self, uuids: Sequence[str]) -> Callable[[], tuple[GpuReading, ...]]:
+        nvml, owners = Nvml(), Owners(self._proc)
+        devices = [Device(uuid, nvml, owners, self._clock_s) for uuid in uuids]
+        watched = dict(zip(uuids, devices, strict=True))
+
+        def read() -> tuple[GpuReading, ...]:
+            readings = tuple(device.read() for device in devices)
+            if self._clock_s() < self._watched_until:
+                self._telemetry = {uuid: device.look_closer() for uuid, device in watched.items()}
+            return readings
+
+        return read
+
+    def _ask(self, hardware: bool, answer: Future[Inventory]) -> None:
+        try:
+            answer.set_result(self._inventory(hardware))
+        except Exception as error:  # The thread ends here; who waits for the answer raises it.
+            answer.set_exception(error)
+
+    def _inventory(self, hardware: bool) -> Inventory:
+        """Without any device a missing driver is no error: such a box has no GPUs. One that answers wrongly tells of a
+        device, even where the bus is not to be seen (WSL, containers)."""
+        try:
+            nvml = Nvml()
+            nvml.connect()
+            listing = list_gpus(nvml)
+            driver = _driver(nvml)
+        except NvmlError as failure:
+            hardware = hardware or failure.kind != "absent"
+            return Inventory(gpus=(), error=str(failure) if hardware else "", hardware=hardware)
+        self.problems = listing.problems
+        hardware = hardware or bool(listing.gpus or listing.problems)
+        error = "" if listing.gpus or not hardware else "; ".join(listing.problems) or "NVML lists no GPU"
+        return Inventory(gpus=listing.gpus, driver=driver, error=error, hardware=hardware)
+
+
+def _driver(nvml: Nvml) -> str:
+    try:
+        return nvml.driver()
+    except NvmlError:
+        return ""

@@ -1,0 +1,294 @@
+"""Attempts as process trees on this box."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from ...core.fate import Fate
+from ...core.inputs import Input, TreeGone
+from ...core.spec import StopScope
+from ...ports import Known, Sink, SpawnRefusedError, StartOrder
+from ..background import Background
+from ..claims.claims import Claims
+from ..host import boottime_s
+from ..watch import Watcher, send
+from . import proc, record
+from .ends import Ends
+from .family import Attempt
+from .lookup import Everybody
+from .on_gpus import Look, OnGpus
+from .proc import Features
+from .recovery import Recovery
+from .stopping import Stopping
+from .target import AttemptTree
+from .trees import World
+from .warm import Shell, WarmShells
+from .wrapper import Spawner
+
+_SWEEP_S = 10.0
+_LEARN_S = 0.1
+_LATE_S = 60.0
+_GONE = ("never ran", "lost")
+
+become_subreaper = proc.become_subreaper
+
+
+class LocalLauncher:
+    """`ports.Launcher` for this box. Call `become_subreaper` once before it is made.
+
+    Children of this process in other sessions than its own are taken for what attempts left and may be killed: helpers
+    that other parts start have to stay in this process's session.
+    """
+
+    def __init__(
+        self,
+        attempts_dir: str,
+        sink: Sink,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        claims: Claims | None = None,
+        look: Look | None = None,
+        same_boot: bool = True,
+        same_namespace: bool = True,
+        features: Features | None = None,
+        queued: Callable[[], int] | None = None,
+    ) -> None:
+        """Record files lie in *attempts_dir*. *claims* claims GPUs, where it is given, and is closed with this.
+        *look* reads GPUs: without it nothing on them speaks against an attempt's being lost. *same_boot* and
+        *same_namespace* (of pids) tell whether attempts that are to be recovered were started where this process runs.
+        *features*: what to make use of; default: probed. *queued*: how many attempts could be asked for soon, so that
+        wrappers are started ahead for them; default: none are."""
+        os.makedirs(attempts_dir, mode=0o700, exist_ok=True)
+        self._dir = attempts_dir
+        self._sink = sink
+        self._claims = claims
+        self._loop = loop
+        features = features or proc.probe()
+        self._watcher = Watcher(loop, pidfd=features.pidfd)
+        self._background = Background(loop)
+        self._ends = Ends(World(loop, self._tell, self._watcher, self._background, features))
+        self._trees = self._ends.trees
+        self._recovery = Recovery(
+            self._ends,
+            loop,
+            self._tell,
+            same_boot=same_boot,
+            same_namespace=same_namespace,
+            own_orphans=features.subreaper,
+            on_gpus=None if look is None else OnGpus(look),
+        )
+        self._children_files = features.children_files
+        self._subreaper = features.subreaper
+        self._spawner = Spawner()
+        self._queued = queued
+        self._warm = WarmShells(
+            loop,
+            self._spawner,
+            self._watcher,
+            wanted=lambda: min(len(self._trees.attempts), queued() if queued else 0),
+            start_of=self._start_of,
+            blank=lambda: claims.blank() if claims else None,
+        )
+        self._trees.orphans.spared = self._warm.pids
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._learning: asyncio.TimerHandle | None = None
+        self._void: set[str] = set()
+        self._closed = False
+        self._clock_tells: bool | None = None
+
+    def prepare(self, order: StartOrder) -> None:
+        """See `ports.Launcher`."""
+        self._warm.prepare(order, self._record(order.token))
+
+    def drop(self, token: str) -> None:
+        """See `ports.Launcher`."""
+        self._warm.forget(token)
+
+    def start(self, order: StartOrder) -> tuple[int, int]:
+        """See `ports.Launcher`. Costs about 0.1 ms."""
+        path = self._record(order.token)
+        started_s, now = boottime_s(), proc.boot_tick()
+        told = self._begin_told(order, path)
+        pid, start_ticks = told or self._spawn(order, path)
+        self._ends.follow(
+            Attempt(
+                order.token, path, pid, start_ticks, order.leftovers, child=True, own=self._subreaper,
+                started_s=started_s, began_ticks=now if told and self._clock_tells else 0,
+                cwd=order.cwd, stdout=order.stdout, stderr=order.stderr,
+            )
+        )  # fmt: skip
+        self._keep_sweeping()
+        if self._queued is not None:
+            self._warm.started(order)
+        return pid, start_ticks
+
+    def _start_of(self, pid: int, before: int, after: int) -> int:
+        """When the kernel says that a process started which was made between two readings of the clock.
+
+        To ask it takes 0.1 ms, for /proc waits until the process has executed its program. Both readings mostly fall
+        into one tick, which must be it; whether this kernel's clock and /proc agree is looked at once.
+        """
+        if before == after and self._clock_tells:
+            return before
+        process = proc.stat(pid)
+        start_ticks = process.start_ticks if process else 0
+        if self._clock_tells is None and before == after:
+            self._clock_tells = start_ticks == before
+        return start_ticks
+
+    def recover(self, attempts: Sequence[Known]) -> Mapping[str, Fate]:
+        """See `ports.Launcher`. May take some hundred milliseconds, and seconds where a process hangs in the kernel."""
+        self._recovery.begin(attempts)
+        found: dict[str, Fate] = {
+            known.token: self._recovery.recover(known, self._record(known.token)) for known in attempts
+        }
+        self._void.update(token for token, fate in found.items() if fate == "never ran")
+        for known in attempts:
+            if found[known.token] not in _GONE:
+                self._adopt_claims(known)
+        self._trees.look_for_strays()
+        self._keep_sweeping()
+        return found
+
+    def stop(self, token: str, *, signal: int, scope: StopScope, grace_s: float) -> None:
+        """See `ports.Launcher`."""
+        attempt = self._trees.attempts.get(token)
+        if attempt is None:
+            return
+        if attempt.stop is not None:
+            attempt.stop.hasten(number=signal, grace_s=grace_s)
+            return
+        target = AttemptTree(attempt, self._trees, children_files=self._children_files)
+        attempt.stop = Stopping(self._loop, target, number=signal, scope=scope)
+        attempt.stop.begin(grace_s)
+
+    def warn(self, token: str, signal: int) -> int:
+        """See `ports.Launcher`. For adopted attempts only what descends from the wrapper is found."""
+        attempt = self._trees.attempts.get(token)
+        if attempt is None:
+            return 0
+        members = self._trees.descendants(attempt).signalled.values()
+        listening = [p for p in members if p.pid != attempt.pid and proc.catches(p.pid, signal)]
+        return sum(send(process.pid, process.start_ticks, signal) for process in listening)
+
+    def gather(self, gpus: Sequence[str], task: str) -> None:
+        """See `ports.Launcher`."""
+        if self._claims is not None:
+            self._claims.gather(gpus, task)
+
+    def members(self) -> Mapping[int, str]:
+        """See `ports.Launcher`. Looking up a pid reads a few files, going through all of them reads whole trees."""
+        return Everybody(self._trees)
+
+    def forget(self, token: str) -> None:
+        """See `ports.Launcher`."""
+        if self._claims is not None:
+            # Of those of which nothing could be proven no `TreeGone` came.
+            self._claims.release(token)
+        if token in self._void:
+            # Its wrapper may still be on its way, and only this file keeps it from running.
+            self._void.discard(token)
+            self._loop.call_later(_LATE_S, record.drop, self._record(token))
+        else:
+            record.drop(self._record(token))
+
+    def close(self) -> None:
+        """See `ports.Launcher`. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        for timer in (self._sweeping, self._learning):
+            if timer is not None:
+                timer.cancel()
+        self._trees.close()
+        self._warm.close()
+        self._watcher.close()
+        self._background.close()
+        self._spawner.close()
+        if self._claims is not None:
+            self._claims.close()
+
+    def _tell(self, item: Input) -> None:
+        """What is free is free before the core hears of it."""
+        if isinstance(item, TreeGone) and self._claims is not None:
+            self._claims.release(item.token)
+        self._sink(item)
+
+    def _begin_told(self, order: StartOrder, path: str) -> tuple[int, int] | None:
+        """Make the shell that knows of the attempt its wrapper, which has its claim from then on. None: no shell."""
+        shell = self._warm.told(order, path)
+        if shell is None:
+            return None
+        try:
+            claimed = self._claimed_by(shell, order)
+        except SpawnRefusedError:
+            self._warm.drop(shell)
+            raise
+        if not claimed:
+            self._warm.drop(shell)
+            return None
+        if self._warm.begin(shell):
+            return shell.pid, shell.start_ticks
+        if self._claims is not None:
+            self._claims.release(order.token)
+        return None
+
+    def _claimed_by(self, shell: Shell, order: StartOrder) -> bool:
+        """Claim its GPUs, if any, with what the shell holds of the file of claims. False: that is another file now."""
+        if self._claims is None or not order.claims:
+            return True
+        held = self._claims.take(order.token, order.claims, order.env.get("GPUDECK_TASK", ""), shell.blank)
+        if held is None or (shell.blank is not None and held == shell.blank.fd):
+            return True
+        os.close(held)
+        self._claims.release(order.token)
+        return False
+
+    def _spawn(self, order: StartOrder, path: str) -> tuple[int, int]:
+        """Claim its GPUs, then start the wrapper, which inherits the claim."""
+        held = None
+        if self._claims is not None and order.claims:
+            held = self._claims.take(order.token, order.claims, order.env.get("GPUDECK_TASK", ""))
+        try:
+            before = proc.boot_tick()
+            pid = self._spawner.spawn(order, path, held)
+        except SpawnRefusedError:
+            if self._claims is not None:
+                self._claims.release(order.token)
+            self._warm.refused()
+            raise
+        finally:
+            if held is not None:
+                os.close(held)
+        return pid, self._start_of(pid, before, proc.boot_tick())
+
+    def _adopt_claims(self, known: Known) -> None:
+        """Something of an attempt of an earlier engine may live: its GPUs are still its own."""
+        if self._claims is None or not known.claims:
+            return
+        attempt = self._trees.attempts.get(known.token)
+        wrapper = (known.pid, known.start_ticks) if attempt is None else attempt.identity
+        self._claims.adopt(known.token, known.claims, known.task, wrapper)
+
+    def _record(self, token: str) -> str:
+        return f"{self._dir}/{token}"
+
+    def _keep_sweeping(self) -> None:
+        """Orphans that die while their leader runs would stay zombies; commands are known once they exist."""
+        if self._sweeping is None:
+            self._sweeping = self._loop.call_later(_SWEEP_S, self._sweep)
+        if self._learning is None:
+            self._learning = self._loop.call_later(_LEARN_S, self._learn)
+
+    def _learn(self) -> None:
+        more = self._ends.learn_commands()
+        self._learning = self._loop.call_later(_LEARN_S, self._learn) if more else None
+
+    def _sweep(self) -> None:
+        self._sweeping = None
+        self._trees.orphans.sweep()
+        self._trees.look_for_strays()
+        if self._trees.attempts or self._trees.orphans:
+            self._keep_sweeping()

@@ -1,0 +1,213 @@
+"""What became of the attempts of an earlier engine.
+
+The record file is the identity: who could make it exclusively decides whether an attempt ran at all. Tokens in
+environments only help to find processes, since programs erase them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ...core.fate import Fate, Unproven
+from ...core.inputs import LeaderExited, Spawned, TreeGone
+from ...ports import Known, Sink
+from ..claims.claims import SIMULATED
+from ..host import boottime_s
+from . import proc, record
+from .ends import Ends
+from .family import Attempt, Picture, Traces, picture
+from .on_gpus import OnGpus
+from .record import Record, Wrapper
+
+_PICTURE_TIMEOUT_S = 5.0
+_BIRTH_S = 1.0
+_BIRTH_LOOK_S = 0.02
+
+
+@dataclass(slots=True)
+class Recovery:
+    """Finds attempts again; hands those that live, or may have left something alive, to `Ends`."""
+
+    ends: Ends
+    loop: asyncio.AbstractEventLoop
+    sink: Sink
+    same_boot: bool
+    same_namespace: bool
+    own_orphans: bool
+    """This process is a subreaper."""
+    on_gpus: OnGpus | None = None
+    """None: nobody asks the driver."""
+    _picture: Picture | None = field(default=None, init=False)
+    _leaders: dict[int, str] = field(default_factory=dict[int, str], init=False)
+    """Tokens of the attempts that are judged, by the pids of their wrappers."""
+
+    def begin(self, attempts: Sequence[Known]) -> None:
+        """Forget what was seen for an earlier call. *attempts* are about to be judged."""
+        self._picture = None
+        self._leaders = {known.pid: known.token for known in attempts if known.pid}
+        if self.on_gpus is not None:
+            self.on_gpus.begin()
+
+    def recover(self, known: Known, path: str) -> Fate:
+        """What `ports.Launcher.recover` returns for one attempt. What the sink gets comes in later turns."""
+        if not self.same_boot:
+            return self._other_boot(known, path)
+        if not self.same_namespace:
+            return self._elsewhere(known, path)
+        deadline_s = time.monotonic() + _BIRTH_S
+        while (fate := self._judge(known, path)) is None:
+            if time.monotonic() > deadline_s:
+                return Unproven()
+            time.sleep(_BIRTH_LOOK_S)
+            self._picture = None
+        return fate
+
+    def _elsewhere(self, known: Known, path: str) -> Fate:
+        """The last engine ran in another pid namespace. Absence proves nothing here; its token on its pid does."""
+        written = record.read(path)
+        living = written.wrapper.living() if written.wrapper is not None and not written.end else None
+        if living is None:
+            return self._tell_end(known.token, written) or Unproven()
+        # A wrapper that was started ahead has no token of its own; what it runs has it.
+        carriers = (living.pid, *proc.children(living.pid))
+        if all(proc.token_in(proc.environ(pid) or b"") != known.token for pid in carriers):
+            return Unproven()
+        return self._adopt(_attempt(known, path, living.pid, living.start_ticks), known)
+
+    def _other_boot(self, known: Known, path: str) -> Fate:
+        """All dead. A record may have been lost with the power, so a missing one does not prove that nothing ran."""
+        if ended := self._tell_end(known.token, record.read(path)):
+            return ended
+        self._tell(LeaderExited(known.token, None, boottime_s()), TreeGone(known.token, boottime_s()))
+        return "lost"
+
+    def _tell_end(self, token: str, written: Record) -> Fate | None:
+        """Another boot or namespace: its tree went with it. None where no end was written."""
+        if not written.end:
+            return None
+        if written.end == "spawn-log":
+            return self._never_ran(token)
+        now = boottime_s()
+        code = int(written.end) if written.end.isdigit() else 125
+        self._tell(LeaderExited(token, code, min(written.end_uptime_s, now)), TreeGone(token, now))
+        return "ended"
+
+    def _judge(self, known: Known, path: str) -> Fate | None:
+        """None: it is being born."""
+        try:
+            claimed = record.claim(path)
+        except OSError:
+            return Unproven()
+        written = record.read(path)
+        if claimed and known.pid and proc.is_live(known.pid, known.start_ticks):
+            return self._claimed_alive(known, path)
+        if claimed and known.pid:
+            return self._dead(_attempt(known, path, known.pid, known.start_ticks), known)
+        if claimed or written.void or written.end == "spawn-log":
+            return self._never_ran(known.token)
+        if written.wrapper is None:
+            return self._torn(known, path)
+        living = written.wrapper.living()
+        if living is not None and not written.end:
+            return self._adopt(_attempt(known, path, living.pid, living.start_ticks), known)
+        start_ticks = living.start_ticks if living is not None else _earliest_start(known, written.wrapper)
+        attempt = _attempt(known, path, written.wrapper.pid, start_ticks)
+        return self._adopt_dead(attempt, "ended") if written.end else self._dead(attempt, known)
+
+    def _never_ran(self, token: str) -> Fate:
+        self._tell(TreeGone(token, boottime_s(), never_ran=True))
+        return "never ran"
+
+    def _claimed_alive(self, known: Known, path: str) -> Fate:
+        """Its record was missing: a wrapper that comes too late ends by itself; else somebody removed the file."""
+        deadline_s = time.monotonic() + _BIRTH_S
+        while time.monotonic() < deadline_s:
+            if not proc.is_live(known.pid, known.start_ticks):
+                return self._never_ran(known.token)
+            time.sleep(_BIRTH_LOOK_S)
+        return self._adopt(_attempt(known, path, known.pid, known.start_ticks), known)
+
+    def _torn(self, known: Known, path: str) -> Fate | None:
+        """Nothing ran yet. Unless its wrapper is about to finish the line, or just did, nothing will."""
+        self._picture = None
+        seen = self._look_at_all()
+        if seen is None:
+            return Unproven()
+        carried = known.token in seen.tokens.values() or record.is_open(path)
+        if carried or record.read(path).wrapper or (known.pid and proc.is_live(known.pid, known.start_ticks)):
+            return None
+        return self._never_ran(known.token)
+
+    def _claim_kinship(self, attempt: Attempt) -> None:
+        """An attempt that this very process started, through an earlier launcher, is still its child."""
+        process = proc.stat(attempt.pid)
+        same = process is not None and process.start_ticks == attempt.start_ticks
+        attempt.child = same and process is not None and process.ppid == os.getpid()
+        attempt.own = attempt.child and self.own_orphans
+
+    def _adopt(self, attempt: Attempt, known: Known) -> Fate:
+        self._claim_kinship(attempt)
+        self.ends.follow(attempt)
+        if not known.pid:  # its engine was gone before it could write down what it had started
+            self._tell(Spawned(attempt.token, attempt.pid, attempt.start_ticks, os.stat("/proc/self/ns/pid").st_ino))
+        return "adopted"
+
+    def _adopt_dead(self, attempt: Attempt, fate: Fate) -> Fate:
+        """Its wrapper is gone or about to be; what it left is looked for in the background."""
+        self._claim_kinship(attempt)
+        self.ends.follow_dead(attempt)
+        return fate
+
+    def _dead(self, attempt: Attempt, known: Known) -> Fate:
+        """No wrapper and no end line: lost only if nothing of it is found, and its GPUs say nothing else."""
+        seen = None
+        for _ in range(2):  # one look can miss a process that forks; two do not
+            seen = self._look_at_all()
+            if record.read(attempt.record).end:
+                return self._adopt_dead(attempt, "ended")
+            if seen is None:
+                return Unproven()
+            if any(process.live for process in Traces.of(attempt).found_in(seen).values()):
+                return self._adopt_dead(attempt, "adopted")
+            self._picture = None
+        if seen is not None and (why := self._on_its_gpus(attempt, known, seen)):
+            return Unproven(why)
+        now = boottime_s()
+        self._tell(LeaderExited(attempt.token, None, now), TreeGone(attempt.token, now))
+        return "lost"
+
+    def _on_its_gpus(self, attempt: Attempt, known: Known, seen: Picture) -> str:
+        gpus = [uuid for uuid in known.claims if not uuid.startswith(SIMULATED)]
+        if self.on_gpus is None or not gpus:
+            return ""
+        others = {pid for pid, token in self._leaders.items() if token != attempt.token}
+        return self.on_gpus.speaks_for(attempt, gpus, others, seen)
+
+    def _look_at_all(self) -> Picture | None:
+        """All processes and their tokens; None when one of them hangs. In a thread, since that may last for ever."""
+        if self._picture is None:
+            thread = threading.Thread(target=self._take_picture, name="gpudeck-recover", daemon=True)
+            thread.start()
+            thread.join(_PICTURE_TIMEOUT_S)
+        return self._picture
+
+    def _take_picture(self) -> None:
+        self._picture = picture(0)
+
+    def _tell(self, *inputs: LeaderExited | TreeGone | Spawned) -> None:
+        for item in inputs:
+            self.loop.call_soon(self.sink, item)
+
+
+def _attempt(known: Known, path: str, pid: int, start_ticks: int) -> Attempt:
+    return Attempt(known.token, path, pid, start_ticks, known.leftovers, child=False, own=False)
+
+
+def _earliest_start(known: Known, wrapper: Wrapper) -> int:
+    """Of the members of an attempt whose wrapper is gone: the journal knows when that started, or its record does."""
+    return known.start_ticks if known.pid == wrapper.pid else proc.earliest_tick(wrapper.uptime_s)

@@ -1,0 +1,182 @@
+"""The shell around every attempt, and how it is started.
+
+The wrapper leads a session of its own, makes the record before anything runs and writes the exit code into it, so that
+an engine that was away learns both. `posix_spawn` costs the engine about 0.05 ms however large it has grown, half of
+`subprocess.Popen`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+import resource
+import signal
+from collections.abc import Callable, Mapping
+
+from ...ports import SpawnRefusedError, StartOrder
+from ..claims.held import WRAPPER_FD
+from .oom import ChildrenFirst
+
+TEXT = """\
+umask 77; set -C; read -r u _ </proc/uptime; printf 'start %s %s\\n' "$u" "$$" 2>/dev/null >"$1" || exit 125
+umask UMASK; set +C; trap : HUP INT QUIT TERM USR1 USR2 ALRM; r=$1 d=$2 o=$3 e=$4; shift 4
+end() { read -r u _ </proc/uptime; printf 'end %s %s\\n' "$1" "$u" >>"$r"; exit "$2"; }
+cd -- "$d" 2>/dev/null || end spawn-cwd 125
+{ true >>"$o" && true >>"$e"; } 2>/dev/null || end spawn-log 125
+(exec "$@") </dev/null >>"$o" 2>>"$e" 9>&-
+c=$?; end "$c" "$c"
+"""
+"""Signals are caught, not ignored: a shell hands ignored ones on to the command, caught ones it resets. The command is
+executed, not looked up, so that names of builtins mean programs; in a subshell of its own, so that "Killed" is not said
+into its stderr. dash reads byte by byte: what it has to read is kept short. The record is its owner's alone, and the
+command gets the umask that the engine was started with."""
+
+_AHEAD = """\
+# gpudeck: a shell that waits for the next task
+{{ . /dev/stdin; [ "$1" ] || exit {unable}; exec </dev/null
+{text}}}
+"""
+"""The wrapper, started before there is anything to wrap: what it reads sets its environment and its arguments, of which
+the first is empty until it may begin. In braces, so that all of it has been parsed by then."""
+
+SPARE_DESCRIPTORS = 16
+"""For logs, the journal and /proc. An engine that has none left cannot see whether a process lives."""
+_FOR_STARTS = 48
+"""More that are left to attempts before any is spent on shells that only wait."""
+UNABLE = 125
+"""Exit code of a wrapper that never ran its command."""
+
+_SHELL = "/bin/sh"
+_ENV = "/usr/bin/env"
+_IDENTIFIER = re.compile(r"(?![cdeoru]\Z)[A-Za-z_][A-Za-z0-9_]*\Z")
+"""Not the names that the wrapper itself uses: exported to it, its values would reach the command."""
+_DEFAULTS = tuple(s for s in signal.valid_signals() if s not in (signal.SIGKILL, signal.SIGSTOP))
+_CANNOT = 'printf "gpudeck: %s\\n" "$1" >&2; exit 126'
+
+_SYS_CLOSE_RANGE = 436
+_CLOSE_RANGE_CLOEXEC = 4
+
+
+_plain: set[str] = set()
+"""Names of variables found to be identifiers: attempts of one deck have nearly all of them in common."""
+
+
+def arguments_of(order: StartOrder, record: str) -> tuple[list[str], Mapping[str, str]]:
+    """The wrapper's arguments, from the record's path on, and its environment.
+
+    Shells drop variables whose names are no identifiers (Lmod's exported functions), and the wrapper sets some itself:
+    `env` sets those for the command.
+    """
+    new = order.env.keys() - _plain
+    odd = [name for name in new if not _IDENTIFIER.match(name)]
+    _plain.update(new.difference(odd))
+    if not odd:
+        return [record, order.cwd, order.stdout, order.stderr, *order.argv], order.env
+    env = {name: value for name, value in order.env.items() if name in _plain}
+    said = [f"{name}={value}" for name, value in order.env.items() if name not in env]
+    return [record, order.cwd, order.stdout, order.stderr, _ENV, "--", *said, *order.argv], env
+
+
+class Spawner:
+    """Starts wrappers. They get default signal dispositions, /dev/null as 0 to 2 and, where GPUs are claimed for them,
+    the claims as 9; no other descriptor."""
+
+    def __init__(self) -> None:
+        self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        self._actions = [(os.POSIX_SPAWN_DUP2, self._null, fd) for fd in (0, 1, 2)]
+        self._seal = _sealer()
+        self._children_first = ChildrenFirst()
+        self._text = wrapper_text()
+        self._ahead = _AHEAD.format(unable=UNABLE, text=self._text)
+        self._limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+    def spawn(self, order: StartOrder, record: str, claims: int | None = None) -> int:
+        """Start the wrapper and return its pid. *claims*: a descriptor that it keeps and its command does not get.
+
+        A command that no kernel would take (too long, with a NUL) ends with 126 and a line on stderr. Raises
+        SpawnRefusedError when no process came to be.
+        """
+        self._leave_descriptors()
+        try:
+            arguments, env = arguments_of(order, record)
+            return self._spawn(self._text, arguments, env, claims)
+        except ValueError as error:
+            why = str(error)
+        except OSError as error:
+            if error.errno != errno.E2BIG:
+                raise SpawnRefusedError(f"cannot start a process: {error.strerror}") from error
+            why = "command and environment are too long"
+        try:
+            arguments = [record, order.cwd, order.stdout, order.stderr, "/bin/sh", "-c", _CANNOT, "gpudeck", why]
+            return self._spawn(self._text, arguments, {"GPUDECK_TOKEN": order.token}, claims)
+        except OSError as error:
+            raise SpawnRefusedError(f"cannot start a process: {error.strerror}") from error
+
+    def spawn_ahead(self, env: Mapping[str, str], pipe: int, claims: int | None) -> int:
+        """Start a wrapper that waits at *pipe* for what it is to wrap, and return its pid. *claims*: as for `spawn`.
+
+        Raises OSError and SpawnRefusedError, the latter also where more descriptors are taken than a start may leave.
+        """
+        self._leave_descriptors(_FOR_STARTS)
+        if min(pipe, self._null) < 3:
+            raise SpawnRefusedError("this process was started without its standard streams")
+        return self._spawn(self._ahead, [], env, claims, pipe)
+
+    def close(self) -> None:
+        """Give back the descriptors. Nothing can be started any more."""
+        os.close(self._null)
+        self._children_first.close()
+
+    def _leave_descriptors(self, more: int = 0) -> None:
+        """The lowest free number tells how many are taken: each attempt takes one."""
+        try:
+            lowest = os.dup(self._null)
+        except OSError as error:
+            raise SpawnRefusedError(f"cannot start a process: {error.strerror}") from error
+        os.close(lowest)
+        if 0 <= self._limit <= lowest + SPARE_DESCRIPTORS + more:
+            raise SpawnRefusedError(f"no more open files are allowed (ulimit -n is {self._limit})")
+
+    def _spawn(
+        self, text: str, arguments: list[str], env: Mapping[str, str], claims: int | None, stdin: int | None = None
+    ) -> int:
+        self._seal()
+        argv = ["sh", "-c", text, "gpudeck", *arguments]
+        actions = self._actions
+        if stdin is not None:
+            actions = [*actions, (os.POSIX_SPAWN_DUP2, stdin, 0)]
+        if claims is not None:
+            actions = [*actions, (os.POSIX_SPAWN_DUP2, claims, WRAPPER_FD)]
+        with self._children_first:
+            return os.posix_spawn(
+                _SHELL, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_DEFAULTS
+            )
+
+
+def wrapper_text() -> str:
+    """What the shell runs. /proc tells this process's umask: umask(2) would have to change it, under threads that make
+    files."""
+    with open("/proc/self/status", "rb") as file:
+        told = file.read().partition(b"\nUmask:")[2].split(None, 1)
+    return TEXT.replace("UMASK", told[0].decode() if told else "22")
+
+
+def _sealer() -> Callable[[], object]:
+    """A call that marks all descriptors above 2 as not inherited: drivers and callers open some without saying so."""
+    syscall = ctypes.PyDLL(None).syscall
+    syscall.argtypes = (ctypes.c_long, ctypes.c_uint, ctypes.c_uint, ctypes.c_uint)
+    if syscall(_SYS_CLOSE_RANGE, 3, 0xFFFFFFFF, _CLOSE_RANGE_CLOEXEC) == 0:
+        return lambda: syscall(_SYS_CLOSE_RANGE, 3, 0xFFFFFFFF, _CLOSE_RANGE_CLOEXEC)
+    return _seal_one_by_one
+
+
+def _seal_one_by_one() -> None:
+    """For kernels before 5.11."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > 2:
+            try:
+                os.set_inheritable(int(name), False)
+            except OSError:
+                continue  # the descriptor of the listing itself

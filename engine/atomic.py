@@ -1,0 +1,42 @@
+"""Files that are replaced whole: whoever reads one sees the old content or the new."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+
+def write_atomic(path: str, content: bytes, *, mode: int | None = None, durable: bool = True, draft: str = "") -> None:
+    """Replace a file, or make it. *mode*: its permissions, whatever the umask; None: those of any new file.
+    *durable*: after a power cut, too, it holds the old or the new content. *draft*: what it is called until it is
+    whole, where nobody else may write it: what a crash has left under that name is written over.
+
+    Raises OSError; the file is as before then.
+    """
+    draft = draft or f"{path}.{os.getpid()}~"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(draft, flags, 0o666 if mode is None else mode)
+    try:
+        with open(fd, "wb") as file:
+            if mode is not None:
+                os.fchmod(fd, mode)
+            file.write(content)
+            file.flush()
+            if durable:
+                os.fsync(fd)
+        os.replace(draft, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
+        raise
+    if durable:
+        sync_dir(os.path.dirname(path))
+
+
+def sync_dir(path: str) -> None:
+    """Make new and renamed names in a folder durable."""
+    fd = os.open(path or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,27 @@
+"""Attempts of tasks that the task file no longer has: told to those who look back. Nothing is decided by them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .attempt_events import AttemptEnded, AttemptStarting
+from .phases import Ended
+
+
+@dataclass(slots=True, eq=False)
+class Past:
+    ended: dict[str, tuple[Ended, ...]] = field(default_factory=dict[str, tuple[Ended, ...]])
+    """By task, oldest first. Of a task that runs on although it is gone the deck itself knows."""
+    _starts: dict[tuple[str, int], AttemptStarting] = field(default_factory=dict[tuple[str, int], AttemptStarting])
+
+    def started(self, fact: AttemptStarting) -> None:
+        self._starts[fact.task, fact.attempt] = fact
+
+    def over(self, fact: AttemptEnded, run: int) -> None:
+        start = self._starts.pop((fact.task, fact.attempt), None)
+        if start is not None:
+            ended = Ended(
+                fact.attempt, fact.outcome, start.gpus, fact.duration_s, fact.peak_mib, fact.wall, run, start.rung,
+                start.card_mib,
+            )  # fmt: skip
+            self.ended[fact.task] = (*self.ended.get(fact.task, ()), ended)

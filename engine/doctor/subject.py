@@ -1,0 +1,142 @@
+"""What is examined: a task file with its GPUs and interpreters, or the box alone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..adapters import host
+from ..attempt.environment import attempt_environment, base_environment
+from ..core.spec import DeckFile, DeckSettings, TaskSpec
+from ..errors import DeckError, UsageError
+from ..opening.visible import choose
+from ..ports import GpuInfo, Inventory
+from ..taskfile.find import find_task_file
+from ..taskfile.finish import RuntimeValues, finish
+from ..taskfile.interpreter import default_python
+from ..taskfile.load import load, load_settings
+from ..taskfile.options import Box, RunOptions
+from ..taskfile.settings import default_log_dir, on_gpus
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python that tasks run with, and what its processes start from."""
+
+    path: str
+    env: Mapping[str, str]
+    cwd: str
+    tasks: int = 0
+    """Of the deck, that run with it; 0 without a task file."""
+    gpu_tasks: int = 0
+
+    def seeing(self, visible: str) -> Interpreter:
+        """The same with these GPUs, as a task on them would have them."""
+        env = {**self.env, "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": visible}
+        return replace(self, env=env)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A deck to be, or the box alone."""
+
+    settings: DeckSettings
+    interpreters: tuple[Interpreter, ...]
+    """The one with the most GPU tasks first; at least one."""
+    path: str = ""
+    """Of the task file, as given or found; "" without one."""
+    file: DeckFile | None = None
+    """None: there is none, or it has mistakes."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with the file, a line each."""
+
+    @property
+    def tasks(self) -> Sequence[TaskSpec]:
+        """Those that a start would run."""
+        if self.file is None:
+            return ()
+        chosen = self.file.selected
+        return [task for task in self.file.tasks if chosen is None or task.name in chosen]
+
+
+def subject_of(file: str | None, options: RunOptions, environ: Mapping[str, str]) -> Subject:
+    """Read what a task file says; no file and a file with mistakes are no errors here. Raises UsageError for options
+    that cannot be meant."""
+    base = base_environment(environ)
+    try:
+        path = find_task_file(file, environ, os.getcwd())
+    except UsageError:
+        return Subject(on_gpus(_plain_settings(os.getcwd()), options), (_own_default(os.getcwd(), base),))
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        settings = load_settings(path, options)
+        deck = load(path, options, Box(None, host.cores(), {}), environ=base)
+    except DeckError as error:
+        there = folder if os.path.isdir(folder) else os.getcwd()
+        settings = on_gpus(_plain_settings(there), options)
+        return Subject(settings, (_own_default(there, base),), path, problems=tuple(str(error).splitlines()))
+    subject = Subject(settings, (), path, deck)
+    found = _interpreters(deck, subject.tasks, base)
+    return replace(subject, interpreters=found or (_own_default(folder, base),))
+
+
+def within_task(environ: Mapping[str, str]) -> Subject:
+    """The task that we run in: its own Python is the one that runs us, its GPUs are those that it was given."""
+    cwd = os.getcwd()
+    interpreter = Interpreter(sys.executable, dict(environ), cwd, tasks=1, gpu_tasks=1)
+    return Subject(_plain_settings(cwd), (interpreter,))
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The GPUs of the box that the deck may use, or why they cannot be had."""
+
+    inventory: Inventory
+    gpus: tuple[GpuInfo, ...] = ()
+    trouble: str = ""
+
+
+def choose_gpus(settings: DeckSettings, inventory: Inventory, environ: Mapping[str, str]) -> Chosen:
+    """As a start would."""
+    inherited = environ.get("CUDA_VISIBLE_DEVICES")
+    try:
+        gpus = choose(inventory, settings.gpus, inherited=inherited, slurm=environ, no_gpu=settings.no_gpu)
+    except DeckError as error:
+        return Chosen(inventory, trouble=str(error).splitlines()[0])
+    return Chosen(inventory, gpus)
+
+
+def _plain_settings(folder: str) -> DeckSettings:
+    return DeckSettings(log_dir=os.path.join(folder, default_log_dir("tasks")))
+
+
+def _own_default(folder: str, base: Mapping[str, str]) -> Interpreter:
+    python = default_python(folder, base)
+    return Interpreter(python.path, {**base, **dict(python.env)}, folder)
+
+
+def _interpreters(deck: DeckFile, tasks: Sequence[TaskSpec], base: Mapping[str, str]) -> tuple[Interpreter, ...]:
+    """Each once, with the environment of its first task."""
+    found: dict[tuple[str, object], Interpreter] = {}
+    for task in tasks:
+        key = task.python, task.python_env
+        known = found.get(key) or _interpreter(deck, task, base)
+        on_gpus = task.resources.gpus != 0
+        found[key] = replace(known, tasks=known.tasks + 1, gpu_tasks=known.gpu_tasks + on_gpus)
+    return tuple(sorted(found.values(), key=lambda each: -each.gpu_tasks))
+
+
+def _interpreter(deck: DeckFile, task: TaskSpec, base: Mapping[str, str]) -> Interpreter:
+    log_dir = deck.settings.log_dir
+    values = RuntimeValues(1, run_dir=log_dir, log_dir=log_dir, python=sys.executable, environ=base)
+    _, added = finish(task, task.work, values)
+    env = attempt_environment(
+        base, task, added, attempt=1, deck=deck.settings.name, token="", log="", run_dir=log_dir, gpu_mem_mib=None,
+        cuda_visible_devices="", cpus=1,
+    )  # fmt: skip
+    for name in [name for name in env if name.startswith("GPUDECK_")]:
+        del env[name]
+    env.pop("CUDA_VISIBLE_DEVICES", None)
+    return Interpreter(task.python or sys.executable, env, task.cwd)

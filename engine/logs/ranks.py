@@ -1,0 +1,155 @@
+"""What an attempt's logs end with: of one of several processes those of the rank that tells why it failed.
+
+torchrun names the rank whose end it saw first. That is not always the one to blame: of ranks that wait for each other
+one may see the other's connection go before the launcher sees its process end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .cause import RootCause, root_cause, tracebacks
+from .failure import classify
+from .tail import lines_of, printable, read_tail
+
+_MANY_RANKS_BYTES = 1 << 20
+"""The rank that failed first wrote first: the others' tracebacks may have pushed its own out of the usual tail."""
+_MOST_LOOKED_AT = 64
+_CHILD_FAILED = "errors.ChildFailedError"
+_HEADER = "Traceback (most recent call last)"
+_ABORTED = -6
+"""NCCL's watchdog ends a rank so that waits for one which is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tails:
+    """Printable ends of logs; with merged streams all of it is stderr's."""
+
+    err: Sequence[str]
+    out: Sequence[str]
+    root: RootCause | None = None
+    """The rank to blame, where a launcher names one."""
+    ranks: int = 0
+    """How many ranks have logs; 0: they all write to the same."""
+
+
+def tails(err_log: str, out_log: str) -> Tails:
+    """For `classify` and `digest`. Raises nothing."""
+    err = lines_of(read_tail(err_log))
+    out = lines_of(read_tail(out_log)) if out_log != err_log else []
+    root = root_cause(err) or root_cause(out)
+    if root is None:
+        return Tails(err, out)
+    logs = rank_logs(out_log)
+    if logs:
+        return _of_ranks(err, out, root, logs, out_log)
+    if not any(block.rank == root.rank for block in tracebacks(err)):
+        err = lines_of(read_tail(err_log, _MANY_RANKS_BYTES))
+    return Tails(err, out, root)
+
+
+def rank_logs(out_log: str) -> Mapping[int, tuple[str, str]]:
+    """Paths of stdout and stderr of each rank that has logs of its own, by rank; equal where they are merged."""
+    folder, name = os.path.split(out_log)
+    stem = name.removesuffix(".log")
+    pattern = re.compile(re.escape(stem) + r"\.rank([1-9]\d{0,4})\.log")
+    try:
+        found = sorted(int(match[1]) for each in os.listdir(folder or ".") if (match := pattern.fullmatch(each)))
+    except OSError:
+        return {}
+    paths = {rank: f"{folder}/{stem}.rank{rank}" for rank in found}
+    return {rank: (f"{path}.log", _err_of(path)) for rank, path in paths.items()}
+
+
+def _err_of(path: str) -> str:
+    return f"{path}.err" if os.path.exists(f"{path}.err") else f"{path}.log"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """What one rank's logs end with."""
+
+    number: int
+    err: Sequence[str]
+    out: Sequence[str]
+    written: float
+
+    @property
+    def raised(self) -> bool:
+        """It ended by an exception that is no other rank's end."""
+        return any(not block.follow_up for block in (*tracebacks(self.err), *tracebacks(self.out)))
+
+    @property
+    def lacked_memory(self) -> bool:
+        return classify(self.err, self.out, exit_code=1, signal=None).reason == "oom"
+
+
+def _of_ranks(
+    err: Sequence[str], out: Sequence[str], root: RootCause, logs: Mapping[int, tuple[str, str]], out_log: str
+) -> Tails:
+    own, launchers = _split(err)
+    first = _Rank(0, own, out, _written(out_log))
+    ranks = {0: first} | {rank: _read(rank, *logs[rank]) for rank in list(logs)[:_MOST_LOOKED_AT]}
+    blamed = _blamed(list(ranks.values()), root)
+    told = ranks.get(blamed, _Rank(blamed, (), (), 0.0))
+    if blamed != root.rank:
+        return Tails(
+            _marked(blamed, told.err), told.out, replace(root, rank=blamed, exit_code=None, lines=()), len(ranks)
+        )
+    recorded = () if told.raised else _recorded(f"{out_log.removesuffix('.log')}.error.json")
+    return Tails([*_marked(blamed, (*told.err, *recorded)), *launchers], told.out, root, len(ranks))
+
+
+def _blamed(ranks: Sequence[_Rank], root: RootCause) -> int:
+    """Memory that ran out in any of them is the cause, whoever was seen to end first."""
+    lacking = [rank.number for rank in ranks if rank.lacked_memory]
+    if lacking:
+        return root.rank if root.rank in lacking else lacking[0]
+    named = next((rank for rank in ranks if rank.number == root.rank), None)
+    killed = root.exit_code is not None and root.exit_code < 0 and root.exit_code != _ABORTED
+    if killed or (named is not None and named.raised):
+        return root.rank
+    raised = [rank for rank in ranks if rank.raised]
+    return min(raised, key=lambda rank: rank.written).number if raised else root.rank
+
+
+def _split(err: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Rank 0's lines, and what the launcher says at its end."""
+    for at in range(len(err) - 1, -1, -1):
+        if _CHILD_FAILED in err[at]:
+            begin = next((before for before in range(at, -1, -1) if _HEADER in err[before]), at)
+            return err[:begin], err[begin:]
+    return err, ()
+
+
+def _read(rank: int, out_log: str, err_log: str) -> _Rank:
+    out = lines_of(read_tail(out_log)) if out_log != err_log else []
+    return _Rank(rank, lines_of(read_tail(err_log)), out, _written(err_log))
+
+
+def _written(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _marked(rank: int, lines: Sequence[str]) -> list[str]:
+    """As torch marks them where ranks share a log."""
+    return [f"[rank{rank}]: {line}" for line in lines]
+
+
+def _recorded(path: str) -> Sequence[str]:
+    """The traceback in the file that torch's `record` writes."""
+    try:
+        with open(path, "rb") as file:
+            found: Any = json.loads(file.read(_MANY_RANKS_BYTES))
+        stack = found["message"]["extraInfo"]["py_callstack"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+    return [printable(line) for line in stack.splitlines()] if isinstance(stack, str) else ()

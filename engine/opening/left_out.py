@@ -1,0 +1,36 @@
+"""How tasks count that a selection leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..core.build import stand_in
+from ..core.deck import Deck, Task
+from ..core.readiness import success_of
+from ..core.recorded import Recorded
+from ..core.spec import DeckFile
+from ..logs.beside import Beside
+from ..logs.files import LogFolder
+from ..logs.outputs import outputs_exist
+
+
+def with_running(file: DeckFile, journal: Recorded) -> DeckFile:
+    """What runs belongs to the run, whatever is selected now: a later round must not start beside it."""
+    return file if file.selected is None else replace(file, selected=file.selected | journal.lasting.keys())
+
+
+def stand_in_for_left_out(deck: Deck, logs: LogFolder) -> None:
+    """Tasks that --only leaves out count for those that need them: as done, or as not to be had."""
+    for task in deck.tasks:
+        if not task.selected and task.feeds and not task.gone:
+            task.left_out_done = is_done(deck, task, logs)
+            stand_in(deck, task, good=task.left_out_done)
+
+
+def is_done(deck: Deck, task: Task, logs: LogFolder) -> bool:
+    """By its success under this name or another, or by outputs that nothing else can have left."""
+    outputs = task.spec.outputs
+    if success_of(deck, task) is not None:
+        return outputs_exist(outputs)
+    unknown = task.name not in deck.known and not logs.attempted(task.name)
+    return bool(outputs) and unknown and outputs_exist(outputs) and not Beside(logs.dir).other_work(task.spec)

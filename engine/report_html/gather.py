@@ -1,0 +1,182 @@
+"""A report gathered from what a deck has on disk: its journal, task file, logs and records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ... import __version__
+from ..adapters import host
+from ..core.deck import Task
+from ..core.events import RunEnded, RunStarted
+from ..core.flags import flags
+from ..core.phases import NAMES, Failed
+from ..errors import UsageError
+from ..logs.digest import blamed_log, digest_of
+from ..logs.examine import describe
+from ..logs.ranks import tails
+from ..offline.deck import Offline
+from ..results.results import Asked, How, Records, Result, metrics_of, results_of
+from ..results.tabulate import Layout, tabulate, varying
+from ..serve.failures import failure_of
+from .attempts import UNTOLD, Attempts, Told
+from .data import AttemptPart, FailurePart, MetricsPart, Report, RunPart, TaskPart
+
+MOST_FAILURES = 100
+"""Of more the reason stands in the table only."""
+_REPEATS = ("seed", "fold", "repeat", "rep", "trial")
+"""Params that are averaged over."""
+_MOST_COLUMNS = 8
+
+
+def gather(offline: Offline) -> Report:
+    """Reads two small files for each attempt, and logs of failures."""
+    deck, now = offline.deck, host.SystemClock().now().wall_s
+    reader, records = Attempts(offline), Records(offline.logs)
+    attempts = list(reader.all())
+    names = metrics_of(records, deck.tasks)
+    results = results_of(records, deck.tasks, [Asked(name, None) for name in names])
+    failed = [task for task in deck.tasks if isinstance(task.phase, Failed)]
+    runs = list(_runs(offline, attempts, now))
+    return Report(
+        deck=deck.settings.name,
+        file=offline.file.path,
+        host=_host(offline, reader.told),
+        commits=_commits(attempts, reader.told),
+        made=now,
+        version=__version__,
+        engine_runs=offline.holder is not None,
+        warnings=offline.warnings,
+        counts=Counter(NAMES[type(task.phase)] for task in deck.tasks),
+        runs=runs,
+        tasks=_tasks(offline, records, results, attempts),
+        metrics=names,
+        failures=[_failure(offline, task) for task in failed[:MOST_FAILURES]],
+        failed=len(failed),
+        tables=list(_tables(results, _ways(deck.tasks, names))),
+    )
+
+
+def _runs(offline: Offline, attempts: Iterable[AttemptPart], now: float) -> Iterator[RunPart]:
+    began = {fact.run: fact.wall for fact in offline.facts if isinstance(fact, RunStarted)}
+    ended = {fact.run: fact.wall for fact in offline.facts if isinstance(fact, RunEnded)}
+    by_run: dict[int, list[AttemptPart]] = {}
+    for attempt in attempts:
+        by_run.setdefault(attempt.run, []).append(attempt)
+    for number, members in sorted(by_run.items(), reverse=True):
+        lasts = any(attempt.end is None for attempt in members)
+        end = max([ended.get(number, 0.0), *(attempt.end or now for attempt in members)])
+        start = min([began.get(number, now), *(attempt.start for attempt in members)])
+        gpus = {index for attempt in members for index in attempt.gpus}
+        gpus |= {gpu.index for gpu in offline.deck.gpus.values()}
+        yield RunPart(number, start, end, lasts, members, sorted(gpus))
+
+
+def _tasks(
+    offline: Offline, records: Records, results: Sequence[Result], attempts: Iterable[AttemptPart]
+) -> list[TaskPart]:
+    by_task: dict[str, dict[int, AttemptPart]] = {}
+    for attempt in attempts:
+        by_task.setdefault(attempt.task, {})[attempt.number] = attempt
+    found: list[TaskPart] = []
+    for task, result in zip(offline.deck.tasks, results, strict=True):
+        mine = by_task.get(task.name, {})
+        shown = mine.get(records.attempt(task)) or (mine[max(mine)] if mine else None)
+        untold = shown is not None and shown.kind == UNTOLD
+        last = {
+            name: score["last"]
+            for name, score in records.scores(task).items()
+            if "last" in score and name in result.values and score["last"] != result.values[name]
+        }
+        found.append(
+            TaskPart(
+                name=task.name,
+                state=result.state,
+                flags=flags(offline.deck, task),
+                reason=shown.reason if shown is not None and untold else _reason(task),
+                duration_s=None if shown is None or shown.end is None or untold else shown.end - shown.start,
+                attempts=task.attempts,
+                gpus=shown.gpus if shown is not None else (),
+                peak_mib=shown.peak_mib if shown is not None else None,
+                mean_util_percent=shown.mean_util_percent if shown is not None else None,
+                energy_wh=shown.energy_wh if shown is not None else None,
+                metrics=result.values,
+                last=last,
+            )
+        )
+    return found
+
+
+def _reason(task: Task) -> str:
+    if isinstance(task.phase, Failed):
+        return describe(task.phase.outcome)
+    outcome = task.ended[-1].outcome if task.ended else None
+    return "" if outcome is None or outcome.ok else describe(outcome)
+
+
+def _failure(offline: Offline, task: Task) -> FailurePart:
+    def paths(name: str, number: int):
+        return offline.logs.paths(name, number, task.spec.policy.merge_stderr)
+
+    told = failure_of(task, paths, offline.index_of)
+    if not told.attempt:
+        return FailurePart(task.name, 0, told.reason, told.hint, "", ())
+    files = paths(task.name, told.attempt)
+    end = tails(files.err, files.out)
+    log = blamed_log(end, files)
+    return FailurePart(task.name, told.attempt, told.reason, told.hint, log, digest_of(end))
+
+
+def _host(offline: Offline, told: Mapping[tuple[str, int], Told]) -> str:
+    names = [fact.host for fact in offline.facts if isinstance(fact, RunStarted) and fact.host]
+    names += [one.host for one in told.values() if one.host]
+    return ", ".join(dict.fromkeys(names))
+
+
+def _commits(attempts: Iterable[AttemptPart], told: Mapping[tuple[str, int], Told]) -> list[str]:
+    """The newest first."""
+    newest = sorted(attempts, key=lambda attempt: attempt.start, reverse=True)
+    states = (told[attempt.task, attempt.number].git for attempt in newest)
+    return list(dict.fromkeys(git.text for git in states if git is not None and git.commit))
+
+
+def _ways(tasks: Iterable[Task], names: Iterable[str]) -> Mapping[str, How]:
+    declared = {metric.name: metric for task in tasks for metric in task.spec.extras.metrics}
+    return {name: Asked(name, None).way(declared.get(name)) for name in names}
+
+
+def _tables(results: Sequence[Result], ways: Mapping[str, How]) -> Iterator[MetricsPart]:
+    """For each entry with params and metrics: over two of its axes where there are several, means over seeds."""
+    by_entry: dict[str, list[Result]] = {}
+    for result in results:
+        by_entry.setdefault(result.entry, []).append(result)
+    for entry, members in by_entry.items():
+        told: dict[str, How] = {
+            name: way for name, way in ways.items() if any(name in result.values for result in members)
+        }
+        done = [result for result in members if result.done and result.values]
+        axes = varying(done)
+        over = tuple(name for name in axes if name in _REPEATS)
+        others = [name for name in axes if name not in over]
+        if not told or not others:
+            continue
+        layout = _layout(done, told, others, over)
+        try:
+            yield MetricsPart(_title(entry, layout), tabulate(done, layout))
+        except UsageError:  # params that come in no grid
+            continue
+
+
+def _layout(done: Sequence[Result], told: Mapping[str, How], others: Sequence[str], over: tuple[str, ...]) -> Layout:
+    """The axis with the fewest values lies across, if it is narrow."""
+    values = {name: len({result.params.get(name) for result in done}) for name in others}
+    across = min(others, key=lambda name: (values[name], -others.index(name)))
+    if len(others) == 1 or values[across] * len(told) > _MOST_COLUMNS:
+        return Layout(told, over, tuple(others))
+    return Layout(told, over, tuple(name for name in others if name != across), (across,))
+
+
+def _title(entry: str, layout: Layout) -> str:
+    across = f" by {' and '.join(layout.columns)}" if layout.columns else ""
+    over = f", mean ± standard deviation over {' and '.join(layout.over)}" if layout.over else ""
+    return f"{entry}{across}{over}"

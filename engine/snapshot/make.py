@@ -1,0 +1,207 @@
+"""Makes a snapshot: a worktree of the commit, with what differs from it and untracked files, and links for the rest.
+
+The user's index, stash, branches, working tree and objects stay as they are. Of the repository only the list of
+worktrees changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import msgspec
+
+from ..atomic import write_atomic
+from ..counting import plural
+from .git import GitError, git, names
+from .layout import MOST_BYTES, MOST_FILE_BYTES, WRITTEN_BY_TOOLS, Layout, Seen, layout_of, within
+from .remove import MANIFEST, discard, is_whole
+from .repository import Repository
+
+DRAFT = "making-"
+_NAMED = 5
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A copy of a repository that exists."""
+
+    id: str
+    top: str
+    """The repository's."""
+    path: str
+    """Where the copy is."""
+    commit: str
+    dirty: bool
+    """Tracked files differed from the commit."""
+    branch: str
+    """The one that was checked out; empty when none was."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A tree that exists in a folder of ours."""
+
+    env: Mapping[str, str]
+    tree: str
+    commit: str
+    dirty: bool
+    layout: Layout
+
+
+def make(repository: Repository, home: str, state_root: str, note: Callable[[str], None]) -> Snapshot:
+    """The snapshot of a repository as it is now, below *home*; one with the same content is used again. *state_root*:
+    where decks keep their state. Blocks. Raises GitError and OSError."""
+    os.makedirs(home, mode=0o700, exist_ok=True)
+    with _drafting(home) as folder:
+        draft = _draft(repository, folder, state_root)
+        digest = blake2b(repr((repository.top, draft.tree, draft.layout.links)).encode("utf-8", "surrogateescape"))
+        name = f"{draft.commit[:8]}-{digest.hexdigest()[:8]}"
+        path = os.path.join(home, name, os.path.basename(repository.top) or "code")
+        if not is_whole(os.path.join(home, name)):
+            _fill(repository, draft, path)
+            _tell(repository, draft.layout, note)
+    branch = _said(repository.top, "branch", "--show-current")
+    return Snapshot(name, repository.top, path, draft.commit, draft.dirty, branch)
+
+
+@contextlib.contextmanager
+def _drafting(home: str) -> Generator[str]:
+    folder = tempfile.mkdtemp(prefix=DRAFT, dir=home)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _said(folder: str, *args: str) -> str:
+    return git(folder, *args).decode("utf-8", "surrogateescape").rstrip("\n")
+
+
+def _draft(repository: Repository, folder: str, state_root: str) -> _Draft:
+    """Put what is to be copied into an index and objects of our own."""
+    top = repository.top
+    commit = _said(top, "rev-parse", "--verify", "HEAD^{commit}")
+    env = _own_place(top, folder)
+    git(top, "add", "--update", "--", ".", env=env)
+    dirty = git(top, "write-tree", env=env) != git(top, "rev-parse", "HEAD^{tree}")
+    layout = _layout(repository, env, state_root)
+    git(top, "update-index", "--add", "-z", "--stdin", env=env, stdin=_joined(layout.added))
+    linked = [path for path in names(git(top, "ls-files", "-z", env=env)) if within(path, layout.links)]
+    git(top, "update-index", "--force-remove", "-z", "--stdin", env=env, stdin=_joined(linked))
+    tree = git(top, "write-tree", env=env).decode().strip()
+    return _Draft(env, tree, commit, dirty, layout)
+
+
+def _own_place(top: str, folder: str) -> dict[str, str]:
+    """An index that begins as the user's, which spares git reading every file, and a place for new objects."""
+    index, objects = os.path.join(folder, "index"), os.path.join(folder, "objects")
+    os.mkdir(objects)
+    theirs = os.path.join(top, _said(top, "rev-parse", "--git-path", "objects"))
+    quoted = theirs.replace("\\", "\\\\").replace('"', '\\"')
+    env = {
+        "GIT_INDEX_FILE": index,
+        "GIT_OBJECT_DIRECTORY": objects,
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{quoted}"',
+    }
+    try:
+        # With its time: git looks into files that are no older than their index, which a later copy would prevent.
+        shutil.copy2(os.path.join(top, _said(top, "rev-parse", "--git-path", "index")), index)
+    except FileNotFoundError:
+        git(top, "read-tree", "HEAD", env=env)
+    return env
+
+
+def _layout(repository: Repository, env: Mapping[str, str], state_root: str) -> Layout:
+    top = repository.top
+    entries = [entry.partition("\t") for entry in names(git(top, "ls-files", "-s", "-z", env=env))]
+    tracked = [path for _, _, path in entries]
+    submodules = [path for mode, _, path in entries if mode.startswith("160000")]
+    others = names(git(top, "ls-files", "--others", "--exclude-standard", "-z", env=env))
+    ignored = names(git(top, "ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", env=env))
+    seen = Seen(tracked, [(path, _size(top, path)) for path in others], ignored, submodules)
+    state = os.path.relpath(os.path.realpath(state_root), top)
+    real = {*repository.written, *_tools(repository, env)} - {""}
+    code = [*tracked, *others]
+    real |= {cwd for cwd in repository.cwds if cwd and not any(path.startswith(f"{cwd}/") for path in code)}
+    return layout_of(seen, real, {state})
+
+
+def _tools(repository: Repository, env: Mapping[str, str]) -> list[str]:
+    """Folders that training tools make where a task starts, and that git ignores."""
+    # With the slash git takes what does not exist yet for a folder.
+    asked = [os.path.join(cwd, name, "") for cwd in {"", *repository.cwds} for name in WRITTEN_BY_TOOLS]
+    told = git(repository.top, "check-ignore", "-z", "--stdin", env=env, stdin=_joined(asked), no=1)
+    return [path.rstrip("/") for path in names(told)]
+
+
+def _size(top: str, path: str) -> int:
+    try:
+        return os.lstat(os.path.join(top, path)).st_size
+    except OSError:
+        return 0
+
+
+def _joined(paths: Collection[str]) -> bytes:
+    return b"".join(os.fsencode(path) + b"\0" for path in paths)
+
+
+# -- the copy ----------------------------------------------------------------------------------------------------------
+
+
+def _fill(repository: Repository, draft: _Draft, path: str) -> None:
+    folder = os.path.dirname(path)
+    discard(folder, repository.top)
+    os.makedirs(folder, mode=0o700)
+    try:
+        git(repository.top, "worktree", "add", "--force", "--detach", "--no-checkout", path, draft.commit)
+        git(path, "checkout-index", "--all", "--force", env=draft.env)
+        _link(repository, draft.layout, path)
+        _index_of_commit(draft.layout, path)
+        copied = git(path, "ls-files", "-z", env=draft.env)
+        write_atomic(os.path.join(folder, MANIFEST), copied, mode=0o600)
+    except (GitError, OSError):
+        discard(folder, repository.top)
+        raise
+
+
+def _link(repository: Repository, layout: Layout, path: str) -> None:
+    for link in layout.links:
+        real, place = os.path.join(repository.top, link), os.path.join(path, link)
+        if link in repository.written or not os.path.lexists(real):
+            os.makedirs(real, exist_ok=True)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        os.symlink(real, place)
+    for cwd in repository.cwds:
+        os.makedirs(os.path.join(path, cwd), exist_ok=True)
+
+
+def _index_of_commit(layout: Layout, path: str) -> None:
+    """`git status` in the copy tells what differs from the commit; what is a link there does not count."""
+    git(path, "read-tree", "HEAD")
+    linked = [name for name in names(git(path, "ls-files", "-z")) if within(name, layout.links)]
+    git(path, "update-index", "--skip-worktree", "-z", "--stdin", stdin=_joined(linked))
+    git(path, "update-index", "-q", "--refresh", no=1)
+
+
+def _tell(repository: Repository, layout: Layout, note: Callable[[str], None]) -> None:
+    if layout.left_out:
+        note(
+            f"{repository.top}: {plural(len(layout.left_out), 'untracked file')} not copied into the snapshot "
+            f"(over {MOST_FILE_BYTES >> 20} MiB, or {MOST_BYTES >> 20} MiB in all), links to the real ones: "
+            f"{_some(layout.left_out)}"
+        )
+    if layout.unfrozen:
+        note(
+            f"{repository.top}: {plural(len(layout.unfrozen), 'tracked file')} in folders that tasks write to, or in "
+            f"submodules, not copied into the snapshot: {_some(layout.unfrozen)}"
+        )
+
+
+def _some(paths: Sequence[str]) -> str:
+    more = [f"and {len(paths) - _NAMED} more"] if len(paths) > _NAMED else []
+    return ", ".join([*paths[:_NAMED], *more])

@@ -1,0 +1,23 @@
+"""docs/recipes.md: what is Python there runs; what is TOML is read by tests/test_docs_examples.py."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
+BLOCKS = [part.partition("\n```")[0] for part in PAGE.read_text().split("```python\n")[1:]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", BLOCKS)
+def test_the_python_of_a_recipe_runs(code: str, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_three_recipes_are_python() -> None:
+    assert len(BLOCKS) == 3

@@ -1,0 +1,110 @@
+"""The help: complete, and on few pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpudeck.tests.fakes.screen_rig import ScreenRig, over
+from gpudeck.tui.acting.actions import ACTIONS, BY_ID, Where, on, shown
+from gpudeck.tui.drawing.format import width_of
+from gpudeck.tui.drawing.help_pages import BRIEF, KEY_CELLS, LEAST_CELLS, PLACES, HelpLine, Pages, brief, pages_of
+from gpudeck.tui.drawing.view import FLAGS, LOOKS
+
+INSIDE = {"80x24": (76, 22), "120x40": (116, 38), "200x60": (196, 58)}
+DECK = """
+[deck]
+gpus = "sim:2"
+[[task]]
+name = "a"
+command = "echo boo; exit 3"
+"""
+OVER: dict[str, tuple[str, ...]] = {
+    "tasks": (),
+    "gpus": ("tab",),
+    "log": ("l",),
+    "detail": ("d",),
+    "errors": ("e",),
+    "timeline": ("t",),
+    "graph": ("o",),
+}
+"""How one comes to a place from the table."""
+
+
+def lines(found: Pages) -> list[HelpLine]:
+    return [line for page in found.pages for column in page for line in column]
+
+
+def titles(found: Pages) -> list[str]:
+    return [line.text for line in lines(found) if line.kind == "title"]
+
+
+@pytest.mark.parametrize("inside", INSIDE.values(), ids=INSIDE)
+@pytest.mark.parametrize("here", PLACES)
+def test_the_help_has_every_action_and_every_sign(here: Where, inside: tuple[int, int]) -> None:
+    told = lines(pages_of(here, {}, *inside))
+
+    assert sorted(line.action_id for line in told if line.kind == "action") == sorted(BY_ID)
+    assert {line.key for line in told if line.kind == "sign"} == {
+        *(look.glyph for look in LOOKS.values()),
+        *(glyph for glyph, _ in FLAGS.values()),
+    }
+
+
+def test_at_80x24_the_first_page_has_every_key_of_the_table_and_of_the_deck() -> None:
+    first = pages_of("tasks", {}, *INSIDE["80x24"]).pages[0]
+
+    there = {line.action_id for column in first for line in column}
+    assert {action.id for action in on("tasks", "deck")} <= there
+
+
+@pytest.mark.parametrize(("size", "pages"), [("80x24", 3), ("120x40", 1), ("200x60", 1)])
+def test_the_help_fits_few_pages(size: str, pages: int) -> None:
+    assert len(pages_of("tasks", {}, *INSIDE[size]).pages) == pages
+
+
+@pytest.mark.parametrize("here", PLACES)
+def test_the_help_begins_with_the_place_where_one_is(here: Where) -> None:
+    assert titles(pages_of(here, {}, *INSIDE["80x24"]))[0] == PLACES[here]
+
+
+def test_no_column_is_higher_than_its_page_and_no_title_stands_at_its_foot() -> None:
+    for height in range(4, 60):
+        found = pages_of("log", {}, 76, height)
+        columns = [column for page in found.pages for column in page]
+        assert max(map(len, columns)) <= height
+        assert not [column[-1] for column in columns if column[-1].kind == "title"]
+
+
+def test_what_is_said_in_narrow_columns_is_not_cut() -> None:
+    assert set(BRIEF) <= set(BY_ID)
+    for action in ACTIONS:
+        key = max(KEY_CELLS, width_of(" ".join(map(shown, action.keys))))
+        text = brief(action, 1000 if action.id in BRIEF else LEAST_CELLS - key - 1)
+        assert width_of(BRIEF.get(action.id, text)) <= LEAST_CELLS - key - 1, action.id
+
+
+@pytest.mark.parametrize("place", OVER)
+def test_every_key_that_works_is_in_the_help(tmp_path: Path, place: Where) -> None:
+    async def body(rig: ScreenRig) -> None:
+        await rig.press(*OVER[place])
+        await rig.until(lambda: getattr(rig.app.screen, "place", "") == place, f"the screen is at {place}")
+        told = {key for action in ACTIONS if action.where in (place, *ALSO[place]) for key in action.keys}
+        assert set(rig.app.screen.active_bindings) - told - OF_ALL == set()
+
+    over(tmp_path, DECK, {"a": "failed"})(body)
+
+
+OF_ALL = {"ctrl+c", "super+c"}
+"""Of programs for terminals as such: one is told what to press instead, the other copies what the mouse has marked."""
+ALSO: dict[str, tuple[str, ...]] = {
+    "tasks": ("deck",),
+    "gpus": ("tasks", "deck"),
+    "log": ("tasks", "deck", "page"),
+    "detail": ("page", "tasks", "deck"),
+    "errors": ("page", "tasks", "deck"),
+    "timeline": ("page", "deck"),
+    "graph": ("page", "deck"),
+}
+"""Whose keys mean something there, too."""

@@ -1,0 +1,209 @@
+"""From an action on tasks to what the engine is asked: whom it is for, what is confirmed first, what is said. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from ...engine.commands.debugging import debug_env
+from ...engine.protocol.states import ACTIVE, FAILED, WAITING
+from ...engine.protocol.wire import TaskRow
+from ...engine.protocol.words import stands
+from ..drawing.format import clean, cut
+from .actions import AT_REST, BY_ID, RETRIED
+from .questions import Doing, Option, Question, Refusal, Request
+
+_NAMED = 8
+"""So many tasks a dialog names; of more it tells the number."""
+_NAME_CELLS = 24
+"""A longer name is cut in an answer: it has one line in a terminal of 80 columns."""
+
+
+def many(names: Sequence[str], noun: str = "task") -> str:
+    """ "train-3", or "5 tasks"."""
+    return names[0] if len(names) == 1 else f"{len(names)} {noun}s"
+
+
+def listed(names: Sequence[str]) -> tuple[str, ...]:
+    """The first few by name."""
+    shown = tuple(f"  {name}" for name in names[:_NAMED])
+    return shown if len(names) <= _NAMED else (*shown, f"  and {len(names) - _NAMED} more")
+
+
+def _verb(op: str, names: Sequence[str], done: str, **more: Any) -> Request:
+    return Request(op, {"tasks": list(names), **more}, done)
+
+
+def _of(rows: Sequence[TaskRow], states: frozenset[str]) -> list[str]:
+    return [row.name for row in rows if row.state in states]
+
+
+def _stands(row: TaskRow) -> str:
+    return f"{row.name} {stands(row.state)}"
+
+
+def _again(names: Sequence[str]) -> str:
+    return f"{many(names)} {'runs' if len(names) == 1 else 'run'} again"
+
+
+def retry(rows: Sequence[TaskRow]) -> Doing:
+    """What failed, was cancelled or is unknown, once more."""
+    names = _of(rows, RETRIED)
+    if names:
+        return _verb("retry", names, _again(names))
+    if not rows:
+        return Refusal("no task here")
+    more = f"{BY_ID['retry_menu'].shown_key} has more"
+    if len(rows) == 1:
+        again = BY_ID["retry"].shown_key
+        return Refusal(f"{_stands(rows[0])}: {again} retries what failed, was cancelled or is unknown; {more}")
+    return Refusal(f"none of {len(rows)} tasks failed, was cancelled or is unknown; {more}")
+
+
+def cancel(rows: Sequence[TaskRow]) -> Doing:
+    """Asks where something runs; what only waits is cancelled at once."""
+    running, waiting = _of(rows, ACTIVE), _of(rows, WAITING)
+    names = [*running, *waiting]
+    if not names:
+        return Refusal(f"{_stands(rows[0])}: nothing to cancel" if len(rows) == 1 else "nothing to cancel")
+    if not running:
+        return _verb("cancel", names, f"{many(names)} cancelled")
+    title = f"Cancel {many(names)}?"
+    told = listed(names) if len(names) > 1 else ()
+    lines = (*told, f"{len(running)} running, {len(waiting)} waiting") if len(names) > 1 else ()
+
+    def then(answer: str) -> Request | None:
+        match answer:
+            case "cancel":
+                return _verb("cancel", names, f"{many(names)}: asked to end")
+            case "kill":
+                return _verb("kill", names, f"{many(names)}: killed")
+            case _:
+                return None
+
+    answers = (
+        Option("no", "no, go on"),
+        Option("cancel", "gracefully: stop signal, then time for a checkpoint", "y", grave=True),
+        Option("kill", "kill at once", "K", grave=True),
+    )
+    return Question(title, lines, answers, then)
+
+
+def kill(rows: Sequence[TaskRow]) -> Doing:
+    """Always asks."""
+    names = _of(rows, ACTIVE)
+    if not names:
+        return Refusal("nothing of this runs")
+
+    def then(answer: str) -> Request | None:
+        return _verb("kill", names, f"{many(names)}: killed") if answer == "kill" else None
+
+    answers = (Option("no", "no, go on"), Option("kill", "kill, with everything it started", "y", grave=True))
+    return Question(f"Kill {many(names)} at once?", listed(names) if len(names) > 1 else (), answers, then)
+
+
+def hold(rows: Sequence[TaskRow]) -> Doing:
+    """Releases if all that can be held are, holds otherwise. What has ended while it was held can be released alone.
+    An attempt that runs is let alone: the next one is what does not start."""
+    there = [row for row in rows if row.held or row.state not in AT_REST]
+    if not there:
+        return _ended(rows, "held")
+    names = [row.name for row in there]
+    if all(row.held for row in there):
+        return _verb("release", names, f"{many(names)} released")
+    free = [row for row in there if not row.held]
+    return _verb("hold", [row.name for row in free], _held(free))
+
+
+def _held(rows: Sequence[TaskRow]) -> str:
+    """What holding them comes to."""
+    names, running = [row.name for row in rows], len(_of(rows, ACTIVE))
+    key, several = BY_ID["hold"].shown_key, len(names) > 1
+    if not running:
+        return f"{many(names)} held: {'none starts' if several else 'it does not start'} until {key} releases it"
+    runs = "what runs goes on" if several else "it runs on"
+    return f"{many(names)} held: {runs}, no other attempt starts until {key} releases it"
+
+
+def _ended(rows: Sequence[TaskRow], what: str) -> Refusal:
+    """Only what has not ended can be done this to."""
+    if not rows:
+        return Refusal("no task here")
+    which = _stands(rows[0]) if len(rows) == 1 else f"all {len(rows)} tasks have ended"
+    return Refusal(f"{which}: only what has not ended can be {what}")
+
+
+def priority(rows: Sequence[TaskRow], step: int) -> Doing:
+    """Of tasks with different priorities the first one's counts."""
+    there = [row for row in rows if row.state not in AT_REST]
+    if not there:
+        return _ended(rows, "moved in the queue")
+    value = there[0].priority + step
+    names = [row.name for row in there]
+    return _verb("priority", names, f"{many(names)}: priority {value:+d}", value=value)
+
+
+def cancel_started(rows: Sequence[TaskRow]) -> Question | None:
+    """For a retry that cannot be taken back because it runs already. None: nothing of it runs."""
+    names = _of(rows, ACTIVE)
+    if not names:
+        return None
+
+    def then(answer: str) -> Request | None:
+        return _verb("cancel", names, f"{many(names)}: asked to end") if answer == "cancel" else None
+
+    title = f"{many(names)} {'has' if len(names) == 1 else 'have'} started again. Cancel?"
+    answers = (Option("no", "no, go on"), Option("cancel", "cancel, gracefully", "y", grave=True))
+    return Question(title, listed(names) if len(names) > 1 else (), answers, then)
+
+
+_OWN_KEYS = {"debug": "d"}
+"""Of the retry menu: the same whatever else it offers."""
+
+
+def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow]) -> Doing:
+    """*rows*: the whole deck. *chosen*: the marked ones, or the one under the cursor."""
+    failed = [row for row in rows if row.state in FAILED]
+    changed, stale = [row.name for row in rows if row.changed], [row.name for row in rows if row.stale]
+    again = [row for row in chosen if row.state not in ACTIVE | WAITING]
+    groups: dict[str, tuple[str, list[str], dict[str, Any]]] = {}
+    if failed:
+        groups["all"] = (f"all failed: {len(failed)}", [row.name for row in failed], {})
+    for kind, count in Counter(row.kind for row in failed if row.kind).most_common(6):
+        if count < len(failed):
+            groups[f"kind {kind}"] = (f"{kind}: {count}", [row.name for row in failed if row.kind == kind], {})
+    on = Counter(gpu for row in failed for gpu in row.gpus)
+    for gpu, count in on.most_common(4):
+        names = [row.name for row in failed if gpu in row.gpus]
+        groups[f"gpu {gpu}"] = (f"failed on GPU {gpu}, on another one: {count}", names, {"not_on": [str(gpu)]})
+    if changed:
+        groups["changed"] = (f"all changed: {len(changed)}", changed, {})
+    if stale:
+        groups["stale"] = (f"all stale: {len(stale)}", stale, {})
+    if again:
+        names = [row.name for row in again]
+        what = cut(clean(many(names)), _NAME_CELLS)
+        groups["these"] = (what, names, {})
+        groups["fresh"] = (f"{what}, from the beginning", names, {"fresh": True})
+        groups["downstream"] = (f"{what}, and what needs it", names, {"downstream": True})
+        groups["debug"] = (
+            f"{what}, with debug output of NCCL and torch",
+            names,
+            {"env": debug_env(again)},
+        )
+    if not groups:
+        return Refusal("nothing has ended that could be retried")
+
+    def then(answer: str) -> Request | None:
+        if answer not in groups:
+            return None
+        _, names, more = groups[answer]
+        return _verb("retry", names, _again(names), **more)
+
+    keys = iter("123456789acefgim")
+    answers = [
+        Option("no", "nothing"),
+        *(Option(id_, text, _OWN_KEYS.get(id_) or next(keys)) for id_, (text, _, _) in groups.items()),
+    ]
+    return Question("Retry", (), tuple(answers), then)

@@ -1,0 +1,1 @@
+"""Metrics over time: read, reduced, drawn."""

@@ -1,0 +1,1 @@
+"""Rows and heads in words, glyphs and widths. Pure."""

@@ -1,0 +1,208 @@
+"""Times, sizes and numbers as the screen writes them; texts from outside, cut to the cells that they may take. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+import time
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+
+from rich.cells import cell_len
+
+from ...engine.counting import plural as plural
+from ...engine.counting import ranges as ranges
+
+TEXT_CHARS = 400
+"""Of a text from outside no more is looked at."""
+MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
+NUMBER_CELLS = 9
+_SPARKS = "▁▂▃▄▅▆▇█"
+_HEAPS = re.compile(r"([\u0300-\u036f]{3})[\u0300-\u036f]+")
+"""Accents on accents reach into the lines above and below."""
+_SELECTORS = frozenset(range(0xFE00, 0xFE10)) | frozenset(range(0xE0100, 0xE01F0))
+"""Terminals disagree on how many cells a character takes that one of these follows."""
+
+# -- texts from outside -----------------------------------------------------------------------------------------------
+
+
+def clean(text: str) -> str:
+    """*text* on one line, with nothing in it that a terminal obeys, reorders or counts otherwise than we do."""
+    text = text[:TEXT_CHARS]
+    if text.isascii() and text.isprintable():
+        return text
+    text = "".join(map(_harmless, unicodedata.normalize("NFC", text)))
+    return _HEAPS.sub(r"\1", text)
+
+
+@lru_cache(4096)
+def _harmless(char: str) -> str:
+    match unicodedata.category(char):
+        case "Cc":
+            return " " if char in "\t\n\r" else ""
+        case "Zs" | "Zl" | "Zp":
+            return " "
+        case "Cf":  # bidi controls, joiners, soft hyphens
+            return ""
+        case "Cs" | "Co" | "Cn":
+            return "�"
+        case _:
+            return "" if ord(char) in _SELECTORS else char
+
+
+def width_of(text: str) -> int:
+    """Cells that a clean text takes."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def cut(text: str, width: int) -> str:
+    """The beginning of *text* in at most *width* cells, with an ellipsis where something is missing."""
+    if width_of(text) <= width:
+        return text
+    return _head(text, width - 1) + "…" if width > 0 else ""
+
+
+def cut_middle(text: str, width: int) -> str:
+    """Both ends of *text*: tasks of a sweep differ at the end of their names."""
+    if width_of(text) <= width:
+        return text
+    if width < 6:
+        return cut(text, width)
+    tail = (width - 1) * 3 // 5
+    return _head(text, width - 1 - tail) + "…" + _tail(text, tail)
+
+
+def fit(text: str, width: int, *, right: bool = False) -> str:
+    """Exactly *width* cells of it."""
+    text = cut(text, width)
+    blank = " " * (width - width_of(text))
+    return blank + text if right else text + blank
+
+
+def _head(text: str, width: int) -> str:
+    if text.isascii():
+        return text[:width]
+    end = len(text)
+    while end and cell_len(text[:end]) > width:
+        end -= 1
+    return text[:end]
+
+
+def _tail(text: str, width: int) -> str:
+    if text.isascii():
+        return text[len(text) - width :]
+    start = 0
+    while start < len(text) and (cell_len(text[start:]) > width or unicodedata.combining(text[start])):
+        start += 1
+    return text[start:]
+
+
+def command_text(command: str | Sequence[str]) -> str:
+    """A command as a shell takes it. Not `clean`: it may be long."""
+    return command if isinstance(command, str) else shlex.join(command)
+
+
+# -- times ------------------------------------------------------------------------------------------------------------
+
+
+def duration(seconds: float | None) -> str:
+    """Six characters at most, so that it changes seldom where it lasts: "42s", "12m04s", "3h12m", "2d07h", "120d"."""
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    whole = max(0, round(seconds))
+    if whole < MINUTE_S:
+        return f"{whole}s"
+    if whole < HOUR_S:
+        return f"{whole // MINUTE_S}m{whole % MINUTE_S:02d}s"
+    if whole < DAY_S:
+        return f"{whole // HOUR_S}h{whole % HOUR_S // MINUTE_S:02d}m"
+    days = whole // DAY_S
+    return f"{days}d{whole % DAY_S // HOUR_S:02d}h" if days < 100 else f"{days}d"
+
+
+def about(seconds: float | None) -> str:
+    """A span that nobody knows to the second: "~42s", "~12m", "~3h10m", "~2d07h"."""
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    if MINUTE_S <= seconds < HOUR_S:
+        return f"~{round(seconds / MINUTE_S)}m" if seconds < HOUR_S - MINUTE_S / 2 else "~1h00m"
+    return f"~{duration(seconds)}"
+
+
+def clock(wall_s: float, now_s: float, *, seconds: bool = False) -> str:
+    """Local time of day; with the day where it is not today's: "14:02", "Sat 14:02", "2026-03-01"."""
+    try:
+        then, now = time.localtime(wall_s), time.localtime(now_s)
+    except (OverflowError, ValueError, OSError):
+        return "?"
+    if then[:3] == now[:3]:
+        return time.strftime("%H:%M:%S" if seconds else "%H:%M", then)
+    return time.strftime("%a %H:%M" if abs(wall_s - now_s) < 6 * DAY_S else "%Y-%m-%d", then)
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def count(number: int) -> str:
+    """ "10,000"."""
+    return f"{number:,}"
+
+
+def percent(share: float) -> str:
+    """Of 0 to 1; 100 % is said of what is complete only."""
+    return f"{min(math.floor(share * 100), 100)}%" if math.isfinite(share) else ""
+
+
+def number(value: float) -> str:
+    """A metric in at most NUMBER_CELLS, but for some that are negative and tiny or huge."""
+    return f"{value:.4g}"
+
+
+def size(count_bytes: float) -> str:
+    """ "0 B", "3.1 KiB", "44.5 GiB"."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(count_bytes) < 1024 or unit == "TiB":
+            break
+        count_bytes /= 1024
+    return f"{count_bytes:.0f} {unit}" if unit == "B" else f"{count_bytes:.1f} {unit}"
+
+
+def mib(mib_count: float) -> str:
+    """Mebibytes as `size` writes them."""
+    return size(mib_count * 1024 * 1024)
+
+
+def energy(watt_hours: float) -> str:
+    """ "0.042 Wh", "12.3 Wh", "1.24 kWh"."""
+    if watt_hours >= 1000:
+        return f"{watt_hours / 1000:.2f} kWh"
+    return f"{watt_hours:.1f} Wh" if watt_hours >= 1 else f"{watt_hours:.2g} Wh"
+
+
+# -- small pictures ---------------------------------------------------------------------------------------------------
+
+
+def bar(share: float, width: int) -> tuple[str, str]:
+    """A line of *width* cells in two parts, done and to do, to the half cell: "━━━╾" and "────"."""
+    share = min(max(share, 0.0), 1.0) if math.isfinite(share) else 0.0
+    halves = int(share * width * 2)
+    done = "━" * (halves // 2) + ("╾" if halves % 2 else "")
+    return done, "─" * (width - len(done))
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """The last *width* of *values*, scaled between their least and greatest; a blank where a value is not finite."""
+    shown = values[-width:] if width > 0 else ()
+    finite = [value for value in shown if math.isfinite(value)]
+    if not finite:
+        return " " * len(shown)
+    low, high = min(finite), max(finite)
+    # Halved first: the difference of two huge values would be infinite.
+    span = high / 2 - low / 2
+    top = len(_SPARKS) - 1
+    return "".join(
+        " " if not math.isfinite(value) else _SPARKS[round((value / 2 - low / 2) / span * top) if span else top // 2]
+        for value in shown
+    )

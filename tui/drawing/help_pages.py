@@ -1,0 +1,175 @@
+"""The help as pages of columns: every action of the table, those of the place where one is first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ..acting.actions import Action, Where, on, shown
+from .format import cut, width_of
+from .view import FLAGS, LOOKS
+
+PLACES: Mapping[Where, str] = {
+    "tasks": "Tasks",
+    "deck": "Everywhere",
+    "gpus": "On a GPU",
+    "log": "In a log",
+    "page": "On all pages over the deck",
+    "detail": "On the page of a task",
+    "timeline": "On the timeline",
+    "graph": "On the graph",
+    "errors": "On the errors",
+}
+SIGNS = "Signs"
+LEAST_CELLS = 37
+"""Of a column: two of them fit a terminal of 80."""
+KEY_CELLS = 10
+TEXT_CELLS = LEAST_CELLS - KEY_CELLS - 1
+GAP = 2
+_PAGES: frozenset[Where] = frozenset({"detail", "timeline", "graph", "errors"})
+
+BRIEF: Mapping[str, str] = {
+    "help": "All keys, all signs",
+    "leave": "Leave; nothing is stopped",
+    "suspend": "To the shell; fg: back",
+    "stop": "Stop the engine; asks",
+    "pause": "Start nothing more; asks",
+    "apply": "Apply the changed file",
+    "edit": "Task file in $EDITOR",
+    "undo": "Take back the last action",
+    "errors": "All failures, grouped",
+    "timeline": "GPUs over time",
+    "reconnect": "Start an engine again",
+    "details": "Everything about the task",
+    "log": "Its log; of marked several",
+    "retry": "Run what failed again",
+    "retry_menu": "Choose what to retry",
+    "cancel": "Cancel; asks if it runs",
+    "kill": "Kill at once; asks",
+    "hold": "No new attempt, or release",
+    "mark": "Mark, or unmark",
+    "clear": "No marks, then no filter",
+    "filter": "Filter: words, tag:x, …",
+    "sort": "Sort by the next column",
+    "copy_command": "Copy the command",
+    "copy_table": "Copy the table",
+    "bottom": "To the end",
+    "top": "To the top",
+    "processes": "Who is on it",
+    "drain": "Start no more on it, or do",
+    "take": "Use it although foreign",
+    "log_follow": "Stay at the end",
+    "log_rank": "The next rank",
+    "log_left": "To the beginning of lines",
+    "log_right": "On in long lines",
+    "page_open": "Open what is under it",
+    "page_down_line": "To the next line",
+    "page_up_line": "To the line before",
+    "detail_next": "The next task",
+    "detail_previous": "The task before",
+    "detail_attempt_back": "The attempt before",
+    "detail_attempt_on": "The attempt after",
+    "timeline_before": "The attempt before",
+    "timeline_behind": "The attempt after",
+    "timeline_back": "Back in time",
+    "timeline_on": "On in time",
+    "timeline_now": "To now, and stay there",
+    "timeline_all": "From the first start on",
+    "errors_retry": "Retry all that failed so",
+    "errors_log": "The log at its first error",
+    "errors_task": "Its newest task's page",
+    "errors_filter": "These tasks in the table",
+}
+"""What is said by the id of an action where there is no room for its tip, and its label alone says too little."""
+
+
+@dataclass(frozen=True, slots=True)
+class HelpLine:
+    """A title, which has no key, an action or a sign; empty between sections."""
+
+    key: str = ""
+    text: str = ""
+    kind: Literal["", "title", "action", "sign"] = ""
+    action_id: str = ""
+
+
+Page = tuple[tuple[HelpLine, ...], ...]
+"""Columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    pages: tuple[Page, ...]
+    cells: int
+    """Of a column."""
+
+
+def pages_of(here: Where, changed: Mapping[str, str], width: int, height: int) -> Pages:
+    """As few columns as bring all on one page, else as many as fit; without blank lines where that saves a page.
+    *changed*: the user's keys by action."""
+    most = max(1, (width + GAP) // (LEAST_CELLS + GAP))
+    for columns in range(1, most):
+        found = _pages(here, changed, width, height, columns, blank=True)
+        if len(found.pages) == 1:
+            return found
+    roomy, close = (_pages(here, changed, width, height, most, blank=blank) for blank in (True, False))
+    return close if len(close.pages) < len(roomy.pages) else roomy
+
+
+def _pages(here: Where, changed: Mapping[str, str], width: int, height: int, columns: int, *, blank: bool) -> Pages:
+    cells = (width - GAP * (columns - 1)) // columns
+    flowed = _flow(_sections(here, changed, cells - KEY_CELLS - 1), max(1, height), blank=blank)
+    return Pages(tuple(tuple(flowed[at : at + columns]) for at in range(0, len(flowed), columns)), cells)
+
+
+def keys_of(action: Action, changed: Mapping[str, str]) -> str:
+    """All keys of an action as people write them."""
+    keys = changed[action.id].split(",") if action.id in changed else action.keys
+    return " ".join(shown(key.strip()) for key in keys)
+
+
+def brief(action: Action, cells: int) -> str:
+    """The tip where it fits."""
+    if width_of(action.tip) <= cells:
+        return action.tip
+    return cut(BRIEF.get(action.id, action.label), cells)
+
+
+def _order(here: Where) -> Iterable[Where]:
+    """The place where one is, what holds there too, and the others."""
+    return dict.fromkeys((here, *(("page",) if here in _PAGES else ()), *(("deck",) if here != "log" else ()), *PLACES))
+
+
+def _sections(here: Where, changed: Mapping[str, str], cells: int) -> list[list[HelpLine]]:
+    found: list[list[HelpLine]] = []
+    for place in _order(here):
+        lines = [HelpLine(keys_of(each, changed), brief(each, cells), "action", each.id) for each in on(place)]
+        found.append([HelpLine(text=PLACES[place], kind="title"), *lines])
+        if place == "deck":
+            found.append(_signs())
+    return found
+
+
+def _signs() -> list[HelpLine]:
+    """Glyphs of states and flags, with what they stand for."""
+    states: dict[str, list[str]] = {}
+    for state, look in LOOKS.items():
+        states.setdefault(look.glyph, []).append(state)
+    signs = [(glyph, ", ".join(names)) for glyph, names in states.items()] + list(FLAGS.values())
+    return [HelpLine(text=SIGNS, kind="title"), *(HelpLine(glyph, words, "sign") for glyph, words in signs)]
+
+
+def _flow(sections: Sequence[Sequence[HelpLine]], height: int, *, blank: bool) -> list[tuple[HelpLine, ...]]:
+    """Columns of that many lines. No title stands alone at the foot of one, no blank line at its top."""
+    columns: list[list[HelpLine]] = [[]]
+    for section in sections:
+        if columns[-1] and len(columns[-1]) + 3 > height:
+            columns.append([])
+        elif columns[-1] and blank:
+            columns[-1].append(HelpLine())
+        for line in section:
+            if len(columns[-1]) >= height:
+                columns.append([])
+            columns[-1].append(line)
+    return [tuple(column) for column in columns]

@@ -1,0 +1,275 @@
+"""A task's row in words and glyphs: what each column of the table says of it. Pure; knows no widget and no colour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ...engine.protocol.states import ACTIVE, DONE, FAILED
+from ...engine.protocol.wire import TaskRow
+from .format import (
+    about,
+    bar,
+    clean,
+    clock,
+    cut,
+    cut_middle,
+    duration,
+    fit,
+    number,
+    percent,
+    ranges,
+    sparkline,
+    width_of,
+)
+
+Tone = Literal["plain", "strong", "muted", "faint", "running", "good", "bad", "warn", "rest", "metric"]
+"""What a piece of text is, for whoever gives it a colour."""
+Piece = tuple[str, Tone]
+Cell = tuple[Piece, ...]
+
+SPARK_CELLS = 8
+METRIC_NAME_CELLS = 10
+_NOTHING: Cell = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a state is shown."""
+
+    glyph: str
+    tone: Tone
+    rank: int
+    """For sorting: what needs eyes comes first."""
+
+
+_STRANGE = Look("?", "muted", 10)
+
+LOOKS: Mapping[str, Look] = {
+    "running": Look("●", "running", 0),
+    "starting": Look("◔", "running", 0),
+    "stopping": Look("◕", "warn", 0),
+    "closing": Look("◕", "running", 0),
+    "failed": Look("✗", "bad", 1),
+    "unknown": Look("?", "bad", 2),
+    "backoff": Look("↻", "warn", 3),
+    "blocked": Look("⊘", "warn", 4),
+    "cancelled": Look("–", "warn", 5),
+    "queued": Look("○", "plain", 6),
+    "waiting": Look("◌", "muted", 7),
+    "succeeded": Look("✓", "good", 8),
+    "cached": Look("=", "good", 9),
+}
+
+FLAGS: Mapping[str, tuple[str, str]] = {
+    "held": ("‖", "held"),
+    "changed": ("≠", "changed"),
+    "stale": ("↺", "stale"),
+    "gone": ("∅", "gone from the file"),
+    "left_out": ("∉", "left out"),
+}
+"""Mark and words of each flag of a row."""
+
+
+def look(state: str) -> Look:
+    return LOOKS.get(state, _STRANGE)
+
+
+def flags(row: TaskRow) -> list[str]:
+    """Names of its flags."""
+    if not (row.held or row.changed or row.stale or row.gone or row.left_out):
+        return []
+    return [name for name in FLAGS if getattr(row, name)]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a cell depends on beside its row."""
+
+    now_s: float
+    """Seconds since the epoch."""
+    history: Sequence[float] | None = ()
+    """Earlier values of the row's metric; None: no row has any, so that they take no room."""
+
+
+def cell(column: str, row: TaskRow, width: int, moment: Moment) -> Cell:
+    """At most *width* cells, not padded."""
+    match column:
+        case "state":
+            return state_cell(row, width)
+        case "name":
+            return ((cut_middle(clean(row.name), width), _name_tone(row)),)
+        case "flags":
+            return (("".join(FLAGS[name][0] for name in flags(row))[:width], "warn"),)
+        case "progress":
+            return progress_cell(row, width)
+        case "time":
+            return ((time_text(row, moment.now_s), "plain" if row.state in ACTIVE else "muted"),)
+        case "eta":
+            return eta_cell(row, moment.now_s)
+        case "gpu":
+            return ((cut(gpu_text(row), width), "plain" if row.state in ACTIVE else "muted"),)
+        case "metric":
+            return metric_cell(row, width, moment.history)
+        case "reason":
+            return reason_cell(row, width, moment.now_s)
+        case _:
+            return ((cut(own_text(column, row), width), "muted"),)
+
+
+def _name_tone(row: TaskRow) -> Tone:
+    if row.left_out or row.gone:
+        return "faint"
+    if row.state in ACTIVE:
+        return "strong"
+    return "muted" if row.state in DONE else "plain"
+
+
+def state_cell(row: TaskRow, width: int) -> Cell:
+    shown = look(row.state)
+    tone: Tone = "faint" if row.left_out or row.gone else shown.tone
+    if width < 4:
+        return ((shown.glyph, tone),)
+    word: Tone = "muted" if row.state in DONE and tone != "faint" else tone
+    return (shown.glyph, tone), (" " + cut(row.state, width - 2), word)
+
+
+def progress_cell(row: TaskRow, width: int) -> Cell:
+    if row.progress is None or row.state not in ACTIVE:
+        return _NOTHING
+    share = percent(row.progress)
+    if width < 8:
+        return ((share.rjust(min(width, 4)), "running"),)
+    done, rest = bar(row.progress, width - 5)
+    return (done, "running"), (rest, "rest"), (share.rjust(5), "plain")
+
+
+def time_text(row: TaskRow, now_s: float) -> str:
+    """How long its attempt lasts, or its last one lasted."""
+    if row.state in ACTIVE:
+        return "" if row.started is None else duration(now_s - row.started)
+    return duration(row.duration_s)
+
+
+def eta_cell(row: TaskRow, now_s: float) -> Cell:
+    """As the task itself tells; muted where it is what such tasks took so far. In backoff: until the next attempt."""
+    if row.state == "backoff" and row.retry_at is not None and not row.held:
+        return (("in " + about(row.retry_at - now_s).removeprefix("~"), "warn"),)
+    if row.state not in ACTIVE:
+        return _NOTHING
+    if row.eta_s is not None:
+        return ((about(row.eta_s), "plain"),)
+    if row.expected_s is None or row.started is None:
+        return _NOTHING
+    left_s = row.started + row.expected_s - now_s
+    return ((about(left_s), "muted"),) if left_s > 0 else _NOTHING
+
+
+def gpu_text(row: TaskRow) -> str:
+    """ "0-3", "cpu"; before it starts "×4", how many it takes, where that is more than one."""
+    if row.gpus:
+        return ranges(row.gpus)
+    if row.attempt:
+        return "" if row.needs_gpus else "cpu"
+    return f"×{row.needs_gpus}" if row.needs_gpus > 1 else ""
+
+
+def gpu_words(row: TaskRow) -> str:
+    """The same where no title says that these are GPUs: "GPU 0-3", "cpu", "takes 4 GPUs"."""
+    text = gpu_text(row)
+    if row.gpus:
+        return f"GPU {text}"
+    return text if row.attempt or not text else f"takes {row.needs_gpus} GPUs"
+
+
+def metric(row: TaskRow) -> tuple[str, float] | None:
+    """The one that the table shows: the first that the task has named."""
+    return next(iter(row.metrics.items()), None)
+
+
+def metric_cell(row: TaskRow, width: int, history: Sequence[float] | None) -> Cell:
+    found = metric(row)
+    if found is None:
+        return _NOTHING
+    name, value = clean(found[0]), number(found[1])
+    spark_cells = SPARK_CELLS if history is not None and width >= SPARK_CELLS + 10 else 0
+    text_cells = width - spark_cells - bool(spark_cells)
+    name_cells = min(METRIC_NAME_CELLS, text_cells - len(value) - 1)
+    name = cut(name, name_cells) if name_cells > 3 else ""
+    value = fit(value, text_cells - width_of(name), right=True)
+    pieces: list[Piece] = [(name, "muted"), (value, "plain" if row.state in ACTIVE else "muted")]
+    if spark_cells and history and len(history) > 1:
+        pieces.append((" " + sparkline(history, spark_cells), "metric"))
+    return tuple(pieces)
+
+
+def reason_cell(row: TaskRow, width: int, now_s: float) -> Cell:
+    """What is flagged, and why it ended so or waits."""
+    why = clean(why_text(row, now_s))
+    flagged = ", ".join(FLAGS[name][1] for name in flags(row))
+    tone: Tone = "bad" if row.state in FAILED else "muted"
+    if not flagged:
+        return ((cut(why, width), tone),)
+    flagged = cut(flagged + ("  " if why else ""), width)
+    return (flagged, "warn"), (cut(why, width - width_of(flagged)), tone)
+
+
+def why_text(row: TaskRow, now_s: float) -> str:
+    """On which rung of on_oom it is, why its newest attempt ended so, when the next one begins."""
+    return "; ".join(filter(None, (rung_text(row), _reason(row), _again(row, now_s))))
+
+
+def rung_text(row: TaskRow) -> str:
+    """ "rung 2 of 3"; "" for the command as written."""
+    return f"rung {row.rung} of {row.rungs}" if 0 < row.rung <= row.rungs else f"rung {row.rung}" if row.rung else ""
+
+
+def _reason(row: TaskRow) -> str:
+    if row.state in DONE or not row.reason:
+        return ""
+    return f"before: {row.reason}" if row.state in ACTIVE or row.state in ("queued", "waiting") else row.reason
+
+
+def _again(row: TaskRow, now_s: float) -> str:
+    if row.state != "backoff" or row.held or row.retry_at is None:
+        return ""
+    return f"again at {clock(row.retry_at, now_s, seconds=True)}"
+
+
+def own_text(column: str, row: TaskRow) -> str:
+    """Columns that say what the task file says."""
+    match column:
+        case "attempt":
+            return str(row.attempt) if row.attempt else ""
+        case "entry":
+            return clean(row.entry)
+        case "round":
+            return str(row.round)
+        case "group":
+            return clean(row.group)
+        case "priority":
+            return str(row.priority) if row.priority else ""
+        case "tags":
+            return clean(" ".join(row.tags))
+        case "params":
+            return clean(" ".join(f"{key}={value}" for key, value in row.params.items()))
+        case _:
+            return ""
+
+
+def plain_text(column: str, row: TaskRow, now_s: float) -> str:
+    """A cell for other programs: uncut, without bars."""
+    match column:
+        case "state":
+            return " ".join([row.state, *(name.replace("_", " ") for name in flags(row))])
+        case "progress":
+            return "" if row.progress is None else percent(row.progress)
+        case "metric":
+            return " ".join(f"{clean(name)}={number(value)}" for name, value in row.metrics.items())
+        case "reason":
+            return "; ".join(filter(None, (rung_text(row), clean(row.reason))))
+        case "name":
+            return clean(row.name)
+        case _:
+            return "".join(text for text, _ in cell(column, row, 1000, Moment(now_s)))

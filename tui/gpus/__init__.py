@@ -1,0 +1,1 @@
+"""GPU panes as lines. Pure."""

@@ -1,0 +1,1 @@
+"""The graph of rounds and needs as lines. Pure."""

@@ -1,0 +1,1 @@
+"""Threads between the screen and an engine."""

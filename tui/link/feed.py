@@ -1,0 +1,193 @@
+"""Follows the engine in a thread of its own, and brings it back when it vanishes.
+
+What it tells is folded into one `Change` that waits for the screen: a slow screen sees the newest state late, it never
+works off old ones. The thread is a daemon: nothing that hangs here holds up the exit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from ...engine.client import Connection, Gone
+from ...engine.errors import DeckError
+from ...engine.protocol.wire import Delta, Ready, Snapshot, Tasks, ToClient
+from ..model import Change, Link
+from .comeback import Again, Comeback
+from .pulse import Pulse
+
+Open = Callable[[bool], Connection]
+"""A connection to the deck's engine, started where none runs. True: one was there and vanished. Raises DeckError."""
+
+_AGAIN_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+"""How long to wait before an engine that cannot be reached, or that did not last, is tried again."""
+_STEADY_S = 10.0
+"""An engine that lived this long is not one that dies of its start."""
+
+
+class Feed:
+    """Start it, then `take` what has come whenever `wake` is called."""
+
+    def __init__(self, open_: Open, comeback: Comeback | None = None) -> None:
+        """*comeback*: finds an engine that somebody else starts after a goodbye or a failure."""
+        self._open = open_
+        self._comeback = comeback or Comeback()
+        self._wake: Callable[[], None] = lambda: None
+        self._lock = threading.Lock()
+        self._change: Change | None = None
+        self._connection: Connection | None = None
+        self._followed = 0
+        """Pid of the engine that is or was followed last."""
+        self._closing = False
+        self._again = Again()
+        self.opened = threading.Event()
+        """The first attempt to reach an engine has succeeded or failed."""
+        self.refused: DeckError | None = None
+        """Why it failed."""
+        self._thread = threading.Thread(target=self._run, name="gpudeck-feed", daemon=True)
+
+    def start(self) -> None:
+        """Begin at once, before there is anything to wake."""
+        self._thread.start()
+
+    def wakes(self, wake: Callable[[], None]) -> None:
+        """Call *wake* (from the feed's thread) whenever something waits that nobody has been woken for."""
+        with self._lock:
+            self._wake = wake
+            waits = self._change is not None
+        if waits:
+            wake()
+
+    def take(self) -> Change | None:
+        """What has come since the last call."""
+        with self._lock:
+            change, self._change = self._change, None
+        return change
+
+    def say(self, text: str) -> None:
+        """A line for the user, from any thread."""
+        self._put(lambda change: change.said.append(text))
+
+    def reconnect(self) -> None:
+        """Try again now, after a goodbye or a failure."""
+        self._again.set()
+
+    def close(self) -> None:
+        """Let go of the engine. Returns at once."""
+        self._closing = True
+        self._again.set()
+        connection = self._connection
+        if connection is not None:
+            with contextlib.suppress(OSError):
+                socket.socket(fileno=os.dup(connection.fileno())).shutdown(socket.SHUT_RDWR)
+
+    # -- in the thread ------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        with contextlib.suppress(AttributeError, OSError):
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        self._serve()
+
+    def _serve(self) -> None:
+        """Until the screen closes."""
+        vanished, failures = False, 0
+        found: Connection | None = None
+        while not self._closing:
+            began = time.monotonic()
+            try:
+                connection = self._connection = found or self._open(vanished)
+                self.opened.set()
+                vanished = self._follow(connection)
+            except DeckError as error:
+                self._fail(error)
+            lasted = time.monotonic() - began > _STEADY_S
+            failures = 0 if lasted else failures + 1
+            found = None if vanished else self._comeback.wait(self._again, self._followed)
+            if vanished and failures:
+                self._again.wait(_AGAIN_S[min(failures, len(_AGAIN_S)) - 1])
+            self._again.clear()
+
+    def _follow(self, connection: Connection) -> bool:
+        """Until the engine is gone. Returns True when it vanished without a word: the next one is wanted at once."""
+        hello = connection.hello
+        self._followed = hello.pid
+        live = Link("live", pid=hello.pid, version=hello.version, host=hello.host)
+        self._link(live)
+        try:
+            with connection:
+                connection.watch()
+                self._listen(connection, live)
+        except Gone as gone:
+            self._connection = None
+            if not gone.goodbye:
+                self._link(Link("restarting", str(gone), hello.pid, hello.version, hello.host))
+                return True
+            self._link(Link("over", str(gone), hello.pid, hello.version, hello.host))
+        except DeckError as error:
+            self._connection = None
+            self._link(Link("failed", str(error)))
+        return False
+
+    def _listen(self, connection: Connection, live: Link) -> None:
+        """Until the engine is gone, which raises Gone. One that does not answer may come back, so it is waited for."""
+        pulse = Pulse()
+        while True:
+            wait_s = pulse.wait_s
+            for message in connection.messages(wait_s):
+                if pulse.heard():
+                    self._link(live)
+                self._note(message)
+            if pulse.waited(wait_s):
+                connection.ping()
+            if pulse.silent_s:
+                self._link(replace(live, kind="silent", text=connection.silence(), silent_s=pulse.silent_s))
+
+    def _fail(self, error: DeckError) -> None:
+        if not self.opened.is_set():
+            self.refused = error
+            self.opened.set()
+        self._link(Link("failed", str(error)))
+
+    def _link(self, link: Link) -> None:
+        def put(change: Change) -> None:
+            change.link = link
+
+        self._put(put)
+
+    def _note(self, message: ToClient) -> None:
+        match message:
+            case Snapshot() | Tasks() | Ready() | Delta():
+                self._put(lambda change: _add(change, message))
+            case _:
+                pass
+
+    def _put(self, put: Callable[[Change], None]) -> None:
+        with self._lock:
+            first = self._change is None
+            change = self._change = self._change or Change()
+            put(change)
+            wake = self._wake
+        if first:
+            wake()
+
+
+def _add(change: Change, message: Snapshot | Tasks | Ready | Delta) -> None:
+    match message:
+        case Snapshot():
+            change.reset, change.rows = True, {}
+            change.total, change.whole = message.total, False
+            change.head, change.gpus = message.head, message.gpus
+        case Tasks(rows=rows):
+            change.rows.update((row.index, row) for row in rows)
+        case Ready():
+            change.whole = True
+        case Delta():
+            change.rows.update((row.index, row) for row in message.rows)
+            change.head = message.head or change.head
+            change.gpus = change.gpus if message.gpus is None else message.gpus

@@ -1,0 +1,245 @@
+"""The words of the command line: for each command what it does, one example, and which options it has."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from . import options as o
+
+Words = Literal["file", "select", "other", "none"]
+"""What its bare words are: FILE and K=V; selectors; something of its own; it has none."""
+Add = Callable[[argparse.ArgumentParser], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    name: str
+    text: str
+    """What it does, one line."""
+    example: str
+    adds: tuple[Add, ...] = ()
+    words: Words = "file"
+    hidden: bool = False
+    short_file: bool = True
+    """-f names the file; False: it means something else behind this command."""
+
+
+_ACTS = (o.yes, o.state, o.as_root)
+_VERBS = (o.json, *_ACTS)
+_LOOKS = (o.state,)
+
+DECK = "deck"
+"""No command at all: a task file is run, or its engine followed. Nobody types this name."""
+
+VERBS: dict[str, Verb] = {
+    verb.name: verb
+    for verb in (
+        Verb(
+            DECK,
+            "run the training tasks of a task file on the GPUs of this box",
+            "gpudeck --headless tasks.toml --only 'train-sym-*'",
+            (o.deck_only, o.as_root, o.run_options),
+            hidden=True,
+        ),
+        Verb(
+            "run",
+            "run one command on free GPUs, as soon as there are any: prints what it writes, ends with its exit code",
+            "gpudeck run -n 2 -- python train.py --lr 0.1",
+            (o.run, o.task_options, o.as_root),
+            "other",
+        ),
+        Verb(
+            "add",
+            "put a command, or a task like another, into the task file and the queue of its deck",
+            "gpudeck add --like train-sym-0.5 --set lr=0.05",
+            (o.add, o.task_options, o.json, o.as_root),
+            "other",
+        ),
+        Verb(
+            "status",
+            "how the deck stands: counts, what runs, what failed, why the rest waits",
+            "gpudeck status --failed",
+            (o.status, o.json, *_LOOKS),
+            "none",
+        ),
+        Verb(
+            "ls", "a line for each task", "gpudeck ls 'train-*' state:failed", (o.any_tasks, o.json, *_LOOKS), "select"
+        ),
+        Verb(
+            "show",
+            "everything about a task: command, environment, attempts, logs",
+            "gpudeck show train-sym-0.5",
+            (o.one_task, o.json, *_LOOKS),
+            "select",
+        ),
+        Verb("explain", "why a task waits", "gpudeck explain gather", (o.one_task, o.json, *_LOOKS), "select"),
+        Verb(
+            "logs",
+            "what tasks wrote",
+            "gpudeck logs train-sym-0.5 -f",
+            (o.some_tasks, o.logs, *_LOOKS),
+            "select",
+            short_file=False,
+        ),
+        Verb(
+            "wait",
+            "wait until tasks have come to an end: exit 0 if all succeeded, 1 if not",
+            "gpudeck wait 'train-*' --timeout 2h && make plots",
+            (o.any_tasks, o.wait, o.json, *_LOOKS),
+            "select",
+        ),
+        Verb("attach", "follow a deck that runs; Ctrl-C leaves and stops nothing", "gpudeck attach", _LOOKS, "none"),
+        Verb(
+            "retry",
+            "run tasks again that have ended",
+            "gpudeck retry state:failed --not-on 5",
+            (o.some_tasks, o.retry, *_VERBS),
+            "select",
+        ),
+        Verb(
+            "cancel",
+            "stop tasks, or take them off the queue",
+            "gpudeck cancel 'train-asym-*'",
+            (o.some_tasks, *_VERBS),
+            "select",
+        ),
+        Verb(
+            "kill",
+            "stop tasks at once, without their grace",
+            "gpudeck kill train-asym-0.5",
+            (o.some_tasks, *_VERBS),
+            "select",
+        ),
+        Verb("hold", "keep tasks from starting", "gpudeck hold tag:large", (o.some_tasks, *_VERBS), "select"),
+        Verb("release", "let held tasks start", "gpudeck release tag:large", (o.some_tasks, *_VERBS), "select"),
+        Verb(
+            "priority",
+            "let tasks start earlier or later",
+            "gpudeck priority train-sym-0.5 10",
+            (o.priority, *_VERBS),
+            "select",
+        ),
+        Verb(
+            "accept",
+            "keep the results of changed or stale tasks as they are",
+            "gpudeck accept state:changed",
+            (o.some_tasks, *_VERBS),
+            "select",
+        ),
+        Verb(
+            "apply",
+            "take up what has been changed in the task file",
+            "gpudeck apply --dry-run",
+            (o.dry_run, o.keep, *_VERBS),
+            "none",
+        ),
+        Verb("pause", "start nothing more; what runs goes on", "gpudeck pause", (o.json, o.state, o.as_root), "none"),
+        Verb(
+            "unpause", "start tasks again after pause or halt", "gpudeck unpause", (o.json, o.state, o.as_root), "none"
+        ),
+        Verb(
+            "stop",
+            "end the engine; tasks run on and the next start adopts them",
+            "gpudeck stop --tasks",
+            (o.stop, o.json, o.state),
+            "none",
+        ),
+        Verb("takeover", "open a deck whose host or container is gone", "gpudeck takeover", _ACTS, "none"),
+        Verb(
+            "table",
+            "what the tasks came to: params and metrics",
+            "gpudeck table --over seed --format latex",
+            (o.any_tasks, o.table, *_LOOKS),
+            "select",
+        ),
+        Verb(
+            "report",
+            "write what the deck came to as one HTML file: timeline, tasks, failures, metrics, GPUs over time",
+            "gpudeck report -o sweep.html",
+            (o.file_words, o.report, *_LOOKS),
+        ),
+        Verb(
+            "fit",
+            "the largest batch size, or other variable, that a task runs with on a GPU, by short trials",
+            "gpudeck fit train-sym-0.5 --var batch_size=16..512",
+            (o.fit, o.json, o.as_root),
+            "other",
+        ),
+        Verb(
+            "init",
+            "write a task file to begin with, or make tasks of the commands on standard input",
+            "gpudeck init < commands.txt",
+            (o.init,),
+        ),
+        Verb(
+            "clean",
+            "remove logs of attempts that are over",
+            "gpudeck clean --older-than 30d --keep-last 2",
+            (o.any_tasks, o.clean, o.yes, o.json, *_LOOKS),
+            "select",
+        ),
+        Verb(
+            "service",
+            "run the deck's engine as a systemd service of yours: install, uninstall, status, show",
+            "gpudeck service install tasks.toml --gpus 0-3",
+            (o.service, o.as_root, o.run_options),
+            "other",
+        ),
+        Verb(
+            "completion",
+            "print the script by which a shell completes gpudeck",
+            "gpudeck completion bash > ~/.local/share/bash-completion/completions/gpudeck",
+            (o.completion,),
+            "other",
+        ),
+        Verb(
+            "gpus",
+            "the GPUs of this box, who uses them, which deck has them; or drain, enable, take one",
+            "gpudeck gpus drain 3",
+            (o.gpus, o.json, o.state, o.as_root),
+            "other",
+        ),
+        Verb(
+            "check",
+            "say everything that is wrong with a task file",
+            "gpudeck check tasks.toml",
+            (o.file_words, o.json, o.run_options),
+        ),
+        Verb(
+            "doctor",
+            "say what of driver, GPUs, the tasks' Python, disk and limits would keep training from running",
+            "gpudeck doctor --distributed -n 2",
+            (o.file_words, o.doctor, o.json, o.run_options),
+        ),
+        Verb(
+            "plan",
+            "show what a start would run, where and when",
+            "gpudeck plan --limit 2",
+            (o.file_words, o.json, o.run_options),
+        ),
+        Verb("schema", "print the JSON Schema of the task file", "gpudeck schema > tasks.schema.json", words="none"),
+        Verb(
+            "env",
+            "show the environment that tasks start from, or take this shell's",
+            "gpudeck env --refresh",
+            (o.file_words, o.env, o.json, o.state, o.as_root),
+        ),
+        Verb(
+            "notify",
+            "show who is told of failures and ends, or send them a message now",
+            "gpudeck notify --test",
+            (o.file_words, o.notify, o.state),
+        ),
+        Verb(
+            "engine",
+            "run a deck without a terminal, for clients: started by them and by systemd",
+            "gpudeck engine tasks.toml",
+            (o.file_words, o.engine, o.as_root),
+            hidden=True,
+        ),
+    )
+}
+"""By name. `DECK` is what happens without a command."""

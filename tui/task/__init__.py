@@ -1,0 +1,1 @@
+"""One task: its attempts, what they left, its page as lines."""

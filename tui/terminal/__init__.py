@@ -1,0 +1,1 @@
+"""The terminal, which nobody waits for."""

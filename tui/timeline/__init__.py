@@ -1,0 +1,1 @@
+"""GPUs over time as lines. Pure."""

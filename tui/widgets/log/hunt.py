@@ -1,0 +1,168 @@
+"""A search in one log stream: its hits, where it stands, and what has to be searched before it can go on."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Literal
+
+from ...logs.hits import Hits, Told
+from ...logs.query import Query
+from ...logs.search import Search, Way
+from .stream import LogStream
+
+Step = Literal[1, -1]
+
+
+class LogHunt:
+    """Jumps to the nearest hit when it begins: the next one, or from the end of the file the last one. One that does
+    not lead only marks its hits until it is asked to go somewhere."""
+
+    def __init__(self, stream: LogStream, query: Query, *, leads: bool = True) -> None:
+        self.query = query
+        self.current = -1
+        self._stream = stream
+        self._leads = leads
+        self._base = stream.frame.top - 1
+        self._pending: Step | None = 1
+        self._either = True
+        """With nothing on one side, the other will do."""
+        if query.kind == "errors":
+            self._base = -1
+        elif stream.frame.at_end and not stream.frame.at_start:
+            self._base, self._pending = stream.frame.below, -1
+        self._search: Search | None = None
+        self._searched_size = 0
+        origin = 0 if query.kind == "errors" else stream.frame.top
+        self.hits = Hits(origin)
+        self._begin(origin, "both")
+
+    def go(self, step: Step) -> None:
+        """To the next hit from the one that it stands on, or from what is seen if that is elsewhere; or to the one
+        before; around the end of the file."""
+        frame = self._stream.frame
+        if not frame.top <= self.current < max(frame.below, frame.top + 1):
+            self.current = -1
+        self._base = self.current if self.current >= 0 else frame.top - (step > 0)
+        self._pending, self._either, self._leads = step, False, True
+        self._resolve()
+
+    def lead(self) -> None:
+        """Jump to the nearest hit, unless that is done."""
+        if not self._leads:
+            self._leads = True
+            self._resolve()
+
+    def enter(self, step: Step) -> None:
+        """Coming from another stream: to the first hit, or with -1 to the last."""
+        self._base = -1 if step > 0 else self.hits.high
+        self._pending, self._either, self._leads = step, False, True
+        self._resolve()
+
+    def at_edge(self, step: Step) -> bool:
+        """Whether there is no further hit that way, as far as the file has been searched: to its end."""
+        hits, frame = self.hits, self._stream.frame
+        if hits.running or not hits.whole or frame.size > max(self._searched_size, hits.high):
+            return False
+        seen = frame.top <= self.current < max(frame.below, frame.top + 1)
+        return not len(hits) or (seen and self.current == (hits.last if step > 0 else hits.first))
+
+    def end(self) -> None:
+        """Forget it."""
+        if self._search is not None:
+            self._search.cancel()
+            self._search = None
+        self._stream.mark(needle="", hits=None)
+
+    @property
+    def name(self) -> str:
+        """What is looked for."""
+        return self.query.shown if self.query.kind != "plain" else f'"{self.query.text}"'
+
+    @property
+    def words(self) -> str:
+        """How it stands, for the status line; "": all is searched and nothing found."""
+        hits = self.hits
+        if hits.problem:
+            return hits.problem
+        size = max(1, self._stream.frame.size)
+        going = f" … {min(99, 100 * (hits.high - hits.low) // size)}%" if hits.running else ""
+        if not len(hits):
+            return going.strip()
+        number = hits.number(self.current) if self.current >= 0 else None
+        more = "+" if any(hits.full.values()) else ""
+        return f"{number or '?'}/{len(hits):,}{more}{going}"
+
+    def _begin(self, origin: int, way: Way) -> None:
+        if self._search is not None:
+            self._search.cancel()
+        self.hits.running = True
+        self._searched_size = self._stream.frame.size
+        stream = self._stream
+
+        def tell(told: Told) -> None:
+            with contextlib.suppress(RuntimeError):  # the app is gone
+                stream.post_message(LogStream.Heard(lambda: self._take(search, told)))
+
+        self._search = search = Search(stream.path, self.query, origin, tell, way)
+        search.start()
+
+    def _take(self, search: Search, told: Told) -> None:
+        if search is not self._search:
+            return
+        self.hits.take(told)
+        self._resolve()
+
+    def _resolve(self) -> None:
+        """Do what was asked for if enough is known, else see to it that it will be."""
+        step = self._pending
+        if step is not None and self._leads:
+            target = self._target(step)
+            if target is None and self._either and not self.hits.running:
+                target = self.hits.previous(self._base + 1) if step > 0 else self.hits.next(self._base - 1)
+            if target is not None:
+                self._pending = None
+                self._jump(target)
+            elif not self.hits.running:
+                self._pending = None
+        needle = self.query.text if self.query.kind == "plain" else ""
+        self._stream.mark(needle=needle, hits=self.hits, current=self.current)
+        self._stream.post_message(LogStream.Moved(self._stream))
+
+    def _target(self, step: Step) -> int | None:
+        """The hit to go to; None while it is being searched for, or where there is none."""
+        hits, base = self.hits, self._base
+        beyond = "before" if base + 1 < hits.low else "after" if base > hits.high else None
+        if beyond is not None and self._beyond(beyond):
+            return None
+        target = hits.next(base) if step > 0 else hits.previous(base)
+        if target is not None or self._further("after" if step > 0 else "before"):
+            return target
+        if hits.running or self._either or not hits.whole:
+            return None
+        return hits.first if step > 0 else hits.last
+
+    def _beyond(self, way: Literal["after", "before"]) -> bool:
+        """Where it is to go on from has not been searched; returns whether it will be."""
+        hits = self.hits
+        if hits.running or not hits.full[way]:
+            return self._further(way)
+        origin = self._stream.frame.top
+        self.hits = Hits(origin)
+        self._begin(origin, "both")
+        return True
+
+    def _further(self, way: Literal["after", "before"]) -> bool:
+        """Whether more may be found that way; goes on searching there if nobody does."""
+        hits = self.hits
+        if hits.running:
+            return not hits.over[way]
+        grown = way == "after" and self._stream.frame.size > max(self._searched_size, hits.high)
+        if not hits.full[way] and not grown:
+            return False
+        self._begin(hits.high if way == "after" else hits.low, way)
+        hits.over[way] = hits.full[way] = False
+        return True
+
+    def _jump(self, target: int) -> None:
+        self.current = target
+        self._stream.move(lambda view: view.seek(target))

@@ -1,0 +1,273 @@
+"""The streams of an attempt's log, alone or both: which is where, how high, and what is said of them."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.reactive import reactive
+from textual.widgets import Static
+
+from ...drawing.format import width_of
+from ...drawing.log_layout import alone, together
+from ...logs.source import LogSource
+from ..line_input import LineInput
+from .searches import LogSearches
+from .stream import LogStream
+from .words import GAP, divider_words, status_words
+
+BOTH = "both"
+_STATUS_MARGIN = 2
+"""Cells beside the words of the status line."""
+
+
+class LogPanes(Vertical):
+    """`show` a source. Streams that are shown together are not merged: files without times do not tell which line came
+    first, so each has its own part of the view."""
+
+    follow: reactive[bool] = reactive(True, init=False)
+    wrap: reactive[bool] = reactive(False, init=False)
+    stream: reactive[str] = reactive(BOTH, init=False)
+    """A label of the source, or "both"."""
+
+    def __init__(
+        self,
+        *,
+        id: str | None = None,  # noqa: A002
+        classes: str | None = None,
+        compact: bool = False,
+    ) -> None:
+        """*compact*: rows alone, for the tail beside a table; a status line only while there is something to tell."""
+        super().__init__(id=id, classes=classes)
+        self.source: LogSource | None = None
+        self._compact = compact
+        self._ready = False
+        self._searches = LogSearches()
+        self._watching = True
+        self._note = ""
+        self._first = LogStream(bar=not compact)
+        self._second = LogStream(bar=not compact)
+        self._divider = Static(classes="log-divider", markup=False)
+        self._search = LineInput(placeholder="text, or /regex/, /regex/i", classes="log-search", select_on_focus=True)
+        self._status = Static(classes="log-status", markup=False)
+        self._active = self._first
+        self.set_class(compact, "-compact")
+
+    def compose(self) -> ComposeResult:
+        yield self._first
+        yield self._divider
+        yield self._second
+        self._search.display = False
+        self._search.compact = True
+        self._status.display = not self._compact
+        yield self._search
+        yield self._status
+
+    # -- what is shown ------------------------------------------------------------------------------------------------
+
+    @property
+    def has_earlier(self) -> bool:
+        """The task has an attempt before the one that is shown."""
+        return self.source is not None and min(self.source.attempts, default=self.source.attempt) < self.source.attempt
+
+    def show(self, source: LogSource | None) -> None:
+        """The logs of an attempt, or none; of the rank that was chosen. Cheap for what is shown already."""
+        before = self.source
+        other = (before and (before.task, before.attempt)) != (source and (source.task, source.attempt))
+        if before is not None and source is not None and not other:
+            source = source.of_rank(before.rank)
+        self._take(source, other=other)
+
+    def show_rank(self, rank: int) -> None:
+        """The logs of another process of the same attempt."""
+        if self.source is not None and self.source.rank != rank:
+            self._take(self.source.of_rank(rank), other=True)
+
+    def _take(self, source: LogSource | None, *, other: bool) -> None:
+        self.source = source
+        if other:
+            self._end_search()
+            self.set_reactive(LogPanes.follow, True)
+            self._active = self._first
+        if self._ready:
+            self._point()
+            if other:
+                self._activate(self._first)
+
+    def on_mount(self) -> None:
+        self._ready = True
+        self._point()
+
+    def focus(self, scroll_visible: bool = True) -> LogPanes:
+        """Keys go to the stream that had them last."""
+        self.active.focus(scroll_visible)
+        return self
+
+    def next_stream(self, step: int) -> bool:
+        """Keys go to the stream below, or with -1 to the one above; False: there is none."""
+        seen = self._seen
+        at = seen.index(self.active) + step if self.active in seen else len(seen)
+        if not 0 <= at < len(seen):
+            return False
+        self._activate(seen[at], focus=True)
+        return True
+
+    def enter(self, step: int) -> None:
+        """Keys come from the view before: to the first stream; with -1 from the view after, to the last."""
+        seen = self._seen or self.shown
+        self._activate(seen[0 if step > 0 else -1], focus=True)
+
+    def _activate(self, stream: LogStream, *, focus: bool = False) -> None:
+        self._active = stream
+        if focus or any(other.has_focus for other in (self._first, self._second) if other is not stream):
+            stream.focus()
+        if self._ready:
+            self._take_active()
+
+    def _take_active(self) -> None:
+        if self.active.started:
+            self.set_reactive(LogPanes.follow, self.active.frame.follow)
+        self._tell()
+
+    @property
+    def _seen(self) -> list[LogStream]:
+        """Of the streams that are shown those that have room."""
+        return [stream for stream in self.shown if stream.display]
+
+    @property
+    def shown(self) -> tuple[LogStream, ...]:
+        """The streams that are to be seen now, top first."""
+        labels = self._labels
+        if self.stream == BOTH and len(labels) > 1:
+            return self._first, self._second
+        return (self._first,) if not labels or self._label == labels[0] else (self._second,)
+
+    @property
+    def active(self) -> LogStream:
+        """The stream that keys act on."""
+        shown = self.shown
+        return self._active if self._active in shown else shown[0]
+
+    @property
+    def watching(self) -> bool:
+        """Whether growth is looked at; to be switched off while another screen covers this one."""
+        return self._watching
+
+    @watching.setter
+    def watching(self, on: bool) -> None:
+        self._watching = on
+        for stream in (self._first, self._second):
+            stream.watch_growth(on and stream in self.shown)
+
+    @property
+    def _labels(self) -> tuple[str, ...]:
+        return self.source.labels if self.source else ()
+
+    @property
+    def _label(self) -> str:
+        """The one stream that is chosen; the main one where the source does not have it."""
+        return self.stream if self.stream in self._labels else (self._labels or ("",))[0]
+
+    def _point(self) -> None:
+        """Each stream to its file: the main one first, any other second."""
+        paths = self.source.paths if self.source else ()
+        running = self.source is not None and self.source.running
+        others = dict(paths[1:])
+        other = others.get(self._label) or next(iter(others.values()), "")
+        self._first.show(paths[0][1] if paths else "", running=running, follow=self.follow, wrap=self.wrap)
+        self._second.show(other, running=running, follow=self.follow, wrap=self.wrap)
+        self.watching = self._watching
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Give the streams their heights."""
+        shown = self.shown
+        self._status.display = bool(not self._compact or self._searches.going or self._note)
+        height = self.size.height - self._status.display - self._search.display
+        if len(shown) == 2:
+            first, second = self._rows_of(self._first), self._rows_of(self._second)
+            parts = together(height, first, second, compact=self._compact)
+        else:
+            parts = alone(second=self._second in shown)
+        self._first.display, self._second.display, self._divider.display = parts.first, parts.second, parts.divider
+        self._second.styles.height = "1fr" if parts.second_height is None else parts.second_height
+        self._tell()
+
+    @staticmethod
+    def _rows_of(stream: LogStream) -> int:
+        """What it has to show. One that has the keys and has not been read yet keeps a place, and so the keys."""
+        return max(stream.frame.total, stream.has_focus and not stream.started)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        self._arrange()
+
+    def on_log_stream_moved(self, message: LogStream.Moved) -> None:
+        message.stop()
+        if message.stream is self.active:
+            self.set_reactive(LogPanes.follow, message.stream.frame.follow)
+        self._lead()
+        self._arrange()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        if isinstance(event.widget, LogStream):
+            self._active = event.widget
+            self._take_active()
+
+    # -- words --------------------------------------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        source = self.source
+        if source is None:
+            return self._status.update("")
+        if self._divider.display and len(source.paths) > 1:
+            self._divider.update(Content(divider_words(*source.paths[1], self._second.frame, self.size.width)))
+        if self._status.display:
+            active, width = self.active, max(1, self.size.width - _STATUS_MARGIN)
+            label = self._label_of(active)
+            found = self._searches.words(active, self._label_of, width - width_of(label) - GAP)
+            words = status_words(source, label, active.frame, found, width)
+            self._status.update(Content(self._note or words))
+        return None
+
+    def _label_of(self, stream: LogStream) -> str:
+        if stream is self._first:
+            return self._labels[0]
+        return self._label if self.stream != BOTH else self._labels[1]
+
+    def _say(self, note: str) -> None:
+        """In place of the status until the next key."""
+        self._note = note
+        self._arrange()
+
+    # -- follow, wrap, stream ------------------------------------------------------------------------------------------
+
+    def watch_follow(self, on: bool) -> None:
+        for stream in self.shown:
+            stream.move(lambda view: view.set_follow(on))
+
+    def watch_wrap(self, on: bool) -> None:
+        for stream in (self._first, self._second):
+            stream.move(lambda view: view.wrap(on))
+
+    def watch_stream(self) -> None:
+        if self._ready:
+            self._end_search()
+            self._point()
+            if any(stream.has_focus for stream in (self._first, self._second)):
+                self.focus()
+
+    # -- a search ------------------------------------------------------------------------------------------------------
+
+    def _lead(self) -> None:
+        """Keys go to the stream that has a hit."""
+        if (stream := self._searches.lead(self.active)) is not None:
+            self._activate(stream)
+
+    def _end_search(self) -> None:
+        self._searches.end()
+        if self._ready:
+            self._arrange()
+
+    def on_unmount(self) -> None:
+        self._searches.end()

@@ -1,0 +1,260 @@
+"""The deck's tasks, a line each, any number of them: what keys and the mouse do to them, and what is posted of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.binding import BindingType
+from textual.message import Message
+
+from ....engine.errors import UsageError
+from ....engine.protocol.wire import TaskRow
+from ...drawing.filtering import EVERYTHING, parse
+from ..columns import GUTTER
+from .names import Names
+from .order import DESCENDING_FIRST
+from .view import HEADER, TableView
+
+JUMP_S = 1.0
+"""A key that comes so soon after the cursor has jumped was on its way before."""
+
+
+class TaskTable(TableView):
+    """Give it the deck with `show`; cursor and marks are on tasks, not on lines."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("enter", "open", "details")]
+
+    @dataclass
+    class CursorMoved(Message):
+        """The cursor is on another task; "": there is none."""
+
+        name: str
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, TaskTable.CursorMoved)
+
+    @dataclass
+    class Opened(Message):
+        """Enter, or a double click."""
+
+        name: str
+
+    @dataclass
+    class Marked(Message):
+        """So many tasks are marked."""
+
+        count: int
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, TaskTable.Marked)
+
+    @dataclass
+    class Filtered(Message):
+        """Another filter holds; "": none."""
+
+        text: str
+
+    _jumped_at = float("-inf")
+    _told = ("", 0)
+    """What the last messages said of the cursor and the marks."""
+
+    # -- what others look at ------------------------------------------------------------------------------------------
+
+    @property
+    def cursor_name(self) -> str:
+        """Name of the task under the cursor; "" without one."""
+        return self._state.name
+
+    @property
+    def row_under_cursor(self) -> TaskRow | None:
+        return self._state.row
+
+    @property
+    def has_jumped(self) -> bool:
+        """The cursor has just come to another task by itself: whoever presses a key now may mean the one before."""
+        return self._steady() - self._jumped_at < JUMP_S
+
+    @property
+    def marked(self) -> frozenset[str]:
+        """Names; also of tasks that are not shown now, or not there."""
+        return self._state.marked
+
+    @property
+    def shown(self) -> Sequence[str]:
+        """Names in the order of the lines."""
+        return Names(self._state.order.shown, self._state.deck.rows)
+
+    @property
+    def filter_text(self) -> str:
+        return self._state.order.filter.text
+
+    @property
+    def sorted_by(self) -> tuple[str, bool]:
+        """The sort's column ("file": as in the task file), and whether the greatest comes first."""
+        return self._state.order.column, self._state.order.descending
+
+    def as_text(self) -> str:
+        """What is shown, tab-separated, with titles."""
+        return self._lines.as_text()
+
+    # -- filter and sort ----------------------------------------------------------------------------------------------
+
+    def set_filter(self, text: str) -> str:
+        """Show what *text* means. Returns "", or one line that says why it means nothing: then the old filter stays."""
+        try:
+            wanted = parse(text)
+        except UsageError as error:
+            return str(error)
+        if wanted.text != self.filter_text:
+            self._change(lambda: self._state.set_filter(wanted))
+            self.post_message(self.Filtered(wanted.text))
+        return ""
+
+    def begin_filter(self) -> None:
+        """A filter is going to be typed: until `end_filter` the cursor goes back to its task whenever that is shown."""
+        self._state.home = self._state.name
+
+    def end_filter(self) -> None:
+        """The filter is as the user wants it."""
+        self._state.home = ""
+
+    def sort_by(self, column: str, *, descending: bool | None = None) -> None:
+        """By "file" or what a column sorts by. *descending* None: as suits the column; the other way round,
+        where it is sorted by that already."""
+        now, greatest_first = self.sorted_by
+        if descending is None:
+            descending = not greatest_first if now == column else column in DESCENDING_FIRST
+        self._sorted_at = self._steady()
+        self._change(lambda: self._sort(column, descending))
+
+    def _sort(self, column: str, descending: bool) -> None:
+        self._state.set_sort(column, descending=descending)
+        if self._moved_at == float("-inf"):  # a cursor that nobody has moved marks the top, not a task
+            self._state.move_to(0)
+
+    def next_sort(self) -> str:
+        """By the next column that is shown, after the last one as in the file. Returns which."""
+        column = self._lines.sort_after(self.sorted_by[0])
+        self.sort_by(column, descending=column in DESCENDING_FIRST)
+        return column
+
+    def reverse(self) -> None:
+        """The other way round."""
+        self.sort_by(self.sorted_by[0])
+
+    def _change(self, change: Callable[[], None]) -> None:
+        line = self._cursor_line
+        change()
+        self._arranged(line, asked=True)
+        self.refresh()
+
+    # -- cursor and marks ---------------------------------------------------------------------------------------------
+
+    def move(self, action_id: str) -> None:
+        """down, up, top, bottom, page_down, page_up."""
+        page = max(1, self._rows_seen - 1)
+        self._move(lambda: self._state.move(action_id, page))
+
+    def move_to(self, place: int) -> None:
+        """The cursor to that line, counted from 0 over all that is shown, or as near as there is one."""
+        self._move(lambda: self._state.move_to(place))
+
+    def _move(self, move: Callable[[], None]) -> None:
+        old = self._state.place
+        self._jumped_at = float("-inf")
+        self._moved_at = self._steady()
+        move()
+        self._redraw(old)
+        self._redraw(self._state.place)
+        self._bring_in()
+        self._tell()
+
+    def go_to(self, name: str) -> bool:
+        """The cursor to that task. False: it is not shown."""
+        index = self._state.deck.index_of.get(name)
+        place = None if index is None else self._state.order.place_of(index)
+        if place is not None:
+            self.move_to(place)
+        return place is not None
+
+    def mark(self) -> None:
+        """Mark the task under the cursor, or take its mark away, and go to the next."""
+        if self._state.row is not None:
+            self._state.toggle((self._state.name,))
+            self.move("down")
+
+    def mark_all(self) -> None:
+        """Mark all that are shown; where they are take the marks away."""
+        self._state.toggle(self.shown)
+        self.refresh()
+        self._tell()
+
+    def unmark(self, names: Collection[str]) -> None:
+        """Take their marks away."""
+        if not self._state.marked.isdisjoint(names):
+            self._state.marked -= frozenset(names)
+            self.refresh()
+            self._tell()
+
+    def clear(self) -> bool:
+        """Take away the marks; without any, the filter. False: there was neither."""
+        if self._state.marked:
+            self._state.marked = frozenset()
+            self.refresh()
+            self._tell()
+            return True
+        if self._state.order.filter is EVERYTHING or not self.filter_text:
+            return False
+        self.set_filter("")
+        return True
+
+    def action_open(self) -> None:
+        if self.cursor_name:
+            self.post_message(self.Opened(self.cursor_name))
+
+    def _arranged(self, line: int, *, asked: bool = False) -> None:
+        before = self._told[0]
+        super()._arranged(line, asked=asked)
+        if not asked and before and self.cursor_name not in ("", before):
+            self._jumped_at = self._steady()
+
+    def _tell(self) -> None:
+        name, marks = self._told
+        self._told = (self.cursor_name, len(self._state.marked))
+        if name != self._told[0]:
+            self.post_message(self.CursorMoved(self._told[0]))
+        if marks != self._told[1]:
+            self._redraw_header()
+            self.post_message(self.Marked(self._told[1]))
+
+    # -- mouse --------------------------------------------------------------------------------------------------------
+
+    def on_click(self, event: events.Click) -> None:
+        if event.y < HEADER:
+            self._click_title(event.x)
+            return
+        place = event.y - HEADER + self.scroll_offset.y
+        if place >= len(self._state.order.shown):
+            return
+        if event.shift:
+            self._mark_up_to(place)
+        elif event.ctrl or event.x < GUTTER:
+            self._state.toggle((self._state.row_at(place).name,))
+            self._redraw(place)
+        self.move_to(place)
+        if event.chain == 2 and not (event.ctrl or event.shift):
+            self.action_open()
+
+    def _click_title(self, x: int) -> None:
+        for position in self._lines.places:
+            if position.x <= x <= position.x + position.width and position.column.sorts:
+                self.sort_by(position.column.sorts)
+                return
+
+    def _mark_up_to(self, place: int) -> None:
+        first, last = sorted((self._state.place, place))
+        self._state.marked |= set(self.shown[first : last + 1])
+        self.refresh()
