@@ -134,11 +134,11 @@ def test_show_tells_which_rung_of_on_oom_each_attempt_ran_with(deck: Commanded) 
     assert deck.run().code == 0
     found = json.loads(deck.command("show", "big", "--json").out)
     assert [(end["rung"], end["rung_changes"]) for end in found["attempts"]] == [
-        (0, []), (1, ["32"]), (2, ["16", "LESS=1"]),
+        (0, []), (1, ["64 → 32"]), (2, ["64 → 16", "LESS=1"]),
     ]  # fmt: skip
     out = deck.command("show", "big").out
-    assert "  on_oom rung 1: 32\n" in out
-    assert "  on_oom rung 2: 16  LESS=1\n" in out
+    assert "  on_oom rung 1: 64 → 32\n" in out
+    assert "  on_oom rung 2: 64 → 16  LESS=1\n" in out
     assert "rung 0" not in out
 
 

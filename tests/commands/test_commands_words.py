@@ -10,6 +10,7 @@ from gpudeck.engine.attach import attach
 from gpudeck.engine.errors import UsageError
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.commands.commands_rig import Commanded, typed
+from tests.e2e.decks import until
 
 LATER = """
     [deck]
@@ -54,8 +55,11 @@ def test_a_task_in_backoff_waits_for_its_next_attempt(deck: Commanded) -> None:
     deck.until_state("a", "backoff")
     assert deck.command("explain", "a").out.startswith("a waits for its next attempt:\n")
     assert "a (waits for its next attempt: it is neither changed" in deck.command("accept", "a").out
-    head = json.loads(deck.command("status", "--json").out)
-    assert head["waiting_why"][0].startswith("1 waits for its next attempt: a in ")
+
+    def why() -> str:  # looked at once a second
+        return json.loads(deck.command("status", "--json").out)["waiting_why"][0]
+
+    until(lambda: why().startswith("1 waits for its next attempt: a in "))
     deck.command("stop", "--tasks")
 
 

@@ -366,7 +366,7 @@ def test_a_task_gets_the_values_of_the_card_that_it_lands_on(deck: Deck, box: Ca
     assert engine.finish().code == 0
     assert sorted(deck.lines("seen")) == ["0:16", "1:32", "cpu:8", "gang:16"]
     assert deck.record("t0")["gpu_profile"] == "40GiB"
-    assert "gpu_profile 80GiB: 1:32" in deck.command("show", "t1").out
+    assert "gpu_profile 80GiB: 1:8 → 1:32" in deck.command("show", "t1").out
     assert "mixed models" in deck.command("plan", "--no-skip-existing").out
     deck.write(PROFILES.replace("bs = 32", "bs = 64"))
     assert deck.run().started == [], "what a profile says does not make it another task"

@@ -19,6 +19,7 @@ from gpudeck.tests.fakes.snapshot_pages import (
 )  # fmt: skip
 from gpudeck.tests.fakes.snapshot_rig import Size, SnapshotRig, shown, three_sizes, two_sizes, whole
 from gpudeck.tests.fakes.snapshot_tasks import write_failed
+from gpudeck.tui.screens.page import PageScreen
 
 
 def page(key: str, answers: dict[str, Any], size: Size, seen: str, *keys: str) -> str:
@@ -26,6 +27,7 @@ def page(key: str, answers: dict[str, Any], size: Size, seen: str, *keys: str) -
 
     async def steps(rig: SnapshotRig) -> None:
         await rig.press(key)
+        await rig.until(lambda: isinstance(rig.app.screen, PageScreen), "the page")  # the table has its names too
         await rig.until_seen(seen)
         await rig.press(*keys)
 
