@@ -1,0 +1,1 @@
+"""A Slurm job of several nodes that gpudeck itself was started in: its GPUs, and steps on them."""

@@ -1,0 +1,99 @@
+"""What a job has on each of its nodes, from `scontrol show job -d`, and the step that runs a task there. Pure.
+
+Nodes=node[1-2] CPU_IDs=0-3 Mem=8000 GRES=gpu:a100:2(IDX:0-1)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_NODES = re.compile(r"^\s*Nodes=(\S+) CPU_IDs=(\S*) Mem=(\d+) GRES=(\S*)", re.MULTILINE)
+_GPUS = re.compile(r"\bgpu(?::([^:(,]+))?:(\d+)")
+"""The type, where there is one, and how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a job has on each node of a list."""
+
+    nodes: str
+    """As Slurm writes it: node[1-2]."""
+    gpus: int
+    model: str
+    """The type that the cluster calls them by; may be empty."""
+    cpus: int
+    memory_mib: int
+    """0: Slurm does not count memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    name: str
+    gpus: int
+    model: str = ""
+    cpus: int = 1
+    memory_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The job that we run in."""
+
+    job: str
+    nodes: tuple[Node, ...]
+    here: str = ""
+    """The node that we run on; empty: none of them, as in a shell that salloc left on the login node."""
+
+    @property
+    def cpus(self) -> int:
+        return sum(node.cpus for node in self.nodes)
+
+    def node(self, name: str) -> Node | None:
+        return next((node for node in self.nodes if node.name == name), None)
+
+
+def shares(text: str) -> list[Share]:
+    """What `scontrol show job -d` tells of the nodes; empty where the job is over or the text is another."""
+    found: list[Share] = []
+    for nodes, cpus, memory, gres in _NODES.findall(text):
+        kinds = _GPUS.findall(gres)
+        count = sum(int(number) for _, number in kinds)
+        model = kinds[0][0] if len(kinds) == 1 else ""
+        found.append(Share(nodes, count, model, _count(cpus), int(memory)))
+    return found
+
+
+def step(node: Node, *, gpus: int, cpus: int, memory_mib: int | None) -> tuple[str, ...]:
+    """What goes before a command so that it runs on that node, on so many of its GPUs.
+
+    Without a size of its own it gets the share of the node's memory that its GPUs are: Slurm would give it all, and the
+    next step would wait.
+    """
+    found = ["srun", "--exact", "--kill-on-bad-exit=1", "--unbuffered", "--export=ALL", "--nodes=1", "--ntasks=1"]
+    found += [f"--nodelist={node.name}", f"--cpus-per-task={max(1, min(cpus, node.cpus))}"]
+    if gpus:
+        found.append(f"--gres=gpu:{node.model}:{gpus}" if node.model else f"--gres=gpu:{gpus}")
+    if node.memory_mib:
+        share = node.memory_mib * gpus // node.gpus if node.gpus and gpus else node.memory_mib * cpus // node.cpus
+        found.append(f"--mem={memory_mib or max(1, min(share, node.memory_mib))}M")
+    return (*found, "--")
+
+
+def _count(ids: str) -> int:
+    """How many numbers are in "0-3,8"; at least one."""
+    total = 0
+    for part in filter(None, ids.split(",")):
+        first, _, last = part.partition("-")
+        total += int(last or first) - int(first) + 1
+    return max(1, total)
+
+
+def nodes_of(found: Sequence[Share], hosts: Sequence[Sequence[str]]) -> tuple[Node, ...]:
+    """*hosts*: the names that each share's list stands for."""
+    return tuple(
+        Node(name, share.gpus, share.model, share.cpus, share.memory_mib)
+        for share, names in zip(found, hosts, strict=True)
+        for name in names
+    )
