@@ -21,9 +21,7 @@ def look_at_allocation(environ: Mapping[str, str]) -> Allocation | None:
         return None
     found = shares(_scontrol(environ, "show", "job", "-d", job))
     if not found:
-        raise EngineUnavailableError(
-            f"Slurm job {job}, in which this runs, has no nodes: it is over"
-        )
+        raise EngineUnavailableError(f"Slurm job {job}, in which this runs, has no nodes: it is over")
     hosts = [_scontrol(environ, "show", "hostnames", share.nodes).split() for share in found]
     nodes = nodes_of(found, hosts)
     return Allocation(job, nodes, here if any(node.name == here for node in nodes) else "")

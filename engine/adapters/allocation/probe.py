@@ -43,10 +43,10 @@ class AllocationProbe:
 
 def node_of(uuid: str) -> str:
     """The other node that a GPU is on; "" for one of this box."""
-    node, mark, _ = uuid.rpartition("/gpu")
+    node, mark, _ = uuid.rpartition(":gpu")
     return node if mark else ""
 
 
 def _info(node: Node, number: int, index: int) -> GpuInfo:
     name = f"{node.model or 'GPU'} on {node.name}"
-    return GpuInfo(uuid=f"{node.name}/gpu{number}", index=index, name=name, total_mib=None)
+    return GpuInfo(uuid=f"{node.name}:gpu{number}", index=index, name=name, total_mib=None)
