@@ -1,7 +1,7 @@
 PY ?= .venv/bin/python
 BIN = $(dir $(PY))
 
-.PHONY: check lint types imports fast test bench docs pictures links
+.PHONY: check lint types imports fast test slurm bench docs pictures links
 
 check: lint types imports fast  ## before every commit: about a minute
 
@@ -20,6 +20,9 @@ fast:  ## the tests that are not marked slow
 
 test:
 	$(PY) -m pytest
+
+slurm:  ## the tests on a real Slurm, which they start themselves
+	$(PY) -m pytest tests/slurm
 
 bench:  ## one script per budget; each prints a line a case: ours, peer, ratio
 	@for script in $$(grep -l __main__ bench/*.py); do echo "# $$script"; $(PY) $$script || exit 1; done

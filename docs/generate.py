@@ -32,7 +32,7 @@ def messages() -> str:
     """The records of the protocol as tables."""
     folder = DOCS.parent / "engine" / "protocol"
     names = ("Hello", "Request", "Reply", "Snapshot", "Tasks", "Ready", "Delta", "Event", "Bye")
-    rows = ("DeckHead", "TaskRow", "GpuRow", "GpuMemory", "GpuProcess")
+    rows = ("DeckHead", "TaskRow", "GpuRow", "GpuMemory", "GpuProcess", "Cluster", "ClusterRow")
     return tables(folder / "wire.py", names) + "\n\n" + tables(folder / "rows.py", rows)
 
 

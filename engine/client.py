@@ -14,6 +14,7 @@ from .errors import DeckError, EngineEndingError, EngineUnavailableError, UsageE
 from .protocol.wire import (
     BadFrameError,
     Bye,
+    Cluster,
     DeckHead,
     Delta,
     GpuRow,
@@ -54,6 +55,8 @@ class Picture:
     rows: dict[int, TaskRow] = field(default_factory=dict[int, TaskRow])
     """By index, in file order."""
     whole: bool = False
+    cluster: Cluster | None = None
+    """None: its tasks run on this box."""
 
     def by_name(self) -> dict[str, TaskRow]:
         return {row.name: row for row in self.rows.values()}
@@ -154,7 +157,7 @@ class Connection:
         picture = self.picture
         match message:
             case Snapshot():
-                self.picture = Picture(message.head, message.gpus)
+                self.picture = Picture(message.head, message.gpus, cluster=message.cluster)
             case Tasks(rows=rows) if picture is not None:
                 picture.rows.update((row.index, row) for row in rows)
             case Ready() if picture is not None:
@@ -163,6 +166,7 @@ class Connection:
                 picture.rows.update((row.index, row) for row in message.rows)
                 picture.head = message.head or picture.head
                 picture.gpus = picture.gpus if message.gpus is None else message.gpus
+                picture.cluster = message.cluster or picture.cluster
             case _:
                 pass
 

@@ -29,6 +29,7 @@ from .opening.opening import OpenDeck
 from .parts import (
     attempts_of,
     box_of,
+    cluster_watch_of,
     code_of,
     cpus_each,
     following_of,
@@ -82,7 +83,7 @@ class Engine:
         self._writer = AttemptJsonWriter(self._note_from_thread)
         become_subreaper()  # before the launcher looks what it can rely on
         claims = Claims.of_deck(self._deck.settings.name, opened.state.path, self._note)
-        self._launcher = launcher_of(opened, self._asyncio, claims, self._arrived)
+        self._launcher = launcher_of(opened, self._asyncio, claims, self._arrived, self._note)
         self._attempts = attempts_of(opened, self._asyncio, self._launcher, self._box, self._writer, self._post)
         self._notices = notices_of(opened, self._note_from_thread, self._attempts.begun.paths)
         self._following = following_of(opened, self._asyncio, self._post, self._watched)
@@ -130,7 +131,7 @@ class Engine:
             self._deck, self._clock, file=path, infos=infos, seen=self._following.of,
             last_metrics=self._following.last_metrics,
             file_plan=lambda: self._live.summary, file_problem=lambda: self._live.problem,
-            closer=self._opened.gpus.probe.telemetry,
+            closer=self._opened.gpus.probe.telemetry, cluster=cluster_watch_of(self._opened, self._asyncio),
         )  # fmt: skip
         requests = Requests(
             self._deck, view, self._attempts, self._clock, self._post, self._box.index_of,
@@ -227,6 +228,7 @@ class Engine:
         probe = self._opened.gpus.probe
         if isinstance(probe, SimulatedProbe):
             probe.follow(facts, self._begun_as)
+        self._attempts.publish(facts)
         self._reporter.publish(facts)
         self._notices.publish(facts)
         self._serving.publish(facts)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from .core.apply import apply
 from .core.effects import Again, Effect, Launch
-from .core.events import AttemptRunning, Fact, RunStarted
+from .core.events import AttemptRunning, AttemptSubmitted, Fact, RunStarted
 from .core.fate import Fate
 from .core.inputs import Input, JournalState, SpawnRefused, Tick
 from .core.step import Core
@@ -21,7 +21,7 @@ from .core.turn import Step, Turn
 from .errors import EngineEndingError
 from .ports import Alarm, Clock, Journal, JournalBrokenError
 
-_PASSING = (AttemptRunning,)
+_PASSING = (AttemptSubmitted, AttemptRunning)
 """Facts that may reach the disk a moment later: a crash in between loses nothing that cannot be found out again."""
 
 

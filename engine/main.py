@@ -39,6 +39,7 @@ _COMMANDS = {
     "check": "check",
     "doctor": "doctor",
     "plan": "plan",
+    "submit": "submit",
     "env": "env",
     "notify": "notify",
     "fit": "fit",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .adapters import host
 from .adapters.background import Background
 from .adapters.claims.claims import Claims
 from .adapters.nvml.probe import NvmlProbe
 from .adapters.processes.launcher import LocalLauncher
+from .adapters.slurm.jobfiles import control_folder
 from .adapters.state.lock import this_machine
 from .adapters.state.mounts import on_network
 from .attempt.attempts import Attempts
@@ -25,7 +27,7 @@ from .notify.notices import Notices
 from .notify.targets import problems_of
 from .opening.opening import OpenDeck
 from .opening.visible import cuda_visible_devices
-from .ports import Sink
+from .ports import Launcher, Sink
 from .progress.following import Following
 from .report.status import slot_count
 from .runs.environments import own_environments
@@ -33,6 +35,9 @@ from .sampler import Sampler, sample_once
 from .snapshot.book import Epochs
 from .snapshot.clerk import Clerk
 from .snapshot.code import Code
+
+if TYPE_CHECKING:
+    from .serve.cluster_watch import ClusterWatch
 
 Notice = Callable[[str], None]
 
@@ -72,9 +77,10 @@ def box_of(opened: OpenDeck, lost: set[str], notice: Notice, code: Code | None) 
         now=host.boottime_s,
         pid_ns=this_machine().pid_ns,
         notice=notice,
-        oom_kills=host.oom_kills,
+        oom_kills=(lambda: 0) if opened.deck.cluster else host.oom_kills,
         own_environment=own_environments(opened.state.path),
         code=code,
+        job_samples=control_folder(opened.deck.settings.log_dir),
     )
 
 
@@ -93,7 +99,16 @@ def notices_of(opened: OpenDeck, notice: Notice, paths: Callable[[str, int], Att
     )
 
 
-def launcher_of(opened: OpenDeck, loop: asyncio.AbstractEventLoop, claims: Claims, sink: Sink) -> LocalLauncher:
+def launcher_of(
+    opened: OpenDeck,
+    loop: asyncio.AbstractEventLoop,
+    claims: Claims,
+    sink: Sink,
+    note: Callable[[str, str], None],
+) -> Launcher:
+    """*note* (text, level) is told how a cluster stands."""
+    if opened.deck.cluster:
+        return _on_slurm(opened, loop, sink, note)
     return LocalLauncher(
         opened.state.attempts,
         sink,
@@ -106,6 +121,32 @@ def launcher_of(opened: OpenDeck, loop: asyncio.AbstractEventLoop, claims: Claim
     )
 
 
+def _on_slurm(
+    opened: OpenDeck, loop: asyncio.AbstractEventLoop, sink: Sink, note: Callable[[str, str], None]
+) -> Launcher:
+    from .adapters.slurm.launcher import SlurmLauncher  # of no use to any other deck
+
+    settings = opened.deck.settings
+    return SlurmLauncher(
+        control_folder(settings.log_dir),
+        sink,
+        loop,
+        deck=settings.name,
+        environ=opened.environment,
+        note=note,
+        on_network=on_network(settings.log_dir),
+    )
+
+
+def cluster_watch_of(opened: OpenDeck, loop: asyncio.AbstractEventLoop) -> ClusterWatch | None:
+    """Tells screens how full the cluster is; None: tasks run on this box."""
+    if not opened.deck.cluster:
+        return None
+    from .serve.cluster_watch import ClusterWatch  # of no use to any other deck
+
+    return ClusterWatch(loop, opened.environment)
+
+
 def _startable(deck: Deck) -> int:
     """How many tasks would start if there were slots for them."""
     return 0 if deck.paused or deck.stopping or deck.unwritable else deck.queue.count
@@ -114,7 +155,7 @@ def _startable(deck: Deck) -> int:
 def attempts_of(
     opened: OpenDeck,
     loop: asyncio.AbstractEventLoop,
-    launcher: LocalLauncher,
+    launcher: Launcher,
     box: Box,
     writer: AttemptJsonWriter,
     post: Sink,
@@ -147,7 +188,7 @@ def following_of(opened: OpenDeck, loop: asyncio.AbstractEventLoop, post: Sink, 
 
 def sampler_of(
     opened: OpenDeck,
-    launcher: LocalLauncher,
+    launcher: Launcher,
     claims: Claims,
     post: Sink,
     seen: Callable[[tuple[GpuReading, ...]], None],
@@ -171,4 +212,4 @@ def cpus_each(deck: Deck) -> int:
 
 def needs_host_memory(deck: Deck) -> bool:
     """Whether a task asks for memory of the box."""
-    return any(task.spec.resources.memory_mib for task in deck.tasks)
+    return not deck.cluster and any(task.spec.resources.memory_mib for task in deck.tasks)

@@ -42,6 +42,41 @@ class SpawnRefusedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class JobOrder:
+    """What a cluster needs to know of an attempt beside its `StartOrder`."""
+
+    task: str
+    attempt: int
+    gpus: int
+    """On each node, as are cpus and memory."""
+    nodes: int
+    cpus: int | None
+    memory_mib: int | None
+    limit_s: float | None
+    """After which the cluster ends it; None: the partition's."""
+    grace_s: float
+    linger_s: float
+    """How long what outlives the command is left alone before it is stopped."""
+    stop_signal: str
+    stop_scope: StopScope
+    warn_signal: str | None
+    warn_before_s: float
+    tasks_per_node: int
+    """0: no srun around the command."""
+    options: Mapping[str, object]
+    """The merged [slurm] table as validated."""
+    exclude: tuple[str, ...]
+    """Nodes that failed under this task."""
+    exclusive: bool
+    script: str
+    """Path at which the script is kept."""
+    own_env: frozenset[str]
+    """Names of variables that the task itself sets."""
+    ranks: int = 1
+    """Processes on each node, whoever starts them: they share its cores."""
+
+
+@dataclass(frozen=True, slots=True)
 class StartOrder:
     """Everything an attempt's process is made of. Paths are absolute."""
 
@@ -57,6 +92,8 @@ class StartOrder:
     leftovers: Leftovers = "stop"
     claims: tuple[str, ...] = ()
     """UUIDs of its GPUs."""
+    job: JobOrder | None = None
+    """None: it runs on this box."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +108,8 @@ class Known:
     claims: tuple[str, ...] = ()
     """UUIDs of its GPUs."""
     task: str = ""
+    job: str = ""
+    """The cluster's id of it; empty: none was recorded."""
 
 
 _T = TypeVar("_T")
@@ -104,8 +143,9 @@ class Launcher(Protocol):
         """What was prepared will not be started. Idempotent."""
         ...
 
-    def start(self, order: StartOrder) -> tuple[int, int]:
-        """Start an attempt: (pid, start_ticks) of its session leader.
+    def start(self, order: StartOrder) -> tuple[int, int] | None:
+        """Start an attempt: (pid, start_ticks) of its session leader, or None where it is on its way to a cluster: the
+        sink gets `Submitted` and, once it begins, `Spawned`, unless it comes to its end before.
 
         From here on the sink gets exactly one `LeaderExited` and, after it, exactly one `TreeGone` for this token; or
         `TreeGone(never_ran=True)` alone where its log or record cannot be written.

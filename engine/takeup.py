@@ -66,7 +66,8 @@ class TakeUp:
             task = self._deck.active[token]
             attempt = task.attempt()
             pid, ticks = (attempt.pid, attempt.start_ticks) if attempt is not None else (0, 0)
-            known.append(Known(token, pid, ticks, task.begun_policy.leftovers, start.gpus, task.name))
+            job = attempt.job if attempt is not None else ""
+            known.append(Known(token, pid, ticks, task.begun_policy.leftovers, start.gpus, task.name, job))
             self._reporter.adopt(start)
         return self._launcher.recover(known)
 
@@ -121,6 +122,7 @@ class TakeUp:
                 log_dir=self._reporter.shorten(self._deck.settings.log_dir),
                 warnings=tuple(opened.warnings),
                 wall=self._clock.now().wall_s,
+                backend=self._deck.settings.backend,
             )
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..engine.protocol.wire import DeckHead, GpuRow, TaskRow
+from ..engine.protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
 
 LinkKind = Literal["connecting", "live", "silent", "restarting", "over", "failed", "files"]
 
@@ -46,6 +46,7 @@ class Change:
     rows: dict[int, TaskRow] = field(default_factory=dict[int, TaskRow])
     head: DeckHead | None = None
     gpus: tuple[GpuRow, ...] | None = None
+    cluster: Cluster | None = None
     link: Link | None = None
     said: list[str] = field(default_factory=list[str])
     """Lines that a command would have printed beside its output."""
@@ -60,10 +61,17 @@ class DeckModel:
         self.index_of: dict[str, int] = {}
         self.head: DeckHead | None = None
         self.gpus: tuple[GpuRow, ...] = ()
+        self.cluster: Cluster | None = None
+        """Where a Slurm deck's tasks run; None: nothing is known of it."""
         self.link = Link("connecting")
         self.total = 0
         self.whole = False
         """All rows of the picture have come."""
+
+    @property
+    def on_slurm(self) -> bool:
+        """Its tasks run on a cluster, so that it has no GPUs of its own."""
+        return self.head is not None and self.head.backend == "slurm"
 
     def row(self, name: str) -> TaskRow | None:
         index = self.index_of.get(name)
@@ -79,6 +87,7 @@ class DeckModel:
         self.head = change.head or self.head
         if change.gpus is not None:
             self.gpus = change.gpus
+        self.cluster = change.cluster or self.cluster
         if change.total is not None:
             self.total = change.total
         if change.whole is not None:

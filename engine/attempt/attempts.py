@@ -9,15 +9,18 @@ from typing import assert_never
 
 from ..core.deck import Deck
 from ..core.effects import Again, CheckDone, Effect, Examine, Gather, Launch, Stop, Warn
-from ..core.events import AttemptEnded, AttemptStarting
+from ..core.events import AttemptEnded, AttemptRunning, AttemptStarting, AttemptSubmitted, Fact
 from ..core.phases import Closing
 from ..logs.files import LogFolder
+from ..logs.record import Placed
 from ..logs.writer import AttemptJsonWriter
 from ..ports import Aside, Launcher, Sink
 from .begun import BegunAttempts
+from .cluster import cards_of
 from .completing import Completing
 from .donecheck import DoneCheck
 from .histories import GpuHistories
+from .node_usage import NodeUsage
 from .orders import Box, Orders
 from .outcomes import Outcomes, Told
 from .shown_command import ToldCommands
@@ -66,6 +69,8 @@ class Attempts:
         )
         self._done_check = DoneCheck(deck, logs, box, post, checks)
         self.usage = Usage()
+        later = asyncio.get_running_loop().call_later
+        self._node_usage = NodeUsage(deck, self.usage, box.job_samples, readers, later)
         self.begun = BegunAttempts(deck, logs, box)
         self.commands = ToldCommands(deck, self.begun.paths, box, self.begun.resumed)
         self.outcomes = Outcomes(deck, self.begun, box, post, readers, logs_may_hang=logs_may_hang)
@@ -116,6 +121,21 @@ class Attempts:
         self.begun.add(start)
         self._writer.begin(made.paths.json, made.header, made.links)
 
+    def publish(self, facts: Sequence[Fact]) -> None:
+        """Where a cluster has taken an attempt, or runs it, attempt-N.json tells so, and what it uses there."""
+        for fact in facts if self._deck.cluster else ():
+            if isinstance(fact, (AttemptSubmitted, AttemptRunning)):
+                self._placed(fact)
+        self._node_usage.wake()
+
+    def _placed(self, fact: AttemptSubmitted | AttemptRunning) -> None:
+        task = self._deck.by_name.get(fact.task)
+        attempt = task.attempt() if task is not None else None
+        if attempt is None or attempt.number != fact.attempt or not attempt.job:
+            return
+        began = attempt.wall if isinstance(fact, AttemptRunning) else None
+        self._writer.placed(self.begun.paths(fact.task, fact.attempt).json, Placed(attempt.job, attempt.nodes, began))
+
     def adopt(self, start: AttemptStarting) -> None:
         """An earlier engine started it, and may not have come to write beside its logs what it is."""
         if start.gpus and start.token in self._deck.active:
@@ -141,6 +161,12 @@ class Attempts:
         task = self._deck.active.get(token)
         if task is not None and isinstance(task.phase, Closing):
             self._box.notice(f"{task.name} has ended and left processes behind; they are stopped (leftovers)")
+
+    def energy_wh(self, fact: AttemptEnded, start: AttemptStarting) -> float | None:
+        """What an attempt that has just ended used; None: not known."""
+        task = self._deck.by_name.get(fact.task)
+        cards = cards_of(start, task.begun_spec if task is not None else None)
+        return self.usage.peek(start.token).energy_wh(cards, fact.duration_s)
 
     def ended(self, fact: AttemptEnded, start: AttemptStarting | None) -> Told:
         """An attempt ended: complete attempt-N.json, drop the record. Returns what its logs tell of a failure."""

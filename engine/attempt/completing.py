@@ -15,6 +15,7 @@ from ..logs.writer import AttemptJsonWriter
 from ..ports import Launcher
 from ..progress.following import Following, LastLook
 from ..progress.seen import NOTHING, Seen
+from .cluster import cards_of
 from .histories import GpuHistories
 from .usage import Usage
 
@@ -40,7 +41,7 @@ class Completing:
 
     def ended(self, fact: AttemptEnded, start: AttemptStarting, spec: TaskSpec | None, paths: AttemptPaths) -> None:
         """*spec*: what the attempt was started as, if anybody knows."""
-        used = self._usage.finish(start.token)
+        used, cards = self._usage.finish(start.token), cards_of(start, spec)
         self._histories.ended(used, paths)
         self._unwritten[paths.json] = start.token
         end = AttemptEnd(
@@ -52,8 +53,8 @@ class Completing:
             mean_mib=used.mean_mib,
             peak_util_percent=used.peak_util_percent,
             mean_util_percent=used.mean_util_percent,
-            mean_power_w=used.mean_power_w(len(start.gpus)),
-            energy_wh=used.energy_wh(len(start.gpus), fact.duration_s),
+            mean_power_w=used.mean_power_w(cards),
+            energy_wh=used.energy_wh(cards, fact.duration_s),
         )
         task = self._deck.by_name.get(fact.task)
         if task is None or spec is None or self.following is None:

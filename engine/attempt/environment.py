@@ -32,22 +32,25 @@ def attempt_environment(
     log: str,
     run_dir: str,
     gpu_mem_mib: int | None,
-    cuda_visible_devices: str,
-    cpus: int,
+    cuda_visible_devices: str | None,
+    cpus: int | None,
     activate: bool = True,
 ) -> dict[str, str]:
     """The whole environment of one attempt.
 
     *base* comes from `base_environment`; *finished_env* is the work's env without placeholders left and goes last, None
     unsets. *cuda_visible_devices* is empty for a CPU task; *cpus* are the cores that numeric libraries may use, at
-    least 1. *gpu_mem_mib* None or 0: not known, not set. *activate*: the task's Python
-    goes first on PATH; False: *base* stays as it is.
+    least 1. Either is None where a cluster says it once the attempt runs there. *gpu_mem_mib* None or 0: not known, not
+    set. *activate*: the task's Python goes first on PATH; False: *base* stays as it is.
     """
     env = dict(base)
     if activate:
         use_python(env, spec)
     env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-    env["CUDA_VISIBLE_DEVICES"] = cuda_visible_devices
+    if cuda_visible_devices is None:
+        env.pop("CUDA_VISIBLE_DEVICES", None)
+    else:
+        env["CUDA_VISIBLE_DEVICES"] = cuda_visible_devices
     env["GPUDECK_TASK"] = spec.name
     env["GPUDECK_ATTEMPT"] = str(attempt)
     env["GPUDECK_DECK"] = deck
@@ -55,9 +58,9 @@ def attempt_environment(
     env["GPUDECK_RUN_DIR"] = run_dir
     if gpu_mem_mib:
         env["GPUDECK_GPU_MEM_MIB"] = str(gpu_mem_mib)
-    threads = str(max(1, cpus))
-    env.setdefault("OMP_NUM_THREADS", threads)
-    env.setdefault("MKL_NUM_THREADS", threads)
+    if cpus is not None:
+        env.setdefault("OMP_NUM_THREADS", str(max(1, cpus)))
+        env.setdefault("MKL_NUM_THREADS", str(max(1, cpus)))
     env.setdefault("PYTHONUNBUFFERED", "1")
     for name, value in finished_env:
         if value is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ..core.deck import Deck, Task
@@ -15,16 +15,14 @@ from ..core.spec import TaskSpec, Work
 from ..logs.files import AttemptPaths, Link, LogFolder
 from ..logs.outputs import OutputStamp, matches, stamp_outputs
 from ..logs.record import AttemptHeader
-from ..logs.secrets import MASK, is_secret
-from ..ports import StartOrder
+from ..logs.secrets import mask, secrets_in
+from ..ports import JobOrder, StartOrder
 from ..snapshot.clerk import Place
 from ..snapshot.code import Code
-from ..taskfile.finish import RuntimeValues, finish
+from ..taskfile.finish import RuntimeValues, asked, finish
+from .cluster import gpus_each, job_order
 from .environment import attempt_environment
 from .launching import Ranks, launch_env, launched, ranks_of, threads_each, with_defaults
-
-SHORTEST_SECRET = 6
-"""Shorter values would mask half of every command."""
 
 Env = tuple[tuple[str, str | None], ...]
 
@@ -53,6 +51,8 @@ class Box:
     """What a task alone starts from, by name; None: from `environment`, like the others."""
     code: Code | None = None
     """Where tasks run copies of their code; None: they run it itself."""
+    job_samples: str = ""
+    """The folder in which jobs of a cluster tell what they use of their GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Orders:
         indices = self._indices(effect.gpus)
         place = self._box.code.place(spec.name) if self._box.code is not None else None
         header = self._header(spec, effect, paths, argv, env, started_wall, before, place)
-        order = self._order(spec, effect, paths, argv, env, place)
+        order = self._order(spec, effect, paths, argv, env, place, self._job(task, spec, effect, paths, env))
         shown = tuple(header.command)
         return Made(order, header, paths, self._logs.links(paths, indices), shown, started_wall, before, resumed)
 
@@ -165,11 +165,31 @@ class Orders:
             outputs_before=before,
             gpu_profile=profile.profile if profile is not None else "",
             launched=() if ranks is None else self._launched(spec, ranks, shown, paths),
-            ranks=0 if ranks is None else ranks.count,
+            ranks=0 if ranks is None else ranks.total,
+        )
+
+    def _job(self, task: Task, spec: TaskSpec, effect: Launch, paths: AttemptPaths, env: Env) -> JobOrder | None:
+        if not self._deck.cluster:
+            return None
+        return job_order(
+            spec,
+            effect,
+            paths,
+            self._ranks(spec, effect),
+            options=asked(spec, self._values(spec, effect, paths)),
+            avoid=task.avoid_nodes,
+            own_env=[name for name, _ in env],
         )
 
     def _order(
-        self, spec: TaskSpec, effect: Launch, paths: AttemptPaths, argv: tuple[str, ...], env: Env, place: Place | None
+        self,
+        spec: TaskSpec,
+        effect: Launch,
+        paths: AttemptPaths,
+        argv: tuple[str, ...],
+        env: Env,
+        place: Place | None,
+        job: JobOrder | None,
     ) -> StartOrder:
         ranks = self._ranks(spec, effect)
         return StartOrder(
@@ -181,13 +201,13 @@ class Orders:
             stderr=paths.err,
             leftovers=spec.policy.leftovers,
             claims=effect.gpus,
+            job=job,
         )
 
     def _values(self, spec: TaskSpec, effect: Launch, paths: AttemptPaths) -> RuntimeValues:
-        indices = self._box.index_of
         return RuntimeValues(
             attempt=effect.attempt,
-            gpu_ids=tuple(str(indices.get(uuid, uuid)) for uuid in effect.gpus),
+            gpu_ids=self._gpu_ids(spec, effect),
             cpus=self._cpus(spec),
             run_dir=paths.dir,
             log_dir=self._deck.settings.log_dir,
@@ -195,11 +215,24 @@ class Orders:
             environ=self._box.environment,
         )
 
+    def _gpu_ids(self, spec: TaskSpec, effect: Launch) -> tuple[str, ...]:
+        """On a cluster as a job that sees only its own counts them."""
+        if self._deck.cluster:
+            return tuple(map(str, range(gpus_each(spec))))
+        indices = self._box.index_of
+        return tuple(str(indices.get(uuid, uuid)) for uuid in effect.gpus)
+
+    def _gpu_count(self, spec: TaskSpec, effect: Launch) -> int:
+        return gpus_each(spec) if self._deck.cluster else len(effect.gpus)
+
     def _cpus(self, spec: TaskSpec) -> int:
+        if self._deck.cluster:
+            return spec.resources.cpus or 1
         return spec.resources.cpus or (1 if spec.resources.gpus == 0 else self._box.cpus_each)
 
     def _ranks(self, spec: TaskSpec, effect: Launch) -> Ranks | None:
-        return ranks_of(spec, len(effect.gpus), self._box.cores)
+        gpus = self._gpu_count(spec, effect)
+        return ranks_of(spec, gpus, self._box.cores, cluster=bool(self._deck.cluster))
 
     def _launched(self, spec: TaskSpec, ranks: Ranks, argv: tuple[str, ...], paths: AttemptPaths) -> tuple[str, ...]:
         return launched(ranks, argv, launching_python(spec, self._box), paths, merged=spec.policy.merge_stderr)
@@ -213,7 +246,7 @@ class Orders:
         base = self._box.environment if own is None else own
         if ranks is not None:
             base = with_defaults(base, launch_env(ranks, spec, paths))
-        cpus = self._cpus(spec)
+        on_cluster = bool(self._deck.cluster)
         return attempt_environment(
             base,
             spec,
@@ -224,10 +257,14 @@ class Orders:
             log=paths.out,
             run_dir=paths.dir,
             gpu_mem_mib=min(known) if known else None,
-            cuda_visible_devices=self._box.visible(effect.gpus),
-            cpus=cpus if ranks is None else threads_each(ranks, spec, len(effect.gpus), cpus),
+            cuda_visible_devices=None if on_cluster else self._box.visible(effect.gpus),
+            cpus=None if on_cluster and not spec.resources.cpus else self._threads(spec, effect, ranks),
             activate=own is None,
         )
+
+    def _threads(self, spec: TaskSpec, effect: Launch, ranks: Ranks | None) -> int:
+        cpus = self._cpus(spec)
+        return cpus if ranks is None else threads_each(ranks, spec, self._gpu_count(spec, effect), cpus)
 
 
 def _told_of(place: Place | None) -> dict[str, str]:
@@ -244,18 +281,6 @@ def launching_python(spec: TaskSpec, box: Box) -> str:
     # It was typed in another shell, which need not have the Python that runs us.
     found = (shutil.which(name, path=own.get("PATH")) for name in ("python", "python3"))
     return next(filter(None, found), spec.python or sys.executable)
-
-
-def secrets_in(environment: Mapping[str, str]) -> list[str]:
-    """Values of variables that hold keys or passwords."""
-    return [value for name, value in environment.items() if len(value) >= SHORTEST_SECRET and is_secret(name)]
-
-
-def mask(word: str, secrets: Sequence[str]) -> str:
-    """*word* without any of *secrets*."""
-    for secret in secrets:
-        word = word.replace(secret, MASK)
-    return word
 
 
 def _work(spec: TaskSpec, effect: Launch) -> tuple[Work, bool]:

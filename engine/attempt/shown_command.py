@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from ..core.deck import Deck, Task
 from ..core.spec import Command, TaskSpec
 from ..logs.files import AttemptPaths
-from ..logs.secrets import MASK, is_secret, masked_command
+from ..logs.secrets import MASK, is_secret, mask, masked_command, secrets_in
 from ..taskfile.finish import RuntimeValues, shell, told
+from .cluster import gpus_each
 from .launching import Ranks, launch_env, launched, ranks_of, threads_each
-from .orders import Box, launching_python, mask, secrets_in
+from .orders import Box, launching_python
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,9 @@ class ToldCommands:
         """What starts the command; None: nothing does, it is executed itself."""
         newest = _newest(task)
         spec = task.begun_spec.on_card(0 if newest is None else newest.card_mib)
-        gpus = self._wanted_gpus(spec) if newest is None else len(newest.gpus)
-        ranks = ranks_of(spec, gpus, self._box.cores)
+        cluster = bool(self._deck.cluster)
+        gpus = self._wanted_gpus(spec) if newest is None or cluster else len(newest.gpus)
+        ranks = ranks_of(spec, gpus, self._box.cores, cluster=cluster)
         if ranks is None:
             return None
         command = self.of(task)
@@ -90,14 +92,16 @@ class ToldCommands:
     def _launch_env(self, spec: TaskSpec, ranks: Ranks, gpus: int, paths: AttemptPaths) -> Mapping[str, str]:
         found = launch_env(ranks, spec, paths)
         cpus = spec.resources.cpus or (1 if spec.resources.gpus == 0 else self._box.cpus_each)
-        if cpus:
+        if cpus and not (self._deck.cluster and not spec.resources.cpus):
             threads = str(threads_each(ranks, spec, gpus, cpus))
             found |= {name: self._environ.get(name, threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
         own = {name for name, _ in spec.work.env}
         return {name: value for name, value in found.items() if name not in own}
 
     def _wanted_gpus(self, spec: TaskSpec) -> int:
-        """What its first attempt will be given."""
+        """What its first attempt will be given; on a cluster each of them, on each node."""
+        if self._deck.cluster:
+            return gpus_each(spec)
         there, wanted = len(self._deck.gpus), spec.resources.gpus
         return there if wanted == "all" else min(there, wanted)
 
@@ -112,15 +116,19 @@ class ToldCommands:
         """What placeholders stand for, and those of which nobody knows."""
         index_of, wanted = self._box.index_of, spec.resources
         gpus = () if newest is None else newest.gpus
-        cpus = wanted.cpus or (1 if wanted.gpus == 0 else self._box.cpus_each)
+        cpus = wanted.cpus or (1 if wanted.gpus == 0 or self._deck.cluster else self._box.cpus_each)
         unknown = {"cpus"} if not cpus else set[str]()
         if newest is None:
             unknown |= {"attempt", "num_gpus"}
-        if newest is None or any(uuid not in index_of for uuid in gpus):
+        ids = tuple(str(index_of.get(uuid, uuid)) for uuid in gpus)
+        if self._deck.cluster:
+            unknown -= {"num_gpus"}
+            ids = tuple(map(str, range(gpus_each(spec))))
+        elif newest is None or any(uuid not in index_of for uuid in gpus):
             unknown |= {"gpu_ids"}
         values = RuntimeValues(
             attempt=0 if newest is None else newest.number,
-            gpu_ids=tuple(str(index_of.get(uuid, uuid)) for uuid in gpus),
+            gpu_ids=ids,
             cpus=cpus,
             run_dir=self._paths(spec.name, 1).dir,
             log_dir=self._deck.settings.log_dir,

@@ -16,7 +16,7 @@ from .orders import Made, Orders
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A wrapper that exists."""
+    """A wrapper that exists, or that a cluster was asked for."""
 
     task: Task
     token: str
@@ -148,12 +148,14 @@ class Starts:
             self._unprepared(effect.token, made)
             return
         try:
-            pid, start_ticks = self._launcher.start(made.order)
+            leader = self._launcher.start(made.order)
         except SpawnRefusedError as error:
             self._post(SpawnRefused(effect.token, str(error), error.claimed))
             return
         self._started(Started(task, effect.token, made))
-        self._post(Spawned(effect.token, pid, start_ticks, self._pid_ns))
+        if leader is not None:
+            pid, start_ticks = leader
+            self._post(Spawned(effect.token, pid, start_ticks, self._pid_ns))
 
     def _unprepared(self, token: str, error: OSError) -> None:
         """What it needs cannot be had: a full disk passes, a file in the place of its log folder does not."""

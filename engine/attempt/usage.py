@@ -110,6 +110,8 @@ class Usage:
     def __init__(self) -> None:
         self._used: dict[str, Used] = {}
         self._meters: dict[str, Meter] = {}
+        self._elsewhere: dict[str, dict[str, Meter]] = {}
+        """Of cards on other machines, by token."""
 
     def take(self, readings: Iterable[GpuReading], gpus: Mapping[str, Gpu]) -> None:
         """Add one round of readings. Utilisation is the card's: attempts that share one share it. Energy of a shared
@@ -144,6 +146,23 @@ class Usage:
         if reading.power_w is not None:
             told.watts.append(reading.power_w / holders)
 
+    def tell(self, token: str, at_s: float, readings: Iterable[GpuReading]) -> None:
+        """Add one round of readings of cards that an attempt has to itself on another machine, where their `uuid` and
+        clock mean something; *at_s*: since it began."""
+        used, told = self._used.setdefault(token, Used()), _Round(at_s)
+        for reading in readings:
+            used.add(reading.used_mib, reading.util_percent)
+            drawn = self._elsewhere.setdefault(token, {}).setdefault(reading.uuid, Meter()).read(reading)
+            if drawn is not None:
+                used.draw(reading.uuid, drawn.joules, drawn.seconds)
+            if reading.util_percent is not None:
+                told.utils.append(reading.util_percent)
+            if reading.used_mib is not None:
+                told.memory.append(reading.used_mib)
+            if reading.power_w is not None:
+                told.watts.append(reading.power_w)
+        used.mark(told.point)
+
     def go_on(self, token: str, earlier: GpuHistory, gpus: Mapping[str, Gpu]) -> None:
         """An earlier engine has read this of an attempt that lasts. What its cards used in between is known where the
         driver counts."""
@@ -165,6 +184,7 @@ class Usage:
         return self._used.get(token) or Used()
 
     def finish(self, token: str) -> Used:
+        self._elsewhere.pop(token, None)
         return self._used.pop(token, None) or Used()
 
 

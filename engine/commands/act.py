@@ -54,7 +54,8 @@ def run(command: Command) -> int:
         if asks and not agreed(_question(command, chosen), yes=command.flag("yes")):
             return told.declined()
         if command.flag("debug"):
-            more["env"] = {**debug_env(chosen), **more["env"]}
+            simulated = connection.request("status")["head"]["simulated"]
+            more["env"] = {**debug_env(chosen, simulated=simulated), **more["env"]}
         note = ""
         for portion in portions([row.name for row in chosen]):
             note = connection.request(verb, tasks=portion, **more).get("note", "")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 from ..command import Command
 from ..errors import UsageError
 from ..headless.lines import Line
-from ..headless.text import field_text
-from ..protocol.states import ACTIVE, DONE
+from ..headless.text import field_text, hhmmss
+from ..protocol.states import ACTIVE, DONE, is_pending
 from ..protocol.wire import TaskRow
 from .look import Look, look
 from .place import Place
-from .rows import gpu_text, is_text, time_text
+from .rows import gpu_text, is_text, place_text, time_text
 from .screen import out, print_json
 
 
@@ -37,13 +39,19 @@ def run(command: Command) -> int:
 
 
 def _told(found: Look, row: TaskRow) -> list[str]:
-    waits = row.state in ("waiting", "queued", "backoff", "blocked") or row.left_out
+    waits = row.state in ("waiting", "queued", "backoff", "blocked", "starting") or row.left_out
     return found.explain(row.name) if waits else []
 
 
 def _state(row: TaskRow) -> str:
+    if is_pending(row):
+        return f"is pending: attempt {row.attempt}, job {row.job}, submitted {_ago(row)} ago"
     held = " and is held" if row.state == "backoff" else " and held"
     return is_text(row) + held * row.held
+
+
+def _ago(row: TaskRow) -> str:
+    return hhmmss(max(0.0, time.time() - row.started)) if row.started is not None else "a while"
 
 
 def _mixed(found: Look, row: TaskRow) -> str:
@@ -58,7 +66,7 @@ def _mixed(found: Look, row: TaskRow) -> str:
 def _instead(row: TaskRow) -> str:
     """What a task does that does not wait."""
     if row.state in ACTIVE:
-        place = f" on GPU {gpu_text(row)}" if row.gpus else ""
+        place = f" on {place_text(row)}" if row.job else f" on GPU {gpu_text(row)}" if row.gpus else ""
         return f"does not wait: attempt {row.attempt} is {row.state}{place} since {time_text(row)}"
     if row.state == "unknown":
         why = f" ({row.reason})" if row.reason else ""

@@ -46,7 +46,7 @@ def _search(subject: Subject, book: Book, trials: Trials, asked: Asked, *, quiet
         if trial.verdict not in ("fits", "oom"):
             break
         search = search.told(value, fits=trial.verdict == "fits")
-    return Found(subject.task, subject.var, search, done)
+    return Found(subject.task, subject.var, search, done, simulated=subject.simulated is not None)
 
 
 def _try(subject: Subject, value: int, book: Book, trials: Trials) -> Trial:

@@ -75,17 +75,21 @@ def _show(place: Place, rows: Sequence[TaskRow], feeds: Mapping[str, Feed], aske
     return shown
 
 
-def _missing(feed: Feed, number: int, asked: _Asked) -> str:
+def _missing(feed: Feed, number: int, asked: _Asked, *, starts: bool) -> str:
+    """*starts*: the attempt runs, and its launcher may have started no rank yet."""
     if not asked.rank:
         return f"{field_text(feed.path(number))} is not there"
-    others = len(rank_logs(feed.paths(number).of_rank(0).out))
-    there = f"the last is rank {others}" if others else "all it wrote is in one log"
+    others = rank_logs(feed.paths(number).of_rank(0).out)
+    if starts and not others:
+        those = 'ranks have logs of their own with launch = "torchrun" and "accelerate"'
+        return f"{field_text(feed.name)} attempt {number} has no log of rank {asked.rank} yet: {those}"
+    there = f"the last is rank {max(others)}" if others else "all it wrote is in one log"
     return f"{field_text(feed.name)} attempt {number} has no rank {asked.rank}: {there}"
 
 
 def _open(place: Place, row: TaskRow, number: int, feed: Feed, asked: _Asked) -> bool:
     if not feed.open(number, asked.lines):
-        say(_missing(feed, number, asked))
+        say(_missing(feed, number, asked, starts=number == row.attempt and row.state in ACTIVE))
         return False
     size = feed.drain()
     if not asked.follow:

@@ -9,7 +9,7 @@ import msgspec
 
 from ..client import Connection
 from ..logs.files import LogFolder
-from ..protocol.wire import PORTION, DeckHead, GpuRow, TaskRow
+from ..protocol.wire import PORTION, Cluster, DeckHead, GpuRow, TaskRow
 from .place import Place
 
 
@@ -23,6 +23,10 @@ class Look(Protocol):
 
     def head(self) -> DeckHead: ...
     def gpus(self) -> Sequence[GpuRow]: ...
+    def cluster(self) -> Cluster | None:
+        """What is known of the cluster that the deck's tasks run on; None: nothing, or they run on this box."""
+        ...
+
     def rows(self, selectors: Sequence[str]) -> list[TaskRow]:
         """In file order; without selectors all."""
         ...
@@ -68,6 +72,9 @@ class LiveLook:
 
     def gpus(self) -> Sequence[GpuRow]:
         return msgspec.convert(self._asked()["gpus"], list[GpuRow])
+
+    def cluster(self) -> Cluster | None:
+        return msgspec.convert(self.connection.request("cluster"), Cluster | None)
 
     def rows(self, selectors: Sequence[str]) -> list[TaskRow]:
         if not selectors:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from ..command import Command
 from ..headless.lines import Line
+from ..protocol.wire import TaskRow
 from .look import look
 from .place import Place, say
-from .rows import gpu_text, note_text, plain, state_text, time_text, tone
+from .rows import gpu_text, node_text, note_text, plain, state_text, time_text, tone
 from .screen import columns_of, out, print_json
 
 _HEAD = ("task", "state", "gpu", "attempt", "time", "reason")
+_SLURM_HEAD = ("task", "state", "node", "job", "attempt", "time", "reason")
 
 
 def run(command: Command) -> int:
@@ -23,10 +25,15 @@ def run(command: Command) -> int:
         say(f"no task is {' or '.join(command.words)} now" if command.words else "no task")
         return 0
     screen = out()
+    slurm = any(row.job for row in rows)
     cells = [
-        (row.name, state_text(row), gpu_text(row), str(row.attempt or "-"), time_text(row), note_text(row))
+        (row.name, state_text(row), *_place(row, slurm=slurm), str(row.attempt or "-"), time_text(row), note_text(row))
         for row in rows
     ]
-    head, *lines = columns_of([_HEAD, *cells], screen.columns)
+    head, *lines = columns_of([_SLURM_HEAD if slurm else _HEAD, *cells], screen.columns)
     screen.show([Line(head, tone="bold"), *(Line(text, tone=tone(row)) for text, row in zip(lines, rows, strict=True))])
     return 0
+
+
+def _place(row: TaskRow, *, slurm: bool) -> tuple[str, ...]:
+    return (node_text(row), row.job or "-") if slurm else (gpu_text(row),)

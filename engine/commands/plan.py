@@ -32,6 +32,7 @@ from ..taskfile.fit import check_fit
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
+from . import plan_slurm
 from .place import task_file
 
 
@@ -53,6 +54,8 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
         settings = load_settings(path, options)
         environment = load_environment(state.path) or environment
         limits = limiting(os.environ, environment)
+    if settings.backend == "slurm":
+        return plan_slurm.plan(path, options, as_json=as_json)
     gpus = gpus_for(path, options, settings, limits, environment)
     file = with_running(load_for(path, options, gpus, facts, journal, environment), journal)
     check_fit(file, gpus.fitting())

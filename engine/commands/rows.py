@@ -10,9 +10,9 @@ import msgspec
 
 from ..headless.lines import Tone
 from ..headless.text import hhmmss, ranges
-from ..protocol.states import ACTIVE, DONE, ENDED
+from ..protocol.states import ACTIVE, DONE, ENDED, is_pending, shown_state
 from ..protocol.wire import TaskRow
-from ..protocol.words import stands
+from ..protocol.words import nodes_text, stands
 
 _TONES: dict[str, Tone] = {
     "succeeded": "good", "cached": "dim", "failed": "bad", "unknown": "bad", "blocked": "warn", "cancelled": "warn",
@@ -30,24 +30,24 @@ def may_change(row: TaskRow, *, ended: bool) -> bool:
 
 
 def tone(row: TaskRow) -> Tone:
-    return _TONES.get(row.state, "plain")
+    return "plain" if is_pending(row) else _TONES.get(row.state, "plain")
 
 
 def state_text(row: TaskRow) -> str:
     """ "queued held", "succeeded changed stale"."""
     flags = ("held", "changed", "stale", "gone")
     said = [name for name in flags if getattr(row, name)]
-    return " ".join([row.state, *said, *(["left out"] if row.left_out else [])])
+    return " ".join([shown_state(row), *said, *(["left out"] if row.left_out else [])])
 
 
 def is_text(row: TaskRow) -> str:
     """ "is queued", "waits for its next attempt"."""
-    return stands(row.state)
+    return stands(shown_state(row))
 
 
 def time_text(row: TaskRow) -> str:
-    """How long its attempt lasts or lasted; "-" where it has none, or waits for another."""
-    if row.state in _YET_TO_START:
+    """How long its attempt lasts or lasted; "-" where it has none, or waits for another, or in the cluster's queue."""
+    if row.state in _YET_TO_START or is_pending(row):
         return "-"
     if row.started is not None:
         return hhmmss(max(0.0, time.time() - row.started))
@@ -62,8 +62,23 @@ def gpu_text(row: TaskRow) -> str:
     return "cpu" if row.attempt and not row.needs_gpus else "-"
 
 
+def node_text(row: TaskRow) -> str:
+    """ "node[1-2]"; "-" where the cluster has not begun it."""
+    return nodes_text(row.nodes) or "-"
+
+
+def place_text(row: TaskRow) -> str:
+    """ "gpu 0-3", "cpu", "node1 (job 1234)"."""
+    if row.job:
+        return f"{nodes_text(row.nodes)} (job {row.job})" if row.nodes else f"job {row.job}"
+    return f"gpu {gpu_text(row)}" if row.gpus else gpu_text(row)
+
+
 def note_text(row: TaskRow) -> str:
-    """Why it ended so, or how far it is."""
+    """Why it ended so or is pending, or how far it is."""
+    if is_pending(row):
+        before = f"before: {row.reason}" if row.kind and row.reason else ""
+        return "; ".join(filter(None, (row.pending, before)))
     if row.state in ACTIVE:
         earlier = f"before: {row.reason}" if row.kind and row.reason else row.reason
         return progress_text(row) or earlier

@@ -14,6 +14,7 @@ from ..headless.lines import Line
 from ..headless.text import field_text, hhmmss, mib_text, plural, printable, ranges, wh_text
 from ..logs.ran import other_command, words_in
 from ..logs.record import read_record
+from ..protocol.words import nodes_text
 from .look import look
 from .place import Place
 from .rows import names_text
@@ -112,15 +113,19 @@ def _running(running: dict[str, Any] | None) -> list[Line]:
         return []
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(running["started"]))
     expected = f" of about {hhmmss(running['expected_s'])}" if running["expected_s"] else ""
+    doing = f"runs for {hhmmss(running['elapsed_s'])}{expected}"
+    if running.get("pending"):
+        why = f" ({field_text(running['pending_why'])})" if running["pending_why"] else ""
+        doing = f"pending for {hhmmss(running['elapsed_s'])}{why}"
     parts = [
         f"attempt {running['number']}",
-        f"runs for {hhmmss(running['elapsed_s'])}{expected}",
-        _gpus(running["gpus"]),
+        doing,
+        _place(running),
         field_text(running.get("mixed", "")),
         f"since {began}",
         f"pid {running['pid']}" if running["pid"] else "",
     ]
-    files = [*_code(running["json"]), *_files(running["log"], running["err"])]
+    files = [*_code(running["json"]), *_files(running["log"], running["err"], running.get("script", ""))]
     return [Line("  ".join(filter(None, parts)), tone="bold"), *_rung(running), *files]
 
 
@@ -133,12 +138,12 @@ def _attempt(attempt: dict[str, Any]) -> list[Line]:
         f"attempt {attempt['number']}",
         reason,
         hhmmss(attempt["duration_s"]),
-        _gpus(attempt["gpus"]),
+        _place(attempt),
         peak,
         energy,
     ]
     text = "  ".join(filter(None, parts))
-    files = [*_code(attempt["json"]), *_files(attempt["log"], attempt["err"])]
+    files = [*_code(attempt["json"]), *_files(attempt["log"], attempt["err"], attempt.get("script", ""))]
     return [Line(text, tone="good" if ok else "bad"), *_rung(attempt), *files]
 
 
@@ -176,13 +181,17 @@ def _changed(by: str, changes: Sequence[str]) -> Line:
     return Line(f"  {field_text(by)}" + (f": {field_text('  '.join(changes))}" if changes else ""))
 
 
-def _gpus(gpus: list[int]) -> str:
+def _place(attempt: dict[str, Any]) -> str:
+    """ "gpu 0-3", "job 1234 on node[1-2]"."""
+    gpus, nodes = attempt["gpus"], attempt.get("nodes", ())
+    if attempt.get("job"):
+        return f"job {attempt['job']}" + (f" on {field_text(nodes_text(nodes))}" if nodes else "")
     return f"gpu {ranges(gpus)}" if gpus else ""
 
 
-def _files(log: str, err: str) -> list[Line]:
-    """The logs that have something in them."""
-    return [Line(f"  {printable(path)}", tone="dim") for path in dict.fromkeys((log, err)) if _size(path)]
+def _files(*paths: str) -> list[Line]:
+    """The logs, and the script that a cluster was given, that have something in them."""
+    return [Line(f"  {printable(path)}", tone="dim") for path in dict.fromkeys(paths) if path and _size(path)]
 
 
 def _size(path: str) -> int:

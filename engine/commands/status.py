@@ -11,11 +11,11 @@ from ..headless.summary import counts_text
 from ..headless.text import field_text, hhmmss, mib_text
 from ..logs.digest import digest
 from ..logs.files import AttemptPaths, LogFolder, telling_log
-from ..protocol.states import ACTIVE, FAILED
-from ..protocol.wire import DeckHead, GpuRow, TaskRow
+from ..protocol.states import ACTIVE, FAILED, is_pending
+from ..protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
 from .look import Look, look
 from .place import Place
-from .rows import gpu_text, note_text, plain, time_text
+from .rows import note_text, place_text, plain, time_text
 from .screen import Screen, columns_of, out, print_json
 
 _SHOWN = 8
@@ -30,9 +30,10 @@ def run(command: Command) -> int:
     found = look(place)
     head, rows = found.head(), found.rows(())
     failed = [row for row in rows if row.state in FAILED]
-    running = [row for row in rows if row.state in ACTIVE]
+    running = [row for row in rows if row.state in ACTIVE and not is_pending(row)]
+    pending = [row for row in rows if is_pending(row)]
     if command.flag("json"):
-        _print_json(found, head, running, found.with_metrics(failed))
+        _print_json(found, head, running, pending, found.with_metrics(failed))
         return 0
     screen = out(place.hints)
     if command.flag("failed"):
@@ -42,15 +43,19 @@ def run(command: Command) -> int:
         [
             *_head(found, head),
             *_tasks("running", running, screen),
+            *_tasks("pending", pending, screen),
             *_tasks("failed", failed, screen, tone="bad"),
             *_waits(head),
             *_gpus(found.gpus(), screen),
+            *_cluster(_cluster_of(found, head), screen),
         ]
     )
     return 0
 
 
-def _print_json(found: Look, head: DeckHead, running: Sequence[TaskRow], failed: Sequence[TaskRow]) -> None:
+def _print_json(
+    found: Look, head: DeckHead, running: Sequence[TaskRow], pending: Sequence[TaskRow], failed: Sequence[TaskRow]
+) -> None:
     fields = {name: getattr(head, name) for name in head.__struct_fields__}
     print_json(
         {
@@ -58,7 +63,9 @@ def _print_json(found: Look, head: DeckHead, running: Sequence[TaskRow], failed:
             **fields,
             "counts": asdict(head.counts),
             "gpus": [plain(gpu) for gpu in found.gpus()],
+            "cluster": None if (cluster := _cluster_of(found, head)) is None else plain(cluster),
             "running": [plain(row) for row in running],
+            "pending": [plain(row) for row in pending],
             "failed": [plain(row) for row in failed],
         }
     )
@@ -72,6 +79,7 @@ def _head(found: Look, head: DeckHead) -> Iterator[Line]:
         run,
         f"engine {engine['pid']} ({engine['mode']})" if engine else "no engine",
         "SIM: simulated GPUs" if head.simulated else "",
+        f"Slurm: {head.used_slots:,} of {head.slots:,} jobs submitted" if head.backend == "slurm" else "",
         field_text(head.file),
     ]
     yield Line("  ".join(filter(None, parts)), tone="bold")
@@ -112,10 +120,7 @@ def _tasks(word: str, rows: Sequence[TaskRow], screen: Screen, tone: Tone = "pla
     if not rows:
         return
     yield Line(f"{word}:", tone="bold")
-    cells = [
-        (f"  {row.name}", f"gpu {gpu_text(row)}" if row.gpus else gpu_text(row), time_text(row), note_text(row))
-        for row in rows[:_SHOWN]
-    ]
+    cells = [(f"  {row.name}", place_text(row), time_text(row), note_text(row)) for row in rows[:_SHOWN]]
     yield from (Line(text, tone=tone) for text in columns_of(cells, screen.columns))
     if len(rows) > _SHOWN:
         yield Line(f"  … and {len(rows) - _SHOWN:,} more: `gpudeck ls state:{rows[0].state}`", tone="dim")
@@ -144,6 +149,36 @@ def _gpus(gpus: Sequence[GpuRow], screen: Screen) -> Iterator[Line]:
         for gpu in gpus
     ]
     yield from (Line(text) for text in columns_of(cells, screen.columns))
+
+
+def _cluster_of(found: Look, head: DeckHead) -> Cluster | None:
+    """Older engines know of none."""
+    return found.cluster() if head.backend == "slurm" else None
+
+
+def _cluster(cluster: Cluster | None, screen: Screen) -> Iterator[Line]:
+    if cluster is None:
+        return
+    mine = f" (my jobs: {cluster.running:,} running, {cluster.pending:,} pending)" if cluster.at else ""
+    yield Line(f"cluster{mine}:", tone="bold")
+    if cluster.problem:
+        yield Line(f"  Slurm does not answer: {field_text(cluster.problem)}", tone="warn")
+    cells = [
+        (
+            f"  {row.partition}{'*' if row.default else ''}",
+            row.state,
+            _of("nodes up", row.nodes_up, row.nodes_total),
+            _of("GPUs free", row.gpus_free, row.gpus_total),
+            _of("CPUs free", row.cpus_free, row.cpus_total),
+        )
+        for row in cluster.partitions
+    ]
+    yield from (Line(text) for text in columns_of(cells, screen.columns))
+
+
+def _of(what: str, some: int | None, total: int | None) -> str:
+    """ "3/8 GPUs free"."""
+    return "-" if some is None or not total else f"{some}/{total} {what}"
 
 
 def _memory(gpu: GpuRow) -> str:

@@ -27,13 +27,15 @@ from ..protocol.messages import (
     TaskEnded,
     TaskSettled,
     TaskStarted,
+    TaskSubmitted,
 )
-from ..protocol.states import ACTIVE, FAILED
+from ..protocol.states import ACTIVE, FAILED, is_pending, shown_state
 from ..protocol.wire import Event, TaskRow
 
 STATUS_PERIOD_S = 1.0
 _KINDS = {
-    event_name(kind): kind for kind in (DeckOpened, TaskStarted, TaskEnded, TaskSettled, Note, Status, RunFinished)
+    event_name(kind): kind
+    for kind in (DeckOpened, TaskSubmitted, TaskStarted, TaskEnded, TaskSettled, Note, Status, RunFinished)
 }
 _FIELDS = {"at_s": "at", "unix_s": "wall", "left_behind_pids": "left_behind"}
 
@@ -120,13 +122,15 @@ class Story:
             lines = digest(paths.err, paths.out)
         return SummaryRow(
             task=row.name,
-            state=row.state,
+            state=shown_state(row),
             attempts=row.attempt,
             gpus=row.gpus,
             duration_s=row.duration_s,
             reason=row.reason,
             log=log if row.attempt else "",
             digest=lines,
+            job=row.job,
+            nodes=row.nodes,
         )
 
     def _status(self, picture: Picture) -> Status:
@@ -134,9 +138,7 @@ class Story:
         return Status(
             counts=head.counts,
             running=tuple(
-                RunningTask(row.name, row.attempt, row.gpus, now - (row.started or now), _expected_s(row, now), "")
-                for row in picture.rows.values()
-                if row.state in ACTIVE
+                _running(row, now) for row in picture.rows.values() if row.state in ACTIVE and not is_pending(row)
             ),
             gpus=tuple(
                 GpuLine(gpu.index, gpu.tasks, gpu.util_percent, gpu.used_mib, gpu.total_mib, gpu.note)
@@ -147,6 +149,11 @@ class Story:
             at=max(0.0, now - self._began),
             wall=now,
         )
+
+
+def _running(row: TaskRow, now: float) -> RunningTask:
+    elapsed_s = now - (row.started or now)
+    return RunningTask(row.name, row.attempt, row.gpus, elapsed_s, _expected_s(row, now), "", row.job, row.nodes)
 
 
 def _expected_s(row: TaskRow, now: float) -> float | None:
@@ -171,4 +178,5 @@ def _opened(picture: Picture, *, continued: bool) -> DeckOpened:
         log_dir=head.log_dir,
         warnings=tuple(filter(None, warnings)),
         wall=time.time(),
+        backend=head.backend,
     )

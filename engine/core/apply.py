@@ -22,7 +22,7 @@ def apply(deck: Deck, fact: e.Fact) -> None:
     match fact:
         case e.AttemptStarting() | e.AttemptRunning() | e.AttemptEnded() | e.LeaderEnded() | e.StopRequested():
             attempt_fact(deck, fact)
-        case e.CancelRequested():
+        case e.CancelRequested() | e.AttemptSubmitted():
             attempt_fact(deck, fact)
         case e.StartRevoked() | e.TaskCached() | e.TaskCancelled() | e.TaskRetried() | e.TaskAccepted():
             _task(deck, fact)

@@ -29,9 +29,13 @@ from .successes import learn_duration, learn_memory, learn_success
 FAST_S = 60.0
 """An attempt that gets past this shows that its GPU works."""
 
+_BLAMELESS = frozenset({"cancelled", "interrupted", "port taken", "preempted", "node_fail"})
+"""Reasons that say nothing about the command, however fast they came."""
+
 AttemptFact = (
-    e.AttemptStarting | e.AttemptRunning | e.AttemptEnded | e.LeaderEnded | e.StopRequested | e.CancelRequested
-)
+    e.AttemptStarting | e.AttemptSubmitted | e.AttemptRunning | e.AttemptEnded | e.LeaderEnded | e.StopRequested
+    | e.CancelRequested
+)  # fmt: skip
 
 
 def attempt_fact(deck: Deck, fact: AttemptFact) -> None:
@@ -39,6 +43,8 @@ def attempt_fact(deck: Deck, fact: AttemptFact) -> None:
     if task is None:
         if isinstance(fact, e.AttemptStarting):
             deck.past.started(fact)
+        elif isinstance(fact, e.AttemptRunning):
+            deck.past.running(fact)
         elif isinstance(fact, e.AttemptEnded):
             deck.past.over(fact, deck.run.number)
             learn_success(deck, fact)
@@ -49,9 +55,11 @@ def attempt_fact(deck: Deck, fact: AttemptFact) -> None:
     match fact:
         case e.AttemptStarting():
             _starting(deck, task, fact)
+        case e.AttemptSubmitted():
+            _current(task, fact.attempt).job = fact.job
         case e.AttemptRunning():
             attempt = _current(task, fact.attempt)
-            attempt.pid, attempt.start_ticks, attempt.pid_ns = fact.pid, fact.start_ticks, fact.pid_ns
+            _running(attempt, fact)
             if isinstance(task.phase, Starting):
                 deck.move(task, Running(attempt))
         case e.StopRequested():
@@ -100,6 +108,8 @@ def _starting(deck: Deck, task: Task, fact: e.AttemptStarting) -> None:
         alone=fact.alone,
         terms=deck.terms[fact.terms - 1] if 0 < fact.terms <= len(deck.terms) else None,
         spec=deck.begun.get(fact.token),
+        where=fact.where,
+        began=not fact.where,
     )
     deck.move(task, Starting(attempt))
     for uuid in fact.gpus:
@@ -107,6 +117,14 @@ def _starting(deck: Deck, task: Task, fact: e.AttemptStarting) -> None:
         if gpu is not None and gpu.quarantine is not None:
             gpu.quarantine.probing = fact.token
             deck.wake(fact.at + FAST_S, "minute", task.index, fact.token)
+
+
+def _running(attempt: Attempt, fact: e.AttemptRunning) -> None:
+    attempt.pid, attempt.start_ticks, attempt.pid_ns = fact.pid, fact.start_ticks, fact.pid_ns
+    attempt.began, attempt.pending, attempt.begins = True, "", None
+    attempt.job, attempt.nodes = fact.job or attempt.job, fact.nodes
+    if fact.at is not None:
+        attempt.at, attempt.wall = fact.at, fact.wall
 
 
 def ready(deck: Deck, task: Task) -> None:
@@ -124,7 +142,7 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
     attempt.exited_at = fact.at
     ended = Ended(
         fact.attempt, fact.outcome, attempt.gpus, fact.duration_s, fact.peak_mib, fact.wall, deck.run.number,
-        attempt.rung, attempt.card_mib,
+        attempt.rung, attempt.card_mib, attempt.nodes, attempt.job,
     )  # fmt: skip
     task.ended = (*task.ended, ended)
     task.act = ""
@@ -139,7 +157,10 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
         if not attempt.rebooted:
             learn_duration(deck, task, fact)
     elif not fact.never_ran:
-        if fact.outcome.reason != "spawn error":
+        if fact.outcome.reason == "node_fail":
+            task.avoid_nodes = task.avoid_nodes | frozenset(attempt.nodes)
+        ran = attempt.began or fact.outcome.exit_code is not None
+        if ran and fact.outcome.reason != "spawn error":
             task.unfinished = counts_as
             if task.again.fresh:
                 # It has begun anew; what comes next may go on from there.
@@ -149,7 +170,7 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
         learn_memory(deck, fact)
     if fact.outcome.ok or fact.duration_s >= FAST_S:
         task.entry.fast_failures = 0
-    elif fact.outcome.reason not in ("cancelled", "interrupted", "port taken"):
+    elif fact.outcome.reason not in _BLAMELESS:
         task.entry.fast_failures += 1
     if fact.duration_s >= FAST_S and not attempt.rebooted:
         task.entry.past_minute.update(dict.fromkeys(attempt.gpus, fact.at))
@@ -188,6 +209,12 @@ def rungs_of(task: Task, attempt: Attempt) -> int:
     return attempt.terms.rungs
 
 
+def _by(attempt: Attempt, fact: e.AttemptEnded) -> str:
+    """Who cancelled it where the engine was not asked to: "scancel"."""
+    told = attempt.where and fact.outcome.reason == "cancelled"
+    return fact.outcome.detail.removeprefix("by ") if told else ""
+
+
 def _next_phase(deck: Deck, task: Task, fact: e.AttemptEnded, attempt: Attempt) -> None:
     match fact.next:
         case "succeeded":
@@ -197,7 +224,7 @@ def _next_phase(deck: Deck, task: Task, fact: e.AttemptEnded, attempt: Attempt) 
             deck.move(task, Failed(fact.outcome))
             count_settled(deck, task)
         case "cancelled":
-            deck.move(task, Cancelled(attempt.unwanted_by))
+            deck.move(task, Cancelled(attempt.unwanted_by or _by(attempt, fact)))
             count_settled(deck, task)
         case "backoff":
             deck.move(task, Backoff(fact.until, fact.outcome, fact.until - fact.at, fact.wall))

@@ -8,12 +8,28 @@ from . import events as e
 from .build import stand_in
 from .deck import Deck, Run, Task
 from .devices import GANG_PROBE_S, PROBES_S, Quarantine
-from .phases import ACTIVE, FINAL, WAITING, Backoff, Blocked, Cached, Cancelled, Failed, Queued, Succeeded, Waiting
+from .phases import (
+    ACTIVE,
+    FINAL,
+    WAITING,
+    Attempt,
+    Backoff,
+    Blocked,
+    Cached,
+    Cancelled,
+    Failed,
+    Queued,
+    Stopping,
+    Succeeded,
+    Waiting,
+)
 from .readiness import success_of
 from .terms import PLAIN
 
 LONGEST_WAIT_S = 600.0
 """A backoff that is taken up again is at most this long."""
+_NOTHING: frozenset[str] = frozenset()
+"""Shared: an empty set of its own would cost each task 216 bytes."""
 
 
 def run_started(deck: Deck, fact: e.RunStarted) -> None:
@@ -68,7 +84,7 @@ def fresh(task: Task) -> None:
     """A new budget: retries, rungs and free requeues as on the first day."""
     task.retries_used = task.oom_ends = task.free_requeues = task.joined_requeues = task.quarantine_requeues = 0
     task.port_retries = 0
-    task.avoid = frozenset()
+    task.avoid = task.avoid_nodes = _NOTHING
     task.again = PLAIN
     task.act = ""
     task.decided = task.forced = False
@@ -107,12 +123,14 @@ def unsettle(deck: Deck, task: Task) -> None:
 
 
 def rebooted(deck: Deck, now: float, wall: float) -> None:
-    """The box was restarted since: clock readings of before mean nothing, and everything that ran is dead. What is left
-    of backoffs only the wall clock tells."""
+    """The box was restarted since, or this is another one: clock readings of before mean nothing, and everything that
+    ran on it is dead. What is left of backoffs, and when a cluster began what it runs, only the wall clock tells."""
     deck.deadlines.clear()
     for task in deck.active.values():
         attempt = task.attempt()
-        if attempt is not None:
+        if attempt is not None and attempt.where:
+            _by_this_clock(task, attempt, now - max(0.0, wall - attempt.wall))
+        elif attempt is not None:
             attempt.rebooted = True
     for gpu in deck.present_gpus.values():
         gpu.changed_at = gpu.ended_at = -1e9
@@ -125,6 +143,21 @@ def rebooted(deck: Deck, now: float, wall: float) -> None:
             until = now + max(0.0, task.phase.wait_s - waited_s)
             task.phase = replace(task.phase, until=until)
             deck.wake(until, "backoff", task.index)
+
+
+def _by_this_clock(task: Task, attempt: Attempt, at: float) -> None:
+    """Let the times of an attempt be such of this boot's clock, on which *at* is its beginning."""
+    shift = at - attempt.at
+    attempt.at = at
+    if attempt.exited_at is not None:
+        attempt.exited_at += shift
+    if attempt.gone_at is not None:
+        attempt.gone_at += shift
+    if attempt.ends_at is not None:
+        attempt.ends_at += shift
+    if isinstance(task.phase, Stopping):
+        phase = task.phase
+        task.phase = replace(phase, asked_at=phase.asked_at + shift, kill_at=phase.kill_at + shift)
 
 
 def gpu_fact(deck: Deck, fact: e.GpuQuarantined | e.GpuReleased | e.GpuJoined | e.GpuMarked) -> None:

@@ -45,6 +45,8 @@ class AttemptStarting:
     """Number of its terms; 0: those of the file."""
     card_mib: int = 0
     """Memory of the smallest of its GPUs, where [[gpu_profile]] makes that matter; else 0."""
+    where: str = ""
+    """The cluster that it is given to: "slurm"; empty: this box."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,15 @@ class StartRevoked:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptSubmitted:
+    """A cluster has taken it under this id, and has not begun it."""
+
+    task: str
+    attempt: int
+    job: str
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptRunning:
     task: str
     attempt: int
@@ -68,6 +79,13 @@ class AttemptRunning:
     """Field 22 of its /proc/PID/stat: with the pid, its identity on this boot."""
     pid_ns: int = 0
     """Inode of the pid namespace in which the pid means something; 0: not known."""
+    job: str = ""
+    """The cluster's id of it; empty: this box."""
+    nodes: tuple[str, ...] = ()
+    """Where a cluster runs it."""
+    at: float | None = None
+    """When it began, by both clocks; None: as its `AttemptStarting` says."""
+    wall: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,13 +31,17 @@ def build(
     shards: Mapping[str, int] | None = None,
 ) -> Deck:
     """A deck before its first run. *gpus* in order of preference; *outside*: the box's others; *on_cpu*: GPU tasks run
-    on CPU slots."""
+    on CPU slots. To a deck whose tasks run on a cluster nothing of this box matters."""
     settings = file.settings
-    cpu_slots = settings.cpu_slots if settings.cpu_slots is not None else cores
-    deck = Deck(settings=settings, cpu_slots=max(1, cpu_slots), cores=cores, on_cpu=on_cpu)
-    deck.on_cpu_slots = min(deck.cpu_slots, max(1, min(cores, ON_CPU_AT_MOST)))
-    deck.gpus = {gpu.uuid: gpu for gpu in gpus}
-    deck.outside = {gpu.uuid: gpu for gpu in outside}
+    if settings.backend == "slurm":
+        jobs = max(1, settings.max_submitted)
+        deck = Deck(settings=settings, cpu_slots=jobs, cores=cores, on_cpu_slots=jobs, cluster=jobs)
+    else:
+        cpu_slots = settings.cpu_slots if settings.cpu_slots is not None else cores
+        deck = Deck(settings=settings, cpu_slots=max(1, cpu_slots), cores=cores, on_cpu=on_cpu)
+        deck.on_cpu_slots = min(deck.cpu_slots, max(1, min(cores, ON_CPU_AT_MOST)))
+        deck.gpus = {gpu.uuid: gpu for gpu in gpus}
+        deck.outside = {gpu.uuid: gpu for gpu in outside}
     deck.shards = dict(shards or {})
     for spec in file.tasks:
         entry = deck.entries.get(spec.entry)

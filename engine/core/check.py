@@ -35,12 +35,15 @@ def _slots(deck: Deck) -> list[str]:
             found.append(f"GPU {gpu.index}: {len(gpu.holders)} holders on {gpu.slots} slots")
         if gpu.exclusive and len(gpu.holders) > 1:
             found.append(f"GPU {gpu.index}: shared although {gpu.exclusive} wants it alone")
-    cores = sum(task.begun_spec.resources.cpus or 0 for task in deck.active.values())
+    here = [task for task in deck.active.values() if (attempt := task.attempt()) is not None and not attempt.where]
+    cores = sum(task.begun_spec.resources.cpus or 0 for task in here)
     slots = sum(attempt.cpu_slots for task in deck.active.values() if (attempt := task.attempt()) is not None)
     if (cores, slots) != (deck.cores_used, deck.cpu_used):
         found.append(f"{deck.cores_used} cores and {deck.cpu_used} CPU slots counted, attempts say {cores}, {slots}")
     if deck.cpu_tasks > deck.cpu_slots + deck.cpu_surplus:
         found.append(f"{deck.cpu_tasks} CPU slots held of {deck.cpu_slots}")
+    if deck.cluster and deck.cpu_used > deck.cluster + deck.cpu_surplus:
+        found.append(f"{deck.cpu_used} jobs at once where {deck.cluster} are allowed")
     return found
 
 

@@ -72,6 +72,8 @@ class Deck:
     """No GPU to use: GPU tasks run on CPU slots."""
     on_cpu_slots: int = 0
     """How many slots of GPU tasks at once then."""
+    cluster: int = 0
+    """How many jobs a cluster is given at once; each task is one, whatever it asks for. 0: tasks run on this box."""
     run: Run = field(default_factory=Run)
     queue: Queue = field(default_factory=Queue)
     learned: Learned = field(default_factory=Learned)
@@ -171,7 +173,10 @@ class Deck:
         """The deck may have been given fewer slots than its attempts hold: those end, and are not replaced."""
         for gpu in (*self.gpus.values(), *self.outside.values()):
             gpu.surplus = max(0, len(gpu.holders) - gpu.slots) if isinstance(gpu.slots, int) else 0
-        self.cpu_surplus = max(0, self.cpu_tasks - self.cpu_slots)
+        self._count_cpu_surplus()
+
+    def _count_cpu_surplus(self) -> None:
+        self.cpu_surplus = max(0, (self.cpu_used if self.cluster else self.cpu_tasks) - self.cpu_slots)
 
     # -- moves --------------------------------------------------------------------------------------------------------
 
@@ -216,7 +221,8 @@ class Deck:
         need = (attempt.spec or task.spec).resources
         self.active[attempt.token] = task
         task.entry.running += 1
-        self.cores_used += need.cpus or 0
+        if not attempt.where:
+            self.cores_used += need.cpus or 0
         self.cpu_used += attempt.cpu_slots
         if need.gpus == 0:
             self.cpu_tasks += attempt.cpu_slots
@@ -227,11 +233,13 @@ class Deck:
         need = (attempt.spec or task.spec).resources
         del self.active[attempt.token]
         task.entry.running -= 1
-        self.cores_used -= need.cpus or 0
+        if not attempt.where:
+            self.cores_used -= need.cpus or 0
         self.cpu_used -= attempt.cpu_slots
         if need.gpus == 0:
             self.cpu_tasks -= attempt.cpu_slots
-            self.cpu_surplus = max(0, self.cpu_tasks - self.cpu_slots)
+        if self.cpu_surplus:
+            self._count_cpu_surplus()
         at = attempt.gone_at or attempt.exited_at or attempt.at
         for gpu in self.gpus_of(attempt):
             gpu.release(attempt.token, at=at)

@@ -68,6 +68,8 @@ class Gpu:
     total_mib: int | None = None
     model: str = ""
     links: Mapping[str, int] = field(default_factory=dict[str, int])
+    node: str = ""
+    """The node that it is on, where that is not this box; a task's GPUs are all on one."""
     simulated: bool = False
     unread: bool = False
     """Nothing starts here before its first reading has told who else uses it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import events as e
 from . import inputs as i
+from .causes import outcome_by_cause
 from .deck import Deck, Task
 from .effects import Examine, Stop
 from .phases import Attempt, Closing, Running, Starting, Stopping, StopWhy
@@ -42,6 +43,7 @@ def ending(turn: Turn, item: i.LeaderExited | i.TreeGone | i.Examined) -> None:
         case i.LeaderExited():
             attempt.exited_at, attempt.exit_code, attempt.exited_signal = item.at, item.code, item.signal
             attempt.spawn_error = item.spawn_error
+            attempt.cause, attempt.cause_detail = item.cause, item.detail
         case i.TreeGone():
             attempt.gone_at, attempt.left_behind = item.at, item.left_behind
             attempt.never_ran = item.never_ran
@@ -92,7 +94,7 @@ def resolve(turn: Turn, task: Task) -> None:
             end(turn, task, attempt, e.Outcome(task.phase.why if isinstance(task.phase, Stopping) else "cancelled"))
             return
         why = attempt.spawn_error or "its process never ran"
-        until = turn.at + REFUSED_WAIT_S if attempt.pid else turn.at
+        until = turn.at + REFUSED_WAIT_S if attempt.pid or attempt.where else turn.at
         turn.record(e.StartRevoked(task.name, attempt.number, why, until))
         reconsider(turn.deck, task)
         return
@@ -138,6 +140,9 @@ def outcome_of(task: Task, attempt: Attempt) -> e.Outcome | None:
         return e.Outcome(phase.why, attempt.exit_code, attempt.exited_signal, _why_stopped(task, phase))
     if attempt.spawn_error:
         return e.Outcome("spawn error", attempt.exit_code, None, attempt.spawn_error)
+    by_cluster = outcome_by_cause(attempt, task.begun_policy)
+    if by_cluster is not None:
+        return by_cluster
     if attempt.outcome is not None:
         return attempt.outcome
     if attempt.exit_code in task.begun_policy.success_codes and not task.begun_spec.outputs:
@@ -148,9 +153,11 @@ def outcome_of(task: Task, attempt: Attempt) -> e.Outcome | None:
 
 
 def _stopped(task: Task, attempt: Attempt, phase: Stopping) -> bool:
-    """Whether it ended because it was asked to: not before. Clocks of two boots cannot be compared."""
-    if attempt.rebooted:
-        return attempt.exit_code not in task.begun_policy.success_codes
+    """Whether it ended because it was asked to: not before. Clocks of two boots cannot be compared, and those of two
+    machines not to the second."""
+    succeeded = attempt.exit_code in task.begun_policy.success_codes
+    if attempt.rebooted or (attempt.where and not succeeded):
+        return not succeeded
     return (attempt.exited_at or 0.0) + UPTIME_STEP_S > phase.asked_at
 
 
@@ -185,9 +192,10 @@ def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome, verdict: D
         # It cannot be tried again as what it was, and as what the file now says only when the user asks for it.
         choice = Decision("failed")
     probed = [uuid for uuid in attempt.gpus if _probes(turn.deck, uuid, attempt)]
+    never_ran = attempt.never_ran or (not attempt.began and outcome.reason in ("cancelled", "interrupted"))
     fact = e.AttemptEnded(
         task.name, attempt.number, outcome, exited_at, wall, duration_s, choice.next, choice.until, choice.charged,
-        attempt.peak_mib, attempt.left_behind, counts_as, attempt.never_ran,
+        attempt.peak_mib, attempt.left_behind, counts_as, never_ran,
     )  # fmt: skip
     turn.record(fact)
     if other_work and takes_changed and fact.next in ("succeeded", "failed"):
@@ -211,7 +219,8 @@ def _times(turn: Turn, attempt: Attempt) -> tuple[float, float, float]:
     exited_at = attempt.exited_at if attempt.exited_at is not None else turn.at
     if attempt.rebooted:
         return exited_at, turn.wall, max(0.0, turn.wall - attempt.wall)
-    return exited_at, turn.wall - max(0.0, turn.at - exited_at), max(0.0, exited_at - attempt.at)
+    lasted_s = max(0.0, exited_at - attempt.at) if attempt.began else 0.0
+    return exited_at, turn.wall - max(0.0, turn.at - exited_at), lasted_s
 
 
 def judge_gpu(turn: Turn, uuid: str) -> None:

@@ -13,6 +13,7 @@ from .attempt_events import (
     AttemptEnded,
     AttemptRunning,
     AttemptStarting,
+    AttemptSubmitted,
     CancelRequested,
     LeaderEnded,
     StartRevoked,
@@ -225,13 +226,13 @@ Fact = (
     RunStarted | RunEnded | OptionsChanged | TakesChanged | BoxRestarted | TaskCached | TermsFixed | AttemptStarting
     | StartRevoked | AttemptRunning | StopRequested | CancelRequested | LeaderEnded | AttemptEnded | TaskCancelled
     | TaskRetried | TaskAccepted | TaskHeld | PriorityChanged | DeckPaused | Halted | GpuQuarantined | GpuReleased
-    | GpuJoined | GpuMarked | ShardsFixed | TakenBack
+    | GpuJoined | GpuMarked | ShardsFixed | TakenBack | AttemptSubmitted
 )  # fmt: skip
 
 FACTS: tuple[type[Fact], ...] = (
     RunStarted, RunEnded, OptionsChanged, TakesChanged, BoxRestarted, TaskCached, TermsFixed, AttemptStarting,
     StartRevoked, AttemptRunning, StopRequested, CancelRequested, LeaderEnded, AttemptEnded, TaskCancelled, TaskRetried,
     TaskAccepted, TaskHeld, PriorityChanged, DeckPaused, Halted, GpuQuarantined, GpuReleased, GpuJoined, GpuMarked,
-    ShardsFixed, TakenBack,
+    ShardsFixed, TakenBack, AttemptSubmitted,
 )  # fmt: skip
 """Every kind of fact; a journal keeps them by class name and reads old shapes through version-numbered readers."""

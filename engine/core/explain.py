@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 
@@ -11,8 +12,10 @@ from .fit import (
     Obstacle,
     ObstacleKind,
     bar,
+    cluster_obstacle,
     cpu_obstacle,
     crowd,
+    ended_in_words,
     host_obstacle,
     in_use,
     need_of,
@@ -21,7 +24,7 @@ from .fit import (
     why_so_much,
 )
 from .gates import Gate, GateState, Standing
-from .phases import Backoff, Blocked, Queued, Waiting
+from .phases import Attempt, Backoff, Blocked, Queued, Starting, Waiting
 from .reserve import Reservation, held_on_host
 from .schedule import Choice, held_from, pick
 
@@ -29,17 +32,20 @@ NAMED = 5
 """Tasks that one obstacle names at most."""
 
 
-def explain(deck: Deck, task: Task, at: float) -> list[Obstacle]:
-    """Everything that keeps a task from starting now, the most telling first; empty for one that does not wait."""
-    return Explainer(deck, at).obstacles(task)
+def explain(deck: Deck, task: Task, at: float, hour: Callable[[float], str] = lambda _: "") -> list[Obstacle]:
+    """Everything that keeps a task from starting now, the most telling first; empty for one that does not wait.
+
+    *hour*: a moment of the wall clock as people say it; empty: no such moment is told."""
+    return Explainer(deck, at, hour).obstacles(task)
 
 
 class Explainer:
     """Explains many tasks of one deck at one moment: what they have in common is worked out once."""
 
-    def __init__(self, deck: Deck, at: float) -> None:
+    def __init__(self, deck: Deck, at: float, hour: Callable[[float], str] = lambda _: "") -> None:
         self._deck = deck
         self._at = at
+        self._hour = hour
         self._choice: Choice | None = None
         self._gates: dict[Gate, Obstacle] = {}
 
@@ -55,13 +61,15 @@ class Explainer:
             return [Obstacle("left out", "left out by --only, --exclude or --limit")]
         match task.phase:
             case Waiting() | Blocked():
-                ended = [Obstacle("ended", "the run has ended")] if self._deck.run.ended else []
+                ended = [Obstacle("ended", ended_in_words(self._deck))] if self._deck.run.ended else []
                 return [*ended, *self._at_gates(task)]
             case Backoff(until, after):
                 wait = max(0.0, until - self._at)
                 return [Obstacle("backoff", f"tried again in {wait:.0f} s ({after.reason})")]
             case Queued():
                 return self._queued(task)
+            case Starting(attempt) if not attempt.began and attempt.exited_at is None:
+                return [_pending(attempt, self._hour)]
             case _:
                 return []
 
@@ -92,6 +100,9 @@ class Explainer:
         host = host_obstacle(deck, task) or self._held_on_host(task)
         if host is not None:
             return [host if host.tasks else replace(host, tasks=_in_the_way(deck, task, host.kind))]
+        if deck.cluster:
+            full = cluster_obstacle(deck)
+            return [_behind(deck, task) if full is None else replace(full, tasks=_in_the_way(deck, task, full.kind))]
         if deck.on_cpu or task.spec.resources.gpus == 0:
             obstacle = cpu_obstacle(deck, task)
             if obstacle is not None:
@@ -113,6 +124,16 @@ class Explainer:
             return None
         what = f"{hold.amount} cores" if hold.of == "cpus" else f"{gib(hold.amount)} of memory"
         return _held(deck, hold, what, "", self._at)
+
+
+def _pending(attempt: Attempt, hour: Callable[[float], str]) -> Obstacle:
+    """A job that the cluster has not begun: "Slurm: Priority, expected to begin 14:05"."""
+    cluster = attempt.where.capitalize()
+    if not attempt.job:
+        return Obstacle("pending", f"on its way to {cluster}")
+    begins = "" if attempt.begins is None else hour(attempt.begins)
+    expected = f", expected to begin {begins}" if begins else ""
+    return Obstacle("pending", f"{cluster}: {attempt.pending or f'job {attempt.job} has not begun'}{expected}")
 
 
 def _in_the_way(deck: Deck, task: Task, kind: ObstacleKind) -> tuple[str, ...]:

@@ -125,6 +125,7 @@ def start(turn: Turn, placement: Placement) -> None:
         outputs=task.spec.outputs,
         terms=_terms(turn, task),
         card_mib=card_mib,
+        where="slurm" if deck.cluster else "",
     )
     turn.record(fact)
     unfinished = task.unfinished == task.spec.fingerprint and not task.again.fresh

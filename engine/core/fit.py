@@ -8,12 +8,13 @@ from typing import Literal
 from .deck import Deck, Task
 from .devices import GANG_PROBE_S, Gpu, gib
 from .gpuid import means
+from .together import by_node
 
 ObstacleKind = Literal[
     "ended", "paused", "halted", "stopping", "disk", "later", "held", "checking", "needs", "after", "round", "backoff",
     "max_parallel", "cpus", "memory", "cpu slots", "order", "reserved", "keep_free", "gpus",
     "lost", "unread", "claimed", "foreign", "quiet", "drained", "quarantined", "not allowed", "slots", "exclusive",
-    "gpu_memory", "left out",
+    "gpu_memory", "left out", "submitted", "pending",
 ]  # fmt: skip
 
 
@@ -68,12 +69,26 @@ def need_of(deck: Deck, task: Task) -> Need:
 
 
 def _learned_mib(deck: Deck, task: Task) -> int | None:
-    """None: nothing is known, or no card has as much; then a whole card is all that can be had."""
+    """None: nothing is known, or too few cards have as much; then whole cards are all that can be had."""
     learned = deck.learned.memory(task.spec.fingerprint, task.entry)
     if learned is None or _differs_by_card(deck, task):
         return None
-    largest = max((gpu.total_mib or learned.mib + 1 for gpu in deck.gpus.values()), default=learned.mib + 1)
-    return learned.mib if learned.mib < largest else None
+    only = frozenset(task.spec.resources.gpu_ids)
+    cards = [gpu for gpu in deck.gpus.values() if gpu.total_mib is not None and allowed(gpu, only)]
+    wanted = _wanted(deck, task)
+    if len(cards) < wanted:
+        return learned.mib
+    most = sorted((gpu.total_mib or 0 for gpu in cards), reverse=True)[wanted - 1]
+    if learned.mib >= most:
+        return None
+    # What a desktop keeps of a card must not make it too small by the margin alone.
+    left = sorted(((gpu.total_mib or 0) - gpu.others_mib for gpu in cards), reverse=True)[wanted - 1]
+    return left if not learned.raised and learned.peak.mib <= left < learned.mib else learned.mib
+
+
+def _wanted(deck: Deck, task: Task) -> int:
+    asked = task.spec.resources
+    return _all(deck, frozenset(asked.gpu_ids)) if asked.gpus == "all" else max(1, asked.gpus)
 
 
 def _differs_by_card(deck: Deck, task: Task) -> bool:
@@ -90,7 +105,7 @@ def memory_in_words(deck: Deck, task: Task) -> str:
     "needs 11.2 GiB: peak 10.7 GiB of 3 earlier attempts plus 5 %"
     """
     asked = task.spec.resources.gpu_memory_mib
-    if asked is None or task.spec.resources.gpus == 0:
+    if asked is None or task.spec.resources.gpus == 0 or deck.cluster:
         return ""
     if asked != "auto":
         return f"needs {gib(asked)}"
@@ -112,7 +127,10 @@ def why_so_much(deck: Deck, task: Task) -> str:
         return SIZED
     if learned is None:
         return UNKNOWN
-    return learned.why if _learned_mib(deck, task) is not None else f"{learned.why} is more than one has"
+    if _learned_mib(deck, task) is not None:
+        return learned.why
+    wanted = _wanted(deck, task)
+    return f"{learned.why} is more than {'one has' if wanted == 1 else f'{wanted} have'}"
 
 
 def _left_out(deck: Deck, task: Task, gpus: int, only: frozenset[str]) -> frozenset[str]:
@@ -129,18 +147,24 @@ def allowed(gpu: Gpu, only: frozenset[str]) -> bool:
 
 
 def _all(deck: Deck, only: frozenset[str]) -> int:
-    """How many GPUs "all" is now: those that neither the user nor a fault keeps from us."""
-    sound = sum(
-        not gpu.lost and gpu.mark != "drain" and gpu.quarantine is None and allowed(gpu, only)
+    """How many GPUs "all" is now: those that neither the user nor a fault keeps from us, of one node."""
+    sound = [
+        gpu
         for gpu in deck.gpus.values()
-    )
-    return max(1, min(sound, usable_limit(deck)))
+        if not gpu.lost and gpu.mark != "drain" and gpu.quarantine is None and allowed(gpu, only)
+    ]
+    most = max(map(len, by_node(sound)), default=0)
+    return max(1, min(most, usable_limit(deck)))
+
+
+def ended_in_words(deck: Deck) -> str:
+    return "the run has ended" if deck.run.number else "the deck has not been started yet"
 
 
 def starts_barred(deck: Deck, at: float) -> Obstacle | None:
     """Why nothing at all starts now."""
     if deck.run.ended:
-        return Obstacle("ended", "the run has ended")
+        return Obstacle("ended", ended_in_words(deck))
     if deck.stopping:
         return Obstacle("stopping", "stopped; goes on at the next start")
     if deck.paused:
@@ -161,6 +185,8 @@ def host_obstacle(deck: Deck, task: Task) -> Obstacle | None:
     asked = task.spec.resources
     if asked.max_parallel is not None and task.entry.running >= asked.max_parallel:
         return Obstacle("max_parallel", f"max_parallel = {asked.max_parallel} of {task.spec.entry} run")
+    if deck.cluster:
+        return None
     if asked.cpus and deck.cores_used and deck.cores_used + asked.cpus > deck.cores:
         return Obstacle("cpus", f"needs {asked.cpus} cores, {max(0, deck.cores - deck.cores_used)} are free")
     if asked.memory_mib:
@@ -172,6 +198,14 @@ def host_obstacle(deck: Deck, task: Task) -> Obstacle | None:
         if asked.memory_mib > free and (deck.active or others_may_give):
             return Obstacle("memory", f"needs {gib(asked.memory_mib)} of memory, {gib(max(0, free))} are free")
     return None
+
+
+def cluster_obstacle(deck: Deck) -> Obstacle | None:
+    """Why a cluster is given no more jobs now; None too where tasks run on this box."""
+    if not deck.cluster or deck.cpu_used < deck.cluster:
+        return None
+    text = f"{deck.cpu_used} of {deck.cluster} jobs are submitted; max_submitted = {deck.cluster}"
+    return Obstacle("submitted", text)
 
 
 def free_memory_mib(deck: Deck) -> int:

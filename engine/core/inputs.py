@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from .outcome import Outcome
+from .outcome import Cause, Outcome
 from .terms import PLAIN, RetryOptions
 
 
@@ -19,13 +19,39 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
+class Submitted:
+    """A cluster has taken an attempt; it waits there to begin."""
+
+    token: str
+    job: str
+    """The cluster's id of it: "1234", or "1234_7" in an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Why a cluster has not begun an attempt yet."""
+
+    token: str
+    why: str
+    """Its word: "Priority", "Resources"."""
+    begins: float | None = None
+    """When it expects to begin it, by the wall clock; None: it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
 class Spawned:
     """The wrapper of an attempt exists."""
 
     token: str
-    pid: int
-    start_ticks: int
+    pid: int = 0
+    """0: on another machine."""
+    start_ticks: int = 0
     pid_ns: int = 0
+    at: float | None = None
+    """When it began, where that is not now."""
+    nodes: tuple[str, ...] = ()
+    """Where a cluster runs it."""
+    job: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +76,10 @@ class LeaderExited:
     """Where waitpid told of a signal."""
     spawn_error: str = ""
     """It never ran: "no such command: trian.py", "no such folder: …"."""
+    cause: Cause = ""
+    """Why it ended, as the cluster says; empty: it says nothing that the code does not tell."""
+    detail: str = ""
+    """The same in words, one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +221,6 @@ class Shutdown:
 
 
 Input = (
-    Tick | Spawned | SpawnRefused | LeaderExited | TreeGone | Examined | DoneChecked | DevicesSampled | Progressed
-    | Watched | JournalState | Verb | GpuVerb | Shutdown
+    Tick | Submitted | Pending | Spawned | SpawnRefused | LeaderExited | TreeGone | Examined | DoneChecked
+    | DevicesSampled | Progressed | Watched | JournalState | Verb | GpuVerb | Shutdown
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .outcome import Outcome
+from .outcome import Cause, Outcome
 from .spec import TaskSpec
 from .terms import Terms
 
@@ -66,6 +66,21 @@ class Attempt:
     """The fingerprint under which the user keeps its result; empty: its own."""
     spec: TaskSpec | None = None
     """The task as it was when this attempt began, where the file says otherwise by now."""
+    where: str = ""
+    """The cluster that it was given to: "slurm"; empty: this box."""
+    job: str = ""
+    """The cluster's id of it; empty: none yet."""
+    nodes: tuple[str, ...] = ()
+    """Where the cluster runs it."""
+    began: bool = True
+    """A process of it has existed, or may; False: the cluster has not begun it."""
+    pending: str = ""
+    """Why the cluster has not begun it, in its word: "Priority"."""
+    begins: float | None = None
+    """When the cluster expects to begin it, by the wall clock."""
+    cause: Cause = ""
+    """Why it ended, as the cluster says."""
+    cause_detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +98,10 @@ class Ended:
     rung: int = 0
     """0: it ran the command as written; k: rung k of on_oom."""
     card_mib: int = 0
+    nodes: tuple[str, ...] = ()
+    """Where a cluster ran it."""
+    job: str = ""
+    """The cluster's id of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from .events import AttemptEnded, AttemptStarting, Fact, OptionsChanged, RunEnded, RunStarted, ShardsFixed, StartRevoked
+from .events import (
+    AttemptEnded,
+    AttemptRunning,
+    AttemptStarting,
+    AttemptSubmitted,
+    Fact,
+    OptionsChanged,
+    RunEnded,
+    RunStarted,
+    ShardsFixed,
+    StartRevoked,
+)
 
 AttemptKey = tuple[str, int]
 """Task and number of an attempt."""
@@ -30,6 +41,8 @@ class Recorded:
     """Starts that were taken back; the next one may have the same number."""
     lasting: dict[str, AttemptStarting] = field(default_factory=dict[str, AttemptStarting])
     """By task, the attempt that has not ended as far as the journal knows."""
+    jobs: dict[AttemptKey, str] = field(default_factory=dict[AttemptKey, str])
+    """A cluster's ids of attempts."""
     tokens: set[str] = field(default_factory=set[str])
     """Of every start, also of those that were taken back."""
 
@@ -52,12 +65,16 @@ class Recorded:
                 self.starts[key] = self.lasting[fact.task] = fact
                 self.revoked.discard(key)
                 self.tokens.add(fact.token)
+            case AttemptSubmitted() | AttemptRunning():
+                if fact.job:
+                    self.jobs[fact.task, fact.attempt] = fact.job
             case AttemptEnded():
                 self.ends[fact.task, fact.attempt] = fact
                 self.lasting.pop(fact.task, None)
             case StartRevoked():
                 key = fact.task, fact.attempt
                 self.starts.pop(key, None)
+                self.jobs.pop(key, None)
                 self.revoked.add(key)
                 self.lasting.pop(fact.task, None)
             case RunStarted():

@@ -70,23 +70,36 @@ def reserve(deck: Deck, task: Task, need: Need, at: float) -> Reservation | None
     """GPUs to hold for a task that does not fit now; None where it cannot be placed whatever ends (others pass)."""
     if need.gpus < 1 or need.gpus > usable_limit(deck):
         return None
-    free_at: list[tuple[float, bool, int, str]] = []
+    free: list[_Free] = []
     beside: dict[str, int] = {}
     for gpu in deck.gpus.values():
         if bar(deck, gpu, need, at) is None:
             room = available_at(deck, gpu, need, at)
             if room is not None:
                 when, beside[gpu.uuid] = room
-                free_at.append((when, gpu.uuid in task.avoid, gpu.order, gpu.uuid))
+                free.append((when, gpu.uuid in task.avoid, gpu.order, gpu.uuid))
+    free_at = _on_one_node(deck, free, need.gpus)
     if len(free_at) < need.gpus:
         return None
-    free_at.sort()
     all_free = free_at[need.gpus - 1][0]
     in_time = [deck.gpus[uuid] for when, _, _, uuid in free_at if when <= all_free]
     uuids = frozenset(gpu.uuid for gpu in together(in_time, need.gpus, task.avoid))
     start = max(all_free, _limit_allows_at(deck, uuids, at))
     left = {uuid: beside[uuid] for uuid in uuids if beside[uuid] > 0}
     return Reservation(task.index, since(deck, task, at), uuids, start, beside_mib=left)
+
+
+_Free = tuple[float, bool, int, str]
+"""When a GPU comes free, whether the task failed on it, its place in the deck's order, its UUID."""
+
+
+def _on_one_node(deck: Deck, free: list[_Free], count: int) -> list[_Free]:
+    """In the order in which they come free; of several nodes, that on which *count* are free first."""
+    nodes: dict[str, list[_Free]] = {}
+    for one in sorted(free):
+        nodes.setdefault(deck.gpus[one[3]].node, []).append(one)
+    enough = [found for found in nodes.values() if len(found) >= count]
+    return min(enough, key=lambda found: found[count - 1]) if enough else []
 
 
 def since(deck: Deck, task: Task, at: float) -> float:

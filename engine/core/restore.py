@@ -103,7 +103,7 @@ def _resume_rest(turn: Turn, task: Task) -> None:
             _resume(turn, task)
         case Starting(attempt) | Running(attempt):
             timeout_s = task.begun_policy.timeout_s
-            if timeout_s is not None and attempt.at + timeout_s > turn.at:
+            if timeout_s is not None and attempt.began and attempt.at + timeout_s > turn.at:
                 arm_timeout(turn.deck, task, attempt, task.begun_policy, turn.at)
         case _:
             pass

@@ -29,6 +29,8 @@ _CATEGORIES = {
     "timeout": ("timeout",),
     "lost": ("lost",),
     "port taken": ("fail",),
+    "preempted": ("preempted",),
+    "node_fail": ("node_fail",),
 }
 """Which words of retry_on cover a reason. A command that cannot be started at all is never tried again."""
 

@@ -16,6 +16,7 @@ from .devices import Gpu
 from .fit import (
     Need,
     bar,
+    cluster_obstacle,
     cpu_obstacle,
     cpu_slots_needed,
     crowd,
@@ -27,7 +28,7 @@ from .fit import (
 )
 from .queue import LOOK_AT
 from .reserve import Reservation, held_on_host, hold_on_host, may_fill, reserve, since, slots_free_at
-from .together import together
+from .together import of_one_node, together
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,18 @@ def pick(deck: Deck, at: float) -> Choice:
     """The next task to start. Call again after it was applied, until nothing is left to place."""
     if starts_barred(deck, at) is not None:
         return Choice(None, None)
+    if deck.cluster:
+        return Choice(_submit(deck), None)
     return _Pass(deck, at).run()
+
+
+def _submit(deck: Deck) -> Placement | None:
+    """The first task in the queue that may be a job now: where it runs, and when, is the cluster's to say."""
+    if cluster_obstacle(deck) is not None:
+        return None
+    ready = (place.task for place, _ in deck.queue.heads() if host_obstacle(deck, deck.tasks[place.task]) is None)
+    task = next(ready, None)
+    return None if task is None else Placement(task, (), 1, 0)
 
 
 @dataclass(slots=True)
@@ -185,6 +197,8 @@ def place_on(deck: Deck, task: Task, need: Need, at: float, reservation: Reserva
     fresh_left = max(0, usable_limit(deck) - len(in_use(deck) | held))
     if len(fresh) > fresh_left:
         room = [gpu for gpu in room if gpu.used] + _best(fresh, fresh_left, task.avoid)
+    if need.gpus > 1:
+        room = of_one_node(room, need.gpus)
     if need.gpus < 1 or len(room) < need.gpus:
         return ()
     chosen = _best(room, need.gpus, task.avoid)

@@ -43,7 +43,7 @@ class Policy:
     """How an attempt is ended, judged and repeated. All times in seconds."""
 
     retries: int = 0
-    retry_on: frozenset[RetryOn] = frozenset({"fail", "oom", "timeout", "lost"})
+    retry_on: frozenset[RetryOn] = frozenset({"fail", "oom", "timeout", "lost", "preempted", "node_fail"})
     backoff_s: float = 10.0
     timeout_s: float | None = None
     grace_s: float = 30.0
@@ -270,6 +270,8 @@ class DeckSettings:
     gang_patience_s: float = 900.0
     reload: Literal["ask", "auto", "off"] = "ask"
     backend: Literal["local", "slurm"] = "local"
+    max_submitted: int = 200
+    """Jobs at once that a cluster is given."""
     snapshot: bool = False
     """Tasks run a copy of their repository as it is when they are asked for."""
     notify: Notify = Notify()

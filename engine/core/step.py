@@ -8,13 +8,13 @@ from typing import assert_never
 
 from . import events as e
 from . import inputs as i
+from .begins import pending, spawned, submitted
 from .deck import Deadline, Deck, Task
 from .devices import note_claims, observe
 from .effects import Again, Warn
 from .ends import (
     REFUSED_WAIT_S,
     after_how_long,
-    arm_timeout,
     cut_short,
     end,
     ending,
@@ -131,6 +131,10 @@ def take(turn: Turn, item: i.Input) -> None:
     match item:
         case i.Tick():
             pass
+        case i.Submitted():
+            submitted(turn, item)
+        case i.Pending():
+            pending(turn, item)
         case i.Spawned():
             spawned(turn, item)
         case i.SpawnRefused():
@@ -157,15 +161,6 @@ def take(turn: Turn, item: i.Input) -> None:
             shutdown(turn, item)
         case _:
             assert_never(item)
-
-
-def spawned(turn: Turn, item: i.Spawned) -> None:
-    task = turn.deck.active.get(item.token)
-    attempt = task.attempt() if task else None
-    if task is None or attempt is None:
-        return
-    turn.record(e.AttemptRunning(task.name, attempt.number, item.pid, item.start_ticks, item.pid_ns))
-    arm_timeout(turn.deck, task, attempt, task.begun_policy, turn.at)
 
 
 def refused(turn: Turn, item: i.SpawnRefused) -> None:

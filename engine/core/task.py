@@ -83,6 +83,8 @@ class Task:
     """Fingerprint of the newest attempt that ran and did not succeed; resume_command needs it."""
     avoid: frozenset[str] = frozenset()
     """GPUs that it failed on in this run."""
+    avoid_nodes: frozenset[str] = frozenset()
+    """Nodes of a cluster that failed under it in this run."""
     settled_in: int = 0
     """The run that counts this task as settled; 0: none."""
     result: str = ""

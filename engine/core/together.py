@@ -29,6 +29,22 @@ def together(ranked: Sequence[Gpu], count: int, avoid: frozenset[str]) -> list[G
     return list(min(combinations(ranked, count), key=cost))
 
 
+def by_node(gpus: Sequence[Gpu]) -> list[list[Gpu]]:
+    """Those of each node together; nodes and what is on them in the order in which they come."""
+    nodes: dict[str, list[Gpu]] = {}
+    for gpu in gpus:
+        nodes.setdefault(gpu.node, []).append(gpu)
+    return list(nodes.values())
+
+
+def of_one_node(gpus: Sequence[Gpu], count: int) -> list[Gpu]:
+    """Those of the first node that has enough; empty where none has."""
+    for found in by_node(gpus):
+        if len(found) >= count:
+            return found
+    return []
+
+
 def mixed_in_words(models: Sequence[str]) -> str:
     """A warning for a task on GPUs of several models; empty where they are alike."""
     return f"mixed models: {' and '.join(models)}" if len(models) > 1 else ""

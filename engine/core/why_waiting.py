@@ -10,7 +10,7 @@ from .deck import Deck, Task
 from .explain import Explainer
 from .fit import Obstacle, ObstacleKind
 from .gates import Gate, GateState
-from .phases import Backoff, Blocked, Phase, Unknown, Waiting
+from .phases import Backoff, Blocked, Phase, Starting, Unknown, Waiting
 from .queue import LOOK_AT
 from .schedule import pick
 
@@ -33,6 +33,8 @@ def why_waiting(deck: Deck, at: float, most: int = 3) -> list[str]:
             found["queued", _gist(obstacles)] += count
     for word, gate, count in _behind_gates(deck):
         found[word, explainer.gate(gate).text] += count
+    for text in _pending(deck, explainer):
+        found["submitted", text] += 1
     told = found.most_common(most - len(later))
     lines = [*later, *(f"{count} {word}: {text}" for (word, text), count in told)]
     more = _more(deck, told)
@@ -53,6 +55,13 @@ def _behind_gates(deck: Deck) -> Iterator[tuple[str, Gate, int]]:
             yield word, gate, len(behind)
 
 
+def _pending(deck: Deck, explainer: Explainer) -> Iterator[str]:
+    """Of each job that a cluster has not begun, why."""
+    for task in deck.active.values() if deck.cluster else ():
+        if isinstance(task.phase, Starting):
+            yield from (obstacle.text for obstacle in explainer.obstacles(task))
+
+
 def _waits(task: Task, phase: type[Phase]) -> bool:
     return task.selected and isinstance(task.phase, phase)
 
@@ -61,7 +70,8 @@ def _more(deck: Deck, told: Sequence[tuple[tuple[str, str], int]]) -> str:
     """What no line has told of: "3 more blocked", "" where there is nothing."""
     left = {"queued": deck.queue.count, "waiting": deck.counts[Waiting], "blocked": deck.counts[Blocked]}
     for (word, _), count in told:
-        left[word] -= count
+        if word in left:
+            left[word] -= count
     return ", ".join(f"{count} more {word}" for word, count in left.items() if count > 0)
 
 

@@ -16,7 +16,7 @@ from .load_checks import check_load
 from .own import run_own
 from .program_checks import check_programs, look_for_programs
 from .ranks import check_ranks, launch
-from .slurm import check_slurm, look_for_slurm
+from .slurm import check_cluster, check_slurm, look_for_slurm
 from .subject import Chosen, Interpreter, Subject, choose_gpus
 
 _MOST_ON_CPU = 2
@@ -34,6 +34,8 @@ class _Scene:
     ranks: int
     inside: bool
     """Within a running task."""
+    cluster: bool
+    """Tasks run on a cluster: of this box only what the engine needs is looked at."""
 
     def visible(self, gpus: Sequence[GpuInfo]) -> str:
         """The CUDA_VISIBLE_DEVICES of a task on these GPUs."""
@@ -50,16 +52,24 @@ def examine(subject: Subject, environ: Mapping[str, str], *, ranks: int = 0) -> 
     inside = bool(task_name(environ))
     if not inside:
         yield _task_file(subject)
+    cluster = subject.settings.backend == "slurm" and not inside
     gpus = look_at(subject.settings, environ)
-    chosen = given_gpus(gpus, environ) if inside else choose_gpus(subject.settings, gpus.inventory, environ)
-    scene = _Scene(subject, gpus, chosen, environ, ranks, inside)
-    yield from _gpus(scene)
+    chosen = _chosen(subject, gpus, environ, inside=inside, cluster=cluster)
+    scene = _Scene(subject, gpus, chosen, environ, ranks, inside, cluster)
+    if not cluster:  # its GPUs are elsewhere
+        yield from _gpus(scene)
     for python in subject.interpreters:
         yield from _python(scene, python)
     yield from _host(scene)
     if subject.file is not None:
         yield from check_programs(look_for_programs(subject.tasks, subject.interpreters[0]))
         yield from run_own(subject.file, subject.interpreters[0])
+
+
+def _chosen(subject: Subject, gpus: Gpus, environ: Mapping[str, str], *, inside: bool, cluster: bool) -> Chosen:
+    if cluster:
+        return Chosen(gpus.inventory)
+    return given_gpus(gpus, environ) if inside else choose_gpus(subject.settings, gpus.inventory, environ)
 
 
 def _task_file(subject: Subject) -> Finding:
@@ -99,7 +109,7 @@ def _python(scene: _Scene, python: Interpreter) -> Iterator[Finding]:
     gangs = any(task.resources.gpus not in (0, 1) for task in subject.tasks)
     wanted = python_checks.Wanted(len(real), any(gpu.mig for gpu in real), gangs)
     yield from python_checks.check_python(python, ended, wanted, imports)
-    if scene.is_first(python) and not scene.inside:
+    if scene.is_first(python) and not scene.inside and not scene.cluster:
         yield from isolation.check_isolation(isolation.look_from_each(python, _places(scene)))
     if not scene.ranks:
         return
@@ -122,14 +132,21 @@ def _distributed(scene: _Scene, python: Interpreter, real: Sequence[GpuInfo]) ->
 
 def _host(scene: _Scene) -> Iterator[Finding]:
     subject = scene.subject
-    yield host_checks.check_disk(host_look.disk(subject.settings.log_dir))
-    yield host_checks.check_shared_memory(host_look.disk("/dev/shm"))
+    settings = subject.settings
+    yield host_checks.check_disk(host_look.disk(settings.log_dir), shared=scene.cluster)
+    if not scene.cluster:
+        yield host_checks.check_shared_memory(host_look.disk("/dev/shm"))
     yield from host_checks.check_limits(host_look.limits())
-    yield check_load(subject.tasks, subject.settings, len(scene.chosen.gpus), host_look.cores())
+    if not scene.cluster:
+        yield check_load(subject.tasks, settings, len(scene.chosen.gpus), host_look.cores())
     yield host_checks.check_logout(host_look.logout())
-    yield from host_checks.check_ports(host_look.ports())
+    if not scene.cluster:
+        yield from host_checks.check_ports(host_look.ports())
     yield host_checks.check_kernel(host_look.missing_in_kernel())
-    yield check_slurm(look_for_slurm(scene.environ))
+    if scene.cluster:
+        yield from check_cluster(subject.tasks, settings.log_dir, settings.max_submitted, scene.environ)
+    else:
+        yield check_slurm(look_for_slurm(scene.environ))
 
 
 def _places(scene: _Scene) -> list[isolation.Place]:

@@ -17,8 +17,8 @@ _FEW_FILES = 1024
 _FEW_PROCESSES = 1000
 
 
-def check_disk(disk: Disk) -> Finding:
-    """Room for logs, and whether a file server is behind them."""
+def check_disk(disk: Disk, *, shared: bool = False) -> Finding:
+    """Room for logs, and whether a file server is behind them. *shared*: there has to be one."""
     name = "disk"
     if disk.trouble and not disk.total_mib:
         return fail(name, f"{disk.path}: {disk.trouble}", "mend the file system, or choose another log_dir")
@@ -27,7 +27,7 @@ def check_disk(disk: Disk) -> Finding:
     text = f"{mib_text(disk.free_mib)} free at {disk.path} ({disk.kind or 'unknown file system'})"
     if disk.free_mib < _FULL_DISK_MIB:
         return fail(name, text, "make room: gpudeck clean removes logs of attempts that are over")
-    if disk.kind in NETWORK_FILE_SYSTEMS:
+    if disk.kind in NETWORK_FILE_SYSTEMS and not shared:
         return warn(
             name, text, "a file server: slow with many small files, keep data and logs of a run on a local disk"
         )

@@ -13,12 +13,12 @@ T = TypeVar("T")
 def within(limit_s: float, call: Callable[[], T]) -> T:
     """What *call* returns or raises; TimeoutError after *limit_s*. Its thread is then left behind, and holds up no
     exit."""
-    answers: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[tuple[T | None, Exception | None]] = queue.SimpleQueue()
 
     def work() -> None:
         try:
             answers.put((call(), None))
-        except BaseException as error:  # the thread ends here: who waits for the answer raises it
+        except Exception as error:  # the thread ends here: who waits for the answer raises it
             answers.put((None, error))
 
     threading.Thread(target=work, name="doctor-patience", daemon=True).start()

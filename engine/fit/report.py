@@ -22,6 +22,8 @@ class Found:
     var: str
     search: Search
     trials: Sequence[Trial]
+    simulated: bool = False
+    """On GPUs that are: their memory is made up."""
 
     @property
     def best(self) -> Trial | None:
@@ -59,6 +61,8 @@ def answer(found: Found) -> list[Line]:
     lines.append(Line(f"{setting} fits{_peak(best)}{so_far}", tone="bold"))
     if found.search.exhausted:
         lines.append(Line("  it is the largest of the range: more may fit"))
+    if found.simulated:
+        lines.append(Line("  SIM: simulated GPUs, their memory is made up: nothing is known of real ones", tone="warn"))
     return [*lines, *_kept(setting, best)]
 
 
@@ -103,6 +107,7 @@ def as_json(found: Found) -> dict[str, Any]:
         "value": best.value if best is not None else None,
         "complete": found.known,
         "exhausted": found.search.exhausted,
+        "simulated": found.simulated,
         "peak_mib": best.peak_mib if best is not None else None,
         "total_mib": best.total_mib if best is not None else None,
         "room_mib": best.room_mib if best is not None else None,

@@ -89,7 +89,7 @@ def _rows(status: Status, frame: Frame) -> Iterator[Line]:
         yield _gpu_row(gpu, [running[name] for name in gpu.tasks if name in running], frame)
     for task in status.running:
         if not task.gpus:
-            yield Line(_task_row("cpu", task, 0, "", frame))
+            yield Line(_task_row(where((), task.nodes), task, 0, "", frame))
 
 
 def _gpu_row(gpu: GpuLine, tasks: list[RunningTask], frame: Frame) -> Line:
@@ -111,7 +111,12 @@ def _task_row(place: str, task: RunningTask, others: int, util: str, frame: Fram
     more = f" +{others}" if others else ""
     tail = f"  {spent:<31}  {util}".rstrip()
     room = max(8, frame.columns - 1 - 7 - len(more) - len(tail))
-    return f"{place:<7}{fit(field_text(task.task), room)}{more}{tail}"
+    return f"{_place(place)}{fit(field_text(task.task), room)}{more}{tail}"
+
+
+def _place(place: str) -> str:
+    """In seven columns; of a longer name its end, which tells nodes apart."""
+    return f"{place:<7}" if len(place) < 7 else f"…{place[-5:]} "
 
 
 def _cut(rows: list[Line], most: int, frame: Frame) -> list[Line]:

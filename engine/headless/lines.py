@@ -1,8 +1,8 @@
 """One line per event: pure functions from messages to text, stable and greppable.
 
 `[00:00:01] gpu 2  start train-sym-0.375  attempt 1  logs/train-sym-0.375/attempt-1.log`: the time since the run began,
-where (`gpu 2`, `gpu 0-3`, `cpu`, `SIM 2` for a simulated GPU, `deck`, `-`), a word, the task, then fields that two
-spaces part.
+where (`gpu 2`, `gpu 0-3`, `cpu`, `SIM 2` for a simulated GPU, `node1` or `slurm` on a cluster, `deck`, `-`), a word,
+the task, then fields that two spaces part.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
-from ..protocol.messages import Counts, DeckOpened, Note, Status, TaskEnded, TaskSettled, TaskStarted
+from ..protocol.messages import Counts, DeckOpened, Note, Status, TaskEnded, TaskSettled, TaskStarted, TaskSubmitted
+from ..protocol.words import nodes_text
 from .text import field_text, hhmmss, log_line, mib_text, plural, ranges, short_time, wh_text
 
 Tone = Literal["plain", "good", "bad", "warn", "dim", "bold", "command"]
@@ -38,7 +39,9 @@ class Line:
     tone: Tone = "plain"
 
 
-def where(gpus: tuple[int, ...], *, simulated: bool = False) -> str:
+def where(gpus: tuple[int, ...], nodes: tuple[str, ...] = (), *, simulated: bool = False) -> str:
+    if nodes:
+        return field_text(nodes_text(nodes))
     if not gpus:
         return "cpu"
     return f"{'SIM' if simulated else 'gpu'} {ranges(gpus)}"
@@ -58,7 +61,7 @@ def opened_lines(message: DeckOpened) -> list[Line]:
         message.deck,
         f"run {message.run}" + (" goes on" if message.continued else ""),
         plural(counts.total, "task") + (f" ({counts.cached:,} cached)" if counts.cached else ""),
-        plural(message.slots, "slot"),
+        _slots_text(message),
         "SIM: simulated GPUs" if message.simulated else "",
         f"logs in {message.log_dir}",
         message.file,
@@ -69,13 +72,25 @@ def opened_lines(message: DeckOpened) -> list[Line]:
     return [Line(head, tone="bold"), *gpus, *warnings]
 
 
+def _slots_text(message: DeckOpened) -> str:
+    if message.backend == "slurm":
+        return f"Slurm, {plural(message.slots, 'job')} at once"
+    return plural(message.slots, "slot")
+
+
+def submit_line(message: TaskSubmitted) -> Line:
+    job = f"job {message.job}"
+    return Line(event(message.at, "slurm", "submitted", message.task, f"attempt {message.attempt}", job))
+
+
 def start_line(message: TaskStarted, *, simulated: bool = False, verbose: bool = False) -> Line:
     text = event(
         message.at,
-        where(message.gpus, simulated=simulated),
+        where(message.gpus, message.nodes, simulated=simulated),
         "start",
         message.task,
         f"attempt {message.attempt}",
+        f"job {message.job}" if message.job else "",
         f"on_oom rung {message.rung}" if message.rung else "",
         "resumed" if message.resumed else "",
         f"gpu_profile {message.gpu_profile}" if message.gpu_profile else "",
@@ -101,10 +116,11 @@ def end_line(message: TaskEnded, *, simulated: bool = False) -> Line:
     ok = message.outcome == "ok"
     text = event(
         message.at,
-        where(message.gpus, simulated=simulated),
+        where(message.gpus, message.nodes, simulated=simulated) if message.nodes or not message.job else "slurm",
         word,
         message.task,
         f"attempt {message.attempt}",
+        f"job {message.job}" if message.job else "",
         hhmmss(message.duration_s),
         "" if ok else message.reason,
         f"peak {mib_text(message.peak_mib)}" if message.peak_mib is not None else "",
@@ -153,7 +169,7 @@ def done_count(counts: Counts) -> int:
     return counts.succeeded + counts.cached + counts.failed + counts.cancelled + counts.blocked
 
 
-_SHOWN_COUNTS = ("queued", "waiting", "backoff", "unknown", "failed", "blocked", "cancelled")
+_SHOWN_COUNTS = ("pending", "queued", "waiting", "backoff", "unknown", "failed", "blocked", "cancelled")
 
 
 def status_line(message: Status, *, simulated: bool = False) -> Line:
@@ -166,7 +182,8 @@ def status_fields(message: Status, *, simulated: bool = False) -> tuple[str, ...
     """All that a status line shows but the clock: two equal ones are one piece of news."""
     counts = message.counts
     gpus = {gpu for task in message.running for gpu in task.gpus}
-    on = f" on {where(tuple(gpus), simulated=simulated)}" if gpus else ""
+    nodes = dict.fromkeys(node for task in message.running for node in task.nodes)
+    on = f" on {where(tuple(gpus), tuple(nodes), simulated=simulated)}" if gpus or nodes else ""
     rest = (f"{getattr(counts, name):,} {name}" for name in _SHOWN_COUNTS if getattr(counts, name))
     return (f"{done_count(counts):,}/{counts.total:,} done", f"{counts.running:,} running{on}", *rest)
 

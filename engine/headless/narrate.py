@@ -15,6 +15,7 @@ from ..protocol.messages import (
     TaskEnded,
     TaskSettled,
     TaskStarted,
+    TaskSubmitted,
 )
 from .lines import (
     Line,
@@ -29,6 +30,7 @@ from .lines import (
     start_line,
     status_fields,
     status_line,
+    submit_line,
 )
 from .summary import summary_lines
 
@@ -84,10 +86,12 @@ class Narrator:
             case DeckOpened():
                 self._simulated = message.simulated
                 return opened_lines(message)
-            case TaskStarted() if self._lowest is Weight.VITAL:
+            case TaskSubmitted() | TaskStarted() if self._lowest is Weight.VITAL:
                 return []
             case TaskEnded(outcome="ok") if self._lowest is Weight.VITAL:
                 return []
+            case TaskSubmitted():
+                return [submit_line(message)]
             case TaskStarted():
                 return [start_line(message, simulated=self._simulated, verbose=self._lowest is Weight.DETAIL)]
             case TaskEnded():

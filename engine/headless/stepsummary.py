@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ..protocol.messages import DeckOpened, Message, RunFinished, SummaryRow
+from ..protocol.words import nodes_text
 from .summary import Caps, Selection, busy_percent, counts_text, failure_title, select, speed_up
 from .text import field_text, hhmmss, log_line, ranges, wh_text
 from .writer import AppendLog
@@ -69,10 +70,11 @@ def _times(finished: RunFinished) -> Iterator[str]:
 def _table(chosen: Selection) -> Iterator[str]:
     rows = [*chosen.failures, *chosen.other]
     if rows:
-        yield "| task | state | attempts | gpu | time | reason |\n|---|---|---:|---|---:|---|\n"
+        place = "node" if any(row.nodes for row in rows) else "gpu"
+        yield f"| task | state | attempts | {place} | time | reason |\n|---|---|---:|---|---:|---|\n"
     for row in rows:
         spent = hhmmss(row.duration_s) if row.duration_s is not None else ""
-        cells = row.task, row.state, str(row.attempts), ranges(row.gpus), spent, row.reason
+        cells = row.task, row.state, str(row.attempts), nodes_text(row.nodes) or ranges(row.gpus), spent, row.reason
         yield f"| {' | '.join(map(_literal, cells))} |\n"
     yield "\n"
     for count, kind in chosen.hidden:

@@ -63,18 +63,26 @@ def table_lines(chosen: Selection, *, simulated: bool = False) -> Iterator[Line]
     rows = [*chosen.done, *chosen.other, *chosen.failures]
     width = max([len("task"), *(len(field_text(row.task)) for row in rows)])
     vital = Weight.VITAL if chosen.failures else Weight.NORMAL
-    yield Line(f"{'task':<{width}}  {'state':<9}  attempts  {'gpu':<7}  {'time':>8}  reason", vital, "bold")
-    for row in rows:
+    places = [_place(row, simulated) for row in rows]
+    at, title = max([7, *map(len, places)]), "node" if any(row.nodes for row in rows) else "gpu"
+    yield Line(f"{'task':<{width}}  {'state':<9}  attempts  {title:<{at}}  {'time':>8}  reason", vital, "bold")
+    for row, place in zip(rows, places, strict=True):
         weight = Weight.VITAL if row.state in FAILED else Weight.NORMAL
-        yield Line(_row_text(row, width, simulated), weight, _state_tone(row.state))
+        yield Line(_row_text(row, width, f"{place:<{at}}"), weight, _state_tone(row.state))
     for count, kind in chosen.hidden:
         yield Line(f"… and {count:,} more {kind}: all in deck.log", tone="dim")
 
 
-def _row_text(row: SummaryRow, width: int, simulated: bool) -> str:
-    place = where(row.gpus, simulated=simulated).removeprefix("gpu ") if row.duration_s is not None else "-"
+def _place(row: SummaryRow, simulated: bool) -> str:
+    """Of the last attempt."""
+    if row.duration_s is None or (row.job and not row.nodes):
+        return "-"
+    return where(row.gpus, row.nodes, simulated=simulated).removeprefix("gpu ")
+
+
+def _row_text(row: SummaryRow, width: int, place: str) -> str:
     spent = hhmmss(row.duration_s) if row.duration_s is not None else "-"
-    cells = f"{field_text(row.task):<{width}}  {field_text(row.state):<9}  {row.attempts:>8}  {place:<7}  {spent:>8}"
+    cells = f"{field_text(row.task):<{width}}  {field_text(row.state):<9}  {row.attempts:>8}  {place}  {spent:>8}"
     return f"{cells}  {field_text(row.reason)}".rstrip()
 
 
@@ -126,7 +134,8 @@ def speed_up(finished: RunFinished) -> float | None:
 
 def counts_text(counts: Counts) -> str:
     names = (
-        "succeeded", "cached", "failed", "cancelled", "blocked", "unknown", "running", "queued", "waiting", "backoff",
+        "succeeded", "cached", "failed", "cancelled", "blocked", "unknown", "running", "pending", "queued", "waiting",
+        "backoff",
     )  # fmt: skip
     parts = [f"{getattr(counts, name):,} {name}" for name in names if getattr(counts, name)]
     return f"{plural(counts.total, 'task')}: {', '.join(parts)}" if parts else plural(counts.total, "task")

@@ -110,7 +110,7 @@ class Reader:
         """The GPUs that the settings ask for, as far as they can change while the engine lives."""
         opened = self._opened
         wanted, now = settings.gpus, opened.deck.settings.gpus
-        if wanted == now:
+        if wanted == now or opened.deck.cluster:
             return opened.gpus.chosen, ()
         chosen = _choose(opened.gpus, wanted, now, opened.environment, settings.no_gpu)
         if chosen is None or bool(chosen) is not bool(opened.gpus.chosen):

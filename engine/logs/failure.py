@@ -64,7 +64,7 @@ def classify(
     if sign is not None and sign.kind in ("gpu memory", "host memory"):
         where = "CUDA" if sign.kind == "gpu memory" else "host"
         return Finding("oom", _detail(", ".join(filter(None, (where, who))), _memory_words(line)), hint=sign.hint)
-    said = _said(block, line, context, killed_by)
+    said = _said(block, line, context, _signal_of_rank(root) or killed_by)
     if oom_killed and (_killed(root, killed_by) or _WORKER_KILLED.search(said)):
         return Finding(
             "oom", _detail(", ".join(filter(None, ("host", who))), "killed by the kernel"), hint=HOST_MEMORY_HINT
@@ -153,8 +153,12 @@ def _how(root: RootCause | None) -> str:
     return f" killed by {signal_name(-root.exit_code)}" if root.exit_code < 0 else f": exit code {root.exit_code}"
 
 
+def _signal_of_rank(root: RootCause | None) -> int | None:
+    return -root.exit_code if root is not None and root.exit_code is not None and root.exit_code < 0 else None
+
+
 def _killed(root: RootCause | None, killed_by: int | None) -> bool:
-    return killed_by == signals.SIGKILL or (root is not None and root.exit_code == -signals.SIGKILL)
+    return signals.SIGKILL in (killed_by, _signal_of_rank(root))
 
 
 def _memory_words(line: str) -> str:

@@ -35,6 +35,11 @@ class AttemptPaths:
         return f"{self.stem}.gpu.json"
 
     @property
+    def script(self) -> str:
+        """What a cluster is given to run."""
+        return f"{self.stem}.sh"
+
+    @property
     def error(self) -> str:
         """Where torchrun keeps the error of the rank that failed first."""
         return f"{self.stem}.error.json"

@@ -58,7 +58,7 @@ class GitStates:
     def of(self, folder: str) -> GitState | None:
         with self._lock:
             if folder not in self._tops:
-                self._tops[folder] = _repository(folder)
+                self._tops[folder] = top_of(folder)
             top = self._tops[folder]
             if top is None:
                 return None
@@ -83,8 +83,8 @@ def _parse(text: str) -> GitState | None:
     return GitState("" if commit == "(initial)" else commit, dirty, "" if branch == "(detached)" else branch)
 
 
-def _repository(folder: str) -> str | None:
-    """The nearest folder upwards with a .git (a file in worktrees and submodules)."""
+def top_of(folder: str) -> str | None:
+    """The nearest folder upwards with a .git (a file in worktrees and submodules), without symbolic links."""
     here = os.path.realpath(folder)
     while not os.path.lexists(os.path.join(here, ".git")):
         above = os.path.dirname(here)

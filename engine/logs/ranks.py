@@ -20,7 +20,8 @@ from .tail import lines_of, printable, read_tail
 _MANY_RANKS_BYTES = 1 << 20
 """The rank that failed first wrote first: the others' tracebacks may have pushed its own out of the usual tail."""
 _MOST_LOOKED_AT = 64
-_CHILD_FAILED = "errors.ChildFailedError"
+_LAUNCHER_ENDS = re.compile(r"torch\.distributed\.elastic\.\S{1,80}\.(?:ChildFailedError|SignalException)\b")
+_LAUNCHER_LOGS = re.compile(r"\[?[WEI]\d{4} .{1,60} torch/distributed/elastic/")
 _HEADER = "Traceback (most recent call last)"
 _ABORTED = -6
 """NCCL's watchdog ends a rank so that waits for one which is gone."""
@@ -44,7 +45,8 @@ def tails(err_log: str, out_log: str) -> Tails:
     out = lines_of(read_tail(out_log)) if out_log != err_log else []
     root = root_cause(err) or root_cause(out)
     if root is None:
-        return Tails(err, out)
+        own, _ = _split(err)
+        return Tails(own or err, out)
     logs = rank_logs(out_log)
     if logs:
         return _of_ranks(err, out, root, logs, out_log)
@@ -119,11 +121,11 @@ def _blamed(ranks: Sequence[_Rank], root: RootCause) -> int:
 
 
 def _split(err: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Rank 0's lines, and what the launcher says at its end."""
+    """Rank 0's lines, and what the launcher says at its end: which rank failed, or that it was asked to end itself."""
     for at in range(len(err) - 1, -1, -1):
-        if _CHILD_FAILED in err[at]:
+        if _LAUNCHER_ENDS.search(err[at]):
             begin = next((before for before in range(at, -1, -1) if _HEADER in err[before]), at)
-            return err[:begin], err[begin:]
+            return [line for line in err[:begin] if not _LAUNCHER_LOGS.match(line)], err[begin:]
     return err, ()
 
 

@@ -53,6 +53,23 @@ class AttemptHeader:
 
 
 @dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a cluster runs an attempt."""
+
+    job: str
+    """The cluster's id of it."""
+    nodes: Sequence[str] = ()
+    """Empty: it waits there to begin."""
+    began_wall: float | None = None
+
+
+def with_place(record: dict[str, Any], placed: Placed) -> dict[str, Any]:
+    """*record* with what is known now: a job id, and once it runs the nodes and when it began."""
+    start = {} if placed.began_wall is None else {"start": _iso(placed.began_wall)}
+    return {**record, "job": placed.job, "nodes": list(placed.nodes), **start}
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
     """What one metric came to."""
 
@@ -129,6 +146,14 @@ def end_record(end: AttemptEnd) -> dict[str, Any]:
             for name, score in end.metrics.items()
         },
     }
+
+
+def told_again(end: dict[str, Any], before: object) -> dict[str, Any]:
+    """*end* of a record that may have it already: an engine that completes it anew knows nothing of what was used."""
+    told = cast("dict[str, Any]", before) if isinstance(before, dict) else {}
+    if told.get("at") != end["at"]:
+        return end
+    return {key: told.get(key) if value is None else value for key, value in end.items()}
 
 
 def encode(record: Mapping[str, Any]) -> bytes:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 MASK = "***"
+SHORTEST_SECRET = 6
+"""Shorter values would mask half of every command."""
 
 _NAME = re.compile(
     r"(?:.*[_-])?(?:\w*KEYS?|TOKEN|PAT|PASS|PWD|AUTH|CREDENTIALS?)|.*(?:SECRET|PASSWORD|PASSWD|PASSPHRASE|APIKEY).*",
@@ -23,6 +25,18 @@ _URL_PASSWORD = re.compile(r"(://[^/\s:@]{1,200}):[^/\s@]{1,200}@")
 def is_secret(name: str) -> bool:
     """Whether an environment variable of this name holds something that must not be written down."""
     return name.upper() not in _NOT_SECRET and _NAME.fullmatch(name[:200]) is not None
+
+
+def secrets_in(environment: Mapping[str, str]) -> list[str]:
+    """Values of variables that hold keys or passwords."""
+    return [value for name, value in environment.items() if len(value) >= SHORTEST_SECRET and is_secret(name)]
+
+
+def mask(word: str, secrets: Sequence[str]) -> str:
+    """*word* without any of *secrets*."""
+    for secret in secrets:
+        word = word.replace(secret, MASK)
+    return word
 
 
 def masked_env(env: Iterable[tuple[str, str | None]]) -> dict[str, str | None]:

@@ -11,7 +11,19 @@ from functools import partial
 from ..errors import may_pass
 from .files import Link, make_link
 from .gitstate import GitStates
-from .record import AttemptEnd, AttemptHeader, create, encode, end_record, header_record, read_record, replace
+from .record import (
+    AttemptEnd,
+    AttemptHeader,
+    Placed,
+    create,
+    encode,
+    end_record,
+    header_record,
+    read_record,
+    replace,
+    told_again,
+    with_place,
+)
 
 _BATCH_S = 0.25
 """How long writes are gathered: making a file is what costs (0.02 to 0.3 ms on ext4), so an attempt that ends sooner
@@ -44,6 +56,8 @@ class AttemptJsonWriter:
         """What stands beside them."""
         self._spare: dict[str, AttemptHeader] = {}
         """For files that have none."""
+        self._places: dict[str, Placed] = {}
+        """Of attempts on a cluster."""
         self._stuck: dict[str, AttemptEnd | None] = {}
         """Ends that met a full disk."""
         self._failing = self._hurry = self._closed = self._busy = False
@@ -70,6 +84,12 @@ class AttemptJsonWriter:
             for link in links:
                 self._links[link.path] = link
             self._put(path, None)
+
+    def placed(self, path: str, placed: Placed) -> None:
+        """A cluster has taken it, or runs it: write that too."""
+        with self._work:
+            self._places[path] = placed
+            self._put(path, self._pending.get(path))
 
     def end(self, path: str, end: AttemptEnd) -> None:
         """It ended: write all of it. Without a `begin` in this process the header is read back from the file."""
@@ -134,6 +154,7 @@ class AttemptJsonWriter:
                     if end is not None and path not in self._stuck:
                         self._running.pop(path, None)
                         self._spare.pop(path, None)
+                        self._places.pop(path, None)
                 self._busy = False
                 self._idle.notify_all()
                 if closing and not (self._pending or self._files):
@@ -184,8 +205,11 @@ class AttemptJsonWriter:
             header = self._spare.get(path)
         if header is not None:
             record = header_record(header, host=self._host, git=header.git or self._git.of(header.cwd))
+        placed = self._places.get(path)
+        if placed is not None:
+            record = with_place(record, placed)
         if end is not None:
-            record["end"] = end_record(end)
+            record["end"] = told_again(end_record(end), record.get("end"))
         raw = encode(record)
         if not create(path, raw):
             replace(path, raw)

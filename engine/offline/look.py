@@ -17,7 +17,7 @@ from ..core.phases import ACTIVE
 from ..core.spec import Command
 from ..logs.files import AttemptPaths, LogFolder
 from ..progress.past_metrics import read_all
-from ..protocol.wire import DeckHead, GpuRow, TaskRow
+from ..protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
 from ..serve.details import details_of
 from ..serve.view import DeckView
 from .deck import Offline, Standing, open_offline
@@ -74,6 +74,9 @@ class OfflineLook:
 
     def gpus(self) -> Sequence[GpuRow]:
         return self._view.gpus()
+
+    def cluster(self) -> Cluster | None:
+        return None
 
     def rows(self, selectors: Sequence[str]) -> list[TaskRow]:
         return [self._row(task) for task in self.deck.select(selectors)]

@@ -38,7 +38,10 @@ class BoxGpus:
 
 
 def look_at_gpus(settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
-    """Discover GPUs and choose the deck's. Raises UsageError and EngineUnavailableError (see `choose`)."""
+    """Discover GPUs and choose the deck's; none for a deck that runs on a cluster. Raises UsageError and
+    EngineUnavailableError (see `choose`)."""
+    if settings.backend == "slurm":
+        return BoxGpus(NvmlProbe(), Inventory(()), ())
     probe: GpuProbe = SimulatedProbe(settings.gpus) if isinstance(settings.gpus, int) else NvmlProbe()
     inventory = Inventory(()) if settings.gpus == "none" else probe.discover()
     inherited = environ.get("CUDA_VISIBLE_DEVICES")

@@ -15,6 +15,7 @@ from ..taskfile.fit import check_environment, check_fit
 from ..taskfile.later import refuse_later
 from ..taskfile.load import load
 from ..taskfile.options import Box, RunOptions
+from .backends import require_cluster
 from .box_gpus import BoxGpus, look_at_gpus
 from .history import History
 
@@ -85,3 +86,4 @@ def check_first_start(path: str, options: RunOptions, settings: DeckSettings, en
     environment = base_environment(environ)
     gpus = gpus_for(path, options, settings, environ, environment)
     check_before_start(load_for(path, options, gpus, (), Recorded(), environment), gpus, environment)
+    require_cluster(settings, environment)

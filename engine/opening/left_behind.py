@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from ..adapters.processes import record
 from ..core.events import AttemptEnded, AttemptStarting
@@ -20,9 +20,9 @@ Unsettled = tuple[AttemptEnded, AttemptStarting]
 """An end in the journal of which the rest (attempt-N.json, dropping the record) may not have been done."""
 
 
-def unsettled(attempts_dir: str, told: Recorded) -> list[Unsettled]:
-    """Ends on disk whose record still stands: a crash came between the fact and what follows from it."""
-    left = set(os.listdir(attempts_dir))
+def unsettled(left: Collection[str], told: Recorded) -> list[Unsettled]:
+    """Ends on disk whose record still stands, by the tokens of all records *left*: a crash came between the fact and
+    what follows from it."""
     pairs = ((end, told.starts.get(key)) for key, end in told.ends.items()) if left else ()
     return [(end, start) for end, start in pairs if start is not None and start.token in left]
 

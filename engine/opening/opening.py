@@ -26,6 +26,7 @@ from ..logs.files import LogFolder
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
+from .backends import may_have_jobs, refuse_elsewhere, require_cluster, tokens_recorded
 from .box_gpus import BoxGpus, core_gpus
 from .deck_file import check_before_start, check_first_start, gpus_for, load_for
 from .environment import run_environment
@@ -89,7 +90,8 @@ def open_deck(
         original = _leave_to_the_original(state)
         told = recorded(facts)
         regained = ""
-        if journal.damage or has_forgotten(state.attempts, told):
+        forgotten = has_forgotten(tokens_recorded(settings, state.attempts), told) or may_have_jobs(settings, told)
+        if journal.damage or forgotten:
             regained = _regain(journal, facts, told, settings, state, lock)
             told = recorded(facts)
         unfinished = told.unfinished
@@ -105,6 +107,8 @@ def open_deck(
             options = replace(options, set=typed.set)  # the run that it was said for is over, and the file is another
             gpus, file = _read(path, options, facts, told, environment, environ)
         check_before_start(file, gpus, environment)
+        refuse_elsewhere(file, told)
+        require_cluster(file.settings, environment)
         _refuse_silent_cpu(file.settings, gpus, told)
         opened = _restore(
             file, state, lock, journal, gpus, facts, told, environment, takeover=takeover, copy=bool(original)
@@ -151,7 +155,7 @@ def _regain(
     boot_id = lock.previous.machine.boot_id if lock.previous is not None else host.boot_id()
     found = regain(
         settings.log_dir,
-        state.attempts,
+        tokens_recorded(settings, state.attempts),
         settings.name,
         told,
         boot_id=boot_id,
@@ -201,7 +205,7 @@ def _restore(
         if not task.attempts or journal.damage:
             task.attempts = max(task.attempts, logs.highest(task.name))
     stand_in_for_left_out(deck, logs)
-    ends = unsettled(state.attempts, told)
+    ends = unsettled(tokens_recorded(settings, state.attempts), told)
     sweep_records(state.attempts, [*starts, *(start.token for _, start in ends)])
     warnings = [*file.warnings, *filter(None, (state.warning, journal.damage, _on_cpu_warning(deck)))]
     return OpenDeck(
@@ -240,6 +244,8 @@ def _where_it_ran(deck: Deck, lock: DeckLock, *, takeover: bool, copy: bool) -> 
 
 def _refuse_silent_cpu(settings: DeckSettings, gpus: BoxGpus, told: Recorded) -> None:
     """A deck that has run on GPUs does not quietly go on, a hundred times slower, on the CPU."""
+    if settings.backend == "slurm":
+        return
     if not gpus.chosen and settings.gpus != "none" and settings.no_gpu == "auto" and told.ran_on_gpus:
         raise EngineUnavailableError(
             "this deck has run on GPUs and none is found now: mend the driver, or run it on the CPU with --gpus none"

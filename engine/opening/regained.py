@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -49,6 +49,8 @@ class _Told(msgspec.Struct):
     token: str
     gpus: tuple[_Gpu, ...] = ()
     end: _End | None = None
+    where: str = ""
+    """The cluster that it was given to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +67,27 @@ class Regained:
         return f"{self.ended} results and {self.open} unfinished attempts are known again from their logs and records"
 
 
-def has_forgotten(attempts_dir: str, journal: Recorded) -> bool:
-    """Whether there are records of attempts that the journal does not know."""
-    return bool(set(os.listdir(attempts_dir)) - journal.tokens)
+def has_forgotten(records: Collection[str], journal: Recorded) -> bool:
+    """Whether there are records of attempts, by token, that the journal does not know."""
+    return not journal.tokens.issuperset(records)
 
 
 def regain(
-    log_dir: str, attempts_dir: str, deck: str, journal: Recorded, *, boot_id: str, results_too: bool
+    log_dir: str, records: Collection[str], deck: str, journal: Recorded, *, boot_id: str, results_too: bool
 ) -> Regained:
     """Facts about the newest attempt of each task of *deck*, where the journal does not know how it ended.
 
-    *boot_id*: of the boot on which the last engine ran. *results_too*: also of attempts that were over and done with.
-    Looks at all folders below *log_dir*.
+    *records*: tokens of attempts that left one. *boot_id*: of the boot on which the last engine ran. *results_too*:
+    also of attempts that were over and done with. Looks at all folders below *log_dir*.
     """
     lasting = journal.lasting
-    records = set(os.listdir(attempts_dir))
     results: list[Fact] = []
     still: list[Fact] = []
     now = host.SystemClock().now()
     for told, of_lasting in _all_told(log_dir, deck, lasting):
         before = lasting.get(told.task)
-        if journal.is_over((told.task, told.attempt)) or not (results_too or told.token in records):
+        may_last = told.token in records or (told.where != "" and told.end is None)
+        if journal.is_over((told.task, told.attempt)) or not (results_too or may_last):
             continue
         if before is not None and before.attempt > told.attempt:
             continue
@@ -93,7 +95,7 @@ def regain(
             results.append(_ended(of_lasting, now) if of_lasting and of_lasting.end else _lost(before, now))
         if told.end is not None:
             results += [_ended(told, now)] if _same(before, told) else [_starting(told, now), _ended(told, now)]
-        elif told.token in records and not _same(before, told):
+        elif may_last and not _same(before, told):
             still.append(_starting(told, now))
     found = _in_a_run(results, still, journal, boot_id, now)
     return Regained(list(found), sum(isinstance(fact, AttemptEnded) for fact in results), len(still))
@@ -114,10 +116,14 @@ def _all_told(log_dir: str, deck: str, lasting: Mapping[str, AttemptStarting]) -
 
 
 def _told(folder: str, attempt: int) -> _Told | None:
+    stem = os.path.join(folder, f"attempt-{attempt}")
     try:
-        return msgspec.convert(read_record(os.path.join(folder, f"attempt-{attempt}.json")), _Told)
+        told = msgspec.convert(read_record(f"{stem}.json"), _Told)
     except msgspec.ValidationError:
         return None
+    if os.path.exists(f"{stem}.sh"):  # what a cluster was given, and may begin only now
+        told.where = "slurm"
+    return told
 
 
 def _in_a_run(
@@ -149,6 +155,7 @@ def _starting(told: _Told, now: Instant) -> AttemptStarting:
         at=now.boot_s - (now.wall_s - wall),
         wall=wall,
         alone=bool(told.gpus),
+        where=told.where,
     )
 
 

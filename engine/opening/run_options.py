@@ -10,7 +10,7 @@ from typing import Any, cast
 from ..errors import UsageError
 from ..taskfile.options import RunOptions
 
-_CHANGEABLE = frozenset({"gpus", "slots_per_gpu", "halt", "fail_fast", "skip_existing"})
+_CHANGEABLE = frozenset({"gpus", "slots_per_gpu", "halt", "fail_fast", "skip_existing", "backend"})
 """What may differ when a run is continued: it changes what runs where, not what the tasks are."""
 _NAMES_THE_STATE = frozenset({"profile", "name"})
 _OF_A_LIVE_DECK = frozenset({"gpus", "slots_per_gpu", "only", "with_needs"})
@@ -40,7 +40,7 @@ def continued(kept: RunOptions, given: RunOptions) -> RunOptions:
     """The options of a run that goes on: as it was started, with what is given now in the place of what was, and with
     the selection of tasks that is given now.
 
-    Raises UsageError where what is given would make other tasks of the same ones (--set, --log-dir, --backend).
+    Raises UsageError where what is given would make other tasks of the same ones (--set, --log-dir).
     """
     default = RunOptions()
     changes: dict[str, Any] = {}

@@ -13,7 +13,9 @@ class Counts:
     waiting: int = 0
     queued: int = 0
     running: int = 0
-    """starting, running, stopping and closing ones."""
+    """starting, running, stopping and closing ones; of those that a cluster runs only such as it has begun."""
+    pending: int = 0
+    """Given to a cluster, which has not begun them."""
     backoff: int = 0
     succeeded: int = 0
     cached: int = 0

@@ -29,6 +29,20 @@ class DeckOpened:
     log_dir: str
     warnings: tuple[str, ...]
     wall: float
+    backend: Literal["local", "slurm"] = "local"
+    """Where its tasks run; on "slurm", `slots` are the jobs that it submits at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSubmitted:
+    """A cluster has taken an attempt, and has not begun it."""
+
+    task: str
+    attempt: int
+    job: str
+    """The cluster's id of it: "1234", or "1234_7" in an array."""
+    at: float
+    wall: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +64,10 @@ class TaskStarted:
     """The [[gpu_profile]] of its GPUs, by its memory as written; empty: none."""
     mixed: str = ""
     """A warning that its GPUs are of several models: "mixed models: NVIDIA A40 and NVIDIA H100"."""
+    job: str = ""
+    """The cluster's id of it; empty: it runs on this box."""
+    nodes: tuple[str, ...] = ()
+    """Nodes of the cluster that it runs on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +96,8 @@ class TaskEnded:
     telling: str = ""
     """The one of `log` and `err` that has something to read about a failure."""
     energy_wh: float | None = None
+    job: str = ""
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +130,8 @@ class RunningTask:
     expected_s: float | None
     """Expected length of the whole attempt."""
     log: str
+    job: str = ""
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +172,9 @@ class SummaryRow:
     log: str
     """Of the last attempt, "" without one."""
     digest: tuple[str, ...] = ()
+    job: str = ""
+    """Of the last attempt, on a cluster."""
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +198,7 @@ class RunFinished:
     """Of the attempts that ended in this run, as far as it is known."""
 
 
-Message = DeckOpened | TaskStarted | TaskEnded | TaskSettled | Note | Status | RunFinished
+Message = DeckOpened | TaskSubmitted | TaskStarted | TaskEnded | TaskSettled | Note | Status | RunFinished
 
 
 def reworded(message: Message, words: Callable[[str], str]) -> Message:

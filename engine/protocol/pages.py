@@ -24,6 +24,8 @@ class AttemptRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     kind: str = ""
     """How it ended, in one word: ok, exit, oom, timeout, …; empty: it lasts."""
     run: int = 0
+    nodes: tuple[str, ...] = ()
+    """Nodes of the cluster that it ran on."""
 
 
 class TimelinePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +94,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What may be done about it; empty: nothing known."""
     exit_code: int | None = None
     gpus: tuple[int, ...] = ()
+    nodes: tuple[str, ...] = ()
     ended: float = 0.0
     """Seconds since the epoch."""
     duration_s: float = 0.0

@@ -47,6 +47,13 @@ class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """How many rungs on_oom has."""
     pid: int = 0
     """Session leader of the attempt that lasts."""
+    job: str = ""
+    """Of a Slurm deck, the job of its present or last attempt: "1234", or "1234_7" in an array; one in `starting` that
+    has a job is pending there."""
+    nodes: tuple[str, ...] = ()
+    """Nodes of the cluster that its present or last attempt runs or ran on."""
+    pending: str = ""
+    """Why the cluster has not begun it: "Priority, begins about 14:05"."""
     started: float | None = None
     duration_s: float | None = None
     """Of the newest attempt that has ended."""
@@ -148,6 +155,43 @@ class GpuRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     processes: tuple[GpuProcess, ...] = ()
 
 
+class ClusterRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One partition of the cluster. None: not known, which is not zero."""
+
+    partition: str
+    default: bool = False
+    """Where jobs go that name none."""
+    state: str = ""
+    """up, down, drain or inact, as Slurm says."""
+    nodes_idle: int | None = None
+    nodes_up: int | None = None
+    """Those that answer and take jobs, free or not."""
+    nodes_total: int | None = None
+    gpus_free: int | None = None
+    gpus_total: int | None = None
+    gpu_types: tuple[str, ...] = ()
+    """Free and all GPUs of each type, where they have types: "a100 3/8"."""
+    cpus_free: int | None = None
+    cpus_total: int | None = None
+    running: int = 0
+    """My jobs that run there, of this deck or not."""
+    pending: int = 0
+    """My jobs that wait there."""
+
+
+class Cluster(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The cluster that a Slurm deck's tasks run on, as it was told last."""
+
+    partitions: tuple[ClusterRow, ...] = ()
+    running: int = 0
+    """My jobs, of this deck or not."""
+    pending: int = 0
+    at: float = 0.0
+    """When it was told, seconds since the epoch; 0: never yet."""
+    problem: str = ""
+    """Why it tells nothing now, in its own words; what stands here is how it was."""
+
+
 class DeckHead(msgspec.Struct, frozen=True, kw_only=True):
     """What concerns the deck as a whole."""
 
@@ -159,7 +203,7 @@ class DeckHead(msgspec.Struct, frozen=True, kw_only=True):
     """The run is over: nothing starts until something is asked for."""
     counts: Counts
     slots: int
-    """GPU tasks that run at once; of a deck without any, CPU tasks."""
+    """GPU tasks that run at once; of a deck without any, CPU tasks. Of a Slurm deck: jobs that it submits at once."""
     used_slots: int = 0
     """How many of them are taken; a task on four GPUs takes four."""
     started: float = 0.0
@@ -186,3 +230,5 @@ class DeckHead(msgspec.Struct, frozen=True, kw_only=True):
     simulated: bool = False
     on_cpu: bool = False
     """GPU tasks run on the CPU: there is no GPU."""
+    backend: Literal["local", "slurm"] = "local"
+    """Where its tasks run."""

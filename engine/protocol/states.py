@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .rows import TaskRow
+
 ACTIVE = frozenset({"starting", "running", "stopping", "closing"})
 """An attempt is under way."""
 WAITING = frozenset({"waiting", "queued", "backoff"})
@@ -10,3 +12,16 @@ DONE = frozenset({"succeeded", "cached"})
 FAILED = frozenset({"failed", "unknown"})
 """What a user should look at."""
 ENDED = DONE | {"failed", "cancelled"}
+
+PENDING = "pending"
+"""What people read for `starting` where a cluster has taken an attempt and not begun it."""
+
+
+def is_pending(row: TaskRow) -> bool:
+    """A cluster has its attempt and has not begun it."""
+    return row.state == "starting" and bool(row.job)
+
+
+def shown_state(row: TaskRow) -> str:
+    """A row's state as people read it."""
+    return PENDING if is_pending(row) else row.state

@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from .rows import Cluster as Cluster
+from .rows import ClusterRow as ClusterRow
 from .rows import DeckHead as DeckHead
 from .rows import GpuMemory as GpuMemory
 from .rows import GpuProcess as GpuProcess
@@ -66,6 +68,8 @@ class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", kw_only=True):
     total: int
     head: DeckHead
     gpus: tuple[GpuRow, ...]
+    cluster: Cluster | None = None
+    """None: its tasks run on this box."""
 
 
 class Tasks(msgspec.Struct, frozen=True, tag="tasks"):
@@ -85,6 +89,7 @@ class Delta(msgspec.Struct, frozen=True, tag="delta", omit_defaults=True, kw_onl
     rows: list[TaskRow] = []
     head: DeckHead | None = None
     gpus: tuple[GpuRow, ...] | None = None
+    cluster: Cluster | None = None
 
 
 class Event(msgspec.Struct, frozen=True, tag="event"):

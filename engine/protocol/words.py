@@ -1,6 +1,9 @@
-"""States of tasks in sentences, the same everywhere."""
+"""States of tasks in sentences, and names of nodes, the same everywhere."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Sequence
 
 _SAID = {
     "succeeded": "has succeeded", "failed": "has failed", "cancelled": "was cancelled", "cached": "was done earlier",
@@ -11,3 +14,32 @@ _SAID = {
 def stands(state: str) -> str:
     """ "is queued", "has succeeded": after a task's name."""
     return _SAID.get(state, f"is {state}")
+
+
+_NODE = re.compile(r"(.*?)(\d+)")
+
+
+def nodes_text(nodes: Sequence[str]) -> str:
+    """Names of nodes as Slurm writes them: "node1", "node[1-3,7]", "a1,b1"."""
+    numbers: dict[tuple[str, int], list[int]] = {}
+    others: list[str] = []
+    for node in nodes:
+        found = _NODE.fullmatch(node)
+        if found is None:
+            others.append(node)
+        else:
+            numbers.setdefault((found[1], len(found[2])), []).append(int(found[2]))
+    told = [_numbered(prefix, width, sorted(set(each))) for (prefix, width), each in numbers.items()]
+    return ",".join([*told, *others])
+
+
+def _numbered(prefix: str, width: int, numbers: Sequence[int]) -> str:
+    """Those of one prefix whose numbers have as many digits."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    texts = [f"{run[0]:0{width}}" + (f"-{run[-1]:0{width}}" if len(run) > 1 else "") for run in runs]
+    return prefix + (texts[0] if len(numbers) == 1 else f"[{','.join(texts)}]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from ..attempt.attempts import Attempts
@@ -16,7 +17,7 @@ from ..core.phases import Blocked
 from ..core.together import mixed_in_words
 from ..logs.examine import describe, hint_of
 from ..ports import Clock
-from ..protocol.messages import Message, Note, RunFinished, TaskEnded, TaskSettled, TaskStarted
+from ..protocol.messages import Message, Note, RunFinished, TaskEnded, TaskSettled, TaskStarted, TaskSubmitted
 from .status import Times, counts_of, status_of
 from .summary import Summary
 
@@ -77,6 +78,8 @@ class Reporter:
                 self._begin_anew()
             case e.AttemptStarting():
                 self._starts[fact.task, fact.attempt] = fact
+            case e.AttemptSubmitted():
+                self._submitted(fact)
             case e.AttemptRunning():
                 self._running(fact)
             case e.AttemptEnded():
@@ -117,10 +120,18 @@ class Reporter:
             self.note("warning", f"{text}; --no-skip-existing runs them")
         self._settled(fact.task, "cached", "its outputs exist")
 
+    def _submitted(self, fact: e.AttemptSubmitted) -> None:
+        now = self._clock.now()
+        at = self.times.since(now.boot_s)
+        self.show(TaskSubmitted(task=fact.task, attempt=fact.attempt, job=fact.job, at=at, wall=now.wall_s))
+
     def _running(self, fact: e.AttemptRunning) -> None:
         start = self._starts.get((fact.task, fact.attempt))
         if start is None:
             return
+        if fact.at is not None:
+            start = replace(start, at=fact.at, wall=fact.wall)
+            self._starts[fact.task, fact.attempt] = start
         self.summary.started(start)
         self._said_refused = ""
         command, resumed = self._attempts.begun.command(start.token)
@@ -139,6 +150,8 @@ class Reporter:
                 command=command,
                 gpu_profile=self._profile(start),
                 mixed=mixed_in_words(self._deck.models(start.gpus)),
+                job=fact.job,
+                nodes=fact.nodes,
             )
         )
 
@@ -150,7 +163,7 @@ class Reporter:
     def _ended(self, fact: e.AttemptEnded) -> None:
         start = self._starts.pop((fact.task, fact.attempt), None)
         used = self._attempts.usage.peek(start.token if start else "")
-        energy_wh = used.energy_wh(len(start.gpus), fact.duration_s) if start else None
+        energy_wh = self._attempts.energy_wh(fact, start) if start else None
         digest, log = self._attempts.ended(fact, start)
         paths = self._attempts.begun.paths(fact.task, fact.attempt)
         gpus = self._indices(start.gpus) if start else ()
@@ -160,7 +173,8 @@ class Reporter:
         digest = (*digest, f"hint: {hint}") if hint and digest else digest
         telling = "" if fact.outcome.ok else self.shorten(log or paths.out)
         self.summary.used(energy_wh)
-        self.summary.ended(fact, start, reason, digest, telling or self.shorten(paths.out))
+        job, nodes = self._place(fact)
+        self.summary.ended(fact, start, reason, digest, telling or self.shorten(paths.out), (job, nodes))
         self.show(
             TaskEnded(
                 task=fact.task,
@@ -182,9 +196,17 @@ class Reporter:
                 left_behind=fact.left_behind,
                 telling=telling,
                 energy_wh=energy_wh,
+                job=job,
+                nodes=nodes,
             )
         )
         self._streak(fact)
+
+    def _place(self, fact: e.AttemptEnded) -> tuple[str, tuple[str, ...]]:
+        """Job and nodes of an attempt on a cluster."""
+        task = self._deck.by_name.get(fact.task)
+        ended = () if task is None else task.ended[-1:]
+        return next(((each.job, each.nodes) for each in ended if each.number == fact.attempt), ("", ()))
 
     def _refused(self, fact: e.StartRevoked) -> None:
         """Once for each reason: a full disk refuses every two seconds."""
@@ -282,7 +304,7 @@ def _note_of(fact: e.Fact, index: dict[str, int]) -> str:
             | e.TermsFixed() | e.AttemptStarting() | e.StartRevoked() | e.AttemptRunning() | e.StopRequested()
             | e.CancelRequested() | e.LeaderEnded() | e.AttemptEnded() | e.TaskCancelled() | e.TaskRetried()
             | e.TaskAccepted() | e.TaskHeld() | e.PriorityChanged() | e.DeckPaused() | e.GpuMarked() | e.ShardsFixed()
-            | e.TakenBack()
+            | e.TakenBack() | e.AttemptSubmitted()
         ):  # fmt: skip
             return ""
         case _:

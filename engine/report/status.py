@@ -17,6 +17,7 @@ from ..core.phases import (
     Cancelled,
     Failed,
     Queued,
+    Starting,
     Succeeded,
     Unknown,
     Waiting,
@@ -41,11 +42,13 @@ class Times:
 
 def counts_of(deck: Deck) -> Counts:
     counts = deck.counts
+    pending = counts[Starting] if deck.cluster else 0
     return Counts(
         total=sum(counts.values()),
         waiting=counts[Waiting],
         queued=counts[Queued],
-        running=sum(counts[phase] for phase in ACTIVE if phase is not Unknown),
+        running=sum(counts[phase] for phase in ACTIVE if phase is not Unknown) - pending,
+        pending=pending,
         backoff=counts[Backoff],
         succeeded=counts[Succeeded],
         cached=counts[Cached],
@@ -63,11 +66,13 @@ def status_of(deck: Deck, times: Times, now: Instant, log_of: Callable[[str, int
     running: list[RunningTask] = []
     for task in deck.active.values():
         attempt = task.attempt()
-        if attempt is not None:
+        if attempt is not None and attempt.began:
             gpus = tuple(index[uuid] for uuid in attempt.gpus if uuid in index)
             elapsed = max(0.0, now.boot_s - attempt.at)
             log = log_of(task.name, attempt.number)
-            running.append(RunningTask(task.name, attempt.number, gpus, elapsed, deck.expected_s(task), log))
+            expected = deck.expected_s(task)
+            job, nodes = attempt.job, attempt.nodes
+            running.append(RunningTask(task.name, attempt.number, gpus, elapsed, expected, log, job, nodes))
     return Status(
         counts=counts_of(deck),
         running=tuple(running),
@@ -110,7 +115,7 @@ def _remaining_s(deck: Deck, task: Task, at: float) -> float | None:
     expected = deck.learned.seconds(task.spec.fingerprint) or task.entry.typical_s
     if expected is None:
         return None
-    return expected if attempt is None else max(0.0, expected - (at - attempt.at))
+    return expected if attempt is None or not attempt.began else max(0.0, expected - (at - attempt.at))
 
 
 def stands_still(deck: Deck) -> bool:
@@ -136,6 +141,8 @@ def eta_s(deck: Deck, at: float) -> float | None:
             else:
                 on_gpus += left
             longest = max(longest, left)
+    if deck.cluster:
+        return max(longest, (on_gpus + on_cpu) / deck.cluster)
     return max(longest, on_gpus / max(1, gpu_slots(deck)), on_cpu / max(1, deck.cpu_slots))
 
 
@@ -149,12 +156,17 @@ def _rough_eta_s(deck: Deck) -> float | None:
 
 
 def slot_count(deck: Deck) -> int:
-    """How many of the deck's GPU tasks can run at once; where it has none, of its CPU tasks."""
+    """How many of the deck's GPU tasks can run at once; where it has none, of its CPU tasks. Of a cluster: how many
+    jobs it is given at once."""
+    if deck.cluster:
+        return deck.cluster
     return gpu_slots(deck) if _wants_gpus(deck) else deck.cpu_slots
 
 
 def used_slots(deck: Deck) -> int:
     """How many of `slot_count` are taken; a task on four GPUs takes four."""
+    if deck.cluster:
+        return len(deck.active)
     if not _wants_gpus(deck):
         return deck.cpu_used
     if deck.on_cpu:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from ..core.deck import Deck, Task
 from ..core.events import AttemptEnded, AttemptStarting
 from ..core.explain import Explainer
-from ..core.phases import NAMES, Blocked, Failed
+from ..core.phases import NAMES, Blocked, Failed, Starting
 from ..logs.examine import describe
 from ..ports import Clock
 from ..protocol.messages import Counts, RunFinished, SummaryRow
+from ..protocol.states import PENDING
 from .status import Times
 
 
@@ -24,6 +25,8 @@ class _Last:
     reason: str
     log: str
     digest: tuple[str, ...]
+    job: str
+    nodes: tuple[str, ...]
 
 
 class Summary:
@@ -58,12 +61,20 @@ class Summary:
             self._energy_wh = (self._energy_wh or 0.0) + energy_wh
 
     def ended(
-        self, fact: AttemptEnded, start: AttemptStarting | None, reason: str, digest: tuple[str, ...], log: str
+        self,
+        fact: AttemptEnded,
+        start: AttemptStarting | None,
+        reason: str,
+        digest: tuple[str, ...],
+        log: str,
+        place: tuple[str, tuple[str, ...]] = ("", ()),
     ) -> None:
+        """*place*: job and nodes on a cluster."""
         gpus = tuple(self._index[uuid] for uuid in start.gpus if uuid in self._index) if start else ()
         kept = digest if fact.next == "failed" else ()
-        self._last[fact.task] = _Last(gpus, fact.duration_s, "" if fact.outcome.ok else reason, log, kept)
-        begun = max(start.at if start else fact.at - fact.duration_s, self._times.boot_s)
+        job, nodes = place
+        self._last[fact.task] = _Last(gpus, fact.duration_s, "" if fact.outcome.ok else reason, log, kept, job, nodes)
+        begun = max(start.at if start and not start.where else fact.at - fact.duration_s, self._times.boot_s)
         self._task_s += max(0.0, fact.at - begun)
         for index in gpus:
             on = self._on[index]
@@ -97,7 +108,9 @@ class Summary:
 
     def _row(self, task: Task, explainer: Explainer) -> SummaryRow:
         last = self._last.get(task.name)
-        state = NAMES[type(task.phase)]
+        attempt = task.attempt()
+        pending = isinstance(task.phase, Starting) and attempt is not None and bool(attempt.job) and not attempt.began
+        state = PENDING if pending else NAMES[type(task.phase)]
         reason = last.reason if last is not None else ""
         if isinstance(task.phase, Failed) and last is None:
             reason = describe(task.phase.outcome)
@@ -112,4 +125,6 @@ class Summary:
             reason=reason,
             log=last.log if last else "",
             digest=last.digest if last and isinstance(task.phase, Failed) else (),
+            job=last.job if last else "",
+            nodes=last.nodes if last else (),
         )

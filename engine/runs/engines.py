@@ -108,7 +108,7 @@ class Engines:
             stops = "`gpudeck stop --runs` ends it, or it" if self._home.kind == RUNS else "it"
             raise EngineUnavailableError(
                 f"the engine of the runs here has other GPUs (--gpus {running}): "
-                f"{stops} ends by itself when nothing runs"
+                f"{stops} ends by itself some seconds after the last of them"
             )
 
     # -- runs of before -----------------------------------------------------------------------------------------------

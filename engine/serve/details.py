@@ -17,6 +17,7 @@ from ..logs.examine import describe
 from ..logs.files import AttemptPaths
 from ..logs.secrets import masked_env
 from ..taskfile.placeholders import without_markers
+from .cluster_rows import hour, pending_in_words
 from .rungs import profile_changes, rung_changes
 
 
@@ -40,6 +41,12 @@ class AttemptDetails:
     """What that rung changes, as the task file says now."""
     gpu_profile: tuple[str, ...] = ()
     """The [[gpu_profile]] of its GPUs by its memory, and what that changes; empty: none."""
+    job: str = ""
+    """The cluster's id of it; empty: it ran on this box."""
+    nodes: tuple[str, ...] = ()
+    """Nodes of the cluster that it ran on."""
+    script: str = ""
+    """What the cluster was given to run, kept; empty: it ran on this box."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +68,13 @@ class RunningDetails:
     gpu_profile: tuple[str, ...] = ()
     mixed: str = ""
     """A warning that its GPUs are of several models."""
+    job: str = ""
+    nodes: tuple[str, ...] = ()
+    script: str = ""
+    pending: bool = False
+    """The cluster has not begun it; `started` and `elapsed_s` are since it was submitted."""
+    pending_why: str = ""
+    """Why not: "Priority, begins about 14:05"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +169,7 @@ def details_of(
         retried_fresh=task.again.fresh,
         retried_env=masked_env(task.again.env),
         retried_not_on=tuple(str(index_of.get(uuid, uuid)) for uuid in task.again.not_on),
-        waits_for=tuple(obstacle.text for obstacle in explain(deck, task, at)),
+        waits_for=tuple(obstacle.text for obstacle in explain(deck, task, at, hour)),
         running=_running(deck, task, paths, index_of, at),
         attempts=_attempts(task, paths, index_of),
         gpu_memory=memory_in_words(deck, task),
@@ -189,6 +203,11 @@ def _running(
         rung_changes=rung_changes(task.spec.on_card(attempt.card_mib), attempt.rung),
         gpu_profile=profile_changes(task.spec, attempt.card_mib),
         mixed=mixed_in_words(deck.models(attempt.gpus)),
+        job=attempt.job,
+        nodes=attempt.nodes,
+        script=files.script if attempt.where else "",
+        pending=not attempt.began,
+        pending_why=pending_in_words(attempt),
     )
 
 
@@ -213,6 +232,9 @@ def _attempts(
                 rung=ended.rung,
                 rung_changes=rung_changes(task.spec.on_card(ended.card_mib), ended.rung),
                 gpu_profile=profile_changes(task.spec, ended.card_mib),
+                job=ended.job,
+                nodes=ended.nodes,
+                script=files.script if ended.job else "",
             )
         )
     return tuple(found)

@@ -61,6 +61,7 @@ def failure_of(task: Task, paths: Paths, index_of: Mapping[str, int]) -> Failure
         hint="" if outcome is None else hint_of(outcome, task.spec),
         exit_code=None if outcome is None else outcome.exit_code,
         gpus=() if last is None else tuple(index_of[uuid] for uuid in last.gpus if uuid in index_of),
+        nodes=() if last is None else last.nodes,
         ended=0.0 if last is None else round(last.wall, 3),
         duration_s=0.0 if last is None else round(last.duration_s, 3),
         log="" if files is None else files.out,

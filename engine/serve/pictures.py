@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
-from ..protocol.wire import PORTION, DeckHead, Delta, GpuRow, Ready, Snapshot, TaskRow, Tasks, encode
+from ..protocol.wire import PORTION, Cluster, DeckHead, Delta, GpuRow, Ready, Snapshot, TaskRow, Tasks, encode
 from .server_client import Client
 
 _LOOK_EVERY_S = 1.0
@@ -19,6 +19,7 @@ class View(Protocol):
     def total(self) -> int: ...
     def rows(self, indexes: list[int]) -> list[TaskRow]: ...
     def gpus(self) -> tuple[GpuRow, ...]: ...
+    def cluster(self) -> Cluster | None: ...
     def head(self) -> DeckHead: ...
 
 
@@ -34,6 +35,7 @@ class Pictures:
         self._rev = 0
         self._head: DeckHead | None = None
         self._gpus: tuple[GpuRow, ...] | None = None
+        self._cluster: Cluster | None = None
         self._gpus_due = True
         self._flushing = False
         self._timer: asyncio.TimerHandle | None = None
@@ -61,7 +63,8 @@ class Pictures:
     def _picture(self) -> Iterator[bytes]:
         """In portions, so that a large deck holds up nothing else."""
         total = self._view.total
-        yield encode(Snapshot(rev=self._rev, total=total, head=self._view.head(), gpus=self._view.gpus()))
+        head, gpus, cluster = self._view.head(), self._view.gpus(), self._view.cluster()
+        yield encode(Snapshot(rev=self._rev, total=total, head=head, gpus=gpus, cluster=cluster))
         for start in range(0, total, PORTION):
             yield encode(Tasks(self._view.rows(list(range(start, min(total, start + PORTION))))))
 
@@ -79,7 +82,7 @@ class Pictures:
         client.since = set()
         client.send(encode(Ready(self._rev)))
         # Its head and GPUs are those of when the picture was begun, not what the others were told last.
-        self._head, self._gpus, self._gpus_due = None, None, True
+        self._head, self._gpus, self._cluster, self._gpus_due = None, None, None, True
         if client.missed:
             self.show(client)
 
@@ -126,15 +129,18 @@ class Pictures:
     def _deltas(self, indexes: set[int]) -> Iterator[bytes]:
         head = self._view.head()
         gpus = self._view.gpus() if self._gpus_due or indexes else self._gpus
+        cluster = self._view.cluster()
         self._gpus_due = False
         new_head = head if head != self._head else None
         new_gpus = gpus if gpus != self._gpus else None
-        if not indexes and new_head is None and new_gpus is None:
+        new_cluster = cluster if cluster != self._cluster else None
+        if not indexes and new_head is None and new_gpus is None and new_cluster is None:
             return
         self._rev += 1
-        self._head, self._gpus = head, gpus
+        self._head, self._gpus, self._cluster = head, gpus, cluster
         first, *rest = list(_portions(sorted(indexes))) or [[]]
-        yield encode(Delta(rev=self._rev, rows=self._view.rows(first), head=new_head, gpus=new_gpus))
+        rows = self._view.rows(first)
+        yield encode(Delta(rev=self._rev, rows=rows, head=new_head, gpus=new_gpus, cluster=new_cluster))
         for rows in rest:
             yield encode(Delta(rev=self._rev, rows=self._view.rows(rows)))
 

@@ -23,6 +23,7 @@ from ..protocol.words import stands
 from ..taskfile.problems import BadValueError
 from ..taskfile.readers import refuse_own
 from .arguments import GpuArgs, NoArgs, PauseArgs, PriorityArgs, RetryArgs, SelectArgs, StopArgs, TasksArgs, UndoArgs
+from .cluster_rows import hour
 from .details import details_of
 from .failures import FailuresArgs, failures
 from .graph import Graphs
@@ -75,6 +76,9 @@ class Requests:
         match request.op:
             case "status":
                 return self._status()
+            case "cluster":
+                self._to(NoArgs, args)
+                return msgspec.to_builtins(await self._view.fresh_cluster())
             case "options":
                 return {"options": self._deck.run.options}
             case "select":
@@ -158,7 +162,7 @@ class Requests:
 
     def _obstacles(self, task: Task) -> Any:
         at = self._clock.now().boot_s
-        return [msgspec.to_builtins(obstacle) for obstacle in explain(self._deck, task, at)]
+        return [msgspec.to_builtins(obstacle) for obstacle in explain(self._deck, task, at, hour)]
 
     def _details(self, task: Task) -> Any:
         at = self._clock.now().boot_s

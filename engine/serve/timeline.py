@@ -58,6 +58,7 @@ def _ended(
                 end=round(ended.wall, 3),
                 kind=ended.outcome.reason,
                 run=ended.run,
+                nodes=ended.nodes,
             )
 
 
@@ -65,13 +66,14 @@ def attempts_of(deck: Deck, task: Task, args: TimelineArgs, index_of: Mapping[st
     """One task's attempts, oldest first."""
     yield from _ended(deck, task.name, task.ended, args, index_of)
     attempt = task.attempt()
-    if attempt is not None:
+    if attempt is not None and attempt.began:
         yield AttemptRow(
             task=task.name,
             attempt=attempt.number,
             gpus=_indices(attempt.gpus, index_of),
             start=round(attempt.wall, 3),
             run=deck.run.number,
+            nodes=attempt.nodes,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..core.deck import Deck, Task
 from ..core.events import Fact
@@ -17,9 +18,13 @@ from ..core.why_waiting import why_waiting
 from ..logs.examine import describe
 from ..ports import Clock, GpuInfo
 from ..progress.seen import Seen
-from ..protocol.wire import DeckHead, GpuRow, State, TaskRow
+from ..protocol.wire import Cluster, DeckHead, GpuRow, State, TaskRow
 from ..report.status import counts_of, eta_s, slot_count, stands_still, used_slots
+from .cluster_rows import cluster_row, pending_in_words
 from .gpu_rows import Closer, GpuRows
+
+if TYPE_CHECKING:
+    from .cluster_watch import ClusterWatch
 
 _SLOW_S = 1.0
 """How often what costs a look at many tasks is worked out anew."""
@@ -52,9 +57,11 @@ class DeckView:
         file_plan: Callable[[], str] = lambda: "",
         file_problem: Callable[[], str] = lambda: "",
         closer: Closer = lambda _: None,
+        cluster: ClusterWatch | None = None,
     ) -> None:
         """*file*: the task file. *infos*: the box's GPUs by UUID. *seen*: by token, what logs tell. *last_metrics*:
-        by task, those of its newest attempt that is over. *closer*: by UUID, readings that only people look at."""
+        by task, those of its newest attempt that is over. *closer*: by UUID, readings that only people look at.
+        *cluster*: asks the cluster where jobs run, while somebody watches; None: tasks run on this box."""
         self._deck = deck
         self._clock = clock
         self._file = file
@@ -63,6 +70,7 @@ class DeckView:
         self._last_metrics = last_metrics
         self._file_plan = file_plan
         self._file_problem = file_problem
+        self._cluster = cluster
         self._slow = _Slow()
         self._gpu_rows = GpuRows(deck, clock, infos, closer)
 
@@ -113,6 +121,9 @@ class DeckView:
             rung=attempt.rung if attempt is not None else last.rung if last is not None else 0,
             rungs=len(spec.ladder),
             pid=attempt.pid if attempt is not None else 0,
+            job=attempt.job if attempt is not None else last.job if last is not None else "",
+            nodes=attempt.nodes if attempt is not None else last.nodes if last is not None else (),
+            pending=pending_in_words(attempt),
             started=round(attempt.wall, 3) if attempt is not None else None,
             duration_s=None if last is None else round(last.duration_s, 3),
             ended=None if last is None or not last.wall else round(last.wall, 3),
@@ -137,6 +148,14 @@ class DeckView:
     def gpus(self) -> tuple[GpuRow, ...]:
         """The deck's GPUs by index."""
         return self._gpu_rows.rows()
+
+    def cluster(self) -> Cluster | None:
+        """The cluster that the deck's tasks run on; None: they run on this box."""
+        return None if self._cluster is None else cluster_row(self._cluster.look())
+
+    async def fresh_cluster(self) -> Cluster | None:
+        """The same, asked now."""
+        return None if self._cluster is None else cluster_row(await self._cluster.fresh())
 
     def head(self) -> DeckHead:
         """The deck as a whole. Costs a look at many tasks once a second, otherwise next to nothing."""
@@ -170,6 +189,7 @@ class DeckView:
             file_problem=self._file_problem(),
             simulated=any(gpu.simulated for gpu in deck.gpus.values()),
             on_cpu=deck.on_cpu,
+            backend=deck.settings.backend,
         )
 
     def _rounds(self, at: float) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from ..core.spec import TaskSpec
 from ..counting import plural
-from ..logs.gitstate import GitState
+from ..logs.gitstate import GitState, top_of
 from . import book as books
 from .book import Entry, Epoch
 from .git import GitError
 from .make import DRAFT, Snapshot, make
 from .remove import ASIDE, is_whole, put_aside, wipe, written_in
-from .repository import Repository, beside_code, repositories, top_of
+from .repository import Repository, beside_code, repositories
 
 _NAMED = 3
 _NO_SNAPSHOTS = (ASIDE, DRAFT)

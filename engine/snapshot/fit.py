@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import TaskFileError
+from ..logs.gitstate import top_of
 from .clerk import beside_words
 from .git import GitError, git
-from .repository import beside_code, repositories, top_of
+from .repository import beside_code, repositories
 
 
 def check_snapshot(file: DeckFile) -> None:

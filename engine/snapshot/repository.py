@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..core.spec import TaskSpec
+from ..logs.gitstate import top_of
 from .git import git
 from .written import folder_of, holds_any, inside, written_by
 
@@ -21,17 +22,6 @@ class Repository:
     """Where tasks start; "" for the top."""
     written: frozenset[str]
     """Folders that tasks write to; "" for the top."""
-
-
-def top_of(folder: str) -> str | None:
-    """The nearest folder upwards with a .git (a file in worktrees and submodules), without symbolic links."""
-    here = os.path.realpath(folder)
-    while not os.path.lexists(os.path.join(here, ".git")):
-        above = os.path.dirname(here)
-        if above == here:
-            return None
-        here = above
-    return here
 
 
 def repositories(specs: Sequence[TaskSpec], log_dir: str) -> Mapping[str, Repository]:

@@ -30,6 +30,8 @@ class Context:
     barrier: Literal["succeeded", "ended"]
     gpu_count: int | None
     fixed_shards: Mapping[str, int]
+    on_slurm: bool = False
+    """Tasks are jobs of a cluster."""
     profiles: tuple[CardProfile, ...] = ()
     """[[gpu_profile]], the largest cards first."""
     placeholders: set[str] = field(default_factory=set[str])

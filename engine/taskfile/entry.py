@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from ..core.spec import Watch
-from . import tables
+from . import cluster, tables
 from .executes import Executes, executes_of
-from .fields import Fields, later, policy, resources
+from .fields import Fields, policy, resources
 from .moving import Moving, compiled
 from .names import check_name
 from .placeholders import Scope, Template, has_slots, template
@@ -25,7 +24,7 @@ _APART = frozenset({
 """Keys that are read one by one; all others are read alike."""
 
 _PARTS = (str, list, dict)
-_LATER = frozenset(key for key, known in TASK.items() if known.later) | {"launch", "nodes"}
+_LATER = frozenset(key for key, known in TASK.items() if known.later)
 
 
 @dataclass(slots=True)
@@ -45,7 +44,7 @@ class Plan:
     metrics: object
     """A table of metrics as written, or Moving."""
     watch: Watch | Moving | None
-    slurm: tuple[tuple[str, object], ...]
+    slurm: cluster.Options | Moving
 
 
 def plan_entry(said: Said) -> Plan:
@@ -55,12 +54,12 @@ def plan_entry(said: Said) -> Plan:
     name = _name(said, scopes.name)
     executes = executes_of(said, scopes)
     fixed, moving = _fields(said, scopes)
-    metrics, watch, slurm = _metrics(said, scopes.other), _watch(said, scopes.other), _slurm(said)
+    metrics, watch, slurm = _metrics(said, scopes.other), _watch(said, scopes.other), cluster.options_of(said, scopes)
     if said.failed or name is None:
         _check_further(said, scopes, name, fixed)
         raise SkipError
-    if not _LATER.isdisjoint(said.all):
-        _note_later(said, fixed)
+    for key in _LATER.intersection(said.all):
+        said.later(key, key)
     entry = str(said.all["name"])
     return Plan(said, entry, scopes, name, executes, fixed, moving, metrics, watch, slurm)
 
@@ -127,18 +126,3 @@ def _read_watch(said: Said, value: object) -> Watch | None:
     if read is not None and "watch" in said.own and not tables.sees(read):
         raise BadValueError("looks for nothing: say silent, idle_gpu or pattern")
     return read
-
-
-def _slurm(said: Said) -> tuple[tuple[str, object], ...]:
-    if "slurm" in said.all:
-        with said.reading("slurm"):
-            return tables.slurm(said.all["slurm"])
-    return ()
-
-
-def _note_later(said: Said, fixed: Mapping[str, object]) -> None:
-    for key in said.all:
-        if TASK[key].later:
-            said.later(key, key)
-    for key, words in later(fixed):
-        said.later(key, words)

@@ -103,7 +103,7 @@ def extras(
     get = {**OF_TASK, **fields}.get
     launch = cast("Literal['command']", get("launch"))
     nproc = cast("int | None", get("nproc"))
-    if nproc is not None and launch in ("command", "srun"):
+    if nproc is not None and launch == "command":
         raise BadValueError(f'says nothing with launch = "{launch}"', "nproc")
     return Extras(
         launch=launch,
@@ -115,13 +115,3 @@ def extras(
         slurm=slurm,
         log_cap_mib=cast("int", get("log_cap")),
     )
-
-
-def later(fields: Fields) -> list[tuple[str, str]]:
-    """The keys of a task that this version cannot act on, each with what to say of it."""
-    found: list[tuple[str, str]] = []
-    if fields.get("launch") == "srun":
-        found.append(("launch", 'launch = "srun"'))
-    if fields["nodes"] != 1:
-        found.append(("nodes", f"nodes = {fields['nodes']}"))
-    return found

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import cast
 
 from ..core.spec import Command, TaskSpec, Work
 from .fingerprint import run_id
@@ -58,6 +59,21 @@ def told(spec: TaskSpec, command: Command, values: RuntimeValues, unknown: Colle
     return tuple(
         fill_markers(word, lambda name: f"{{{name}}}" if name in unknown else known.text(name)) for word in command
     )
+
+
+def asked(spec: TaskSpec, values: RuntimeValues) -> dict[str, object]:
+    """What the task asks a cluster for, by keys of [slurm]; its `setup` is ready for a shell."""
+    known = _Known(spec, values)
+
+    def filled(key: str, value: object) -> object:
+        if isinstance(value, str):
+            return fill_markers(value, known.text)
+        if isinstance(value, tuple):
+            fill = fill_shell if key == "setup" else fill_markers
+            return tuple(fill(line, known.text) for line in cast("tuple[str, ...]", value))
+        return value
+
+    return {key: filled(key, value) for key, value in spec.extras.slurm}
 
 
 @lru_cache(maxsize=1)

@@ -15,8 +15,10 @@ def check_fit(deck: DeckFile, inventory: Inventory) -> None:
     """Raises TaskFileError with a line for everything that can never run here.
 
     Says nothing where the driver does not answer, and nothing about tasks that fall back to CPU: `gpus = "none"`, and
-    "all" on a box without NVIDIA devices.
+    "all" on a box without NVIDIA devices; nor about a deck that runs on a cluster.
     """
+    if deck.settings.backend == "slurm":
+        return
     known = _gpus(deck, inventory)
     problems = Problems(deck.shown or deck.path)
     lines = _unknown_deck_ids(deck, known)

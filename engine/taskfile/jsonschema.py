@@ -37,7 +37,7 @@ def json_schema() -> dict[str, object]:
             "deck": _table(DECK),
             "task": _task(),
             "defaults": _task(),
-            "slurm": _table(SLURM),
+            "slurm": _table(SLURM, placeholders=True),
             "notify": _table(NOTIFY),
             "distributed": _table(DISTRIBUTED, placeholders=True),
             "watch": _table(WATCH, placeholders=True),

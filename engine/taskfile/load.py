@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, cast
 
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..tuning import without_collector
 from .card_profiles import card_profiles, note_unknown
 from .check import Checker
+from .cluster import OF_ALL, passed_over, why_not
 from .context import Context
 from .entry import plan_entry
 from .graph import check_order
@@ -82,6 +83,7 @@ class _Reading:
         fill_vars(self.layers, self.checker, environ)
         self.settings = deck_settings(self.checker, self.layers, options)
         self.context = self._context(box, environ)
+        self._in_job = "SLURM_JOB_ID" in environ
         self.entries: dict[int, Said] = {}
         self.unmade: list[Said] = []
         """Entries with mistakes: it is not known what needs would find of their tasks."""
@@ -94,20 +96,21 @@ class _Reading:
         if not tasks and not self.problems:
             self.problems.add(0, "no task is enabled")
         self.problems.raise_any()
+        selected = select(tasks, self.options, look)
         return DeckFile(
             path=self.source.path,
             stem=stem_of(self.source.path, self.options),
             settings=self.settings,
             tasks=tuple(tasks),
-            warnings=warnings(tasks, self.source.shown),
-            selected=select(tasks, self.options, look),
+            warnings=(*warnings(tasks, self.source.shown), *self._passed_over()),
+            selected=selected,
             shown=self.source.shown,
             fixed_shards=self.context.resolved_shards,
             vars={key: as_text(value) for key, value in self.layers.vars.items()},
             places=places(self.checker, self.layers, self.options),
             digest=self.source.digest,
             own_checks=own,
-            later=self._later(),
+            later=self._later(tasks, selected),
         )
 
     def _context(self, box: Box, environ: Mapping[str, str]) -> Context:
@@ -122,6 +125,7 @@ class _Reading:
             barrier=cast("Literal['ended']", barrier),
             gpu_count=box.gpu_count,
             fixed_shards=box.fixed_shards,
+            on_slurm=self.settings.backend == "slurm",
             profiles=card_profiles(self.checker, self.layers),
             placeholders=set(self.layers.vars),
         )
@@ -172,28 +176,34 @@ class _Reading:
             self.checker.unknown({key: value}, TASK, path[:-1], where=table_of(path))
         for key, value in self.layers.slurm.items():
             path = self.layers.path("slurm", key)
-            self.checker.read({key: value}, SLURM, path[:-1], where=table_of(path))
+            self.checker.unknown({key: value}, SLURM, path[:-1], where=table_of(path))
+            known = {} if key in OF_ALL or key not in SLURM or has_slots(value) else {key: value}
+            self.checker.read(known, SLURM, path[:-1], where=table_of(path))
         for key, value in self.layers.distributed.items():
             path = self.layers.path("distributed", key)
             self.checker.unknown({key: value}, DISTRIBUTED, path[:-1], where=table_of(path))
             known = {} if has_slots(value) or key not in DISTRIBUTED else {key: value}
             self.checker.read(known, DISTRIBUTED, path[:-1], where=table_of(path))
 
-    def _later(self) -> tuple[str, ...]:
-        """Lines for what this version cannot do."""
+    def _later(self, tasks: Sequence[TaskSpec], selected: frozenset[str] | None) -> tuple[str, ...]:
+        """Lines for what this version cannot do, or not with this backend."""
         found = Problems(self.source.shown)
         for line, where, words in self.context.later:
             found.add(line, f"this version cannot do {words} yet", where=where)
-        if "slurm" in self.source.data:
-            found.add(self.source.lines.of("slurm"), "this version cannot do [slurm] yet")
-        if self.layers.slurm and "slurm" not in self.source.data:
-            path = self.layers.path("slurm", next(iter(self.layers.slurm)))
-            found.add(self.source.lines.of(*path), "this version cannot do slurm yet", where=table_of(path))
         for key in self.layers.deck:
             if key in DECK and DECK[key].later:
                 path = self.layers.path("deck", key)
                 found.add(self.source.lines.of(*path), f"this version cannot do {key} yet", where=table_of(path))
-        if self.settings.backend == "slurm":
-            path = () if self.options.backend else self.layers.path("deck", "backend")
-            found.add(self.source.lines.of(*path), 'this version cannot do backend = "slurm" yet')
+        for task in tasks if selected is None else (task for task in tasks if task.name in selected):
+            for key, words in why_not(task, on_slurm=self.context.on_slurm, in_job=self._in_job):
+                line = self.source.lines.of(*self.entries[task.line].path(key))
+                found.add(line, words, where=f'task "{task.name}"')
         return tuple(found.lines())
+
+    def _passed_over(self) -> tuple[str, ...]:
+        """A warning of what says nothing with this backend."""
+        if not self.context.on_slurm:
+            return ()
+        given = [key for key in ("gpus", "slots_per_gpu") if getattr(self.options, key) is not None]
+        words = passed_over(self.layers, given, list(self.entries.values()), cards=bool(self.context.profiles))
+        return (f"{self.source.shown}: {words}",) if words else ()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal, cast
 
 from ..core.spec import CardWork, Command, Extras, Policy, Resources, Resume, TaskSpec, Work
-from . import fields, tables
+from . import cluster, fields, tables
 from .entry import Plan
 from .executes import Executed
 from .fingerprint import digest_files
@@ -27,7 +27,6 @@ Shard = tuple[int, int]
 """A shard's number, from 0, and how many there are."""
 
 _SHAPE_KEYS = frozenset((*fields.RESOURCE_KEYS, *fields.POLICY_KEYS, "nproc", "progress", "log_cap"))
-_LAUNCH_KEYS = frozenset(("launch", "nproc", "gpus"))
 _EXTRA_KEYS = frozenset(("launch", "nproc", "nodes", "progress", "metrics", "watch", "slurm", "log_cap"))
 _NO_EXTRAS = Extras()
 
@@ -41,9 +40,8 @@ class Rows:
         self._key = ""
         self._folder = self.context.checker.source.folder
         self._shape_moves = any(key in _SHAPE_KEYS for key, _ in plan.moving) or any(
-            isinstance(table, Moving) for table in (plan.metrics, plan.watch)
+            isinstance(table, Moving) for table in (plan.metrics, plan.watch, plan.slurm)
         )
-        self._launch_moves = "launch" in plan.said.all and any(key in _LAUNCH_KEYS for key, _ in plan.moving)
         self._executed_alike = plan.executes.all_alike
         self._work_stays = self._executed_alike and not any(
             key in ("fingerprint_files", "cwd") for key, _ in plan.moving
@@ -203,21 +201,24 @@ class Rows:
         if isinstance(metrics, Moving):
             metrics = metrics.make(row, values)
         extras = _NO_EXTRAS
-        if not _EXTRA_KEYS.isdisjoint(self.plan.said.all):
+        if self.plan.slurm or not _EXTRA_KEYS.isdisjoint(self.plan.said.all):
             extras = self._extras(said, row, values, metrics, cwd)
         shapes = self.context.shapes
         self._shape = fields.resources_of(said, shapes), fields.policy_of(said, shapes), extras
         return self._shape
 
     def _extras(self, said: Said, row: Row, values: Values, metrics: object, cwd: str) -> Extras:
-        for key, words in fields.later(said) if self._launch_moves else ():
-            self.plan.said.later(key, words)
         read = tables.metrics(metrics, cwd) if metrics else ()
         watch = self.plan.watch
         if isinstance(watch, Moving):
             self._key = "watch"
             watch = tables.watch(watch.make(row, values))
-        return self.context.share(fields.extras(said, read, watch, self.plan.slurm))
+        slurm = self.plan.slurm
+        if isinstance(slurm, Moving):
+            self._key = "slurm"
+            slurm = cast("cluster.Options", slurm.make(row, values))
+        self._key = ""
+        return self.context.share(fields.extras(said, read, watch, slurm))
 
     def _works(
         self, plan: WorkPlan, row: Row, values: Values, files: object, cwd: str, shard: Shard | None

@@ -42,20 +42,24 @@ VARS = kinds.other("table", readers.identifiers, _VARS)
 COMMANDS = kinds.texts(what="list of commands", example="{python} -c 'import torch'")
 
 SLURM: Table = {
-    "partition": Key(kinds.text(), "", "--partition"),
-    "account": Key(kinds.text(), "", "--account"),
-    "qos": Key(kinds.text(), "", "--qos"),
-    "time": Key(kinds.duration(zero=False), "timeout + grace", "--time"),
-    "gres": Key(kinds.text(), "gpu:{num_gpus}", "--gres"),
-    "mem": Key(kinds.size(), "memory", "--mem"),
-    "constraint": Key(kinds.text(), "", "--constraint"),
-    "nodelist": Key(kinds.text(), "", "--nodelist"),
-    "exclude": Key(kinds.text(), "", "--exclude"),
+    "partition": Key(kinds.text(empty=True), "", "--partition"),
+    "account": Key(kinds.text(empty=True), "", "--account"),
+    "qos": Key(kinds.text(empty=True), "", "--qos"),
+    "time": Key(kinds.duration(zero=False), "timeout + grace", "--time, rounded up to minutes"),
+    "gres": Key(kinds.text(), "gpu:{num_gpus}", "--gres; one of GPUs is left out for tasks with gpus = 0"),
+    "mem": Key(kinds.size(), "memory", "--mem, of each node"),
+    "constraint": Key(kinds.text(empty=True), "", "--constraint"),
+    "nodelist": Key(kinds.text(empty=True), "", "--nodelist"),
+    "exclude": Key(kinds.text(empty=True), "", "--exclude"),
     "exclusive": Key(kinds.flag(), "false", "--exclusive"),
-    "setup": Key(kinds.texts(what="list of shell lines", example="module load cuda"), "[]", "run before the command"),
+    "setup": Key(
+        kinds.texts(what="list of shell lines", example="module load cuda"),
+        "[]",
+        "run before the command, in its shell",
+    ),
     "extra": Key(kinds.texts(what="list of options", example="--mail-type=END"), "[]", "raw #SBATCH lines"),
-    "array": Key(kinds.flag(), "false", "submit equal tasks as one array"),
-    "max_submitted": Key(kinds.whole(1), "", "jobs in the queue at once"),
+    "array": Key(kinds.flag(), "false", "tasks that ask for the same are submitted together, as one array"),
+    "max_submitted": Key(kinds.whole(1), "200", "jobs of the deck in the cluster at once, those that run among them"),
 }
 
 WATCH: Table = {
@@ -162,7 +166,7 @@ DECK: Table = {
     ),
     "gang_patience": Key(kinds.duration(), '"15m"', "how long smaller tasks of unknown length may pass a waiting gang"),
     "reload": Key(kinds.choice("ask", "auto", "off"), '"ask"', "what an edit of the file does to a live deck"),
-    "backend": Key(kinds.choice("local", "slurm"), '"local"', "where tasks run"),
+    "backend": Key(kinds.choice("local", "slurm"), '"local"', "what runs tasks: this box, or a cluster"),
     "state_dir": Key(kinds.text(what="a path"), '".gpudeck"', "where the deck's state lives"),
     "snapshot": Key(kinds.flag(), "false", "tasks run a copy of their git repository as it is when the run starts"),
 }
@@ -208,7 +212,7 @@ TASK: Table = {
         "[]",
         "only these GPUs",
     ),
-    "exclusive": Key(kinds.flag(), "false", "takes every slot of its GPUs"),
+    "exclusive": Key(kinds.flag(), "false", "takes every slot of its GPUs; on Slurm its nodes alone"),
     "gpu_memory": Key(kinds.size("auto", "none"), '"none"', 'free memory it needs on each GPU; "auto": learned'),
     "mig_profile": Key(kinds.text(), "", "a MIG profile", later=True),
     "cpus": Key(kinds.whole(1), "cores / slots", "cores it counts for; sets OMP_NUM_THREADS and MKL_NUM_THREADS"),
@@ -217,16 +221,16 @@ TASK: Table = {
     "launch": Key(
         kinds.choice("command", "torchrun", "accelerate", "srun", "auto"),
         '"command"',
-        'what starts its processes; "auto": torchrun where there are several; "srun" *not in this version*',
+        'what starts its processes; "auto": where there are several torchrun, and srun on Slurm',
     ),
     "nproc": Key(kinds.whole(1), "the GPUs given; without GPUs min(gpus, cores)", "how many of them"),
     "distributed": Key(TABLE, "{}", "over [distributed]", tables=DISTRIBUTED),
-    "nodes": Key(kinds.whole(1), "1", "more than 1 needs Slurm"),
+    "nodes": Key(kinds.whole(1), "1", "of a cluster; gpus, cpus and memory are for each; more than 1 needs Slurm"),
     "priority": Key(kinds.whole(), "0", "higher first"),
     "retries": Key(kinds.whole(0), "0", "how often a failed attempt is repeated"),
     "retry_on": Key(
         kinds.words_of("fail", "signal", "oom", "timeout", "lost", "watch", "preempted", "node_fail"),
-        '["fail", "oom", "timeout", "lost"]',
+        '["fail", "oom", "timeout", "lost", "preempted", "node_fail"]',
         "which ends are repeated",
     ),
     "backoff": Key(kinds.duration(), '"10s"', "wait before a retry; doubles, at most 10 minutes"),
@@ -270,7 +274,7 @@ TASK: Table = {
     "fingerprint_files": Key(
         kinds.texts(what="list of paths or globs", example="configs/base.yaml"), "[]", "files whose content does"
     ),
-    "slurm": Key(TABLE, "{}", "over [slurm]", later=True, tables=SLURM),
+    "slurm": Key(TABLE, "{}", "over [slurm]; max_submitted only there", tables=SLURM),
     "tags": Key(kinds.texts(example="baseline"), "[]", "for selectors: tag:baseline"),
 }
 
@@ -289,7 +293,7 @@ TOP: Table = {
     "defaults": Key(TABLE, "", "keys for every task", tables=TASK),
     "profile": Key(TABLE, "", "[profile.NAME]: other values for --profile NAME"),
     "task": Key(kinds.other("list of tables", readers.tables, _TABLES), "required", "the tasks", tables=TASK),
-    "slurm": Key(TABLE, "", "for every task on Slurm", later=True, tables=SLURM),
+    "slurm": Key(TABLE, "", "what every task asks of Slurm", tables=SLURM),
     "distributed": Key(
         TABLE, "", "how scripts of several processes work, as GPUDECK_DIST_* in every task", tables=DISTRIBUTED
     ),

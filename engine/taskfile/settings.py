@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 
 from ..core.spec import Command, DeckSettings, Halt, Notify
 from ..errors import UsageError
+from . import cluster
 from .check import Checker
 from .defaults import OF_DECK, OF_NOTIFY
 from .layers import Layers, set_value, table_of
@@ -44,6 +45,7 @@ def deck_settings(checker: Checker, layers: Layers, options: RunOptions) -> Deck
         gang_patience_s=cast("float", get("gang_patience")),
         reload=cast("Literal['ask']", get("reload")),
         backend=cast("Literal['local']", get("backend")),
+        max_submitted=cluster.max_submitted(checker, layers),
         snapshot=cast("bool", get("snapshot")),
         notify=_notify(checker, layers),
     )

@@ -1,4 +1,4 @@
-"""Readers of metrics, watch and slurm, and the hint for task keys that stand below their headers."""
+"""Readers of metrics and watch, and the hint for task keys that stand below their headers."""
 
 from __future__ import annotations
 
@@ -72,10 +72,6 @@ def watch(value: object) -> Watch | None:
 def sees(watch: Watch) -> bool:
     """Whether there is a sign that it looks for."""
     return bool(watch.silent_s or watch.idle_gpu_s or watch.pattern)
-
-
-def slurm(value: object) -> tuple[tuple[str, object], ...]:
-    return tuple(read_table(value, SLURM).items())
 
 
 def swallowed(entry: Mapping[str, object]) -> Iterator[Path]:

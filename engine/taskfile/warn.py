@@ -15,7 +15,7 @@ def warnings(tasks: Sequence[TaskSpec], shown: str) -> tuple[str, ...]:
     works: dict[tuple[object, ...], TaskSpec] = {}
     outputs: dict[str, TaskSpec] = {}
     for task in tasks:
-        processes = (task.resources.gpus, task.extras.launch, task.extras.nproc)
+        processes = (task.resources.gpus, task.extras.launch, task.extras.nproc, task.extras.nodes)
         first = works.setdefault((task.fingerprint, task.cwd, *processes), task)
         if first is not task:
             found.add(task.line, f"does the same as {_name(first)}: same command and environment", where=_name(task))

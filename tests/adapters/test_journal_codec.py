@@ -15,6 +15,7 @@ from gpudeck.engine.adapters.journal.codec import FactCodec, Row, UnknownFactErr
 from gpudeck.engine.core.events import (
     FACTS,
     AttemptEnded,
+    AttemptRunning,
     AttemptStarting,
     DeckPaused,
     Fact,
@@ -102,6 +103,7 @@ _STARTING: dict[str, Any] = {
 }  # fmt: skip
 OLD: list[tuple[dict[str, Any], Fact]] = [
     (_STARTING, AttemptStarting("a", 1, "t", "f", ("GPU-0",), 0, 0, 1.0, 2.0, outputs=(), terms=0)),
+    ({"task": "a", "attempt": 1, "pid": 7, "start_ticks": 8}, AttemptRunning("a", 1, 7, 8, nodes=(), at=None)),
     ({"task": "a", "at": 1.0}, TaskRetried("a", 1.0, PLAIN, "")),
     ({"task": "a", "at": 1.0}, TaskCancelled("a", 1.0, "")),
     ({"task": "a", "held": True}, TaskHeld("a", True, "")),

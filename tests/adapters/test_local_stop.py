@@ -215,6 +215,7 @@ async def test_a_tree_is_waited_for_to_its_last_process(rig: Rig) -> None:
 async def test_a_terminal_and_what_keeps_it_are_never_signalled(rig: Rig) -> None:
     server = """
 import os, pty, sys, time
+ready, done = os.pipe()
 if os.fork() == 0:
     os.setsid()
     shell, _ = pty.fork()
@@ -222,9 +223,9 @@ if os.fork() == 0:
         os.execlp("sh", "sh", "-c", "setsid sleep 99 & exec sleep 99")
     with open("pids", "w") as file:
         print(os.getpid(), shell, file=file)
+    os.write(done, b"1")
     time.sleep(99)
-while not os.path.exists("pids") or not open("pids").read().endswith("\\n"):
-    time.sleep(0.01)
+os.read(ready, 1)
 print("up", flush=True)
 time.sleep(99)
 """

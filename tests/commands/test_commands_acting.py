@@ -55,7 +55,7 @@ def test_retry_debug_lets_nccl_and_torch_tell_more_and_env_goes_over_it(deck: Co
     deck.write(f'[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "{said}; exit 1"\n')
     assert deck.run().code == 1
     assert deck.command("retry", "t", "--debug", "--env", "NCCL_DEBUG=TRACE").code == 0
-    until(lambda: deck.lines("said") == ["", "TRACE DETAIL"])
+    until(lambda: deck.lines("said") == ["", "TRACE INFO"])
     assert not deck.rows("t")["t"]["changed"]
 
 

@@ -79,6 +79,17 @@ def test_an_earlier_attempt_can_be_named(deck: Commanded) -> None:
     assert (done.code, "t has 2 attempts" in done.err) == (2, True)
 
 
+def test_of_a_rank_without_a_log_it_is_said_whether_there_may_be_one_yet(deck: Commanded) -> None:
+    gate = deck.gate("gate")
+    deck.write('[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "read _ <gate"\n')
+    engine = deck.start()
+    deck.until_state("t", "running")
+    assert "t attempt 1 has no log of rank 1 yet" in deck.command("logs", "t", "--rank", "1").err
+    gate.let()
+    engine.finish()
+    assert "t attempt 1 has no rank 1: all it wrote is in one log" in deck.command("logs", "t", "--rank", "1").err
+
+
 def test_nothing_of_a_log_reaches_the_terminal_raw_but_colours(deck: Commanded) -> None:
     finished(deck, '[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "true"\n')
     hostile = (

@@ -57,6 +57,7 @@ def test_it_finds_the_largest_value_and_says_how_to_keep_it(fitted: Commanded) -
     assert "batch = 77 fits" in done.out
     assert "`gpudeck --set batch=77" in done.out
     assert "[vars]: batch = 77" in done.out
+    assert "SIM: simulated GPUs" in done.out
     assert '[[gpu_profile]]: min_memory = "80GiB", vars = { batch = 77 }' in done.out
 
 

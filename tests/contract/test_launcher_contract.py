@@ -131,7 +131,9 @@ async def code_of(world: World, token: str) -> int | None:
 
 def test_a_start_tells_who_leads_the_attempt(run: Run) -> None:
     async def body(world: World) -> None:
-        pid, start_ticks = world.launcher.start(world.order(A))
+        leader = world.launcher.start(world.order(A))
+        assert leader is not None
+        pid, start_ticks = leader
         assert pid > 0
         assert start_ticks > 0
 
@@ -235,7 +237,9 @@ def test_stopping_what_is_gone_or_was_never_there_is_no_error(run: Run) -> None:
 
 def test_members_names_the_processes_of_running_attempts(run: Run) -> None:
     async def body(world: World) -> None:
-        pid, _ = world.launcher.start(world.order(A))
+        leader = world.launcher.start(world.order(A))
+        assert leader is not None
+        pid, _ = leader
         assert world.launcher.members()[pid] == A
         assert world.launcher.members().get(1) is None
         world.end(A, 0)

@@ -78,7 +78,7 @@ def task_facts(task: Task, now: float) -> dict[str, object]:
         ),
         "ended": task.ended,
         "unfinished": task.unfinished,
-        "avoid": task.avoid,
+        "avoid": (task.avoid, task.avoid_nodes),
         "held": task.held,
         "forced": task.forced,
         "again": task.again,
@@ -93,7 +93,8 @@ def phase_facts(task: Task, now: float) -> object:
     phase = task.phase
     attempt = task.attempt()
     if attempt is not None and isinstance(phase, (Starting, Running, Unknown)):
-        return ("runs", attempt.number, attempt.token, attempt.gpus, attempt.reserved_mib)
+        where = (attempt.where, attempt.job, attempt.nodes, attempt.began, attempt.at, attempt.wall)
+        return ("runs", attempt.number, attempt.token, attempt.gpus, attempt.reserved_mib, *where)
     if attempt is not None and isinstance(phase, Stopping):
         return ("stops", attempt.token, phase.why, phase.by, phase.asked_at, phase.kill_at)
     if attempt is not None and isinstance(phase, Closing):

@@ -16,7 +16,7 @@ from gpudeck.engine.core.learned import Entry
 
 TOLD_OF_GPUS = {
     "uuid", "index", "order", "slots", "model", "links", "simulated", "holders", "exclusive", "mark", "quarantine",
-    "surplus",
+    "surplus", "node",
 }  # fmt: skip
 """By the file, the box or facts."""
 TOLD_OF_ENTRIES = {"name", "tasks", "running", "rekeyed"}

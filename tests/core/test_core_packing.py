@@ -104,14 +104,22 @@ def test_no_card_is_promised_more_than_it_has(box: Box, data: st.DataObject) -> 
 @settings(max_examples=60, deadline=None)
 @given(boxes())
 def test_everything_comes_to_run_in_the_end(box: Box) -> None:
-    world = box.world()
+    assert all_in_turn(box.world(), box) == {"succeeded"}
+
+
+def all_in_turn(world: World, box: Box) -> set[str]:
+    """The phases of all tasks, once each that came to run has ended well with its peak seen."""
     while world.live():
         for proc in world.live():
             proc.used_mib = box.peaks[proc.task]
         world.advance(60.0)
         world.sample()
         world.end(min(proc.task for proc in world.live()))
-    assert {world.phase(task.name) for task in world.deck.tasks} == {"succeeded"}
+    return {world.phase(task.name) for task in world.deck.tasks}
+
+
+def gang(name: str) -> TaskSpec:
+    return spec(name, entry="a", gpus=2, gpu_memory_mib="auto")
 
 
 def behind_a_large_one(head_gib: int, small_gib: int, *, known_s: float | None = 3600.0, slots: int = 4) -> World:
@@ -163,3 +171,14 @@ def test_of_tasks_that_share_cards_the_one_that_takes_most_of_them_comes_first()
     assert found.running() == {"thick": (0,)}
     found.end("thick")
     assert found.running() == {"thin": (0,)}
+
+
+def test_a_gang_that_too_few_cards_are_large_enough_for_gets_whole_cards() -> None:
+    box = Box((40 * GIB, 80 * GIB), "auto", 0, (gang("a0"), gang("a1")), {"a0": 39 * GIB, "a1": 39 * GIB})
+    assert all_in_turn(box.world(), box) == {"succeeded"}
+
+
+def test_what_a_desktop_keeps_of_a_card_does_not_make_it_too_small_for_what_has_run_on_it() -> None:
+    tasks = tuple(spec(name, entry="a", gpu_memory_mib="auto") for name in ("a0", "a1"))
+    box = Box((40 * GIB,), "auto", 1500, tasks, {"a0": 38 * GIB, "a1": 38 * GIB})
+    assert all_in_turn(box.world(), box) == {"succeeded"}

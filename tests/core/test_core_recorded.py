@@ -46,3 +46,10 @@ def test_simulated_gpus_are_no_real_ones() -> None:
 
 def test_the_newest_number_of_shards_holds() -> None:
     assert recorded([e.ShardsFixed("x", 2), e.ShardsFixed("x", 4)]).shards == {"x": 4}
+
+
+def test_the_newest_job_id_of_an_attempt_counts_and_goes_with_a_start_that_was_taken_back() -> None:
+    facts: list[e.Fact] = [start(1, "one"), e.AttemptSubmitted("a", 1, "7"), e.AttemptRunning("a", 1, 0, 0, job="8")]
+    assert recorded(facts).jobs == {("a", 1): "8"}
+    assert recorded([start(1, "one"), e.AttemptRunning("a", 1, 5, 6)]).jobs == {}
+    assert recorded([*facts, e.StartRevoked("a", 1, "no answer", 3.0)]).jobs == {}

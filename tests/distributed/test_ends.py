@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from tests.distributed.ranks import (
     started_by_hand,
     written,
 )
+from tests.e2e.decks import until
 
 pytestmark = pytest.mark.slow
 
@@ -43,11 +43,8 @@ def test_torchrun_that_is_terminated_ends_after_all_processes_saved_at_the_same_
         (*command, str(SCRIPTS / "stops.py"), str(tmp_path)), env=clean_environment(), stderr=subprocess.DEVNULL
     )
     try:
-        deadline = time.monotonic() + 60
-        while len(list(tmp_path.glob("pid*"))) < 2:
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: len(list(tmp_path.glob("pid*"))) == 2 or process.poll() is not None)
+        assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         process.wait(60)
     finally:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -111,6 +112,42 @@ def test_ranks_share_the_cores_of_their_task(task: TaskSpec, given: int, cpus: i
     ranks = ranks_of(task, given, 8)
     assert ranks is not None
     assert threads_each(ranks, task, given, cpus) == expected
+
+
+def on_two_nodes(launch: str, *, gpus: int = 2) -> tuple[str, ...]:
+    task = replace(spec(launch, gpus=gpus), extras=Extras(launch=cast("Any", launch), nodes=2))
+    ranks = ranks_of(task, gpus, 8, cluster=True)
+    assert ranks is not None
+    assert (ranks.count, ranks.total) == (gpus, 2 * gpus)
+    return launched(ranks, ("train",), "/env/bin/python", PATHS, merged=False)
+
+
+def test_on_several_nodes_torchrun_meets_at_the_first_of_the_job() -> None:
+    shell, _, text, _, *rest = on_two_nodes("torchrun")
+    assert shell == "/bin/bash"
+    assert text.startswith('exec "$1" -m torch.distributed.run --node-rank "$SLURM_NODEID" --master-addr ')
+    assert rest[:6] == ["/env/bin/python", "--nnodes", "2", "--nproc-per-node", "2", "--no-python"]
+
+
+def test_on_several_nodes_accelerate_is_told_the_number_of_all_ranks() -> None:
+    _, _, text, _, *rest = on_two_nodes("accelerate", gpus=1)
+    assert '--machine_rank "$SLURM_NODEID" --main_process_ip ' in text
+    assert rest[1:7] == ["--num_machines", "2", "--num_processes", "2", "--multi_gpu", "--no_python"]
+
+
+def test_ranks_that_srun_starts_know_themselves_by_its_numbers() -> None:
+    words = on_two_nodes("srun")
+    assert "$SLURM_PROCID" in words[2]
+    assert words[3:] == ("gpudeck", "/logs/t/attempt-3", "train")
+
+
+def test_a_step_of_the_job_that_gpudeck_is_in_keeps_the_gpus_it_was_given() -> None:
+    ranks = ranks_of(spec("srun", gpus=2), 2, 8)
+    assert ranks is not None
+    words = launched(ranks, ("train",), "python", PATHS, merged=False)
+    assert "exec srun " in words[2]
+    assert 'CUDA_VISIBLE_DEVICES="$CUDA_VISIBLE_DEVICES"' in words[2]
+    assert words[4] == "2"
 
 
 @pytest.fixture

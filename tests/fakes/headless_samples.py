@@ -23,6 +23,7 @@ from gpudeck.engine.protocol.messages import (
     TaskEnded,
     TaskSettled,
     TaskStarted,
+    TaskSubmitted,
 )
 
 TRACEBACK = ("Traceback (most recent call last):", '  File "train.py", line 9', "ValueError: bad rate")
@@ -47,6 +48,10 @@ def opened(**changes: Any) -> DeckOpened:
         wall=1_700_000_000.0,
     )
     return changed(message, changes)
+
+
+def submitted(**changes: Any) -> TaskSubmitted:
+    return changed(TaskSubmitted("train-sym-0.375", 1, "1234", 1.0, 1_700_000_001.0), changes)
 
 
 def started(**changes: Any) -> TaskStarted:
@@ -128,7 +133,7 @@ def finished(**changes: Any) -> RunFinished:
 
 
 def every_kind() -> list[Message]:
-    return [opened(), started(), ended(), failed(), settled(), note(), status(), finished()]
+    return [opened(), submitted(), started(), ended(), failed(), settled(), note(), status(), finished()]
 
 
 class ManualClock:

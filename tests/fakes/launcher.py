@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpudeck.engine.core.fate import Fate, Unproven
-from gpudeck.engine.core.inputs import LeaderExited, TreeGone
+from gpudeck.engine.core.inputs import LeaderExited, Spawned, Submitted, TreeGone
 from gpudeck.engine.core.spec import StopScope
 from gpudeck.engine.ports import Known, Sink, SpawnRefusedError, StartOrder
 
@@ -49,11 +49,21 @@ class FakeLauncher:
     """Pid by token, of attempts of which something lives."""
     prepared: set[str] = field(default_factory=set[str])
     """Tokens of orders that were neither started nor dropped since."""
+    cluster: bool = False
+    """`start` hands over to a cluster; a test says when that takes an attempt and when it begins."""
     closed: bool = False
     _next_pid: Callable[[], int] = field(default_factory=lambda: itertools.count(1000).__next__)
     _leaders: set[str] = field(default_factory=set[str])
 
     # -- what a test tells it
+
+    def take(self, token: str, job: str) -> None:
+        """The cluster has taken it."""
+        self.sink(Submitted(token, job))
+
+    def begin(self, token: str, job: str, *nodes: str) -> None:
+        """The cluster has begun it just now."""
+        self.sink(Spawned(token, at=self.now(), nodes=nodes, job=job))
 
     def end(self, token: str, code: int | None = 0, *, signal: int | None = None, spawn_error: str = "") -> None:
         """The leader ends and leaves nothing."""
@@ -84,13 +94,14 @@ class FakeLauncher:
     def drop(self, token: str) -> None:
         self.prepared.discard(token)
 
-    def start(self, order: StartOrder) -> tuple[int, int]:
+    def start(self, order: StartOrder) -> tuple[int, int] | None:
         self.prepared.discard(order.token)
         if self.refuse:
             raise SpawnRefusedError(self.refuse)
         assert order.token not in {earlier.token for earlier in self.orders}, "the same token was started twice"
         self.orders.append(order)
-        return self._run(order.token), 1
+        pid = self._run(order.token)
+        return None if self.cluster else (pid, 1)
 
     def recover(self, attempts: Sequence[Known]) -> Mapping[str, Fate]:
         return {known.token: self._recover(known) for known in attempts}
@@ -108,7 +119,7 @@ class FakeLauncher:
         self.gathered = tuple(gpus)
 
     def members(self) -> Mapping[int, str]:
-        return {pid: token for token, pid in self.pids.items()}
+        return {} if self.cluster else {pid: token for token, pid in self.pids.items()}
 
     def forget(self, token: str) -> None:
         self.forgotten.append(token)

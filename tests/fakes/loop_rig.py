@@ -91,15 +91,16 @@ def task(
 
 
 class LoopRig:
-    """A deck with one GPU, ready to begin its run."""
+    """A deck with one GPU, ready to begin its run; or on a cluster that takes so many *jobs* at once."""
 
-    def __init__(self, folder: Path, *specs: TaskSpec) -> None:
-        settings = DeckSettings(log_dir=str(folder / "logs"))
+    def __init__(self, folder: Path, *specs: TaskSpec, jobs: int = 0) -> None:
+        backend = "slurm" if jobs else "local"
+        settings = DeckSettings(log_dir=str(folder / "logs"), backend=backend, max_submitted=jobs)
         file = DeckFile(str(folder / "tasks.toml"), "tasks", settings, specs)
         self.deck = build(file, gpus=[Gpu("GPU-0", 0, 0, total_mib=81920)], cores=4)
         self.clock = FakeClock()
         self.journal = MemoryJournal()
-        self.launcher = FakeLauncher(self._post, lambda: self.clock.boot_s)
+        self.launcher = FakeLauncher(self._post, lambda: self.clock.boot_s, cluster=jobs > 0)
         self.published: list[Fact] = []
         self.writer = AttemptJsonWriter(lambda _: None)
         self.starters = AtOnce()
@@ -173,13 +174,15 @@ class LoopRig:
         self.idle += 1
 
 
-def looped(*specs: TaskSpec) -> Callable[[Callable[[LoopRig], Coroutine[Any, Any, None]]], Callable[[Path], None]]:
+def looped(
+    *specs: TaskSpec, jobs: int = 0
+) -> Callable[[Callable[[LoopRig], Coroutine[Any, Any, None]]], Callable[[Path], None]]:
     """Make a test of a coroutine that takes a rig with these tasks."""
 
     def decorate(body: Callable[[LoopRig], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
         def test(tmp_path: Path) -> None:
             async def whole() -> None:
-                rig = LoopRig(tmp_path, *specs)
+                rig = LoopRig(tmp_path, *specs, jobs=jobs)
                 try:
                     await body(rig)
                 finally:

@@ -93,7 +93,9 @@ def test_why_an_attempt_failed_is_told_as_before_the_journal_was_lost(deck: Deck
     attempts = deck.folder / ".gpudeck/tasks/attempts"
     outcomes = {fact.task: fact.outcome for fact in deck.facts() if isinstance(fact, AttemptEnded)}
     assert len(outcomes) == 5
-    found = regain(str(deck.folder / "logs"), str(attempts), deck.folder.name, Recorded(), boot_id="", results_too=True)
+    found = regain(
+        str(deck.folder / "logs"), set(os.listdir(attempts)), deck.folder.name, Recorded(), boot_id="", results_too=True
+    )
     assert {fact.task: fact.outcome for fact in found.facts if isinstance(fact, AttemptEnded)} == outcomes
 
 
@@ -170,7 +172,6 @@ def test_a_start_that_the_journal_kept_is_ended_by_what_the_logs_tell(deck: Deck
 def test_an_attempt_before_the_newest_one_is_over_even_where_nobody_knows_how(tmp_path: Path) -> None:
     folder = tmp_path / "logs/t"
     folder.mkdir(parents=True)
-    (tmp_path / "attempts").mkdir()
     for number, end in ((1, None), (2, {"at": "", "kind": "ok", "exit_code": 0, "signal": None, "duration_s": 1.0})):
         told = {
             "task": "t",
@@ -182,9 +183,7 @@ def test_an_attempt_before_the_newest_one_is_over_even_where_nobody_knows_how(tm
         }
         (folder / f"attempt-{number}.json").write_text(json.dumps(told | ({"end": end} if end else {})))
     kept = [RunStarted(1, "seed", 0.0, 0.0), AttemptStarting("t", 1, "token-1", "f", (), 1, 0, 0.0, 0.0)]
-    found = regain(
-        str(tmp_path / "logs"), str(tmp_path / "attempts"), "d", recorded(kept), boot_id="boot", results_too=True
-    ).facts
+    found = regain(str(tmp_path / "logs"), (), "d", recorded(kept), boot_id="boot", results_too=True).facts
     assert [(type(fact), fact.attempt) for fact in found if isinstance(fact, (AttemptEnded, AttemptStarting))] == [
         (AttemptEnded, 1),
         (AttemptStarting, 2),

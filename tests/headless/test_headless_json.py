@@ -75,7 +75,7 @@ def test_a_line_is_ascii_whatever_the_text():
 def test_with_json_standard_output_has_json_lines_only(tmp_path):
     log = tmp_path / "deck.log"
     text = shown(every_kind(), log=str(log), options=JSON, GITHUB_ACTIONS="true")
-    assert [json.loads(line)["v"] for line in text.splitlines()] == [1] * 10
+    assert [json.loads(line)["v"] for line in text.splitlines()] == [1] * 11
     assert "gpu 2  start " in log.read_text()
 
 

@@ -126,6 +126,26 @@ def test_a_rank_that_was_killed_is_the_reason_and_not_what_others_raised(ranks: 
     assert ranks.outcome(oom_killed=True).reason == "oom"
 
 
+def test_of_a_rank_that_crashed_neither_the_launchers_log_nor_its_end_is_taken_for_its_words(ranks: Ranks) -> None:
+    launcher = "E1123 09:10:11.864000 33 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode)\n"
+    ranks.left(f"Fatal Python error: Segmentation fault\n{launcher}", "", rank=0, code=-11)
+    assert ranks.reason == "rank 0 of 2 killed by SEGV: Fatal Python error: Segmentation fault"
+
+
+def test_of_a_rank_that_was_killed_no_last_words_are_taken_for_the_reason(ranks: Ranks) -> None:
+    ranks.left("", "loading failed once, again\n", rank=1, code=-9)
+    assert ranks.reason == "rank 1 of 2 killed by KILL"
+
+
+def test_of_ranks_that_were_stopped_their_stacks_are_shown_and_not_their_launchers(ranks: Ranks) -> None:
+    stack = 'Current thread 0x00007f82 (most recent call first):\n  File "t.py", line 8 in <module>\n'
+    asked = "W1123 09:14:19.511000 10 torch/distributed/elastic/agent/server/api.py:753] Received 15 death signal\n"
+    gone = "torch.distributed.elastic.multiprocessing.api.SignalException: Process 10 got signal: 15"
+    Path(ranks.err).write_text(asked + stack + trace(gone, "time.sleep(monitor_interval)"))
+    Path(ranks.out).write_text("step 1\n")
+    assert "\n".join(digest(ranks.err, ranks.out)) == stack.rstrip()
+
+
 def test_a_rank_that_nccls_watchdog_ended_is_not_the_reason_where_another_raised(ranks: Ranks) -> None:
     ranks.left("Watchdog caught collective operation timeout\n", trace("ValueError: bad rate"), rank=0, code=-6)
     assert "rank 1 of 2: ValueError: bad rate" in ranks.reason

@@ -5,13 +5,14 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 
 from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.logs.files import Link
 from gpudeck.engine.logs.outputs import OutputStamp
-from gpudeck.engine.logs.record import AttemptEnd, AttemptHeader, read_record, stamps_in
+from gpudeck.engine.logs.record import AttemptEnd, AttemptHeader, Placed, read_record, stamps_in
 from gpudeck.engine.logs.writer import AttemptJsonWriter
 from gpudeck.tests.fakes.small_disk import small_disk
 
@@ -97,6 +98,55 @@ def test_an_adopted_attempt_keeps_the_header_of_the_engine_before(writer, errors
     writer.end(path, END)
     writer.flush()
     assert (read_record(path)["fingerprint"], read_record(path)["end"]["reason"]) == ("abc", "ok")
+
+
+def test_an_end_that_is_told_again_keeps_what_was_used(writer, tmp_path):
+    path = str(tmp_path / "attempt-1.json")
+    writer.begin(path, header())
+    writer.end(path, END)
+    assert writer.flush()
+    writer.end(path, replace(END, peak_mib=None, mean_util_percent=None))
+    assert writer.flush()
+    told = read_record(path)["end"]
+    assert (told["peak_mib"], told["mean_util_percent"]) == (4242, 87.5)
+
+
+def test_another_end_keeps_nothing_of_the_one_before(writer, tmp_path):
+    path = str(tmp_path / "attempt-1.json")
+    writer.begin(path, header())
+    writer.end(path, END)
+    assert writer.flush()
+    writer.end(path, replace(END, ended_wall=1_000_009.0, peak_mib=None))
+    assert writer.flush()
+    assert read_record(path)["end"]["peak_mib"] is None
+
+
+def test_where_a_cluster_runs_it_is_written_as_soon_as_that_is_known(writer, tmp_path):
+    path = str(tmp_path / "attempt-1.json")
+    writer.begin(path, header())
+    writer.placed(path, Placed("12_3"))
+    assert writer.flush()
+    waiting = read_record(path)
+    assert (waiting["job"], waiting["nodes"]) == ("12_3", [])
+    writer.placed(path, Placed("12_3", ("n1", "n2"), 1_000_003.0))
+    assert writer.flush()
+    running = read_record(path)
+    assert (running["job"], running["nodes"]) == ("12_3", ["n1", "n2"])
+    assert running["start"] != waiting["start"]
+    writer.end(path, END)
+    assert writer.flush()
+    assert read_record(path)["nodes"] == ["n1", "n2"]
+
+
+def test_where_an_adopted_attempt_runs_is_added_to_its_record(writer, errors, tmp_path):
+    path = str(tmp_path / "attempt-1.json")
+    writer.begin(path, header())
+    assert writer.flush()
+    later = AttemptJsonWriter(errors)
+    later.placed(path, Placed("7", ("n1",)))
+    assert later.close()
+    record = read_record(path)
+    assert (record["task"], record["job"]) == ("train-1", "7")
 
 
 def test_an_end_without_any_header_is_still_written(writer, tmp_path):

@@ -13,7 +13,7 @@ import pytest
 from gpudeck.engine.adapters.state.sockets import Listener, listen
 from gpudeck.engine.errors import UsageError
 from gpudeck.engine.protocol.messages import Counts
-from gpudeck.engine.protocol.wire import PORTION, REQUEST_LIMIT, DeckHead, GpuRow, Hello, Request, TaskRow
+from gpudeck.engine.protocol.wire import PORTION, REQUEST_LIMIT, Cluster, DeckHead, GpuRow, Hello, Request, TaskRow
 from gpudeck.engine.serve.server import Server
 
 DEADLINE_S = 20.0
@@ -26,6 +26,7 @@ class Deck:
         self.states: dict[int, str] = dict.fromkeys(range(total), "queued")
         self.dirty: set[int] = set()
         self.padding = ""
+        self.cluster_now: Cluster | None = None
 
     @property
     def total(self) -> int:
@@ -40,6 +41,9 @@ class Deck:
 
     def gpus(self) -> tuple[GpuRow, ...]:
         return (GpuRow(index=0, uuid="GPU-0"),)
+
+    def cluster(self) -> Cluster | None:
+        return self.cluster_now
 
     def head(self) -> DeckHead:
         running = sum(state == "running" for state in self.states.values())

@@ -189,22 +189,10 @@ def test_required_variables_must_be_set():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (entry('launch = "srun"'), ['tasks.toml:4: task "a": this version cannot do launch = "srun" yet']),
         (entry('launch = "auto"\ngpus = 2'), []),
-        (
-            entry('launch = "{how}"\nmatrix.how = ["torchrun", "srun"]').replace('name = "a"', 'name = "{how}"'),
-            ['tasks.toml:4: task "{how}": this version cannot do launch = "srun" yet'],
-        ),
-        (entry("nodes = 2"), ['tasks.toml:4: task "a": this version cannot do nodes = 2 yet']),
         (entry('watch.silent = "3m"'), []),
-        (entry('slurm = { qos = "x" }'), ['tasks.toml:4: task "a": this version cannot do slurm yet']),
         (entry('mig_profile = "3g.20gb"'), ['tasks.toml:4: task "a": this version cannot do mig_profile yet']),
-        ('[slurm]\nqos = "x"\n' + entry(""), ["tasks.toml:1: this version cannot do [slurm] yet"]),
         ('[distributed]\nstrategy = "ddp"\n' + entry('launch = "torchrun"'), []),
-        (
-            '[deck]\nbackend = "slurm"\n' + entry(""),
-            ['tasks.toml:2: this version cannot do backend = "slurm" yet'],
-        ),
         (entry("progress = 'step (\\d+)'\nmetrics.acc = { regex = 'acc=(.*)' }"), []),
     ],
 )
@@ -217,14 +205,6 @@ def test_what_cannot_be_done_yet_loads_and_is_refused_at_the_start(text: str, ex
         assert list(caught.value.problems) == expected
     else:
         refuse_later(made)
-
-
-def test_what_a_chosen_profile_asks_of_slurm_is_refused_like_the_files_own():
-    text = '[profile.night]\nslurm = { qos = "x" }\n' + entry("")
-    assert deck(text).later == ()
-    assert deck(text, RunOptions(profile="night")).later == (
-        "tasks.toml:2: [profile.night]: this version cannot do slurm yet",
-    )
 
 
 def test_the_users_own_checks_know_vars_and_keep_what_is_known_when_they_run():

@@ -147,3 +147,20 @@ def test_of_very_many_names_the_first_are_shown_and_the_rest_counted() -> None:
 )
 def test_a_git_state_in_words(git: object, told: str) -> None:
     assert git_text(git) == told
+
+
+def test_what_it_asks_of_each_card_stands_behind_its_gpus() -> None:
+    known = Known(details(gpu_memory="20.0 GiB on each card (learned)"), row(), 2)
+    assert "GPU memory 20.0 GiB on each card (learned)" in text(known)
+
+
+def test_an_attempt_tells_the_profile_of_its_gpus() -> None:
+    tried = attempt(2, gpu_profile=["24GiB", "--bs 16", "--accumulate 2"])
+    known = Known(details(attempts=[tried]), row(), 2, Left())
+    assert "profile    24GiB: --bs 16  --accumulate 2" in text(known)
+
+
+def test_an_attempt_on_a_cluster_tells_job_nodes_and_the_script_that_was_kept() -> None:
+    tried = attempt(2, gpus=[], job="1234", nodes=["gpu1", "gpu2"], script="/l/2.sh")
+    told = text(Known(details(attempts=[tried]), row(), 2, Left())).splitlines()
+    assert [line for line in ("job        1234", "nodes      gpu[1-2]", "script     /l/2.sh") if line not in told] == []

@@ -314,3 +314,16 @@ def test_both_ends_of_a_file_without_any_line_break_are_reached(tmp_path: Path) 
     assert len(view.frame().rows) == 3
     view.home()
     assert view.frame().at_start
+
+
+def test_a_look_at_a_file_servers_log_opens_it_anew_and_sees_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("a\n")
+    file = LogFile(str(path))
+    looks = [file.look(afresh=True), file.look(afresh=True)]
+    path.write_text("a\nb\n")
+    looks.append(file.look(afresh=True))
+    path.unlink()
+    looks.append(file.look(afresh=True))
+    assert (looks, file.size, file.missing) == ([True, False, True, True], 4, True)
+    file.close()

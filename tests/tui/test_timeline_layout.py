@@ -49,6 +49,19 @@ def test_a_task_on_two_gpus_is_in_both_lanes() -> None:
     assert names(lanes_of([ran("a", 0, 10, 0, 3)], [])) == [("GPU 0", ["a"]), ("GPU 3", ["a"])]
 
 
+def test_nodes_of_a_cluster_have_lanes_by_their_numbers_and_what_shares_one_gets_another() -> None:
+    def on(task: str, start: float, *nodes: str) -> AttemptRow:
+        return AttemptRow(task=task, attempt=1, nodes=nodes, start=start, end=start + 10, kind="ok")
+
+    found = lanes_of([on("a", 0, "gpu10"), on("b", 0, "gpu9", "gpu10"), on("c", 10, "gpu9")], [])
+    assert names(found) == [("gpu9", ["b", "c"]), ("gpu10", ["a"]), ("   ·2", ["b"])]
+
+
+def test_a_nodes_long_name_keeps_both_ends() -> None:
+    (found,) = lanes_of([AttemptRow(task="a", attempt=1, nodes=("gpu-rack3-n07",), start=0.0)], [])
+    assert found.label == "gpu…n07"
+
+
 def test_clocks_that_differ_a_little_make_no_new_lane() -> None:
     assert len(lanes_of([ran("a", 0, 10.02, 0), ran("b", 10, 20, 0)], [])) == 1
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...engine.protocol.pages import Failure
+from ...engine.protocol.words import nodes_text
 from .format import clean, clock, count, cut, plural, ranges, width_of
 from .paragraphs import folded
 
@@ -118,6 +119,9 @@ def _where(group: Alike, now_s: float) -> str:
     gpus = sorted({gpu for failure in group.failures for gpu in failure.gpus})
     first, last = group.failures[-1].ended, group.failures[0].ended
     when = clock(last, now_s) if len(group.failures) == 1 else f"{clock(first, now_s)} to {clock(last, now_s)}"
+    nodes = nodes_text(sorted({node for failure in group.failures for node in failure.nodes}))
+    if nodes:
+        return f"on {clean(nodes)}, {when}"
     return f"on GPU {ranges(gpus)}, {when}" if gpus else when
 
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from ...engine.core.selector import Facts, parse_selector
 from ...engine.errors import UsageError
+from ...engine.protocol.states import PENDING, is_pending
 from ...engine.protocol.wire import TaskRow
 
 Uuids = Mapping[int, str]
@@ -18,8 +19,9 @@ Test = Callable[[TaskRow, Uuids], bool]
 
 _WORD = re.compile(r'(-?)(?:"([^"]*)"?|(\S+))')
 _ENGINES = ("state", "reason", "tag", "gpu")
-_ROW_FLAGS = ("gone", "left-out")
+_ROW_FLAGS = ("gone", "left-out", PENDING)
 """What a row has beside the flags that selectors know."""
+_PLACES = ("entry", "group", "round", "node", "job")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,8 @@ EVERYTHING = Filter()
 
 
 def parse(text: str) -> Filter:
-    """Words, `state:failed,running`, `tag:x`, `gpu:2`, `reason:oom`, `lr=0.1`, `entry:`, `group:`, `round:`; `-` in
-    front negates, "quotes" keep a phrase together. Raises UsageError for what can match nothing."""
+    """Words, `state:failed,running`, `tag:x`, `gpu:2`, `reason:oom`, `lr=0.1`, `entry:`, `group:`, `round:`, `node:`,
+    `job:`; `-` in front negates, "quotes" keep a phrase together. Raises UsageError for what can match nothing."""
     tests = [test for match in _WORD.finditer(text) if (test := _test(match)) is not None]
     return Filter(text.strip(), tuple(tests))
 
@@ -57,7 +59,7 @@ def _negated(test: Test) -> Test:
 
 def _term(word: str) -> Test:
     kind, colon, values = word.partition(":")
-    if colon and kind in (*_ENGINES, "entry", "group", "round"):
+    if colon and kind in (*_ENGINES, *_PLACES):
         parts = [part for part in values.split(",") if part]
         if not parts:
             raise UsageError(f"{word}: nothing after the colon")
@@ -86,6 +88,10 @@ def _by_kind(kind: str, value: str) -> Test:
     pattern = re.compile(translate(value))
     if kind == "round":
         return lambda row, _: pattern.match(str(row.round)) is not None
+    if kind == "node":
+        return lambda row, _: any(pattern.match(node) for node in row.nodes)
+    if kind == "job":
+        return lambda row, _: pattern.match(row.job) is not None or pattern.match(row.job.partition("_")[0]) is not None
     if kind == "group":
         return lambda row, _: pattern.match(row.group) is not None
     return lambda row, _: pattern.match(row.entry) is not None
@@ -122,7 +128,7 @@ def _selected_name(word: str) -> Test:
 
 
 def _anywhere(text: str) -> Test:
-    """In the name, a param, a tag or the reason, whatever the case."""
+    """In the name, a param, a tag, a node or the reason, whatever the case; or the job."""
     wanted = text.lower()
 
     def found(row: TaskRow, _: Uuids) -> bool:
@@ -130,6 +136,7 @@ def _anywhere(text: str) -> Test:
             wanted in row.name.lower()
             or (bool(row.reason) and wanted in row.reason.lower())
             or any(wanted in tag.lower() for tag in row.tags)
+            or (bool(row.job) and (wanted == row.job or any(wanted in node.lower() for node in row.nodes)))
             or any(wanted in f"{key}={value}".lower() for key, value in row.params.items())
         )
 
@@ -139,6 +146,8 @@ def _anywhere(text: str) -> Test:
 def states(row: TaskRow) -> list[str]:
     """Its phase and what is flagged beside it."""
     found: list[str] = [row.state]
+    if is_pending(row):
+        found.append(PENDING)
     if row.held:
         found.append("held")
     if row.changed:

@@ -25,7 +25,19 @@ class Note(NamedTuple):
     """What ends it, with what joins it to the text: stays where the text is cut."""
 
 
-_ORDER = ("running", "queued", "waiting", "backoff", "failed", "unknown", "blocked", "cancelled", "succeeded", "cached")
+_ORDER = (
+    "running",
+    "pending",
+    "queued",
+    "waiting",
+    "backoff",
+    "failed",
+    "unknown",
+    "blocked",
+    "cancelled",
+    "succeeded",
+    "cached",
+)
 _APART = "  "
 _NOTE = "▎ "
 
@@ -48,9 +60,10 @@ def width_of_line(line: Sequence[Piece]) -> int:
 
 def _first(deck: DeckModel, head: DeckHead, width: int, now_s: float) -> Line:
     link: Line = [_link_piece(deck, now_s)]
-    marks = [text for text, said in (("SIM", head.simulated), ("CPU", head.on_cpu)) if said]
+    slurm = head.backend == "slurm"
+    marks = [text for text, said in (("SIM", head.simulated), ("CPU", head.on_cpu), ("Slurm", slurm)) if said]
     if marks:
-        link.insert(0, (" ".join(marks) + _APART, "warn"))
+        link.insert(0, (" ".join(marks) + _APART, "strong" if marks == ["Slurm"] else "warn"))
     name = cut(clean(head.deck), max(12, width // 4))
     run = (f" run {head.run}" + (" ended" if head.ended else "")) if head.run else " never started"
     left: Line = [(name, "strong"), (run + _APART, "muted")]
@@ -115,7 +128,8 @@ def _second(head: DeckHead, width: int, now_s: float) -> Line:
     ended = counts.succeeded + counts.cached
     words = [f"{percent(ended / total)} of {count(counts.total)}"]
     if head.slots:
-        words.append(f"slots {head.used_slots}/{head.slots}")
+        what = "submitted" if head.backend == "slurm" else "slots"
+        words.append(f"{what} {head.used_slots}/{head.slots}")
     if head.eta_s is not None and not (head.ended or head.paused):
         words.append(f"{about(head.eta_s)} left")
         words.append(clock(now_s + head.eta_s, now_s))

@@ -28,14 +28,16 @@ class Heights:
         return self.gpus + self.host + self.log
 
 
-def heights(width: int, height: int, body: int, gpus: int, tasks: int) -> Heights:
-    """*width*, *height*: of the screen, in cells. *body*: rows between header and keys. *gpus*, *tasks*: how many."""
+def heights(width: int, height: int, body: int, gpus: int, tasks: int, *, lines: int = 0) -> Heights:
+    """*width*, *height*: of the screen, in cells. *body*: rows between header and keys. *gpus*, *tasks*: how many.
+    *lines*: of what stands in the place of GPUs, where something does."""
     host = 0 if height < SHORT else 1
     if width >= WIDE:
-        side = width * 2 // 5
-        return Heights(True, _gpu_rows(gpus, side, body * 6 // 10), host, 0)
+        side, most = width * 2 // 5, body * 6 // 10
+        return Heights(True, min(lines, max(1, most)) if lines else _gpu_rows(gpus, side, most), host, 0)
     log = min(max(body // 4, _LOG[0]), _LOG[1])
-    panes = _gpu_rows(gpus, width, 4 if height < SHORT else body * 2 // 5)
+    most = 4 if height < SHORT else body * 2 // 5
+    panes = min(lines, most) if lines else _gpu_rows(gpus, width, most)
     table = max(_LEAST_TABLE, body - panes - host - log)
     if panes < gpus and tasks:  # all GPUs, rather than rows for tasks that there are not
         more = max(0, min(gpus - panes, table - max(tasks + 1, _LEAST_TABLE)))

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ...engine.protocol.states import ACTIVE, DONE, FAILED
+from ...engine.protocol.states import ACTIVE, DONE, FAILED, is_pending, shown_state
 from ...engine.protocol.wire import TaskRow
+from ...engine.protocol.words import nodes_text
 from .format import (
     about,
     bar,
@@ -56,6 +57,7 @@ LOOKS: Mapping[str, Look] = {
     "backoff": Look("↻", "warn", 3),
     "blocked": Look("⊘", "warn", 4),
     "cancelled": Look("–", "warn", 5),
+    "pending": Look("◔", "plain", 6),
     "queued": Look("○", "plain", 6),
     "waiting": Look("◌", "muted", 7),
     "succeeded": Look("✓", "good", 8),
@@ -110,6 +112,10 @@ def cell(column: str, row: TaskRow, width: int, moment: Moment) -> Cell:
             return eta_cell(row, moment.now_s)
         case "gpu":
             return ((cut(gpu_text(row), width), "plain" if row.state in ACTIVE else "muted"),)
+        case "node":
+            return ((cut_middle(node_text(row), width), "plain" if row.state in ACTIVE else "muted"),)
+        case "job":
+            return ((cut(clean(row.job), width), "muted"),)
         case "metric":
             return metric_cell(row, width, moment.history)
         case "reason":
@@ -127,12 +133,13 @@ def _name_tone(row: TaskRow) -> Tone:
 
 
 def state_cell(row: TaskRow, width: int) -> Cell:
-    shown = look(row.state)
+    state = shown_state(row)
+    shown = look(state)
     tone: Tone = "faint" if row.left_out or row.gone else shown.tone
     if width < 4:
         return ((shown.glyph, tone),)
     word: Tone = "muted" if row.state in DONE and tone != "faint" else tone
-    return (shown.glyph, tone), (" " + cut(row.state, width - 2), word)
+    return (shown.glyph, tone), (" " + cut(state, width - 2), word)
 
 
 def progress_cell(row: TaskRow, width: int) -> Cell:
@@ -146,7 +153,9 @@ def progress_cell(row: TaskRow, width: int) -> Cell:
 
 
 def time_text(row: TaskRow, now_s: float) -> str:
-    """How long its attempt lasts, or its last one lasted."""
+    """How long its attempt lasts, or its last one lasted; of one that a cluster has not begun nothing."""
+    if is_pending(row):
+        return ""
     if row.state in ACTIVE:
         return "" if row.started is None else duration(now_s - row.started)
     return duration(row.duration_s)
@@ -156,7 +165,7 @@ def eta_cell(row: TaskRow, now_s: float) -> Cell:
     """As the task itself tells; muted where it is what such tasks took so far. In backoff: until the next attempt."""
     if row.state == "backoff" and row.retry_at is not None and not row.held:
         return (("in " + about(row.retry_at - now_s).removeprefix("~"), "warn"),)
-    if row.state not in ACTIVE:
+    if row.state not in ACTIVE or is_pending(row):
         return _NOTHING
     if row.eta_s is not None:
         return ((about(row.eta_s), "plain"),)
@@ -176,11 +185,19 @@ def gpu_text(row: TaskRow) -> str:
 
 
 def gpu_words(row: TaskRow) -> str:
-    """The same where no title says that these are GPUs: "GPU 0-3", "cpu", "takes 4 GPUs"."""
+    """The same where no title says that these are GPUs: "GPU 0-3", "cpu", "takes 4 GPUs"; of one on a cluster its job
+    and its nodes."""
+    if row.job:
+        return f"job {clean(row.job)}" + (f" on {node_text(row)}" if row.nodes else "")
     text = gpu_text(row)
     if row.gpus:
         return f"GPU {text}"
     return text if row.attempt or not text else f"takes {row.needs_gpus} GPUs"
+
+
+def node_text(row: TaskRow) -> str:
+    """ "node[1-2]"."""
+    return clean(nodes_text(row.nodes))
 
 
 def metric(row: TaskRow) -> tuple[str, float] | None:
@@ -216,8 +233,8 @@ def reason_cell(row: TaskRow, width: int, now_s: float) -> Cell:
 
 
 def why_text(row: TaskRow, now_s: float) -> str:
-    """On which rung of on_oom it is, why its newest attempt ended so, when the next one begins."""
-    return "; ".join(filter(None, (rung_text(row), _reason(row), _again(row, now_s))))
+    """On which rung of on_oom it is, why it is pending, why its newest attempt ended so, when the next one begins."""
+    return "; ".join(filter(None, (rung_text(row), row.pending, _reason(row), _again(row, now_s))))
 
 
 def rung_text(row: TaskRow) -> str:
@@ -262,13 +279,13 @@ def plain_text(column: str, row: TaskRow, now_s: float) -> str:
     """A cell for other programs: uncut, without bars."""
     match column:
         case "state":
-            return " ".join([row.state, *(name.replace("_", " ") for name in flags(row))])
+            return " ".join([shown_state(row), *(name.replace("_", " ") for name in flags(row))])
         case "progress":
             return "" if row.progress is None else percent(row.progress)
         case "metric":
             return " ".join(f"{clean(name)}={number(value)}" for name, value in row.metrics.items())
         case "reason":
-            return "; ".join(filter(None, (rung_text(row), clean(row.reason))))
+            return "; ".join(filter(None, (rung_text(row), clean(row.pending), clean(row.reason))))
         case "name":
             return clean(row.name)
         case _:

@@ -182,7 +182,7 @@ def _add(change: Change, message: Snapshot | Tasks | Ready | Delta) -> None:
         case Snapshot():
             change.reset, change.rows = True, {}
             change.total, change.whole = message.total, False
-            change.head, change.gpus = message.head, message.gpus
+            change.head, change.gpus, change.cluster = message.head, message.gpus, message.cluster
         case Tasks(rows=rows):
             change.rows.update((row.index, row) for row in rows)
         case Ready():
@@ -191,3 +191,4 @@ def _add(change: Change, message: Snapshot | Tasks | Ready | Delta) -> None:
             change.rows.update((row.index, row) for row in message.rows)
             change.head = message.head or change.head
             change.gpus = change.gpus if message.gpus is None else message.gpus
+            change.cluster = message.cluster or change.cluster

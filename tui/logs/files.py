@@ -8,6 +8,7 @@ import stat
 HOLE_BYTES = 4096
 """Smaller holes are read as what they are, zero bytes."""
 _MAX_HOLES = 4096
+_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 Hole = tuple[int, int]
 """Its first byte, and the first one after it."""
@@ -31,10 +32,13 @@ class LogFile:
         self._identity: tuple[int, int] | None = None
         self._stamp: tuple[int, int] | None = None
 
-    def look(self) -> bool:
-        """Look at it again; returns whether anything about it has changed."""
+    def look(self, *, afresh: bool = False) -> bool:
+        """Look at it again; returns whether anything about it has changed. *afresh*: opens it for that, since
+        an NFS client asks its server anew then (close-to-open, nfs(5)); else it may tell what it knew a minute ago."""
         before = (self.generation, self.size, self.holes, self.missing, self.problem)
         try:
+            if afresh:
+                os.close(os.open(self.path, _OPEN))
             self._look()
         except FileNotFoundError:
             self.missing = True
@@ -80,7 +84,7 @@ class LogFile:
             self.holes = self._find_holes() if found.st_blocks * 512 < found.st_size else ()
 
     def _open(self) -> None:
-        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        fd = os.open(self.path, _OPEN)
         self.close()
         self._fd, self._stamp = fd, None
         found = os.fstat(fd)

@@ -20,8 +20,9 @@ Move = Callable[[Viewport], object]
 GROWTH_S = 0.1
 """What has grown is shown this often at most; a move is shown at once."""
 LOOK_S = 2.0
-"""Between looks on a file server, whose kernel does not tell what another host writes, and for a folder that is not
-there yet."""
+"""Between looks for a folder that is not there yet."""
+SERVER_LOOK_S = 1.0
+"""Between looks on a file server: the kernel does not tell what another host writes, as a job of a cluster does."""
 
 
 class Reader:
@@ -82,13 +83,13 @@ class Reader:
         with contextlib.closing(_Growth(folder)) as growth:
             while not self._closed:
                 looked_at = time.monotonic()
-                changed = (self._watching or first) and growth.look(file)
+                changed = (self._watching or first) and growth.look(file, afresh=slow)
                 asked = self._move(view) or first
                 if (changed or asked) and not self._closed:
                     self._deliver(view.frame(asked=asked))
                 first = False
                 if self._watching:
-                    growth.wait(self._wake, LOOK_S if slow or file.missing or file.problem else None)
+                    growth.wait(self._wake, SERVER_LOOK_S if slow else LOOK_S if file.missing or file.problem else None)
                     self._rest(looked_at + GROWTH_S)
                 else:
                     _wait_for(self._wake, None)
@@ -116,11 +117,11 @@ class _Growth:
         self._folder = folder
         self._writes = Writes()
 
-    def look(self, file: LogFile) -> bool:
-        """Look at the file; returns whether anything about it has changed."""
+    def look(self, file: LogFile, *, afresh: bool) -> bool:
+        """Look at the file; returns whether anything about it has changed. *afresh*: as `LogFile.look` does."""
         self._writes.watch(self._folder)
         before = file.generation
-        changed = file.look()
+        changed = file.look(afresh=afresh)
         if file.missing or file.generation != before:  # it may have gone with its folder, and the watch with it
             self._writes.close()
             self._writes = Writes()

@@ -31,6 +31,8 @@ class CursorLog:
         self._shown = shown
         self._of: tuple[str, int] = ("", 0)
         """Task and attempt whose log is shown."""
+        self._pending = ""
+        """Why that task is pending, as its title says."""
         self._settling: Timer | None = None
         self._waiting: Timer | None = None
         """For that log."""
@@ -45,9 +47,13 @@ class CursorLog:
         """Show the newest log of the task under the cursor. Cheap where that is shown."""
         row = self._screen.deck.row(self._cursor())
         wanted = (row.name, row.attempt) if row is not None else ("", 0)
+        pending = row.pending if row is not None else ""
         if wanted == self._of:
+            if pending != self._pending:
+                self._pending = pending
+                self._view.border_title = _title(row)
             return
-        self._of = wanted
+        self._of, self._pending = wanted, pending
         self._view.border_title = _title(row)
         self._late(row if row is not None and row.attempt else None)
         if row is None or not row.attempt:
@@ -95,4 +101,5 @@ def _title(row: TaskRow | None) -> Content:
     if row is None:
         return Content("")
     attempt = f" · attempt {row.attempt}" if row.attempt > 1 else "" if row.attempt else " · has not started"
-    return Content(clean(row.name) + attempt)
+    pending = f" · pending: {clean(row.pending)}" if row.pending else ""
+    return Content(clean(row.name) + attempt + pending)

@@ -15,9 +15,11 @@ from ..acting.actions import BY_ID, CHANGES, Where, footer_of, on
 from ..acting.bindings import bindings
 from ..acting.questions import Refusal
 from ..drawing.layout import Heights, heights
+from ..gpus.cluster import height_of
 from ..logs.source import LogSource
 from ..messages import OpenLogs, OpenTask
 from ..model import DeckModel
+from ..widgets.cluster_pane import ClusterPane
 from ..widgets.deck_header import DeckHeader
 from ..widgets.filter_bar import FilterBar
 from ..widgets.gpu_panes import GpuPanes
@@ -51,6 +53,7 @@ class Dashboard(DeckScreen):
                 yield FilterBar(id="filter")
             with Container(id="side"):
                 yield GpuPanes(thresholds=self.gpudeck.config.thresholds, id="gpus")
+                yield ClusterPane(now=clocks.wall, id="cluster")
                 yield HostLine(thresholds=self.gpudeck.config.thresholds, id="host")
                 yield LogView(id="log", compact=True)
         yield KeyBar(id="keys")
@@ -67,16 +70,18 @@ class Dashboard(DeckScreen):
         self._divide()
 
     def _divide(self) -> None:
-        """Rows to the panes, anew where the terminal, the header, the GPUs or the number of tasks have changed."""
+        """Rows to the panes, anew where the terminal, the header, the GPUs, the cluster or the number of tasks have
+        changed."""
         width, height = self.size
         body = height - self.query_one(DeckHeader).rows - 1
-        found = heights(width, height, body, len(self.deck.gpus), self.deck.total)
+        lines = height_of(self.deck.cluster) if self.deck.on_slurm else 0
+        found = heights(width, height, body, len(self.deck.gpus), self.deck.total, lines=lines)
         if found == self._heights:
             return
         self._heights = found
         self.set_class(found.wide, "wide")
         self.query_one("#side").styles.height = "100%" if found.wide else found.side
-        self.query_one(GpuPanes).styles.height = found.gpus
+        self.query_one(GpuPanes).styles.height = self.query_one(ClusterPane).styles.height = found.gpus
         self.query_one(HostLine).display = bool(found.host)
         self.query_one(LogView).styles.height = found.log or "1fr"
 
@@ -99,6 +104,10 @@ class Dashboard(DeckScreen):
     def _show_gpus(self, deck: DeckModel) -> None:
         panes, at = self.query_one(GpuPanes), self.gpudeck.clocks.steady()
         if deck.head is None:
+            return
+        self.set_class(deck.on_slurm, "slurm")
+        if deck.on_slurm:
+            self.query_one(ClusterPane).show(deck.cluster, told=deck.link.live)
             return
         if deck.gpus:
             panes.show(deck.gpus, at)

@@ -192,6 +192,12 @@ def doctor(parser: argparse.ArgumentParser) -> None:
     add("-n", dest="ranks", type=int, metavar="N", help="with --distributed: how many ranks (2)")
 
 
+def submit(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-o", "--out", metavar="PATH", help="the folder for the scripts (default: slurm beside the task file)")
+    add("--go", action="store_true", help="submit them at once")
+
+
 def env(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--refresh", action="store_true", help="keep this shell's environment instead")
 

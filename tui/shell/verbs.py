@@ -216,9 +216,15 @@ VERBS: dict[str, Verb] = {
         ),
         Verb(
             "plan",
-            "show what a start would run, where and when",
+            "show what a start would run, where and when; with --backend slurm the script of each job",
             "gpudeck plan --limit 2",
             (o.file_words, o.json, o.run_options),
+        ),
+        Verb(
+            "submit",
+            "write the tasks as Slurm jobs that wait for each other, and a script that submits them; no engine runs",
+            "gpudeck submit tasks.toml lr=0.1 --go",
+            (o.file_words, o.submit, o.json, o.run_options),
         ),
         Verb("schema", "print the JSON Schema of the task file", "gpudeck schema > tasks.schema.json", words="none"),
         Verb(

@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...engine.logs.ran import other_command
-from ...engine.protocol.states import ACTIVE, DONE, FAILED
-from ...engine.protocol.wire import TaskRow
+from ...engine.protocol.states import ACTIVE, DONE, FAILED, is_pending, shown_state
 from ..curves.charts import chart
-from ..curves.lines import Curve
-from ..drawing.format import about, bar, clean, clock, command_text, cut, duration, energy, fit, mib, percent, ranges
-from ..drawing.paragraphs import GAP, Line, Span, Tone, beside, field, harmless, links, paragraph
+from ..drawing.format import (
+    about,
+    bar,
+    clean,
+    clock,
+    command_text,
+    cut,
+    duration,
+    mib,
+    percent,
+)
+from ..drawing.paragraphs import GAP, Line, Span, Tone, beside, field, links, paragraph
 from ..drawing.view import FLAGS, gpu_words, look, rung_text
-from .files import Left
+from .attempt_lines import attempts, chosen
+from .known import Known as Known
+from .known import is_changed
 
 WIDE = 120
 """Cells from which there are two columns."""
 _LOOK_TONES: Mapping[str, Tone] = {"running": "running", "good": "good", "bad": "bad", "warn": "warn"}
 _CHART_COLUMNS = 150
 """Cells of a column from which two charts stand beside each other."""
-
-
-_ALL_OF_ATTEMPT = 50
-"""Cells from which an attempt's line has more than its end and its time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """All that there is to show."""
-
-    details: Mapping[str, Any]
-    """An entry of the answer to `show`."""
-    row: TaskRow
-    attempt: int
-    """The one that is looked at; 0: there is none yet."""
-    left: Left | None = None
-    """None: not read yet."""
-    curves: Sequence[Curve] = ()
-    reading: bool = False
-    """More curves may come."""
-    memory_mib: int | None = None
-    """What the attempt that runs has on its GPUs now."""
 
 
 def lines_of(known: Known, width: int, now_s: float) -> list[Line]:
@@ -61,10 +47,11 @@ def _section(title: str, lines: Sequence[Line]) -> list[Line]:
 def _head(known: Known, width: int, now_s: float) -> list[Line]:
     """Where it stands."""
     row = known.row
-    shown = look(row.state)
+    state = shown_state(row)
+    shown = look(state)
     flags = ", ".join(FLAGS[flag][1] for flag in FLAGS if getattr(row, flag))
     tone = _LOOK_TONES.get(shown.tone, "plain")
-    first = [Span(f"{shown.glyph} {row.state}", tone), Span("  "), Span(cut(clean(row.name), width - 16), "strong")]
+    first = [Span(f"{shown.glyph} {state}", tone), Span("  "), Span(cut(clean(row.name), width - 16), "strong")]
     lines: list[Line] = [(*first, Span(f"  {flags}", "warn")) if flags else tuple(first)]
     if row.reason and row.state not in DONE:
         before = "before: " if row.state in ACTIVE | {"queued", "waiting"} else ""
@@ -84,7 +71,9 @@ def _facts(known: Known, now_s: float) -> list[str]:
     facts = [f"attempt {row.attempt}" if row.attempt else ""]
     facts.append(f"on_oom {rung_text(row)}" if row.rung else "")
     facts.append(gpu_words(row))
-    if running and row.state in ACTIVE:
+    if running and is_pending(row):
+        facts.append(f"submitted {clock(running['started'], now_s)}, {duration(now_s - running['started'])} ago")
+    elif running and row.state in ACTIVE:
         facts.append(f"for {duration(now_s - running['started'])}, since {clock(running['started'], now_s)}")
         if row.eta_s is None and running["expected_s"]:
             facts.append(f"such tasks take {about(running['expected_s'])}")
@@ -105,93 +94,10 @@ def _how(known: Known, width: int, now_s: float) -> list[Line]:
     waits = [line for text in known.details["waits_for"] for line in paragraph(text, width, "warn", indent=2)]
     return [
         *_section("Waits for", waits),
-        *_section("Attempts", _attempts(known, width, now_s)),
-        *_section(f"Attempt {known.attempt}", _attempt(known, width)),
+        *_section("Attempts", attempts(known, width, now_s)),
+        *_section(f"Attempt {known.attempt}", chosen(known, width)),
         *_section("Metrics", _curves(known, width)),
     ]
-
-
-def _attempts(known: Known, width: int, now_s: float) -> list[Line]:
-    found: list[Line] = []
-    running = known.details.get("running")
-    if running:
-        elapsed = duration(now_s - running["started"])
-        found.append(_attempt_line(known, running, (known.row.state, "running"), elapsed, width))
-    for each in reversed(known.details["attempts"]):
-        ok = each["kind"] == "ok"
-        code = each["exit_code"]
-        exit_text = f"  (exit {code})" if code and f"exit {code}" not in each["reason"] else ""
-        told: tuple[str, Tone] = ("ok", "good") if ok else (each["reason"] + exit_text, "bad")
-        found.append(_attempt_line(known, each, told, duration(each["duration_s"]), width))
-    return found
-
-
-def _attempt_line(known: Known, each: Mapping[str, Any], told: tuple[str, Tone], took: str, width: int) -> Line:
-    """Number, what became of it, where, how long, peak memory."""
-    number: int = each["number"]
-    chosen = number == known.attempt
-    where = f"GPU {ranges(each['gpus'])}" if each["gpus"] else "cpu"
-    peak = mib(each["peak_mib"]) if each.get("peak_mib") else ""
-    behind = fit(where, 9) + fit(took, 7, right=True) + fit(peak, 11, right=True) if width >= _ALL_OF_ATTEMPT else took
-    text = fit(harmless(told[0], 400), max(6, width - len(behind) - 8))
-    link = ("attempt", str(number))
-    return (
-        Span(("▸" if chosen else " ") + f"{number:>3}  ", "strong" if chosen else "muted", link),
-        Span(text, told[1], link),
-        Span("  " + behind, "plain" if chosen else "muted", link),
-    )
-
-
-def _attempt(known: Known, width: int) -> list[Line]:
-    """What the chosen one left behind."""
-    if not known.attempt:
-        return []
-    if known.left is None:
-        return [(Span("  reading …", "muted"),)]
-    end = known.left.end or {}
-    ran = other_command(known.left.command, known.details["command"]) if _is_changed(known.details) else ""
-    lines = [
-        *field("ran", ran, width),
-        *field("git", known.left.git, width),
-        *field("snapshot", known.left.snapshot, width),
-        *field("host", known.left.host, width),
-        *field("ended by", f"signal {end['signal']}" if end.get("signal") else "", width),
-        *field("GPU memory", _pair(end, "peak_mib", "mean_mib", mib), width),
-        *field("GPU use", _pair(end, "peak_util_percent", "mean_util_percent", _whole_percent), width),
-        *field("energy", _energy(end), width),
-    ]
-    for each in [*known.details["attempts"], *filter(None, [known.details.get("running")])]:
-        if each["number"] == known.attempt:
-            lines += field("on_oom", _rung(each), width)
-            paths = dict.fromkeys((each["log"], each["err"]))
-            lines += [line for at, path in enumerate(paths) for line in field("" if at else "log", path, width)]
-    if known.left.digest:
-        lines += [(), *(line for text in known.left.digest for line in paragraph(text, width, indent=2))]
-    return lines
-
-
-def _rung(attempt: Mapping[str, Any]) -> str:
-    """ "rung 2: --bs 16"; "" for the command as written."""
-    changes = "  ".join(attempt.get("rung_changes", ()))
-    return f"rung {attempt['rung']}" + (f": {changes}" if changes else "") if attempt.get("rung") else ""
-
-
-def _pair(end: Mapping[str, Any], peak: str, mean: str, text: Callable[[float], str]) -> str:
-    """ "peak 12.3 GiB, mean 10.1 GiB"."""
-    parts = [f"{word} {text(end[key])}" for word, key in (("peak", peak), ("mean", mean)) if end.get(key) is not None]
-    return ", ".join(parts)
-
-
-def _energy(end: Mapping[str, Any]) -> str:
-    """ "1.2 Wh, mean 310 W"."""
-    energy_wh, power_w = end.get("energy_wh"), end.get("mean_power_w")
-    if energy_wh is None or power_w is None:
-        return ""
-    return f"{energy(energy_wh)}, mean {power_w:.0f} W"
-
-
-def _whole_percent(value: float) -> str:
-    return f"{value:.0f}%"
 
 
 def _curves(known: Known, width: int) -> list[Line]:
@@ -214,18 +120,13 @@ def _curves(known: Known, width: int) -> list[Line]:
 
 def _what(known: Known, width: int) -> list[Line]:
     task = known.details
-    now = "  (as the file says now)" if _is_changed(task) else ""
+    now = "  (as the file says now)" if is_changed(task) else ""
     return [
         *_section(f"Command{now}", paragraph(command_text(task["command"]), width, indent=2)),
         *_section("Environment", _environment(task["env"], width)),
         *_section("Task", _task(task, width)),
         *_section("Other tasks", _others(task, width)),
     ]
-
-
-def _is_changed(task: Mapping[str, Any]) -> bool:
-    """The file has other work for it than what it ran."""
-    return "changed" in task["flags"]
 
 
 def _environment(env: Mapping[str, str | None], width: int) -> list[Line]:
@@ -242,6 +143,7 @@ def _task(task: Mapping[str, Any], width: int) -> list[Line]:
         ("params", "  ".join(f"{key}={value}" for key, value in task["params"].items())),
         ("tags", " ".join(task["tags"])),
         ("GPUs", str(task["gpus"])),
+        ("GPU memory", task.get("gpu_memory", "")),
         ("cwd", task["cwd"]),
         ("python", task["python"]),
         ("round", rounds),

@@ -1,4 +1,4 @@
-"""Attempts on GPUs over time, as lanes. Pure; knows no widget."""
+"""Attempts on GPUs, or on the nodes of a cluster, over time, as lanes. Pure; knows no widget."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...engine.protocol.pages import AttemptRow
+from ..drawing.format import clean, cut_middle
 
 Tone = Literal["gap", "good", "bad", "running", "stopped", "lost", "mixed"]
 
 _TONES: Mapping[str, Tone] = {
     "": "running", "ok": "good", "cancelled": "stopped", "interrupted": "stopped", "lost": "lost",
 }  # fmt: skip
+_NAME_CELLS = 7
+"""Of a node's label."""
 _SLACK_S = 0.05
 """Starts and ends are read from different clocks."""
 
@@ -26,11 +29,11 @@ def tone_of(row: AttemptRow) -> Tone:
 
 @dataclass(slots=True)
 class Lane:
-    """A GPU's slot, or a CPU slot: attempts one after the other."""
+    """A GPU's slot, a CPU slot, or one of a node: attempts one after the other."""
 
     label: str
     gpu: int | None
-    """None: the CPU."""
+    """None: the CPU, or a node of a cluster."""
     rows: list[AttemptRow] = field(default_factory=list[AttemptRow])
     starts: list[float] = field(default_factory=list[float])
     ends: list[float] = field(default_factory=list[float])
@@ -73,20 +76,36 @@ class Lane:
 
 
 def lanes_of(attempts: Iterable[AttemptRow], gpus: Sequence[int]) -> list[Lane]:
-    """GPUs in order, those of *gpus* at least, then the CPU. What overlaps on one GPU gets lanes of its own there."""
-    found: dict[int | None, list[Lane]] = {gpu: [Lane(f"GPU {gpu}", gpu)] for gpu in sorted(gpus)}
+    """GPUs in order, those of *gpus* at least, then nodes by name, then the CPU. What overlaps in one place gets lanes
+    of its own there."""
+    found: dict[_Place, list[Lane]] = {gpu: [Lane(f"GPU {gpu}", gpu)] for gpu in sorted(gpus)}
     for row in sorted(attempts, key=lambda row: row.start):
-        for gpu in row.gpus or (None,):
-            slots = found.setdefault(gpu, [])
+        for place in row.nodes or row.gpus or (None,):
+            slots = found.setdefault(place, [])
             lane = next((lane for lane in slots if not lane.ends or lane.ends[-1] <= row.start + _SLACK_S), None)
             if lane is None:
-                lane = Lane(_label(gpu, len(slots)), gpu)
+                lane = Lane(_label(place, len(slots)), place if isinstance(place, int) else None)
                 slots.append(lane)
             lane.add(row)
-    cpu = found.pop(None, [])
-    return [lane for gpu in sorted(found, key=lambda gpu: -1 if gpu is None else gpu) for lane in found[gpu]] + cpu
+    return [lane for place in sorted(found, key=_order) for lane in found[place]]
 
 
-def _label(gpu: int | None, slot: int) -> str:
-    name = "CPU" if gpu is None else f"GPU {gpu}"
-    return name if not slot else f"{name[:3] if gpu is None else ''} ·{slot + 1}".rjust(len(name))
+_Place = int | str | None
+"""A GPU by its index, a node by its name; None: the CPU."""
+
+
+def _order(place: _Place) -> tuple[int, tuple[int, str], int]:
+    if place is None:
+        return 2, (0, ""), 0
+    return (0, (0, ""), place) if isinstance(place, int) else (1, (len(place), place), 0)
+
+
+def _label(place: _Place, slot: int) -> str:
+    name = _name(place)
+    return name if not slot else f"{name[:3] if place is None else ''} ·{slot + 1}".rjust(len(name))
+
+
+def _name(place: _Place) -> str:
+    if isinstance(place, str):
+        return cut_middle(clean(place), _NAME_CELLS)
+    return "CPU" if place is None else f"GPU {place}"

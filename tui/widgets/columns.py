@@ -44,6 +44,8 @@ COLUMNS: Mapping[str, Column] = {
         Column("time", "time", 2, 6, 6, right=True, sorts="time"),
         Column("eta", "left", 6, 7, 9, right=True, sorts="eta", own=True),
         Column("gpu", "gpu", 3, 3, 12, sorts="gpu", own=True),
+        Column("node", "node", 3, 5, 24, sorts="node", own=True),
+        Column("job", "job", 10, 8, 14, right=True, sorts="job", own=True),
         Column("attempt", "try", 9, 3, 3, right=True, sorts="attempt"),
         Column("metric", "metric", 8, 18, 29, sorts="metric", own=True),
         Column("reason", "why", 7, 14, 400, own=True),
@@ -54,9 +56,11 @@ DEFAULT = ("state", "name", "flags", "progress", "time", "eta", "gpu", "attempt"
 WIDE = ("state", "name", "flags", "round", "priority", "progress", "time", "eta", "gpu", "attempt", "metric", "reason")
 WIDE_CELLS = 140
 """From here on the columns of WIDE are shown where no others were chosen."""
+ON_SLURM = ("node", "job")
+"""What a Slurm deck has in the place of its GPUs."""
 WORD_CELLS = 100
 """From here on a state is told by its word, too."""
-SORTS = ("file", "state", "name", "time", "eta", "gpu", "metric")
+SORTS = ("file", "state", "name", "time", "eta", "gpu", "node", "job", "metric")
 """What `s` goes through."""
 _NAME_CELLS, _NAME_SHARE = 28, 0.34
 _REASON_CELLS = 20
@@ -81,9 +85,12 @@ def known(ids: Iterable[str]) -> tuple[list[str], list[str]]:
     return good, [each for each in wanted if each not in COLUMNS]
 
 
-def chosen(ids: Sequence[str], width: int) -> Sequence[str]:
-    """Those of the configuration, else what suits the width."""
-    return ids or (WIDE if width >= WIDE_CELLS else DEFAULT)
+def chosen(ids: Sequence[str], width: int, *, slurm: bool = False) -> Sequence[str]:
+    """Those of the configuration, else what suits the width. *slurm*: of a deck whose tasks run on a cluster."""
+    usual = WIDE if width >= WIDE_CELLS else DEFAULT
+    if not slurm:
+        return ids or usual
+    return ids or [name for each in usual for name in (ON_SLURM if each == "gpu" else (each,))]
 
 
 def lay_out(ids: Sequence[str], width: int, contents: Mapping[str, int]) -> list[PlacedColumn]:
@@ -120,7 +127,7 @@ def _share_out(columns: Sequence[Column], sizes: dict[str, int], width: int, con
     wanted = {column.id: _wanted(column, contents) for column in columns}
     if width >= WORD_CELLS:
         grow("state", wanted.get("state", 0))
-    for name in ("gpu", "flags", "eta", "priority", "round"):
+    for name in ("gpu", "node", "flags", "eta", "job", "priority", "round"):
         grow(name, wanted.get(name, 0))
     grow("name", min(wanted.get("name", 0), _NAME_CELLS))
     if width >= WORD_CELLS:

@@ -49,13 +49,13 @@ def cuda_facts(torch: Any) -> None:
         tell(
             "cuda", bf16=all(major >= 8 for major, _ in supported), kinds=sorted({list_of(each) for each in supported})
         )
-    except BaseException as error:
+    except Exception as error:  # a driver's trouble comes as RuntimeError, AssertionError, a class of torch's own
         tell("cuda", error=words(error))
     try:
         distributed: Any = importlib.import_module("torch.distributed")
         has_nccl = bool(distributed.is_available() and distributed.is_nccl_available())
         tell("nccl", version=".".join(str(part) for part in torch.cuda.nccl.version()) if has_nccl else "")
-    except BaseException as error:
+    except Exception as error:  # the same, and what a half-installed torch raises when it is imported
         tell("nccl", version="", error=words(error))
 
 
@@ -68,7 +68,7 @@ def import_each(names: list[str]) -> None:
         try:
             importlib.import_module(name)
             tell("import", name=name, error="")
-        except BaseException as error:
+        except BaseException as error:  # a module may raise anything, SystemExit too
             tell("import", name=name, error=words(error))
 
 
@@ -78,7 +78,7 @@ def send_to_a_worker(values: Any) -> None:
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
             came = pool.submit(copy.deepcopy, values).result(timeout=30)
         tell("serialization", error="" if came == values else "the values came back changed")
-    except BaseException as error:
+    except Exception as error:  # the values' own classes may raise anything when they are pickled or compared
         tell("serialization", error=words(error))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ....engine.protocol.states import ACTIVE
 from ....engine.protocol.wire import TaskRow
 from ...drawing.format import NUMBER_CELLS, clean, width_of
-from ...drawing.view import FLAGS, METRIC_NAME_CELLS, SPARK_CELLS, flags, gpu_text, own_text, rung_text
+from ...drawing.view import FLAGS, METRIC_NAME_CELLS, SPARK_CELLS, flags, gpu_text, node_text, own_text, rung_text
 from .history import History
 
 _MEASURED_OWN = ("entry", "group", "tags", "params")
@@ -61,6 +61,8 @@ def measured(rows: Sequence[TaskRow], columns: Sequence[str]) -> dict[str, int]:
         "attempt": int(any(row.attempt > 1 for row in rows)),
         "eta": max(map(_eta_cells, rows), default=0),
         "gpu": _gpu_cells(rows),
+        "node": max((len(node_text(row)) for row in {row.nodes: row for row in rows if row.nodes}.values()), default=0),
+        "job": max((len(row.job) for row in rows if row.job), default=0),
         "metric": _metric_cells(rows),
         "reason": _reason_cells(rows, flagged),
     }
@@ -94,7 +96,7 @@ def _metric_cells(rows: Sequence[TaskRow]) -> int:
 
 
 def _reason_cells(rows: Sequence[TaskRow], flagged: Sequence[Sequence[str]]) -> int:
-    reasons = max((len(row.reason) for row in rows), default=0)
+    reasons = max((len(row.reason) + len(row.pending) for row in rows), default=0)
     rungs = max((len(rung_text(row)) + 2 for row in rows if row.rung), default=0)
     words = max((sum(len(FLAGS[name][1]) + 2 for name in names) for names in flagged), default=0)
     return reasons + (_PREFIX_CELLS if reasons else 0) + rungs + words

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ....engine.protocol.states import ACTIVE
+from ....engine.protocol.states import ACTIVE, shown_state
 from ....engine.protocol.wire import TaskRow
 from ...drawing.filtering import EVERYTHING, Filter, Uuids
 from ...drawing.view import look, metric
@@ -36,7 +36,7 @@ def natural(text: str) -> tuple[str | float, ...]:
 def sort_key(column: str, row: TaskRow) -> Key:
     match column:
         case "state":
-            return look(row.state).rank
+            return look(shown_state(row)).rank
         case "name":
             return natural(row.name), row.name
         case "time":
@@ -45,6 +45,10 @@ def sort_key(column: str, row: TaskRow) -> Key:
             return row.eta_s if row.state in ACTIVE else None
         case "gpu":
             return row.gpus or None
+        case "node":
+            return tuple(map(natural, row.nodes)) or None
+        case "job":
+            return natural(row.job) if row.job else None
         case "metric":
             found = metric(row)
             return None if found is None or math.isnan(found[1]) else found[1]

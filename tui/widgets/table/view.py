@@ -149,7 +149,8 @@ class TableView(ScrollView, can_focus=True, inherit_bindings=False):
         self._bring_in()
 
     def _lay_out(self) -> None:
-        self._lines.lay_out(chosen(self._chosen, self._line_width), self._line_width)
+        columns = chosen(self._chosen, self._line_width, slurm=self._state.deck.on_slurm)
+        self._lines.lay_out(columns, self._line_width)
         self.refresh()
 
     # -- lines --------------------------------------------------------------------------------------------------------

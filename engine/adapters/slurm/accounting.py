@@ -1,0 +1,59 @@
+"""sacct, where a cluster keeps accounts: what became of jobs that the queue has forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from .calls import Answer, Calls
+from .parse import SACCT, AccountedJob, sacct_jobs
+
+_GATHER_S = 0.2
+_MOST = 500
+_TIMEOUT_S = 60.0
+_SINCE = "now-60days"
+_OFF = "accounting storage is disabled"
+_NO_PROGRAM = 127
+
+Told = Callable[[AccountedJob | None], None]
+
+
+class Accounting:
+    """One call for all that is asked within a moment. All calls on the loop's thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, calls: Calls) -> None:
+        self._loop = loop
+        self._calls = calls
+        self._wanted: dict[str, Told] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self.usable = True
+        """Until it is known to be switched off."""
+
+    def ask(self, job_id: str, told: Told) -> None:
+        """*told* gets what is known of a job; None: nothing, or nothing now."""
+        self._wanted[job_id] = told
+        if self._timer is None:
+            self._timer = self._loop.call_later(_GATHER_S, self._ask)
+
+    def close(self) -> None:
+        """Idempotent."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ask(self) -> None:
+        self._timer = None
+        wanted = dict(list(self._wanted.items())[:_MOST])
+        for job_id in wanted:
+            del self._wanted[job_id]
+        if self._wanted:
+            self._timer = self._loop.call_later(_GATHER_S, self._ask)
+        call = (*SACCT, "-S", _SINCE, "-j", ",".join(wanted))
+        self._calls.run(call, lambda answer: self._answered(wanted, answer), timeout_s=_TIMEOUT_S)
+
+    def _answered(self, wanted: dict[str, Told], answer: Answer) -> None:
+        if _OFF in answer.err or answer.code == _NO_PROGRAM:
+            self.usable = False
+        found = {job.id: job for job in sacct_jobs(answer.out)} if answer.ok else {}
+        for job_id, told in wanted.items():
+            told(found.get(job_id))

@@ -1,0 +1,39 @@
+"""Attempts that ask Slurm for the same, sent as one array: each element runs its own attempt's script. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ports import JobOrder, StartOrder
+from .parse import BATCH_MARK
+from .quoting import quoted
+from .script import extra_lines, header_lines, job_name, resources
+
+
+def asks(job: JobOrder) -> tuple[str, ...]:
+    """What sbatch is told for it: jobs of which this is equal may share an array."""
+    return (*resources(job), *extra_lines(job))
+
+
+def array_name(orders: Sequence[StartOrder], batch: str) -> str:
+    """A name that no other job has, after the first of its tasks."""
+    job = orders[0].job
+    return job_name("" if job is None else job.task, batch)
+
+
+def array_script(orders: Sequence[StartOrder], batch: str, *, at_once: int | None = None) -> str:
+    """The text for sbatch. *orders*: alike, their scripts written; element N of the array is the Nth. *at_once*: so
+    many of them run together at most."""
+    jobs = [order.job for order in orders if order.job is not None]
+    limit = f"%{at_once}" if at_once else ""
+    header = [
+        f"--job-name={array_name(orders, batch)}",
+        f"--comment={BATCH_MARK}{batch}",
+        f"--array=0-{len(jobs) - 1}{limit}",
+        "--no-requeue",
+        "--output=/dev/null",
+        *resources(jobs[0]),
+    ]
+    rows = [f"{index}) exec /bin/bash -p {quoted(job.script)} ;;" for index, job in enumerate(jobs)]
+    lines = ["#!/bin/bash -p", *header_lines(header), *(f"#SBATCH {line}" for line in extra_lines(jobs[0]))]
+    return "\n".join([*lines, "", "case $SLURM_ARRAY_TASK_ID in", *rows, "esac", "exit 125", ""])

@@ -1,0 +1,134 @@
+"""Slurm's programs, run away from the loop, each for no longer than it may take."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "SLURM_CONF")
+"""What Slurm's programs may see of an environment: all else could change what they do, or what a job gets."""
+_REAP_S = 2.0
+"""For a killed program's pipes to close."""
+_HUNG_S = 5.0
+"""Beyond a call's own limit: then its thread hangs (a dead file server) and is left behind."""
+
+_NOT_BEGUN = 127
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a call."""
+
+    code: int | None
+    """None: killed since it took too long, or ended by a signal; what it did is not known. 127: it was not begun, for
+    there is no such program, or no process for it."""
+    out: str = ""
+    err: str = ""
+    took_s: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0
+
+
+def small_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The little of *environ* that Slurm's programs are given."""
+    return {name: environ[name] for name in _KEPT if name in environ}
+
+
+def run_program(argv: Sequence[str], environ: Mapping[str, str], *, timeout_s: float) -> Answer:
+    """Run a program to its end. Blocks; raises nothing. In a group of its own: Ctrl-C is not meant for it."""
+    began_s = time.monotonic()
+    try:
+        child = subprocess.Popen(
+            argv,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            cwd="/",
+            process_group=0,
+        )
+    except OSError as error:
+        return Answer(_NOT_BEGUN, "", f"{argv[0]}: {error.strerror or error}")
+    code: int | None = None
+    try:
+        out, err = child.communicate(timeout=timeout_s)
+        code = child.returncode if child.returncode >= 0 else None
+    except subprocess.TimeoutExpired:
+        out, err = _killed(child)
+        err += f"no answer in {timeout_s:g} s"
+    return Answer(code, out, err, time.monotonic() - began_s)
+
+
+def _killed(child: subprocess.Popen[str]) -> tuple[str, str]:
+    with contextlib.suppress(OSError):
+        os.killpg(child.pid, 9)
+    try:
+        return child.communicate(timeout=_REAP_S)
+    except subprocess.TimeoutExpired:  # stuck in the kernel
+        return "", ""
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    done: Callable[[Any], None]
+    timer: asyncio.TimerHandle | None = None
+
+
+class Calls:
+    """Work that may take seconds, each piece in a thread of its own."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, environ: Mapping[str, str]) -> None:
+        self._loop = loop
+        self.environ = small_environment(environ)
+        self._pending: set[_Call] = set()
+
+    def run(self, argv: Sequence[str], done: Callable[[Answer], None], *, timeout_s: float) -> None:
+        """Run a program; *done* gets its answer on the loop's thread, never before this returns."""
+        self.work(
+            lambda: run_program(argv, self.environ, timeout_s=timeout_s),
+            lambda answer: done(answer or Answer(None, "", f"{argv[0]}: no answer", timeout_s)),
+            timeout_s=timeout_s + _REAP_S,
+        )
+
+    def work(self, work: Callable[[], _T], done: Callable[[_T | None], None], *, timeout_s: float) -> None:
+        """Do *work*, which must not raise; *done* gets what it returned, or None where it hangs beyond *timeout_s*."""
+        call: _Call = _Call(done)
+        call.timer = self._loop.call_later(timeout_s + _HUNG_S, self._finish, call, None)
+        self._pending.add(call)
+        try:
+            threading.Thread(target=self._do, args=(call, work), name="gpudeck-slurm", daemon=True).start()
+        except RuntimeError:  # as many threads as the user, or the cgroup, may have
+            self._loop.call_soon(self._finish, call, None)
+
+    def close(self) -> None:
+        """Nobody is told any more; programs that run go on to their ends."""
+        for call in self._pending:
+            if call.timer is not None:
+                call.timer.cancel()
+        self._pending.clear()
+
+    def _do(self, call: _Call, work: Callable[[], object]) -> None:
+        result = work()
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for the answer
+            self._loop.call_soon_threadsafe(self._finish, call, result)
+
+    def _finish(self, call: _Call, result: object) -> None:
+        if call not in self._pending:
+            return
+        self._pending.discard(call)
+        if call.timer is not None:
+            call.timer.cancel()
+        call.done(result)

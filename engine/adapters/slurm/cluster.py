@@ -1,0 +1,175 @@
+"""How full the cluster is: partitions with their nodes and GPUs, and the user's own jobs. Two calls, both short."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from .calls import Answer
+
+SINFO = ("sinfo", "-h", "-O", "Partition:|,Available:|,StateLong:|,Nodes:|,CPUsState:|,Gres:|,GresUsed:|")
+"""Nodes that have all of this in common share a line, so a cluster of thousands is told in tens."""
+_SQUEUE = ("squeue", "-h", "-r", "-o", "%T|%P")
+_FIELDS = 7
+_GPUS = re.compile(r"(?:^|,)gpu(?::([^:,()]+))?:(\d+)")
+_UP = frozenset(("idle", "mixed", "allocated", "completing", "planned", "reserved", "blocked"))
+_AWAY = frozenset("*$@^")
+"""Behind a node's state: answers nothing, in maintenance, about to boot, booting."""
+_WAITING = frozenset(("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"))
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """Of one type; "" for those without one."""
+
+    type: str
+    free: int
+    """On nodes that take jobs."""
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    name: str
+    default: bool
+    """Where jobs go that name none."""
+    state: str
+    """up, down, drain or inact, as Slurm says."""
+    nodes_up: int
+    """Those that answer and take jobs, free or not."""
+    nodes_total: int
+    nodes_idle: int
+    gpus: tuple[Gpus, ...]
+    """By type."""
+    cpus_free: int
+    cpus_total: int
+    running: int = 0
+    """The user's jobs that run there, of this deck or not."""
+    pending: int = 0
+
+    @property
+    def gpus_free(self) -> int:
+        return sum(each.free for each in self.gpus)
+
+    @property
+    def gpus_total(self) -> int:
+        return sum(each.total for each in self.gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """The cluster at one moment."""
+
+    partitions: tuple[Partition, ...] = ()
+    running: int = 0
+    """The user's jobs, of this deck or not."""
+    pending: int = 0
+    at: float = 0.0
+    """When it was told, seconds since the epoch; 0: never yet."""
+    problem: str = ""
+    """Why it tells nothing now, in its own words; what stands here is how it was."""
+
+
+def read_cluster(
+    run: Callable[[Sequence[str]], Answer], uid: int, now: float, before: ClusterView | None = None
+) -> ClusterView:
+    """Ask for it, with *run*; blocks for both calls. Raises nothing: without an answer it is *before*, with the
+    problem."""
+    told: list[str] = []
+    for argv in (SINFO, (*_SQUEUE, "-u", str(uid))):
+        answer = run(argv)
+        if not answer.ok:
+            why = (answer.err.strip() or "no answer").splitlines()[0]
+            return replace(before or ClusterView(), problem=f"{argv[0]}: {why}")
+        told.append(answer.out)
+    sinfo, squeue = told
+    return cluster_of(sinfo, squeue, now)
+
+
+def cluster_of(sinfo: str, squeue: str, now: float) -> ClusterView:
+    """What the outputs of both calls say. Pure."""
+    running, pending = Counter[str](), Counter[str]()
+    jobs_running = jobs_pending = 0
+    for line in squeue.splitlines():
+        state, _, partitions = line.partition("|")
+        waits = state in _WAITING
+        jobs_pending += waits
+        jobs_running += not waits
+        (pending if waits else running).update(partitions.split(","))  # one that waits may name several
+    partitions = tuple(
+        [replace(each, running=running[each.name], pending=pending[each.name]) for each in partitions_of(sinfo)]
+    )
+    return ClusterView(partitions, jobs_running, jobs_pending, now)
+
+
+def partitions_of(sinfo: str) -> list[Partition]:
+    """In Slurm's order. Pure; a line that is none is passed over."""
+    groups: dict[str, list[_Nodes]] = {}
+    for line in sinfo.splitlines():
+        fields = [field.strip() for field in line.split("|")]
+        if len(fields) >= _FIELDS and (nodes := _nodes_of(fields)):
+            groups.setdefault(fields[0], []).append(nodes)
+    return [_partition(name, nodes) for name, nodes in groups.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """Alike nodes of one partition."""
+
+    available: str
+    count: int
+    up: bool
+    idle: bool
+    cpus_free: int
+    cpus_total: int
+    gpus: Counter[str]
+    """Of all of them, by type."""
+    gpus_used: Counter[str]
+
+
+def _nodes_of(fields: Sequence[str]) -> _Nodes | None:
+    _, available, state, nodes, cpus, gres, gres_used, *_ = fields
+    base = state.rstrip("*~#!%$@^-+")
+    up = base in _UP and not _AWAY & set(state)
+    try:
+        count = int(nodes)
+        _, cpus_idle, _, cpus_total = map(int, cpus.split("/"))
+    except ValueError:
+        return None
+    idle_cpus = cpus_idle if up else 0
+    idle = up and base == "idle"
+    return _Nodes(available, count, up, idle, idle_cpus, cpus_total, gpus_in(gres, count), gpus_in(gres_used, count))
+
+
+def _partition(name: str, groups: Sequence[_Nodes]) -> Partition:
+    total, free = Counter[str](), Counter[str]()
+    for nodes in groups:
+        total += nodes.gpus
+        if nodes.up:
+            free += nodes.gpus - nodes.gpus_used
+    return Partition(
+        name=name.removesuffix("*"),
+        default=name.endswith("*"),
+        state=groups[0].available,
+        nodes_up=sum(nodes.count for nodes in groups if nodes.up),
+        nodes_total=sum(nodes.count for nodes in groups),
+        nodes_idle=sum(nodes.count for nodes in groups if nodes.idle),
+        gpus=tuple([Gpus(kind, free[kind], total[kind]) for kind in sorted(total)]),
+        cpus_free=sum(nodes.cpus_free for nodes in groups),
+        cpus_total=sum(nodes.cpus_total for nodes in groups),
+    )
+
+
+def gpus_in(gres: str, nodes: int = 1) -> Counter[str]:
+    """How many GPUs of each type "gpu:a100:4(S:0-1),nic:2" has, times *nodes*; "" is the type of those without."""
+    found = Counter[str]()
+    for kind, count in _GPUS.findall(gres):
+        found[kind] += int(count) * nodes
+    return found
+
+
+def types_of(partitions: Sequence[Partition]) -> Iterator[str]:
+    """Types of GPUs that there are, each once."""
+    yield from dict.fromkeys(gpus.type for partition in partitions for gpus in partition.gpus)

@@ -1,0 +1,156 @@
+"""Beginnings and ends, as wrappers write them in the control folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from ...core.outcome import Cause
+from ..processes.spawn_error import explain_code
+from .control import Control, Found
+from .inotify import Arrivals
+from .jobfiles import Ended, read_began, read_ended
+from .jobs import Job, Jobs
+from .states import in_words
+from .telling import Telling
+
+_LOOK_S, _NETWORK_LOOK_S = 2.0, 0.5
+_ENDED = (128 + 9, 128 + 15)
+_NOT_EXECUTED = (126, 127)
+UNABLE = 125
+"""The code of what was never executed."""
+
+
+class Ends:
+    """Looks for what jobs write, at once where the kernel tells of it, and now and then where it may not."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        control: Control,
+        jobs: Jobs,
+        telling: Telling,
+        *,
+        on_network: bool,
+        unclear: Callable[[Job], None],
+    ) -> None:
+        """*unclear* is told of a job that wrote its end and was ended by somebody else: Slurm knows why."""
+        self._loop = loop
+        self._control = control
+        self._jobs = jobs
+        self._telling = telling
+        self._unclear = unclear
+        self._look_s = _NETWORK_LOOK_S if on_network else _LOOK_S
+        self._names = set[str]()
+        self._everywhere = False
+        self._looking = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._arrivals = Arrivals(loop, control.folder, self._arrived)
+
+    def keep_looking(self) -> None:
+        """There are jobs."""
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._look_s, self._look_around)
+
+    def look(self) -> None:
+        """Look at all now."""
+        self._everywhere = True
+        self._look()
+        self.keep_looking()
+
+    def take(self, found: Found) -> None:
+        """What files say, by their names."""
+        for name, text in found:
+            token, _, kind = name.partition(".")
+            job = self._jobs.get(token)
+            if job is None:
+                continue
+            if kind == "began":
+                began = read_began(text)
+                job.nodes = ",".join(began.nodes)
+                self._telling.began(job, began.job, began.wall, began.nodes)
+            elif job.end is None:
+                self._ended(job, read_ended(text))
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._arrivals.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arrived(self, names: set[str] | None) -> None:
+        if names is None:
+            self._everywhere = True
+        else:
+            self._names |= self._of_ours(names)
+        self._look()
+
+    def _of_ours(self, names: set[str]) -> set[str]:
+        ours = set[str]()
+        for name in names:
+            token, _, kind = name.partition(".")
+            if kind in ("began", "ended") and self._jobs.get(token) is not None:
+                ours |= {f"{token}.began", name}  # the beginning is told first
+        return ours
+
+    def _look_around(self) -> None:
+        self._timer = None
+        self._everywhere = True
+        self._look()
+        if len(self._jobs):
+            self.keep_looking()
+
+    def _look(self) -> None:
+        if self._looking or not (self._names or self._everywhere):
+            return
+        everywhere, names = self._everywhere, self._names
+        self._everywhere, self._names = False, set[str]()
+        self._looking = True
+        if everywhere:
+            tokens = [(job.token, job.stage == "running") for job in self._jobs if job.end is None]
+            self._control.look_around(tokens, self._looked)
+        else:
+            self._control.look(names, self._looked)
+
+    def _looked(self, found: Found | None) -> None:
+        self._looking = False
+        self.take(found or [])
+        self._look()
+
+    def _ended(self, job: Job, ended: Ended) -> None:
+        """One that was told to end by nobody here, or killed, was ended by Slurm, which knows why."""
+        job.end = ended
+        if job.stop is None and ended.signal != "limit" and (ended.signal or ended.code in _ENDED):
+            self._unclear(job)
+        else:
+            self.tell(job)
+
+    def tell(self, job: Job, cause: Cause = "", detail: str = "") -> None:
+        """It ended as its wrapper wrote; *cause*, *detail*: Slurm's word on it."""
+        ended, order = job.end, job.order
+        if ended is None:
+            return
+        if ended.signal == "limit" and job.stop is None and not cause:
+            cause, detail = "timeout", in_words("TIMEOUT", job.nodes)
+        if ended.code is None:
+            self._telling.over(job, UNABLE, wall=ended.wall, spawn_error=_unable(ended.error, job))
+        elif ended.code in _NOT_EXECUTED and order is not None and not cause:
+            explain = partial(explain_code, ended.code, order.stderr, order.cwd)
+            self._control.read(explain, partial(self._explained, job, ended))
+        else:
+            self._telling.over(job, ended.code, wall=ended.wall, cause=cause, detail=detail)
+
+    def _explained(self, job: Job, ended: Ended, why: str | None) -> None:
+        self._telling.over(job, ended.code, wall=ended.wall, spawn_error=why or "")
+
+
+def _unable(error: str, job: Job) -> str:
+    where = f" on {job.nodes}" if job.nodes else ""
+    cwd, log = (job.order.cwd, job.order.stdout) if job.order is not None else ("", "")
+    return {
+        "spawn-cwd": f"its folder cannot be entered{where}: {cwd}".rstrip(": "),
+        "spawn-log": f"its log cannot be written{where}: {log}".rstrip(": "),
+        "setup": f"a line of setup failed{where}: its log tells more",
+    }.get(error, f"it could not be started{where}: {error}")

@@ -1,0 +1,152 @@
+"""The small files by which the engine and a job's wrapper tell each other what they do: TOKEN.claim, TOKEN.began, …
+
+They lie flat in one folder that nodes and engine share. All but the claim are written whole under another name and
+moved, so that whoever finds one finds all of it. What goes wrong raises OSError, where nothing else is said.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...atomic import write_atomic
+from ...core.spec import StopScope
+from .parse import expand_nodes
+
+FOLDER = ".jobs"
+"""Below the deck's log folder."""
+VOID = "void"
+"""What the engine writes into a claim so that no job ever runs anything under its token."""
+
+_MOST_BYTES = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """What a wrapper tells before it runs its command."""
+
+    job: str
+    """As Slurm counts: "1234", or "1234_7" in an array."""
+    nodes: tuple[str, ...]
+    host: str
+    wall: float
+    """Seconds since the epoch, by the node's clock; 0: not told."""
+    gpus: str = ""
+    """CUDA_VISIBLE_DEVICES as Slurm set it."""
+    cpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What it tells once nothing of its command lives."""
+
+    code: int | None
+    """None: the command never ran, see `error`."""
+    wall: float
+    """When the command ended, by the node's clock; 0: not told."""
+    error: str = ""
+    """spawn-cwd, spawn-log or setup."""
+    signal: str = ""
+    """What the wrapper was told last: "TERM", or "limit" for Slurm's time limit."""
+
+
+def control_folder(log_dir: str) -> str:
+    """Absolute where *log_dir* is."""
+    return f"{log_dir}/{FOLDER}"
+
+
+def path(folder: str, token: str, kind: str) -> str:
+    """*kind*: claim, began, ended, alive, stop, warn, gpu, setup; or map, of an array's batch."""
+    return f"{folder}/{token}.{kind}"
+
+
+def write(folder: str, token: str, kind: str, text: str) -> None:
+    """Replace one, for its owner alone."""
+    write_atomic(path(folder, token, kind), text.encode(), mode=0o600)
+
+
+def void(folder: str, token: str) -> bool:
+    """Take the claim, so that no job with this token ever runs anything. False: a job has it."""
+    try:
+        fd = os.open(path(folder, token, "claim"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return claimed_by(folder, token) == VOID
+    with open(fd, "w", encoding="utf-8") as file:
+        file.write(f"{VOID}\n")
+        file.flush()
+        os.fsync(fd)
+    return True
+
+
+def claimed_by(folder: str, token: str) -> str:
+    """The id of the job that has the claim, or VOID; empty: nobody has, or whoever does has not said so yet."""
+    try:
+        with open(path(folder, token, "claim"), "rb") as file:
+            return file.read(_MOST_BYTES).decode("utf-8", "replace").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def read_began(text: str) -> Began:
+    """What a TOKEN.began says."""
+    said = _pairs(text)
+    cpus = said.get("cpus", "")
+    return Began(
+        job=said.get("job", ""),
+        nodes=expand_nodes(said.get("nodes", "")),
+        host=said.get("host", ""),
+        wall=_number(said.get("wall", "")),
+        gpus=said.get("gpus", ""),
+        cpus=int(cpus) if cpus.isdecimal() else None,
+    )
+
+
+def read_ended(text: str) -> Ended:
+    """What a TOKEN.ended says."""
+    said = _pairs(text)
+    code = said.get("code", "")
+    number = int(code) if code.isdecimal() else None
+    return Ended(number, _number(said.get("wall", "")), "" if number is not None else code, said.get("signal", ""))
+
+
+def stop_text(signal: int | str, grace_s: float, scope: StopScope) -> str:
+    """For a TOKEN.stop: end it. Again counts only where it is sooner."""
+    return f"{signal} {max(0.0, grace_s):.2f} {scope}\n"
+
+
+def warn_text(signal: int | str) -> str:
+    """For a TOKEN.warn: send *signal* to those of its processes that catch it."""
+    return f"{signal}\n"
+
+
+def map_text(tokens: Iterable[str]) -> str:
+    """For a BATCH.map: which token each element of an array has."""
+    return "".join([f"{index} {token}\n" for index, token in enumerate(tokens)])
+
+
+def read_map(text: str) -> dict[int, str]:
+    """Tokens by the elements' numbers."""
+    rows = [line.split() for line in text.splitlines()]
+    return {int(row[0]): row[1] for row in rows if len(row) == 2 and row[0].isdecimal()}
+
+
+def remove(folder: str, token: str, *, keep_claim: bool = False) -> None:
+    """Remove all files of a token, or of a batch. *keep_claim*: a job of it may still begin. Idempotent."""
+    kept = f"{token}.claim" if keep_claim else ""
+    with contextlib.suppress(FileNotFoundError):
+        for name in [name for name in os.listdir(folder) if name.startswith(f"{token}.") and name != kept]:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{folder}/{name}")
+
+
+def _pairs(text: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0

@@ -1,0 +1,128 @@
+"""Attempts as jobs of a cluster: what is known of each, kept in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ...ports import StartOrder
+from .jobfiles import Ended
+from .parse import QueuedJob
+
+Stage = Literal["queued", "sending", "doubt", "waiting", "running", "gone"]
+"""queued: no sbatch yet; sending: in one; doubt: one may have submitted it; waiting: submitted; running: its wrapper
+has begun; gone: its end was told."""
+
+
+@dataclass(eq=False, slots=True)
+class Stop:
+    """How an attempt was asked to end. Times: CLOCK_BOOTTIME."""
+
+    signal: int
+    kill_at: float
+    cancelled: bool = False
+    """Slurm was asked too."""
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """An attempt. Times: CLOCK_BOOTTIME."""
+
+    token: str
+    order: StartOrder | None = None
+    """None: an earlier engine's."""
+    stage: Stage = "queued"
+    id: str = ""
+    """As Slurm counts: "1234", "1234_7"; empty: not told yet."""
+    since: float = 0.0
+    """Of the stage."""
+    state: str = ""
+    """Slurm's word for where it is, as last seen; empty: never seen."""
+    told_why: str = ""
+    told_begins: float | None = None
+    nodes: str = ""
+    element: str = ""
+    """In an array: "BATCH_7", the batch's token and the index."""
+    absent: tuple[float, float] | None = None
+    """The first and the last of the looks at the queue, one after the other, that did not show it."""
+    refused_at: float | None = None
+    """When Slurm last would not take it for now."""
+    claimed: bool = False
+    """A job of it has taken its claim."""
+    over_since: float | None = None
+    """When Slurm was first seen saying that it is over."""
+    end: Ended | None = None
+    """As its wrapper wrote it, where Slurm's word on it is waited for."""
+    end_since: float = 0.0
+    beat: tuple[float, float] | None = None
+    """When its heartbeat was last written, as the file says, and since when that has been so."""
+    stop: Stop | None = None
+    killed: bool = False
+    """What may be left of it was told to end."""
+    busy: bool = False
+    """Something is being found out about it."""
+    looked_up: bool = False
+    """The accounting was asked."""
+
+
+@dataclass(eq=False, slots=True)
+class Jobs:
+    """All that have not ended, by token and by job id."""
+
+    now: Callable[[], float]
+    queue: dict[Job, tuple[str, ...]] = field(default_factory=dict[Job, tuple[str, ...]])
+    """Those to be submitted, in order; with what each asks for where it may share an array, () where not."""
+    _by_token: dict[str, Job] = field(default_factory=dict[str, Job])
+    _by_id: dict[str, Job] = field(default_factory=dict[str, Job])
+    _by_element: dict[str, Job] = field(default_factory=dict[str, Job])
+
+    def __len__(self) -> int:
+        return len(self._by_token)
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self._by_token.values())
+
+    def add(self, job: Job) -> Job:
+        job.since = self.now()
+        self._by_token[job.token] = job
+        if job.id:
+            self._by_id[job.id] = job
+        return self.put(job, job.element)
+
+    def put(self, job: Job, element: str) -> Job:
+        """Make it this element of an array; of none with ""."""
+        self._by_element.pop(job.element, None)
+        job.element = element
+        if element:
+            self._by_element[element] = job
+        return job
+
+    def get(self, token: str) -> Job | None:
+        return self._by_token.get(token)
+
+    def of(self, row: QueuedJob) -> Job | None:
+        """The one that a line of the queue is about. A number alone proves nothing: a controller that lost its state
+        gives them out again."""
+        if row.token:
+            return self._by_token.get(row.token)
+        if row.batch:
+            index = row.id.partition("_")[2]
+            return self._by_element.get(f"{row.batch}_{index}") or self._by_id.get(row.id)
+        return None
+
+    def name(self, job: Job, job_id: str) -> None:
+        job.id = job_id
+        self._by_id[job_id] = job
+
+    def move(self, job: Job, stage: Stage) -> None:
+        job.stage, job.since = stage, self.now()
+        if stage != "queued":
+            self.queue.pop(job, None)
+
+    def remove(self, job: Job) -> None:
+        self.move(job, "gone")
+        self._by_token.pop(job.token, None)
+        self._by_element.pop(job.element, None)
+        if self._by_id.get(job.id) is job:
+            del self._by_id[job.id]

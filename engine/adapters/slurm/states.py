@@ -1,0 +1,65 @@
+"""Slurm's words for where a job stands, and what its end means to an attempt. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ...core.outcome import Cause
+
+Stand = Literal["pending", "running", "ending", "over"]
+
+_PENDING = frozenset(
+    ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
+)
+_ENDING = frozenset(("COMPLETING", "STAGE_OUT"))
+_CAUSES: dict[str, Cause] = {
+    "TIMEOUT": "timeout",
+    "DEADLINE": "timeout",
+    "OUT_OF_MEMORY": "oom",
+    "PREEMPTED": "preempted",
+    "NODE_FAIL": "node_fail",
+    "BOOT_FAIL": "node_fail",
+    "CANCELLED": "cancelled",
+    "REVOKED": "cancelled",
+    "LAUNCH_FAILED": "launch",
+    "RECONFIG_FAIL": "launch",
+}
+_OVER = frozenset(("COMPLETED", "FAILED", *_CAUSES))
+_LAUNCH_REASONS = ("launchfail", "launch failed", "failed to launch", "prolog", "jobholdmaxrequeue")
+
+
+def word(state: str) -> str:
+    """The state itself: "CANCELLED by 1000" is CANCELLED, as is "CANCELLED+"."""
+    return state.split(None, 1)[0].rstrip("+") if state.strip() else ""
+
+
+def stand(state: str) -> Stand:
+    """Words that this version does not know count as running: nothing is done about them."""
+    state = word(state)
+    if state in _PENDING:
+        return "pending"
+    if state in _ENDING:
+        return "ending"
+    return "over" if state in _OVER else "running"
+
+
+def cause_of(state: str, reason: str = "") -> Cause:
+    """Why a job ended; "" where its exit code tells. *reason*: Slurm's, next to the state."""
+    state = word(state)
+    if state == "FAILED" and any(each in reason.lower() for each in _LAUNCH_REASONS):
+        return "launch"
+    return _CAUSES.get(state, "")
+
+
+def in_words(state: str, nodes: str = "") -> str:
+    """One line for people: what Slurm says of the end."""
+    where = f" on {nodes}" if nodes else ""
+    return {
+        "TIMEOUT": f"Slurm's time limit{where}",
+        "DEADLINE": "Slurm's deadline",
+        "OUT_OF_MEMORY": f"Slurm: out of the memory that the job asked for{where}",
+        "PREEMPTED": f"preempted by Slurm{where}",
+        "NODE_FAIL": f"a node failed{f': {nodes}' if nodes else ''}",
+        "BOOT_FAIL": f"a node did not boot{f': {nodes}' if nodes else ''}",
+        "CANCELLED": "cancelled by scancel",
+    }.get(word(state), f"Slurm says {word(state)}" if state else "")

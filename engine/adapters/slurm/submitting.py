@@ -1,0 +1,186 @@
+"""Attempts on their way into the queue: sbatch calls, a few at once, each attempt in one of them at a time.
+
+A call whose fate is not known is never repeated: `Judging` finds out whether there is a job, and if there is none makes
+sure that none can run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from .arrays import asks
+from .asking import Picture
+from .batches import TIMEOUT_S, Unwritten, submit
+from .calls import Calls
+from .ends import UNABLE
+from .jobs import Job, Jobs
+from .limits import Limits
+from .parse import Refusal
+from .telling import Telling
+
+_AT_ONCE = 4
+_GATHER_S = 0.2
+_MOST = 500
+"""Elements of an array; clusters allow 1001 unless they say otherwise."""
+
+
+class Submitting:
+    """All calls on the loop's thread."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        calls: Calls,
+        jobs: Jobs,
+        telling: Telling,
+        control: str,
+        *,
+        doubt: Callable[[Job], None],
+        late: Callable[[Job], None],
+        sent: Callable[[], None],
+        limits: Limits,
+        note: Callable[[str, str], None],
+        now: Callable[[], float],
+    ) -> None:
+        """*doubt* is told of each attempt that may have been submitted; *late* of one that was, and has been given up
+        meanwhile; *sent*: something is in the queue that was not."""
+        self._loop = loop
+        self._calls = calls
+        self._jobs = jobs
+        self._telling = telling
+        self._control = control
+        self._doubt = doubt
+        self._late = late
+        self._sent = sent
+        self._limits = limits
+        self._note = note
+        self._now = now
+        self._queue = jobs.queue
+        self._busy = 0
+        self._looked_at = 0.0
+        self._back_off_s = 0.0
+        self._free_at = 0.0
+        self._timers: set[asyncio.TimerHandle] = set()
+
+    def add(self, job: Job) -> None:
+        """Submit it as soon as may be; those of an array once others have had the time to join."""
+        self._queue[job] = _shared(job)
+        if self._queue[job]:
+            self._later(_GATHER_S)
+        else:
+            self._pump()
+
+    def looked(self, picture: Picture) -> None:
+        """The queue was seen: what was refused before and is not in it may be tried again."""
+        self._looked_at = picture.asked_at
+        self._pump()
+
+    def close(self) -> None:
+        """Idempotent. Calls under way go on."""
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+
+    def _pump(self) -> None:
+        while self._queue and self._busy < _AT_ONCE and self._now() >= self._free_at:
+            batch = self._next()
+            if not batch:
+                return
+            self._send(batch)
+
+    def _next(self) -> list[Job]:
+        """Whose turn it is: one, or all that may share an array. Empty: all must wait."""
+        now = self._now()
+        ready = [job for job in self._queue if job.refused_at is None or self._looked_at > job.refused_at]
+        head = next((job for job in ready if not self._queue[job] or now - job.since >= _GATHER_S), None)
+        if head is None:
+            return []
+        asked = self._queue[head]
+        return [job for job in ready if self._queue[job] == asked][:_MOST] if asked else [head]
+
+    def _send(self, batch: list[Job]) -> None:
+        token = os.urandom(12).hex() if len(batch) > 1 else ""
+        orders = [job.order for job in batch if job.order is not None]
+        for index, job in enumerate(batch):
+            self._jobs.move(job, "sending")
+            self._jobs.put(job, f"{token}_{index}" if token else "")
+        self._busy += 1
+        self._calls.work(
+            partial(submit, orders, token, self._control, self._calls.environ),
+            partial(self._answered, batch),
+            timeout_s=TIMEOUT_S,
+        )
+
+    def _answered(self, batch: Sequence[Job], answer: str | Refusal | Unwritten | None) -> None:
+        self._busy -= 1
+        match answer:
+            case str():
+                self._taken(batch, answer)
+            case Unwritten(why):
+                for job in batch:
+                    self._telling.refused(job, why)
+            case Refusal("busy", why):
+                self._refused(batch, why)
+            case Refusal("no", why):
+                for job in batch:
+                    self._telling.over(job, UNABLE, spawn_error=f"sbatch: {why}")
+            case _:
+                self._unknown(batch)
+        self._sent()
+        self._pump()
+
+    def _taken(self, batch: Sequence[Job], job_id: str) -> None:
+        self._back_off_s = 0.0
+        for job in batch:
+            index = job.element.partition("_")[2]
+            mine = f"{job_id}_{index}" if index else job_id
+            if job.stage == "gone":
+                job.id = job.id or mine
+                self._late(job)
+            else:
+                self._telling.submitted(job, mine)
+
+    def _refused(self, batch: Sequence[Job], why: str) -> None:
+        """Not now: the same attempts again later, first in line, once the queue was seen without them."""
+        again = [job for job in batch if job.stage == "sending"]
+        for job in again:
+            self._jobs.move(job, "queued")
+            job.refused_at = self._now()
+        others = dict(self._queue)
+        self._queue.clear()
+        self._queue.update({job: _shared(job) for job in again})
+        self._queue.update(others)
+        if self._now() >= self._free_at:
+            self._hold(f"Slurm takes no job for now ({why}): {{waiting}}, tried again in {{after_s:g}} s")
+
+    def _unknown(self, batch: Sequence[Job]) -> None:
+        for job in batch:
+            if job.stage == "sending":
+                self._jobs.move(job, "doubt")
+                self._doubt(job)
+        if self._now() >= self._free_at:
+            self._hold("sbatch gave no answer: whether there is a job is being looked up")
+
+    def _hold(self, text: str) -> None:
+        longest_s = self._limits.longest_back_off_s
+        self._back_off_s = min(2 * self._back_off_s or self._limits.back_off_s, longest_s)
+        self._free_at = self._now() + self._back_off_s
+        waiting = "1 waits" if len(self._queue) == 1 else f"{len(self._queue)} wait"
+        self._note(text.format(waiting=waiting, after_s=self._back_off_s), "warning")
+        self._later(self._back_off_s)
+
+    def _later(self, after_s: float) -> None:
+        def ring() -> None:
+            self._timers.discard(timer)
+            self._pump()
+
+        timer = self._loop.call_later(after_s, ring)
+        self._timers.add(timer)
+
+
+def _shared(job: Job) -> tuple[str, ...]:
+    order = job.order.job if job.order is not None else None
+    return asks(order) if order is not None and order.options.get("array") else ()

@@ -1,0 +1,104 @@
+"""`gpudeck plan` of a deck on Slurm: the script of each job, as an engine would submit it. It needs no Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..adapters.slurm.jobfiles import control_folder
+from ..adapters.slurm.script import script
+from ..errors import EngineUnavailableError
+from ..logs.secrets import mask, secrets_in
+from ..submit.subject import Subject, read_subject
+from ..submit.waits import NOTHING, Waits, waits_of
+from ..taskfile.options import RunOptions
+
+TOKEN = "0" * 24
+"""Where a start puts one of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJob:
+    """A task, and what becomes of it."""
+
+    task: str
+    state: str
+    """ "runs", "done earlier" or "left out"."""
+    attempt: int = 0
+    script: str = ""
+    kept: str = ""
+    """Where a start keeps the script."""
+    waits: Waits = NOTHING
+
+
+def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
+    """Print it. *options* ask for Slurm, as the file or the run may. Raises DeckError."""
+    subject = read_subject(path, options, os.environ)
+    try:
+        jobs = planned(subject)
+    except OSError as error:
+        raise EngineUnavailableError(f"{error.filename}: {error.strerror}") from error
+    if as_json:
+        print(json.dumps([_row(job) for job in jobs], indent=2))
+        return 0
+    for line in [*subject.warnings, *subject.file.later]:
+        print(f"warning: {line}")
+    print("\n".join(_text(jobs)))
+    return 0
+
+
+def planned(subject: Subject) -> list[PlannedJob]:
+    """All tasks, in file order. The values of secret variables are not shown. Raises OSError."""
+    selected, done = subject.selected, subject.done()
+    waits = waits_of(selected, done=done)
+    jobs: list[PlannedJob] = []
+    for spec in subject.file.tasks:
+        if spec.name not in waits:
+            jobs.append(PlannedJob(spec.name, "left out"))
+        elif spec.name in done:
+            jobs.append(PlannedJob(spec.name, "done earlier"))
+        else:
+            attempt = subject.next_attempt(spec.name)
+            made = subject.made(spec.name, attempt, TOKEN)
+            text = script(made.order, control_folder(subject.logs.dir))
+            shown = mask(text, [value for value in secrets_in(made.order.env) if value != TOKEN])
+            jobs.append(PlannedJob(spec.name, "runs", attempt, shown, made.paths.script, waits[spec.name]))
+    return jobs
+
+
+def _text(jobs: Sequence[PlannedJob]) -> list[str]:
+    running = [job for job in jobs if job.state == "runs"]
+    if not running:
+        return ["nothing would run"]
+    lines: list[str] = []
+    for job in running:
+        lines += [
+            "",
+            f"==> {job.task}, attempt {job.attempt}{_after(job.waits)}: {job.kept} <==",
+            job.script.rstrip("\n"),
+        ]
+    more = [f"{len(found)} {state}" for state in ("done earlier", "left out") if (found := _in(jobs, state))]
+    return [*lines[1:], "", ", ".join([f"{len(running)} of {len(jobs)} tasks would be submitted", *more])]
+
+
+def _in(jobs: Sequence[PlannedJob], state: str) -> list[PlannedJob]:
+    return [job for job in jobs if job.state == state]
+
+
+def _after(waits: Waits) -> str:
+    names = [*waits.ok, *waits.ended]
+    return f", after {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}" if names else ""
+
+
+def _row(job: PlannedJob) -> dict[str, object]:
+    return {
+        "task": job.task,
+        "state": job.state,
+        "attempt": job.attempt,
+        "script": job.script,
+        "kept": job.kept,
+        "after_ok": list(job.waits.ok),
+        "after_end": list(job.waits.ended),
+    }

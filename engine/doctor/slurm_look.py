@@ -1,0 +1,96 @@
+"""What a cluster says about itself and about its user."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..adapters.slurm.calls import small_environment
+from ..adapters.slurm.cluster import SINFO, Partition, partitions_of
+from .child import Ended, run
+
+NEEDED = ("sbatch", "squeue", "scancel", "sinfo", "scontrol")
+LIMIT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Runs Slurm's programs as the engine would."""
+
+    env: Mapping[str, str]
+
+    def __call__(self, *argv: str, stdin: str = "") -> Ended:
+        return run(argv, env=self.env, cwd=os.sep, limit_s=LIMIT_S, stdin=stdin)
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmFacts:
+    missing: tuple[str, ...] = ()
+    """Programs that are not on the PATH; nothing else is known then."""
+    version: str = ""
+    trouble: str = ""
+    """How the controller does not answer; nothing but the version is known then."""
+    answer_s: float = 0.0
+    config: Mapping[str, str] = field(default_factory=dict[str, str])
+    """`scontrol show config`."""
+    partitions: tuple[Partition, ...] = ()
+    associations: tuple[Association, ...] | None = None
+    """None: nobody keeps accounts here."""
+
+    def number(self, name: str) -> int | None:
+        """Of the configuration: "300 sec" is 300."""
+        word = self.config.get(name, "").split()[:1]
+        return int(word[0]) if word and word[0].isdecimal() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Association:
+    """What the user may submit to."""
+
+    account: str
+    qos: tuple[str, ...]
+
+
+def caller(environ: Mapping[str, str]) -> Call:
+    return Call(small_environment(environ))
+
+
+def look(call: Call) -> SlurmFacts:
+    missing = tuple([name for name in NEEDED if shutil.which(name, path=call.env.get("PATH")) is None])
+    if missing:
+        return SlurmFacts(missing)
+    version = call("sbatch", "--version").out.strip()
+    before = time.perf_counter()
+    config, sinfo = call("scontrol", "show", "config"), call(*SINFO)
+    for name, ended in (("scontrol", config), ("sinfo", sinfo)):
+        if ended.code != 0:
+            return SlurmFacts((), version, f"{name}: {ended.how}")
+    answer_s = (time.perf_counter() - before) / 2
+    known = config_of(config.out)
+    return SlurmFacts((), version, "", answer_s, known, tuple(partitions_of(sinfo.out)), _associations(call, known))
+
+
+def config_of(text: str) -> dict[str, str]:
+    """`Name = value` lines."""
+    pairs = [line.partition("=") for line in text.splitlines()]
+    return {name.strip(): value.strip() for name, equals, value in pairs if equals}
+
+
+def _associations(call: Call, config: Mapping[str, str]) -> tuple[Association, ...] | None:
+    if "slurmdbd" not in config.get("AccountingStorageType", ""):
+        return None
+    if shutil.which("sacctmgr", path=call.env.get("PATH")) is None:
+        return None
+    whose = (f"user={getpass.getuser()}", f"cluster={config.get('ClusterName', '')}")
+    ended = call("sacctmgr", "-n", "-P", "show", "associations", *whose, "format=account,qos")
+    return associations_of(ended.out.splitlines()) if ended.code == 0 else None
+
+
+def associations_of(lines: Sequence[str]) -> tuple[Association, ...]:
+    """ "physics|normal,long" lines."""
+    pairs = [line.partition("|") for line in lines if line.strip()]
+    return tuple([Association(name, tuple(filter(None, qos.strip("|").split(",")))) for name, _, qos in pairs])

@@ -1,0 +1,129 @@
+"""A deck as Slurm would get it: its tasks, what is done, and the script of each job. Nothing is started, locked or
+changed, and no Slurm is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..adapters import host
+from ..adapters.journal.journal import read_facts
+from ..adapters.state.folder import find_state_dir
+from ..adapters.state.kept_environment import load_environment
+from ..attempt.environment import base_environment
+from ..attempt.orders import Box, Made, Orders
+from ..core.build import build
+from ..core.deck import Deck
+from ..core.effects import Launch
+from ..core.recorded import recorded
+from ..core.restore import replay
+from ..core.spec import DeckFile, TaskSpec
+from ..logs.files import LogFolder
+from ..opening.deck_file import check_together
+from ..opening.history import History
+from ..opening.left_out import is_done
+from ..opening.run_options import continued, decode
+from ..snapshot.fit import check_snapshot
+from ..taskfile import options as taskfile
+from ..taskfile.fit import check_environment
+from ..taskfile.later import refuse_later
+from ..taskfile.load import load, load_settings
+from ..taskfile.options import RunOptions
+from ..taskfile.settings import stem_of
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The deck, read."""
+
+    file: DeckFile
+    deck: Deck
+    """As the journal leaves it."""
+    logs: LogFolder
+    environment: Mapping[str, str]
+    orders: Orders
+    damage: str
+    """What is wrong with the journal; "" where nothing is."""
+    lasting: Sequence[str]
+    """Tasks with an attempt that has not ended as far as the journal knows."""
+
+    @property
+    def selected(self) -> list[TaskSpec]:
+        """In file order."""
+        chosen = self.file.selected
+        return [spec for spec in self.file.tasks if chosen is None or spec.name in chosen]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is wrong with it and passed over."""
+        lists = [spec.name for spec in self.selected if _names_several_nodes(spec)]
+        others = f" and {len(lists) - 1} more" if len(lists) > 1 else ""
+        passed = [
+            f"{name}{others}: slurm.nodelist names several nodes for a task of one: passed over" for name in lists
+        ]
+        return [*self.file.warnings, *passed[:1], *filter(None, [self.damage])]
+
+    def done(self) -> set[str]:
+        """Tasks whose results are there, as a start would find; all are asked, for those that others need."""
+        if not self.file.settings.skip_existing:
+            chosen = {spec.name for spec in self.selected}
+            return {name for name in self._done() if name not in chosen}
+        return self._done()
+
+    def _done(self) -> set[str]:
+        return {task.name for task in self.deck.tasks if is_done(self.deck, task, self.logs)}
+
+    def next_attempt(self, task: str) -> int:
+        """The number that its next attempt would have."""
+        return max(self.deck.by_name[task].attempts, self.logs.highest(task)) + 1
+
+    def made(self, task: str, attempt: int, token: str) -> Made:
+        """What an attempt of it is made of, as an engine would make it. Raises OSError."""
+        launch = Launch(task, attempt, token, gpus=(), rung=0, may_resume=False)
+        return self.orders.make(self.deck.by_name[task], launch)
+
+
+def read_subject(path: str, options: RunOptions, environ: Mapping[str, str]) -> Subject:
+    """Read the file and the journal: of an unfinished run under what that was started with. *options* ask for Slurm.
+    Raises DeckError."""
+    settings = load_settings(path, options)
+    state = find_state_dir(path, settings.state_dir, stem_of(path, options))
+    facts, damage = ([], "") if state is None else read_facts(state.db)
+    journal = recorded(facts)
+    environment: Mapping[str, str] = base_environment(environ)
+    if state is not None and journal.unfinished:
+        options = continued(decode(journal.options), options)
+        environment = load_environment(state.path) or environment
+    box = taskfile.Box(None, host.cores(), journal.shards)
+    file = load(path, options, box, environ=environment, look=History(facts, ()).look)
+    deck = build(file, gpus=(), cores=host.cores())
+    replay(deck, facts)
+    logs = LogFolder(file.settings.log_dir, (spec.name for spec in file.tasks))
+    orders = Orders(deck, logs, _box(environment))
+    return Subject(file, deck, logs, environment, orders, damage, list(journal.lasting))
+
+
+def _names_several_nodes(spec: TaskSpec) -> bool:
+    """For a task of one."""
+    nodelist = dict(spec.extras.slurm).get("nodelist")
+    return spec.extras.nodes == 1 and isinstance(nodelist, str) and any(mark in nodelist for mark in ",[")
+
+
+def check_start(subject: Subject) -> None:
+    """What only a start asks for. Raises TaskFileError."""
+    check_together(
+        lambda: refuse_later(subject.file),
+        lambda: check_environment(subject.file, subject.environment),
+        lambda: check_snapshot(subject.file),
+    )
+
+
+def _box(environment: Mapping[str, str]) -> Box:
+    """Of the machine that asks nothing matters to a job but its environment."""
+    return Box(
+        environment=environment, visible=_no_gpus, index_of={}, cpus_each=1, cores=host.cores(), now=host.boottime_s
+    )
+
+
+def _no_gpus(_: Sequence[str]) -> str:
+    return ""

@@ -1,0 +1,238 @@
+"""What Slurm's programs print, as recorded on 22.05 and as documented for 23.11."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from gpudeck.engine.adapters.slurm import jobfiles
+from gpudeck.engine.adapters.slurm.parse import (
+    AccountedJob,
+    QueuedJob,
+    expand_nodes,
+    gone_by_scancel,
+    refusal,
+    sacct_jobs,
+    scontrol_records,
+    squeue_jobs,
+    submitted_id,
+    timestamp,
+)
+from gpudeck.engine.adapters.slurm.states import cause_of, in_words, stand
+from gpudeck.engine.core.spec import StopScope
+
+TOKEN = "02aad5f5cac7b7a1b8440f63"
+STAMP = "2026-11-23T09:36:17"
+AT = time.mktime(time.strptime(STAMP, "%Y-%m-%dT%H:%M:%S"))
+
+
+@pytest.mark.parametrize(
+    ("line", "job"),
+    [
+        (
+            f"8|CANCELLED|None|{STAMP}|node1|gpudeck {TOKEN}|cancel-02aad5f5",
+            QueuedJob("8", "CANCELLED", "", AT, "node1", TOKEN, "", "cancel-02aad5f5"),
+        ),
+        (
+            f"4_1|RUNNING|None|{STAMP}|node[1-2]|gpudeck-array {TOKEN}|arr0-02aad5f5",
+            QueuedJob("4_1", "RUNNING", "", AT, "node[1-2]", "", TOKEN, "arr0-02aad5f5"),
+        ),
+        (
+            "9|PENDING|Resources|N/A||(null)|a|b",
+            QueuedJob("9", "PENDING", "Resources", None, "", "", "", "a|b"),
+        ),
+        (
+            "4_[0-5%2]|PENDING|JobArrayTaskLimit|N/A||(null)|x",
+            QueuedJob("4_[0-5%2]", "PENDING", "JobArrayTaskLimit", None, "", "", "", "x"),
+        ),
+    ],
+)
+def test_a_line_of_squeue(line: str, job: QueuedJob) -> None:
+    assert squeue_jobs(line) == [job]
+
+
+def test_lines_that_are_none_of_squeue_are_passed_over() -> None:
+    assert squeue_jobs("second line of a comment|x\n\nslurm_load_jobs error: x\n8|PENDING") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "job"),
+    [
+        (
+            f"8|CANCELLED by 1000|0:15|{STAMP}|{STAMP}|node1|gpudeck {TOKEN}|cancel-02aad5f5",
+            AccountedJob("8", "CANCELLED by 1000", 0, 15, AT, AT, "node1", TOKEN, "cancel-02aad5f5"),
+        ),
+        (
+            f"4_1|OUT_OF_MEMORY|0:125|{STAMP}|Unknown|node1||arr",
+            AccountedJob("4_1", "OUT_OF_MEMORY", 0, 125, AT, None, "node1", "", "arr"),
+        ),
+        (
+            "9|PENDING|0:0|Unknown|Unknown|None assigned||x",
+            AccountedJob("9", "PENDING", 0, 0, None, None, "", "", "x"),
+        ),
+    ],
+)
+def test_a_line_of_sacct(line: str, job: AccountedJob) -> None:
+    assert sacct_jobs(line) == [job]
+
+
+@pytest.mark.parametrize(
+    ("out", "job"),
+    [("1234\n", "1234"), ("1234;cluster\n", "1234"), ("Welcome to HPC\n 1234 \n", "1234"), ("", None), ("ok\n", None)],
+)
+def test_the_id_that_sbatch_prints(out: str, job: str | None) -> None:
+    assert submitted_id(out) == job
+
+
+FAILED = "sbatch: error: Batch job submission failed: "
+
+
+@pytest.mark.parametrize(
+    ("code", "err", "kind"),
+    [
+        (1, f"{FAILED}Invalid partition name specified", "no"),
+        (1, f"{FAILED}Invalid account or account/partition combination specified", "no"),
+        (1, f"{FAILED}Invalid generic resource (gres) specification", "no"),
+        (1, f"{FAILED}Requested node configuration is not available", "no"),
+        (
+            1,
+            "sbatch: error: Memory specification can not be satisfied\n" + FAILED + "Requested node configuration",
+            "no",
+        ),
+        (1, "sbatch: error: QOSMaxCpuPerJobLimit\n" + FAILED + "Job violates accounting/QOS policy", "no"),
+        (1, "sbatch: error: QOSMaxSubmitJobPerUserLimit\n" + FAILED + "Job violates accounting/QOS policy", "busy"),
+        (1, "sbatch: error: AssocMaxSubmitJobLimit\n" + FAILED + "Job violates accounting/QOS policy", "busy"),
+        (1, f"{FAILED}Resource temporarily unavailable", "busy"),
+        (1, "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", "busy"),
+        (1, f"{FAILED}Unable to contact slurm controller (connect failure)", "busy"),
+        (1, f"{FAILED}Required partition not available (inactive or drain)", "busy"),
+        (1, f"{FAILED}Socket timed out on send/recv operation", "doubt"),
+        (1, f"{FAILED}Zero Bytes were transmitted or received", "doubt"),
+        (1, "", "doubt"),
+        (None, "", "doubt"),
+        (0, "", "doubt"),
+    ],
+)
+def test_what_a_refusal_means(code: int | None, err: str, kind: str) -> None:
+    assert refusal(code, err).kind == kind
+
+
+def test_a_refusal_is_told_in_sbatchs_words() -> None:
+    assert (
+        refusal(1, f"{FAILED}Invalid qos specification\n").why
+        == "Batch job submission failed: Invalid qos specification"
+    )
+
+
+@pytest.mark.parametrize(
+    ("err", "gone"),
+    [
+        ("scancel: error: Kill job error on job id 7: Invalid job id specified\n", True),
+        ("scancel: error: Kill job error on job id 7: Job/step already completing or completed\n", True),
+        ("scancel: error: Unable to contact slurm controller (connect failure)\n", False),
+        ("", True),
+    ],
+)
+def test_a_complaint_of_scancel_about_a_job_that_is_over(err: str, gone: bool) -> None:
+    assert gone_by_scancel(err) is gone
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("", ()),
+        ("node1", ("node1",)),
+        ("node[1-3]", ("node1", "node2", "node3")),
+        ("gpu[08-10,12],login1", ("gpu08", "gpu09", "gpu10", "gpu12", "login1")),
+        ("r[1-2]n[1-2]", ("r1n1", "r1n2", "r2n1", "r2n2")),
+        ("odd[", ("odd[",)),
+    ],
+)
+def test_lists_of_nodes(text: str, nodes: tuple[str, ...]) -> None:
+    assert expand_nodes(text) == nodes
+
+
+def test_records_of_scontrol_with_blanks_in_their_values() -> None:
+    text = (
+        "NodeName=n1 CPUTot=8 Gres=gpu:a100:4(S:0-1) OS=Linux 6.1.0 #1 SMP State=IDLE+DRAIN"
+        " CfgTRES=cpu=8,gres/gpu=4 Reason=bad fan [root@x]\n"
+    )
+    assert scontrol_records(text) == [
+        {
+            "NodeName": "n1",
+            "CPUTot": "8",
+            "Gres": "gpu:a100:4(S:0-1)",
+            "OS": "Linux 6.1.0 #1 SMP",
+            "State": "IDLE+DRAIN",
+            "CfgTRES": "cpu=8,gres/gpu=4",
+            "Reason": "bad fan [root@x]",
+        }
+    ]
+
+
+@pytest.mark.parametrize("text", ["N/A", "Unknown", "None", "", "9999999-01-01"])
+def test_no_time_is_none(text: str) -> None:
+    assert timestamp(text) is None
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "stands", "cause"),
+    [
+        ("PENDING", "Priority", "pending", ""),
+        ("RUNNING", "", "running", ""),
+        ("SUSPENDED", "", "running", ""),
+        ("A_WORD_OF_TOMORROW", "", "running", ""),
+        ("COMPLETING", "", "ending", ""),
+        ("COMPLETED", "", "over", ""),
+        ("FAILED", "NonZeroExitCode", "over", ""),
+        ("FAILED", "JobLaunchFailure", "over", "launch"),
+        ("TIMEOUT", "", "over", "timeout"),
+        ("DEADLINE", "", "over", "timeout"),
+        ("OUT_OF_MEMORY", "", "over", "oom"),
+        ("PREEMPTED", "", "over", "preempted"),
+        ("NODE_FAIL", "", "over", "node_fail"),
+        ("BOOT_FAIL", "", "over", "node_fail"),
+        ("CANCELLED by 1000", "", "over", "cancelled"),
+        ("CANCELLED+", "", "over", "cancelled"),
+    ],
+)
+def test_where_a_job_stands_and_why_it_ended(state: str, reason: str, stands: str, cause: str) -> None:
+    assert (stand(state), cause_of(state, reason)) == (stands, cause)
+
+
+def test_an_end_in_words_names_the_nodes() -> None:
+    assert in_words("NODE_FAIL", "node2") == "a node failed: node2"
+
+
+@pytest.mark.parametrize(
+    ("text", "ended"),
+    [
+        ("code=3\nwall=5.250\n", jobfiles.Ended(3, 5.25)),
+        ("code=spawn-cwd\nwall=5\n", jobfiles.Ended(None, 5.0, "spawn-cwd")),
+        ("code=137\nwall=5\nsignal=TERM\n", jobfiles.Ended(137, 5.0, "", "TERM")),
+    ],
+)
+def test_an_end_as_a_wrapper_tells_it(text: str, ended: jobfiles.Ended) -> None:
+    assert jobfiles.read_ended(text) == ended
+
+
+def test_the_map_of_an_array_comes_back_as_written() -> None:
+    assert jobfiles.read_map(jobfiles.map_text(["a", "b"])) == {0: "a", 1: "b"}
+
+
+@pytest.mark.parametrize(
+    ("signal", "scope", "text"), [(15, "leader", "15 2.50 leader\n"), ("INT", "group", "INT 2.50 group\n")]
+)
+def test_a_stop_as_the_wrapper_reads_it(signal: int | str, scope: StopScope, text: str) -> None:
+    assert jobfiles.stop_text(signal, 2.5, scope) == text
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_tokens_files_go_and_others_stay(tmp_path: os.PathLike[str], keep: bool) -> None:
+    folder = os.fspath(tmp_path)
+    for name in ("a.claim", "a.began", "a.ended.tmp", "ab.claim"):
+        open(f"{folder}/{name}", "w").close()
+    jobfiles.remove(folder, "a", keep_claim=keep)
+    assert sorted(os.listdir(folder)) == ["a.claim"] * keep + ["ab.claim"]

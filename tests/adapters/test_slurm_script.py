@@ -1,0 +1,126 @@
+"""What Slurm is asked for, and how that stands in a script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpudeck.engine.adapters.slurm.arrays import array_script, asks
+from gpudeck.engine.adapters.slurm.quoting import quoted
+from gpudeck.engine.adapters.slurm.script import ignored_nodelist, job_name, script
+from tests.fakes.job_rig import JOB, TOKEN, order_in
+
+FOLDER = Path("/logs/train")
+
+
+def header(**more: object) -> list[str]:
+    text = script(order_in(FOLDER, "true", **more), "/logs/.jobs")  # type: ignore[arg-type]
+    return [line.removeprefix("#SBATCH ") for line in text.splitlines() if line.startswith("#SBATCH ")]
+
+
+def test_a_job_says_whose_it_is_where_it_writes_and_that_it_never_runs_twice() -> None:
+    assert header() == [
+        f"--job-name=train-{TOKEN[:8]}",
+        f'--comment="gpudeck {TOKEN}"',
+        "--no-requeue",
+        "--open-mode=append",
+        "--output=/logs/train/attempt-1.log",
+        "--error=/logs/train/attempt-1.err",
+        "--chdir=/logs/train",
+        "--nodes=1",
+        "--ntasks-per-node=1",
+        "--signal=B:USR2@60",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ({"gpus": 4}, "--gres=gpu:4"),
+        ({"gpus": 4, "options": {"gres": "gpu:a100:4"}}, "--gres=gpu:a100:4"),
+        ({"cpus": 8}, "--cpus-per-task=8"),
+        ({"cpus": 8, "tasks_per_node": 4}, "--cpus-per-task=2"),
+        ({"cpus": 2, "tasks_per_node": 4}, "--cpus-per-task=1"),
+        ({"tasks_per_node": 4}, "--ntasks-per-node=4"),
+        ({"nodes": 3}, "--nodes=3"),
+        ({"memory_mib": 2048}, "--mem=2048M"),
+        ({"limit_s": 61.0}, "--time=2"),
+        ({"limit_s": 1.0}, "--time=1"),
+        ({"options": {"partition": "gpu"}}, "--partition=gpu"),
+        ({"options": {"constraint": "a100|h100"}}, '--constraint="a100|h100"'),
+        ({"options": {"exclude": "n1"}, "exclude": ("n2", "n3")}, "--exclude=n1,n2,n3"),
+        ({"exclusive": True}, "--exclusive"),
+        ({"options": {"nodelist": "n1"}}, "--nodelist=n1"),
+        ({"nodes": 2, "options": {"nodelist": "n[1-2]"}}, '--nodelist="n[1-2]"'),
+        ({"grace_s": 90.0}, "--signal=B:USR2@120"),
+        ({"warn_signal": "USR1"}, "--signal=B:USR2@330"),
+        ({"options": {"extra": ["--mail-type=END"]}}, "--mail-type=END"),
+        ({"options": {"extra": ["#SBATCH --reservation=x"]}}, "--reservation=x"),
+        ({"stdout": "/a/100%/x y.log"}, '--output="/a/100%%/x y.log"'),
+        ({"stdout": '/a/"q"#.log'}, '--output="/a/\\"q\\"#.log"'),
+        ({"stdout": "/a\\b.log"}, "--output=/dev/null"),
+        ({"stdout": "/a\nb.log"}, "--output=/dev/null"),
+        ({"task": "sweep/lr=0,1 é"}, f"--job-name=sweep-lr-0-1-{TOKEN[:8]}"),
+    ],
+)
+def test_what_a_task_says_is_asked_for(said: dict[str, object], asked: str) -> None:
+    assert asked in header(**said)
+
+
+@pytest.mark.parametrize(
+    ("said", "option"),
+    [
+        ({}, "--gres"),
+        ({}, "--time"),
+        ({}, "--mem"),
+        ({}, "--cpus-per-task"),
+        ({"options": {"nodelist": "n1,n2"}}, "--nodelist"),
+        ({"stdout": "/a/both", "stderr": "/a/both"}, "--error"),
+        ({"cwd": "/a\nb"}, "--chdir"),
+    ],
+)
+def test_what_it_does_not_say_is_left_to_slurm(said: dict[str, object], option: str) -> None:
+    assert not [line for line in header(**said) if line.startswith(option)]
+
+
+def test_the_users_own_lines_come_last_and_so_win() -> None:
+    assert header(options={"extra": ["--nodes=9"]})[-1] == "--nodes=9"
+
+
+def test_a_nodelist_of_several_nodes_is_for_a_task_of_several() -> None:
+    order = order_in(FOLDER, options={"nodelist": "n[1-2]"})
+    assert order.job is not None
+    assert ignored_nodelist(order.job)
+
+
+def test_names_are_unique_by_their_token_however_long_the_task_is() -> None:
+    name = job_name("x" * 200, TOKEN)
+    assert (len(name), name.endswith(TOKEN[:8])) == (69, True)
+
+
+def test_no_line_of_a_script_ends_as_dos_does() -> None:
+    assert "\r" not in script(order_in(FOLDER, "echo", "a\r\nb", env={"A": "\r"}), "/logs/.jobs")
+
+
+@pytest.mark.parametrize(("text", "word"), [("a-b/c=1", "a-b/c=1"), ("", "''"), ("it's", "'it'\\''s'"), ("*", "'*'")])
+def test_words_are_quoted_where_they_need_it(text: str, word: str) -> None:
+    assert quoted(text) == word
+
+
+def test_tasks_that_ask_for_the_same_share_an_array() -> None:
+    orders = [order_in(FOLDER, task=name, script=f"/logs/{name}.sh") for name in ("a", "b c")]
+    text = array_script(orders, "feed" * 6, at_once=1)
+    assert [line for line in text.splitlines() if "array" in line or "exec" in line or "job-name" in line] == [
+        "#SBATCH --job-name=a-feedfeed",
+        f'#SBATCH --comment="gpudeck-array {"feed" * 6}"',
+        "#SBATCH --array=0-1%1",
+        "0) exec /bin/bash -p /logs/a.sh ;;",
+        "1) exec /bin/bash -p '/logs/b c.sh' ;;",
+    ]
+
+
+def test_jobs_that_ask_for_other_things_do_not_share_one() -> None:
+    order = order_in(FOLDER, gpus=2)
+    assert order.job is not None
+    assert asks(order.job) != asks(JOB)

@@ -1,0 +1,102 @@
+"""gpudeck started inside a job: the allocation's nodes and GPUs are its own."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from tests.e2e.decks import Deck, until
+from tests.slurm.rig import Cluster
+
+SAYS = "echo $SLURMD_NODENAME:$CUDA_VISIBLE_DEVICES >>{file}"
+
+
+def inside(cluster: Cluster, deck: Deck, *options: str, then: str = "") -> str:
+    """`gpudeck --headless` as a batch job; its id."""
+    command = shlex.join([deck.gpudeck, "--headless", "tasks.toml"])
+    script = f"cd {shlex.quote(str(deck.folder))}; {command} >engine.out 2>&1; echo $? >engine.code; {then}"
+    return cluster.submit(script, "--nodes=2", "--cpus-per-task=4", f"--output={deck.folder}/job.out", *options)
+
+
+def ended(deck: Deck) -> int:
+    """The engine's exit code, once it is there."""
+    code = Path(deck.folder, "engine.code")
+    until(lambda: code.exists() and code.read_text().strip())
+    return int(code.read_text())
+
+
+def said(deck: Deck) -> str:
+    return Path(deck.folder, "engine.out").read_text()
+
+
+def test_tasks_run_on_all_nodes_of_the_allocation_each_on_gpus_of_its_own(deck: Deck, cluster: Cluster) -> None:
+    deck.write(
+        """
+        [[task]]
+        name = "t{i}"
+        matrix.i = [0, 1, 2, 3]
+        command = "echo $SLURMD_NODENAME:$CUDA_VISIBLE_DEVICES >>seen; until [ $(wc -l <seen) -ge 4 ]; do sleep 0.1; done"
+        """
+    )
+    inside(cluster, deck, "--gres=gpu:2")
+    assert ended(deck) == 0, said(deck)
+    assert sorted(deck.lines("seen")) == ["node1:0", "node1:1", "node2:0", "node2:1"]
+
+
+def test_a_task_on_several_gpus_has_them_on_one_node(deck: Deck, cluster: Cluster) -> None:
+    deck.write(
+        """
+        [[task]]
+        name = "one"
+        command = "until [ -e gang ]; do sleep 0.1; done"
+        [[task]]
+        name = "gang"
+        gpus = 2
+        command = "echo $SLURMD_NODENAME:$CUDA_VISIBLE_DEVICES >gang"
+        """
+    )
+    inside(cluster, deck, "--gres=gpu:2")
+    assert ended(deck) == 0, said(deck)
+    assert deck.lines("gang") == ["node2:0,1"]
+
+
+def test_a_task_on_another_node_that_fails_tells_its_code_and_its_last_words(deck: Deck, cluster: Cluster) -> None:
+    deck.write(
+        """
+        [[task]]
+        name = "t{i}"
+        matrix.i = [0, 1]
+        command = "echo ValueError: bad batch >&2; exit 3"
+        """
+    )
+    inside(cluster, deck, "--gres=gpu:1")
+    assert ended(deck) == 1, said(deck)
+    assert [row["reason"] for row in deck.rows().values()] == ["exit 3: ValueError: bad batch"] * 2
+
+
+def test_a_task_on_another_node_gets_its_grace_to_end_in(deck: Deck, cluster: Cluster) -> None:
+    deck.write(
+        """
+        [deck]
+        gpus = [1]
+        [[task]]
+        name = "t"
+        timeout = "2s"
+        grace = "50s"
+        command = "trap 'echo saved >>seen; exit 0' TERM; while :; do sleep 0.2; done"
+        """
+    )
+    inside(cluster, deck, "--gres=gpu:1")
+    assert ended(deck) == 1, said(deck)
+    assert deck.lines("seen") == ["saved"]
+    assert deck.rows()["t"]["kind"] == "timeout"
+
+
+def test_more_gpus_than_any_node_of_the_allocation_has_are_refused_before_anything_runs(
+    deck: Deck, cluster: Cluster
+) -> None:
+    deck.write('[[task]]\nname = "t"\ngpus = 3\ncommand = "true"\n')
+    inside(cluster, deck, "--gres=gpu:2")
+    assert ended(deck) == 2
+    assert "3" in said(deck)
+    assert "node" in said(deck)

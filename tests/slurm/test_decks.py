@@ -1,0 +1,211 @@
+"""Decks run as jobs of a real Slurm, by the gpudeck command."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.decks import Deck, Engine, until
+from tests.examples.rig import example, run
+from tests.slurm.rig import Cluster
+
+HEAD = """
+    [deck]
+    backend = "slurm"
+"""
+
+
+# -- order ------------------------------------------------------------------------------------------------------------
+
+
+def test_rounds_and_needs_hold_and_every_task_is_a_job(deck: Deck, cluster: Cluster):
+    deck.write(
+        HEAD
+        + """
+    [[task]]
+    name = "make-{i}"
+    matrix.i = [0, 1, 2]
+    command = "echo make >> order"
+    [[task]]
+    name = "train"
+    round = 1
+    gpus = 2
+    command = "echo train:$CUDA_VISIBLE_DEVICES >> order"
+    [[task]]
+    name = "report"
+    round = 1
+    needs = ["train"]
+    gpus = 0
+    command = "echo report:$CUDA_VISIBLE_DEVICES >> order"
+    """
+    )
+    ran = deck.run()
+    assert ran.code == 0, ran.out + ran.err
+    assert deck.lines("order") == ["make", "make", "make", "train:0,1", "report:"]
+    jobs = {row["job"] for row in ran.rows.values()}
+    assert jobs <= {job.id for job in cluster.jobs()}
+    assert len(jobs) == 5
+    assert {tuple(row["nodes"]) for row in ran.rows.values()} <= {("node1",), ("node2",)}
+
+
+def test_a_task_waits_for_the_cluster_and_the_deck_says_why(deck: Deck, cluster: Cluster):
+    blocker = cluster.submit("sleep 1000", "--nodes=2", "--exclusive")
+    until(lambda: [job.state for job in cluster.active()] == ["RUNNING"])
+    deck.write(HEAD + '[[task]]\nname = "a"\ncommand = "true"\n')
+    engine = deck.start()
+    until(lambda: "Resources" in deck.command("explain", "a").out)
+    cluster.cancel(blocker)
+    assert engine.finish().states == {"a": "succeeded"}
+
+
+# -- ends -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_task_has_its_code_its_log_and_where_it_ran(deck: Deck):
+    deck.write(HEAD + '[[task]]\nname = "a"\ncommand = "echo out; echo boom >&2; exit 3"\n')
+    ran = deck.run()
+    assert ran.code == 1
+    (end,) = ran.ended("a")
+    assert (end["reason"], end["exit_code"], end["digest"]) == ("exit 3: boom", 3, ["boom"])
+    assert (deck.text("logs/a/attempt-1.log"), deck.text("logs/a/attempt-1.err")) == ("out\n", "boom\n")
+    record = deck.record("a")
+    assert record["nodes"] in (["node1"], ["node2"])
+    assert record["job"].isdecimal()
+
+
+def test_a_task_that_fails_is_repeated_as_another_job(deck: Deck, cluster: Cluster):
+    deck.write(
+        HEAD
+        + """
+    [[task]]
+    name = "a"
+    retries = 1
+    backoff = 0
+    command = "echo $SLURM_JOB_ID >> jobs; [ $(wc -l < jobs) = 2 ]"
+    """
+    )
+    ran = deck.run()
+    assert ran.states == {"a": "succeeded"}, ran.out
+    first, second = deck.lines("jobs")
+    assert first != second
+
+
+def test_a_task_near_its_limit_is_warned_and_goes_on_from_its_checkpoint(deck: Deck):
+    deck.write(
+        HEAD
+        + """
+    [[task]]
+    name = "a"
+    timeout = "6s"
+    warn_signal = "USR1"
+    warn_before = "4s"
+    retries = 1
+    backoff = 0
+    success_codes = [0]
+    command = "trap 'touch saved.ckpt' USR1; while :; do sleep 0.1; done"
+    resume_command = "echo went on"
+    resume_when = "*.ckpt"
+    """
+    )
+    ran = deck.run()
+    assert ran.states == {"a": "succeeded"}, ran.out
+    assert [end["reason"] for end in ran.ended("a")] == ["timeout after 6 s", ""]
+    assert deck.text("logs/a/attempt-2.log") == "went on\n"
+
+
+def test_a_job_that_somebody_cancels_counts_as_cancelled(deck: Deck, cluster: Cluster):
+    deck.write(HEAD + '[[task]]\nname = "a"\ngrace = "1s"\ncommand = "touch runs; sleep 1000"\n')
+    engine = deck.start()
+    until((deck.folder / "runs").exists)
+    cluster.cancel()
+    ran = engine.finish()
+    assert ran.states == {"a": "cancelled"}
+    assert "scancel" in str(ran.ended("a"))
+
+
+# -- gpudeck cancel ---------------------------------------------------------------------------------------------------
+
+
+def test_cancel_ends_a_job_that_runs_with_all_its_processes(deck: Deck, cluster: Cluster):
+    deck.write(HEAD + '[[task]]\nname = "a"\ngrace = "1s"\ncommand = "sleep 1000 & touch runs; wait"\n')
+    engine = deck.start()
+    until((deck.folder / "runs").exists)
+    assert deck.command("cancel", "a").code == 0
+    assert engine.finish().states == {"a": "cancelled"}
+    until(lambda: not cluster.active())
+    assert deck.living() == []
+
+
+def test_cancel_takes_a_job_that_waits_out_of_the_queue(deck: Deck, cluster: Cluster):
+    cluster.submit("sleep 1000", "--nodes=2", "--exclusive")
+    deck.write(HEAD + '[[task]]\nname = "a"\ncommand = "touch ran"\n')
+    engine = deck.start()
+    until(lambda: sorted(job.state for job in cluster.active()) == ["PENDING", "RUNNING"])
+    assert deck.command("cancel", "a").code == 0
+    assert engine.finish().states == {"a": "cancelled"}
+    until(lambda: [job.state for job in cluster.active()] == ["RUNNING"])
+    assert not (deck.folder / "ran").exists()
+
+
+# -- the engine is killed ---------------------------------------------------------------------------------------------
+
+
+def kill_after(engine: Engine, seconds: float) -> bool:
+    """Whether it still ran then."""
+    try:
+        engine.process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        engine.kill()
+        return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_however_often_the_engine_is_killed_every_task_runs_once(deck: Deck, seed: int):
+    dice = random.Random(seed)
+    deck.write(
+        HEAD
+        + """
+    [[task]]
+    name = "t-{i}"
+    matrix.i = ["0..24"]
+    gpus = 0
+    command = "echo {i} >> ran"
+    """
+    )
+    while kill_after(deck.start(), dice.uniform(0.2, 2.0)):
+        pass
+    ran = deck.engines[-1].finish()
+    assert ran.code == 0, ran.out + ran.err
+    assert set(ran.states.values()) == {"succeeded"}
+    assert Counter(deck.lines("ran")) == Counter(str(number) for number in range(25))
+
+
+def test_what_runs_goes_on_without_an_engine_and_the_next_one_has_its_end(deck: Deck, cluster: Cluster):
+    deck.write(HEAD + '[[task]]\nname = "a"\ncommand = "touch runs; read _ < gate; exit 5"\n')
+    gate = deck.gate()
+    engine = deck.start()
+    until((deck.folder / "runs").exists)
+    engine.kill()
+    gate.let()
+    until(lambda: not cluster.active())
+    ran = deck.run()
+    assert [end["exit_code"] for end in ran.ended("a")] == [5]
+
+
+# -- the examples -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("rounds", ("--profile", "smoke")), ("ddp", ("--set", "epochs=2")), ("strategies", ())]
+)
+def test_an_example_runs_unchanged(name: str, options: tuple[str, ...], cluster: Cluster, tmp_path: Path):
+    with example(name, tmp_path) as deck:
+        deck.env.update(cluster.env)
+        ran = run(deck, "--backend", "slurm", *options)
+        assert ran.code == 0, ran.out + ran.err
+        assert set(ran.states.values()) == {"succeeded"}

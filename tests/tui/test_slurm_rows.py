@@ -1,0 +1,103 @@
+"""Rows of tasks on a cluster: their cells, columns, order and filter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpudeck.engine.protocol.wire import TaskRow
+from gpudeck.tui.drawing.filtering import parse
+from gpudeck.tui.drawing.view import Moment, cell, gpu_words, plain_text
+from gpudeck.tui.widgets.columns import chosen, lay_out
+from gpudeck.tui.widgets.table.contents import measured
+from gpudeck.tui.widgets.table.order import sort_key
+from tests.tui.table_rig import NOW_S, row, running
+
+
+def pending(index: int = 0, **more: Any) -> TaskRow:
+    values: dict[str, Any] = {"attempt": 1, "job": "1234", "started": NOW_S - 60, "pending": "Priority", **more}
+    return row(index, "starting", **values)
+
+
+def on_nodes(index: int, *nodes: str, **more: Any) -> TaskRow:
+    return running(index, gpus=(), job=str(1000 + index), nodes=nodes, **more)
+
+
+def said(column: str, found: TaskRow, width: int = 40) -> str:
+    return "".join(text for text, _ in cell(column, found, width, Moment(NOW_S)))
+
+
+def test_a_job_that_has_not_begun_is_pending_and_says_why() -> None:
+    assert (said("state", pending()), said("reason", pending())) == ("◔ pending", "Priority")
+
+
+def test_a_retry_that_is_pending_also_says_what_went_before() -> None:
+    assert said("reason", pending(reason="exit 1")) == "Priority; before: exit 1"
+
+
+def test_a_task_that_is_being_submitted_is_starting() -> None:
+    assert said("state", row(0, "starting", attempt=1)) == "◔ starting"
+
+
+def test_what_is_pending_takes_no_time_and_has_no_end_in_sight() -> None:
+    assert (said("time", pending()), said("eta", pending(expected_s=600.0))) == ("", "")
+
+
+def test_nodes_and_job_are_cells() -> None:
+    found = on_nodes(3, "gpu1", "gpu2")
+    assert (said("node", found), said("job", found)) == ("gpu[1-2]", "1003")
+
+
+def test_elsewhere_a_task_names_its_job_and_its_nodes() -> None:
+    assert [gpu_words(found) for found in (pending(), on_nodes(3, "gpu1"))] == ["job 1234", "job 1003 on gpu1"]
+
+
+def test_copied_cells_say_pending_too() -> None:
+    assert plain_text("state", pending(held=True), NOW_S) == "pending held"
+
+
+def test_a_slurm_deck_has_nodes_and_jobs_in_the_place_of_gpus() -> None:
+    columns = chosen((), 160, slurm=True)
+    at = list(columns).index("node")
+    assert (list(columns[at : at + 2]), "gpu" in columns) == (["node", "job"], False)
+
+
+def test_columns_that_the_user_chose_stay() -> None:
+    assert chosen(("state", "name", "gpu"), 160, slurm=True) == ("state", "name", "gpu")
+
+
+def test_a_job_is_never_cut() -> None:
+    rows = [on_nodes(0, "gpu[1-200]", name="x" * 60, reason="y" * 60), pending(1, job="1234567")]
+    places = lay_out(chosen((), 120, slurm=True), 120, measured(rows, ()))
+    assert next(place.width for place in places if place.column.id == "job") >= len("1234567")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("state:pending", ["task-0", "task-3"]),
+        ("state:starting", ["task-0", "task-3"]),
+        ("-state:pending", ["task-1", "task-2"]),
+        ("node:gpu1", ["task-1", "task-2"]),
+        ("node:gpu*", ["task-1", "task-2"]),
+        ("job:1234", ["task-0"]),
+        ("job:77", ["task-3"]),
+        ("gpu2", ["task-2"]),
+        ("1002", ["task-2"]),
+    ],
+)
+def test_nodes_jobs_and_pending_are_filtered_for(text: str, names: list[str]) -> None:
+    rows = [pending(0), on_nodes(1, "gpu1"), on_nodes(2, "gpu1", "gpu2"), pending(3, job="77_4")]
+    assert [found.name for found in rows if parse(text).matches(found, {})] == names
+
+
+def test_nodes_and_jobs_sort_by_their_numbers() -> None:
+    nodes = [on_nodes(0, "gpu10"), on_nodes(1, "gpu9")]
+    jobs = [pending(0, job="1000"), pending(1, job="999")]
+    assert sort_key("node", nodes[1]) < sort_key("node", nodes[0])
+    assert sort_key("job", jobs[1]) < sort_key("job", jobs[0])
+
+
+def test_what_is_pending_sorts_behind_what_runs_by_state() -> None:
+    assert sort_key("state", on_nodes(1, "gpu1")) < sort_key("state", pending())
