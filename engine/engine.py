@@ -276,7 +276,7 @@ class Engine:
 
     def _reloaded(self) -> None:
         """The deck has become another, with other tasks at other places."""
-        self._box.cpus_each = cpus_each(self._deck)
+        self._box.cpus_each = cpus_each(self._opened)
         if needs_host_memory(self._deck):
             self._sampler.look_at_host()
         self._reporter.know_gpus()

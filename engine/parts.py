@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from .adapters import host
+from .adapters.allocation.across import across
 from .adapters.background import Background
 from .adapters.claims.claims import Claims
 from .adapters.nvml.probe import NvmlProbe
@@ -72,7 +74,7 @@ def box_of(opened: OpenDeck, lost: set[str], notice: Notice, code: Code | None) 
         environment=opened.environment,
         visible=visible,
         index_of={gpu.uuid: gpu.index for gpu in inventory.gpus},
-        cpus_each=cpus_each(opened.deck),
+        cpus_each=cpus_each(opened),
         cores=opened.deck.cores,
         now=host.boottime_s,
         pid_ns=this_machine().pid_ns,
@@ -80,6 +82,7 @@ def box_of(opened: OpenDeck, lost: set[str], notice: Notice, code: Code | None) 
         oom_kills=(lambda: 0) if opened.deck.cluster else host.oom_kills,
         own_environment=own_environments(opened.state.path),
         code=code,
+        across=None if opened.gpus.allocation is None else partial(across, opened.gpus.allocation),
         job_samples=control_folder(opened.deck.settings.log_dir),
     )
 
@@ -205,9 +208,9 @@ def sampler_of(
     )
 
 
-def cpus_each(deck: Deck) -> int:
+def cpus_each(opened: OpenDeck) -> int:
     """Cores for a GPU task that asks for no number of its own."""
-    return max(1, deck.cores // max(1, slot_count(deck)))
+    return max(1, opened.deck.cores // max(1, slot_count(opened.deck)))
 
 
 def needs_host_memory(deck: Deck) -> bool:

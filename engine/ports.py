@@ -203,6 +203,8 @@ class GpuInfo:
     slowdown_c: int | None = None
     power_limit_w: float | None = None
     simulated: bool = False
+    node: str = ""
+    """The node of our allocation that it is on; "": this box."""
     links: Mapping[str, int] | None = None
     """Closeness to other GPUs by UUID, higher is nearer (NVLink > same switch > same host bridge > system); None: the
     topology is not known."""

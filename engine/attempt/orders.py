@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..core.deck import Deck, Task
@@ -25,6 +25,9 @@ from .environment import attempt_environment
 from .launching import Ranks, launch_env, launched, ranks_of, threads_each, with_defaults
 
 Env = tuple[tuple[str, str | None], ...]
+Across = Callable[[Sequence[str], int | None, int | None, Sequence[str]], tuple[str, ...] | None]
+"""What a command becomes to run on another node, by its GPUs (UUIDs), cores, memory (MiB) and words; None: it runs here
+as it is."""
 
 
 @dataclass(slots=True)
@@ -51,6 +54,8 @@ class Box:
     """What a task alone starts from, by name; None: from `environment`, like the others."""
     code: Code | None = None
     """Where tasks run copies of their code; None: they run it itself."""
+    across: Across | None = None
+    """None: all run here."""
     job_samples: str = ""
     """The folder in which jobs of a cluster tell what they use of their GPUs."""
 
@@ -192,9 +197,10 @@ class Orders:
         job: JobOrder | None,
     ) -> StartOrder:
         ranks = self._ranks(spec, effect)
+        words = argv if ranks is None else self._launched(spec, ranks, argv, paths)
         return StartOrder(
             token=effect.token,
-            argv=argv if ranks is None else self._launched(spec, ranks, argv, paths),
+            argv=self._where_it_runs(spec, effect, words),
             env=self._environment(spec, effect, paths, env, ranks) | _told_of(place),
             cwd=spec.cwd if place is None else place.cwd,
             stdout=paths.out,
@@ -203,6 +209,11 @@ class Orders:
             claims=effect.gpus,
             job=job,
         )
+
+    def _where_it_runs(self, spec: TaskSpec, effect: Launch, argv: tuple[str, ...]) -> tuple[str, ...]:
+        if self._box.across is None:
+            return argv
+        return self._box.across(effect.gpus, spec.resources.cpus, spec.resources.memory_mib, argv) or argv
 
     def _values(self, spec: TaskSpec, effect: Launch, paths: AttemptPaths) -> RuntimeValues:
         return RuntimeValues(
@@ -216,11 +227,17 @@ class Orders:
         )
 
     def _gpu_ids(self, spec: TaskSpec, effect: Launch) -> tuple[str, ...]:
-        """On a cluster as a job that sees only its own counts them."""
-        if self._deck.cluster:
-            return tuple(map(str, range(gpus_each(spec))))
+        """Where Slurm gives them to the task, as one that sees only its own counts them."""
+        if self._by_slurm(effect):
+            return tuple(map(str, range(self._gpu_count(spec, effect))))
         indices = self._box.index_of
         return tuple(str(indices.get(uuid, uuid)) for uuid in effect.gpus)
+
+    def _by_slurm(self, effect: Launch) -> bool:
+        """Whether Slurm says which GPUs the task sees."""
+        if self._deck.cluster:
+            return True
+        return any(self._deck.gpus[uuid].node for uuid in effect.gpus if uuid in self._deck.gpus)
 
     def _gpu_count(self, spec: TaskSpec, effect: Launch) -> int:
         return gpus_each(spec) if self._deck.cluster else len(effect.gpus)
@@ -257,7 +274,7 @@ class Orders:
             log=paths.out,
             run_dir=paths.dir,
             gpu_mem_mib=min(known) if known else None,
-            cuda_visible_devices=None if on_cluster else self._box.visible(effect.gpus),
+            cuda_visible_devices=None if self._by_slurm(effect) else self._box.visible(effect.gpus),
             cpus=None if on_cluster and not spec.resources.cpus else self._threads(spec, effect, ranks),
             activate=own is None,
         )

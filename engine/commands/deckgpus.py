@@ -8,6 +8,7 @@ from ..command import Command
 from ..headless.lines import Line
 from ..headless.text import field_text, mib_text
 from ..protocol.wire import GpuRow
+from .cluster_text import cluster_lines, cluster_of
 from .look import look
 from .place import Place
 from .rows import plain
@@ -21,11 +22,22 @@ def run(command: Command) -> int:
     place = Place.of(command)
     found = look(place)
     head, gpus = found.head(), found.gpus()
+    cluster = cluster_of(found, head)
     if command.flag("json"):
-        print_json({"deck": head.deck, "engine": found.engine, "gpus": [plain(gpu) for gpu in gpus]})
+        print_json(
+            {
+                "deck": head.deck,
+                "engine": found.engine,
+                "gpus": [plain(gpu) for gpu in gpus],
+                "cluster": None if cluster is None else plain(cluster),
+            }
+        )
         return 0
     screen = out(place.hints)
     lines = [Line(text) for text in columns_of([_HEADER, *map(_cells, gpus)], screen.columns)] if gpus else []
+    if cluster is not None:
+        screen.show(list(cluster_lines(cluster, screen)))
+        return 0
     nothing = "runs on the CPU" if head.on_cpu else "has no engine: `gpudeck gpus` alone shows the GPUs of this box"
     screen.show(lines or [Line(f"{field_text(head.deck)} {nothing}")])
     return 0

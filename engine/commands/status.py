@@ -12,7 +12,8 @@ from ..headless.text import field_text, hhmmss, mib_text
 from ..logs.digest import digest
 from ..logs.files import AttemptPaths, LogFolder, telling_log
 from ..protocol.states import ACTIVE, FAILED, is_pending
-from ..protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
+from ..protocol.wire import DeckHead, GpuRow, TaskRow
+from .cluster_text import cluster_lines, cluster_of
 from .look import Look, look
 from .place import Place
 from .rows import note_text, place_text, plain, time_text
@@ -47,7 +48,7 @@ def run(command: Command) -> int:
             *_tasks("failed", failed, screen, tone="bad"),
             *_waits(head),
             *_gpus(found.gpus(), screen),
-            *_cluster(_cluster_of(found, head), screen),
+            *cluster_lines(cluster_of(found, head), screen),
         ]
     )
     return 0
@@ -63,7 +64,7 @@ def _print_json(
             **fields,
             "counts": asdict(head.counts),
             "gpus": [plain(gpu) for gpu in found.gpus()],
-            "cluster": None if (cluster := _cluster_of(found, head)) is None else plain(cluster),
+            "cluster": None if (cluster := cluster_of(found, head)) is None else plain(cluster),
             "running": [plain(row) for row in running],
             "pending": [plain(row) for row in pending],
             "failed": [plain(row) for row in failed],
@@ -149,36 +150,6 @@ def _gpus(gpus: Sequence[GpuRow], screen: Screen) -> Iterator[Line]:
         for gpu in gpus
     ]
     yield from (Line(text) for text in columns_of(cells, screen.columns))
-
-
-def _cluster_of(found: Look, head: DeckHead) -> Cluster | None:
-    """Older engines know of none."""
-    return found.cluster() if head.backend == "slurm" else None
-
-
-def _cluster(cluster: Cluster | None, screen: Screen) -> Iterator[Line]:
-    if cluster is None:
-        return
-    mine = f" (my jobs: {cluster.running:,} running, {cluster.pending:,} pending)" if cluster.at else ""
-    yield Line(f"cluster{mine}:", tone="bold")
-    if cluster.problem:
-        yield Line(f"  Slurm does not answer: {field_text(cluster.problem)}", tone="warn")
-    cells = [
-        (
-            f"  {row.partition}{'*' if row.default else ''}",
-            row.state,
-            _of("nodes up", row.nodes_up, row.nodes_total),
-            _of("GPUs free", row.gpus_free, row.gpus_total),
-            _of("CPUs free", row.cpus_free, row.cpus_total),
-        )
-        for row in cluster.partitions
-    ]
-    yield from (Line(text) for text in columns_of(cells, screen.columns))
-
-
-def _of(what: str, some: int | None, total: int | None) -> str:
-    """ "3/8 GPUs free"."""
-    return "-" if some is None or not total else f"{some}/{total} {what}"
 
 
 def _memory(gpu: GpuRow) -> str:

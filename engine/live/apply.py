@@ -111,7 +111,7 @@ class Applier:
             file,
             gpus=core_gpus(settings, gpus.chosen),
             outside=core_gpus(settings, gpus.outside),
-            cores=host.cores(),
+            cores=gpus.cores,
             on_cpu=not gpus.chosen,
         )
         draft(old, new, islice(opened.journal.load(), count), self._look)

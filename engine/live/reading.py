@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Literal
 
-from ..adapters import host
 from ..core.events import Fact
 from ..core.recorded import recorded
 from ..core.spec import DeckFile, DeckSettings
@@ -92,7 +91,7 @@ class Reader:
 
     def _load(self, options: RunOptions, gpus: int) -> DeckFile:
         opened = self._opened
-        box = Box(gpus or None, host.cores(), dict(opened.deck.shards))
+        box = Box(gpus or None, opened.gpus.cores, dict(opened.deck.shards))
         facts = self._history(options)
         shown, path = opened.file.shown, opened.file.path
         same = os.path.abspath(shown) == path

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ..adapters import host
+from ..adapters.allocation.look import look_at_allocation
+from ..adapters.allocation.nodes import Allocation
+from ..adapters.allocation.probe import AllocationProbe
 from ..adapters.nvml.probe import NvmlProbe
 from ..adapters.simulated import SimulatedProbe
 from ..core.build import slots_of
@@ -22,10 +26,17 @@ class BoxGpus:
     inventory: Inventory
     chosen: tuple[GpuInfo, ...]
     """In order of preference; empty: run on the CPU."""
+    allocation: Allocation | None = None
+    """The Slurm job of several nodes, or of other nodes than this box, that we run in."""
 
     @property
     def simulated(self) -> bool:
         return any(gpu.simulated for gpu in self.chosen)
+
+    @property
+    def cores(self) -> int:
+        """Of the box, or of the whole allocation."""
+        return host.cores() if self.allocation is None else self.allocation.cpus
 
     @property
     def outside(self) -> tuple[GpuInfo, ...]:
@@ -42,11 +53,31 @@ def look_at_gpus(settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
     EngineUnavailableError (see `choose`)."""
     if settings.backend == "slurm":
         return BoxGpus(NvmlProbe(), Inventory(()), ())
-    probe: GpuProbe = SimulatedProbe(settings.gpus) if isinstance(settings.gpus, int) else NvmlProbe()
+    if isinstance(settings.gpus, int):
+        return _in_box(SimulatedProbe(settings.gpus), settings, environ)
+    allocation = None if settings.gpus == "none" else look_at_allocation(environ)
+    if allocation is None:
+        return _in_box(NvmlProbe(), settings, environ)
+    return _in_allocation(allocation, settings, environ)
+
+
+def _in_box(probe: GpuProbe, settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
     inventory = Inventory(()) if settings.gpus == "none" else probe.discover()
     inherited = environ.get("CUDA_VISIBLE_DEVICES")
     chosen = choose(inventory, settings.gpus, inherited=inherited, slurm=environ, no_gpu=settings.no_gpu)
     return BoxGpus(probe, inventory, chosen)
+
+
+def _in_allocation(allocation: Allocation, settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
+    """What limits us on this node says nothing of the others, which the job has as a whole."""
+    probe = AllocationProbe(allocation, NvmlProbe())
+    inventory = probe.discover()
+    here = tuple(gpu for gpu in inventory.gpus if not gpu.node)
+    if here:
+        inherited = environ.get("CUDA_VISIBLE_DEVICES")
+        here = choose(replace(inventory, gpus=here), "all", inherited=inherited, slurm=environ)
+    ours = replace(inventory, gpus=(*here, *(gpu for gpu in inventory.gpus if gpu.node)))
+    return BoxGpus(probe, ours, choose(ours, settings.gpus, no_gpu=settings.no_gpu), allocation)
 
 
 def core_gpus(settings: DeckSettings, chosen: Sequence[GpuInfo]) -> list[Gpu]:
@@ -60,8 +91,9 @@ def core_gpus(settings: DeckSettings, chosen: Sequence[GpuInfo]) -> list[Gpu]:
             total_mib=info.total_mib,
             model=info.name,
             links=dict(info.links or {}),
+            node=info.node,
             simulated=info.simulated,
-            unread=not info.simulated,
+            unread=not (info.simulated or info.node),
         )
         for order, info in enumerate(chosen)
     ]

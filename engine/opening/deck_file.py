@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..adapters import host
 from ..attempt.environment import base_environment
 from ..core.events import Fact
 from ..core.recorded import Recorded
@@ -30,7 +29,7 @@ def load_for(
 ) -> DeckFile:
     """Read the task file for a start on these GPUs, after what *facts* tell, *journal* in short. Raises TaskFileError
     and UsageError."""
-    box = Box(len(gpus.chosen) or None, host.cores(), journal.shards)
+    box = Box(len(gpus.chosen) or None, gpus.cores, journal.shards)
     return load(path, options, box, environ=environment, look=History(facts, gpus.inventory.gpus).look)
 
 

@@ -187,9 +187,7 @@ def _restore(
 ) -> OpenDeck:
     settings = file.settings
     outside = core_gpus(settings, gpus.outside)
-    deck = build(
-        file, gpus=core_gpus(settings, gpus.chosen), outside=outside, cores=host.cores(), on_cpu=not gpus.chosen
-    )
+    deck = build(file, gpus=core_gpus(settings, gpus.chosen), outside=outside, cores=gpus.cores, on_cpu=not gpus.chosen)
     deck.memory_total_mib = host.mem_total_mib()
     kept = live_kept.load(state.path, told.lasting_tokens)
     live_kept.take_back(deck, kept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..core.phases import Attempt
@@ -33,6 +34,7 @@ def hour(wall: float) -> str:
     return time.strftime("%H:%M" if same_day else "%a %d %b %H:%M", then)
 
 
+@lru_cache(1)  # it is asked for in each turn of the loop, and is another one every ten seconds
 def cluster_row(view: ClusterView) -> Cluster:
     """The cluster as clients are told of it."""
     return Cluster(

@@ -234,6 +234,8 @@ class Requests:
         for uuid in self._deck.gpus:
             if text == uuid or text == str(self._index_of.get(uuid)):
                 return uuid
+        if self._deck.cluster:
+            raise UsageError(f"GPU {text}: this deck runs on Slurm, which gives out its GPUs; `scontrol` drains nodes")
         known = ", ".join(sorted(str(self._index_of[uuid]) for uuid in self._deck.gpus if uuid in self._index_of))
         raise UsageError(f"GPU {text}: this deck uses " + (known or "no GPU"))
 

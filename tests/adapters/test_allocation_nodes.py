@@ -47,7 +47,7 @@ def test_each_name_of_a_list_is_a_node_with_what_the_list_has() -> None:
     assert Allocation("1", found).cpus == 8
 
 
-def words(node: Node, *, gpus: int, cpus: int, memory_mib: int | None = None) -> str:
+def words(node: Node, *, gpus: int, cpus: int | None = None, memory_mib: int | None = None) -> str:
     return " ".join(step(node, gpus=gpus, cpus=cpus, memory_mib=memory_mib))
 
 
@@ -79,6 +79,11 @@ def test_where_memory_counts_a_step_takes_what_it_asks_for_or_the_share_of_its_g
 ) -> None:
     node = Node("n", gpus=4, cpus=16, memory_mib=64000)
     assert f"--mem={mem}M " in words(node, gpus=gpus, cpus=cpus, memory_mib=asked)
+
+
+def test_a_step_without_a_number_of_cores_gets_the_share_of_its_gpus() -> None:
+    node = Node("n", gpus=4, cpus=16)
+    assert ["--cpus-per-task=8 " in words(node, gpus=2), "--cpus-per-task=1 " in words(node, gpus=0)] == [True, True]
 
 
 def test_where_memory_does_not_count_a_step_asks_for_none() -> None:

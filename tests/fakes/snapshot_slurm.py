@@ -34,8 +34,8 @@ ROWS: tuple[TaskRow, ...] = (
     over(1, "train-sym-0.125", "succeeded", 5025, "gpu03", metrics={"acc": 0.9132}),
     over(2, "train-sym-0.25", "failed", 31, "gpu11", reason="exit 1: ValueError: bad rate", kind="exit", exit_code=1),
     on_node(3, "train-sym-0.375", 3725, "gpu03", progress=0.62, eta_s=2280, metrics={"loss": 0.4213}),
-    on_node(4, "finetune-vit-large-ddp", 7322, "gpu04", "gpu05", "gpu06", "gpu12", attempt=2, needs_gpus=8, progress=0.985,
-            eta_s=110, metrics={"val/accuracy": 0.87125}),
+    on_node(4, "finetune-vit-large-ddp", 7322, "gpu04", "gpu05", "gpu06", "gpu12", attempt=2, needs_gpus=8,
+            progress=0.985, eta_s=110, metrics={"val/accuracy": 0.87125}),
     on_node(5, "train-asym-0.125", 65, "gpu11", attempt=2, retries=2, retries_used=1, reason="a node of it failed",
             kind="node_fail", expected_s=4800),
     pending(6, "train-asym-0.25", "Priority, begins about 14:05"),
@@ -73,8 +73,8 @@ def slurm_head(rows: tuple[TaskRow, ...] = ROWS, **more: Any) -> DeckHead:
 
 RUNNING = task(
     "finetune-vit-large-ddp", "running", entry="finetune", gpus=2, params={},
-    running=lasting("finetune-vit-large-ddp", 2, 7322, (), pid=0, job="48204", nodes=("gpu04", "gpu05", "gpu06", "gpu12"),
-                    script="logs/finetune-vit-large-ddp/attempt-2.sh"),
+    running=lasting("finetune-vit-large-ddp", 2, 7322, (), pid=0, job="48204",
+                    nodes=("gpu04", "gpu05", "gpu06", "gpu12"), script="logs/finetune-vit-large-ddp/attempt-2.sh"),
     attempts=(
         attempt("finetune-vit-large-ddp", 1, "a node of it failed: gpu06", "node_fail", 1805, (), exit_code=None,
                 job="48104", nodes=("gpu06", "gpu07"), script="logs/finetune-vit-large-ddp/attempt-1.sh"),

@@ -173,6 +173,20 @@ def test_a_watcher_gets_the_whole_deck_and_then_what_changes(tmp_path: Path) -> 
     served(tmp_path, body)
 
 
+def test_a_watcher_is_told_of_the_cluster_and_again_when_it_is_another(tmp_path: Path) -> None:
+    async def body(rig: Rig) -> None:
+        rig.deck.cluster_now = Cluster(running=1)
+        wire = await rig.greeted()
+        wire.send(b'{"id": 1, "op": "watch"}\n')
+        messages = await wire.until("ready")
+        assert messages[1]["cluster"] == {"running": 1}
+        rig.deck.cluster_now = Cluster(running=2)
+        rig.server.pictures.touch()
+        assert (await wire.next())["cluster"] == {"running": 2}
+
+    served(tmp_path, body)
+
+
 def test_a_large_deck_comes_in_portions(tmp_path: Path) -> None:
     async def body(rig: Rig) -> None:
         wire = await rig.greeted()

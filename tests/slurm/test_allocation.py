@@ -13,7 +13,7 @@ SAYS = "echo $SLURMD_NODENAME:$CUDA_VISIBLE_DEVICES >>{file}"
 
 def inside(cluster: Cluster, deck: Deck, *options: str, then: str = "") -> str:
     """`gpudeck --headless` as a batch job; its id."""
-    command = shlex.join([deck.gpudeck, "--headless", "tasks.toml"])
+    command = shlex.join([*deck.prefix, "--headless", "tasks.toml"])
     script = f"cd {shlex.quote(str(deck.folder))}; {command} >engine.out 2>&1; echo $? >engine.code; {then}"
     return cluster.submit(script, "--nodes=2", "--cpus-per-task=4", f"--output={deck.folder}/job.out", *options)
 
@@ -35,7 +35,10 @@ def test_tasks_run_on_all_nodes_of_the_allocation_each_on_gpus_of_its_own(deck: 
         [[task]]
         name = "t{i}"
         matrix.i = [0, 1, 2, 3]
-        command = "echo $SLURMD_NODENAME:$CUDA_VISIBLE_DEVICES >>seen; until [ $(wc -l <seen) -ge 4 ]; do sleep 0.1; done"
+        command = '''
+            echo $SLURMD_NODENAME:$CUDA_VISIBLE_DEVICES >>seen
+            until [ $(wc -l <seen) -ge 4 ]; do sleep 0.1; done
+        '''
         """
     )
     inside(cluster, deck, "--gres=gpu:2")

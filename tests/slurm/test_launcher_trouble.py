@@ -12,7 +12,7 @@ from gpudeck.engine.adapters.slurm.limits import Limits
 from gpudeck.engine.core.inputs import LeaderExited, Submitted
 from tests.e2e.decks import lives
 from tests.slurm.launcher_rig import Rig, on_cluster, run, until
-from tests.slurm.rig import Cluster
+from tests.slurm.rig import Cluster, running_cluster
 
 
 def parent_of(pid: int) -> int:
@@ -117,3 +117,30 @@ async def test_a_job_that_a_controller_forgot_never_ran(rig: Rig):
     await rig.never_ran(token)
     assert rig.runs_of(token) == 0
     assert job not in [each.id for each in rig.cluster.jobs() if token in each.comment]
+
+
+@on_cluster
+async def test_a_job_whose_node_does_not_share_the_folder_is_a_spawn_error_that_says_so(rig: Rig):
+    token = rig.start("true", options={"extra": ["--hold"]})
+    job = (await rig.told(Submitted, token)).job
+    moved = rig.control.rename(rig.folder / "moved")
+    rig.cluster.call("scontrol", "release", job)
+    await until(lambda: rig.jobs_named(token) == ["FAILED"])
+    moved.rename(rig.control)
+    end = await rig.end(token)
+    assert f"whether {rig.control} is there on node1" in end.spawn_error
+
+
+def test_a_job_that_ended_and_was_forgotten_meanwhile_is_told_as_the_accounting_says(tmp_path: Path):
+    async def body(rig: Rig) -> None:
+        token = rig.start("true", options={"extra": ["--hold"]})
+        job = (await rig.told(Submitted, token)).job
+        rig.launcher.close()
+        rig.cluster.call("scancel", job)
+        await until(lambda: rig.jobs_named(token) == [])
+        rig.again()
+        rig.launcher.recover([rig.known(token, job)])
+        assert (await rig.end(token)).cause == "cancelled"
+
+    with running_cluster(NODES=1, GPUS=1, ACCT=1, MIN_JOB_AGE=2) as accounted:
+        run(accounted, tmp_path, body)

@@ -14,6 +14,9 @@ _GPUS = re.compile(r"\bgpu(?::([^:(,]+))?:(\d+)")
 """The type, where there is one, and how many."""
 
 
+_STEP = ("srun", "--exact", "--kill-on-bad-exit=1", "--unbuffered", "--export=ALL", "--nodes=1", "--ntasks=1")
+
+
 @dataclass(frozen=True, slots=True)
 class Share:
     """What a job has on each node of a list."""
@@ -65,19 +68,29 @@ def shares(text: str) -> list[Share]:
     return found
 
 
-def step(node: Node, *, gpus: int, cpus: int, memory_mib: int | None) -> tuple[str, ...]:
+def step(node: Node, *, gpus: int, cpus: int | None, memory_mib: int | None) -> tuple[str, ...]:
     """What goes before a command so that it runs on that node, on so many of its GPUs.
 
-    Without a size of its own it gets the share of the node's memory that its GPUs are: Slurm would give it all, and the
-    next step would wait.
+    Without numbers of its own it gets the share of the node's cores and memory that its GPUs are, and a core without
+    any: Slurm would give it all of the memory, and the next step would wait.
     """
-    found = ["srun", "--exact", "--kill-on-bad-exit=1", "--unbuffered", "--export=ALL", "--nodes=1", "--ntasks=1"]
-    found += [f"--nodelist={node.name}", f"--cpus-per-task={max(1, min(cpus, node.cpus))}"]
+    cpus = cpus or (max(1, node.cpus * gpus // node.gpus) if node.gpus else 1)
+    found = [*_STEP, f"--nodelist={node.name}", f"--cpus-per-task={max(1, min(cpus, node.cpus))}"]
     if gpus:
         found.append(f"--gres=gpu:{node.model}:{gpus}" if node.model else f"--gres=gpu:{gpus}")
     if node.memory_mib:
         share = node.memory_mib * gpus // node.gpus if node.gpus and gpus else node.memory_mib * cpus // node.cpus
         found.append(f"--mem={memory_mib or max(1, min(share, node.memory_mib))}M")
+    return (*found, "--")
+
+
+def step_anywhere(allocation: Allocation, *, cpus: int, memory_mib: int | None) -> tuple[str, ...]:
+    """The same without GPUs, on the node that Slurm finds cores on."""
+    found = [*_STEP, f"--cpus-per-task={max(1, min(cpus, max(node.cpus for node in allocation.nodes)))}"]
+    least = min(allocation.nodes, key=lambda node: node.memory_mib)
+    if least.memory_mib:
+        share = memory_mib or min(least.memory_mib * cpus // least.cpus, least.memory_mib)
+        found.append(f"--mem={max(1, share)}M")
     return (*found, "--")
 
 

@@ -49,4 +49,4 @@ def node_of(uuid: str) -> str:
 
 def _info(node: Node, number: int, index: int) -> GpuInfo:
     name = f"{node.model or 'GPU'} on {node.name}"
-    return GpuInfo(uuid=f"{node.name}:gpu{number}", index=index, name=name, total_mib=None)
+    return GpuInfo(uuid=f"{node.name}:gpu{number}", index=index, name=name, total_mib=None, node=node.name)

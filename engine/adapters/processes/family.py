@@ -54,6 +54,8 @@ class Attempt:
     survivor: Watch | None = None
     """Adopted, leader ended: one of what still lives."""
     stop: Stopping | None = None
+    relayed: bool = False
+    """It runs on another node: its leader hands signals on, and what else is here must not get them."""
     strays: dict[int, int] = field(default_factory=dict[int, int])
     """Adopted: members seen by scans, pid and start, that descent alone would lose."""
 

@@ -10,6 +10,7 @@ from ...core.fate import Fate
 from ...core.inputs import Input, TreeGone
 from ...core.spec import StopScope
 from ...ports import Known, Sink, SpawnRefusedError, StartOrder
+from ..allocation.probe import node_of
 from ..background import Background
 from ..claims.claims import Claims
 from ..host import boottime_s
@@ -116,7 +117,7 @@ class LocalLauncher:
             Attempt(
                 order.token, path, pid, start_ticks, order.leftovers, child=True, own=self._subreaper,
                 started_s=started_s, began_ticks=now if told and self._clock_tells else 0,
-                cwd=order.cwd, stdout=order.stdout, stderr=order.stderr,
+                cwd=order.cwd, stdout=order.stdout, stderr=order.stderr, relayed=any(map(node_of, order.claims)),
             )
         )  # fmt: skip
         self._keep_sweeping()
@@ -161,7 +162,7 @@ class LocalLauncher:
             attempt.stop.hasten(number=signal, grace_s=grace_s)
             return
         target = AttemptTree(attempt, self._trees, children_files=self._children_files)
-        attempt.stop = Stopping(self._loop, target, number=signal, scope=scope)
+        attempt.stop = Stopping(self._loop, target, number=signal, scope="leader" if attempt.relayed else scope)
         attempt.stop.begin(grace_s)
 
     def warn(self, token: str, signal: int) -> int:

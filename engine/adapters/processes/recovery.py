@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from ...core.fate import Fate, Unproven
 from ...core.inputs import LeaderExited, Spawned, TreeGone
 from ...ports import Known, Sink
+from ..allocation.probe import node_of
 from ..claims.claims import SIMULATED
 from ..host import boottime_s
 from . import proc, record
@@ -205,7 +206,8 @@ class Recovery:
 
 
 def _attempt(known: Known, path: str, pid: int, start_ticks: int) -> Attempt:
-    return Attempt(known.token, path, pid, start_ticks, known.leftovers, child=False, own=False)
+    relayed = any(map(node_of, known.claims))
+    return Attempt(known.token, path, pid, start_ticks, known.leftovers, child=False, own=False, relayed=relayed)
 
 
 def _earliest_start(known: Known, wrapper: Wrapper) -> int:

@@ -1,8 +1,8 @@
 """The stop sequence of one attempt.
 
 The signal goes once to its scope. When the leader has ended, or at half of the grace, members that it has not reached
-get it. At the end of the grace all are stopped until no new one appears, then killed, again and again until none is
-left. The wrapper goes last: it writes the exit code.
+get it; where the leader hands signals on, nobody else does. At the end of the grace all are stopped until no new one
+appears, then killed, again and again until none is left. The wrapper goes last: it writes the exit code.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ class Target(Protocol):
     @property
     def group(self) -> int:
         """The wrapper's pid, group and session."""
+        ...
+
+    @property
+    def leader_alone(self) -> bool:
+        """Whether nobody but the leader may be signalled before the end of the grace."""
         ...
 
     def wrapper_lives(self) -> bool:
@@ -73,7 +78,8 @@ class Stopping:
         if grace_s <= 0:
             self._kill()
             return
-        self._timers.append(self._loop.call_later(grace_s / 2, self._rest))
+        if not self._target.leader_alone:
+            self._timers.append(self._loop.call_later(grace_s / 2, self._rest))
         self._timers.append(self._loop.call_later(grace_s, self._kill))
         self._first()
 

@@ -22,6 +22,10 @@ class AttemptTree:
     def group(self) -> int:
         return self._attempt.pid
 
+    @property
+    def leader_alone(self) -> bool:
+        return self._attempt.relayed
+
     def wrapper_lives(self) -> bool:
         attempt = self._attempt
         return attempt.wrapper is not None and proc.is_live(*attempt.identity)

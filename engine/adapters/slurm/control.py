@@ -16,6 +16,7 @@ from ..background import Background
 from . import jobfiles
 
 _TIMEOUT_S = 20.0
+_GATHER_S = 0.5
 
 _T = TypeVar("_T")
 
@@ -29,6 +30,10 @@ class Control:
     def __init__(self, loop: asyncio.AbstractEventLoop, folder: str, *, on_network: bool) -> None:
         self.folder = folder
         self._on_network = on_network
+        self._loop = loop
+        self._forgotten = (set[str](), set[str]())
+        """Whose files are to be removed: all of them, and all but the claim."""
+        self._forgetting: asyncio.TimerHandle | None = None
         self._reading = Background(loop)
         self._writing = Background(loop)
 
@@ -69,12 +74,29 @@ class Control:
 
     def forget(self, token: str, *, keep_claim: bool = False) -> None:
         """Remove its files. *keep_claim*: a job of it may still begin, which must find the claim taken."""
-        self._write(lambda: jobfiles.remove(self.folder, token, keep_claim=keep_claim))
+        self._forgotten[keep_claim].add(token)
+        if self._forgetting is None:
+            self._forgetting = self._loop.call_later(_GATHER_S, self._forget)
 
     def close(self) -> None:
         """Idempotent."""
+        if self._forgetting is not None:
+            self._forgetting.cancel()
+            self._forgetting = None
         self._reading.close()
         self._writing.close()
+
+    def _forget(self) -> None:
+        """To list a folder of thousands of files for each of thousands of attempts would take minutes."""
+        self._forgetting = None
+        gone, voided = (frozenset(tokens) for tokens in self._forgotten)
+        self._forgotten = (set[str](), set[str]())
+
+        def work() -> None:
+            jobfiles.remove(self.folder, *gone)
+            jobfiles.remove(self.folder, *voided, keep_claim=True)
+
+        self._write(work)
 
     def _write(self, work: Callable[[], None]) -> None:
         self._writing.submit(lambda: _or_none(work), _ignore, timeout_s=_TIMEOUT_S)

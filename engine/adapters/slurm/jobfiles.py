@@ -132,13 +132,15 @@ def read_map(text: str) -> dict[int, str]:
     return {int(row[0]): row[1] for row in rows if len(row) == 2 and row[0].isdecimal()}
 
 
-def remove(folder: str, token: str, *, keep_claim: bool = False) -> None:
-    """Remove all files of a token, or of a batch. *keep_claim*: a job of it may still begin. Idempotent."""
-    kept = f"{token}.claim" if keep_claim else ""
+def remove(folder: str, *tokens: str, keep_claim: bool = False) -> None:
+    """Remove all files of tokens, or of batches. *keep_claim*: jobs of them may still begin. Idempotent."""
+    gone = frozenset(tokens)
     with contextlib.suppress(FileNotFoundError):
-        for name in [name for name in os.listdir(folder) if name.startswith(f"{token}.") and name != kept]:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(f"{folder}/{name}")
+        for name in os.listdir(folder):
+            token, _, kind = name.partition(".")
+            if token in gone and not (keep_claim and kind == "claim"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(f"{folder}/{name}")
 
 
 def _pairs(text: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from .accounting import Accounting
 from .asking import Picture
 from .cancelling import Cancelling
 from .control import Control
-from .ends import Ends
+from .ends import UNABLE, Ends
 from .jobs import Job, Jobs
 from .limits import Limits
 from .parse import AccountedJob, QueuedJob
@@ -78,7 +78,7 @@ class Judging:
         self._voided[job.token] = job.token
         if job.element:
             self._voided[job.element] = job.token
-        if job.id:
+        if job.id and stand(job.state) != "over":
             self._leave(job.id, job.token)
 
     def is_void(self, token: str) -> bool:
@@ -197,7 +197,7 @@ class Judging:
         """Slurm says that it is over, and its wrapper nothing."""
         since = self._now() - (job.over_since or 0.0)
         if job.stage == "waiting" and not job.claimed:
-            self._claim(job, partial(self._tell_over, job))
+            self._claim(job, partial(self._tell_unbegun, job))
         elif cause_of(job.state) == "node_fail":
             self._kill_rest(job, f"Slurm says {word(job.state)} of {job.nodes or job.id}: waiting for its processes")
             self._when_stale(job, partial(self._tell_over, job))
@@ -210,6 +210,17 @@ class Judging:
         self._telling.over(
             job, None, cause=cause, detail=detail if cause else f"{detail}, and no exit code was written"
         )
+
+    def _tell_unbegun(self, job: Job) -> None:
+        """It is over, and ran nothing."""
+        cause = cause_of(job.state)
+        detail = in_words(job.state, job.nodes)
+        if cause:
+            self._telling.over(job, None, cause=cause, detail=detail)
+            return
+        where = f"on {job.nodes}" if job.nodes else "where it ran"
+        why = f"its job began nothing ({detail}): see its log, and whether {self._control.folder} is there {where}"
+        self._telling.over(job, UNABLE, spawn_error=why)
 
     def _judge_vanished(self, job: Job) -> None:
         if not job.looked_up and self._accounting.usable:
@@ -230,10 +241,8 @@ class Judging:
     def _accounted(self, job: Job, found: AccountedJob | None) -> None:
         """What sacct knows; it may be some seconds late."""
         job.busy = False
-        if found is None:
-            job.looked_up = self._absent_for(job) >= self._limits.vanished_s
-        elif stand(found.state) == "over":
-            job.looked_up = True
+        job.looked_up = self._absent_for(job) >= self._limits.vanished_s
+        if found is not None and stand(found.state) == "over":
             job.state, job.nodes = found.state, found.nodes or job.nodes
             self._over(job)
 
@@ -257,6 +266,9 @@ class Judging:
     def _found(self, job: Job, job_id: str | None) -> None:
         if job_id and job.stage == "doubt":
             self._telling.submitted(job, job_id)
+        elif job_id == "" and job.stage == "doubt":
+            # Whoever took it was gone, or its disk full, before it said who it is: it ran nothing, and no other will.
+            self._when_stale(job, partial(self._telling.never_ran, job))
 
     def _kill_rest(self, job: Job, why: str) -> None:
         """On a node that Slurm has lost sight of processes may live."""

@@ -80,7 +80,8 @@ class SlurmLauncher:
         )
         self._submitting = Submitting(
             loop, self._calls, self._jobs, self._telling, control,
-            doubt=self._doubt, late=self._judging.void, sent=self._asking.soon, limits=limits, note=note, now=now,
+            doubt=self._doubt, late=self._judging.void, sent=self._asking.soon, forget=self._control.forget,
+            limits=limits, note=note, now=now,
         )  # fmt: skip
         self._stopping = Stopping(
             loop, self._control, self._telling, self._cancelling, voided=self._judging.void, limits=limits, now=now

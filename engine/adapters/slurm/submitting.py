@@ -23,6 +23,8 @@ from .telling import Telling
 
 _AT_ONCE = 4
 _GATHER_S = 0.2
+_TOLD_S = 60.0
+"""After which the numbers that Slurm gave are on disk."""
 _MOST = 500
 """Elements of an array; clusters allow 1001 unless they say otherwise."""
 
@@ -41,12 +43,14 @@ class Submitting:
         doubt: Callable[[Job], None],
         late: Callable[[Job], None],
         sent: Callable[[], None],
+        forget: Callable[[str], None],
         limits: Limits,
         note: Callable[[str, str], None],
         now: Callable[[], float],
     ) -> None:
         """*doubt* is told of each attempt that may have been submitted; *late* of one that was, and has been given up
-        meanwhile; *sent*: something is in the queue that was not."""
+        meanwhile; *sent*: something is in the queue that was not; *forget* of an array's token of which all elements
+        have long been told."""
         self._loop = loop
         self._calls = calls
         self._jobs = jobs
@@ -55,6 +59,7 @@ class Submitting:
         self._doubt = doubt
         self._late = late
         self._sent = sent
+        self._forget = forget
         self._limits = limits
         self._note = note
         self._now = now
@@ -134,6 +139,8 @@ class Submitting:
 
     def _taken(self, batch: Sequence[Job], job_id: str) -> None:
         self._back_off_s = 0.0
+        if batch[0].element:
+            self._later(_TOLD_S, partial(self._forget, batch[0].element.partition("_")[0]))
         for job in batch:
             index = job.element.partition("_")[2]
             mine = f"{job_id}_{index}" if index else job_id
@@ -172,10 +179,10 @@ class Submitting:
         self._note(text.format(waiting=waiting, after_s=self._back_off_s), "warning")
         self._later(self._back_off_s)
 
-    def _later(self, after_s: float) -> None:
+    def _later(self, after_s: float, then: Callable[[], None] | None = None) -> None:
         def ring() -> None:
             self._timers.discard(timer)
-            self._pump()
+            (then or self._pump)()
 
         timer = self._loop.call_later(after_s, ring)
         self._timers.add(timer)
