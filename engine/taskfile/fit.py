@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ..core.gpuid import means
@@ -126,6 +127,11 @@ def _why_never(task: TaskSpec, known: Sequence[GpuInfo], usable: Sequence[GpuInf
     needed = 1 if wanted == "all" else wanted
     if needed > len(mine):
         return f"gpus = {wanted}, but {_only(len(mine), among_ids=bool(ids))}"
+    together = max(Counter(info.node for info in mine).values())
+    if needed > together:
+        return (
+            f"gpus = {wanted}, and a task's GPUs are all on one node: none of the job has more than {together} of them"
+        )
     if needed > len(usable) - kept:
         left = max(0, len(usable) - kept)
         return f"gpus = {wanted}, but keep_free = {kept} leaves only {left} of {len(usable)}"

@@ -96,7 +96,7 @@ def test_what_does_not_fit_and_what_cannot_be_done_yet_are_told_at_once(deck: De
     for command in ("check", "--headless"):
         told = deck.command(command, "tasks.toml").err
         assert "gpus = 3, but the deck has only 2" in told
-        assert "this version cannot do nodes = 2 yet" in told
+        assert 'nodes = 2 needs backend = "slurm" in [deck]' in told
 
 
 def test_check_misses_the_variables_that_tasks_do_not_get(deck: Deck) -> None:
