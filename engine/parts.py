@@ -50,7 +50,8 @@ def code_of(opened: OpenDeck, loop: asyncio.AbstractEventLoop, note: Callable[[s
         return None
     epochs = Epochs()
     epochs.hear(opened.journal.load())
-    clerk = Clerk(opened.state.path, opened.deck.settings.log_dir, note)
+    settings = opened.deck.settings
+    clerk = Clerk(opened.state.path, settings.log_dir, note, shared=settings.backend == "slurm")
     return Code(
         opened.deck,
         clerk,

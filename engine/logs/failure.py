@@ -52,7 +52,8 @@ def classify(
     known otherwise than from these; *ranks*: how many there are, 0 for not known.
     """
     root = root or root_cause(err_tail) or root_cause(out_tail)
-    killed_by = signal or signal_of(exit_code)
+    # A launcher that names a rank ends by a code of its own: srun by 143 where it has ended the others.
+    killed_by = signal or (signal_of(exit_code) if root is None else None)
     silent = killed_by in _SILENT_SIGNALS
     block = choose_in(err_tail, out_tail, root, near=silent)
     context = context_of(err_tail, out_tail, root, block, near=silent)

@@ -1,7 +1,7 @@
 """What an attempt's logs end with: of one of several processes those of the rank that tells why it failed.
 
-torchrun names the rank whose end it saw first. That is not always the one to blame: of ranks that wait for each other
-one may see the other's connection go before the launcher sees its process end.
+torchrun and srun name the rank whose end they saw first. That is not always the one to blame: of ranks that wait for
+each other one may see the other's connection go before the launcher sees its process end.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from .cause import RootCause, root_cause, tracebacks
 from .failure import classify
+from .step import split_step, step_cause
 from .tail import lines_of, printable, read_tail
 
 _MANY_RANKS_BYTES = 1 << 20
@@ -43,11 +44,11 @@ def tails(err_log: str, out_log: str) -> Tails:
     """For `classify` and `digest`. Raises nothing."""
     err = lines_of(read_tail(err_log))
     out = lines_of(read_tail(out_log)) if out_log != err_log else []
-    root = root_cause(err) or root_cause(out)
+    logs = rank_logs(out_log)
+    root = root_cause(err) or root_cause(out) or (step_cause(err) if logs else None)
     if root is None:
         own, _ = _split(err)
         return Tails(own or err, out)
-    logs = rank_logs(out_log)
     if logs:
         return _of_ranks(err, out, root, logs, out_log)
     if not any(block.rank == root.rank for block in tracebacks(err)):
@@ -95,6 +96,8 @@ def _of_ranks(
     err: Sequence[str], out: Sequence[str], root: RootCause, logs: Mapping[int, tuple[str, str]], out_log: str
 ) -> Tails:
     own, launchers = _split(err)
+    if not launchers:
+        own, launchers = split_step(err)
     first = _Rank(0, own, out, _written(out_log))
     ranks = {0: first} | {rank: _read(rank, *logs[rank]) for rank in list(logs)[:_MOST_LOOKED_AT]}
     blamed = _blamed(list(ranks.values()), root)

@@ -64,9 +64,11 @@ class Placed:
 
 
 def with_place(record: dict[str, Any], placed: Placed) -> dict[str, Any]:
-    """*record* with what is known now: a job id, and once it runs the nodes and when it began."""
+    """*record* with what is known now: a job id, and once it runs the nodes, the first of them as its host, and when it
+    began."""
     start = {} if placed.began_wall is None else {"start": _iso(placed.began_wall)}
-    return {**record, "job": placed.job, "nodes": list(placed.nodes), **start}
+    host = placed.nodes[0] if placed.nodes else ""
+    return {**record, "host": host, "job": placed.job, "nodes": list(placed.nodes), **start}
 
 
 @dataclass(frozen=True, slots=True)

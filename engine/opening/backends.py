@@ -7,9 +7,10 @@ import shutil
 from collections.abc import Mapping, Sequence
 
 from ..adapters.slurm.jobfiles import control_folder
+from ..adapters.slurm.script import names_several
 from ..core.events import AttemptStarting
 from ..core.recorded import Recorded
-from ..core.spec import DeckFile, DeckSettings
+from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..counting import plural
 from ..errors import EngineUnavailableError, UsageError
 
@@ -41,6 +42,22 @@ def require_cluster(settings: DeckSettings, environ: Mapping[str, str]) -> None:
 def may_have_jobs(settings: DeckSettings, told: Recorded) -> bool:
     """Whether a deck without a past may have one all the same: its state is gone, and its jobs wait in a queue."""
     return settings.backend == "slurm" and not told.run and os.path.isdir(control_folder(settings.log_dir))
+
+
+def passed_over_nodelists(file: DeckFile) -> list[str]:
+    """What to say, once, of tasks of one node whose nodelist names several: Slurm would give them all of these."""
+    if file.settings.backend != "slurm":
+        return []
+    chosen = file.selected
+    specs = [spec for spec in file.tasks if chosen is None or spec.name in chosen]
+    names = [spec.name for spec in specs if spec.extras.nodes == 1 and names_several(_nodelist(spec))]
+    others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    words = "slurm.nodelist names several nodes for a task of one: passed over"
+    return [f"{names[0]}{others}: {words}"] if names else []
+
+
+def _nodelist(spec: TaskSpec) -> str:
+    return str(dict(spec.extras.slurm).get("nodelist", ""))
 
 
 def refuse_elsewhere(file: DeckFile, told: Recorded) -> None:

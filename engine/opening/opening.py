@@ -26,7 +26,7 @@ from ..logs.files import LogFolder
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
-from .backends import may_have_jobs, refuse_elsewhere, require_cluster, tokens_recorded
+from .backends import may_have_jobs, passed_over_nodelists, refuse_elsewhere, require_cluster, tokens_recorded
 from .box_gpus import BoxGpus, core_gpus
 from .deck_file import check_before_start, check_first_start, gpus_for, load_for
 from .environment import run_environment
@@ -90,9 +90,10 @@ def open_deck(
         original = _leave_to_the_original(state)
         told = recorded(facts)
         regained = ""
-        forgotten = has_forgotten(tokens_recorded(settings, state.attempts), told) or may_have_jobs(settings, told)
-        if journal.damage or forgotten:
-            regained = _regain(journal, facts, told, settings, state, lock)
+        jobs = may_have_jobs(settings, told)
+        if journal.damage or jobs or has_forgotten(tokens_recorded(settings, state.attempts), told):
+            results_too = bool(journal.damage) or (jobs and takeover)
+            regained = _regain(journal, facts, told, settings, state, lock, results_too=results_too)
             told = recorded(facts)
         unfinished = told.unfinished
         before = decode(told.options)
@@ -150,8 +151,11 @@ def _regain(
     settings: DeckSettings,
     state: StateDir,
     lock: DeckLock,
+    *,
+    results_too: bool,
 ) -> str:
-    """Add to *facts*, and to the journal, what a damaged one has lost and is told elsewhere; returns what to say."""
+    """Add to *facts*, and to the journal, what a damaged or missing one does not tell and other files do; returns what
+    to say."""
     boot_id = lock.previous.machine.boot_id if lock.previous is not None else host.boot_id()
     found = regain(
         settings.log_dir,
@@ -159,7 +163,7 @@ def _regain(
         settings.name,
         told,
         boot_id=boot_id,
-        results_too=bool(journal.damage),
+        results_too=results_too,
     )
     if not found.facts:
         return ""
@@ -205,7 +209,8 @@ def _restore(
     stand_in_for_left_out(deck, logs)
     ends = unsettled(tokens_recorded(settings, state.attempts), told)
     sweep_records(state.attempts, [*starts, *(start.token for _, start in ends)])
-    warnings = [*file.warnings, *filter(None, (state.warning, journal.damage, _on_cpu_warning(deck)))]
+    warnings = [*file.warnings, *passed_over_nodelists(file)]
+    warnings += filter(None, (state.warning, journal.damage, _on_cpu_warning(deck)))
     return OpenDeck(
         file,
         state,

@@ -20,6 +20,7 @@ from ..core.instant import Instant
 from ..core.outcome import Outcome, Reason
 from ..core.recorded import Recorded
 from ..logs.record import read_record
+from ..snapshot.book import SHARED
 
 _FILE = re.compile(r"attempt-([1-9]\d{0,8})\.json")
 
@@ -107,7 +108,9 @@ def _same(start: AttemptStarting | None, told: _Told) -> bool:
 
 def _all_told(log_dir: str, deck: str, lasting: Mapping[str, AttemptStarting]) -> Iterator[tuple[_Told, _Told | None]]:
     """Of each task the newest attempt, and the one that lasts if that is another."""
-    for folder, _, names in os.walk(log_dir):
+    for folder, folders, names in os.walk(log_dir):
+        if SHARED in folders:
+            folders.remove(SHARED)  # copies of code
         numbers = [int(match[1]) for name in names if (match := _FILE.fullmatch(name))]
         told = _told(folder, max(numbers)) if numbers else None
         if told is not None and told.deck == deck:

@@ -14,7 +14,10 @@ from ..atomic import write_atomic
 from ..core.events import Fact, RunStarted, TaskRetried
 from .make import Snapshot
 
+SHARED = ".snapshots"
+"""Below the log folder: copies of decks whose tasks run on other machines."""
 _FOLDER = "snapshots"
+_LINK = "snapshots.shared"
 _NAME = "snapshots.json"
 
 
@@ -86,7 +89,20 @@ class Epochs:
 
 def home_of(state: str) -> str:
     """Where a deck's snapshots lie. *state*: its state folder."""
-    return os.path.join(state, _FOLDER)
+    link = os.path.join(state, _LINK)
+    return os.path.realpath(link) if os.path.islink(link) else os.path.join(state, _FOLDER)
+
+
+def share(state: str, log_dir: str) -> None:
+    """From now on they lie beside the logs: a state folder may be on a disk that the nodes of a cluster do not see.
+
+    In a folder of this state's own, for another may have copies there that jobs run. Raises OSError.
+    """
+    link = os.path.join(state, _LINK)
+    if not os.path.islink(link):
+        folder = os.path.join(os.path.realpath(log_dir), SHARED, os.urandom(6).hex())
+        os.makedirs(folder, mode=0o700)
+        os.symlink(folder, link)
 
 
 def load(state: str) -> Book:

@@ -50,8 +50,10 @@ class Place:
 class Clerk:
     """Of one open deck. Every method blocks."""
 
-    def __init__(self, state: str, log_dir: str, note: Callable[[str, str], None]) -> None:
-        """*note* (text, level) is told what the user should know, in the caller's thread."""
+    def __init__(self, state: str, log_dir: str, note: Callable[[str, str], None], *, shared: bool = False) -> None:
+        """*note* (text, level) is told what the user should know, in the caller's thread. *shared*: other machines have
+        to see the copies."""
+        self._shared = shared
         self._state = state
         self._log_dir = log_dir
         self._note = note
@@ -62,6 +64,8 @@ class Clerk:
         *specs*: all tasks of the deck. By task; a text tells why there is none."""
         try:
             found = repositories(specs, self._log_dir)
+            if self._shared:
+                books.share(self._state, self._log_dir)
             with books.alone(self._state):
                 return self._settle(asked, found)
         except (GitError, OSError) as error:

@@ -19,6 +19,7 @@ from ..core.recorded import recorded
 from ..core.restore import replay
 from ..core.spec import DeckFile, TaskSpec
 from ..logs.files import LogFolder
+from ..opening.backends import passed_over_nodelists
 from ..opening.deck_file import check_together
 from ..opening.history import History
 from ..opening.left_out import is_done
@@ -56,12 +57,7 @@ class Subject:
     @property
     def warnings(self) -> list[str]:
         """What is wrong with it and passed over."""
-        lists = [spec.name for spec in self.selected if _names_several_nodes(spec)]
-        others = f" and {len(lists) - 1} more" if len(lists) > 1 else ""
-        passed = [
-            f"{name}{others}: slurm.nodelist names several nodes for a task of one: passed over" for name in lists
-        ]
-        return [*self.file.warnings, *passed[:1], *filter(None, [self.damage])]
+        return [*self.file.warnings, *passed_over_nodelists(self.file), *filter(None, [self.damage])]
 
     def done(self) -> set[str]:
         """Tasks whose results are there, as a start would find; all are asked, for those that others need."""
@@ -101,12 +97,6 @@ def read_subject(path: str, options: RunOptions, environ: Mapping[str, str]) -> 
     logs = LogFolder(file.settings.log_dir, (spec.name for spec in file.tasks))
     orders = Orders(deck, logs, _box(environment))
     return Subject(file, deck, logs, environment, orders, damage, list(journal.lasting))
-
-
-def _names_several_nodes(spec: TaskSpec) -> bool:
-    """For a task of one."""
-    nodelist = dict(spec.extras.slurm).get("nodelist")
-    return spec.extras.nodes == 1 and isinstance(nodelist, str) and any(mark in nodelist for mark in ",[")
 
 
 def check_start(subject: Subject) -> None:

@@ -146,10 +146,11 @@ def test_a_hostile_environment_arrives_as_it_is_and_changes_nothing(tmp_path: Pa
 
 def test_what_belongs_to_the_login_node_stays_there(tmp_path: Path) -> None:
     of_login = {"SLURM_JOB_ID": "1", "CUDA_VISIBLE_DEVICES": "7", "TMPDIR": "/login", "DISPLAY": ":0", "SSH_TTY": "x"}
+    of_login["MASTER_ADDR"] = "login1"
     node = node_in(tmp_path, *python(PRINT_ENV), env=of_login)
     node.run_to_its_end("1234", CUDA_VISIBLE_DEVICES="0", TMPDIR="/scratch")
     told = json.loads(node.out)
-    assert [told.get(name) for name in of_login] == ["1234", "0", "/scratch", None, None]
+    assert [told.get(name) for name in of_login] == ["1234", "0", "/scratch", None, None, None]
 
 
 def test_what_the_task_sets_itself_goes_before_what_the_node_has(tmp_path: Path) -> None:

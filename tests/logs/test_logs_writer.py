@@ -127,11 +127,11 @@ def test_where_a_cluster_runs_it_is_written_as_soon_as_that_is_known(writer, tmp
     writer.placed(path, Placed("12_3"))
     assert writer.flush()
     waiting = read_record(path)
-    assert (waiting["job"], waiting["nodes"]) == ("12_3", [])
+    assert (waiting["job"], waiting["nodes"], waiting["host"]) == ("12_3", [], "")
     writer.placed(path, Placed("12_3", ("n1", "n2"), 1_000_003.0))
     assert writer.flush()
     running = read_record(path)
-    assert (running["job"], running["nodes"]) == ("12_3", ["n1", "n2"])
+    assert (running["job"], running["nodes"], running["host"]) == ("12_3", ["n1", "n2"], "n1")
     assert running["start"] != waiting["start"]
     writer.end(path, END)
     assert writer.flush()

@@ -43,7 +43,7 @@ async def test_a_success_shortly_before_the_time_limit_is_a_success(rig: Rig):
 async def test_a_job_that_gives_way_to_a_more_urgent_one_is_told_as_preempted(rig: Rig):
     token = rig.start("sleep 1000", gpus=4, options={"nodelist": "node1"})
     await rig.runs(token)
-    rig.cluster.submit("sleep 1000", "--partition=high", "--gres=gpu:4", "--nodelist=node1")
+    rig.cluster.submit("sleep 1000", "--partition=high", "--gres=gpu:4", "--nodelist=node1", "--output=/dev/null")
     end = await rig.end(token)
     assert end.cause == "preempted"
 

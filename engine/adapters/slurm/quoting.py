@@ -15,7 +15,7 @@ _OF_SHELL = re.compile(
 """To these bash would give other values, or it would heed them."""
 _OF_HOST = re.compile(
     r"SLURM_.*|SBATCH_.*|SRUN_.*|SSH_.*|DBUS_.*|CUDA_VISIBLE_DEVICES|HOSTNAME|PWD|OLDPWD|SHLVL|TMPDIR|XDG_RUNTIME_DIR|"
-    r"DISPLAY"
+    r"DISPLAY|MASTER_ADDR|MASTER_PORT"
 )
 """They mean the machine, or the session, in which the engine was started; the job's own hold, or none."""
 

@@ -86,8 +86,11 @@ def extra_lines(job: JobOrder) -> list[str]:
 
 def ignored_nodelist(job: JobOrder) -> bool:
     """Whether its nodelist names several nodes for a task of one, which Slurm would give all of them."""
-    nodelist = str(job.options.get("nodelist", ""))
-    return job.nodes == 1 and any(mark in nodelist for mark in ",[")
+    return job.nodes == 1 and names_several(str(job.options.get("nodelist", "")))
+
+
+def names_several(nodelist: str) -> bool:
+    return any(mark in nodelist for mark in ",[")
 
 
 def minutes(seconds: float) -> int:

@@ -332,8 +332,15 @@ gd_sample() {
 
 # The command.
 
+gd_meet() {  # where tasks of several nodes find each other: the nodes' names may not resolve
+    local first='' node=''
+    first=$(scontrol show hostnames "${SLURM_JOB_NODELIST-}" 2>/dev/null)
+    node=$(scontrol show node "${first%%$'\n'*}" 2>/dev/null)
+    if [[ $node =~ NodeAddr=([^[:space:]]+) ]]; then gd_address=${BASH_REMATCH[1]}; fi
+}
+
 gd_start() {
-    local cores
+    local cores gd_address=''
     trap - TERM INT USR2 HUP QUIT USR1 ALRM
     exec >>"$gd_out" 2>>"$gd_err" 7>&-
     cd -- "$gd_cwd" || exit 125
@@ -342,6 +349,7 @@ gd_start() {
     if [ -n "$gd_locale" ]; then export LC_ALL="$gd_locale"; fi
     cores=${SLURM_CPUS_PER_TASK:+$((SLURM_CPUS_PER_TASK * (gd_tasks ? gd_tasks : 1)))}
     cores=$((${cores:-${SLURM_CPUS_ON_NODE:-1}} / gd_ranks))
+    if ((gd_tasks && gd_nodes > 1)); then gd_meet; fi
     if ((gd_tasks)); then
         gd_argv=("$(type -P srun || echo srun)" --kill-on-bad-exit=1 --export=ALL --nodes="$gd_nodes"
             --ntasks="$((gd_nodes * gd_tasks))" --ntasks-per-node="$gd_tasks"
@@ -351,6 +359,10 @@ gd_start() {
     gd_environment
     export OMP_NUM_THREADS="${OMP_NUM_THREADS-$((cores > 0 ? cores : 1))}"
     export MKL_NUM_THREADS="${MKL_NUM_THREADS-$OMP_NUM_THREADS}"
+    if [ -n "$gd_address" ]; then
+        export MASTER_ADDR="${MASTER_ADDR-$gd_address}"
+        export MASTER_PORT="${MASTER_PORT-$((15000 + SLURM_JOB_ID % 10000))}"  # as gpudeck.distributed has it
+    fi
     exec /usr/bin/env "${gd_odd[@]}" "${gd_argv[@]}"
 }
 
