@@ -65,8 +65,7 @@ def _checked(path: str, options: RunOptions, warnings: list[str]) -> DeckFile:
         gpus = gpus_for(path, options, settings, os.environ, environment)
     except EngineUnavailableError as error:
         trouble = str(error)
-    count = len(gpus.chosen) if gpus is not None else 0
-    file = load(path, options, Box(count or None, host.cores(), {}), environ=environment)
+    file = load(path, options, Box(gpus and gpus.count, host.cores(), {}), environ=environment)
     fit = [lambda: check_fit(file, gpus.fitting())] if gpus is not None else []
     warnings += [*file.warnings, *filter(None, [trouble]), *_unset(file, environment), *_notify(file)]
     check_together(*fit, lambda: refuse_later(file), lambda: check_snapshot(file))

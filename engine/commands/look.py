@@ -35,6 +35,10 @@ class Look(Protocol):
         """The same rows with what attempts that are over have reported. May read a small file for each."""
         ...
 
+    def hints(self, rows: Sequence[TaskRow]) -> Mapping[str, str]:
+        """What the user may do about failures, by task, where something is known; of the newest 500."""
+        ...
+
     def explain(self, name: str) -> list[str]:
         """Everything that keeps a task from starting."""
         ...
@@ -83,6 +87,13 @@ class LiveLook:
 
     def with_metrics(self, rows: Sequence[TaskRow]) -> list[TaskRow]:
         return list(rows)
+
+    def hints(self, rows: Sequence[TaskRow]) -> Mapping[str, str]:
+        names = {row.name for row in rows}
+        told = self.connection.request("failures")["failures"] if names else ()
+        return {
+            failure["task"]: failure["hint"] for failure in told if failure.get("hint") and failure["task"] in names
+        }
 
     def explain(self, name: str) -> list[str]:
         return [obstacle["text"] for obstacle in self.connection.request("explain", tasks=[name])[name]]

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
-from ..headless.lines import Tone
-from ..headless.text import hhmmss, ranges
+from ..headless.lines import Line, Tone
+from ..headless.text import field_text, hhmmss, ranges
 from ..protocol.states import ACTIVE, DONE, ENDED, is_pending, shown_state
 from ..protocol.wire import TaskRow
 from ..protocol.words import nodes_text, stands
@@ -87,6 +87,11 @@ def note_text(row: TaskRow) -> str:
     if row.state in ("waiting", "queued") and row.reason:
         return f"before: {row.reason}"
     return row.reason if row.state not in DONE else ""
+
+
+def hint_line(hint: str) -> Line:
+    """Below a failure: what the user may do about it."""
+    return Line(f"  hint: {field_text(hint)}", tone="warn")
 
 
 def progress_text(row: TaskRow) -> str:

@@ -17,13 +17,14 @@ from ..logs.record import read_record
 from ..protocol.words import nodes_text
 from .look import look
 from .place import Place
-from .rows import names_text
+from .rows import hint_line, names_text
 from .screen import out, print_json
 
 
 def run(command: Command) -> int:
     """Print one task. Raises UsageError where the words mean several."""
-    found = look(Place.of(command))
+    place = Place.of(command)
+    found = look(place)
     rows = found.rows(command.words)
     if not rows:
         raise UsageError(f"no task is {' or '.join(command.words)} now")
@@ -33,7 +34,7 @@ def run(command: Command) -> int:
     if command.flag("json"):
         print_json(details)
         return 0
-    out().show(_lines(details))
+    out(place.hints).show(_lines(details))
     return 0
 
 
@@ -144,7 +145,8 @@ def _attempt(attempt: dict[str, Any]) -> list[Line]:
     ]
     text = "  ".join(filter(None, parts))
     files = [*_code(attempt["json"]), *_files(attempt["log"], attempt["err"], attempt.get("script", ""))]
-    return [Line(text, tone="good" if ok else "bad"), *_rung(attempt), *files]
+    hint = [hint_line(attempt["hint"])] if attempt.get("hint") else []
+    return [Line(text, tone="good" if ok else "bad"), *hint, *_rung(attempt), *files]
 
 
 def _code(path: str) -> list[Line]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from ..command import Command
@@ -11,12 +11,12 @@ from ..headless.summary import counts_text
 from ..headless.text import field_text, hhmmss, mib_text
 from ..logs.digest import digest
 from ..logs.files import AttemptPaths, LogFolder, telling_log
-from ..protocol.states import ACTIVE, FAILED, is_pending
+from ..protocol.states import ACTIVE, FAILED, is_pending, shown_state
 from ..protocol.wire import DeckHead, GpuRow, TaskRow
 from .cluster_text import cluster_lines, cluster_of
 from .look import Look, look
 from .place import Place
-from .rows import note_text, place_text, plain, time_text
+from .rows import hint_line, note_text, place_text, plain, time_text
 from .screen import Screen, columns_of, out, print_json
 
 _SHOWN = 8
@@ -38,7 +38,7 @@ def run(command: Command) -> int:
         return 0
     screen = out(place.hints)
     if command.flag("failed"):
-        screen.show(list(_failures(failed, found.logs())))
+        screen.show(list(_failures(failed, found.hints(failed), found.logs())))
         return 0
     screen.show(
         [
@@ -124,15 +124,13 @@ def _tasks(word: str, rows: Sequence[TaskRow], screen: Screen, tone: Tone = "pla
     cells = [(f"  {row.name}", place_text(row), time_text(row), note_text(row)) for row in rows[:_SHOWN]]
     yield from (Line(text, tone=tone) for text in columns_of(cells, screen.columns))
     if len(rows) > _SHOWN:
-        yield Line(f"  … and {len(rows) - _SHOWN:,} more: `gpudeck ls state:{rows[0].state}`", tone="dim")
+        yield Line(f"  … and {len(rows) - _SHOWN:,} more: `gpudeck ls state:{shown_state(rows[0])}`", tone="dim")
 
 
 def _waits(head: DeckHead) -> Iterator[Line]:
-    why = head.waiting_why
-    texts = [*(text for text in head.rounds if not any(told.endswith(text) for told in why)), *why]
-    if texts:
+    if head.waits:
         yield Line("waits:", tone="bold")
-        yield from (Line(f"  {field_text(text)}") for text in texts)
+        yield from (Line(f"  {field_text(text)}") for text in head.waits)
 
 
 def _gpus(gpus: Sequence[GpuRow], screen: Screen) -> Iterator[Line]:
@@ -158,12 +156,14 @@ def _memory(gpu: GpuRow) -> str:
     return f"{mib_text(gpu.used_mib)} of {mib_text(gpu.total_mib)}"
 
 
-def _failures(rows: Sequence[TaskRow], logs: LogFolder) -> Iterator[Line]:
+def _failures(rows: Sequence[TaskRow], hints: Mapping[str, str], logs: LogFolder) -> Iterator[Line]:
     if not rows:
         yield Line("nothing has failed", tone="good")
     for row in rows:
         parts = [row.state, row.name, f"attempt {row.attempt}" if row.attempt else "", row.reason]
         yield Line("  ".join(field_text(part) for part in parts if part), tone="bad")
+        if row.name in hints:
+            yield hint_line(hints[row.name])
         if row.attempt:
             yield from _log_lines(logs.paths(row.name, row.attempt, False))
     if rows:

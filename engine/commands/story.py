@@ -131,6 +131,7 @@ class Story:
             digest=lines,
             job=row.job,
             nodes=row.nodes,
+            kind="" if row.kind == "ok" else row.kind,
         )
 
     def _status(self, picture: Picture) -> Status:

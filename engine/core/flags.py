@@ -1,4 +1,4 @@
-"""Marks beside a task's phase: held, changed, stale. Asked by rows, selectors and counts; each answer is a look-up."""
+"""Marks beside a task's phase: held, changed, stale, pending. Asked by rows, selectors and counts; each answer is a look-up."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Literal
 
 from .deck import Deck, Task
 from .marks import is_of_other_work
+from .phases import Starting
 
 Flag = Literal["held", "changed", "stale"]
 
@@ -34,6 +35,11 @@ def changed_ones(deck: Deck) -> list[Task]:
 def is_stale(deck: Deck, task: Task) -> bool:
     """It succeeded, and something that it builds on has succeeded again since."""
     return task.index in deck.marks.stale
+
+
+def is_pending(task: Task) -> bool:
+    """A cluster has its attempt and has not begun it."""
+    return isinstance(task.phase, Starting) and bool(task.phase.attempt.job) and not task.phase.attempt.began
 
 
 def flags(deck: Deck, task: Task) -> tuple[Flag, ...]:

@@ -13,13 +13,13 @@ from ..errors import UsageError
 
 STATES = (
     "waiting", "queued", "starting", "running", "stopping", "closing", "backoff", "succeeded", "failed", "cancelled",
-    "cached", "blocked", "unknown", "held", "changed", "stale",
+    "cached", "blocked", "unknown", "pending", "held", "changed", "stale",
 )  # fmt: skip
-"""What can follow `state:`; the last three are flags beside the phase."""
+"""What can follow `state:`; the last four stand beside the phase."""
 
 REASONS = (
     "ok", "exit", "signal", "oom", "timeout", "missing output", "stale output", "watch", "spawn error", "lost",
-    "interrupted", "cancelled", "port taken",
+    "interrupted", "cancelled", "port taken", "preempted", "node_fail",
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 from .deck import Deck, Task
@@ -18,10 +19,25 @@ COUNT_UP_TO = 5_000
 """Tasks behind gates that are counted one by one to sum up what keeps them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """What keeps some tasks waiting."""
+
+    line: str
+    """ "5 blocked: needs a, which did not succeed"."""
+    text: str = ""
+    """The obstacle alone: "needs a, which did not succeed"; "" where there is no single one."""
+
+
 def why_waiting(deck: Deck, at: float, most: int = 3) -> list[str]:
     """What is tried again later, then the commonest reasons over the queue and the gates that are not open, then how
     many more there are: "14 queued: every GPU is busy", "5 blocked: needs a, which did not succeed", "3 more blocked".
     """
+    return [found.line for found in sums(deck, at, most)]
+
+
+def sums(deck: Deck, at: float, most: int = 3, *, submitted: bool = True) -> list[Sum]:
+    """The same, each with what it is about. *submitted*: with the jobs that a cluster has not begun."""
     later = _tried_again(deck, at)
     found: Counter[tuple[str, str]] = Counter()
     explainer = Explainer(deck, at)
@@ -33,12 +49,12 @@ def why_waiting(deck: Deck, at: float, most: int = 3) -> list[str]:
             found["queued", _gist(obstacles)] += count
     for word, gate, count in _behind_gates(deck):
         found[word, explainer.gate(gate).text] += count
-    for text in _pending(deck, explainer):
+    for text in _pending(deck, explainer) if submitted else ():
         found["submitted", text] += 1
     told = found.most_common(most - len(later))
-    lines = [*later, *(f"{count} {word}: {text}" for (word, text), count in told)]
+    lines = [*map(Sum, later), *(Sum(f"{count} {word}: {text}", text) for (word, text), count in told)]
     more = _more(deck, told)
-    return [*lines, more] if lines and more else lines
+    return [*lines, Sum(more)] if lines and more else lines
 
 
 def _behind_gates(deck: Deck) -> Iterator[tuple[str, Gate, int]]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from ..core.spec import TaskSpec
 from ..runs.book import Entry
-from ..runs.wanted import RUN_VARIABLE, boot_mark
+from ..runs.wanted import boot_mark
 from ..taskfile.placeholders import MARKER, escaped, fill_markers, fill_shell
+from ..taskfile.readers import RUN_VARIABLE
 
 
 def entry_of(

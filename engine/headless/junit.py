@@ -68,10 +68,17 @@ def _known(message: TaskStarted | TaskEnded | TaskSettled) -> SummaryRow:
         return SummaryRow(message.task, message.state, 0, (), None, message.why, "")
     if isinstance(message, TaskStarted):
         return SummaryRow(message.task, "running", message.attempt, message.gpus, None, "", message.log)
-    digest = () if message.outcome == "ok" else message.digest
-    spent = message.duration_s
+    ok = message.outcome == "ok"
     return SummaryRow(
-        message.task, message.next, message.attempt, message.gpus, spent, message.reason, message.log, digest
+        task=message.task,
+        state=message.next,
+        attempts=message.attempt,
+        gpus=message.gpus,
+        duration_s=message.duration_s,
+        reason=message.reason,
+        log=message.log,
+        digest=() if ok else message.digest,
+        kind="" if ok else message.kind,
     )
 
 
@@ -107,7 +114,7 @@ def _verdict(row: SummaryRow) -> str:
     tag = "failure" if row.state == "failed" else "error"
     text = "\n".join([row.reason, row.log, *map(log_line, row.digest)])
     text = _NOT_XML.sub("", text).translate(_TEXT_REFERENCES)
-    kind = _attribute(row.reason.partition(":")[0] or row.state)
+    kind = _attribute(row.kind or row.state)
     return f"<{tag} type={kind} message={_attribute(row.reason or row.state)}>{text}</{tag}>\n"
 
 

@@ -12,7 +12,17 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
-from ..protocol.messages import Counts, DeckOpened, Note, Status, TaskEnded, TaskSettled, TaskStarted, TaskSubmitted
+from ..protocol.messages import (
+    Counts,
+    DeckOpened,
+    Note,
+    Status,
+    SummaryRow,
+    TaskEnded,
+    TaskSettled,
+    TaskStarted,
+    TaskSubmitted,
+)
 from ..protocol.words import nodes_text
 from .text import field_text, hhmmss, log_line, mib_text, plural, ranges, short_time, wh_text
 
@@ -45,6 +55,13 @@ def where(gpus: tuple[int, ...], nodes: tuple[str, ...] = (), *, simulated: bool
     if not gpus:
         return "cpu"
     return f"{'SIM' if simulated else 'gpu'} {ranges(gpus)}"
+
+
+def ended_at(ended: TaskEnded | SummaryRow, *, simulated: bool = False) -> str:
+    """Where an attempt ran; "-" for one that could not be started anywhere."""
+    if ended.kind == "spawn error" and not ended.gpus and not ended.nodes:
+        return "-"
+    return where(ended.gpus, ended.nodes, simulated=simulated)
 
 
 def event(at_s: float, place: str, word: str, *fields: str) -> str:
@@ -116,7 +133,7 @@ def end_line(message: TaskEnded, *, simulated: bool = False) -> Line:
     ok = message.outcome == "ok"
     text = event(
         message.at,
-        where(message.gpus, message.nodes, simulated=simulated) if message.nodes or not message.job else "slurm",
+        "slurm" if message.job and not message.nodes else ended_at(message, simulated=simulated),
         word,
         message.task,
         f"attempt {message.attempt}",

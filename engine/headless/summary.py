@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..protocol.messages import Counts, RunFinished, SummaryRow
 from ..protocol.states import DONE, FAILED
-from .lines import Line, Tone, Weight, digest_lines, event, where
+from .lines import Line, Tone, Weight, digest_lines, ended_at, event
 from .text import field_text, hhmmss, plural, wh_text
 
 
@@ -77,7 +77,7 @@ def _place(row: SummaryRow, simulated: bool) -> str:
     """Of the last attempt."""
     if row.duration_s is None or (row.job and not row.nodes):
         return "-"
-    return where(row.gpus, row.nodes, simulated=simulated).removeprefix("gpu ")
+    return ended_at(row, simulated=simulated).removeprefix("gpu ")
 
 
 def _row_text(row: SummaryRow, width: int, place: str) -> str:

@@ -91,7 +91,7 @@ class Reader:
 
     def _load(self, options: RunOptions, gpus: int) -> DeckFile:
         opened = self._opened
-        box = Box(gpus or None, opened.gpus.cores, dict(opened.deck.shards))
+        box = Box(gpus or opened.gpus.count, opened.gpus.cores, dict(opened.deck.shards))
         facts = self._history(options)
         shown, path = opened.file.shown, opened.file.path
         same = os.path.abspath(shown) == path

@@ -13,12 +13,13 @@ from ..attempt.shown_command import ToldCommands, ToldLaunch
 from ..commands.place import Place
 from ..core.deck import Task
 from ..core.explain import explain
-from ..core.phases import ACTIVE
+from ..core.phases import ACTIVE, Failed
 from ..core.spec import Command
 from ..logs.files import AttemptPaths, LogFolder
 from ..progress.past_metrics import read_all
 from ..protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
 from ..serve.details import details_of
+from ..serve.failures import failure_of
 from ..serve.view import DeckView
 from .deck import Offline, Standing, open_offline
 
@@ -95,6 +96,11 @@ class OfflineLook:
         paths = [(name, number, self._paths(name, number).json) for name, number in over]
         told = {name: metrics for name, _, metrics in read_all(paths)}
         return [msgspec.structs.replace(row, metrics=told.get(row.name, row.metrics)) for row in rows]
+
+    def hints(self, rows: Sequence[TaskRow]) -> Mapping[str, str]:
+        tasks = (self.deck.deck.by_name[row.name] for row in rows)
+        failed = (failure_of(task, self._paths, {}) for task in tasks if isinstance(task.phase, Failed))
+        return {failure.task: failure.hint for failure in failed if failure.hint}
 
     def explain(self, name: str) -> list[str]:
         deck = self.deck.deck

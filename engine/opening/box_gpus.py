@@ -11,6 +11,7 @@ from ..adapters.allocation.nodes import Allocation
 from ..adapters.allocation.probe import AllocationProbe
 from ..adapters.nvml.probe import NvmlProbe
 from ..adapters.simulated import SimulatedProbe
+from ..adapters.slurm.cluster import gpus_of_a_node
 from ..core.build import slots_of
 from ..core.devices import Gpu
 from ..core.spec import DeckSettings
@@ -29,9 +30,17 @@ class BoxGpus:
     allocation: Allocation | None = None
     """The Slurm job of several nodes, or of other nodes than this box, that we run in."""
 
+    of_a_node: int = 0
+    """GPUs that a node of the cluster has, where tasks run on one; 0: not known."""
+
     @property
     def simulated(self) -> bool:
         return any(gpu.simulated for gpu in self.chosen)
+
+    @property
+    def count(self) -> int | None:
+        """What "all" means; None: not known, or there is none."""
+        return len(self.chosen) or self.of_a_node or None
 
     @property
     def cores(self) -> int:
@@ -52,7 +61,7 @@ def look_at_gpus(settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
     """Discover GPUs and choose the deck's; none for a deck that runs on a cluster. Raises UsageError and
     EngineUnavailableError (see `choose`)."""
     if settings.backend == "slurm":
-        return BoxGpus(NvmlProbe(), Inventory(()), ())
+        return BoxGpus(NvmlProbe(), Inventory(()), (), of_a_node=gpus_of_a_node(environ))
     if isinstance(settings.gpus, int):
         return _in_box(SimulatedProbe(settings.gpus), settings, environ)
     allocation = None if settings.gpus == "none" else look_at_allocation(environ)

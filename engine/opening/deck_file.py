@@ -29,7 +29,7 @@ def load_for(
 ) -> DeckFile:
     """Read the task file for a start on these GPUs, after what *facts* tell, *journal* in short. Raises TaskFileError
     and UsageError."""
-    box = Box(len(gpus.chosen) or None, gpus.cores, journal.shards)
+    box = Box(gpus.count, gpus.cores, journal.shards)
     return load(path, options, box, environ=environment, look=History(facts, gpus.inventory.gpus).look)
 
 

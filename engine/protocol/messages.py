@@ -98,6 +98,8 @@ class TaskEnded:
     energy_wh: float | None = None
     job: str = ""
     nodes: tuple[str, ...] = ()
+    kind: str = ""
+    """How it ended, in one of the words that `reason:` takes: exit, signal, oom, timeout, …"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,8 @@ class SummaryRow:
     job: str = ""
     """Of the last attempt, on a cluster."""
     nodes: tuple[str, ...] = ()
+    kind: str = ""
+    """How the last attempt ended: exit, signal, oom, timeout, …; "" where it succeeded, or there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,6 +218,8 @@ class DeckHead(msgspec.Struct, frozen=True, kw_only=True):
     """Those of `rounds` that open only once what failed is mended."""
     waiting_why: tuple[str, ...] = ()
     """What keeps most tasks from starting, and how many more there are: "5 blocked: needs a, …", "3 more blocked"."""
+    waits: tuple[str, ...] = ()
+    """`rounds` and `waiting_why` in one, each thing once; without jobs that are pending, whose rows tell why."""
     eta_s: float | None = None
     """None: not known, or the deck is paused or halted."""
     held: int = 0

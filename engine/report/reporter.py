@@ -198,6 +198,7 @@ class Reporter:
                 energy_wh=energy_wh,
                 job=job,
                 nodes=nodes,
+                kind=fact.outcome.reason,
             )
         )
         self._streak(fact)

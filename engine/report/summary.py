@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from ..core.deck import Deck, Task
 from ..core.events import AttemptEnded, AttemptStarting
 from ..core.explain import Explainer
-from ..core.phases import NAMES, Blocked, Failed, Starting
+from ..core.flags import is_pending
+from ..core.phases import NAMES, Blocked, Failed
 from ..logs.examine import describe
 from ..ports import Clock
 from ..protocol.messages import Counts, RunFinished, SummaryRow
@@ -27,6 +28,7 @@ class _Last:
     digest: tuple[str, ...]
     job: str
     nodes: tuple[str, ...]
+    kind: str
 
 
 class Summary:
@@ -73,7 +75,8 @@ class Summary:
         gpus = tuple(self._index[uuid] for uuid in start.gpus if uuid in self._index) if start else ()
         kept = digest if fact.next == "failed" else ()
         job, nodes = place
-        self._last[fact.task] = _Last(gpus, fact.duration_s, "" if fact.outcome.ok else reason, log, kept, job, nodes)
+        reason, kind = ("", "") if fact.outcome.ok else (reason, fact.outcome.reason)
+        self._last[fact.task] = _Last(gpus, fact.duration_s, reason, log, kept, job, nodes, kind)
         begun = max(start.at if start and not start.where else fact.at - fact.duration_s, self._times.boot_s)
         self._task_s += max(0.0, fact.at - begun)
         for index in gpus:
@@ -108,12 +111,10 @@ class Summary:
 
     def _row(self, task: Task, explainer: Explainer) -> SummaryRow:
         last = self._last.get(task.name)
-        attempt = task.attempt()
-        pending = isinstance(task.phase, Starting) and attempt is not None and bool(attempt.job) and not attempt.began
-        state = PENDING if pending else NAMES[type(task.phase)]
-        reason = last.reason if last is not None else ""
+        state = PENDING if is_pending(task) else NAMES[type(task.phase)]
+        reason, kind = ("", "") if last is None else (last.reason, last.kind)
         if isinstance(task.phase, Failed) and last is None:
-            reason = describe(task.phase.outcome)
+            reason, kind = describe(task.phase.outcome), task.phase.outcome.reason
         elif state in ("blocked", "waiting", "queued", "backoff"):
             reason = self._why(task, explainer) or reason
         return SummaryRow(
@@ -127,4 +128,5 @@ class Summary:
             digest=last.digest if last and isinstance(task.phase, Failed) else (),
             job=last.job if last else "",
             nodes=last.nodes if last else (),
+            kind=kind,
         )

@@ -13,9 +13,10 @@ from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageErro
 from ..opening.run_options import decode
 from ..protocol.states import ACTIVE, ENDED
 from ..taskfile.options import RunOptions
+from ..taskfile.readers import RUN_VARIABLE
 from .book import KEPT, Book
 from .home import RUNS, Home
-from .wanted import RUN_VARIABLE, boot_mark
+from .wanted import boot_mark
 
 TAKE_S = 60.0
 _SLACK = 10

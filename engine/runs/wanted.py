@@ -16,6 +16,7 @@ from ..taskfile.layers import set_value
 from ..taskfile.names import check_name
 from ..taskfile.placeholders import escaped
 from ..taskfile.problems import BadValueError
+from ..taskfile.readers import RUN_VARIABLE
 from ..taskfile.schema import TASK
 from ..taskfile.units import gpu_ids
 from .book import Entry
@@ -25,8 +26,6 @@ _OPTIONS = {
     "gpus": "-n", "gpu_memory": "--gpu-memory", "cpus": "--cpus", "timeout": "--timeout", "priority": "--priority",
 }  # fmt: skip
 """Keys of a task, by what they are called here."""
-RUN_VARIABLE = "GPUDECK_RUN"
-"""Which run it is, and in which boot of the box it was typed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ..core.explain import waits_in_words
 from ..core.phases import Attempt
 from ..protocol.wire import Cluster, ClusterRow
 
@@ -19,10 +20,7 @@ _FAR_S = 300 * 86_400.0
 
 def pending_in_words(attempt: Attempt | None) -> str:
     """ "Priority, begins about 14:05"; "" for what the cluster has begun, and where it gives no reason."""
-    if attempt is None or attempt.began or not attempt.job:
-        return ""
-    begins = "" if attempt.begins is None else hour(attempt.begins)
-    return ", ".join(filter(None, (attempt.pending, begins and f"begins about {begins}")))
+    return "" if attempt is None or attempt.began or not attempt.job else waits_in_words(attempt, hour)
 
 
 def hour(wall: float) -> str:

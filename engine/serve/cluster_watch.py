@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from ..adapters.slurm.calls import Calls, run_program
 from ..adapters.slurm.cluster import ClusterView, read_cluster
 
-PERIOD_S = 10.0
+PERIOD_S = 5.0
 """Between two looks at least."""
 _SHARE = 5.0
 """So many times what a look took lie between it and the next."""
@@ -46,7 +46,7 @@ class ClusterWatch:
         return self._view
 
     async def fresh(self) -> ClusterView:
-        """As it is told now, or was at most ten seconds ago; as it was told last where Slurm takes long."""
+        """As it is told now, or was at most five seconds ago; as it was told last where Slurm takes long."""
         self.look()
         if self._answer is not None:
             with contextlib.suppress(TimeoutError):

@@ -13,12 +13,15 @@ from ..core.flags import flags
 from ..core.phases import NAMES
 from ..core.spec import Command, Metric, TaskSpec
 from ..core.together import mixed_in_words
-from ..logs.examine import describe
+from ..logs.examine import describe, hint_of
 from ..logs.files import AttemptPaths
 from ..logs.secrets import masked_env
 from ..taskfile.placeholders import without_markers
+from ..taskfile.readers import OWN_VARIABLES, RUN_VARIABLE
 from .cluster_rows import hour, pending_in_words
 from .rungs import profile_changes, rung_changes
+
+_OURS = OWN_VARIABLES | {RUN_VARIABLE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class AttemptDetails:
     number: int
     reason: str
     kind: str
+    hint: str
+    """What the user may do about it; empty: nothing known."""
     exit_code: int | None
     gpus: tuple[int, ...]
     duration_s: float
@@ -177,9 +182,9 @@ def details_of(
 
 
 def _env(spec: TaskSpec) -> Mapping[str, str | None]:
-    """Without what tells runs of `gpudeck run` apart: GPUDECK_ is ours."""
+    """Without what every attempt gets, and what tells runs of `gpudeck run` apart."""
     told = masked_env(spec.work.env).items()
-    return {name: value and without_markers(value) for name, value in told if not name.startswith("GPUDECK_")}
+    return {name: value and without_markers(value) for name, value in told if name not in _OURS}
 
 
 def _running(
@@ -222,6 +227,7 @@ def _attempts(
                 number=ended.number,
                 reason=describe(ended.outcome),
                 kind=ended.outcome.reason,
+                hint=hint_of(ended.outcome, task.spec),
                 exit_code=ended.outcome.exit_code,
                 gpus=tuple(index_of[uuid] for uuid in ended.gpus if uuid in index_of),
                 duration_s=ended.duration_s,

@@ -7,10 +7,11 @@ from collections.abc import Generator, Mapping, Sequence
 from difflib import get_close_matches
 
 from ..core.deck import Deck, Task
-from ..core.flags import flags
+from ..core.flags import flags, is_pending
 from ..core.phases import NAMES, Failed
 from ..core.selector import Facts, Selector, parse_selector
 from ..errors import UsageError
+from ..protocol.states import PENDING
 
 _PORTION = 500
 """Tasks that are looked at without letting anything else happen: some milliseconds."""
@@ -75,7 +76,7 @@ def subject(deck: Deck, task: Task, index_of: Mapping[str, int]) -> Facts:
         name=task.name,
         tags=task.spec.tags,
         params=task.spec.params,
-        states=[NAMES[type(task.phase)], *flags(deck, task)],
+        states=[NAMES[type(task.phase)], *([PENDING] if is_pending(task) else ()), *flags(deck, task)],
         reason=outcome.reason if outcome is not None else "",
         gpus=[text for uuid in uuids for text in (str(index_of.get(uuid, uuid)), uuid)],
     )

@@ -14,7 +14,7 @@ from ..core.gates import GateState
 from ..core.marks import is_of_other_work
 from ..core.outcome import Outcome
 from ..core.phases import NAMES, Backoff, Failed, Phase, Unknown
-from ..core.why_waiting import why_waiting
+from ..core.why_waiting import sums
 from ..logs.examine import describe
 from ..ports import Clock, GpuInfo
 from ..progress.seen import Seen
@@ -39,6 +39,7 @@ class _Slow:
     rounds: tuple[str, ...] = ()
     shut_rounds: tuple[str, ...] = ()
     waiting_why: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
     eta_s: float | None = None
 
 
@@ -163,8 +164,7 @@ class DeckView:
         flagged = count_flags(deck)
         now = self._clock.now().boot_s
         if now - slow.at >= _SLOW_S:
-            rounds, shut = self._rounds(now)
-            slow = self._slow = _Slow(now, rounds, shut, tuple(why_waiting(deck, now)), eta_s(deck, now))
+            slow = self._slow = self._worked_out(now)
         return DeckHead(
             deck=deck.settings.name,
             file=self._file,
@@ -181,6 +181,7 @@ class DeckView:
             rounds=slow.rounds,
             shut_rounds=slow.shut_rounds,
             waiting_why=slow.waiting_why,
+            waits=slow.waits,
             eta_s=None if stands_still(deck) else slow.eta_s,
             held=flagged.held,
             changed=flagged.changed,
@@ -191,6 +192,15 @@ class DeckView:
             on_cpu=deck.on_cpu,
             backend=deck.settings.backend,
         )
+
+    def _worked_out(self, at: float) -> _Slow:
+        deck = self._deck
+        rounds, shut = self._rounds(at)
+        why = sums(deck, at)
+        rest = sums(deck, at, submitted=False) if deck.cluster else why
+        told = {each.text for each in rest}
+        waits = (*(text for text in rounds if text not in told), *(each.line for each in rest))
+        return _Slow(at, rounds, shut, tuple(each.line for each in why), waits, eta_s(deck, at))
 
     def _rounds(self, at: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What keeps the next round of each group closed; and of that, what waits for a failure to be mended."""

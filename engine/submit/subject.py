@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..adapters import host
 from ..adapters.journal.journal import read_facts
+from ..adapters.slurm.cluster import gpus_of_a_node
 from ..adapters.state.folder import find_state_dir
 from ..adapters.state.kept_environment import load_environment
 from ..attempt.environment import base_environment
@@ -90,7 +91,7 @@ def read_subject(path: str, options: RunOptions, environ: Mapping[str, str]) -> 
     if state is not None and journal.unfinished:
         options = continued(decode(journal.options), options)
         environment = load_environment(state.path) or environment
-    box = taskfile.Box(None, host.cores(), journal.shards)
+    box = taskfile.Box(gpus_of_a_node(environ) or None, host.cores(), journal.shards)
     file = load(path, options, box, environ=environment, look=History(facts, ()).look)
     deck = build(file, gpus=(), cores=host.cores())
     replay(deck, facts)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from ..core.spec import TaskSpec
 from .check import Checker
 from .layers import Layers
-from .problems import BadValueError, did_you_mean
+from .problems import BadValueError, Problems, did_you_mean
 from .schema import GPU_PROFILE
 from .values import as_text, is_list, is_table
 
@@ -72,3 +73,31 @@ def note_unknown(checker: Checker, profiles: tuple[CardProfile, ...], known: set
                 words = "is in neither [vars] nor any matrix" + (f": {hint}" if hint else "")
                 path = ("gpu_profile", profile.place, "vars")
                 checker.note(BadValueError(words, name), path, key="vars", where=WHERE)
+
+
+def swept_over(checker: Checker, profiles: tuple[CardProfile, ...], tasks: Sequence[TaskSpec]) -> tuple[str, ...]:
+    """Warnings of profiles that take a matrix the axis in which its tasks differ."""
+    found = Problems(checker.source.shown)
+    for profile in profiles:
+        for entry, names in _made_one(tasks, profile.vars.keys()).items():
+            axes = " and ".join(f"{{{name}}}" for name in names)
+            words = (
+                f'sets {axes}, in which tasks of "{entry}" differ by its matrix: on such cards they are the same work'
+            )
+            line = checker.source.lines.of("gpu_profile", profile.place, "vars", names[0])
+            found.add(line, words, where=f"{WHERE} {profile.name}")
+    return tuple(found.lines())
+
+
+def _made_one(tasks: Sequence[TaskSpec], variables: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+    """By entry, those of *variables* in which alone some of its tasks differ."""
+    seen: dict[tuple[object, ...], Mapping[str, str]] = {}
+    found: dict[str, dict[str, None]] = {}
+    for task in tasks:
+        own = {name: value for name, value in task.params.items() if name in variables}
+        if own and task.cards:
+            rest = frozenset((name, value) for name, value in task.params.items() if name not in variables)
+            first = seen.setdefault((task.entry, rest), own)
+            differs = (name for name, value in own.items() if first.get(name) != value)
+            found.setdefault(task.entry, {}).update(dict.fromkeys(differs))
+    return {entry: tuple(names) for entry, names in found.items() if names}

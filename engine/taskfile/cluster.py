@@ -120,6 +120,12 @@ def gpus_in(gres: object) -> int:
     return 0 if match is None else int(match[1] or 1)
 
 
+def with_all_gpus(options: Options, each: int | None) -> Options:
+    """*options* with the number of GPUs that "all" is, where they say none. *each*: of a node; None: not known."""
+    asked = dict(options).get("gres")
+    return options if gpus_in(asked) or not each else (*options, ("gres", f"gpu:{each}"))
+
+
 def why_not(task: TaskSpec, *, on_slurm: bool, in_job: bool) -> Iterator[tuple[str, str]]:
     """Keys that ask for what there is not with this backend, each with what to say. *in_job*: we run inside a Slurm
     job, of which a task on this box can be a step."""

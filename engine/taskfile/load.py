@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..tuning import without_collector
-from .card_profiles import card_profiles, note_unknown
+from .card_profiles import card_profiles, note_unknown, swept_over
 from .check import Checker
 from .cluster import OF_ALL, passed_over, why_not
 from .context import Context
@@ -102,7 +102,11 @@ class _Reading:
             stem=stem_of(self.source.path, self.options),
             settings=self.settings,
             tasks=tuple(tasks),
-            warnings=(*warnings(tasks, self.source.shown), *self._passed_over()),
+            warnings=(
+                *warnings(tasks, self.source.shown),
+                *swept_over(self.checker, self.context.profiles, tasks),
+                *self._passed_over(),
+            ),
             selected=selected,
             shown=self.source.shown,
             fixed_shards=self.context.resolved_shards,

@@ -17,6 +17,8 @@ OWN_VARIABLES = frozenset({
     "GPUDECK_SNAPSHOT",
 })  # fmt: skip
 """Variables that an attempt gets from gpudeck, which a file may not set."""
+RUN_VARIABLE = "GPUDECK_RUN"
+"""In the tasks of `gpudeck run`: which run it is, and in which boot of the box it was typed."""
 
 
 def table(value: object) -> Mapping[str, object]:

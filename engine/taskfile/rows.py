@@ -201,11 +201,14 @@ class Rows:
         if isinstance(metrics, Moving):
             metrics = metrics.make(row, values)
         extras = _NO_EXTRAS
-        if self.plan.slurm or not _EXTRA_KEYS.isdisjoint(self.plan.said.all):
+        if self._all_of_a_node(said) or self.plan.slurm or not _EXTRA_KEYS.isdisjoint(self.plan.said.all):
             extras = self._extras(said, row, values, metrics, cwd)
         shapes = self.context.shapes
         self._shape = fields.resources_of(said, shapes), fields.policy_of(said, shapes), extras
         return self._shape
+
+    def _all_of_a_node(self, said: Said) -> bool:
+        return self.context.on_slurm and said.get("gpus") == "all"
 
     def _extras(self, said: Said, row: Row, values: Values, metrics: object, cwd: str) -> Extras:
         read = tables.metrics(metrics, cwd) if metrics else ()
@@ -218,6 +221,8 @@ class Rows:
             self._key = "slurm"
             slurm = cast("cluster.Options", slurm.make(row, values))
         self._key = ""
+        if self._all_of_a_node(said):
+            slurm = cluster.with_all_gpus(slurm, self.context.gpu_count)
         return self.context.share(fields.extras(said, read, watch, slurm))
 
     def _works(

@@ -89,9 +89,6 @@ def _shards(said: Said, scope: Scope) -> int | None:
     if number != "gpus":
         return cast("int | None", number)
     entry, context = str(said.all.get("name", "")), said.context
-    if entry not in context.fixed_shards and context.on_slurm:
-        said.note(BadValueError('= "gpus" means the GPUs of this box: with backend = "slurm" write a number'), "shards")
-        return 1
     if entry not in context.fixed_shards and context.gpu_count is None:
         return 1
     count = context.fixed_shards.get(entry) or max(1, context.gpu_count or 1)

@@ -86,6 +86,9 @@ def test_every_example_is_right(verb: str) -> None:
     [
         (["one.toml", "status"], "a command goes first: gpudeck status -f one.toml"),
         (["--gpus", "0", "check"], "a command goes before its options: gpudeck check …"),
+        (["--gpus", "none", "fit", "--var", "batch", "x.py"], "a command goes before its options: gpudeck fit …"),
+        (["--gpus", "none", "fit", "--", "true"], "a command goes before its options: gpudeck fit …"),
+        (["--gpus", "none", "--var", "batch"], "unrecognized arguments: --var; see"),
         (["status", "one.toml"], "unrecognized arguments: one.toml; -f names the task file"),
     ],
 )

@@ -130,7 +130,7 @@ def test_everything_about_a_pending_task_tells_why_it_waits():
     found = cluster(spec("a"))
     found.waits("a", "Priority", TODAY_14_05)
     told = details(found, "a")
-    assert told.waits_for == ("Slurm: Priority, expected to begin 14:05",)
+    assert told.waits_for == ("Slurm: Priority, begins about 14:05",)
     assert told.running is not None
     assert (told.running.pending, told.running.pending_why) == (True, "Priority, begins about 14:05")
 

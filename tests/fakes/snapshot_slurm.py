@@ -81,7 +81,7 @@ RUNNING = task(
     ),
 )  # fmt: skip
 PENDING = task(
-    "train-asym-0.25", "starting", params={"noise": "asym"}, waits_for=("Slurm: Priority, expected to begin 14:05",),
+    "train-asym-0.25", "starting", params={"noise": "asym"}, waits_for=("Slurm: Priority, begins about 14:05",),
     running=lasting("train-asym-0.25", 1, 600, (), pid=0, job="48211_6", pending=True,
                     pending_why="Priority, begins about 14:05", script="logs/train-asym-0.25/attempt-1.sh"),
 )  # fmt: skip

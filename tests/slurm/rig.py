@@ -85,7 +85,7 @@ class Cluster:
 
     def submit(self, script: str, *options: str) -> str:
         """A job by hand; its id."""
-        return self.call("sbatch", "--parsable", *options, f"--wrap={script}")
+        return self.call("sbatch", "--parsable", "--output=/dev/null", *options, f"--wrap={script}")
 
     def cancel(self, *jobs: str) -> None:
         """These; all of them without any named, and waits until they are gone."""

@@ -120,3 +120,33 @@ def test_what_the_command_line_sets_goes_over_profiles() -> None:
 )  # fmt: skip
 def test_mistakes_in_a_profile_are_told_with_their_line(table: str, problem: str) -> None:
     assert problem in problems('\n[vars]\nbs = 8\nbatch = "{bs}"\n' + table + TASK.replace("{opts}", "{bs}"))
+
+
+SWEEP = """
+[[gpu_profile]]
+min_memory = "80GiB"
+vars = { bs = 32 }
+[[task]]
+name = "a-{%s}"
+command = "train --bs {bs}"
+"""
+
+
+def warned(text: str) -> tuple[str, ...]:
+    Path("tasks.toml").write_text(text)
+    return load("tasks.toml", environ={}).warnings
+
+
+def test_a_profile_that_takes_a_sweep_its_axis_is_warned_of_with_both_names() -> None:
+    assert warned(SWEEP % "bs" + "matrix.bs = [8, 16]\n") == (
+        'tasks.toml:4: [[gpu_profile]] 80GiB: sets {bs}, in which tasks of "a-{bs}" differ by its matrix: '
+        "on such cards they are the same work",
+    )
+
+
+def test_a_profile_of_a_value_that_goes_with_another_of_its_matrix_is_right() -> None:
+    assert warned(SWEEP % "lr" + "matrix.case = [{ lr = 1, bs = 4 }, { lr = 2, bs = 8 }]\n") == ()
+
+
+def test_a_profile_of_an_axis_with_one_value_is_right() -> None:
+    assert warned(SWEEP % "bs" + "matrix.bs = [8]\n") == ()

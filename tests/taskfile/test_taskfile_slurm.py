@@ -14,7 +14,7 @@ from gpudeck.engine.taskfile.cluster import gpus_in
 from gpudeck.engine.taskfile.finish import RuntimeValues, asked
 from gpudeck.engine.taskfile.fit import check_fit
 from gpudeck.engine.taskfile.load import load
-from gpudeck.engine.taskfile.options import RunOptions
+from gpudeck.engine.taskfile.options import Box, RunOptions
 
 ON_SLURM = '[deck]\nbackend = "slurm"\n'
 
@@ -55,6 +55,27 @@ def test_a_tasks_own_slurm_lies_over_defaults_and_the_decks():
 def test_the_chosen_profile_lies_over_the_decks():
     text = '[slurm]\nqos = "low"\n[profile.night]\nslurm = { qos = "night" }\n' + entry()
     assert dict(deck(text, RunOptions(profile="night")).tasks[0].extras.slurm) == {"qos": "night"}
+
+
+def on_nodes_of(gpus: int | None, text: str) -> DeckFile:
+    """Read where the cluster tells that a node has so many."""
+    Path("tasks.toml").write_text(ON_SLURM + text)
+    return load("tasks.toml", None, Box(gpus), environ={"PATH": "/bin"})
+
+
+def test_all_gpus_are_those_of_a_node():
+    spec = on_nodes_of(4, entry('gpus = "all"')).tasks[0]
+    assert dict(spec.extras.slurm) == {"gres": "gpu:4"}
+
+
+def test_a_number_of_gpus_that_is_asked_for_stays():
+    spec = on_nodes_of(4, '[slurm]\ngres = "gpu:a100:8"\n' + entry('gpus = "all"')).tasks[0]
+    assert dict(spec.extras.slurm) == {"gres": "gpu:a100:8"}
+
+
+@pytest.mark.parametrize(("gpus", "shards"), [(4, 4), (None, 1)])
+def test_shards_by_gpu_are_as_many_as_a_node_has(gpus: int | None, shards: int):
+    assert len(on_nodes_of(gpus, entry('shards = "gpus"')).tasks) == shards
 
 
 def test_tasks_with_the_same_share_what_they_ask_for():
@@ -124,10 +145,6 @@ def test_what_is_asked_of_slurm_says_nothing_about_the_work():
             'tasks.toml:5: task "a-1x": slurm.time must be a duration such as "30s", "6h" or "1h30m", got "1x"',
         ),
         (entry('slurm = "gpu"'), 'tasks.toml:4: task "a": slurm must be a table, got text: "gpu"'),
-        (
-            ON_SLURM + entry('shards = "gpus"'),
-            'tasks.toml:6: task "a": shards = "gpus" means the GPUs of this box: with backend = "slurm" write a number',
-        ),
         (
             '[profile.x]\nslurm = { array = "yes" }\n' + entry(),
             'tasks.toml:2: [profile.x]: array must be true or false, got "yes"',

@@ -144,6 +144,12 @@ def test_a_retry_with_debug_output_of_what_cuda_told_late_waits_for_each_call() 
     assert request(question.then("debug"))[1]["env"] == env
 
 
+def test_a_retry_with_debug_output_on_simulated_gpus_asks_nothing_of_torch_that_gloo_does_not_bear() -> None:
+    failed = row("a", "failed", reason="exit 1", gpus=(0,))
+    question = asked(doing.retry_menu([failed], [failed], simulated=True))
+    assert request(question.then("debug"))[1]["env"] == {"NCCL_DEBUG": "INFO", "TORCH_DISTRIBUTED_DEBUG": "INFO"}
+
+
 def test_the_retry_menu_offers_all_that_is_changed_and_all_that_is_stale() -> None:
     rows = [row("a", "succeeded", changed=True), row("b", "cached", stale=True), row("c", "succeeded", stale=True)]
     question = asked(doing.retry_menu(rows, []))

@@ -59,4 +59,4 @@ def test_page_of_a_task_on_several_nodes(pictures: SnapshotAssertion, size: Size
 
 @two_sizes
 def test_page_of_a_pending_task(pictures: SnapshotAssertion, size: Size) -> None:
-    assert page_of("train-asym-0.25", size, "attempt-1.sh", "expected to begin") == pictures
+    assert page_of("train-asym-0.25", size, "attempt-1.sh", "begins about") == pictures

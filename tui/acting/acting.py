@@ -40,7 +40,8 @@ class Acting:
             case "retry":
                 self.do(doing.retry(rows))
             case "retry_menu":
-                self.do(doing.retry_menu(list(deck.rows.values()), rows))
+                simulated = deck.head is not None and deck.head.simulated
+                self.do(doing.retry_menu(list(deck.rows.values()), rows, simulated=simulated))
             case "cancel":
                 self.do(doing.cancel(rows))
             case "kill":

@@ -162,8 +162,8 @@ _OWN_KEYS = {"debug": "d"}
 """Of the retry menu: the same whatever else it offers."""
 
 
-def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow]) -> Doing:
-    """*rows*: the whole deck. *chosen*: the marked ones, or the one under the cursor."""
+def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, simulated: bool = False) -> Doing:
+    """*rows*: the whole deck. *chosen*: the marked ones, or the one under the cursor. *simulated*: its GPUs are."""
     failed = [row for row in rows if row.state in FAILED]
     changed, stale = [row.name for row in rows if row.changed], [row.name for row in rows if row.stale]
     again = [row for row in chosen if row.state not in ACTIVE | WAITING]
@@ -190,7 +190,7 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow]) -> Doing:
         groups["debug"] = (
             f"{what}, with debug output of NCCL and torch",
             names,
-            {"env": debug_env(again)},
+            {"env": debug_env(again, simulated=simulated)},
         )
     if not groups:
         return Refusal("nothing has ended that could be retried")

@@ -19,7 +19,7 @@ Test = Callable[[TaskRow, Uuids], bool]
 
 _WORD = re.compile(r'(-?)(?:"([^"]*)"?|(\S+))')
 _ENGINES = ("state", "reason", "tag", "gpu")
-_ROW_FLAGS = ("gone", "left-out", PENDING)
+_ROW_FLAGS = ("gone", "left-out")
 """What a row has beside the flags that selectors know."""
 _PLACES = ("entry", "group", "round", "node", "job")
 

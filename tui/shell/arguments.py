@@ -23,6 +23,8 @@ def parse(arguments: Sequence[str]) -> Command:
     found, rest = parser.parse_known_args(words)
     # What argparse leaves over are options that nobody knows, and words that stand behind an option.
     unknown = [word for word in rest if word.startswith("-") and not _NEGATIVE.fullmatch(word)]
+    if verb.name == DECK and unknown:
+        _refuse_late_command([*found.words, *rest], parser)
     if unknown or ("words" not in found and rest):
         parser.error(f"unrecognized arguments: {' '.join(unknown or rest)}")
     if rest:
@@ -151,6 +153,8 @@ def _file_of(verb: Verb, file: str | None, files: Sequence[str], parser: argpars
     if len(files) + bool(file) > 1:
         if verb.name == DECK and len(files) > 1 and files[1] in VERBS:
             parser.error(f"a command goes first: gpudeck {files[1]} -f {files[0]}")
+        if verb.name == DECK:
+            _refuse_late_command(files[:1], parser)
         if verb.name == DECK and len(files) > 1 and not os.path.exists(files[0]):
             names = ", ".join(name for name, known in VERBS.items() if not known.hidden)
             parser.error(f"no command {files[0]!r}: there are {names}; gpudeck --headless FILE runs a deck")
@@ -160,10 +164,16 @@ def _file_of(verb: Verb, file: str | None, files: Sequence[str], parser: argpars
     return file or (files[0] if files else None)
 
 
+def _refuse_late_command(words: Sequence[str], parser: argparse.ArgumentParser) -> None:
+    """A command behind options: they, and what follows, were read as the deck's own."""
+    late = next((word for word in words if word in VERBS and word != DECK and not os.path.exists(word)), None)
+    if late is not None:
+        parser.error(f"a command goes before its options: gpudeck {late} …")
+
+
 def _refuse_misspelt(word: str, parser: argparse.ArgumentParser) -> None:
     """A word that is nearly a command, and no file; or one behind options."""
-    if word in VERBS and not os.path.exists(word):
-        parser.error(f"a command goes before its options: gpudeck {word} …")
+    _refuse_late_command([word], parser)
     if "." in word or "/" in word or os.path.exists(word):
         return
     from difflib import get_close_matches

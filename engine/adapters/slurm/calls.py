@@ -103,6 +103,14 @@ class Calls:
             timeout_s=timeout_s + _REAP_S,
         )
 
+    def leave(self, argv: Sequence[str]) -> None:
+        """Begin a program that goes on by itself when this process is gone; one that cannot be begun is given up."""
+        with contextlib.suppress(OSError):
+            subprocess.Popen(
+                argv, env=self.environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL, cwd="/", start_new_session=True,
+            )  # fmt: skip
+
     def work(self, work: Callable[[], _T], done: Callable[[_T | None], None], *, timeout_s: float) -> None:
         """Do *work*, which must not raise; *done* gets what it returned, or None where it hangs beyond *timeout_s*."""
         call: _Call = _Call(done)

@@ -63,10 +63,14 @@ class Cancelling:
                 self._arm(_GATHER_S)
 
     def close(self) -> None:
-        """Idempotent."""
+        """Those that Slurm has not been asked about are asked for now; nobody waits for the answer. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        due = [job_id for job_id, asked_at in self._asked.items() if asked_at is None]
+        self._asked.clear()
+        for first in range(0, len(due), _MOST):
+            self._calls.leave(("scancel", *due[first : first + _MOST]))
 
     def _arm(self, after_s: float) -> None:
         if self._timer is None and not self._running:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from .calls import Answer
+from .calls import Answer, run_program, small_environment
 
 SINFO = ("sinfo", "-h", "-O", "Partition:|,Available:|,StateLong:|,Nodes:|,CPUsState:|,Gres:|,GresUsed:|")
 """Nodes that have all of this in common share a line, so a cluster of thousands is told in tens."""
 _SQUEUE = ("squeue", "-h", "-r", "-o", "%T|%P")
 _FIELDS = 7
+_NODES_S = 10.0
 _GPUS = re.compile(r"(?:^|,)gpu(?::([^:,()]+))?:(\d+)")
 _UP = frozenset(("idle", "mixed", "allocated", "completing", "planned", "reserved", "blocked"))
 _AWAY = frozenset("*$@^")
@@ -168,6 +169,14 @@ def gpus_in(gres: str, nodes: int = 1) -> Counter[str]:
     for kind, count in _GPUS.findall(gres):
         found[kind] += int(count) * nodes
     return found
+
+
+def gpus_of_a_node(environ: Mapping[str, str]) -> int:
+    """How many GPUs a node has, the least that any with GPUs has; 0: none has, or Slurm does not tell. Blocks for some
+    seconds at most."""
+    answer = run_program(("sinfo", "-h", "-o", "%G"), small_environment(environ), timeout_s=_NODES_S)
+    counts = [gpus_in(line).total() for line in answer.out.splitlines()] if answer.ok else []
+    return min(filter(None, counts), default=0)
 
 
 def types_of(partitions: Sequence[Partition]) -> Iterator[str]:
