@@ -90,7 +90,7 @@ class LiveLook:
 
     def hints(self, rows: Sequence[TaskRow]) -> Mapping[str, str]:
         names = {row.name for row in rows}
-        told = self.connection.request("failures")["failures"] if names else ()
+        told = self.connection.request("errors")["failures"] if names else ()
         return {
             failure["task"]: failure["hint"] for failure in told if failure.get("hint") and failure["task"] in names
         }

@@ -1,4 +1,5 @@
-"""Marks beside a task's phase: held, changed, stale, pending. Asked by rows, selectors and counts; each answer is a look-up."""
+"""Marks beside a task's phase: held, changed, stale; pending. Asked by rows, selectors and counts; each answer is a
+look-up."""
 
 from __future__ import annotations
 

@@ -261,7 +261,9 @@ def _is_bash_of(pid: int, script: str) -> bool:
 
 
 def _session(pid: str) -> int:
+    """0: it is gone, or dead and not reaped yet by who inherited it."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[3])
-    except (OSError, IndexError):
+        state, _, _, session = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[:4]
+    except (OSError, ValueError):
         return 0
+    return 0 if state == "Z" else int(session)

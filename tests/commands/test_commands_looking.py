@@ -8,7 +8,10 @@ import shlex
 import sys
 from pathlib import Path
 
+import pytest
+
 from gpudeck.engine.core.selector import REASONS, STATES
+from gpudeck.engine.logs.signs import GPU_MEMORY_HINT
 from tests.commands.commands_rig import GATED, MIXED, Commanded, typed
 
 OFFLINE = "gpudeck: no engine runs this deck"
@@ -89,6 +92,24 @@ def test_status_failed_gives_reason_log_and_last_lines(deck: Commanded) -> None:
     assert "failed  bad  attempt 1  exit 3: oops" in out
     assert f"{deck.folder}/logs/bad/attempt-1.err" in out
     assert "  | oops" in out
+
+
+@pytest.mark.parametrize("words", [("status", "--failed"), ("show", "big")])
+def test_a_failure_is_told_with_what_may_be_done_about_it(deck: Commanded, words: tuple[str, ...]) -> None:
+    deck.write("""
+        [deck]
+        gpus = "sim:1"
+        [[task]]
+        name = "big"
+        command = "echo 'torch.OutOfMemoryError: CUDA out of memory.' >&2; exit 1"
+        [[task]]
+        name = "bad"
+        command = "exit 3"
+    """)
+    assert deck.run().code == 1
+    assert f"  hint: {GPU_MEMORY_HINT}\n" in deck.command(*words).out
+    assert deck.go().code == 0
+    assert deck.command(*words).out.count("  hint: ") == 1
 
 
 def test_status_json_tells_the_engine_and_counts(deck: Commanded) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from core_cluster import Cluster, cluster
@@ -10,6 +11,7 @@ from core_world import spec
 
 from gpudeck.engine.adapters.slurm.cluster import ClusterView, Gpus, Partition
 from gpudeck.engine.core.instant import Instant
+from gpudeck.engine.core.spec import Work
 from gpudeck.engine.logs.files import AttemptPaths
 from gpudeck.engine.protocol.states import is_pending, shown_state
 from gpudeck.engine.protocol.wire import ClusterRow, TaskRow
@@ -17,6 +19,7 @@ from gpudeck.engine.protocol.words import nodes_text
 from gpudeck.engine.report.status import Times, counts_of, status_of
 from gpudeck.engine.serve.cluster_rows import cluster_row
 from gpudeck.engine.serve.details import details_of
+from gpudeck.engine.serve.selecting import select
 from gpudeck.engine.serve.timeline import TimelineArgs, attempts_of
 from gpudeck.engine.serve.view import DeckView
 
@@ -133,6 +136,36 @@ def test_everything_about_a_pending_task_tells_why_it_waits():
     assert told.waits_for == ("Slurm: Priority, begins about 14:05",)
     assert told.running is not None
     assert (told.running.pending, told.running.pending_why) == (True, "Priority, begins about 14:05")
+
+
+def test_selectors_find_what_is_pending_and_what_runs():
+    found = cluster(spec("a"), spec("b"), jobs=2)
+    found.begins("a")
+    names = {
+        text: [task.name for task in select(found.deck, [text], {})] for text in ("state:pending", "state:running")
+    }
+    assert names == {"state:pending": ["b"], "state:running": ["a"]}
+
+
+def test_why_the_deck_waits_is_told_without_what_the_rows_of_pending_jobs_tell():
+    found = cluster(*[spec(name) for name in "abc"], jobs=2)
+    found.waits("a", "Priority")
+    head = view_of(found).head()
+    assert "1 submitted: Slurm: Priority" in head.waiting_why
+    assert head.waits == ("1 queued: 2 of 2 jobs are submitted; max_submitted = 2",)
+
+
+def test_a_closed_round_is_told_once_among_what_the_deck_waits_for():
+    found = cluster(spec("a", round=1), spec("b", round=2))
+    head = view_of(found).head()
+    (closed,) = head.rounds
+    assert head.waits == (f"1 waiting: {closed}",)
+
+
+def test_variables_of_the_file_are_shown_and_those_that_every_attempt_gets_are_not():
+    own = (("GPUDECK_DIST_STRATEGY", "ddp"), ("GPUDECK_SIM_MIB", "512"))
+    work = Work("true", (*own, ("GPUDECK_SHARD", "1"), ("GPUDECK_RUN", "boot-1")))
+    assert details(cluster(replace(spec("a"), work=work)), "a").env == dict(own)
 
 
 def test_the_timeline_knows_no_attempt_that_has_not_begun_and_the_nodes_of_one_that_has():

@@ -38,10 +38,10 @@ def test_what_did_not_run_to_its_end_is_skipped_and_says_why(tmp_path, state: st
 
 
 def test_a_failure_has_reason_log_and_digest(tmp_path):
-    failure = case((failed_row(),), tmp_path / "out.xml").find("failure")
+    failure = case((failed_row(kind="exit"),), tmp_path / "out.xml").find("failure")
     assert failure is not None
     assert failure.get("message") == "exit 1: ValueError: bad rate"
-    assert failure.get("type") == "exit 1"
+    assert failure.get("type") == "exit"
     assert (failure.text or "").splitlines()[1:] == ["logs/train-b/attempt-2.err", *failed_row().digest]
 
 

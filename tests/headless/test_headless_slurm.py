@@ -33,6 +33,17 @@ def test_a_job_that_never_began_ends_in_slurm():
     assert text.startswith("[00:00:04] slurm  fail  train-sym-0.375  attempt 1  job 1234  00:00:02  invalid partition")
 
 
+def test_a_job_that_slurm_refused_ends_nowhere():
+    end = failed(gpus=(), kind="spawn error", reason="sbatch: invalid partition", telling="")
+    assert end_line(end).text.startswith("[00:00:04] -      fail  train-sym-0.375  attempt 1  00:00:02  sbatch: ")
+
+
+def test_the_summary_has_no_place_for_what_slurm_refused():
+    refused = failed_row(gpus=(), kind="spawn error", reason="sbatch: invalid partition")
+    table = [line.text for line in summary_lines(finished(rows=(refused,)))]
+    assert [text.split()[:4] for text in table if text.startswith("train")] == [["train-b", "failed", "2", "-"]]
+
+
 def test_the_first_line_says_that_slurm_runs_it_and_how_many_jobs_at_once():
     head, *_ = opened_lines(opened(backend="slurm", slots=200, gpus=()))
     assert "  Slurm, 200 jobs at once  " in head.text

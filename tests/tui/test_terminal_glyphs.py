@@ -15,7 +15,7 @@ from gpudeck.tui.drawing.view import FLAGS, LOOKS
 from gpudeck.tui.terminal.plain_glyphs import plain, takes_glyphs
 
 TUI = Path(__file__).parents[2] / "tui"
-SAME = {frozenset(pair) for pair in (("stopping", "closing"),)}
+SAME = {frozenset(pair) for pair in (("stopping", "closing"), ("pending", "starting"))}
 """States that share their glyph anyway."""
 
 

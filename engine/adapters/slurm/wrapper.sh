@@ -101,7 +101,7 @@ gd_watch() {  # all that looks at the shared folder: should that hang, the main 
     trap '' TERM INT USR2 HUP QUIT USR1 ALRM
     umask 077
     exec 6<> <(:)
-    while kill -0 $$; do
+    while [ -e /proc/$$/exe ]; do  # a killed one that nobody reaps has none
         if ((beat++ % 5 == 0)); then
             claim=''
             read -r claim <"$gd_files.claim"
