@@ -25,6 +25,8 @@ from textual.pilot import Pilot
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.place import Place
 from gpudeck.engine.errors import DeckError
+from gpudeck.tests.fakes.snapshot_rig import snapshot_of, whole
+from gpudeck.tests.fakes.snapshot_slurm import CLUSTER, ROWS, slurm_head
 from gpudeck.tui.app import GpudeckApp
 from gpudeck.tui.open_screen import app_on
 from gpudeck.tui.settings.config import Config
@@ -140,6 +142,14 @@ async def take_all(place: Place, into: Path) -> None:
         await camera.press("escape")
 
 
+async def take_slurm(into: Path) -> None:
+    """A deck on a cluster as the screen's tests have it: no Slurm is needed."""
+    async with snapshot_of(whole(ROWS, slurm_head(), cluster=CLUSTER), (SIZE[0], 26)) as rig:
+        await rig.press(*["j"] * 6)
+        await rig.until_seen("pending: Priority")
+        (into / "slurm.svg").write_text(slim(rig.app.export_screenshot(title="gpudeck")))
+
+
 def take_report(into: Path) -> None:
     """The deck in this folder, as `gpudeck report` tells it."""
     report = Path("report.html").absolute()
@@ -172,6 +182,7 @@ def main() -> int:
         try:
             asyncio.run(take_all(place, into))
             take_report(into)
+            asyncio.run(take_slurm(into))
         finally:
             with contextlib.suppress(DeckError):
                 connection = place.attach()

@@ -59,7 +59,8 @@ def gpu_text(row: TaskRow) -> str:
         return "-"
     if row.gpus:
         return ranges(row.gpus)
-    return "cpu" if row.attempt and not row.needs_gpus else "-"
+    ran = row.attempt and not (row.state == "failed" and row.kind == "spawn error")
+    return "cpu" if ran and not row.needs_gpus else "-"
 
 
 def node_text(row: TaskRow) -> str:

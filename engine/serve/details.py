@@ -31,8 +31,6 @@ class AttemptDetails:
     number: int
     reason: str
     kind: str
-    hint: str
-    """What the user may do about it; empty: nothing known."""
     exit_code: int | None
     gpus: tuple[int, ...]
     duration_s: float
@@ -52,6 +50,8 @@ class AttemptDetails:
     """Nodes of the cluster that it ran on."""
     script: str = ""
     """What the cluster was given to run, kept; empty: it ran on this box."""
+    hint: str = ""
+    """What the user may do about it; empty: nothing known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,6 @@ def _attempts(
                 number=ended.number,
                 reason=describe(ended.outcome),
                 kind=ended.outcome.reason,
-                hint=hint_of(ended.outcome, task.spec),
                 exit_code=ended.outcome.exit_code,
                 gpus=tuple(index_of[uuid] for uuid in ended.gpus if uuid in index_of),
                 duration_s=ended.duration_s,
@@ -241,6 +240,7 @@ def _attempts(
                 job=ended.job,
                 nodes=ended.nodes,
                 script=files.script if ended.job else "",
+                hint=hint_of(ended.outcome, task.spec),
             )
         )
     return tuple(found)

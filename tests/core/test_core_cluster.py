@@ -19,7 +19,7 @@ from gpudeck.engine.core.why_waiting import why_waiting
 
 
 def why(found: World, name: str) -> list[str]:
-    return [obstacle.text for obstacle in explain(found.deck, found.task(name), found.now, lambda wall: f"at {wall:g}")]
+    return [obstacle.text for obstacle in explain(found.deck, found.task(name), found.now, lambda wall: f"{wall:g}")]
 
 
 # -- what is submitted ------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_a_task_that_is_one_too_many_names_max_submitted():
 def test_a_pending_job_tells_why_and_when_it_is_expected_to_begin():
     found = cluster(spec("a"))
     found.waits("a", "Priority", 1405.0)
-    assert why(found, "a") == ["Slurm: Priority, begins about at 1405"]
+    assert why(found, "a") == ["Slurm: Priority, begins about 1405"]
 
 
 def test_a_pending_job_of_which_no_time_is_known_tells_why_alone():

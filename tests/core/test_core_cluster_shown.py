@@ -141,10 +141,8 @@ def test_everything_about_a_pending_task_tells_why_it_waits():
 def test_selectors_find_what_is_pending_and_what_runs():
     found = cluster(spec("a"), spec("b"), jobs=2)
     found.begins("a")
-    names = {
-        text: [task.name for task in select(found.deck, [text], {})] for text in ("state:pending", "state:running")
-    }
-    assert names == {"state:pending": ["b"], "state:running": ["a"]}
+    assert [task.name for task in select(found.deck, ["state:pending"], {})] == ["b"]
+    assert [task.name for task in select(found.deck, ["state:running"], {})] == ["a"]
 
 
 def test_why_the_deck_waits_is_told_without_what_the_rows_of_pending_jobs_tell():
