@@ -135,7 +135,6 @@ def _on_slurm(
         control_folder(settings.log_dir),
         sink,
         loop,
-        deck=settings.name,
         environ=opened.environment,
         note=note,
         on_network=on_network(settings.log_dir),

@@ -41,7 +41,6 @@ class Rig:
             str(self.control),
             self.inputs.append,
             asyncio.get_running_loop(),
-            deck="deck",
             environ=self.environ,
             note=lambda text, _: self.notes.append(text),
             on_network=False,

@@ -40,7 +40,6 @@ class SlurmLauncher:
         sink: Sink,
         loop: asyncio.AbstractEventLoop,
         *,
-        deck: str,
         environ: Mapping[str, str],
         note: Callable[[str, str], None],
         on_network: bool,
@@ -52,7 +51,6 @@ class SlurmLauncher:
         folder."""
         os.makedirs(control, mode=0o700, exist_ok=True)
         limits = limits or Limits()
-        self._deck = deck
         self._loop = loop
         self._calls = Calls(loop, environ)
         self._control = Control(loop, control, on_network=on_network)
