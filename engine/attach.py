@@ -140,7 +140,9 @@ def _last_words(said: bytes, path: str) -> DeckError:
     code = lines.pop().removeprefix("exit ") if lines and lines[-1].startswith("exit ") else ""
     if code == "2" and lines and all(line.startswith(path) for line in lines):
         return TaskFileError(lines)
-    text = "\n".join(lines[-20:]) or "the engine could not start"
+    if not lines:  # it says why it ends unless something kills it
+        return Gone("the engine was killed as it started")
+    text = "\n".join(lines[-20:])
     return UsageError(text) if code == "2" else EngineUnavailableError(text)
 
 

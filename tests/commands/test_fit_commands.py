@@ -177,6 +177,28 @@ def test_a_trial_goes_on_after_its_engine_was_killed(deck: Commanded) -> None:
     assert deck.lines("done") == ["3"]
 
 
+def test_a_trial_goes_on_after_its_engine_was_killed_before_anybody_had_connected(deck: Commanded) -> None:
+    deck.write(
+        '[deck]\ngpus = "sim:1"\n[vars]\nbatch = 1\n[[task]]\nname = "train"\n'
+        'command = "echo up; read _ <gate; echo {batch} >>done"\n'
+    )
+    gate = deck.gate()
+    piped = Piped(deck, "fit", "train", "--var", "batch=3", "--for", "1h")
+    try:
+        until(deck.engines_alive)
+        piped.signal(signal.SIGSTOP)
+        log = logs_of(deck, 3) / "attempt-1.log"
+        until(lambda: log.exists() and "up" in log.read_text())
+        kill_engine(deck)
+        piped.signal(signal.SIGCONT)
+        gate.let()
+        done = piped.finish()
+    finally:
+        piped.close()
+    assert (done.code, "batch = 3 fits" in done.out) == (0, True), done.err
+    assert deck.lines("done") == ["3"]
+
+
 def test_the_values_of_its_card_are_a_trials_too(deck: Commanded) -> None:
     deck.write(
         '[deck]\ngpus = "sim:1"\n[vars]\nbatch = 1\nworkers = 1\n[[task]]\nname = "train"\n'
