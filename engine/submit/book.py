@@ -113,7 +113,8 @@ class _Listed:
 
 def _stands(record: Record, job: str | None, listed: _Listed) -> Stands:
     with contextlib.suppress(FileNotFoundError), open(_file(record, "ended"), encoding="utf-8") as file:
-        return "ok" if read_ended(file.read()).code in record.codes else "failed"
+        if (ended := read_ended(file.read())) is not None:
+            return "ok" if ended.code in record.codes else "failed"
     if job is None:
         return "unsent"
     return "failed" if not job.startswith("?") and listed.gone(job) and _runs_no_more(record) else "waits"

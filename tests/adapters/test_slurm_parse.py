@@ -212,9 +212,12 @@ def test_an_end_in_words_names_the_nodes() -> None:
         ("code=3\nwall=5.250\n", jobfiles.Ended(3, 5.25)),
         ("code=spawn-cwd\nwall=5\n", jobfiles.Ended(None, 5.0, "spawn-cwd")),
         ("code=137\nwall=5\nsignal=TERM\n", jobfiles.Ended(137, 5.0, "", "TERM")),
+        ("", None),
+        ("code=1", None),
+        ("\0\0\0\0", None),
     ],
 )
-def test_an_end_as_a_wrapper_tells_it(text: str, ended: jobfiles.Ended) -> None:
+def test_an_end_as_a_wrapper_tells_it_or_none_where_it_is_torn(text: str, ended: jobfiles.Ended | None) -> None:
     assert jobfiles.read_ended(text) == ended
 
 

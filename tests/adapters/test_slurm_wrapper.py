@@ -208,6 +208,23 @@ def test_the_command_holds_no_descriptor_of_the_wrappers(tmp_path: Path) -> None
     assert node.out == "[]\n"
 
 
+@pytest.mark.parametrize("mask", ["0027", "0000"])
+def test_the_command_and_its_log_have_the_users_umask_and_what_the_wrapper_tells_is_private(
+    tmp_path: Path, mask: str
+) -> None:
+    node = node_in(tmp_path / "a", "sh", "-c", "umask")
+    before = os.umask(int(mask, 8))
+    try:
+        process = node.run()
+    finally:
+        os.umask(before)
+    with ending(process):
+        process.wait(PATIENCE_S)
+    assert node.out == f"{mask}\n"
+    assert os.stat(node.order.stdout).st_mode & 0o777 == 0o666 & ~int(mask, 8)
+    assert {os.stat(node.file(kind)).st_mode & 0o777 for kind in ("claim", "began", "ended")} == {0o600}
+
+
 def test_the_command_ignores_no_signal(tmp_path: Path) -> None:
     node = node_in(tmp_path, "grep", "SigIgn", "/proc/self/status")
     wait_for(node)

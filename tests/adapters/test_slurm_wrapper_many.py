@@ -11,7 +11,7 @@ import pytest
 
 from gpudeck.engine.adapters.slurm import jobfiles
 from gpudeck.engine.adapters.slurm.script import script
-from tests.fakes.job_rig import Node, order_in, text_of
+from tests.fakes.job_rig import Node, ended_in, order_in
 
 JOBS = 100
 AT_ONCE = 16
@@ -27,7 +27,7 @@ def ended(folder: Path, job: int, *argv: str) -> tuple[int, int | None]:
     node = Node(folder, order, control)
     Path(node.path).write_text(script(order, control))
     code = node.run_to_its_end(str(job))
-    return code, jobfiles.read_ended(text_of(jobfiles.path(control, token, "ended"))).code
+    return code, ended_in(control, token).code
 
 
 @pytest.mark.slow

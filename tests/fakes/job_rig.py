@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -16,7 +17,8 @@ from gpudeck.engine.adapters.slurm.script import script
 from gpudeck.engine.ports import JobOrder, StartOrder
 from tests.e2e.decks import until
 
-TOKEN = "0123456789abcdef01234567"
+TOKEN = secrets.token_hex(12)
+"""Processes of another run of the tests on this box are none of ours."""
 PATIENCE_S = 30.0
 
 JOB = JobOrder(
@@ -105,7 +107,7 @@ class Node:
 
     @property
     def ended(self) -> jobfiles.Ended:
-        return jobfiles.read_ended(text_of(self.file("ended")))
+        return ended_in(self.control, TOKEN)
 
     def file(self, kind: str) -> str:
         return jobfiles.path(self.control, TOKEN, kind)
@@ -130,6 +132,13 @@ def node_in(folder: Path, *argv: str, env: Mapping[str, str] | None = None, **mo
     node = Node(folder, order, control)
     Path(node.path).write_bytes(script(order, control).encode("utf-8", "surrogateescape"))
     return node
+
+
+def ended_in(control: str, token: str) -> jobfiles.Ended:
+    """How an attempt has ended, which has to be told."""
+    ended = jobfiles.read_ended(text_of(jobfiles.path(control, token, "ended")))
+    assert ended is not None, token
+    return ended
 
 
 def python(text: str) -> tuple[str, str, str]:

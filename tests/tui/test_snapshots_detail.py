@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from syrupy.assertion import SnapshotAssertion
 
 from gpudeck.tests.fakes.snapshot_deck import ROWS, head
@@ -10,6 +12,8 @@ from gpudeck.tests.fakes.snapshot_rig import Size, SnapshotRig, Steps, shown, th
 from gpudeck.tests.fakes.snapshot_tasks import FAILED, NEVER, RUNNING, WAITING, answer, write_failed, write_running
 from gpudeck.tui.messages import OpenTask
 from gpudeck.tui.screens.detail import Detail
+from gpudeck.tui.widgets.detail_view import DetailView
+from gpudeck.tui.widgets.waiting import WORDS
 
 ANSWERS = {"show": answer(FAILED, RUNNING, WAITING, NEVER)}
 
@@ -79,3 +83,27 @@ def test_never_run(pictures: SnapshotAssertion, size: Size) -> None:
 @two_sizes
 def test_task_that_the_engine_does_not_know(pictures: SnapshotAssertion, size: Size) -> None:
     assert page_of("train-both-0.625", size, "is not in the deck any more") == pictures
+
+
+def test_what_the_engine_has_said_is_not_replaced_by_waiting_for_it() -> None:
+    asked: list[str] = []
+    shows: list[str] = []
+
+    def unknown(tasks: list[str]) -> list[Any]:
+        asked.extend(tasks)
+        return []
+
+    async def opened(rig: SnapshotRig) -> None:
+        rig.app.screen.post_message(OpenTask("train-both-0.625"))
+        await rig.until(lambda: isinstance(rig.app.screen, Detail), "the page is open")
+        view = rig.app.screen.query_one(DetailView)
+        await rig.until_said("is not in the deck any more")
+
+        def asked_again() -> bool:
+            shows.append("\n".join("".join(span.text for span in line) for line in view.lines))
+            return len(asked) > 1
+
+        await rig.until(asked_again, "it is asked again, which is later than waiting would be said")
+
+    shown(whole(ROWS, head(), EIGHT), (80, 24), opened, answers={"show": unknown})
+    assert not [text for text in shows if WORDS in text]

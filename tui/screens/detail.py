@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.timer import Timer
 
 from ...engine.protocol.states import ACTIVE, WAITING
 from ...engine.protocol.wire import TaskRow
@@ -54,6 +55,8 @@ class Detail(DeckScreen):
         """What of the row the last answer was asked for."""
         self._ui_loop: asyncio.AbstractEventLoop | None = None
         self._gathering = Gathering(self._deliver, self._draw)
+        self._patience: Timer | None = None
+        """Until it is said that there is no answer."""
 
     @property
     def reads(self) -> bool:
@@ -131,17 +134,16 @@ class Detail(DeckScreen):
     def _fail(self, why: str) -> None:
         """What is known stays; it is asked again."""
         self._due = True
+        if self._patience is not None:
+            self._patience.stop()
         self._say_instead(why, "bad")
 
     def _wait(self) -> None:
         """That there is no answer is said once it has taken a while."""
-        task = self.task_name
-
-        def waited() -> None:
-            if task == self.task_name:
-                self._say_instead(f"{task}: {WORDS}", "muted")
-
-        self.set_timer(PATIENCE_S, waited)
+        if self._patience is not None:
+            self._patience.stop()
+        text = f"{self.task_name}: {WORDS}"
+        self._patience = self.set_timer(PATIENCE_S, lambda: self._say_instead(text, "muted"))
 
     def _say_instead(self, text: str, tone: Tone) -> None:
         if self._gathering.attempts.details is None:

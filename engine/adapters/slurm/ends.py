@@ -70,8 +70,8 @@ class Ends:
                 began = read_began(text)
                 job.nodes = ",".join(began.nodes)
                 self._telling.began(job, began.job, began.wall, began.nodes)
-            elif job.end is None:
-                self._ended(job, read_ended(text))
+            elif job.end is None and (ended := read_ended(text)) is not None:
+                self._ended(job, ended)
 
     def close(self) -> None:
         """Idempotent."""

@@ -103,10 +103,12 @@ def read_began(text: str) -> Began:
     )
 
 
-def read_ended(text: str) -> Ended:
-    """What a TOKEN.ended says."""
+def read_ended(text: str) -> Ended | None:
+    """What a TOKEN.ended says. None: nothing, since a disk lost power or had no space."""
     said = _pairs(text)
     code = said.get("code", "")
+    if not code or not text.endswith("\n"):
+        return None
     number = int(code) if code.isdecimal() else None
     return Ended(number, _number(said.get("wall", "")), "" if number is not None else code, said.get("signal", ""))
 

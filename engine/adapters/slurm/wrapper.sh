@@ -13,7 +13,7 @@ gd_stop_at=''   # when one has to begin, before Slurm's limit
 gd_warning=''   # a signal for those who catch it, not sent yet
 gd_lost=''      # since when the claim is not ours
 gd_stopped=''   # processes that stand still since the folder cannot be seen
-gd_watcher='' gd_sampler='' gd_leader='' gd_wall=''
+gd_watcher='' gd_sampler='' gd_leader='' gd_wall='' gd_umask=''
 gd_found=()
 declare -A gd_reached=()  # by the stop signal
 declare -A gd_known=()    # when those that were found began: an orphan may show nothing else of its origin
@@ -41,16 +41,36 @@ gd_ms() {  # of seconds as text, in gd_value
     gd_value=$((10#${gd_value:-0} * 1000 + 10#${part:0:3}))
 }
 
+gd_epoch() {  # seconds, in gd_value
+    gd_value=${EPOCHREALTIME-}
+    gd_value=${gd_value:-$(date +%s.%3N)}
+}
+
+# Another process costs more than all else here, and short jobs come by the thousand: so no more of them than needed.
+
 gd_write() {  # kind, lines
     local file=$gd_files.$1
     shift
     printf '%s\n' "$@" >"$file.tmp" || return
-    sync "$file.tmp"
     mv -f -- "$file.tmp" "$file"
 }
 
+gd_private() {  # what it writes is; the command gets the umask back
+    local key value
+    while read -r key value; do
+        if [ "$key" = Umask: ]; then gd_umask=$value; fi
+        case $key in Umask: | State:) break ;; esac
+    done </proc/$$/status
+    gd_umask=${gd_umask:-$(umask)}
+    umask 077
+}
+
 gd_take_claim() {
-    if (set -C; umask 077; printf '%s\n' "$gd_job" >"$gd_files.claim") 2>/dev/null; then return; fi
+    set -C
+    if printf '%s\n' "$gd_job" >"$gd_files.claim"; then
+        set +C
+        return
+    fi 2>/dev/null
     if [ -e "$gd_files.claim" ]; then
         echo "gpudeck: another job has this attempt, or it was given up: nothing is run" >&2
     else
@@ -64,8 +84,10 @@ gd_begin() {
     read -r host </proc/sys/kernel/hostname
     gd_clock
     gd_began=$gd_now gd_seen=$gd_now
-    (umask 077; gd_write began "job=$gd_job" "nodes=${SLURM_JOB_NODELIST-}" "host=$host" "wall=$(date +%s.%3N)" \
-        "gpus=${CUDA_VISIBLE_DEVICES-}" "cpus=${SLURM_CPUS_ON_NODE-}")
+    gd_epoch
+    echo 0 >"$gd_files.alive"
+    gd_write began "job=$gd_job" "nodes=${SLURM_JOB_NODELIST-}" "host=$host" "wall=$gd_value" \
+        "gpus=${CUDA_VISIBLE_DEVICES-}" "cpus=${SLURM_CPUS_ON_NODE-}"
 }
 
 gd_end() {  # what to tell, our own exit code
@@ -76,13 +98,13 @@ gd_end() {  # what to tell, our own exit code
         kill -KILL -- "-$helper"
         wait "$helper"
     done
-    umask 077
+    gd_epoch
     for try in 1 2 3 4 5 6 7 8 9 10 11 12; do  # a full disk may have space again
-        gd_write ended "code=$1" "wall=${gd_wall:-$(date +%s.%3N)}" ${gd_told:+"signal=$gd_told"} && break
+        gd_write ended "code=$1" "wall=${gd_wall:-$gd_value}" ${gd_told:+"signal=$gd_told"} && break
         sleep 5
     done
-    rm -f -- "$gd_files.setup"
-    sync "$gd_control"
+    if [ -n "$gd_setup" ]; then rm -f -- "$gd_files.setup"; fi
+    sync -- "$gd_files.ended" "$gd_control"
     exit "$2"
 }
 
@@ -99,7 +121,6 @@ gd_listen() {
 gd_watch() {  # all that looks at the shared folder: should that hang, the main shell does not
     local claim line stop='' warn='' beat=0
     trap '' TERM INT USR2 HUP QUIT USR1 ALRM
-    umask 077
     exec 6<> <(:)
     while [ -e /proc/$$/exe ]; do  # a killed one that nobody reaps has none
         if ((beat++ % 5 == 0)); then
@@ -172,6 +193,7 @@ gd_hear() {  # heeds what was said
 
 gd_tick() {
     gd_clock
+    if [ -z "$gd_watcher" ] && ((gd_now - gd_began > 200)); then gd_help; fi
     if [ -n "$gd_warning" ]; then gd_warn; fi
     if [ -n "$gd_stop_at" ] && ((gd_now >= gd_stop_at)); then
         gd_stop_at='' gd_told=limit
@@ -224,6 +246,15 @@ gd_find() {  # those that live, into gd_found. near: without those that only the
     done
     gd_found=(${member[@]+"${!member[@]}"})
     for pid in ${gd_found[@]+"${gd_found[@]}"}; do gd_known[$pid]=${start[$pid]-}; done
+}
+
+gd_none_left() {  # once the command has ended: whether nothing of it lives. Those that live are in gd_found
+    if ! kill -0 -- "-$gd_leader" && ((!${#gd_known[@]})); then  # then only their environment tells of others
+        set -- [0-9]*
+        grep -qsazxF -e "GPUDECK_TOKEN=$gd_token" "${@/%//environ}" || return 0
+    fi
+    gd_find
+    ((!${#gd_found[@]}))
 }
 
 gd_send() {  # signal, processes
@@ -343,7 +374,7 @@ gd_start() {
     local cores gd_address=''
     trap - TERM INT USR2 HUP QUIT USR1 ALRM
     exec >>"$gd_out" 2>>"$gd_err" 7>&-
-    cd -- "$gd_cwd" || exit 125
+    umask "$gd_umask"
     if [ -n "$gd_setup" ]; then exec 8>"$gd_files.setup"; fi
     unset LC_ALL
     if [ -n "$gd_locale" ]; then export LC_ALL="$gd_locale"; fi
@@ -366,34 +397,41 @@ gd_start() {
     exec /usr/bin/env "${gd_odd[@]}" "${gd_argv[@]}"
 }
 
+gd_help() {  # those that look after a command that runs for longer than a moment
+    gd_watch &
+    gd_watcher=$!
+    if ((gd_gpus)) && type -P nvidia-smi; then
+        gd_sample &
+        gd_sampler=$!
+    fi
+}
+
 gd_listen
+gd_private
 gd_take_claim
 gd_begin
 exec >/dev/null 2>&1  # bash says who ended by a signal
-(cd -- "$gd_cwd") || gd_end spawn-cwd 125
+cd -- "$gd_cwd" || gd_end spawn-cwd 125
+umask "$gd_umask"
 { : >>"$gd_out" && : >>"$gd_err"; } || gd_end spawn-log 125
+umask 077
 set -m  # a group for each, and nobody ignores INT
-gd_watch &
-gd_watcher=$!
-if ((gd_gpus)) && type -P nvidia-smi; then
-    gd_sample &
-    gd_sampler=$!
-fi
 gd_start &
 gd_leader=$!
+cd /proc
 while [ -e "/proc/$gd_leader" ]; do
     gd_pause_after "$gd_began"
     gd_await "$gd_pause"
     gd_tick
 done
 while gd_woken=''; wait "$gd_leader"; gd_code=$?; [ -n "$gd_woken" ]; do :; done  # a signal ends a wait, too
-gd_wall=$(date +%s.%3N)
+gd_epoch
+gd_wall=$gd_value
 gd_clock
 gd_ms "$gd_linger_s"
 gd_left=$gd_now gd_linger_until=$((gd_now + gd_value))
 while [ -n "$gd_kill_at" ] || [ "$gd_leftovers" != leave ]; do
-    gd_find
-    ((${#gd_found[@]})) || break
+    if gd_none_left; then break; fi
     gd_pause_after "$gd_left"
     gd_await "$gd_pause"
     gd_tick
