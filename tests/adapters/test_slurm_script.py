@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -111,13 +112,31 @@ def test_words_are_quoted_where_they_need_it(text: str, word: str) -> None:
 def test_tasks_that_ask_for_the_same_share_an_array() -> None:
     orders = [order_in(FOLDER, task=name, script=f"/logs/{name}.sh") for name in ("a", "b c")]
     text = array_script(orders, "feed" * 6, at_once=1)
-    assert [line for line in text.splitlines() if "array" in line or "exec" in line or "job-name" in line] == [
+    assert [line for line in text.splitlines() if "array" in line or "job-name" in line] == [
         "#SBATCH --job-name=a-feedfeed",
         f'#SBATCH --comment="gpudeck-array {"feed" * 6}"',
         "#SBATCH --array=0-1%1",
-        "0) exec /bin/bash -p /logs/a.sh ;;",
-        "1) exec /bin/bash -p '/logs/b c.sh' ;;",
     ]
+
+
+def test_each_element_of_an_array_runs_its_own_script(tmp_path: Path) -> None:
+    names = ["a", "b c", "d'e", "f\ng", "h\\n", "$(i)", "ü\r"]
+    orders = [order_in(tmp_path, task="t", script=f"{tmp_path}/{name}.sh") for name in names]
+    (tmp_path / "array.sh").write_text(array_script(orders, "feed" * 6), newline="")
+    for index, name in enumerate(names):
+        (tmp_path / f"{name}.sh").write_text(f"echo {index}; exit 3")
+        done = subprocess.run(
+            ["/bin/bash", "-p", "array.sh"], cwd=tmp_path, env={"SLURM_ARRAY_TASK_ID": str(index)},
+            capture_output=True, check=False, text=True,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout, done.stderr) == (3, f"{index}\n", "")
+
+
+def test_an_element_without_a_script_fails(tmp_path: Path) -> None:
+    orders = [order_in(tmp_path, task="t", script=f"{tmp_path}/{name}.sh") for name in ("a", "b")]
+    (tmp_path / "array.sh").write_text(array_script(orders, "feed" * 6))
+    done = subprocess.run(["/bin/bash", "-p", "array.sh"], cwd=tmp_path, env={"SLURM_ARRAY_TASK_ID": "1"}, check=False)
+    assert done.returncode == 125
 
 
 def test_jobs_that_ask_for_other_things_do_not_share_one() -> None:

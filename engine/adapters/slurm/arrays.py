@@ -6,8 +6,14 @@ from collections.abc import Sequence
 
 from ...ports import JobOrder, StartOrder
 from .parse import BATCH_MARK
-from .quoting import quoted
+from .quoting import in_one_line
 from .script import extra_lines, header_lines, job_name, resources
+
+_BODY = """\
+mapfile -t -s $(({before} + SLURM_ARRAY_TASK_ID)) -n 1 gd_line <"$0"
+eval ". ${{gd_line[0]}}"
+exit 125"""
+"""Each element reads its own of the lines that follow: bash would take milliseconds to understand a thousand."""
 
 
 def asks(job: JobOrder) -> tuple[str, ...]:
@@ -34,6 +40,6 @@ def array_script(orders: Sequence[StartOrder], batch: str, *, at_once: int | Non
         "--output=/dev/null",
         *resources(jobs[0]),
     ]
-    rows = [f"{index}) exec /bin/bash -p {quoted(job.script)} ;;" for index, job in enumerate(jobs)]
-    lines = ["#!/bin/bash -p", *header_lines(header), *(f"#SBATCH {line}" for line in extra_lines(jobs[0]))]
-    return "\n".join([*lines, "", "case $SLURM_ARRAY_TASK_ID in", *rows, "esac", "exit 125", ""])
+    lines = ["#!/bin/bash -p", *header_lines(header), *(f"#SBATCH {line}" for line in extra_lines(jobs[0])), ""]
+    before = len(lines) + len(_BODY.splitlines())
+    return "\n".join([*lines, _BODY.format(before=before), *(in_one_line(job.script) for job in jobs), ""])

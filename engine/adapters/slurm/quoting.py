@@ -25,9 +25,18 @@ def quoted(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return text
     if "\r" in text:  # sbatch refuses scripts with the line breaks of DOS
-        escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\r", "\\r")
-        return f"$'{escaped}'"
+        return _escaped(text)
     return "'" + text.replace("'", "'\\''") + "'"
+
+
+def in_one_line(text: str) -> str:
+    """As `quoted`, without line breaks."""
+    return _escaped(text).replace("\n", "\\n") if "\n" in text else quoted(text)
+
+
+def _escaped(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\r", "\\r")
+    return f"$'{escaped}'"
 
 
 def environment(env: Mapping[str, str], own: Collection[str]) -> str:
