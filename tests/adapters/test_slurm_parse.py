@@ -203,7 +203,7 @@ def test_where_a_job_stands_and_why_it_ended(state: str, reason: str, stands: st
 
 
 def test_an_end_in_words_names_the_nodes() -> None:
-    assert in_words("NODE_FAIL", "node2") == "a node failed: node2"
+    assert in_words("NODE_FAIL", "node2") == "Slurm lost node2"
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ HOSTILE = {
     "UID": "17",
     "SECONDS": "no number",
     "LC_ALL": "xx_XX.none",
+    "LC_CTYPE": "C.UTF-8",
+    "LANG": "yy_YY.none",
     "POSIXLY_CORRECT": "1",
     "gd_argv": "mine",
     "A-B": "no identifier",
@@ -129,11 +131,12 @@ def test_logs_are_appended_to(tmp_path: Path) -> None:
     assert node.out == "old\nnew\n"
 
 
-def test_odd_paths_and_words_arrive_as_they_are(tmp_path: Path) -> None:
+@pytest.mark.parametrize("locale", ["C.UTF-8", "xx_XX.none"])
+def test_odd_paths_and_words_arrive_as_they_are(tmp_path: Path, locale: str) -> None:
     words = ["", " ", "a\nb", ODD_NAME, "*", "-n", "a\r\nb", os.fsdecode(b"\xff\xfe")]
     show = "import os, sys; print(ascii([os.getcwd(), *sys.argv[1:]]))"
-    node = node_in(tmp_path / f"{ODD_NAME}\nline", *python(show), *words)
-    assert wait_for(node) == 0
+    node = node_in(tmp_path / f"{ODD_NAME}\nline", *python(show), *words, env={"LANG": locale})
+    assert (wait_for(node), node.err) == (0, "")
     assert node.out.strip() == ascii([str(node.folder), *words])
 
 

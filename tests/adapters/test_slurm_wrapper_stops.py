@@ -195,6 +195,24 @@ def test_the_end_is_told_once_nothing_of_the_tree_lives(tmp_path: Path, leftover
     assert (node.run_to_its_end(), carriers(), (tmp_path / "rest").exists()) == (5, [], leftovers == "wait")
 
 
+@pytest.mark.parametrize("at_once", [True, False], ids=["after a moment", "after a while"])
+def test_a_process_that_has_left_the_commands_group_is_found_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    text = wrapper.WRAPPER.replace("gd_began < 2000", f"gd_began < {30_000 if at_once else 0}")
+    assert text != wrapper.WRAPPER
+    monkeypatch.setattr("gpudeck.engine.adapters.slurm.script.WRAPPER", text)
+    left = f"""
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", {DEAF!r}], start_new_session=True)
+sys.exit(5)
+"""
+    node = node_in(tmp_path, *python(left), grace_s=0.3)
+    with ending(node.run()) as process:
+        assert (process.wait(PATIENCE_S), carriers()) == (5, [])
+    assert node.ended.code == 5
+
+
 def test_leftovers_are_left_alone_for_a_while_first(tmp_path: Path) -> None:
     soon_done = "import time; time.sleep(0.5); open('rest', 'w').close()"
     node = node_in(tmp_path, "bash", "-c", f'{sys.executable} -c "{soon_done}" & exit 5', linger_s=20.0)

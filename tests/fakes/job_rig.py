@@ -103,7 +103,9 @@ class Node:
 
     @property
     def began(self) -> jobfiles.Began:
-        return jobfiles.read_began(text_of(self.file("began")))
+        began = jobfiles.read_began(text_of(self.file("began")))
+        assert began is not None
+        return began
 
     @property
     def ended(self) -> jobfiles.Ended:

@@ -38,7 +38,7 @@ ROWS: tuple[TaskRow, ...] = (
             progress=0.985, eta_s=110, metrics={"val/accuracy": 0.87125}),
     on_node(5, "train-asym-0.125", 65, "gpu11", attempt=2, retries=2, retries_used=1, reason="a node of it failed",
             kind="node_fail", expected_s=4800),
-    pending(6, "train-asym-0.25", "Priority, begins about 14:05"),
+    pending(6, "train-asym-0.25", "begins ~14:05, Priority"),
     pending(7, "train-asym-0.375", "Resources"),
     pending(8, "train-asym-0.5", "QOSMaxGRESPerUser"),
     row(9, "train-asym-0.625", "starting", attempt=1, started=NOW_S - 1),
@@ -81,7 +81,7 @@ RUNNING = task(
     ),
 )  # fmt: skip
 PENDING = task(
-    "train-asym-0.25", "starting", params={"noise": "asym"}, waits_for=("Slurm: Priority, begins about 14:05",),
+    "train-asym-0.25", "starting", params={"noise": "asym"}, waits_for=("Slurm: begins ~14:05, Priority",),
     running=lasting("train-asym-0.25", 1, 600, (), pid=0, job="48211_6", pending=True,
-                    pending_why="Priority, begins about 14:05", script="logs/train-asym-0.25/attempt-1.sh"),
+                    pending_why="begins ~14:05, Priority", script="logs/train-asym-0.25/attempt-1.sh"),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.commands_rig import typed
 from tests.e2e.decks import Deck, until
 from tests.examples.rig import example, run
 from tests.slurm.rig import Cluster
@@ -51,6 +52,7 @@ def test_rounds_and_needs_hold_and_every_task_is_a_job(deck: Deck, cluster: Clus
     assert jobs <= {job.id for job in cluster.jobs()}
     assert len(jobs) == 5
     assert {tuple(row["nodes"]) for row in ran.rows.values()} <= {("node1",), ("node2",)}
+    assert list((deck.folder / "logs" / ".jobs").iterdir()) == []
 
 
 def test_a_task_waits_for_the_cluster_and_the_deck_says_why(deck: Deck, cluster: Cluster):
@@ -61,6 +63,36 @@ def test_a_task_waits_for_the_cluster_and_the_deck_says_why(deck: Deck, cluster:
     until(lambda: "Resources" in deck.command("explain", "a").out)
     cluster.cancel(blocker)
     assert engine.finish().states == {"a": "succeeded"}
+
+
+def test_logs_of_a_job_that_waits_say_why_and_follow_it_once_it_begins(deck: Deck, cluster: Cluster):
+    blocker = cluster.submit("sleep 1000", "--nodes=2", "--exclusive")
+    until(lambda: [job.state for job in cluster.active()] == ["RUNNING"])
+    deck.write(HEAD + '[[task]]\nname = "a"\ncommand = "echo begun"\n')
+    engine = deck.start()
+    until(lambda: "Resources" in deck.command("explain", "a").out)
+    now = deck.command("logs", "a")
+    assert (now.code, now.out) == (1, "")
+    assert "gpudeck: a waits: " in now.err
+    with typed(deck, "logs", "a", "-f") as terminal:
+        terminal.until("gpudeck: a waits: ")
+        cluster.cancel(blocker)
+        assert engine.finish().states == {"a": "succeeded"}
+        assert terminal.finish() == 0
+        assert "begun" in terminal.shown
+
+
+def test_what_waits_in_the_queue_is_under_way_for_a_plan_and_pending_for_a_selector(deck: Deck, cluster: Cluster):
+    cluster.submit("sleep 1000", "--nodes=2", "--exclusive")
+    deck.write(HEAD + '[[task]]\nname = "a"\ncommand = "true"\n[[task]]\nname = "b"\nneeds = ["a"]\ncommand = "true"\n')
+    engine = deck.start()
+    until(lambda: "PENDING" in {job.state for job in cluster.active()})
+    until(lambda: "pending" in deck.command("ls", "state:pending").out)
+    engine.kill()
+    assert [line.split()[:2] for line in deck.command("ls", "state:pending").out.splitlines()[1:]] == [["a", "pending"]]
+    assert deck.command("plan", "--only", "state:pending").out.splitlines()[-1] == (
+        "nothing would be submitted, 1 under way, 1 left out"
+    )
 
 
 # -- ends -------------------------------------------------------------------------------------------------------------
@@ -198,6 +230,8 @@ def test_what_runs_goes_on_without_an_engine_and_the_next_one_has_its_end(deck: 
     until(lambda: not cluster.active())
     ran = deck.run()
     assert [end["exit_code"] for end in ran.ended("a")] == [5]
+    (job,) = [each for each in cluster.jobs() if each.id == deck.record("a")["job"]]
+    assert deck.record("a")["nodes"] == [job.nodes]
 
 
 # -- the examples -----------------------------------------------------------------------------------------------------

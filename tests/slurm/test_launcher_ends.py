@@ -76,7 +76,24 @@ async def test_scancel_by_somebody_else_is_told_as_cancelled(rig: Rig):
     job = (await rig.runs(token)).job
     rig.cluster.call("scancel", job)
     end = await rig.end(token)
-    assert (end.cause, end.detail) == ("cancelled", "cancelled by scancel")
+    assert (end.cause, end.detail) == ("cancelled", "by scancel")
+
+
+@on_cluster
+async def test_a_command_that_exits_with_0_when_somebody_cancels_it_is_told_as_cancelled(rig: Rig):
+    token = rig.start("trap 'exit 0' TERM; echo up; while :; do sleep 0.1; done")
+    job = (await rig.runs(token)).job
+    await until(lambda: rig.log(token))
+    rig.cluster.call("scancel", job)
+    end = await rig.end(token)
+    assert (end.code, end.cause) == (0, "cancelled")
+
+
+@on_cluster
+async def test_a_failure_that_tells_of_a_killed_process_keeps_its_code_where_slurm_knows_no_better(rig: Rig):
+    token = rig.start("echo 'DataLoader worker (pid 1) is killed by signal: Killed.'; exit 1")
+    end = await rig.end(token)
+    assert (end.code, end.cause) == (1, "")
 
 
 @on_cluster

@@ -58,7 +58,7 @@ def test_a_node_that_is_down_frees_nothing_while_its_processes_live(cluster: Clu
         await until(lambda: rig.of(LeaderExited, token), patience_s=100)
         assert not lives(int(pids.read_text()))
         end = await rig.end(token)
-        assert (end.cause, end.detail) == ("node_fail", f"a node failed: {node}")
+        assert (end.cause, end.detail) == ("node_fail", f"Slurm lost {node}")
 
     run(cluster, tmp_path, body)
 

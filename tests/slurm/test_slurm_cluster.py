@@ -8,7 +8,15 @@ from collections.abc import Sequence
 import pytest
 
 from gpudeck.engine.adapters.slurm.calls import Answer, run_program, small_environment
-from gpudeck.engine.adapters.slurm.cluster import ClusterView, Gpus, cluster_of, gpus_in, partitions_of, read_cluster
+from gpudeck.engine.adapters.slurm.cluster import (
+    ClusterView,
+    Gpus,
+    UserJob,
+    cluster_of,
+    gpus_in,
+    partitions_of,
+    read_cluster,
+)
 from tests.e2e.decks import until
 from tests.slurm.rig import Cluster
 
@@ -21,7 +29,7 @@ main*|up|idle*|1|0/8/0/8|gpu:a100:4|gpu:a100:0(IDX:N/A)|
 cpu|up|idle|2|0/8/0/8|(null)|(null)|
 empty|down|n/a|0|0/0/0/0|(null)|(null)|
 """
-SQUEUE = "RUNNING|main\nPENDING|main,cpu\nCOMPLETING|main\nPENDING|cpu\n"
+SQUEUE = "1|RUNNING|main\n2_0|PENDING|main,cpu\n3|COMPLETING|main\nslurm_load_jobs: error\n"
 
 
 def test_nodes_that_are_drained_or_silent_have_no_free_gpus():
@@ -41,10 +49,12 @@ def test_partitions_stand_in_slurms_order_and_one_is_the_default():
     ]
 
 
-def test_a_job_that_waits_in_two_partitions_is_one_job():
-    view = cluster_of(SINFO, SQUEUE, 1.0)
-    assert (view.running, view.pending) == (2, 2)
-    assert [(each.running, each.pending) for each in view.partitions] == [(2, 1), (0, 2), (0, 0)]
+def test_a_job_that_waits_may_do_so_in_two_partitions():
+    assert cluster_of(SINFO, SQUEUE, 1.0).jobs == (
+        UserJob("1", False, ("main",)),
+        UserJob("2_0", True, ("main", "cpu")),
+        UserJob("3", False, ("main",)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,8 +89,8 @@ def test_what_was_known_stays_when_slurm_does_not_answer():
 
 
 def test_the_picture_of_a_real_cluster(cluster: Cluster):
-    cluster.submit("sleep 100", "--gres=gpu:3", "--cpus-per-task=2")
-    cluster.submit("sleep 100", "--gres=gpu:4", "--nodes=2", "--ntasks-per-node=1")
+    begins = cluster.submit("sleep 100", "--gres=gpu:3", "--cpus-per-task=2")
+    waits = cluster.submit("sleep 100", "--gres=gpu:4", "--nodes=2", "--ntasks-per-node=1")
 
     def look() -> ClusterView:
         environ = small_environment({**os.environ, **cluster.env})
@@ -89,11 +99,12 @@ def test_the_picture_of_a_real_cluster(cluster: Cluster):
     def begun() -> ClusterView | None:
         """Nodes and jobs are told one after the other: the job may begin in between."""
         view = look()
-        return view if view.running == 1 and view.partitions[0].gpus_free < 8 else None
+        return view if view.partitions[0].gpus_free < 8 and [job.waits for job in view.jobs].count(False) == 1 else None
 
     view = until(begun)
     main = view.partitions[0]
-    assert (view.problem, view.pending, view.at) == ("", 1, 5.0)
-    assert (main.name, main.default, main.state, main.running, main.pending) == ("main", True, "up", 1, 1)
+    assert (view.problem, view.at) == ("", 5.0)
+    assert set(view.jobs) == {UserJob(begins, False, ("main",)), UserJob(waits, True, ("main",))}
+    assert (main.name, main.default, main.state) == ("main", True, "up")
     assert main.gpus == (Gpus("", 5, 8),)
     assert (main.cpus_free, main.cpus_total, main.nodes_idle, main.nodes_up) == (14, 16, 1, 2)

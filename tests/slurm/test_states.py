@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from tests.e2e.decks import Deck
+from tests.e2e.decks import Deck, until
 from tests.slurm.rig import Cluster
 from tests.snapshot.repositories import repo_in
 
@@ -60,6 +60,21 @@ def test_a_takeover_knows_results_whose_state_is_gone(deck: Deck, cluster: Clust
     shutil.rmtree(deck.folder / ".gpudeck")
     ran = deck.run("--takeover")
     assert sorted(deck.lines("ran")) == ["bad", "bad", "good"], ran.out + ran.err
+
+
+def test_a_takeover_says_that_jobs_go_on_and_keeps_them(deck: Deck, cluster: Cluster) -> None:
+    deck.write(HEAD + '[[task]]\nname = "a"\ncommand = "touch runs; read _ < gate; exit 5"\n')
+    gate = deck.gate()
+    engine = deck.start()
+    until((deck.folder / "runs").exists)
+    engine.kill()
+    asked = deck.command("takeover")
+    assert "1 job of it had not ended, which goes on and is taken over. An engine that still runs there" in asked.err
+    assert deck.command("takeover", "-y").out.startswith("taken over: 1 running")
+    gate.let()
+    assert deck.command("wait").code == 1
+    assert deck.record("a")["end"]["exit_code"] == 5
+    assert [job.name.partition("-")[0] for job in cluster.jobs() if job.comment.startswith("gpudeck ")].count("a") == 1
 
 
 def test_a_nodelist_that_is_passed_over_is_named_once_at_the_start(deck: Deck, cluster: Cluster) -> None:

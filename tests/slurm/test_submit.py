@@ -224,3 +224,10 @@ def test_an_engine_takes_over_what_was_submitted(deck: Deck, cluster: Cluster) -
     submit(deck, "--go")
     ran = deck.run("--backend", "slurm")
     assert (ran.code, len(deck.lines("ran"))) == (0, 3)
+
+
+def test_an_engine_takes_over_what_was_submitted_with_other_values(deck: Deck, cluster: Cluster) -> None:
+    deck.write(f'[vars]\nword = "here"\n{CHAIN}'.replace("echo", "echo {word}", 1))
+    submit(deck, "word=there", "--go")
+    ran = deck.run("word=there", "--backend", "slurm")
+    assert (ran.code, len(deck.lines("ran"))) == (0, 3)

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...atomic import write_atomic
 from ...ports import StartOrder
 from .arrays import array_script
+from .avoiding import anywhere
 from .calls import run_program
 from .jobfiles import map_text, write
 from .parse import Refusal, refusal, submitted_id
 from .script import SBATCH, script
 
 TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Slurm has it."""
+
+    job_id: str
+    anywhere: bool = False
+    """Also on nodes that failed under it: with them excluded it was refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +37,26 @@ class Unwritten:
 
 def submit(
     orders: Sequence[StartOrder], batch: str, control: str, environ: Mapping[str, str]
-) -> str | Refusal | Unwritten:
-    """The id that Slurm gave. *batch*: token of the array that several orders become."""
+) -> Taken | Refusal | Unwritten:
+    """Hand it to Slurm. *batch*: token of the array that several orders become."""
+    answer = _submit(orders, batch, control, environ)
+    avoids = any(order.job is not None and order.job.exclude for order in orders)
+    if not avoids or not isinstance(answer, Refusal) or answer.kind != "no":
+        return answer
+    answer = _submit([anywhere(order) for order in orders], batch, control, environ)
+    return replace(answer, anywhere=True) if isinstance(answer, Taken) else answer
+
+
+def _submit(
+    orders: Sequence[StartOrder], batch: str, control: str, environ: Mapping[str, str]
+) -> Taken | Refusal | Unwritten:
     try:
         path = _write(orders, batch, control)
     except OSError as error:
         return Unwritten(f"its script cannot be written: {error.filename or control}: {error.strerror or error}")
     answer = run_program((*SBATCH, path), environ, timeout_s=TIMEOUT_S)
     job_id = submitted_id(answer.out) if answer.ok else None
-    return job_id or refusal(answer.code, answer.err)
+    return Taken(job_id) if job_id else refusal(answer.code, answer.err)
 
 
 def _write(orders: Sequence[StartOrder], batch: str, control: str) -> str:
@@ -42,6 +64,7 @@ def _write(orders: Sequence[StartOrder], batch: str, control: str) -> str:
     for order in orders:
         path = order.job.script if order.job is not None else ""
         _write_script(path, script(order, control))
+        _write_record(order)
     if not batch:
         return path
     write(control, batch, "map", map_text(order.token for order in orders))
@@ -53,3 +76,15 @@ def _write(orders: Sequence[StartOrder], batch: str, control: str) -> str:
 def _write_script(path: str, text: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     write_atomic(path, text.encode("utf-8", "surrogateescape"), mode=0o600, durable=False)
+
+
+def _write_record(order: StartOrder) -> None:
+    """An engine that has lost the journal may then know of the job from its first moment. What is there of the same
+    attempt says more, and stays."""
+    if order.job is None or not order.job.record:
+        return
+    path = f"{order.job.script.removesuffix('.sh')}.json"
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        if order.token.encode() in file.read():
+            return
+    write_atomic(path, order.job.record, durable=False)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .calls import Answer, run_program, small_environment
 
 SINFO = ("sinfo", "-h", "-O", "Partition:|,Available:|,StateLong:|,Nodes:|,CPUsState:|,Gres:|,GresUsed:|")
 """Nodes that have all of this in common share a line, so a cluster of thousands is told in tens."""
-_SQUEUE = ("squeue", "-h", "-r", "-o", "%T|%P")
-_FIELDS = 7
-_NODES_S = 10.0
+_SQUEUE = ("squeue", "-h", "-r", "-o", "%i|%T|%P")
+_FIELDS, _JOB_FIELDS = 7, 3
+_NODES_S, _NAMES_S = 10.0, 2.0
 _GPUS = re.compile(r"(?:^|,)gpu(?::([^:,()]+))?:(\d+)")
 _UP = frozenset(("idle", "mixed", "allocated", "completing", "planned", "reserved", "blocked"))
 _AWAY = frozenset("*$@^")
@@ -46,9 +46,6 @@ class Partition:
     """By type."""
     cpus_free: int
     cpus_total: int
-    running: int = 0
-    """The user's jobs that run there, of this deck or not."""
-    pending: int = 0
 
     @property
     def gpus_free(self) -> int:
@@ -60,13 +57,22 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
+class UserJob:
+    """One of the user's, of this deck or not."""
+
+    id: str
+    """ "1234", or "1234_7" in an array."""
+    waits: bool
+    partitions: tuple[str, ...]
+    """One that waits may name several."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
     """The cluster at one moment."""
 
     partitions: tuple[Partition, ...] = ()
-    running: int = 0
-    """The user's jobs, of this deck or not."""
-    pending: int = 0
+    jobs: tuple[UserJob, ...] = ()
     at: float = 0.0
     """When it was told, seconds since the epoch; 0: never yet."""
     problem: str = ""
@@ -91,18 +97,9 @@ def read_cluster(
 
 def cluster_of(sinfo: str, squeue: str, now: float) -> ClusterView:
     """What the outputs of both calls say. Pure."""
-    running, pending = Counter[str](), Counter[str]()
-    jobs_running = jobs_pending = 0
-    for line in squeue.splitlines():
-        state, _, partitions = line.partition("|")
-        waits = state in _WAITING
-        jobs_pending += waits
-        jobs_running += not waits
-        (pending if waits else running).update(partitions.split(","))  # one that waits may name several
-    partitions = tuple(
-        [replace(each, running=running[each.name], pending=pending[each.name]) for each in partitions_of(sinfo)]
-    )
-    return ClusterView(partitions, jobs_running, jobs_pending, now)
+    rows = [line.split("|") for line in squeue.splitlines()]
+    jobs = [UserJob(row[0], row[1] in _WAITING, tuple(row[2].split(","))) for row in rows if len(row) == _JOB_FIELDS]
+    return ClusterView(tuple(partitions_of(sinfo)), tuple(jobs), now)
 
 
 def partitions_of(sinfo: str) -> list[Partition]:
@@ -171,14 +168,15 @@ def gpus_in(gres: str, nodes: int = 1) -> Counter[str]:
     return found
 
 
+def partition_names(environ: Mapping[str, str]) -> list[str]:
+    """Of all partitions, hidden ones too; empty: Slurm does not tell. Blocks for two seconds at most."""
+    answer = run_program(("sinfo", "-a", "-h", "-o", "%R"), small_environment(environ), timeout_s=_NAMES_S)
+    return list(dict.fromkeys(answer.out.split())) if answer.ok else []
+
+
 def gpus_of_a_node(environ: Mapping[str, str]) -> int:
     """How many GPUs a node has, the least that any with GPUs has; 0: none has, or Slurm does not tell. Blocks for some
     seconds at most."""
     answer = run_program(("sinfo", "-h", "-o", "%G"), small_environment(environ), timeout_s=_NODES_S)
     counts = [gpus_in(line).total() for line in answer.out.splitlines()] if answer.ok else []
     return min(filter(None, counts), default=0)
-
-
-def types_of(partitions: Sequence[Partition]) -> Iterator[str]:
-    """Types of GPUs that there are, each once."""
-    yield from dict.fromkeys(gpus.type for partition in partitions for gpus in partition.gpus)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from signal import Signals
 from typing import TypeVar
@@ -17,6 +18,8 @@ from . import jobfiles
 
 _TIMEOUT_S = 20.0
 _GATHER_S = 0.5
+_LAST_S = 2.0
+"""So long the end waits for the folder."""
 
 _T = TypeVar("_T")
 
@@ -34,6 +37,7 @@ class Control:
         self._forgotten = (set[str](), set[str]())
         """Whose files are to be removed: all of them, and all but the claim."""
         self._forgetting: asyncio.TimerHandle | None = None
+        self._closed = False
         self._reading = Background(loop)
         self._writing = Background(loop)
 
@@ -76,13 +80,14 @@ class Control:
         """Remove its files. *keep_claim*: a job of it may still begin, which must find the claim taken."""
         self._forgotten[keep_claim].add(token)
         if self._forgetting is None:
-            self._forgetting = self._loop.call_later(_GATHER_S, self._forget)
+            self._forgetting = self._loop.call_later(0.0 if self._closed else _GATHER_S, self._forget)
 
     def close(self) -> None:
-        """Idempotent."""
+        """What is to be removed, now and later, is removed at once. Idempotent."""
+        self._closed = True
         if self._forgetting is not None:
             self._forgetting.cancel()
-            self._forgetting = None
+            self._forget()
         self._reading.close()
         self._writing.close()
 
@@ -96,7 +101,12 @@ class Control:
             jobfiles.remove(self.folder, *gone)
             jobfiles.remove(self.folder, *voided, keep_claim=True)
 
-        self._write(work)
+        if self._closed:
+            last = threading.Thread(target=_or_none, args=(work,), name="gpudeck-forget", daemon=True)
+            last.start()
+            last.join(_LAST_S)
+        else:
+            self._write(work)
 
     def _write(self, work: Callable[[], None]) -> None:
         self._writing.submit(lambda: _or_none(work), _ignore, timeout_s=_TIMEOUT_S)

@@ -12,6 +12,7 @@ from .control import Control, Found
 from .inotify import Arrivals
 from .jobfiles import Ended, read_began, read_ended
 from .jobs import Job, Jobs
+from .killed import says_killed
 from .states import in_words
 from .telling import Telling
 
@@ -67,9 +68,9 @@ class Ends:
             if job is None:
                 continue
             if kind == "began":
-                began = read_began(text)
-                job.nodes = ",".join(began.nodes)
-                self._telling.began(job, began.job, began.wall, began.nodes)
+                if (began := read_began(text)) is not None:
+                    job.nodes = ",".join(began.nodes)
+                    self._telling.began(job, began.job, began.wall, began.nodes)
             elif job.end is None and (ended := read_ended(text)) is not None:
                 self._ended(job, ended)
 
@@ -122,7 +123,18 @@ class Ends:
     def _ended(self, job: Job, ended: Ended) -> None:
         """One that was told to end by nobody here, or killed, was ended by Slurm, which knows why."""
         job.end = ended
-        if job.stop is None and ended.signal != "limit" and (ended.signal or ended.code in _ENDED):
+        order = job.order
+        if job.stop is not None or ended.signal == "limit":
+            self.tell(job)
+        elif ended.signal or ended.code in _ENDED:
+            self._unclear(job)
+        elif ended.code and ended.code not in _NOT_EXECUTED and order is not None:
+            self._control.read(partial(says_killed, order.stderr, order.stdout), partial(self._killed, job))
+        else:
+            self.tell(job)
+
+    def _killed(self, job: Job, killed: bool | None) -> None:
+        if killed:
             self._unclear(job)
         else:
             self.tell(job)

@@ -1,4 +1,4 @@
-"""Names that appear in a folder, as the kernel tells them. It tells nothing of what other machines do there."""
+"""Names of files that a folder has got, as the kernel tells them. It tells nothing of what other machines do there."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import struct
 from collections.abc import Callable
 
 _CLOEXEC, _NONBLOCK = 0o2000000, 0o4000
-_MOVED_TO, _OVERFLOW = 0x80, 0x4000
+_CLOSE_WRITE, _MOVED_TO, _OVERFLOW = 0x8, 0x80, 0x4000
 _EVENT = struct.Struct("iIII")
 
 
 class Arrivals:
-    """Calls *arrived* on the loop's thread with names of files that were moved into a folder; with None where some
-    were missed."""
+    """Calls *arrived* on the loop's thread with names of files that were written in a folder, or moved there; with None
+    where some were missed."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, folder: str, arrived: Callable[[set[str] | None], None]
@@ -28,7 +28,7 @@ class Arrivals:
         self._fd: int = libc.inotify_init1(_CLOEXEC | _NONBLOCK)
         if self._fd < 0:
             return
-        libc.inotify_add_watch(self._fd, os.fsencode(folder), _MOVED_TO)
+        libc.inotify_add_watch(self._fd, os.fsencode(folder), _CLOSE_WRITE | _MOVED_TO)
         loop.add_reader(self._fd, self._read)
 
     def close(self) -> None:

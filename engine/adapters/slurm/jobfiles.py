@@ -1,7 +1,9 @@
 """The small files by which the engine and a job's wrapper tell each other what they do: TOKEN.claim, TOKEN.began, …
 
-They lie flat in one folder that nodes and engine share. All but the claim are written whole under another name and
-moved, so that whoever finds one finds all of it. What goes wrong raises OSError, where nothing else is said.
+They lie flat in one folder that nodes and engine share. The engine writes its own under another name and moves them, so
+that a wrapper which finds one finds all of it. A wrapper, for which a program that moves files costs more than all else
+it does, writes in one go: what does not end as written counts as not there yet. What goes wrong raises OSError, where
+nothing else is said.
 """
 
 from __future__ import annotations
@@ -89,9 +91,11 @@ def claimed_by(folder: str, token: str) -> str:
         return ""
 
 
-def read_began(text: str) -> Began:
-    """What a TOKEN.began says."""
+def read_began(text: str) -> Began | None:
+    """What a TOKEN.began says. None: nothing yet."""
     said = _pairs(text)
+    if "job" not in said or not text.endswith("\n"):
+        return None
     cpus = said.get("cpus", "")
     return Began(
         job=said.get("job", ""),
@@ -104,7 +108,7 @@ def read_began(text: str) -> Began:
 
 
 def read_ended(text: str) -> Ended | None:
-    """What a TOKEN.ended says. None: nothing, since a disk lost power or had no space."""
+    """What a TOKEN.ended says. None: nothing yet, or ever where a disk had no space or lost power."""
     said = _pairs(text)
     code = said.get("code", "")
     if not code or not text.endswith("\n"):

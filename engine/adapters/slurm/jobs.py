@@ -39,6 +39,8 @@ class Job:
     """Of the stage."""
     state: str = ""
     """Slurm's word for where it is, as last seen; empty: never seen."""
+    reason: str = ""
+    """Slurm's, next to the state."""
     told_why: str = ""
     told_begins: float | None = None
     nodes: str = ""
@@ -66,13 +68,25 @@ class Job:
     """The accounting was asked."""
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Of one that is to be submitted, in the queue."""
+
+    asks: tuple[str, ...]
+    """For what; attempts of which this is equal may share an array. Empty: it goes alone."""
+    few: int
+    """Fewer than so many share none."""
+    not_before: float
+    """By then those alike have joined. CLOCK_BOOTTIME."""
+
+
 @dataclass(eq=False, slots=True)
 class Jobs:
     """All that have not ended, by token and by job id."""
 
     now: Callable[[], float]
-    queue: dict[Job, tuple[str, ...]] = field(default_factory=dict[Job, tuple[str, ...]])
-    """Those to be submitted, in order; with what each asks for where it may share an array, () where not."""
+    queue: dict[Job, Place] = field(default_factory=dict[Job, Place])
+    """Those to be submitted, in order."""
     _by_token: dict[str, Job] = field(default_factory=dict[str, Job])
     _by_id: dict[str, Job] = field(default_factory=dict[str, Job])
     _by_element: dict[str, Job] = field(default_factory=dict[str, Job])

@@ -11,17 +11,21 @@ from functools import partial
 from signal import SIGKILL
 
 from .accounting import Accounting
-from .asking import Picture
-from .cancelling import Cancelling
 from .control import Control
 from .ends import UNABLE, Ends
-from .jobs import Job, Jobs
+from .jobs import Job
+from .killed import says_memory
+from .leaving import Leaving
 from .limits import Limits
-from .parse import AccountedJob, QueuedJob
-from .states import cause_of, in_words, stand, word
+from .parse import AccountedJob
+from .states import cause_of, in_words, stand
 from .telling import Telling
 
+_NEVER_SATISFIED = "DependencyNeverSatisfied"
+"""Of jobs that `gpudeck submit` let wait for others: whether the task can run is the deck's to say."""
 _LOST = "Slurm does not know it any more, and it wrote no exit code"
+_OOM = "OUT_OF_MEMORY"
+_NO_JOB = "sbatch gave no answer, and Slurm has no job of it"
 
 
 class Judging:
@@ -30,10 +34,10 @@ class Judging:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        jobs: Jobs,
         telling: Telling,
         control: Control,
-        cancelling: Cancelling,
+        ends: Ends,
+        leaving: Leaving,
         accounting: Accounting,
         *,
         limits: Limits,
@@ -41,22 +45,17 @@ class Judging:
         now: Callable[[], float],
     ) -> None:
         self._loop = loop
-        self._jobs = jobs
         self._telling = telling
         self._control = control
-        self._cancelling = cancelling
+        self._ends = ends
+        self._leaving = leaving
         self._accounting = accounting
         self._limits = limits
         self._note = note
         self._now = now
         self._suspects: dict[Job, None] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._voided: dict[str, str] = {}
-        """Tokens of which nothing will run, also by element: what of them shows up in the queue leaves it again."""
-        self._leaving: dict[str, str] = {}
-        """Tokens of jobs that are to leave it, by id."""
         self.message_timeout_s = limits.message_timeout_s
-        self.ends: Ends | None = None
 
     @property
     def pressing(self) -> bool:
@@ -68,95 +67,22 @@ class Judging:
             self._suspects[job] = None
             self._arm()
 
+    def over(self, job: Job) -> None:
+        """Slurm says that it is over."""
+        if job.over_since is None:
+            job.over_since = self._now()
+        self.suspect(job)
+
     def unclear(self, job: Job) -> None:
         """It was ended by somebody else."""
         job.end_since = self._now()
         self.suspect(job)
-
-    def void(self, job: Job) -> None:
-        """Nothing of it runs: its job, if there is one, leaves the queue."""
-        self._voided[job.token] = job.token
-        if job.element:
-            self._voided[job.element] = job.token
-        if job.id and stand(job.state) != "over":
-            self._leave(job.id, job.token)
-
-    def is_void(self, token: str) -> bool:
-        """Whether its claim must stay: a job of it may yet begin."""
-        return token in self._voided
-
-    def left(self, job_id: str) -> None:
-        """A job is out of the queue."""
-        token = self._leaving.pop(job_id, None)
-        if token is not None:
-            self._voided = {key: value for key, value in self._voided.items() if value != token}
-            self._control.forget(token)
-
-    def _leave(self, job_id: str, token: str) -> None:
-        self._leaving[job_id] = token
-        self._cancelling.add(job_id)
-
-    def looked(self, picture: Picture) -> bool:
-        """Take a picture of the queue in; whether anything of ours has moved."""
-        moved = False
-        for row in picture.changed:
-            job = self._jobs.of(row)
-            if job is None:
-                self._stray(row)
-            else:
-                moved = self._row(job, row) or moved
-        for job in self._jobs:
-            self._mark(job, picture)
-        return moved
 
     def close(self) -> None:
         """Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _stray(self, row: QueuedJob) -> None:
-        over = stand(row.state) == "over"
-        element = f"{row.batch}_{row.id.partition('_')[2]}" if row.batch else row.token
-        if over:
-            self._cancelling.over(row.id)
-        elif element and (token := self._voided.get(element)):
-            self._leave(row.id, token)
-
-    def _row(self, job: Job, row: QueuedJob) -> bool:
-        """Whether its state is another than before."""
-        if not job.id:
-            self._telling.submitted(job, row.id)
-        elif job.id != row.id:
-            return False  # of two jobs of one attempt the one that took the claim counts
-        moved, job.state = job.state != row.state, row.state
-        job.nodes = row.nodes or job.nodes
-        now = stand(row.state)
-        if now == "pending":
-            self._telling.pending(job, row.reason or row.state, row.start)
-        if now == "over":
-            self._cancelling.over(row.id)
-            self._over(job)
-        else:
-            job.over_since = None
-        return moved
-
-    def _over(self, job: Job) -> None:
-        if job.over_since is None:
-            job.over_since = self._now()
-        self.suspect(job)
-
-    def _mark(self, job: Job, picture: Picture) -> None:
-        """Note whether the queue shows it, where it should."""
-        if job.stage in ("queued", "sending"):
-            return
-        if job.id in picture.ids or job.over_since is not None:
-            job.absent = None
-        elif picture.asked_at > job.since:
-            job.absent = (job.absent[0] if job.absent else picture.asked_at, picture.asked_at)
-            self.suspect(job)
-
-    # -- judgement ----------------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
         if self._timer is None:
@@ -178,7 +104,7 @@ class Judging:
             self._explain_end(job)
         elif job.stage == "doubt":
             if self._absent_for(job) >= 2 * self.message_timeout_s:
-                self._claim(job, partial(self._telling.never_ran, job))
+                self._claim(job, partial(self._telling.never_ran, job, _NO_JOB))
         elif job.over_since is not None:
             self._judge_over(job)
         else:
@@ -190,8 +116,14 @@ class Judging:
     def _explain_end(self, job: Job) -> None:
         """Its wrapper wrote its end; what Slurm says of it is waited for, but not for ever."""
         late = self._now() - job.end_since >= self._limits.word_s
-        if (job.over_since is not None or late) and self.ends is not None:
-            self.ends.tell(job, cause_of(job.state), in_words(job.state, job.nodes) if cause_of(job.state) else "")
+        if job.over_since is not None or late:
+            self._look_for_memory(job, partial(self._tell_end, job))
+
+    def _tell_end(self, job: Job, memory: bool | None) -> None:
+        job.busy = False
+        state = _OOM if memory else job.state
+        cause = cause_of(state)
+        self._ends.tell(job, cause, in_words(state, job.nodes) if cause else "")
 
     def _judge_over(self, job: Job) -> None:
         """Slurm says that it is over, and its wrapper nothing."""
@@ -199,28 +131,40 @@ class Judging:
         if job.stage == "waiting" and not job.claimed:
             self._claim(job, partial(self._tell_unbegun, job))
         elif cause_of(job.state) == "node_fail":
-            self._kill_rest(job, f"Slurm says {word(job.state)} of {job.nodes or job.id}: waiting for its processes")
-            self._when_stale(job, partial(self._tell_over, job))
+            self._kill_rest(job)
+            self._when_stale(job, partial(self._tell_over, job, None))
         elif since >= self._limits.settle_s:
-            self._tell_over(job)
+            self._look_for_memory(job, partial(self._tell_over, job))
 
-    def _tell_over(self, job: Job) -> None:
-        cause = cause_of(job.state)
-        detail = in_words(job.state, job.nodes)
-        self._telling.over(
-            job, None, cause=cause, detail=detail if cause else f"{detail}, and no exit code was written"
-        )
+    def _tell_over(self, job: Job, memory: bool | None) -> None:
+        job.busy = False
+        state = _OOM if memory else job.state
+        cause, detail = cause_of(state), in_words(state, job.nodes)
+        detail = detail if cause else f"{detail}{_because(job)}, and no exit code was written"
+        self._telling.over(job, None, cause=cause, detail=detail)
 
     def _tell_unbegun(self, job: Job) -> None:
         """It is over, and ran nothing."""
-        cause = cause_of(job.state)
-        detail = in_words(job.state, job.nodes)
+        if job.reason == _NEVER_SATISFIED:
+            self._telling.never_ran(job, "what its job waited for has failed, and Slurm took it off the queue")
+            return
+        cause, detail = cause_of(job.state), in_words(job.state, job.nodes)
         if cause:
             self._telling.over(job, None, cause=cause, detail=detail)
             return
         where = f"on {job.nodes}" if job.nodes else "where it ran"
+        detail += _because(job)
         why = f"its job began nothing ({detail}): see its log, and whether {self._control.folder} is there {where}"
         self._telling.over(job, UNABLE, spawn_error=why)
+
+    def _look_for_memory(self, job: Job, then: Callable[[bool | None], None]) -> None:
+        """A job that Slurm kills for its memory may fail like any other: its log tells."""
+        order = job.order
+        if cause_of(job.state) or order is None:
+            then(None)
+            return
+        job.busy = True
+        self._control.read(partial(says_memory, order.stderr, order.stdout), then)
 
     def _judge_vanished(self, job: Job) -> None:
         if not job.looked_up and self._accounting.usable:
@@ -229,7 +173,9 @@ class Judging:
         elif self._absent_for(job) < self._limits.vanished_s:
             pass
         elif job.stage == "waiting" and not job.claimed:
-            self._claim(job, partial(self._telling.never_ran, job))
+            self._claim(
+                job, partial(self._telling.never_ran, job, f"Slurm has forgotten job {job.id}, which had not begun")
+            )
         else:
             # While its heart beats it may run on, and nothing says that it should not.
             self._when_stale(job, partial(self._lost, job))
@@ -244,7 +190,7 @@ class Judging:
         job.looked_up = self._absent_for(job) >= self._limits.vanished_s
         if found is not None and stand(found.state) == "over":
             job.state, job.nodes = found.state, found.nodes or job.nodes
-            self._over(job)
+            self.over(job)
 
     def _claim(self, job: Job, then: Callable[[], None]) -> None:
         """Make sure that nothing of it runs, now or later, *then* go on; unless a job has taken its claim."""
@@ -256,7 +202,7 @@ class Judging:
         if job.stage == "gone" or free is None:
             return
         if free:
-            self.void(job)
+            self._leaving.void(job)
             then()
             return
         job.claimed = True
@@ -268,14 +214,18 @@ class Judging:
             self._telling.submitted(job, job_id)
         elif job_id == "" and job.stage == "doubt":
             # Whoever took it was gone, or its disk full, before it said who it is: it ran nothing, and no other will.
-            self._when_stale(job, partial(self._telling.never_ran, job))
+            self._when_stale(job, partial(self._telling.never_ran, job, "its job ended before it began anything"))
 
-    def _kill_rest(self, job: Job, why: str) -> None:
+    def _kill_rest(self, job: Job) -> None:
         """On a node that Slurm has lost sight of processes may live."""
-        if not job.killed:
-            job.killed = True
-            self._note(why, "warning")
-            self._control.stop(job.token, SIGKILL, 0.0, "group")
+        if job.killed:
+            return
+        if not any(other.killed and other.nodes == job.nodes for other in self._suspects):
+            self._note(
+                f"{in_words(job.state, job.nodes)}: what may run there is told to end, and waited for", "warning"
+            )
+        job.killed = True
+        self._control.stop(job.token, SIGKILL, 0.0, "group")
 
     def _when_stale(self, job: Job, then: Callable[[], None]) -> None:
         """Go on once its heartbeat has not been written for long, by our clock."""
@@ -291,3 +241,7 @@ class Judging:
             job.beat = (written, self._now())
         elif self._now() - job.beat[1] >= self._limits.stale_s:
             then()
+
+
+def _because(job: Job) -> str:
+    return f" ({job.reason})" if job.reason else ""

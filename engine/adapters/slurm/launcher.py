@@ -13,15 +13,18 @@ from ...ports import Known, Sink, StartOrder
 from ..host import boottime_s
 from .accounting import Accounting
 from .asking import Asking, Picture
+from .avoiding import Avoiding
 from .calls import Answer, Calls
 from .cancelling import Cancelling
 from .control import Control
 from .ends import Ends
 from .jobs import Job, Jobs
 from .judging import Judging
+from .leaving import Leaving
 from .limits import Limits
 from .parse import SQUEUE
 from .recovery import Left
+from .seeing import Seeing
 from .stopping import Stopping
 from .submitting import Submitting
 from .telling import Telling
@@ -58,14 +61,16 @@ class SlurmLauncher:
         self._telling = Telling(self._jobs, sink, now)
         self._accounting = Accounting(loop, self._calls)
         self._cancelling = Cancelling(loop, self._calls, now=now, gone=self._left)
-        self._judging = Judging(
-            loop, self._jobs, self._telling, self._control, self._cancelling, self._accounting,
-            limits=limits, note=note, now=now,
-        )  # fmt: skip
+        self._leaving = Leaving(self._control, self._cancelling)
         self._ends = Ends(
             loop, self._control, self._jobs, self._telling, on_network=on_network, unclear=self._unclear
         )  # fmt: skip
-        self._judging.ends = self._ends
+        self._judging = Judging(
+            loop, self._telling, self._control, self._ends, self._leaving, self._accounting,
+            limits=limits, note=note, now=now,
+        )  # fmt: skip
+        self._avoiding = Avoiding(loop, self._calls, note=note)
+        self._seeing = Seeing(self._jobs, self._telling, self._cancelling, self._leaving, self._judging, self._avoiding)
         self._asking = Asking(
             loop,
             self._calls,
@@ -78,11 +83,11 @@ class SlurmLauncher:
         )
         self._submitting = Submitting(
             loop, self._calls, self._jobs, self._telling, control,
-            doubt=self._doubt, late=self._judging.void, sent=self._asking.soon, forget=self._control.forget,
+            doubt=self._doubt, late=self._leaving.void, sent=self._asking.soon, forget=self._control.forget,
             limits=limits, note=note, now=now,
         )  # fmt: skip
         self._stopping = Stopping(
-            loop, self._control, self._telling, self._cancelling, voided=self._judging.void, limits=limits, now=now
+            loop, self._control, self._telling, self._cancelling, voided=self._leaving.void, limits=limits, now=now
         )
         self._knows_timeout = False
         self._closed = False
@@ -108,7 +113,7 @@ class SlurmLauncher:
             fates[known.token], job = left.fate(known)
             self._jobs.add(job)
             if fates[known.token] == "never ran":
-                self._judging.void(job)
+                self._leaving.void(job)
                 self._loop.call_soon(self._telling.never_ran, job)
             elif job.stage == "doubt":
                 self._doubt(job)
@@ -139,7 +144,7 @@ class SlurmLauncher:
 
     def forget(self, token: str) -> None:
         """See `ports.Launcher`. The script stays."""
-        self._control.forget(token, keep_claim=self._judging.is_void(token))
+        self._control.forget(token, keep_claim=self._leaving.is_void(token))
 
     def close(self) -> None:
         """See `ports.Launcher`. Idempotent."""
@@ -148,18 +153,18 @@ class SlurmLauncher:
         self._closed = True
         for part in (
             self._submitting, self._asking, self._judging, self._stopping, self._cancelling, self._accounting,
-            self._ends, self._control, self._calls,
+            self._ends, self._avoiding, self._control, self._calls,
         ):  # fmt: skip
             part.close()
 
     def _looked(self, picture: Picture) -> bool:
-        moved = self._judging.looked(picture)
+        moved = self._seeing.looked(picture)
         self._cancelling.looked(picture)
         self._submitting.looked(picture)
         return moved
 
     def _left(self, job_id: str) -> None:
-        self._judging.left(job_id)
+        self._leaving.left(job_id)
 
     def _unclear(self, job: Job) -> None:
         self._judging.unclear(job)

@@ -8,14 +8,14 @@ from collections.abc import Collection, Mapping
 _PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OF_SHELL = re.compile(
-    r"gd_.*|BASH.*|LC_.*|LANG|LANGUAGE|COMP_.*|EPOCH.*|IFS|ENV|UID|EUID|PPID|SHELLOPTS|POSIXLY_CORRECT|GLOBIGNORE|RANDOM|"
+    r"gd_.*|BASH.*|LC_ALL|COMP_.*|EPOCH.*|IFS|ENV|UID|EUID|PPID|SHELLOPTS|POSIXLY_CORRECT|GLOBIGNORE|RANDOM|"
     r"SRANDOM|SECONDS|LINENO|HISTCMD|DIRSTACK|FUNCNAME|FUNCNEST|GROUPS|PIPESTATUS|TMOUT|CHILD_MAX|EXECIGNORE|IGNOREEOF|"
-    r"histchars|OPTIND|OPTARG|OPTERR|REPLY|COPROC|PS4|_"
+    r"histchars|OPTIND|OPTARG|OPTERR|REPLY|COPROC|PS4"
 )
 """To these bash would give other values, or it would heed them."""
 _OF_HOST = re.compile(
     r"SLURM_.*|SBATCH_.*|SRUN_.*|SSH_.*|DBUS_.*|CUDA_VISIBLE_DEVICES|HOSTNAME|PWD|OLDPWD|SHLVL|TMPDIR|XDG_RUNTIME_DIR|"
-    r"DISPLAY|MASTER_ADDR|MASTER_PORT"
+    r"DISPLAY|MASTER_ADDR|MASTER_PORT|_"
 )
 """They mean the machine, or the session, in which the engine was started; the job's own hold, or none."""
 

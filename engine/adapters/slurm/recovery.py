@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ...core.fate import Fate
 from ...ports import Known
-from .jobfiles import VOID, claimed_by, path, read_map
+from .jobfiles import VOID, claimed_by, path, read_ended, read_map
 from .jobs import Job
 
 
@@ -38,7 +38,7 @@ class Left:
     def fate(self, known: Known) -> tuple[Fate, Job]:
         """What its files prove, and the attempt as a job. "adopted" where they prove no end: Slurm may."""
         job = Job(known.token, id=known.job, stage="waiting", element=self.elements.get(known.token, ""))
-        if f"{known.token}.ended" in self.names:
+        if f"{known.token}.ended" in self.names and self._told_its_end(known.token):
             return "ended", job
         claim = self._claim(known.token)
         if claim == VOID:
@@ -48,6 +48,13 @@ class Left:
         if not job.id:
             job.stage = "doubt"
         return "adopted", job
+
+    def _told_its_end(self, token: str) -> bool:
+        try:
+            with open(path(self.folder, token, "ended"), encoding="utf-8", errors="replace") as file:
+                return read_ended(file.read()) is not None
+        except OSError:
+            return False
 
     def _claim(self, token: str) -> str:
         try:

@@ -52,14 +52,20 @@ def cause_of(state: str, reason: str = "") -> Cause:
 
 
 def in_words(state: str, nodes: str = "") -> str:
-    """One line for people: what Slurm says of the end."""
+    """One line for people, behind the cause: what Slurm says of the end."""
     where = f" on {nodes}" if nodes else ""
     return {
         "TIMEOUT": f"Slurm's time limit{where}",
         "DEADLINE": "Slurm's deadline",
-        "OUT_OF_MEMORY": f"Slurm: out of the memory that the job asked for{where}",
-        "PREEMPTED": f"preempted by Slurm{where}",
-        "NODE_FAIL": f"a node failed{f': {nodes}' if nodes else ''}",
-        "BOOT_FAIL": f"a node did not boot{f': {nodes}' if nodes else ''}",
-        "CANCELLED": "cancelled by scancel",
+        "OUT_OF_MEMORY": f"host: more than the job asked for{where}",
+        "PREEMPTED": f"a more urgent job took its place{where}",
+        "NODE_FAIL": f"Slurm lost {_node(nodes)}",
+        "BOOT_FAIL": f"Slurm could not boot {_node(nodes)}",
+        "CANCELLED": "by scancel",
     }.get(word(state), f"Slurm says {word(state)}" if state else "")
+
+
+def _node(nodes: str) -> str:
+    if not nodes:
+        return "a node"
+    return f"one of {nodes}" if any(mark in nodes for mark in ",[") else nodes

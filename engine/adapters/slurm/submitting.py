@@ -11,22 +11,20 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from .arrays import asks
 from .asking import Picture
-from .batches import TIMEOUT_S, Unwritten, submit
+from .avoiding import anywhere, told_anywhere
+from .batches import TIMEOUT_S, Taken, Unwritten, submit
 from .calls import Calls
 from .ends import UNABLE
 from .jobs import Job, Jobs
 from .limits import Limits
 from .parse import Refusal
 from .telling import Telling
+from .turns import Turns
 
 _AT_ONCE = 4
-_GATHER_S = 0.2
 _TOLD_S = 60.0
 """After which the numbers that Slurm gave are on disk."""
-_MOST = 500
-"""Elements of an array; clusters allow 1001 unless they say otherwise."""
 
 
 class Submitting:
@@ -64,6 +62,7 @@ class Submitting:
         self._note = note
         self._now = now
         self._queue = jobs.queue
+        self._turns = Turns()
         self._busy = 0
         self._looked_at = 0.0
         self._back_off_s = 0.0
@@ -72,9 +71,11 @@ class Submitting:
 
     def add(self, job: Job) -> None:
         """Submit it as soon as may be; those of an array once others have had the time to join."""
-        self._queue[job] = _shared(job)
-        if self._queue[job]:
-            self._later(_GATHER_S)
+        now = self._now()
+        place = self._turns.place(job, now)
+        self._queue[job] = place
+        if place.not_before > now:
+            self._later(place.not_before - now)
         else:
             self._pump()
 
@@ -98,13 +99,12 @@ class Submitting:
 
     def _next(self) -> list[Job]:
         """Whose turn it is: one, or all that may share an array. Empty: all must wait."""
-        now = self._now()
-        ready = [job for job in self._queue if job.refused_at is None or self._looked_at > job.refused_at]
-        head = next((job for job in ready if not self._queue[job] or now - job.since >= _GATHER_S), None)
-        if head is None:
-            return []
-        asked = self._queue[head]
-        return [job for job in ready if self._queue[job] == asked][:_MOST] if asked else [head]
+        ready = [
+            (job, place)
+            for job, place in self._queue.items()
+            if job.refused_at is None or self._looked_at > job.refused_at
+        ]
+        return self._turns.next(ready, self._now())
 
     def _send(self, batch: list[Job]) -> None:
         token = os.urandom(12).hex() if len(batch) > 1 else ""
@@ -119,26 +119,34 @@ class Submitting:
             timeout_s=TIMEOUT_S,
         )
 
-    def _answered(self, batch: Sequence[Job], answer: str | Refusal | Unwritten | None) -> None:
+    def _answered(self, batch: Sequence[Job], answer: Taken | Refusal | Unwritten | None) -> None:
         self._busy -= 1
         match answer:
-            case str():
-                self._taken(batch, answer)
+            case Taken(job_id, not_avoided):
+                if not_avoided:
+                    self._anywhere(batch)
+                self._taken(batch, job_id)
             case Unwritten(why):
                 for job in batch:
                     self._telling.refused(job, why)
             case Refusal("busy", why):
+                self._turns.refused(len(batch), for_good=False)
                 self._refused(batch, why)
+            case Refusal("no", _) if self._turns.refused(len(batch), for_good=True):
+                self._again([job for job in batch if job.stage == "sending"])
             case Refusal("no", why):
                 for job in batch:
                     self._telling.over(job, UNABLE, spawn_error=f"sbatch: {why}")
+            case Refusal("doubt", why):
+                self._unknown(batch, why)
             case _:
-                self._unknown(batch)
+                self._unknown(batch, "")
         self._sent()
         self._pump()
 
     def _taken(self, batch: Sequence[Job], job_id: str) -> None:
         self._back_off_s = 0.0
+        self._turns.taken()
         if batch[0].element:
             self._later(_TOLD_S, partial(self._forget, batch[0].element.partition("_")[0]))
         for job in batch:
@@ -150,26 +158,37 @@ class Submitting:
             else:
                 self._telling.submitted(job, mine)
 
+    def _anywhere(self, batch: Sequence[Job]) -> None:
+        self._note(told_anywhere(batch), "warning")
+        for job in batch:
+            job.order = job.order and anywhere(job.order)
+
     def _refused(self, batch: Sequence[Job], why: str) -> None:
         """Not now: the same attempts again later, first in line, once the queue was seen without them."""
         again = [job for job in batch if job.stage == "sending"]
         for job in again:
-            self._jobs.move(job, "queued")
             job.refused_at = self._now()
-        others = dict(self._queue)
-        self._queue.clear()
-        self._queue.update({job: _shared(job) for job in again})
-        self._queue.update(others)
+        self._again(again)
         if self._now() >= self._free_at:
             self._hold(f"Slurm takes no job for now ({why}): {{waiting}}, tried again in {{after_s:g}} s")
 
-    def _unknown(self, batch: Sequence[Job]) -> None:
+    def _again(self, batch: Sequence[Job]) -> None:
+        """First in line."""
+        for job in batch:
+            self._jobs.move(job, "queued")
+        others = dict(self._queue)
+        self._queue.clear()
+        self._queue.update({job: self._turns.place(job, self._now()) for job in batch})
+        self._queue.update(others)
+
+    def _unknown(self, batch: Sequence[Job], why: str) -> None:
         for job in batch:
             if job.stage == "sending":
                 self._jobs.move(job, "doubt")
                 self._doubt(job)
         if self._now() >= self._free_at:
-            self._hold("sbatch gave no answer: whether there is a job is being looked up")
+            said = f" ({why})" if why else ""
+            self._hold(f"sbatch gave no answer{said}: whether there is a job is being looked up")
 
     def _hold(self, text: str) -> None:
         longest_s = self._limits.longest_back_off_s
@@ -186,8 +205,3 @@ class Submitting:
 
         timer = self._loop.call_later(after_s, ring)
         self._timers.add(timer)
-
-
-def _shared(job: Job) -> tuple[str, ...]:
-    order = job.order.job if job.order is not None else None
-    return asks(order) if order is not None and order.options.get("array") else ()

@@ -48,11 +48,10 @@ gd_epoch() {  # seconds, in gd_value
 
 # Another process costs more than all else here, and short jobs come by the thousand: so no more of them than needed.
 
-gd_write() {  # kind, lines
+gd_write() {  # kind, lines: at once, so that no reader takes a part for all of it
     local file=$gd_files.$1
     shift
-    printf '%s\n' "$@" >"$file.tmp" || return
-    mv -f -- "$file.tmp" "$file"
+    printf '%s\n' "$@" >"$file"
 }
 
 gd_private() {  # what it writes is; the command gets the umask back
@@ -248,10 +247,25 @@ gd_find() {  # those that live, into gd_found. near: without those that only the
     for pid in ${gd_found[@]+"${gd_found[@]}"}; do gd_known[$pid]=${start[$pid]-}; done
 }
 
+gd_since_then() {  # processes that may have begun after the command, into gd_younger. In /proc
+    local last='' pid
+    gd_younger=()
+    read -r _ _ _ _ last </proc/loadavg
+    # Numbers that go on from the command's have not begun anew since, if there was no time for all of them.
+    if ((gd_now - gd_began < 2000 && last >= gd_leader && last - gd_leader < 1000)); then
+        for ((pid = gd_leader + 1; pid <= last; pid++)); do
+            if [ -e "$pid" ]; then gd_younger+=("$pid"); fi
+        done
+    else
+        gd_younger=([0-9]*)
+    fi
+}
+
 gd_none_left() {  # once the command has ended: whether nothing of it lives. Those that live are in gd_found
     if ! kill -0 -- "-$gd_leader" && ((!${#gd_known[@]})); then  # then only their environment tells of others
-        set -- [0-9]*
-        grep -qsazxF -e "GPUDECK_TOKEN=$gd_token" "${@/%//environ}" || return 0
+        gd_since_then
+        ((${#gd_younger[@]})) || return 0
+        grep -qsazxF -e "GPUDECK_TOKEN=$gd_token" "${gd_younger[@]/%//environ}" || return 0
     fi
     gd_find
     ((!${#gd_found[@]}))
@@ -376,8 +390,6 @@ gd_start() {
     exec >>"$gd_out" 2>>"$gd_err" 7>&-
     umask "$gd_umask"
     if [ -n "$gd_setup" ]; then exec 8>"$gd_files.setup"; fi
-    unset LC_ALL
-    if [ -n "$gd_locale" ]; then export LC_ALL="$gd_locale"; fi
     cores=${SLURM_CPUS_PER_TASK:+$((SLURM_CPUS_PER_TASK * (gd_tasks ? gd_tasks : 1)))}
     cores=$((${cores:-${SLURM_CPUS_ON_NODE:-1}} / gd_ranks))
     if ((gd_tasks && gd_nodes > 1)); then gd_meet; fi
@@ -394,6 +406,9 @@ gd_start() {
         export MASTER_ADDR="${MASTER_ADDR-$gd_address}"
         export MASTER_PORT="${MASTER_PORT-$((15000 + SLURM_JOB_ID % 10000))}"  # as gpudeck.distributed has it
     fi
+    unset LC_ALL  # at last: the task's LANG has no meaning for bash before
+    if [ -n "$gd_locale" ]; then export LC_ALL="$gd_locale"; fi
+    if ((${#gd_odd[@]} == 1)) && type -P -- "${gd_argv[0]}" >/dev/null; then exec -- "${gd_argv[@]}"; fi
     exec /usr/bin/env "${gd_odd[@]}" "${gd_argv[@]}"
 }
 

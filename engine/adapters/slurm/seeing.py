@@ -1,0 +1,75 @@
+"""What a picture of the queue tells of our jobs: where each stands, why it waits, and which it does not show."""
+
+from __future__ import annotations
+
+from .asking import Picture
+from .avoiding import Avoiding
+from .cancelling import Cancelling
+from .jobs import Job, Jobs
+from .judging import Judging
+from .leaving import Leaving
+from .parse import QueuedJob
+from .states import stand
+from .telling import Telling
+
+
+class Seeing:
+    """All calls on the loop's thread."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        telling: Telling,
+        cancelling: Cancelling,
+        leaving: Leaving,
+        judging: Judging,
+        avoiding: Avoiding,
+    ) -> None:
+        self._jobs = jobs
+        self._telling = telling
+        self._cancelling = cancelling
+        self._leaving = leaving
+        self._judging = judging
+        self._avoiding = avoiding
+
+    def looked(self, picture: Picture) -> bool:
+        """Take a picture of the queue in; whether anything of ours has moved."""
+        moved = False
+        for row in picture.changed:
+            job = self._jobs.of(row)
+            if job is None:
+                self._leaving.stray(row)
+            else:
+                moved = self._row(job, row) or moved
+        for job in self._jobs:
+            self._mark(job, picture)
+        return moved
+
+    def _row(self, job: Job, row: QueuedJob) -> bool:
+        """Whether its state is another than before."""
+        if not job.id:
+            self._telling.submitted(job, row.id)
+        elif job.id != row.id:
+            return False  # of two jobs of one attempt the one that took the claim counts
+        moved, job.state = job.state != row.state, row.state
+        job.nodes, job.reason = row.nodes or job.nodes, row.reason
+        now = stand(row.state)
+        if now == "pending":
+            self._telling.pending(job, row.reason or row.state, row.start)
+            self._avoiding.waits(job)
+        if now == "over":
+            self._cancelling.over(row.id)
+            self._judging.over(job)
+        else:
+            job.over_since = None
+        return moved
+
+    def _mark(self, job: Job, picture: Picture) -> None:
+        """Note whether the queue shows it, where it should."""
+        if job.stage in ("queued", "sending"):
+            return
+        if job.id in picture.ids or job.over_since is not None:
+            job.absent = None
+        elif picture.asked_at > job.since:
+            job.absent = (job.absent[0] if job.absent else picture.asked_at, picture.asked_at)
+            self._judging.suspect(job)

@@ -1,0 +1,61 @@
+"""Which attempts the next sbatch is for: one, or all those alike, as an array. Pure.
+
+Where the task file does not say whether, attempts share an array once there are many alike: a controller takes one call
+for five hundred as easily as for one, and its administrator does not like five hundred.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from .arrays import asks
+from .jobs import Job, Place
+
+_GATHER_S = 0.2
+"""How long attempts wait for others alike. Where nothing says that they are to share an array, the first does not."""
+_MANY = 50
+"""So many share an array where nothing says whether."""
+_MOST = 500
+"""Elements; clusters allow 1001 unless they say otherwise."""
+
+
+class Turns:
+    """How many elements an array may have: fewer after the cluster has refused one."""
+
+    def __init__(self) -> None:
+        self._largest = self._most = _MOST
+        self._joined: dict[tuple[str, ...], float] = {}
+        """When the last of those that ask for this came."""
+
+    def place(self, job: Job, now: float) -> Place:
+        """For one that joins the queue, or comes back to it."""
+        order = job.order.job if job.order is not None else None
+        wanted = None if order is None else order.options.get("array")
+        if order is None or wanted is False:
+            return Place((), 1, now)
+        asked = asks(order)
+        hurries = wanted is None and now - self._joined.get(asked, -_GATHER_S) >= _GATHER_S
+        self._joined[asked] = now
+        return Place(asked, _MANY if wanted is None else 1, now if hurries else now + _GATHER_S)
+
+    def taken(self) -> None:
+        self._most = min(self._largest, 2 * self._most)
+
+    def refused(self, elements: int, *, for_good: bool) -> bool:
+        """Whether fewer of them may be taken. *for_good*: whatever else the cluster has to do."""
+        self._most = max(1, elements // 2)
+        if for_good:
+            self._largest = self._most
+        return elements > 1
+
+    def next(self, ready: Sequence[tuple[Job, Place]], now: float) -> list[Job]:
+        """*ready*: in order. Empty: all wait for others to join."""
+        alike = Counter(place.asks for _, place in ready)
+        for head, place in ready:
+            if now < place.not_before:
+                continue
+            if not place.asks or self._most == 1 or alike[place.asks] < place.few:
+                return [head]
+            return [job for job, other in ready if other.asks == place.asks][: self._most]
+        return []

@@ -1,0 +1,54 @@
+"""What every script and every array asks for, at its limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpudeck.engine.adapters.slurm.arrays import array_script, asks
+from gpudeck.engine.adapters.slurm.calls import small_environment
+from gpudeck.engine.adapters.slurm.script import SBATCH, script
+from tests.fakes.job_rig import order_in
+
+FOLDER = Path("/work")
+
+
+def header(text: str) -> list[str]:
+    return [line.removeprefix("#SBATCH ") for line in text.splitlines() if line.startswith("#SBATCH")]
+
+
+def asked(**more: Any) -> list[str]:
+    return header(script(order_in(FOLDER, **more), "/logs/.jobs"))
+
+
+def test_a_warning_comes_no_earlier_than_slurm_can() -> None:
+    assert "--signal=B:USR2@65535" in asked(grace_s=200_000.0)
+
+
+def test_sbatch_gets_all_of_the_small_environment_and_nothing_else() -> None:
+    assert SBATCH[:3] == ("sbatch", "--parsable", "--export=ALL")
+    full = {"PATH": "/bin", "HOME": "/h", "SLURM_CONF": "/c", "SLURM_JOB_ID": "1", "SBATCH_REQUEUE": "1", "KEY": "x"}
+    assert small_environment(full) == {"PATH": "/bin", "HOME": "/h", "SLURM_CONF": "/c"}
+
+
+def test_no_element_of_an_array_is_put_back_into_the_queue() -> None:
+    assert "--no-requeue" in header(array_script([order_in(FOLDER), order_in(FOLDER)], "feed" * 6))
+
+
+def test_the_users_own_lines_come_last_in_an_array_too() -> None:
+    orders = [order_in(FOLDER, options={"extra": ["--requeue"]}) for _ in range(2)]
+    assert header(array_script(orders, "feed" * 6))[-1] == "--requeue"
+
+
+@pytest.mark.parametrize("more", [{"options": {"extra": ["--hint=nomultithread"]}}, {"exclude": ("n1",)}])
+def test_jobs_with_other_lines_or_nodes_to_avoid_share_no_array(more: dict[str, Any]) -> None:
+    plain, other = order_in(FOLDER).job, order_in(FOLDER, **more).job
+    assert plain is not None
+    assert other is not None
+    assert asks(plain) != asks(other)
+
+
+def test_nodes_that_the_user_and_that_we_avoid_are_one_list() -> None:
+    assert "--exclude=n1,n2" in asked(options={"exclude": "n1"}, exclude=("n2",))

@@ -1,0 +1,86 @@
+"""Nodes that failed under a task are avoided, but no task is made impossible by that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpudeck.engine.core.inputs import Pending, Submitted
+from tests.slurm.launcher_rig import Rig, on_cluster, run, until
+from tests.slurm.rig import Cluster
+
+
+def excluded(rig: Rig, job: str) -> str:
+    """As Slurm says."""
+    return rig.cluster.call("scontrol", "show", "job", job).partition("ExcNodeList=")[2].split()[0]
+
+
+@pytest.fixture
+def node2_down(cluster: Cluster) -> Iterator[None]:
+    """What the administrator took down."""
+    cluster.call("scontrol", "update", "NodeName=node2", "State=DOWN", "Reason=test")
+    yield
+    cluster.call("scontrol", "update", "NodeName=node2", "State=RESUME")
+
+
+@on_cluster
+async def test_a_node_that_failed_is_avoided_where_there_is_another(rig: Rig):
+    token = rig.start("true", exclude=("node1",))
+    assert (await rig.runs(token)).nodes == ("node2",)
+    assert rig.notes == []
+
+
+@on_cluster
+async def test_nodes_that_failed_are_used_where_slurm_refuses_a_job_without_them(rig: Rig):
+    token = rig.start("true", exclude=("node1", "node2"))
+    assert (await rig.end(token)).code == 0
+    assert [note.partition(": ")[2] for note in rig.notes] == [
+        "Slurm has no other node now than what failed before (node1, node2), which is not avoided"
+    ]
+
+
+@on_cluster
+async def test_an_array_goes_to_nodes_that_failed_where_slurm_refuses_it_without_them(rig: Rig):
+    tokens = [rig.start("true", options={"array": True}, exclude=("node1", "node2")) for _ in range(3)]
+    assert [(await rig.end(token)).code for token in tokens] == [0, 0, 0]
+    assert [" and 2 more: " in note for note in rig.notes] == [True]
+
+
+@on_cluster
+async def test_what_slurm_refuses_anyway_is_refused_once_and_in_its_words(rig: Rig):
+    token = rig.start("true", options={"partition": "nowhere"}, exclude=("node1",))
+    assert "partition" in (await rig.end(token)).spawn_error.lower()
+    assert rig.notes == []
+
+
+def test_a_job_that_would_wait_for_a_node_that_is_down_goes_to_one_that_failed(
+    cluster: Cluster, node2_down: None, tmp_path: Path
+):
+    async def body(rig: Rig) -> None:
+        token = rig.start("true", exclude=("node1",))
+        assert (await rig.runs(token)).nodes == ("node1",)
+        assert len(rig.notes) == 1
+
+    run(cluster, tmp_path, body)
+
+
+def test_the_tasks_own_exclusion_stays(cluster: Cluster, tmp_path: Path):
+    async def body(rig: Rig) -> None:
+        token = rig.start("true", options={"exclude": "node1"}, exclude=("node2",))
+        assert (await rig.runs(token)).nodes == ("node2",)
+
+    run(cluster, tmp_path, body)
+
+
+def test_a_job_that_waits_for_busy_nodes_goes_on_avoiding_the_one_that_failed(cluster: Cluster, tmp_path: Path):
+    async def body(rig: Rig) -> None:
+        cluster.submit("sleep 1000", "--nodelist=node2", "--exclusive")
+        token = rig.start("true", exclude=("node1",))
+        job = (await rig.told(Submitted, token)).job
+        await rig.told(Pending, token)
+        await until(lambda: cluster.call("squeue", "-h", "-j", job, "-o", "%r") in ("Resources", "Priority"))
+        assert (excluded(rig, job), rig.notes) == ("node1", [])
+
+    run(cluster, tmp_path, body)

@@ -1,0 +1,347 @@
+"""What a queue on paper says of jobs, and what it does not: Slurm's word explains the want of a wrapper's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpudeck.engine.adapters.slurm.states import in_words
+from gpudeck.engine.core.inputs import Pending, Submitted
+from tests.slurm.launcher_rig import until
+from tests.slurm.paper_rig import PaperRig, on_paper
+
+
+@on_paper
+async def test_why_a_job_waits_is_told_once(rig: PaperRig):
+    token, number = await rig.submitted()
+    await rig.told(Pending, token)
+    await rig.looks(5)
+    rig.slurm.row(number, "PENDING", reason="Resources")
+    await until(lambda: len(rig.of(Pending, token)) == 2)
+    assert [item.why for item in rig.of(Pending, token)] == ["Priority", "Resources"]
+
+
+@on_paper
+async def test_a_job_without_a_reason_waits_in_its_state(rig: PaperRig):
+    token, number = await rig.submitted()
+    rig.slurm.row(number, "CONFIGURING")
+    await until(lambda: any(item.why == "CONFIGURING" for item in rig.of(Pending, token)))
+
+
+@on_paper
+async def test_an_expected_start_that_moves_by_less_than_a_minute_is_no_news(rig: PaperRig):
+    token, number = await rig.submitted()
+    for at in ("10:00:00", "10:00:59", "10:01:01"):
+        rig.slurm.row(number, "PENDING", reason="Priority", start=f"2026-11-23T{at}")
+        await rig.looks()
+    told = [item.begins for item in rig.of(Pending, token) if item.begins is not None]
+    assert [round(at - told[0]) for at in told] == [0, 61]
+
+
+@on_paper
+async def test_a_queue_that_cannot_be_seen_ends_no_job_whatever_it_printed(rig: PaperRig):
+    token, number = await rig.running()
+    waits, other = await rig.submitted()
+    await rig.looks()
+    rig.slurm.drop(number)
+    rig.slurm.drop(other)
+    rig.slurm.silence()
+    await rig.later(10000)
+    await rig.looks(5)
+    assert (rig.over(token), rig.said(token, "stop"), rig.said(waits, "claim")) == (False, "", "")
+
+
+@on_paper
+async def test_silence_is_told_once_and_so_is_its_end(rig: PaperRig):
+    await rig.submitted()
+    rig.slurm.silence()
+    await rig.looks(5)
+    rig.slurm.silence(silent=False)
+    await until(lambda: len(rig.notes) > 1)
+    await rig.looks()
+    assert rig.notes == [
+        "Slurm does not answer (squeue: Unable to contact slurm controller): what runs goes on",
+        "Slurm answers again",
+    ]
+
+
+@on_paper
+async def test_a_job_that_vanished_before_it_began_never_runs(rig: PaperRig):
+    token, number = await rig.submitted()
+    rig.slurm.drop(number)
+    await rig.later(90)
+    await rig.looks()
+    assert rig.said(token, "claim") == ""
+    await rig.later(20)
+    await rig.never_ran(token)
+    assert rig.said(token, "claim") == "void"
+
+
+@on_paper
+async def test_a_job_that_comes_back_into_the_queue_has_not_vanished(rig: PaperRig):
+    token, number = await rig.submitted()
+    await rig.looks()
+    text = (rig.slurm.folder / "queue" / number).read_text().split("|")[5]
+    rig.slurm.drop(number)
+    await rig.later(90)
+    rig.slurm.row(number, "PENDING", reason="Priority", text=text)
+    await rig.looks()
+    rig.slurm.drop(number)
+    await rig.later(90)
+    await rig.looks()
+    assert rig.said(token, "claim") == ""
+
+
+@on_paper
+async def test_a_job_that_vanished_with_its_claim_taken_is_not_given_up_while_its_heart_beats(rig: PaperRig):
+    token, number = await rig.submitted()
+    rig.claim(token, number)
+    rig.slurm.drop(number)
+    for _ in range(3):
+        rig.beat(token)
+        await rig.later(800)
+        await rig.looks()
+    assert (rig.over(token), rig.said(token, "stop")) == (False, "")
+    await rig.later(910)
+    end = await rig.end(token)
+    assert (end.code, end.detail) == (None, "Slurm does not know it any more, and it wrote no exit code")
+
+
+@on_paper
+async def test_a_running_job_that_vanished_is_lost_once_its_heart_stands_still_and_is_told_to_end(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.drop(number)
+    for _ in range(3):
+        rig.beat(token)
+        await rig.later(800)
+        await rig.looks()
+    assert (rig.over(token), rig.said(token, "stop")) == (False, "")
+    await rig.later(910)
+    end = await rig.end(token)
+    await until(lambda: rig.said(token, "stop") == "KILL 0.00 group")
+    assert (end.code, end.cause) == (None, "")
+
+
+@on_paper
+async def test_a_job_with_anothers_comment_under_the_same_number_is_not_ours(rig: PaperRig):
+    token, number = await rig.submitted()
+    await rig.looks()
+    rig.slurm.row(number, "RUNNING", text="somebody else's")
+    await rig.looks()
+    rig.slurm.row(number, "FAILED")
+    await rig.later(60)
+    await rig.looks()
+    assert (rig.over(token), rig.said(token, "claim")) == (False, "")
+
+
+@on_paper
+async def test_of_two_jobs_of_an_attempt_the_one_that_was_told_counts(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.row("999", "FAILED", text=f"gpudeck {token}")
+    await rig.later(1000)
+    await rig.looks()
+    assert ([item.job for item in rig.of(Submitted, token)], rig.over(token)) == ([number], False)
+
+
+@on_paper
+async def test_a_job_that_is_over_gets_some_seconds_to_say_how_it_ended(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.row(number, "FAILED", nodes="node1")
+    await rig.later(40)
+    await rig.looks()
+    assert not rig.over(token)
+    await rig.later(20)
+    end = await rig.end(token)
+    assert (end.code, end.cause, end.detail) == (None, "", f"{in_words('FAILED')}, and no exit code was written")
+
+
+@on_paper
+async def test_what_it_says_in_that_time_is_its_end(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.row(number, "FAILED", nodes="node1")
+    await rig.looks()
+    rig.end_with(token, 3)
+    assert (await rig.end(token)).code == 3
+
+
+@on_paper
+async def test_a_job_that_completes_is_not_over(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.row(number, "COMPLETING", nodes="node1")
+    await rig.later(10000)
+    await rig.looks()
+    assert not rig.over(token)
+
+
+@on_paper
+async def test_a_state_that_this_version_does_not_know_ends_nothing(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.row(number, "POWERED_SIDEWAYS", nodes="node1")
+    await rig.later(10000)
+    await rig.looks()
+    assert not rig.over(token)
+
+
+@on_paper
+async def test_a_job_that_runs_again_after_it_seemed_over_goes_on(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.row(number, "FAILED", nodes="node1")
+    await rig.looks()
+    rig.slurm.row(number, "RUNNING", nodes="node1")
+    await rig.later(1000)
+    await rig.looks()
+    assert not rig.over(token)
+
+
+@on_paper
+async def test_on_a_node_that_failed_processes_are_told_to_end_and_waited_for(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.row(number, "NODE_FAIL", nodes="node1")
+    await until(lambda: rig.said(token, "stop") == "KILL 0.00 group")
+    for _ in range(3):
+        rig.beat(token)
+        await rig.later(800)
+        await rig.looks()
+    assert not rig.over(token)
+    await rig.later(910)
+    end = await rig.end(token)
+    assert (end.code, end.cause, end.detail) == (None, "node_fail", "Slurm lost node1")
+    assert len(rig.notes) == 1
+
+
+@on_paper
+async def test_a_job_on_a_node_that_failed_which_says_its_end_is_not_waited_for_longer(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.row(number, "NODE_FAIL", nodes="node1")
+    await until(lambda: rig.said(token, "stop"))
+    rig.end_with(token, 137)
+    end = await rig.end(token)
+    assert (end.code, end.cause) == (137, "node_fail")
+
+
+@pytest.mark.parametrize(("state", "cause"), [("CANCELLED", "cancelled"), ("BOOT_FAIL", "node_fail")])
+def test_a_job_that_was_over_before_it_began_never_runs(
+    state: str, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async def body(rig: PaperRig) -> None:
+        token, number = await rig.submitted()
+        await rig.submitted()  # while there is one the queue is looked at
+        rig.slurm.row(number, state)
+        end = await rig.end(token)
+        assert (end.code, end.cause, rig.said(token, "claim")) == (None, cause, "void")
+        await rig.looks()
+        assert rig.slurm.calls("scancel") == []
+
+    on_paper(body)(tmp_path, monkeypatch)
+
+
+@on_paper
+async def test_a_job_that_is_over_and_began_nothing_says_where_to_look(rig: PaperRig):
+    token, number = await rig.submitted()
+    rig.slurm.row(number, "FAILED", nodes="node1")
+    end = await rig.end(token)
+    assert (end.code, end.spawn_error) == (
+        125,
+        f"its job began nothing (Slurm says FAILED): see its log, and whether {rig.control} is there on node1",
+    )
+
+
+@on_paper
+async def test_a_job_that_is_over_but_has_its_claim_has_run(rig: PaperRig):
+    token, number = await rig.submitted()
+    rig.claim(token, number)
+    rig.slurm.row(number, "OUT_OF_MEMORY", nodes="node1")
+    await rig.looks()
+    assert not rig.over(token)
+    await rig.later(60)
+    end = await rig.end(token)
+    assert (end.code, end.cause, rig.said(token, "claim")) == (None, "oom", number)
+
+
+@on_paper
+async def test_what_the_queue_has_forgotten_the_accounting_may_know(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.accounts(f"{number}|TIMEOUT|0:15|2026-11-23T10:00:00|2026-11-23T11:00:00|node1||x")
+    rig.slurm.drop(number)
+    await until(lambda: rig.slurm.calls("sacct"))
+    await rig.looks()
+    await rig.later(60)
+    end = await rig.end(token)
+    assert (end.cause, f"-j {number}" in rig.slurm.calls("sacct")[0], " -S " in rig.slurm.calls("sacct")[0]) == (
+        "timeout", True, True,
+    )  # fmt: skip
+
+
+@on_paper
+async def test_the_accountings_word_that_it_runs_ends_nothing(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.accounts(f"{number}|RUNNING|0:0|2026-11-23T10:00:00|Unknown|node1||x")
+    rig.slurm.drop(number)
+    for _ in range(3):
+        rig.beat(token)
+        await rig.later(800)
+        await rig.looks()
+    assert not rig.over(token)
+
+
+@on_paper
+async def test_an_accounting_that_is_off_is_asked_once(rig: PaperRig):
+    for _ in range(2):
+        token, number = await rig.running()
+        rig.slurm.drop(number)
+        await until(lambda: rig.slurm.calls("sacct"))
+        await rig.later(110)
+        await rig.looks()
+        rig.end_with(token, 0)
+        await rig.end(token)
+    assert len(rig.slurm.calls("sacct")) == 1
+
+
+@on_paper
+async def test_an_accounting_that_is_late_is_asked_again(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.accounts()
+    rig.slurm.drop(number)
+    await until(lambda: rig.slurm.calls("sacct"))
+    rig.slurm.accounts(f"{number}|TIMEOUT|0:15|2026-11-23T10:00:00|2026-11-23T11:00:00|node1||x")
+    await until(lambda: len(rig.slurm.calls("sacct")) > 1)
+    await rig.later(60)
+    assert (await rig.end(token)).cause == "timeout"
+
+
+@on_paper
+async def test_an_accounting_that_takes_its_time_is_asked_once_meanwhile(rig: PaperRig):
+    rig.slurm.accounts()
+    program = rig.slurm.folder / "bin" / "sacct"
+    program.write_text(program.read_text() + "until [ -e $here/go ]; do sleep 0.02; done\n")
+    _, number = await rig.running()
+    rig.slurm.drop(number)
+    await until(lambda: rig.slurm.calls("sacct"))
+    await rig.looks(20)
+    assert len(rig.slurm.calls("sacct")) == 1
+    (rig.slurm.folder / "go").touch()
+
+
+@on_paper
+async def test_a_node_that_the_queue_names_no_more_is_still_named(rig: PaperRig):
+    token, number = await rig.running()
+    await rig.looks()
+    rig.slurm.row(number, "NODE_FAIL")
+    await until(lambda: rig.said(token, "stop"))
+    rig.end_with(token, 137)
+    assert (await rig.end(token)).detail == in_words("NODE_FAIL", "node1")
+
+
+@on_paper
+async def test_a_job_that_is_over_waits_for_a_claim_that_can_be_made(rig: PaperRig):
+    token, number = await rig.submitted()
+    claim = rig.control / f"{token}.claim"
+    claim.mkdir()  # neither made nor read
+    rig.slurm.row(number, "CANCELLED")
+    await rig.later(1000)
+    await rig.looks()
+    assert not rig.over(token)
+    claim.rmdir()
+    await rig.end(token)
+    assert rig.said(token, "claim") == "void"

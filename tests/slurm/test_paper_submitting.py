@@ -1,0 +1,346 @@
+"""Attempts on their way into the queue of a cluster of paper: each runs at most once, whatever sbatch does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpudeck.engine.core.inputs import SpawnRefused, Submitted
+from tests.slurm.launcher_rig import until
+from tests.slurm.paper_rig import PaperRig, on_paper
+
+
+@on_paper
+async def test_what_slurm_takes_is_told_with_its_number(rig: PaperRig):
+    token, number = await rig.submitted()
+    await rig.looks()
+    assert (number, rig.told_of(token)[0], rig.slurm.calls("sbatch")) == (
+        "101", "Submitted", [str(rig.folder / "logs" / token / "attempt-1.sh")],
+    )  # fmt: skip
+
+
+@on_paper
+async def test_what_slurm_refuses_for_now_is_tried_again_and_nothing_is_told(rig: PaperRig):
+    rig.slurm.refuse("Slurm temporarily unable to accept job, sleeping and retrying", times=1)
+    token, _ = await rig.submitted()
+    await rig.looks()
+    assert (len(rig.slurm.calls("sbatch")), rig.told_of(token)[0]) == (2, "Submitted")
+
+
+@on_paper
+async def test_a_refusal_is_tried_again_only_once_the_queue_was_seen_without_the_job(rig: PaperRig):
+    rig.slurm.silence()
+    rig.slurm.refuse("Slurm temporarily unable to accept job, sleeping and retrying", times=1)
+    token = rig.start("true")
+    await until(lambda: rig.slurm.calls("sbatch"))
+    await rig.looks(10)
+    assert len(rig.slurm.calls("sbatch")) == 1
+    rig.slurm.silence(silent=False)
+    await rig.told(Submitted, token)
+
+
+@on_paper
+async def test_a_job_that_was_taken_although_sbatch_refused_it_is_not_submitted_twice(rig: PaperRig):
+    token = rig.order("true").token
+    rig.slurm.row("7", "PENDING", reason="Priority", text=f"gpudeck {token}")
+    rig.slurm.refuse("Resource temporarily unavailable", times=1)
+    rig.start("true", token)
+    assert (await rig.told(Submitted, token)).job == "7"
+    await rig.looks(5)
+    assert len(rig.slurm.calls("sbatch")) == 1
+
+
+@on_paper
+async def test_the_pause_after_a_refusal_doubles_up_to_a_limit(rig: PaperRig):
+    rig.slurm.refuse("QOSMaxSubmitJobPerUserLimit")
+    rig.start("true")
+    await until(lambda: len(rig.notes) >= 4)
+    assert [note.rpartition("tried again in ")[2] for note in rig.notes[:4]] == ["0.05 s", "0.1 s", "0.15 s", "0.15 s"]
+
+
+@on_paper
+async def test_a_submission_that_is_taken_ends_the_pauses(rig: PaperRig):
+    rig.slurm.sbatch('case $did in 3) ;; *) echo "QOSMaxSubmitJobPerUserLimit" >&2; exit 1 ;; esac')
+    await rig.submitted()
+    rig.start("true")
+    await until(lambda: len(rig.notes) == 3)
+    assert rig.notes[2].endswith("tried again in 0.05 s")
+
+
+@on_paper
+async def test_those_that_were_refused_go_before_those_that_came_later(rig: PaperRig):
+    rig.slurm.sbatch("[ $did -gt 1 ] && sleep 1000; echo Resource temporarily unavailable >&2; exit 1")
+    first = rig.start("true")
+    await until(lambda: rig.notes)
+    for _ in range(4):
+        rig.start("true")
+    await until(lambda: len(rig.slurm.calls("sbatch")) == 5)
+    assert any(first in script for script in rig.slurm.calls("sbatch")[1:])
+
+
+@on_paper
+async def test_what_slurm_will_never_take_ends_in_sbatchs_words(rig: PaperRig):
+    rig.slurm.refuse("Invalid account or account/partition combination specified")
+    token = rig.start("true")
+    end = await rig.end(token)
+    assert (end.code, end.spawn_error, len(rig.slurm.calls("sbatch"))) == (
+        125, "sbatch: Invalid account or account/partition combination specified", 1,
+    )  # fmt: skip
+
+
+@on_paper
+async def test_a_submission_in_doubt_is_given_up_once_it_cannot_be_under_way_any_more_and_never_runs(rig: PaperRig):
+    rig.slurm.refuse("Socket timed out on send/recv operation")
+    token = rig.start("true")
+    await until(lambda: rig.slurm.calls("sbatch"))
+    await rig.later(190)
+    await rig.looks()
+    assert rig.told_of(token) == []
+    await rig.later(20)
+    await rig.never_ran(token)
+    assert (rig.said(token, "claim"), len(rig.slurm.calls("sbatch"))) == ("void", 1)
+
+
+@on_paper
+async def test_a_doubt_lasts_twice_as_long_as_slurms_messages_may_take(rig: PaperRig):
+    (rig.slurm.folder / "config").write_text("MessageTimeout          = 60 sec\n")
+    rig.slurm.refuse("Socket timed out on send/recv operation")
+    token = rig.start("true")
+    await until(lambda: rig.slurm.calls("sbatch"))
+    await rig.later(110)
+    await rig.looks()
+    assert rig.told_of(token) == []
+    await rig.later(12)
+    await rig.never_ran(token)
+
+
+@on_paper
+async def test_a_submission_in_doubt_that_is_in_the_queue_has_been_taken(rig: PaperRig):
+    rig.slurm.sbatch("mute=1")
+    token = rig.start("true")
+    assert (await rig.told(Submitted, token)).job == "101"
+    await rig.later(1000)
+    await rig.looks()
+    assert rig.said(token, "claim") == ""
+
+
+@on_paper
+async def test_a_submission_in_doubt_is_not_given_up_while_the_queue_cannot_be_seen(rig: PaperRig):
+    rig.slurm.silence()
+    rig.slurm.refuse("Socket timed out on send/recv operation")
+    token = rig.start("true")
+    await until(lambda: rig.slurm.calls("sbatch"))
+    await rig.later(10000)
+    await rig.looks()
+    assert (rig.told_of(token), rig.said(token, "claim")) == ([], "")
+
+
+@on_paper
+async def test_a_submission_in_doubt_whose_claim_a_job_has_is_that_job(rig: PaperRig):
+    rig.slurm.refuse("Socket timed out on send/recv operation")
+    token = rig.start("true")
+    await until(lambda: rig.slurm.calls("sbatch"))
+    rig.claim(token, "55")
+    await rig.later(210)
+    assert (await rig.told(Submitted, token)).job == "55"
+
+
+@on_paper
+async def test_a_claim_that_says_no_job_ran_nothing_once_no_heart_has_beaten_for_long(rig: PaperRig):
+    rig.slurm.refuse("Socket timed out on send/recv operation")
+    token = rig.start("true")
+    await until(lambda: rig.slurm.calls("sbatch"))
+    rig.claim(token, "")
+    await rig.later(210)
+    await rig.later(800)
+    await rig.looks()
+    assert rig.told_of(token) == []
+    await rig.later(110)
+    await rig.never_ran(token)
+
+
+@on_paper
+async def test_four_sbatch_run_at_once_at_most(rig: PaperRig):
+    first = "[ $did != 1 ] || { sleep 0.4; wc -l <$here/sbatch.calls >$here/then; touch $here/go; }"
+    rig.slurm.sbatch(f"{first}; until [ -e $here/go ]; do sleep 0.02; done")
+    for token in [rig.start("true") for _ in range(6)]:
+        await rig.told(Submitted, token)
+    assert (rig.slurm.folder / "then").read_text().strip() == "4"
+
+
+@on_paper
+async def test_those_that_may_share_an_array_go_out_as_one_whose_map_is_written_before(rig: PaperRig):
+    rig.slurm.sbatch(f"cat {rig.control}/*.map >$here/map")
+    first, second = [rig.start("true", options={"array": True}) for _ in range(2)]
+    assert [(await rig.told(Submitted, token)).job for token in (first, second)] == ["101_0", "101_1"]
+    assert (len(rig.slurm.calls("sbatch")), (rig.slurm.folder / "map").read_text()) == (
+        1, f"0 {first}\n1 {second}\n",
+    )  # fmt: skip
+
+
+@on_paper
+async def test_those_of_an_array_that_ask_for_other_things_go_out_apart(rig: PaperRig):
+    tokens = [rig.start("true", options={"array": True}, cpus=number) for number in (1, 2)]
+    assert {(await rig.told(Submitted, token)).job for token in tokens} == {"101", "102"}
+
+
+@on_paper
+async def test_an_array_whose_answer_was_lost_is_found_element_by_element(rig: PaperRig):
+    rig.slurm.sbatch("mute=1")
+    tokens = [rig.start("true", options={"array": True}) for _ in range(2)]
+    assert [(await rig.told(Submitted, token)).job for token in tokens] == ["101_0", "101_1"]
+
+
+@on_paper
+async def test_a_script_that_cannot_be_written_is_no_attempt(rig: PaperRig):
+    order = rig.order("true", script="/proc/none/attempt-1.sh")
+    rig.launcher.start(order)
+    refused = await rig.told(SpawnRefused, order.token)
+    assert ("its script cannot be written" in refused.why, rig.slurm.calls("sbatch")) == (True, [])
+
+
+@on_paper
+async def test_one_stopped_while_sbatch_runs_never_runs_and_its_job_leaves_the_queue(rig: PaperRig):
+    rig.slurm.sbatch("until [ -e $here/go ]; do sleep 0.02; done")
+    token = rig.start("true")
+    await until(lambda: rig.slurm.calls("sbatch"))
+    rig.stop(token)
+    await rig.never_ran(token)
+    rig.beat(token)
+    rig.launcher.forget(token)
+    await until(lambda: not (rig.control / f"{token}.alive").exists())
+    assert rig.said(token, "claim") == "void"
+    (rig.slurm.folder / "go").touch()
+    await until(lambda: rig.slurm.calls("scancel") == ["101"])
+    await until(lambda: not rig.said(token, "claim"))
+
+
+@on_paper
+async def test_one_stopped_in_doubt_leaves_the_queue_when_it_turns_up_in_it(rig: PaperRig):
+    await rig.submitted()  # while there is one the queue is looked at
+    rig.slurm.refuse("Socket timed out on send/recv operation")
+    token, other = rig.start("true"), rig.order("true").token
+    await until(lambda: len(rig.slurm.calls("sbatch")) == 2)
+    await rig.looks()
+    rig.stop(token)
+    await rig.never_ran(token)
+    rig.slurm.row("70", "PENDING", text=f"gpudeck {token}")
+    rig.slurm.row("71", "PENDING", text=f"gpudeck {other}")
+    await until(lambda: rig.slurm.calls("scancel"))
+    await rig.looks()
+    assert rig.slurm.calls("scancel") == ["70"]
+
+
+@on_paper
+async def test_one_stopped_before_its_turn_is_not_submitted(rig: PaperRig):
+    rig.slurm.sbatch("until [ -e $here/go ]; do sleep 0.02; done")
+    others = [rig.start("true") for _ in range(4)]
+    last = rig.start("true")
+    rig.stop(last)
+    await rig.never_ran(last)
+    (rig.slurm.folder / "go").touch()
+    for token in others:
+        await rig.told(Submitted, token)
+    await rig.looks()
+    assert (len(rig.slurm.calls("sbatch")), rig.said(last, "claim")) == (4, "")
+
+
+@on_paper
+async def test_while_slurm_takes_no_job_no_other_is_tried(rig: PaperRig):
+    rig.limits = replace(rig.limits, back_off_s=1000.0, longest_back_off_s=1000.0)
+    rig.again()
+    rig.slurm.refuse("QOSMaxSubmitJobPerUserLimit")
+    rig.start("true")
+    await until(lambda: rig.notes)
+    rig.start("true")
+    await rig.looks()
+    assert len(rig.slurm.calls("sbatch")) == 1
+
+
+@on_paper
+async def test_a_job_that_turns_up_after_it_was_given_up_leaves_the_queue(rig: PaperRig):
+    await rig.running()  # while there is one the queue is looked at
+    rig.slurm.refuse("Socket timed out on send/recv operation")
+    token = rig.start("true")
+    await until(lambda: len(rig.slurm.calls("sbatch")) == 2)
+    await rig.later(210)
+    await rig.never_ran(token)
+    rig.slurm.row("70", "PENDING", text=f"gpudeck {token}")
+    await until(lambda: rig.slurm.calls("scancel") == ["70"])
+
+
+@on_paper
+async def test_a_claim_that_cannot_be_made_decides_nothing(rig: PaperRig):
+    rig.slurm.refuse("Socket timed out on send/recv operation")
+    token = rig.start("true")
+    claim = rig.control / f"{token}.claim"
+    claim.mkdir(parents=True)  # neither made nor read
+    await until(lambda: rig.slurm.calls("sbatch"))
+    await rig.later(210)
+    await rig.later(2000)
+    await rig.looks()
+    assert rig.told_of(token) == []
+    claim.rmdir()
+    await rig.never_ran(token)
+
+
+@on_paper
+async def test_one_that_is_being_submitted_has_not_vanished(rig: PaperRig):
+    await rig.running()  # while there is one the queue is looked at
+    rig.slurm.sbatch("until [ -e $here/go ]; do sleep 0.02; done")
+    token = rig.start("true")
+    await until(lambda: len(rig.slurm.calls("sbatch")) == 2)
+    await rig.later(1000)
+    await rig.later(1000)
+    await rig.looks()
+    assert (rig.told_of(token), rig.said(token, "claim")) == ([], "")
+    (rig.slurm.folder / "go").touch()
+    await rig.told(Submitted, token)
+
+
+@pytest.mark.parametrize("words", ["Resource temporarily unavailable", "Socket timed out on send/recv operation"])
+def test_one_stopped_while_sbatch_runs_stays_so_whatever_sbatch_says(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async def body(rig: PaperRig) -> None:
+        await rig.running()  # while there is one the queue is looked at
+        rig.slurm.sbatch(f"until [ -e $here/go ]; do sleep 0.02; done; echo {words} >&2; exit 1")
+        token = rig.start("true")
+        await until(lambda: len(rig.slurm.calls("sbatch")) == 2)
+        rig.stop(token)
+        await rig.never_ran(token)
+        (rig.slurm.folder / "go").touch()
+        await until(lambda: rig.notes)
+        await rig.later(210)
+        await rig.later(210)
+        await rig.looks()
+        assert (rig.told_of(token), len(rig.slurm.calls("sbatch"))) == (["TreeGone"], 2)
+
+    on_paper(body)(tmp_path, monkeypatch)
+
+
+@on_paper
+async def test_elements_stopped_in_doubt_leave_the_queue_when_they_turn_up_in_it(rig: PaperRig):
+    await rig.running()  # while there is one the queue is looked at
+    rig.slurm.silence()
+    rig.slurm.sbatch("mute=1")
+    tokens = [rig.start("true", options={"array": True}) for _ in range(2)]
+    await until(lambda: len(rig.slurm.calls("sbatch")) == 2)
+    rig.stop(tokens[1])
+    await rig.never_ran(tokens[1])
+    rig.slurm.silence(silent=False)
+    await until(lambda: rig.slurm.calls("scancel") == ["102_1"])
+    assert (await rig.told(Submitted, tokens[0])).job == "102_0"
+
+
+@on_paper
+async def test_a_job_that_begins_before_sbatch_has_answered_is_known_by_what_it_says(rig: PaperRig):
+    rig.slurm.sbatch("until [ -e $here/go ]; do sleep 0.02; done")
+    token = rig.start("true")
+    await until(lambda: rig.slurm.calls("sbatch"))
+    rig.claim(token, "55")
+    rig.write(token, "began", "job=55\nnodes=node1\nhost=node1\nwall=\n")
+    assert [(await rig.told(Submitted, token)).job, (await rig.runs(token)).job] == ["55", "55"]
+    (rig.slurm.folder / "go").touch()
