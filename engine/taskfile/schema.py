@@ -58,7 +58,7 @@ SLURM: Table = {
         "run before the command, in its shell",
     ),
     "extra": Key(kinds.texts(what="list of options", example="--mail-type=END"), "[]", "raw #SBATCH lines"),
-    "array": Key(kinds.flag(), "false", "tasks that ask for the same are submitted together, as one array"),
+    "array": Key(kinds.flag(), "from 50 alike on", "tasks that ask for the same are submitted together, as one array"),
     "max_submitted": Key(kinds.whole(1), "200", "jobs of the deck in the cluster at once, those that run among them"),
 }
 

@@ -35,6 +35,18 @@ def test_names_that_are_moved_in_are_told_together(tmp_path: Path) -> None:
     assert arrived(tmp_path, "a.began", "ü.ended") == [{"a.began", "ü.ended"}]
 
 
+def test_a_file_that_is_written_where_it_lies_is_told_once_it_is_closed(tmp_path: Path) -> None:
+    async def whole() -> list[set[str] | None]:
+        told: list[set[str] | None] = []
+        arrivals = Arrivals(asyncio.get_running_loop(), str(tmp_path), told.append)
+        (tmp_path / "a.ended").write_text("code=0\n")
+        await until(lambda: told)
+        arrivals.close()
+        return told
+
+    assert asyncio.run(whole()) == [{"a.ended"}]
+
+
 def test_events_that_the_kernel_could_not_keep_are_told_as_missed(tmp_path: Path) -> None:
     assert None in arrived(tmp_path, "a", "b", times=int(QUEUE.read_text()) // 2 + 1000)
 

@@ -13,6 +13,7 @@ echo "$script" >>$here/sbatch.calls
 echo "$*" >>$here/sbatch.words
 did=$(wc -l <$here/sbatch.calls)
 flock -u 9
+hang() { exec 9>&-; while [ -d $here/hangs ]; do sleep 0.05; done; exit 1; }
 [ ! -e $here/sbatch.does ] || . $here/sbatch.does
 flock 9
 id=$(($(cat $here/ids) + 1))
@@ -55,6 +56,7 @@ class PaperSlurm:
         }  # fmt: skip
         (folder / "bin").mkdir(parents=True)
         (folder / "queue").mkdir()
+        (folder / "hangs").mkdir()
         (folder / "ids").write_text("100\n")
         for name, text in programs.items():
             path = folder / "bin" / name
@@ -74,7 +76,7 @@ class PaperSlurm:
 
     def sbatch(self, text: str) -> None:
         """Shell that each sbatch runs before it takes the job; `$did`: the calls until now; `mute=1`: it takes the job
-        and answers nothing."""
+        and answers nothing; `hang`: it answers nothing until `close`."""
         (self.folder / "sbatch.does").write_text(text + "\n")
 
     def refuse(self, words: str, *, times: int = 1000) -> None:
@@ -85,6 +87,10 @@ class PaperSlurm:
         """squeue fails, having printed what it knows."""
         mark = self.folder / "squeue.fails"
         mark.touch() if silent else mark.unlink()
+
+    def close(self) -> None:
+        """Programs that hang end."""
+        (self.folder / "hangs").rmdir()
 
     def keep(self) -> None:
         """scancel changes nothing."""

@@ -14,7 +14,7 @@ from gpudeck.engine.adapters.host import boottime_s
 from gpudeck.engine.adapters.slurm import asking, ends, jobfiles
 from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
 from gpudeck.engine.adapters.slurm.limits import Limits
-from gpudeck.engine.core.inputs import Input, Submitted, TreeGone
+from gpudeck.engine.core.inputs import Input, Pending, Submitted, TreeGone
 from gpudeck.engine.ports import StartOrder
 from tests.fakes.paper_slurm import PaperSlurm
 from tests.slurm.launcher_rig import Rig, until
@@ -103,6 +103,12 @@ class PaperRig(Rig):
     def write(self, token: str, kind: str, text: str) -> None:
         jobfiles.write(str(self.control), token, kind, text)
 
+    def write_elsewhere(self, token: str, kind: str, text: str) -> None:
+        """As another machine writes: the kernel of this one tells nothing of it."""
+        draft = self.folder / f"{token}.{kind}"
+        draft.write_text(text)
+        os.link(draft, self.control / draft.name)
+
     def said(self, token: str, kind: str) -> str:
         """What the engine wrote for it; "" for nothing."""
         path = self.control / f"{token}.{kind}"
@@ -113,8 +119,9 @@ class PaperRig(Rig):
         return bool(self.of(TreeGone, token))
 
     def told_of(self, token: str) -> list[str]:
-        """What kinds of things were told of it."""
-        return [type(item).__name__ for item in self.inputs if getattr(item, "token", "") == token]
+        """What kinds of things were told of it, but for why it waits."""
+        told = [item for item in self.inputs if getattr(item, "token", "") == token]
+        return [type(item).__name__ for item in told if not isinstance(item, Pending)]
 
 
 def on_paper(
@@ -139,3 +146,4 @@ async def _whole(slurm: PaperSlurm, folder: Path, body: Callable[[PaperRig], Cor
         await body(rig)
     finally:
         rig.launcher.close()
+        slurm.close()

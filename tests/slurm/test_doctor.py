@@ -60,6 +60,11 @@ def test_what_slurm_would_refuse_fails_before_anything_is_submitted(
     assert "trial job" not in said
 
 
+def test_all_gpus_are_as_many_as_slurm_says_that_a_node_has(deck: Deck, cluster: Cluster):
+    said = lines(deck, gpus='"all"')
+    assert [said[check][:2] for check in ("task file", "job requests")] == ["ok", "ok"]
+
+
 def test_a_controller_that_is_down_is_one_failure(deck: Deck, cluster: Cluster):
     cluster.stop_controller()
     said = lines(deck)

@@ -123,16 +123,21 @@ async def test_a_running_job_that_vanished_is_lost_once_its_heart_stands_still_a
     assert (end.code, end.cause) == (None, "")
 
 
-@on_paper
-async def test_a_job_with_anothers_comment_under_the_same_number_is_not_ours(rig: PaperRig):
-    token, number = await rig.submitted()
-    await rig.looks()
-    rig.slurm.row(number, "RUNNING", text="somebody else's")
-    await rig.looks()
-    rig.slurm.row(number, "FAILED")
-    await rig.later(60)
-    await rig.looks()
-    assert (rig.over(token), rig.said(token, "claim")) == (False, "")
+@pytest.mark.parametrize("text", ["somebody else's", f"gpudeck {'f' * 24}"])
+def test_a_job_with_anothers_comment_under_the_same_number_is_not_ours(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async def body(rig: PaperRig) -> None:
+        token, number = await rig.submitted()
+        await rig.looks()
+        rig.slurm.row(number, "RUNNING", text=text)
+        await rig.looks()
+        rig.slurm.row(number, "FAILED")
+        await rig.later(60)
+        await rig.looks()
+        assert (rig.over(token), rig.said(token, "claim")) == (False, "")
+
+    on_paper(body)(tmp_path, monkeypatch)
 
 
 @on_paper

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.core.inputs import SpawnRefused, Submitted
+from gpudeck.engine.core.inputs import Pending, SpawnRefused, Submitted
 from tests.slurm.launcher_rig import until
 from tests.slurm.paper_rig import PaperRig, on_paper
 
@@ -22,7 +22,7 @@ async def test_what_slurm_takes_is_told_with_its_number(rig: PaperRig):
 
 
 @on_paper
-async def test_what_slurm_refuses_for_now_is_tried_again_and_nothing_is_told(rig: PaperRig):
+async def test_what_slurm_refuses_for_now_is_tried_again_and_only_why_it_waits_is_told(rig: PaperRig):
     rig.slurm.refuse("Slurm temporarily unable to accept job, sleeping and retrying", times=1)
     token, _ = await rig.submitted()
     await rig.looks()
@@ -53,11 +53,11 @@ async def test_a_job_that_was_taken_although_sbatch_refused_it_is_not_submitted_
 
 
 @on_paper
-async def test_the_pause_after_a_refusal_doubles_up_to_a_limit(rig: PaperRig):
+async def test_the_pause_after_a_refusal_doubles_up_to_a_limit_and_is_told_while_it_grows(rig: PaperRig):
     rig.slurm.refuse("QOSMaxSubmitJobPerUserLimit")
     rig.start("true")
-    await until(lambda: len(rig.notes) >= 4)
-    assert [note.rpartition("tried again in ")[2] for note in rig.notes[:4]] == ["0.05 s", "0.1 s", "0.15 s", "0.15 s"]
+    await until(lambda: len(rig.slurm.calls("sbatch")) >= 6)
+    assert [note.rpartition("tried again in ")[2] for note in rig.notes] == ["0.05 s", "0.1 s", "0.15 s"]
 
 
 @on_paper
@@ -71,7 +71,7 @@ async def test_a_submission_that_is_taken_ends_the_pauses(rig: PaperRig):
 
 @on_paper
 async def test_those_that_were_refused_go_before_those_that_came_later(rig: PaperRig):
-    rig.slurm.sbatch("[ $did -gt 1 ] && sleep 1000; echo Resource temporarily unavailable >&2; exit 1")
+    rig.slurm.sbatch("[ $did -gt 1 ] && hang; echo Resource temporarily unavailable >&2; exit 1")
     first = rig.start("true")
     await until(lambda: rig.notes)
     for _ in range(4):
@@ -292,9 +292,9 @@ async def test_one_that_is_being_submitted_has_not_vanished(rig: PaperRig):
     rig.slurm.sbatch("until [ -e $here/go ]; do sleep 0.02; done")
     token = rig.start("true")
     await until(lambda: len(rig.slurm.calls("sbatch")) == 2)
-    await rig.later(1000)
-    await rig.later(1000)
-    await rig.looks()
+    for _ in range(4):
+        await rig.later(1000)
+        await rig.looks(5)
     assert (rig.told_of(token), rig.said(token, "claim")) == ([], "")
     (rig.slurm.folder / "go").touch()
     await rig.told(Submitted, token)
@@ -344,3 +344,11 @@ async def test_a_job_that_begins_before_sbatch_has_answered_is_known_by_what_it_
     rig.write(token, "began", "job=55\nnodes=node1\nhost=node1\nwall=\n")
     assert [(await rig.told(Submitted, token)).job, (await rig.runs(token)).job] == ["55", "55"]
     (rig.slurm.folder / "go").touch()
+
+
+@on_paper
+async def test_what_slurm_does_not_take_for_now_says_why_until_it_is_taken(rig: PaperRig):
+    rig.slurm.refuse("Batch job submission failed: Job violates {QOS} policy (MaxSubmitJobsPerUser)", times=1)
+    token, _ = await rig.submitted()
+    whys = [item.why for item in rig.inputs if isinstance(item, Pending) and item.token == token]
+    assert whys[:2] == ["Slurm takes no job for now (Job violates {QOS} policy (MaxSubmitJobsPerUser))", ""]

@@ -45,6 +45,17 @@ import os, time
 open(f"stays-{os.environ['RANK']}", "w").write(str(os.getpid()))
 time.sleep(1000)
 """
+CATCH = """
+import os, signal
+rank = os.environ.get("RANK", os.environ["SLURM_PROCID"])
+def caught(*_):
+    with open("caught", "a") as file:
+        file.write(f"{rank}\\n")
+    os._exit(0)
+signal.signal(signal.SIGUSR1, caught)
+while True:
+    signal.pause()
+"""
 MET = ["node1 4 15", "node1 4 15", "node2 4 15", "node2 4 15"]
 
 
@@ -104,3 +115,12 @@ def test_a_cancel_leaves_no_rank_on_any_node(deck: Deck, cluster: Cluster) -> No
     assert deck.command("cancel", "t").code == 0
     assert engine.finish().states == {"t": "cancelled"}
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.parametrize("launch", ["torchrun", "srun"])
+def test_a_warning_reaches_the_ranks_of_all_nodes_that_catch_it(deck: Deck, cluster: Cluster, launch: str) -> None:
+    written(deck, launch, CATCH)
+    file = deck.folder / "tasks.toml"
+    file.write_text(file.read_text() + 'timeout = "100s"\nwarn_signal = "USR1"\nwarn_before = "95s"\n')
+    ran = deck.run()
+    assert (ran.code, sorted(deck.lines("caught"))) == (0, [f"{rank}" for rank in range(4)]), ran.out + ran.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,8 @@ SHORTEST_S, LONGEST_S = 2.0, 60.0
 _SHARE = 5.0
 """So many times what a call took lie between it and the next."""
 _TIMEOUT_S = 60.0
+_CALL = re.compile(r"^(?:squeue: )?(?:error: )?(?:slurm_\w+(?: error)?: )?")
+"""What stands before Slurm's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,5 +136,4 @@ class Asking:
 
 def _why(program: str, answer: Answer) -> str:
     lines = answer.err.strip().splitlines()
-    text = lines[-1].removeprefix(f"{program}: ").removeprefix("error: ") if lines else f"exit code {answer.code}"
-    return f"{program}: {text}"
+    return f"{program}: {_CALL.sub('', lines[-1]) if lines else f'exit code {answer.code}'}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from .asking import Picture
@@ -25,6 +25,7 @@ from .turns import Turns
 _AT_ONCE = 4
 _TOLD_S = 60.0
 """After which the numbers that Slurm gave are on disk."""
+_FAILED = "Batch job submission failed: "
 
 
 class Submitting:
@@ -66,6 +67,9 @@ class Submitting:
         self._busy = 0
         self._looked_at = 0.0
         self._back_off_s = 0.0
+        self._why_held = ""
+        self._told_s = 0.0
+        """The longest pause that was told since the queue was empty."""
         self._free_at = 0.0
         self._timers: set[asyncio.TimerHandle] = set()
 
@@ -74,6 +78,8 @@ class Submitting:
         now = self._now()
         place = self._turns.place(job, now)
         self._queue[job] = place
+        if now < self._free_at:
+            self._telling.held(job, self._why_held)
         if place.not_before > now:
             self._later(place.not_before - now)
         else:
@@ -146,6 +152,8 @@ class Submitting:
 
     def _taken(self, batch: Sequence[Job], job_id: str) -> None:
         self._back_off_s = 0.0
+        if not self._queue:
+            self._told_s = 0.0
         self._turns.taken()
         if batch[0].element:
             self._later(_TOLD_S, partial(self._forget, batch[0].element.partition("_")[0]))
@@ -170,7 +178,9 @@ class Submitting:
             job.refused_at = self._now()
         self._again(again)
         if self._now() >= self._free_at:
-            self._hold(f"Slurm takes no job for now ({why}): {{waiting}}, tried again in {{after_s:g}} s")
+            waiting = "1 waits" if len(self._queue) == 1 else f"{len(self._queue)} wait"
+            self._hold(f"Slurm takes no job for now ({why.removeprefix(_FAILED)})", waiting)
+        self._tell_held(self._queue)
 
     def _again(self, batch: Sequence[Job]) -> None:
         """First in line."""
@@ -187,15 +197,24 @@ class Submitting:
                 self._jobs.move(job, "doubt")
                 self._doubt(job)
         if self._now() >= self._free_at:
-            said = f" ({why})" if why else ""
-            self._hold(f"sbatch gave no answer{said}: whether there is a job is being looked up")
+            self._hold(
+                f"sbatch gave no answer{f' ({why})' if why else ''}", "whether there is a job is being looked up"
+            )
+        self._tell_held([*batch, *self._queue])
 
-    def _hold(self, text: str) -> None:
+    def _tell_held(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            self._telling.held(job, self._why_held)
+
+    def _hold(self, why: str, what: str) -> None:
+        """Say so, but not once a minute for hours."""
+        self._why_held = why
         longest_s = self._limits.longest_back_off_s
         self._back_off_s = min(2 * self._back_off_s or self._limits.back_off_s, longest_s)
         self._free_at = self._now() + self._back_off_s
-        waiting = "1 waits" if len(self._queue) == 1 else f"{len(self._queue)} wait"
-        self._note(text.format(waiting=waiting, after_s=self._back_off_s), "warning")
+        if self._back_off_s > self._told_s:
+            self._told_s = self._back_off_s
+            self._note(f"{why}: {what}, tried again in {self._back_off_s:g} s", "warning")
         self._later(self._back_off_s)
 
     def _later(self, after_s: float, then: Callable[[], None] | None = None) -> None:

@@ -30,6 +30,14 @@ class Telling:
         if job.stage in ("queued", "sending", "doubt"):
             self._jobs.move(job, "waiting")
         self._sink(Submitted(job.token, job_id))
+        if job.stage == "waiting" and job.told_why:
+            self.pending(job, "", None)
+
+    def held(self, job: Job, why: str) -> None:
+        """It is not in the queue yet."""
+        if job.stage in ("queued", "doubt") and why != job.told_why:
+            job.told_why = why
+            self._sink(Pending(job.token, why))
 
     def pending(self, job: Job, why: str, begins: float | None) -> None:
         if job.stage != "waiting" or (why == job.told_why and not _moved(begins, job.told_begins)):

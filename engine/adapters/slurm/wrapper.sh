@@ -11,6 +11,7 @@ gd_told=''      # what Slurm said last: TERM, limit
 gd_kill_at=''   # of the stop sequence that runs
 gd_stop_at=''   # when one has to begin, before Slurm's limit
 gd_warning=''   # a signal for those who catch it, not sent yet
+gd_warned=''    # the signal that the other nodes were told of
 gd_lost=''      # since when the claim is not ours
 gd_stopped=''   # processes that stand still since the folder cannot be seen
 gd_watcher='' gd_sampler='' gd_leader='' gd_wall='' gd_umask=''
@@ -340,19 +341,54 @@ gd_kill() {
     gd_send KILL ${gd_found[@]+"${gd_found[@]}"}
 }
 
-gd_warn() {
-    local pid key mask sent='' number=$gd_warning
+gd_warn() {  # those on this node who catch it, once there is one; the other nodes do alike
+    local pid sent='' number=$gd_warning
     case $number in *[!0-9]*) number=$(kill -l "$number") ;; esac
+    if ((gd_nodes > 1)) && [ "$gd_warned" != "$gd_warning" ]; then
+        gd_warned=$gd_warning
+        gd_warn_others "$number" &
+    fi
     gd_find
     for pid in ${gd_found[@]+"${gd_found[@]}"}; do
-        while read -r key mask; do
-            if [ "$key" = SigCgt: ]; then
-                if (((16#$mask >> (number - 1)) & 1)); then gd_send "$number" "$pid" && sent=1; fi
-                break
-            fi
-        done <"/proc/$pid/status"
+        if gd_is_here "$pid" && gd_catches "$number" "$pid"; then gd_send "$number" "$pid" && sent=1; fi
     done
     if [ -n "$sent" ]; then gd_warning=''; fi
+}
+
+gd_is_here() {  # where nodes share a kernel, as in a container
+    ((gd_nodes == 1)) || [ -z "${SLURMD_NODENAME-}" ] ||
+        grep -qsazxF -e "SLURMD_NODENAME=$SLURMD_NODENAME" "/proc/$1/environ"
+}
+
+gd_catches() {  # signal's number, process
+    local key mask
+    while read -r key mask; do
+        if [ "$key" = SigCgt: ]; then
+            (((16#$mask >> ($1 - 1)) & 1))
+            return
+        fi
+    done <"/proc/$2/status"
+    return 1
+}
+
+gd_warn_others() {  # signal's number. A step of the job on the other nodes
+    trap '' TERM INT USR2 HUP QUIT USR1 ALRM
+    srun --overlap --relative=1 --nodes="$((gd_nodes - 1))" --ntasks="$((gd_nodes - 1))" --ntasks-per-node=1 \
+        --cpus-per-task=1 --mem=0 --gres=none --export=ALL --kill-on-bad-exit=0 --quiet \
+        /bin/bash -pc "$(declare -f gd_is_here gd_catches gd_warn_here); gd_nodes=$gd_nodes; gd_warn_here $1 $gd_token" \
+        </dev/null 7>&-
+}
+
+gd_warn_here() {  # signal's number, token
+    local file pid sent='' try
+    for try in {1..60}; do
+        for file in $(grep -lsazxF -e "GPUDECK_TOKEN=$2" /proc/[0-9]*/environ); do
+            pid=${file#/proc/} pid=${pid%/environ}
+            if gd_is_here "$pid" && gd_catches "$1" "$pid"; then kill -s "$1" -- "$pid" && sent=1; fi
+        done
+        if [ -n "$sent" ]; then return; fi
+        sleep 1
+    done
 }
 
 gd_stand_still() {  # another copy may be started meanwhile, and must find nobody who writes

@@ -1,0 +1,127 @@
+"""Which attempts go into the next sbatch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudeck.engine.adapters.slurm.jobs import Job, Place
+from gpudeck.engine.adapters.slurm.turns import Turns
+from tests.fakes.job_rig import JOB, order_in
+
+FOLDER = Path("/logs")
+Ready = list[tuple[Job, Place]]
+
+
+def job(index: int, *, array: bool | None = None, gpus: int = 1) -> Job:
+    options = {} if array is None else {"array": array}
+    order = replace(order_in(FOLDER), job=replace(JOB, options=options, gpus=gpus))
+    return Job(f"{index:024x}", order)
+
+
+def queued(turns: Turns, jobs: list[Job], now: float = 0.0) -> Ready:
+    return [(each, turns.place(each, now)) for each in jobs]
+
+
+def sizes(turns: Turns, ready: Ready, now: float) -> list[int]:
+    """How many go out in each call, until all have or must wait."""
+    left, found = list(ready), list[int]()
+    while batch := turns.next(left, now):
+        left = [(each, place) for each, place in left if each not in batch]
+        found.append(len(batch))
+    return found
+
+
+def test_the_first_goes_at_once_and_those_that_follow_wait_for_others() -> None:
+    turns = Turns()
+    first, others = queued(turns, [job(0)]), queued(turns, [job(index) for index in range(1, 60)])
+    assert (sizes(turns, first, 0.0), sizes(turns, others, 0.1), sizes(turns, others, 0.2)) == ([1], [], [59])
+
+
+def test_few_alike_go_one_by_one() -> None:
+    turns = Turns()
+    assert sizes(turns, queued(turns, [job(index) for index in range(49)]), 0.2) == [1] * 49
+
+
+def test_one_that_comes_alone_never_waits() -> None:
+    turns = Turns()
+    for index in range(5):
+        assert sizes(turns, queued(turns, [job(index)], float(index)), float(index)) == [1]
+
+
+def test_with_array_true_even_two_share_one_and_wait_for_it() -> None:
+    turns = Turns()
+    ready = queued(turns, [job(index, array=True) for index in range(2)])
+    assert (sizes(turns, ready, 0.1), sizes(turns, ready, 0.2)) == ([], [2])
+
+
+def test_with_array_false_each_goes_alone_and_at_once() -> None:
+    turns = Turns()
+    assert sizes(turns, queued(turns, [job(index, array=False) for index in range(100)]), 0.0) == [1] * 100
+
+
+def test_those_that_ask_for_other_things_share_no_array() -> None:
+    turns = Turns()
+    ready = queued(turns, [job(index, array=True, gpus=1 + index % 2) for index in range(10)])
+    assert sizes(turns, ready, 0.2) == [5, 5]
+
+
+def test_an_array_has_no_more_than_five_hundred_elements() -> None:
+    turns = Turns()
+    assert sizes(turns, queued(turns, [job(index) for index in range(1200)]), 0.2) == [500, 500, 200]
+
+
+def test_after_a_refusal_for_now_half_as_many_are_tried_and_more_again_once_they_are_taken() -> None:
+    turns = Turns()
+    ready = queued(turns, [job(index) for index in range(1200)])
+    assert turns.refused(500, for_good=False)
+    tried = len(turns.next(ready, 0.2))
+    turns.taken()
+    assert (tried, len(turns.next(ready, 0.2))) == (250, 500)
+
+
+def test_a_size_that_was_refused_for_good_is_not_tried_again() -> None:
+    turns = Turns()
+    ready = queued(turns, [job(index) for index in range(1200)])
+    assert turns.refused(500, for_good=True)
+    turns.taken()
+    assert len(turns.next(ready, 0.2)) == 250
+
+
+def test_the_refusal_of_one_alone_is_its_own() -> None:
+    turns = Turns()
+    assert not turns.refused(1, for_good=True)
+
+
+def test_where_no_array_is_taken_each_goes_alone_without_waiting() -> None:
+    turns = Turns()
+    ready = queued(turns, [job(index) for index in range(60)], 7.0)
+    while turns.refused(len(turns.next(ready, 7.2)), for_good=True):
+        pass
+    assert sizes(turns, queued(turns, [job(index) for index in range(60)], 8.0), 8.2) == [1] * 60
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([None, True, False]), st.integers(0, 2), st.floats(0, 1)), max_size=150),
+    st.integers(0, 600),
+)
+def test_once_they_have_waited_all_go_out_once_and_alike_in_each_call(
+    wanted: list[tuple[bool | None, int, float]], refused: int
+) -> None:
+    turns = Turns()
+    turns.refused(refused, for_good=True)
+    ready = [
+        (each, turns.place(each, at))
+        for index, (array, gpus, at) in enumerate(sorted(wanted, key=lambda one: one[2]))
+        for each in [job(index, array=array, gpus=gpus)]
+    ]
+    places, sent = dict(ready), list[Job]()
+    left = list(ready)
+    while batch := turns.next(left, 2.0):
+        assert len({places[each].asks for each in batch}) == 1
+        sent += batch
+        left = [(each, place) for each, place in left if each not in batch]
+    assert (left, len(sent), set(sent)) == ([], len(ready), set(places))
