@@ -101,7 +101,8 @@ def _engine(command: Command) -> int:
     from .errors import DeckError
     from .opening.run_options import decode
 
-    options = decode(command.given.get("options") or "")
+    said = command.given.get("options")
+    options = command.options() if said is None else decode(said)
     mode = "service" if command.flag("service") else "detached"
     flags = {name: command.flag(name) for name in ("as_root", "takeover", "quiet_start")}
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -129,10 +130,13 @@ def _on_slurm(
     opened: OpenDeck, loop: asyncio.AbstractEventLoop, sink: Sink, note: Callable[[str, str], None]
 ) -> Launcher:
     from .adapters.slurm.launcher import SlurmLauncher  # of no use to any other deck
+    from .adapters.slurm.sweeping import sweep
 
     settings = opened.deck.settings
+    control = control_folder(settings.log_dir)
+    threading.Thread(target=sweep, args=(control,), name="gpudeck-sweep", daemon=True).start()
     return SlurmLauncher(
-        control_folder(settings.log_dir),
+        control,
         sink,
         loop,
         environ=opened.environment,

@@ -74,6 +74,8 @@ class JobOrder:
     """Names of variables that the task itself sets."""
     ranks: int = 1
     """Processes on each node, whoever starts them: they share its cores."""
+    record: bytes = b""
+    """What attempt-N.json, beside the script, says before there is a job: without a journal, it is found by that."""
 
 
 @dataclass(frozen=True, slots=True)

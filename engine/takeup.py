@@ -59,6 +59,7 @@ class TakeUp:
         elif not goes_on:
             # A run that is begun by hand runs under what this engine was started with.
             run.options = self._opened.options
+            self._loop.wake()  # a turn finds out that there is nothing to do here
 
     def _recover(self) -> Mapping[str, Fate]:
         known: list[Known] = []

@@ -34,6 +34,7 @@ def source_of(details: Mapping[str, Any], attempt: int = 0) -> LogSource | None:
         paths=paths,
         title=details["name"],
         running=lasts,
+        pending=lasts and bool(running and running.get("job") and running.get("pending")),
         ended=ended,
         why=why,
         ranks=launch["ranks"] if launch else 0,

@@ -129,12 +129,13 @@ class Attempts:
         self._node_usage.wake()
 
     def _placed(self, fact: AttemptSubmitted | AttemptRunning) -> None:
-        task = self._deck.by_name.get(fact.task)
-        attempt = task.attempt() if task is not None else None
-        if attempt is None or attempt.number != fact.attempt or not attempt.job:
-            return
-        began = attempt.wall if isinstance(fact, AttemptRunning) else None
-        self._writer.placed(self.begun.paths(fact.task, fact.attempt).json, Placed(attempt.job, attempt.nodes, began))
+        """From the fact alone: the attempt may have ended since."""
+        if isinstance(fact, AttemptRunning):
+            placed = Placed(fact.job, fact.nodes, fact.wall if fact.at is not None else None)
+        else:
+            placed = Placed(fact.job)
+        if placed.job:
+            self._writer.placed(self.begun.paths(fact.task, fact.attempt).json, placed)
 
     def adopt(self, start: AttemptStarting) -> None:
         """An earlier engine started it, and may not have come to write beside its logs what it is."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from ..core.effects import Launch
 from ..core.events import AttemptStarting
 from ..core.spec import TaskSpec
-from ..logs.files import AttemptPaths
 from ..ports import JobOrder
 from ..taskfile.cluster import gpus_in
 from .launching import Ranks
@@ -29,21 +27,21 @@ def cards_of(start: AttemptStarting, spec: TaskSpec | None) -> int:
 
 def job_order(
     spec: TaskSpec,
-    effect: Launch,
-    paths: AttemptPaths,
+    attempt: int,
     ranks: Ranks | None,
     *,
+    script: str,
     options: Mapping[str, object],
     avoid: Iterable[str],
     own_env: Iterable[str],
 ) -> JobOrder:
-    """*options*: its [slurm], placeholders filled; *avoid*: nodes that failed under it; *own_env*: names of variables
-    that the task itself sets."""
+    """*script*: the path at which it is kept. *options*: its [slurm], placeholders filled; *avoid*: nodes that failed
+    under it; *own_env*: names of variables that the task itself sets."""
     wanted, policy = spec.resources, spec.policy
     gpus = gpus_each(spec)
     return JobOrder(
         task=spec.name,
-        attempt=effect.attempt,
+        attempt=attempt,
         gpus=gpus,
         nodes=spec.extras.nodes,
         cpus=wanted.cpus,
@@ -59,7 +57,7 @@ def job_order(
         options=options if gpus else _without_gpus(options),
         exclude=tuple(sorted(avoid)),
         exclusive=wanted.exclusive or wanted.gpus == "all" or options.get("exclusive") is True,
-        script=paths.script,
+        script=script,
         own_env=frozenset(own_env),
         ranks=1 if ranks is None else ranks.count,
     )

@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..core.deck import Deck, Task
 from ..core.effects import Launch
@@ -14,7 +14,7 @@ from ..core.events import AttemptStarting
 from ..core.spec import TaskSpec, Work
 from ..logs.files import AttemptPaths, Link, LogFolder
 from ..logs.outputs import OutputStamp, matches, stamp_outputs
-from ..logs.record import AttemptHeader
+from ..logs.record import AttemptHeader, encode, header_record
 from ..logs.secrets import mask, secrets_in
 from ..ports import JobOrder, StartOrder
 from ..snapshot.clerk import Place
@@ -109,7 +109,8 @@ class Orders:
         indices = self._indices(effect.gpus)
         place = self._box.code.place(spec.name) if self._box.code is not None else None
         header = self._header(spec, effect, paths, argv, env, started_wall, before, place)
-        order = self._order(spec, effect, paths, argv, env, place, self._job(task, spec, effect, paths, env))
+        job = self._job(task, spec, effect, paths, env, header)
+        order = self._order(spec, effect, paths, argv, env, place, job)
         shown = tuple(header.command)
         return Made(order, header, paths, self._logs.links(paths, indices), shown, started_wall, before, resumed)
 
@@ -173,18 +174,21 @@ class Orders:
             ranks=0 if ranks is None else ranks.total,
         )
 
-    def _job(self, task: Task, spec: TaskSpec, effect: Launch, paths: AttemptPaths, env: Env) -> JobOrder | None:
+    def _job(
+        self, task: Task, spec: TaskSpec, effect: Launch, paths: AttemptPaths, env: Env, header: AttemptHeader
+    ) -> JobOrder | None:
         if not self._deck.cluster:
             return None
-        return job_order(
+        job = job_order(
             spec,
-            effect,
-            paths,
+            effect.attempt,
             self._ranks(spec, effect),
+            script=paths.script,
             options=asked(spec, self._values(spec, effect, paths)),
             avoid=task.avoid_nodes,
             own_env=[name for name, _ in env],
         )
+        return replace(job, record=encode(header_record(header, host="", git=header.git)))
 
     def _order(
         self,

@@ -44,7 +44,7 @@ def _told(found: Look, row: TaskRow) -> list[str]:
 
 
 def _state(row: TaskRow) -> str:
-    if is_pending(row):
+    if is_pending(row) and row.job:
         return f"is pending: attempt {row.attempt}, job {row.job}, submitted {_ago(row)} ago"
     held = " and is held" if row.state == "backoff" else " and held"
     return is_text(row) + held * row.held

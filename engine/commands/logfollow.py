@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
+from ..adapters.state.mounts import on_network
 from ..client import Connection, Gone, Picture
+from ..headless.text import field_text
 from ..protocol.states import ACTIVE
 from ..protocol.wire import TaskRow
-from .inotify import Writes
+from .inotify import LOOK_S, Writes
 from .logfeed import Feed
 from .logprint import Printer
 from .look import LiveLook, Look
 from .place import Place, say
-from .rows import may_change
+from .rows import may_change, waits_text
 
 if TYPE_CHECKING:
     from ..offline.look import OfflineLook
@@ -34,6 +36,9 @@ class Following:
         self._printer = printer
         self._attempt = attempt
         self._writes = Writes()
+        self._look_s = LOOK_S if _elsewhere_written(feeds) else None
+        self._waits: dict[str, int] = {}
+        """By task, the attempt of which it was said why the cluster has not begun it."""
 
     def run(self, look: Look) -> None:
         """Returns when all of them have come to an end."""
@@ -60,7 +65,7 @@ class Following:
         try:
             with connection:
                 while self._more(connection.wait_for_picture()):
-                    self._writes.wait([connection.fileno()], None)
+                    self._writes.wait([connection.fileno()], self._look_s)
                     for _ in connection.messages(_DRAIN_S):
                         pass
         except Gone:
@@ -78,13 +83,20 @@ class Following:
     def _go_over(self, row: TaskRow) -> None:
         """To the newest attempt. Those that came and went since the last look are shown, too."""
         feed = self._feeds[row.name]
+        self._open(feed, row.attempt)
+        wanted = self._attempt in (None, row.attempt)
+        if wanted and row.pending and row.attempt not in (feed.attempt, self._waits.get(row.name)):
+            self._waits[row.name] = row.attempt
+            say(f"{field_text(row.name)} {waits_text(row)}")
+
+    def _open(self, feed: Feed, newest: int) -> None:
         if self._attempt is not None:
             _ = feed.attempt or feed.open(self._attempt, None)
         else:
-            for number in range(feed.attempt + 1, row.attempt + 1):
+            for number in range(feed.attempt + 1, newest + 1):
                 if feed.open(number, None) and number > 1:
-                    say(f"{row.name}: attempt {number}")
-        self._writes.watch(feed.paths(max(1, row.attempt)).dir)
+                    say(f"{feed.name}: attempt {number}")
+        self._writes.watch(feed.paths(max(1, newest)).dir)
 
     def _may_write(self, row: TaskRow, ended: bool) -> bool:
         if self._attempt is not None:
@@ -102,7 +114,7 @@ class Following:
         """Follows what runs on, until it ends or an engine comes, which is returned."""
         while True:
             for name, feed in self._feeds.items():
-                self._writes.watch(feed.paths(max(1, look.attempts_of(name))).dir)
+                self._open(feed, look.attempts_of(name))
             self._show()
             if not any(look.runs_on(name) for name in self._feeds):
                 self._show()
@@ -110,3 +122,8 @@ class Following:
             self._writes.wait([], _LOOK_S)
             if (connection := self._place.attach()) is not None:
                 return connection
+
+
+def _elsewhere_written(feeds: Mapping[str, Feed]) -> bool:
+    """Other hosts may write there, of which the kernel here does not tell."""
+    return any(on_network(feed.paths(1).dir) for feed in list(feeds.values())[:1])

@@ -16,6 +16,7 @@ from .logfollow import MOST_FOLLOWED, Following
 from .logprint import Printer
 from .look import look
 from .place import Place, say
+from .rows import waits_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,11 @@ def _missing(feed: Feed, number: int, asked: _Asked, *, starts: bool) -> str:
 
 def _open(place: Place, row: TaskRow, number: int, feed: Feed, asked: _Asked) -> bool:
     if not feed.open(number, asked.lines):
-        say(_missing(feed, number, asked, starts=number == row.attempt and row.state in ACTIVE))
+        if number == row.attempt and row.state == "starting":
+            if not (asked.follow and row.pending):  # which is told where the log is followed
+                say(f"{field_text(row.name)} {waits_text(row)}")
+        else:
+            say(_missing(feed, number, asked, starts=number == row.attempt and row.state in ACTIVE))
         return False
     size = feed.drain()
     if not asked.follow:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..adapters.slurm.cluster import partition_names
 from ..adapters.slurm.jobfiles import control_folder
 from ..adapters.slurm.script import script
 from ..errors import EngineUnavailableError
@@ -14,6 +15,7 @@ from ..logs.secrets import mask, secrets_in
 from ..submit.subject import Subject, read_subject
 from ..submit.waits import NOTHING, Waits, waits_of
 from ..taskfile.options import RunOptions
+from ..taskfile.problems import did_you_mean
 
 TOKEN = "0" * 24
 """Where a start puts one of its own."""
@@ -25,7 +27,7 @@ class PlannedJob:
 
     task: str
     state: str
-    """ "runs", "done earlier" or "left out"."""
+    """ "runs", "under way", "done earlier" or "left out"."""
     attempt: int = 0
     script: str = ""
     kept: str = ""
@@ -43,7 +45,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps([_row(job) for job in jobs], indent=2))
         return 0
-    for line in [*subject.warnings, *subject.file.later]:
+    for line in [*subject.warnings, *subject.file.later, *_unknown_partitions(subject)]:
         print(f"warning: {line}")
     print("\n".join(_text(jobs)))
     return 0
@@ -57,6 +59,8 @@ def planned(subject: Subject) -> list[PlannedJob]:
     for spec in subject.file.tasks:
         if spec.name not in waits:
             jobs.append(PlannedJob(spec.name, "left out"))
+        elif spec.name in subject.lasting:
+            jobs.append(PlannedJob(spec.name, "under way"))
         elif spec.name in done:
             jobs.append(PlannedJob(spec.name, "done earlier"))
         else:
@@ -68,10 +72,25 @@ def planned(subject: Subject) -> list[PlannedJob]:
     return jobs
 
 
+def _unknown_partitions(subject: Subject) -> Iterator[str]:
+    """Where Slurm is here and answers at once."""
+    asked = [str(dict(spec.extras.slurm).get("partition", "")) for spec in subject.selected]
+    names = list(dict.fromkeys(name for text in asked for name in text.split(",") if name))
+    known = partition_names(os.environ) if names else []
+    for name in names:
+        if known and name not in known:
+            hint = did_you_mean(name, known)
+            yield f"partition {name} is not known to Slurm here" + (f": {hint}" if hint else "")
+
+
+_OTHERS = ("under way", "done earlier", "left out")
+
+
 def _text(jobs: Sequence[PlannedJob]) -> list[str]:
     running = [job for job in jobs if job.state == "runs"]
+    more = [f"{len(found)} {state}" for state in _OTHERS if (found := _in(jobs, state))]
     if not running:
-        return ["nothing would run"]
+        return [", ".join(["nothing would be submitted", *more])]
     lines: list[str] = []
     for job in running:
         lines += [
@@ -79,7 +98,6 @@ def _text(jobs: Sequence[PlannedJob]) -> list[str]:
             f"==> {job.task}, attempt {job.attempt}{_after(job.waits)}: {job.kept} <==",
             job.script.rstrip("\n"),
         ]
-    more = [f"{len(found)} {state}" for state in ("done earlier", "left out") if (found := _in(jobs, state))]
     return [*lines[1:], "", ", ".join([f"{len(running)} of {len(jobs)} tasks would be submitted", *more])]
 
 

@@ -90,6 +90,13 @@ def note_text(row: TaskRow) -> str:
     return row.reason if row.state not in DONE else ""
 
 
+def waits_text(row: TaskRow) -> str:
+    """Of a task that is starting and whose log is not there yet: "waits: begins ~14:05, Priority"."""
+    if not is_pending(row):
+        return "is starting: it has no log yet"
+    return f"waits: {row.pending or f'job {row.job} has not begun'}"
+
+
 def hint_line(hint: str) -> Line:
     """Below a failure: what the user may do about it."""
     return Line(f"  hint: {field_text(hint)}", tone="warn")

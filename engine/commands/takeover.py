@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import time
 
+from ..adapters.journal.journal import read_facts
+from ..adapters.slurm.jobfiles import control_folder
 from ..adapters.state.folder import StateDir
 from ..adapters.state.lock import held_by, read_holder
 from ..attach import find_state
 from ..command import Command
-from ..errors import EngineUnavailableError
+from ..core.recorded import recorded
+from ..errors import EngineUnavailableError, TaskFileError
 from ..headless.text import field_text, plural
+from ..opening.settings_despite import settings_despite
+from ..taskfile.load import load_settings
 from .asking import agreed
 from .place import Place
 
 
 def run(command: Command) -> int:
-    """Ask, then start an engine that takes all that ran there as gone."""
+    """Ask, then start an engine that takes all that ran there as gone; jobs of a cluster go on."""
     place = Place.of(command)
     state, elsewhere = _state(place)
     if state is None and not elsewhere:
@@ -25,9 +31,8 @@ def run(command: Command) -> int:
         raise EngineUnavailableError(
             f"engine {holder.pid} on {field_text(holder.machine.host)} runs this deck: nothing is to be taken over"
         )
-    if not agreed(
-        f"{_before(state, elsewhere)} What still runs there would run twice. Take it over?", yes=command.flag("yes")
-    ):
+    told = _before(state, elsewhere, jobs=_jobs(place, state))
+    if not agreed(f"{told} Take it over?", yes=command.flag("yes")):
         print("nothing was done")
         return 1
     with place.start(takeover=True) as connection:
@@ -45,13 +50,46 @@ def _state(place: Place) -> tuple[StateDir | None, str]:
         return None, str(error)
 
 
-def _before(state: StateDir | None, elsewhere: str) -> str:
+def _jobs(place: Place, state: StateDir | None) -> int | None:
+    """How many jobs of the deck a cluster has, as far as is known; None: its tasks run on this box."""
     if state is None:
-        return f"{elsewhere}; a new, empty state would be made here."
-    last = read_holder(state.path)
+        return 0 if os.path.isdir(control_folder(_log_dir(place))) else None
+    lasting = recorded(read_facts(state.db)[0]).lasting.values()
+    return sum(bool(start.where) for start in lasting) or None
+
+
+def _log_dir(place: Place) -> str:
+    try:
+        return load_settings(place.path, place.options).log_dir
+    except TaskFileError:
+        return settings_despite(place.path, place.options).log_dir
+
+
+def _before(state: StateDir | None, elsewhere: str, *, jobs: int | None) -> str:
+    """What is known, and what becomes of it. *jobs*: see `_jobs`."""
+    if jobs is not None:
+        return f"{_of_jobs(state, elsewhere, jobs)} An engine that still runs there would submit tasks a second time."
+    twice = "What still runs there would run twice."
+    if state is None:
+        return f"{elsewhere}; a new, empty state would be made here. {twice}"
     unfinished = state.unfinished()
     tasks = f"{plural(unfinished, 'task')} of it had not ended" if unfinished else "no task of it was under way"
+    return f"{_holder(state)}{tasks}. {twice}"
+
+
+def _of_jobs(state: StateDir | None, elsewhere: str, jobs: int) -> str:
+    if state is None:
+        return (
+            f"{elsewhere}; a new state would be made here: jobs that wait or run go on and are taken over, what has "
+            "ended is known from the logs; holds, priorities and used retries are forgotten."
+        )
+    go = "goes on and is" if jobs == 1 else "go on and are"
+    return f"{_holder(state)}{plural(jobs, 'job')} of it had not ended, which {go} taken over."
+
+
+def _holder(state: StateDir) -> str:
+    last = read_holder(state.path)
     if last is None:
-        return f"{tasks}."
+        return ""
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(last.since_wall))
-    return f"engine {last.pid} on {field_text(last.machine.host)} had the deck since {since}; {tasks}."
+    return f"engine {last.pid} on {field_text(last.machine.host)} had the deck since {since}; "

@@ -43,6 +43,8 @@ def attempt_fact(deck: Deck, fact: AttemptFact) -> None:
     if task is None:
         if isinstance(fact, e.AttemptStarting):
             deck.past.started(fact)
+        elif isinstance(fact, e.AttemptSubmitted):
+            deck.past.submitted(fact)
         elif isinstance(fact, e.AttemptRunning):
             deck.past.running(fact)
         elif isinstance(fact, e.AttemptEnded):

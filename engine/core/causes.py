@@ -14,12 +14,13 @@ def outcome_by_cause(attempt: Attempt, policy: Policy) -> Outcome | None:
     code, signal, detail = attempt.exit_code, attempt.exited_signal, attempt.cause_detail
     match attempt.cause:
         case "":
-            return None
+            lost = code is None and signal is None and detail
+            return Outcome("lost", detail=detail) if lost else None
         case "oom":
             if code in policy.success_codes:
                 # A whole job counts as out of memory when any process of it was killed, also one that was not missed.
                 return None
-            return Outcome("oom", code, signal, detail or "Slurm: more memory than was asked for")
+            return Outcome("oom", code, signal, detail or "host: more than the job asked for")
         case "timeout":
             return Outcome("timeout", code, signal, detail or "Slurm's time limit")
         case "preempted":

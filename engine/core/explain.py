@@ -127,17 +127,17 @@ class Explainer:
 
 
 def _pending(attempt: Attempt, hour: Callable[[float], str]) -> Obstacle:
-    """A job that the cluster has not begun: "Slurm: Priority, begins about 14:05"."""
+    """A job that the cluster has not begun: "Slurm: begins ~14:05, Priority"."""
     cluster = attempt.where.capitalize()
     if not attempt.job:
-        return Obstacle("pending", f"on its way to {cluster}")
+        return Obstacle("pending", attempt.pending or f"on its way to {cluster}")
     return Obstacle("pending", f"{cluster}: {waits_in_words(attempt, hour) or f'job {attempt.job} has not begun'}")
 
 
 def waits_in_words(attempt: Attempt, hour: Callable[[float], str]) -> str:
-    """Why the cluster has not begun it: "Priority, begins about 14:05"; "" where it tells nothing."""
+    """When the cluster is to begin it, and why it has not: "begins ~14:05, Priority"; "" where it tells nothing."""
     begins = "" if attempt.begins is None else hour(attempt.begins)
-    return ", ".join(filter(None, (attempt.pending, begins and f"begins about {begins}")))
+    return ", ".join(filter(None, (begins and f"begins ~{begins}", attempt.pending)))
 
 
 def _in_the_way(deck: Deck, task: Task, kind: ObstacleKind) -> tuple[str, ...]:

@@ -149,7 +149,13 @@ def _by_kind(word: str, kind: str, value: str) -> Term:
         case "gpu":
             return Term("gpu", _glob(f"{value}*" if value.startswith(("GPU-", "MIG-")) else value))
         case _:
-            raise UsageError(f"{word}: there is no {kind}: (state:, reason:, tag: and gpu: are known)")
+            near = get_close_matches(kind, _KINDS, n=1)
+            hint = f"did you mean {near[0]}:{value}?" if near else f"there is no {kind}: ({_KNOWN} are known)"
+            raise UsageError(f"{word}: {hint}")
+
+
+_KINDS = ("state", "reason", "tag", "gpu")
+_KNOWN = "state:, reason:, tag: and gpu:"
 
 
 def _check(word: str, value: str, known: Sequence[str]) -> None:

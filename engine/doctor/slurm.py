@@ -58,7 +58,7 @@ def check_cluster(
     yield slurm_checks.check_answer(facts)
     if facts.missing or facts.trouble:
         return
-    wanted = wishes(tasks)
+    wanted = wishes(tasks, log_dir, environ)
     yield from slurm_checks.check_partitions(facts, wanted)
     yield from slurm_checks.check_gpus(facts, wanted)
     yield from slurm_checks.check_account(facts, wanted)

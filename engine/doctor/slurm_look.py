@@ -65,7 +65,7 @@ def look(call: Call) -> SlurmFacts:
         return SlurmFacts(missing)
     version = call("sbatch", "--version").out.strip()
     before = time.perf_counter()
-    config, sinfo = call("scontrol", "show", "config"), call(*SINFO)
+    config, sinfo = call("scontrol", "show", "config"), call(*SINFO, "-a")  # hidden partitions, too
     for name, ended in (("scontrol", config), ("sinfo", sinfo)):
         if ended.code != 0:
             return SlurmFacts((), version, f"{name}: {ended.how}")

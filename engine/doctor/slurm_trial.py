@@ -23,6 +23,8 @@ _LATE_S = 10.0
 """A file server may show a file so late."""
 _OVER = frozenset(("", "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY"))
 _GONE = "Invalid job id"
+_OF_ITS_OWN = ("--time=", "--nodes=", "--ntasks-per-node=", "--exclusive", "--signal=")
+"""What it asks for otherwise than the task: it is to begin soon, and does next to nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def _of_the_node(trial: Trial, wish: Wish, node: str) -> Iterator[Finding]:
 
 def _try(call: Call, wish: Wish, trial: Trial, path: str, limit_s: float) -> Trial:
     began = time.monotonic()
-    arguments = [word for word in wish.arguments if not word.startswith(("--time=", "--nodes=", "--exclusive"))]
+    arguments = [word for word in wish.arguments if not word.startswith(_OF_ITS_OWN)]
     sent = call(
         "sbatch", "--parsable", "--job-name=gpudeck-doctor", "--time=1", "--output=/dev/null", "--no-requeue",
         f"--chdir={os.sep}", *arguments, stdin=_script(wish, path),

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
+from ..adapters.slurm.script import extra_lines, resources
+from ..attempt.cluster import gpus_each, job_order
+from ..attempt.launching import ranks_of
 from ..core.spec import TaskSpec
+from ..ports import JobOrder
+from ..taskfile.finish import RuntimeValues, asked
 
-_TYPE = re.compile(r"\bgpu:([^:,(\x00{]+):")
-_SLOTS = re.compile("[\x00{}]")
-"""What is only known at a start."""
-_SLOT = re.compile("\x00?\\{num_gpus\\}")
-_OPTIONS = ("partition", "account", "qos", "constraint", "nodelist", "exclude")
+_TYPE = re.compile(r"\bgpu:([^:,(]+):")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,62 +38,39 @@ class Wish:
     tasks: int = 1
 
 
-def wishes(tasks: Sequence[TaskSpec]) -> list[Wish]:
-    """The commonest first."""
+def wishes(tasks: Sequence[TaskSpec], log_dir: str, environ: Mapping[str, str]) -> list[Wish]:
+    """The commonest first; each as of a first attempt. *environ*: for {env.NAME}."""
     found: dict[tuple[str, ...], Wish] = {}
     for task in tasks:
-        wish = _wish(task)
+        wish = _wish(task, _order(task, log_dir, environ))
         key = wish.arguments + wish.extra
         known = found.get(key)
         found[key] = wish if known is None else replace(known, tasks=known.tasks + 1)
     return sorted(found.values(), key=lambda wish: -wish.tasks)
 
 
-def _wish(task: TaskSpec) -> Wish:
-    options = dict(task.extras.slurm)
-    gpus = task.resources.gpus if isinstance(task.resources.gpus, int) else 0
-    gres = _gres(options, gpus)
+def _order(task: TaskSpec, log_dir: str, environ: Mapping[str, str]) -> JobOrder:
+    gpus = gpus_each(task)
+    values = RuntimeValues(
+        1, tuple(map(str, range(gpus))), task.resources.cpus or 1, log_dir, log_dir, sys.executable, environ
+    )
+    ranks = ranks_of(task, gpus, 1, cluster=True)
+    return job_order(task, 1, ranks, script="", options=asked(task, values), avoid=(), own_env=())
+
+
+def _wish(task: TaskSpec, order: JobOrder) -> Wish:
+    arguments = resources(order)
+    gres = next((word for word in arguments if word.startswith("--gres=")), "")
     return Wish(
         task=task.name,
-        arguments=tuple(_arguments(task, options, gres)),
-        extra=tuple([line.removeprefix("#SBATCH").strip() for line in _lines(options) if not _SLOTS.search(line)]),
-        partition=_text(options, "partition"),
-        account=_text(options, "account"),
-        qos=_text(options, "qos"),
-        gpus=gpus,
+        arguments=tuple(arguments),
+        extra=tuple(extra_lines(order)),
+        partition=str(order.options.get("partition", "")),
+        account=str(order.options.get("account", "")),
+        qos=str(order.options.get("qos", "")),
+        gpus=order.gpus,
         gpu_types=tuple(_TYPE.findall(gres)),
-        array=bool(options.get("array")),
+        array=bool(order.options.get("array")),
         python=task.python or "",
         cwd=task.cwd,
     )
-
-
-def _arguments(task: TaskSpec, options: dict[str, object], gres: str) -> list[str]:
-    found = [f"--{name}={value}" for name in _OPTIONS if (value := _text(options, name)) and not _SLOTS.search(value)]
-    found.append(f"--nodes={task.extras.nodes}")
-    if gres:
-        found.append(f"--gres={gres}")
-    if task.resources.cpus:
-        found.append(f"--cpus-per-task={task.resources.cpus}")
-    if memory := options.get("mem") or task.resources.memory_mib:
-        found.append(f"--mem={memory}M")
-    if limit_s := options.get("time") or (task.policy.timeout_s and task.policy.timeout_s + task.policy.grace_s):
-        found.append(f"--time={math.ceil(cast('float', limit_s) / 60)}")
-    if options.get("exclusive") or task.resources.exclusive or task.resources.gpus == "all":
-        found.append("--exclusive")
-    return found
-
-
-def _gres(options: dict[str, object], gpus: int) -> str:
-    given = _text(options, "gres")
-    if given:
-        return "" if "gpu" in given and not gpus and _SLOT.search(given) else _SLOT.sub(str(gpus), given)
-    return f"gpu:{gpus}" if gpus else ""
-
-
-def _text(options: dict[str, object], name: str) -> str:
-    return str(options.get(name, ""))
-
-
-def _lines(options: dict[str, object]) -> tuple[str, ...]:
-    return cast("tuple[str, ...]", options.get("extra", ()))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..adapters import host
+from ..adapters.slurm.cluster import gpus_of_a_node
 from ..attempt.environment import attempt_environment, base_environment
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..errors import DeckError, UsageError
@@ -72,7 +73,8 @@ def subject_of(file: str | None, options: RunOptions, environ: Mapping[str, str]
     folder = os.path.dirname(os.path.abspath(path))
     try:
         settings = load_settings(path, options)
-        deck = load(path, options, Box(None, host.cores(), {}), environ=base)
+        of_a_node = gpus_of_a_node(environ) if settings.backend == "slurm" else 0
+        deck = load(path, options, Box(of_a_node or None, host.cores(), {}), environ=base)
     except DeckError as error:
         there = folder if os.path.isdir(folder) else os.getcwd()
         settings = on_gpus(_plain_settings(there), options)

@@ -150,11 +150,14 @@ def _marked(rank: int, lines: Sequence[str]) -> list[str]:
 
 
 def _recorded(path: str) -> Sequence[str]:
-    """The traceback in the file that torch's `record` writes."""
+    """The traceback in the file that torch's `record` writes; not that of a launcher, which on another node writes its
+    own end there when it is asked to end."""
     try:
         with open(path, "rb") as file:
             found: Any = json.loads(file.read(_MANY_RANKS_BYTES))
         stack = found["message"]["extraInfo"]["py_callstack"]
     except (OSError, ValueError, KeyError, TypeError):
         return ()
-    return [printable(line) for line in stack.splitlines()] if isinstance(stack, str) else ()
+    if not isinstance(stack, str) or _LAUNCHER_ENDS.search(stack):
+        return ()
+    return [printable(line) for line in stack.splitlines()]

@@ -21,7 +21,7 @@ from ..core.build import build
 from ..core.deck import Deck, Task
 from ..core.devices import Gpu
 from ..core.events import AttemptStarting, Fact
-from ..core.flags import flags
+from ..core.flags import flags, is_pending
 from ..core.phases import NAMES, WAITING, Queued
 from ..core.readiness import spread
 from ..core.recorded import Recorded, recorded
@@ -33,6 +33,7 @@ from ..logs.files import LogFolder
 from ..logs.record import read_record
 from ..opening.left_out import stand_in_for_left_out
 from ..opening.run_options import as_before, decode
+from ..protocol.states import PENDING
 from ..serve.selecting import nothing_matches
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
@@ -163,7 +164,8 @@ class _Subject:
 
     @property
     def states(self) -> Sequence[str]:
-        return (NAMES[type(self.task.phase)], *flags(self.offline.deck, self.task))
+        pending = (PENDING,) if is_pending(self.task) else ()
+        return (NAMES[type(self.task.phase)], *pending, *flags(self.offline.deck, self.task))
 
     @property
     def reason(self) -> str:

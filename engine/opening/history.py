@@ -6,9 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from ..core.events import (
     AttemptEnded,
+    AttemptRunning,
     AttemptStarting,
+    AttemptSubmitted,
     Fact,
     RunEnded,
+    StartRevoked,
     TakenBack,
     TaskAccepted,
     TaskCached,
@@ -34,6 +37,8 @@ class History:
         self._result: dict[str, str] = {}
         """Fingerprints of what results are of."""
         self._held: set[str] = set()
+        self._pending: set[str] = set()
+        """Tasks whose job a cluster has and has not begun."""
         self._before: dict[tuple[str, str], str] = {}
         """States before what was asked for, by task and act: it may be taken back."""
         for fact in facts:
@@ -42,8 +47,16 @@ class History:
     def _read(self, fact: Fact) -> None:
         match fact:
             case AttemptStarting():
-                self._state[fact.task], self._gpus[fact.task] = "running", fact.gpus
+                self._gpus[fact.task] = fact.gpus
+                self._move(fact.task, "starting" if fact.where else "running")
+            case AttemptSubmitted():
+                self._pending.add(fact.task)
+            case AttemptRunning():
+                self._move(fact.task, "running")
+            case StartRevoked():
+                self._move(fact.task, "queued")
             case AttemptEnded():
+                self._pending.discard(fact.task)
                 self._state[fact.task], self._reason[fact.task] = fact.next, fact.outcome.reason
                 if not fact.never_ran:
                     self._result[fact.task] = fact.fingerprint
@@ -64,12 +77,16 @@ class History:
             case _:
                 pass
 
+    def _move(self, task: str, state: str) -> None:
+        self._state[task] = state
+        self._pending.discard(task)
+
     def look(self, spec: TaskSpec) -> Subject:
         """A task as the journal leaves it."""
         uuids = self._gpus.get(spec.name, ())
         gpus = [name for uuid in uuids for name in (uuid, self._index.get(uuid, "")) if name]
         state = self._state.get(spec.name, "waiting")
         changed = state in _FINISHED and self._result.get(spec.name, spec.fingerprint) != spec.fingerprint
-        marks = (("held", spec.name in self._held), ("changed", changed))
+        marks = (("pending", spec.name in self._pending), ("held", spec.name in self._held), ("changed", changed))
         states = [state, *(mark for mark, borne in marks if borne)]
         return Facts(spec.name, spec.tags, spec.params, states, self._reason.get(spec.name, ""), gpus)

@@ -93,7 +93,8 @@ def open_deck(
         jobs = may_have_jobs(settings, told)
         if journal.damage or jobs or has_forgotten(tokens_recorded(settings, state.attempts), told):
             results_too = bool(journal.damage) or (jobs and takeover)
-            regained = _regain(journal, facts, told, settings, state, lock, results_too=results_too)
+            said = encode(given)
+            regained = _regain(journal, facts, told, settings, state, lock, results_too=results_too, options=said)
             told = recorded(facts)
         unfinished = told.unfinished
         before = decode(told.options)
@@ -153,6 +154,7 @@ def _regain(
     lock: DeckLock,
     *,
     results_too: bool,
+    options: str,
 ) -> str:
     """Add to *facts*, and to the journal, what a damaged or missing one does not tell and other files do; returns what
     to say."""
@@ -164,6 +166,7 @@ def _regain(
         told,
         boot_id=boot_id,
         results_too=results_too,
+        options=options,
     )
     if not found.facts:
         return ""

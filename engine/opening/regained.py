@@ -74,12 +74,20 @@ def has_forgotten(records: Collection[str], journal: Recorded) -> bool:
 
 
 def regain(
-    log_dir: str, records: Collection[str], deck: str, journal: Recorded, *, boot_id: str, results_too: bool
+    log_dir: str,
+    records: Collection[str],
+    deck: str,
+    journal: Recorded,
+    *,
+    boot_id: str,
+    results_too: bool,
+    options: str = "",
 ) -> Regained:
     """Facts about the newest attempt of each task of *deck*, where the journal does not know how it ended.
 
     *records*: tokens of attempts that left one. *boot_id*: of the boot on which the last engine ran. *results_too*:
-    also of attempts that were over and done with. Looks at all folders below *log_dir*.
+    also of attempts that were over and done with. *options*: those given now, encoded, for a run that is made up.
+    Looks at all folders below *log_dir*.
     """
     lasting = journal.lasting
     results: list[Fact] = []
@@ -98,7 +106,7 @@ def regain(
             results += [_ended(told, now)] if _same(before, told) else [_starting(told, now), _ended(told, now)]
         elif may_last and not _same(before, told):
             still.append(_starting(told, now))
-    found = _in_a_run(results, still, journal, boot_id, now)
+    found = _in_a_run(results, still, journal, boot_id, now, options)
     return Regained(list(found), sum(isinstance(fact, AttemptEnded) for fact in results), len(still))
 
 
@@ -130,7 +138,7 @@ def _told(folder: str, attempt: int) -> _Told | None:
 
 
 def _in_a_run(
-    results: Sequence[Fact], still: Sequence[Fact], journal: Recorded, boot_id: str, now: Instant
+    results: Sequence[Fact], still: Sequence[Fact], journal: Recorded, boot_id: str, now: Instant, options: str
 ) -> Iterator[Fact]:
     """Where the journal has forgotten the run as well, one is made up; it goes on only if something lasts."""
     run, goes_on = journal.run, journal.unfinished
@@ -138,7 +146,7 @@ def _in_a_run(
         return
     if not goes_on:
         run += 1
-        yield RunStarted(run, os.urandom(8).hex(), now.boot_s, now.wall_s, boot_id, host.hostname())
+        yield RunStarted(run, os.urandom(8).hex(), now.boot_s, now.wall_s, boot_id, host.hostname(), options=options)
     yield from results
     if not goes_on and not still:
         yield RunEnded(run, now.boot_s, now.wall_s)

@@ -53,7 +53,7 @@ class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     nodes: tuple[str, ...] = ()
     """Nodes of the cluster that its present or last attempt runs or ran on."""
     pending: str = ""
-    """Why the cluster has not begun it: "Priority, begins about 14:05"."""
+    """Why the cluster has not begun it: "begins ~14:05, Priority"."""
     started: float | None = None
     duration_s: float | None = None
     """Of the newest attempt that has ended."""

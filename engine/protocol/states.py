@@ -18,8 +18,8 @@ PENDING = "pending"
 
 
 def is_pending(row: TaskRow) -> bool:
-    """A cluster has its attempt and has not begun it."""
-    return row.state == "starting" and bool(row.job)
+    """A cluster has its attempt and has not begun it, or does not take it for now."""
+    return row.state == "starting" and bool(row.job or row.pending)
 
 
 def shown_state(row: TaskRow) -> str:

@@ -50,8 +50,8 @@ class Reporter:
         self._said_outputs = False
         self._fast: set[str] = set()
         started = clock.now()
-        self._told_run = 0
-        """The run whose end has been told."""
+        self._told_run = deck.run.number if deck.run.ended else 0
+        """The run whose end has been told; by an earlier engine, where it had ended before."""
         self.times = Times(started.boot_s, started.wall_s)
         self.summary = Summary(deck, self.times, clock)
         self._index = {gpu.uuid: gpu.index for gpu in deck.gpus.values()}

@@ -79,7 +79,7 @@ class RunningDetails:
     pending: bool = False
     """The cluster has not begun it; `started` and `elapsed_s` are since it was submitted."""
     pending_why: str = ""
-    """Why not: "Priority, begins about 14:05"."""
+    """Why not: "begins ~14:05, Priority"."""
 
 
 @dataclass(frozen=True, slots=True)

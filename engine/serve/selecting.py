@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator, Mapping, Sequence
-from difflib import get_close_matches
 
 from ..core.deck import Deck, Task
 from ..core.flags import flags, is_pending
+from ..core.meant import meant
 from ..core.phases import NAMES, Failed
 from ..core.selector import Facts, Selector, parse_selector
 from ..errors import UsageError
@@ -84,6 +84,6 @@ def subject(deck: Deck, task: Task, index_of: Mapping[str, int]) -> Facts:
 
 def nothing_matches(deck: Deck, text: str) -> str:
     """What to say of a selector that means no task."""
-    near = get_close_matches(text, list(deck.by_name)[:10_000], n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    near = meant(text, (task.spec for task in deck.tasks))
+    hint = f"; did you mean {near}?" if near else ""
     return f"{text}: no task of this deck matches{hint}"

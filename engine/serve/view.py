@@ -20,7 +20,7 @@ from ..ports import Clock, GpuInfo
 from ..progress.seen import Seen
 from ..protocol.wire import Cluster, DeckHead, GpuRow, State, TaskRow
 from ..report.status import counts_of, eta_s, slot_count, stands_still, used_slots
-from .cluster_rows import cluster_row, pending_in_words
+from .cluster_rows import ClusterRows, pending_in_words
 from .gpu_rows import Closer, GpuRows
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class DeckView:
         self._file_plan = file_plan
         self._file_problem = file_problem
         self._cluster = cluster
+        self._cluster_rows = ClusterRows(deck)
         self._slow = _Slow()
         self._gpu_rows = GpuRows(deck, clock, infos, closer)
 
@@ -152,11 +153,11 @@ class DeckView:
 
     def cluster(self) -> Cluster | None:
         """The cluster that the deck's tasks run on; None: they run on this box."""
-        return None if self._cluster is None else cluster_row(self._cluster.look())
+        return None if self._cluster is None else self._cluster_rows.of(self._cluster.look())
 
     async def fresh_cluster(self) -> Cluster | None:
         """The same, asked now."""
-        return None if self._cluster is None else cluster_row(await self._cluster.fresh())
+        return None if self._cluster is None else self._cluster_rows.of(await self._cluster.fresh())
 
     def head(self) -> DeckHead:
         """The deck as a whole. Costs a look at many tasks once a second, otherwise next to nothing."""

@@ -11,7 +11,7 @@ from . import readers
 from .check import Checker
 from .layers import Layers, table_of
 from .moving import Moving, Values, compiled
-from .placeholders import Row, has_slots, shell_template
+from .placeholders import Row, has_slots, marker, shell_template
 from .problems import BadValueError, did_you_mean
 from .said import Said
 from .schema import SLURM
@@ -25,6 +25,7 @@ OF_ALL = frozenset({"max_submitted"})
 """Keys of [slurm] that are about the deck, not about a task."""
 
 _GPUS = re.compile(r"\bgpu(?::[^:,(]+)?:(\d+)|\bgpu\b")
+_AS_MANY = marker("num_gpus")
 
 _DECK_KEYS = (
     "gpus", "slots_per_gpu", "cpu_slots", "no_gpu", "foreign", "foreign_memory", "foreign_quiet", "keep_free",
@@ -116,14 +117,18 @@ def max_submitted(checker: Checker, layers: Layers) -> int:
 
 def gpus_in(gres: object) -> int:
     """How many GPUs "gpu:a100:8" asks for on each node; 0: none, or it is not said in a number."""
-    match = _GPUS.search(gres) if isinstance(gres, str) else None
+    match = _GPUS.search(gres) if isinstance(gres, str) and _AS_MANY not in gres else None
     return 0 if match is None else int(match[1] or 1)
 
 
 def with_all_gpus(options: Options, each: int | None) -> Options:
     """*options* with the number of GPUs that "all" is, where they say none. *each*: of a node; None: not known."""
     asked = dict(options).get("gres")
-    return options if gpus_in(asked) or not each else (*options, ("gres", f"gpu:{each}"))
+    if gpus_in(asked) or not each:
+        return options
+    if isinstance(asked, str) and _AS_MANY in asked:
+        return tuple((key, asked.replace(_AS_MANY, str(each)) if key == "gres" else value) for key, value in options)
+    return (*options, ("gres", f"gpu:{each}"))
 
 
 def why_not(task: TaskSpec, *, on_slurm: bool, in_job: bool) -> Iterator[tuple[str, str]]:

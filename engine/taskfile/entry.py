@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from ..core.spec import Watch
@@ -80,7 +81,7 @@ def _check_further(said: Said, scopes: Scopes, name: Template | None, fixed: Fie
     for row in () if name is None else rows:
         with said.reading("name"):
             check_name(name if isinstance(name, str) else name(row))  # pyright: ignore[reportOptionalCall]
-    for check in (resources, policy):
+    for check in (resources, partial(policy, on_slurm=said.context.on_slurm)):
         with said.reading(""):
             check(fixed)
 

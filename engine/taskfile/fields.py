@@ -27,11 +27,11 @@ def resources_of(fields: Fields, known: dict[object, object]) -> Resources:
     return cast("Resources", known[key])
 
 
-def policy_of(fields: Fields, known: dict[object, object]) -> Policy:
+def policy_of(fields: Fields, known: dict[object, object], *, on_slurm: bool) -> Policy:
     """`policy`, one for all tasks whose values are equal."""
     key = (*[fields.get(key) for key in POLICY_KEYS], _is_launched(fields))
     if key not in known:
-        known[key] = policy(fields)
+        known[key] = policy(fields, on_slurm=on_slurm)
     return cast("Policy", known[key])
 
 
@@ -52,8 +52,8 @@ def resources(fields: Fields) -> Resources:
     return made
 
 
-def policy(fields: Fields) -> Policy:
-    """Raises BadValueError inside a key."""
+def policy(fields: Fields, *, on_slurm: bool) -> Policy:
+    """*on_slurm*: there is a limit besides the timeout. Raises BadValueError inside a key."""
     get = {**OF_TASK, "stop_scope": "leader" if _is_launched(fields) else "group", **fields}.get
     made = Policy(
         retries=cast("int", get("retries")),
@@ -70,7 +70,7 @@ def policy(fields: Fields) -> Policy:
         linger_s=cast("float", get("linger")),
         merge_stderr=get("stderr") == "merge",
     )
-    _check_warning(made, said="warn_before" in fields)
+    _check_warning(made, said="warn_before" in fields, on_slurm=on_slurm)
     return made
 
 
@@ -85,8 +85,8 @@ def _several(fields: Fields) -> bool:
     return nproc != 1 if nproc is not None else fields.get("gpus", OF_TASK["gpus"]) not in (0, 1)
 
 
-def _check_warning(policy: Policy, *, said: bool) -> None:
-    if policy.warn_signal is None:
+def _check_warning(policy: Policy, *, said: bool, on_slurm: bool) -> None:
+    if policy.warn_signal is None or (on_slurm and policy.timeout_s is None):
         return
     if policy.timeout_s is None:
         raise BadValueError("says nothing without a timeout", "warn_signal")

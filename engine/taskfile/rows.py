@@ -204,7 +204,8 @@ class Rows:
         if self._all_of_a_node(said) or self.plan.slurm or not _EXTRA_KEYS.isdisjoint(self.plan.said.all):
             extras = self._extras(said, row, values, metrics, cwd)
         shapes = self.context.shapes
-        self._shape = fields.resources_of(said, shapes), fields.policy_of(said, shapes), extras
+        policy = fields.policy_of(said, shapes, on_slurm=self.context.on_slurm)
+        self._shape = fields.resources_of(said, shapes), policy, extras
         return self._shape
 
     def _all_of_a_node(self, said: Said) -> bool:

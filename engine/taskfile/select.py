@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ..core.names import is_glob
+from ..core.meant import meant
 from ..core.selector import Facts, Selector, Subject, parse_selector
 from ..core.spec import TaskSpec
 from ..errors import UsageError
 from .index import Index
 from .options import RunOptions
-from .problems import did_you_mean
 
 Look = Callable[[TaskSpec], Subject]
 """A task as it stands now."""
-
-_HINT_NAMES = 2000
 
 
 def select(tasks: Sequence[TaskSpec], options: RunOptions, look: Look | None = None) -> frozenset[str] | None:
@@ -62,10 +59,8 @@ def _hits(selector: Selector, tasks: Sequence[TaskSpec], see: Look) -> set[str]:
 
 
 def _hint(text: str, tasks: Sequence[TaskSpec]) -> str:
-    if is_glob(text) or ":" in text:
-        return ""
-    hint = did_you_mean(text, [task.name for task in tasks[:_HINT_NAMES]])
-    return f": {hint}" if hint else ""
+    near = meant(text, tasks)
+    return f": did you mean {near}?" if near else ""
 
 
 def _first(tasks: Iterable[TaskSpec], limit: int) -> list[TaskSpec]:

@@ -127,7 +127,7 @@ def test_outside_of_a_job_nothing_is_asked() -> None:
 
 
 def test_a_job_that_is_over_is_named(told: Callable[[str], Mapping[str, str]]) -> None:
-    with pytest.raises(EngineUnavailableError, match="Slurm job 7, in which this runs, has no nodes"):
+    with pytest.raises(EngineUnavailableError, match="SLURM_JOB_ID is 7, and that job is over"):
         look_at_allocation(told("JobId=7\n   NodeList=(null)\n"))
 
 

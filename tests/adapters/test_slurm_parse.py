@@ -12,10 +12,8 @@ from gpudeck.engine.adapters.slurm.parse import (
     AccountedJob,
     QueuedJob,
     expand_nodes,
-    gone_by_scancel,
     refusal,
     sacct_jobs,
-    scontrol_records,
     squeue_jobs,
     submitted_id,
     timestamp,
@@ -127,19 +125,6 @@ def test_a_refusal_is_told_in_sbatchs_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("err", "gone"),
-    [
-        ("scancel: error: Kill job error on job id 7: Invalid job id specified\n", True),
-        ("scancel: error: Kill job error on job id 7: Job/step already completing or completed\n", True),
-        ("scancel: error: Unable to contact slurm controller (connect failure)\n", False),
-        ("", True),
-    ],
-)
-def test_a_complaint_of_scancel_about_a_job_that_is_over(err: str, gone: bool) -> None:
-    assert gone_by_scancel(err) is gone
-
-
-@pytest.mark.parametrize(
     ("text", "nodes"),
     [
         ("", ()),
@@ -152,24 +137,6 @@ def test_a_complaint_of_scancel_about_a_job_that_is_over(err: str, gone: bool) -
 )
 def test_lists_of_nodes(text: str, nodes: tuple[str, ...]) -> None:
     assert expand_nodes(text) == nodes
-
-
-def test_records_of_scontrol_with_blanks_in_their_values() -> None:
-    text = (
-        "NodeName=n1 CPUTot=8 Gres=gpu:a100:4(S:0-1) OS=Linux 6.1.0 #1 SMP State=IDLE+DRAIN"
-        " CfgTRES=cpu=8,gres/gpu=4 Reason=bad fan [root@x]\n"
-    )
-    assert scontrol_records(text) == [
-        {
-            "NodeName": "n1",
-            "CPUTot": "8",
-            "Gres": "gpu:a100:4(S:0-1)",
-            "OS": "Linux 6.1.0 #1 SMP",
-            "State": "IDLE+DRAIN",
-            "CfgTRES": "cpu=8,gres/gpu=4",
-            "Reason": "bad fan [root@x]",
-        }
-    ]
 
 
 @pytest.mark.parametrize("text", ["N/A", "Unknown", "None", "", "9999999-01-01"])

@@ -81,3 +81,18 @@ def test_a_list_of_nodes_for_a_task_of_one_is_passed_over_and_told(deck: Deck) -
     deck.write(TWO.replace("nodes = 2", 'slurm = { nodelist = "node1,node2" }'))
     done = deck.command("plan", "--backend", "slurm")
     assert ("--nodelist" in done.out, "warning: train: slurm.nodelist names several nodes" in done.out) == (False, True)
+
+
+def test_a_partition_that_slurm_does_not_know_is_told_where_slurm_is(deck: Deck) -> None:
+    deck.write(TWO)
+    programs = deck.folder / "programs"
+    programs.mkdir()
+    sinfo = programs / "sinfo"
+    sinfo.write_text("#!/bin/sh\necho cpu\necho gpus\n")
+    sinfo.chmod(0o755)
+    done = deck.command("plan", "--backend", "slurm", env={"PATH": f"{programs}:{deck.env['PATH']}"})
+    assert done.code == 0
+    assert "warning: partition gpu is not known to Slurm here: did you mean gpus?" in done.out.splitlines()
+    sinfo.write_text("#!/bin/sh\necho no answer >&2; exit 1\n")
+    done = deck.command("plan", "--backend", "slurm", env={"PATH": f"{programs}:{deck.env['PATH']}"})
+    assert (done.code, "not known" in done.out) == (0, False)

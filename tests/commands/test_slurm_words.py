@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpudeck.engine.commands.explain import _instead, _state  # pyright: ignore[reportPrivateUsage]
-from gpudeck.engine.commands.rows import is_text, note_text, place_text, state_text, time_text, tone
+from gpudeck.engine.commands.rows import is_text, note_text, place_text, state_text, time_text, tone, waits_text
 from gpudeck.engine.protocol.wire import State, TaskRow
 
 
@@ -25,6 +25,14 @@ def test_a_job_that_has_not_begun_is_pending() -> None:
 
 def test_a_pending_task_says_why_and_takes_no_time() -> None:
     assert (note_text(row()), time_text(row())) == ("Priority", "-")
+
+
+def test_in_the_place_of_a_log_that_is_not_there_yet_stands_why_its_job_waits() -> None:
+    assert [waits_text(found) for found in (row(), row(pending=""), row(job="", pending=""))] == [
+        "waits: Priority",
+        "waits: job 1234 has not begun",
+        "is starting: it has no log yet",
+    ]
 
 
 def test_a_pending_retry_says_what_went_before() -> None:

@@ -113,7 +113,7 @@ def test_a_task_that_is_one_too_many_names_max_submitted():
 def test_a_pending_job_tells_why_and_when_it_is_expected_to_begin():
     found = cluster(spec("a"))
     found.waits("a", "Priority", 1405.0)
-    assert why(found, "a") == ["Slurm: Priority, begins about 1405"]
+    assert why(found, "a") == ["Slurm: begins ~1405, Priority"]
 
 
 def test_a_pending_job_of_which_no_time_is_known_tells_why_alone():

@@ -30,7 +30,7 @@ def begun(**said: object) -> Cluster:
     ("cause", "reason", "detail"),
     [
         ("timeout", "timeout", "Slurm's time limit"),
-        ("oom", "oom", "Slurm: more memory than was asked for"),
+        ("oom", "oom", "host: more than the job asked for"),
         ("preempted", "preempted", "a more urgent job took its place"),
         ("node_fail", "node_fail", "one of n1, n2 failed"),
         ("cancelled", "cancelled", "by scancel"),

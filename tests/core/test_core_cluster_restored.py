@@ -72,6 +72,14 @@ def test_a_job_that_the_file_no_longer_wants_is_known_by_where_it_ran():
     assert (ended.job, ended.nodes) == ("100", ("n7",))
 
 
+def test_a_job_that_was_cancelled_before_it_began_is_known_when_the_file_no_longer_wants_it():
+    found = cluster(spec("a"), spec("b"))
+    found.verb("cancel", "a")
+    found.restart(file=replace(found.file, tasks=found.file.tasks[1:]))
+    (ended,) = found.deck.past.ended["a"]
+    assert (ended.job, ended.nodes) == ("100", ())
+
+
 def test_a_timeout_that_the_file_changed_counts_from_the_beginning():
     found = cluster(spec("a", timeout_s=100.0))
     found.restart(file=changed_file(found.file, "a", timeout_s=40.0))

@@ -9,15 +9,16 @@ import pytest
 from core_cluster import Cluster, cluster
 from core_world import spec
 
-from gpudeck.engine.adapters.slurm.cluster import ClusterView, Gpus, Partition
+from gpudeck.engine.adapters.slurm.cluster import ClusterView, Gpus, Partition, UserJob
 from gpudeck.engine.core.instant import Instant
-from gpudeck.engine.core.spec import Work
+from gpudeck.engine.core.spec import Extras, Work
 from gpudeck.engine.logs.files import AttemptPaths
+from gpudeck.engine.protocol import wire
 from gpudeck.engine.protocol.states import is_pending, shown_state
 from gpudeck.engine.protocol.wire import ClusterRow, TaskRow
 from gpudeck.engine.protocol.words import nodes_text
 from gpudeck.engine.report.status import Times, counts_of, status_of
-from gpudeck.engine.serve.cluster_rows import cluster_row
+from gpudeck.engine.serve.cluster_rows import ClusterRows
 from gpudeck.engine.serve.details import details_of
 from gpudeck.engine.serve.selecting import select
 from gpudeck.engine.serve.timeline import TimelineArgs, attempts_of
@@ -55,14 +56,14 @@ def test_a_job_that_the_cluster_has_not_begun_is_pending_and_tells_why():
     found.waits("a", "Priority", TODAY_14_05)
     row = row_of(found, "a")
     assert (row.state, shown_state(row), row.job) == ("starting", "pending", "100")
-    assert row.pending == "Priority, begins about 14:05"
+    assert row.pending == "begins ~14:05, Priority"
 
 
 def test_a_beginning_on_another_day_is_told_with_its_day():
     found = cluster(spec("a"))
     found.waits("a", "Priority", TODAY_14_05 + 3 * 86_400)
-    day = time.strftime("%a %d %b", time.localtime(TODAY_14_05 + 3 * 86_400))
-    assert row_of(found, "a").pending == f"Priority, begins about {day} 14:05"
+    day = time.strftime("%-d %b", time.localtime(TODAY_14_05 + 3 * 86_400))
+    assert row_of(found, "a").pending == f"begins ~{day} 14:05, Priority"
 
 
 def test_a_year_that_slurm_reckons_with_for_want_of_a_limit_is_no_expectation():
@@ -133,9 +134,9 @@ def test_everything_about_a_pending_task_tells_why_it_waits():
     found = cluster(spec("a"))
     found.waits("a", "Priority", TODAY_14_05)
     told = details(found, "a")
-    assert told.waits_for == ("Slurm: Priority, begins about 14:05",)
+    assert told.waits_for == ("Slurm: begins ~14:05, Priority",)
     assert told.running is not None
-    assert (told.running.pending, told.running.pending_why) == (True, "Priority, begins about 14:05")
+    assert (told.running.pending, told.running.pending_why) == (True, "begins ~14:05, Priority")
 
 
 def test_selectors_find_what_is_pending_and_what_runs():
@@ -175,13 +176,14 @@ def test_the_timeline_knows_no_attempt_that_has_not_begun_and_the_nodes_of_one_t
 
 def test_partitions_are_told_with_what_is_free_and_types_where_gpus_have_them():
     gpus = (Gpus("a100", 1, 8), Gpus("v100", 2, 4))
-    gpu = Partition("gpu", True, "up", 3, 4, 1, gpus, 40, 256, 2, 1)
-    found = cluster_row(ClusterView((gpu,), 2, 5, 1000.0, "squeue: no answer"))
-    assert (found.running, found.pending, found.at, found.problem) == (2, 5, 1000.0, "squeue: no answer")
+    gpu = Partition("gpu", True, "up", 3, 4, 1, gpus, 40, 256)
+    rows = ClusterRows(cluster(spec("a")).deck)
+    found = rows.of(ClusterView((gpu,), (), 1000.0, "squeue: no answer"))
+    assert (found.at, found.problem) == (1000.0, "squeue: no answer")
     assert found.partitions == (
         ClusterRow(
             partition="gpu", default=True, state="up", nodes_idle=1, nodes_up=3, nodes_total=4, gpus_free=3,
-            gpus_total=12, gpu_types=("a100 1/8", "v100 2/4"), cpus_free=40, cpus_total=256, running=2, pending=1,
+            gpus_total=12, gpu_types=("a100 1/8", "v100 2/4"), cpus_free=40, cpus_total=256, pending=1,
         ),
     )  # fmt: skip
 
@@ -204,3 +206,45 @@ def test_a_deck_on_this_box_tells_of_no_cluster():
 )
 def test_nodes_are_written_as_slurm_does(nodes: tuple[str, ...], text: str):
     assert nodes_text(nodes) == text
+
+
+# -- the cluster ------------------------------------------------------------------------------------------------------
+
+
+def partition(name: str, *, default: bool = False) -> Partition:
+    return Partition(name, default, "up", 1, 1, 1, (), 8, 8)
+
+
+PARTITIONS = (partition("main", default=True), partition("high"))
+
+
+def jobs_of(told: wire.Cluster) -> list[tuple[int, int]]:
+    """Running and pending: all of them, then by partition."""
+    return [(told.running, told.pending), *((each.running, each.pending) for each in told.partitions)]
+
+
+def test_jobs_of_the_deck_are_counted_as_the_deck_knows_them_before_slurm_is_asked_again():
+    found = cluster(spec("a"), spec("b"), jobs=2)
+    rows, view = ClusterRows(found.deck), ClusterView(PARTITIONS, (UserJob("100", True, ("main",)),), 1.0)
+    assert jobs_of(rows.of(view)) == [(0, 2), (0, 2), (0, 0)]
+    found.begins("a")
+    assert jobs_of(rows.of(view)) == [(1, 1), (1, 1), (0, 0)]
+    found.end("a")
+    assert jobs_of(rows.of(view)) == [(0, 1), (0, 1), (0, 0)]
+
+
+def test_a_job_is_counted_in_the_partition_that_slurm_has_it_in_and_until_then_where_it_wants_to_be():
+    wants_high = replace(spec("a"), extras=Extras(slurm=(("partition", "high"),)))
+    found = cluster(wants_high)
+    rows = ClusterRows(found.deck)
+    assert jobs_of(rows.of(ClusterView(PARTITIONS))) == [(0, 1), (0, 0), (0, 1)]
+    moved = ClusterView(PARTITIONS, (UserJob("100", True, ("main",)),))
+    assert jobs_of(rows.of(moved)) == [(0, 1), (0, 1), (0, 0)]
+
+
+def test_the_users_other_jobs_are_counted_as_slurm_told_of_them():
+    found = cluster(spec("a"))
+    found.begins("a")
+    found.end("a")
+    others = (UserJob("7", False, ("high",)), UserJob("8_1", True, ("main", "high")), UserJob("100", False, ("main",)))
+    assert jobs_of(ClusterRows(found.deck).of(ClusterView(PARTITIONS, others))) == [(1, 1), (0, 1), (1, 1)]

@@ -23,7 +23,8 @@ from gpudeck.engine.doctor.slurm_checks import (
 )
 from gpudeck.engine.doctor.slurm_look import NEEDED, SlurmFacts, associations_of, caller, config_of, look
 from gpudeck.engine.doctor.slurm_trial import Trial, check_trial
-from gpudeck.engine.doctor.slurm_wishes import wishes
+from gpudeck.engine.doctor.slurm_wishes import Wish
+from gpudeck.engine.doctor.slurm_wishes import wishes as wishes_in
 from tests.e2e.decks import Deck
 
 SINFO = """\
@@ -51,6 +52,10 @@ def task(name: str = "a", gpus: int = 1, timeout_s: float | None = None, nodes: 
     )  # fmt: skip
 
 
+def wishes(tasks: list[TaskSpec]) -> list[Wish]:
+    return wishes_in(tasks, "/logs", {})
+
+
 def only(findings: object) -> Finding:
     found = list(findings)  # pyright: ignore[reportArgumentType]
     assert len(found) == 1, found
@@ -68,23 +73,30 @@ def test_tasks_that_ask_for_the_same_are_one_wish_and_the_commonest_comes_first(
 @pytest.mark.parametrize(
     ("spec", "arguments"),
     [
-        (task(), ("--nodes=1", "--gres=gpu:1")),
-        (task(gpus=0), ("--nodes=1",)),
-        (task(gpus=2, gres="gpu:a100:\0{num_gpus}"), ("--nodes=1", "--gres=gpu:a100:2")),
-        (task(gpus=0, gres="gpu:a100:\0{num_gpus}"), ("--nodes=1",)),
-        (task(gpus=0, timeout_s=90.0), ("--nodes=1", "--time=2")),
-        (task(gpus=0, timeout_s=90.0, time=600.0), ("--nodes=1", "--time=10")),
-        (task(gpus=0, partition="cpu", mem=2048, nodes=2), ("--partition=cpu", "--nodes=2", "--mem=2048M")),
-        (task(gpus=0, constraint="\0{attempt}", exclusive=True), ("--nodes=1", "--exclusive")),
+        (task(), ("--gres=gpu:1",)),
+        (task(gpus=0), ()),
+        (task(gpus=2, gres="gpu:a100:\0{num_gpus}"), ("--gres=gpu:a100:2",)),
+        (task(gpus=0, gres="gpu:a100:\0{num_gpus}"), ()),
+        (task(gpus=0, timeout_s=90.0), ("--time=2",)),
+        (task(gpus=0, timeout_s=90.0, time=600.0), ("--time=10",)),
+        (task(gpus=0, partition="cpu", mem=2048), ("--mem=2048M", "--partition=cpu")),
+        (task(gpus=0, constraint="v\0{attempt}", exclusive=True), ("--constraint=v1", "--exclusive")),
+        (task(gpus=0, nodelist="node1,node2"), ()),
     ],
 )
-def test_a_wish_has_the_arguments_of_its_jobs(spec: TaskSpec, arguments: tuple[str, ...]):
-    assert wishes([spec])[0].arguments == arguments
+def test_a_wish_has_the_arguments_of_its_first_job(spec: TaskSpec, arguments: tuple[str, ...]):
+    assert wishes([spec])[0].arguments == ("--nodes=1", "--ntasks-per-node=1", *arguments, "--signal=B:USR2@60")
 
 
-def test_raw_lines_are_asked_about_unless_they_depend_on_the_start():
-    wish = wishes([task(extra=("#SBATCH --mail-type=END", "--comment=\0{run_id}"))])[0]
-    assert wish.extra == ("--mail-type=END",)
+def test_a_wish_of_several_processes_has_as_many_tasks_on_each_node():
+    extras = Extras(nodes=2, launch="srun")
+    wish = wishes([replace(task(gpus=4), extras=extras)])[0]
+    assert wish.arguments[:3] == ("--nodes=2", "--ntasks-per-node=4", "--gres=gpu:4")
+
+
+def test_raw_lines_are_asked_about_as_the_first_job_has_them():
+    wish = wishes([task(extra=("#SBATCH --mail-type=END", "--comment=try-\0{attempt}"))])[0]
+    assert wish.extra == ("--mail-type=END", "--comment=try-1")
 
 
 # -- what the cluster says --------------------------------------------------------------------------------------------
@@ -177,7 +189,8 @@ def test_what_sbatch_refuses_is_said_with_the_task_and_its_words():
     refused = Ended(1, "", "allocation failure: Requested node configuration is not available\n")
     first, second = wishes([task(gpus=2), task("b", gpus=9)])
     found = only(check_requests([(first, Ended(0, "", "")), (second, refused)]))
-    assert found.text == "b: sbatch --nodes=1 --gres=gpu:9: Requested node configuration is not available"
+    asked = "--nodes=1 --ntasks-per-node=1 --gres=gpu:9 --signal=B:USR2@60"
+    assert found.text == f"b: sbatch {asked}: Requested node configuration is not available"
     assert only(check_requests([(first, Ended(0, "", ""))])).level == "ok"
 
 

@@ -168,6 +168,14 @@ def test_an_error_file_that_tells_nothing_harms_nothing(ranks: Ranks, content: s
     assert ranks.reason == "rank 1 of 2: exit code 1: last words"
 
 
+def test_a_launcher_that_was_asked_to_end_on_another_node_is_not_the_reason(ranks: Ranks) -> None:
+    ranks.left("", "dead loss\n", rank=1, code=1)
+    stack = trace("torch.distributed.elastic.multiprocessing.api.SignalException: Process 10 got signal: 15")
+    error = {"message": {"message": "SignalException", "extraInfo": {"py_callstack": stack}}}
+    (ranks.folder / "attempt-1.error.json").write_text(json.dumps(error))
+    assert ranks.reason == "rank 1 of 2: exit code 1: dead loss"
+
+
 def test_a_port_that_another_process_has_is_a_reason_of_its_own(ranks: Ranks) -> None:
     error = (
         "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "

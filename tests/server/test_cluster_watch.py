@@ -18,7 +18,7 @@ class Slurm:
         self.folder = folder
         self.now_s = 100.0
         self.says("sinfo", f"echo x >>{folder}/asked; echo '{SINFO}'")
-        self.says("squeue", "echo 'RUNNING|gpu'")
+        self.says("squeue", "echo '1|RUNNING|gpu'")
         self.watch = ClusterWatch(
             asyncio.get_running_loop(), {"PATH": f"{folder}:/usr/bin:/bin"}, now=lambda: self.now_s
         )
@@ -47,7 +47,7 @@ def test_who_wants_it_now_is_told_of_partitions_and_jobs(tmp_path: Path) -> None
     async def body(slurm: Slurm) -> None:
         view = await slurm.watch.fresh()
         assert [(each.name, each.gpus_free, each.gpus_total) for each in view.partitions] == [("gpu", 6, 8)]
-        assert (view.running, view.problem) == (1, "")
+        assert ([job.id for job in view.jobs], view.problem) == (["1"], "")
 
     on_slurm(tmp_path, body)
 

@@ -84,6 +84,7 @@ def test_logs_of_a_job_that_waits_say_why_and_follow_it_once_it_begins(deck: Dec
 
 def test_what_waits_in_the_queue_is_under_way_for_a_plan_and_pending_for_a_selector(deck: Deck, cluster: Cluster):
     cluster.submit("sleep 1000", "--nodes=2", "--exclusive")
+    until(lambda: [job.state for job in cluster.active()] == ["RUNNING"])
     deck.write(HEAD + '[[task]]\nname = "a"\ncommand = "true"\n[[task]]\nname = "b"\nneeds = ["a"]\ncommand = "true"\n')
     engine = deck.start()
     until(lambda: "PENDING" in {job.state for job in cluster.active()})

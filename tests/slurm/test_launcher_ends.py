@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 
 from gpudeck.engine.core.inputs import Pending, Submitted
@@ -153,3 +154,16 @@ async def test_an_environment_that_would_change_what_slurm_does_changes_nothing(
     await rig.runs(stopped)
     rig.stop(stopped, grace_s=1)
     assert (await rig.end(stopped)).code == 128 + signal.SIGTERM
+
+
+@on_cluster
+async def test_a_job_runs_on_and_tells_its_end_though_somebody_removes_the_logs(rig: Rig):
+    go = rig.folder / "go"
+    token = rig.start(f"until [ -e {go} ]; do sleep 0.1; done; exit 4")
+    job = (await rig.runs(token)).job
+    shutil.rmtree(rig.control.parent)
+    claim = rig.control / f"{token}.claim"
+    await until(claim.exists)
+    assert claim.read_text() == f"{job}\n"
+    go.touch()
+    assert (await rig.end(token)).code == 4

@@ -96,3 +96,13 @@ def test_an_engine_that_cron_starts_for_a_deck_that_has_ended_ends_and_tells_not
     assert bare.command("engine", "tasks.toml").code == 0
     assert deck.text("logs/deck.log").count("exit 3") == told
     assert not (deck.folder / "logs/a/attempt-2.log").exists()
+
+
+def test_a_shell_that_outlived_its_job_is_told_how_to_run_a_deck_all_the_same(deck: Deck, cluster: Cluster) -> None:
+    deck.write('[[task]]\nname = "a"\ngpus = 0\ncommand = "true"\n')
+    over = cluster.submit("true")
+    until(lambda: not cluster.active())
+    for job in (over, "999999"):
+        refused = deck.command("--headless", "tasks.toml", env={"SLURM_JOB_ID": job})
+        assert refused.code == 3
+        assert f"SLURM_JOB_ID is {job}, and that job is over: `unset SLURM_JOB_ID`" in refused.err

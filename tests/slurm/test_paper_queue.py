@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from gpudeck.engine.adapters.slurm.states import in_words
 from gpudeck.engine.core.inputs import Pending, Submitted
-from tests.slurm.launcher_rig import until
+from tests.slurm.launcher_rig import PATIENCE_S, until
 from tests.slurm.paper_rig import PaperRig, on_paper
 
 
@@ -308,10 +309,13 @@ async def test_an_accounting_that_is_late_is_asked_again(rig: PaperRig):
     token, number = await rig.running()
     rig.slurm.accounts()
     rig.slurm.drop(number)
-    await until(lambda: rig.slurm.calls("sacct"))
-    rig.slurm.accounts(f"{number}|TIMEOUT|0:15|2026-11-23T10:00:00|2026-11-23T11:00:00|node1||x")
     await until(lambda: len(rig.slurm.calls("sacct")) > 1)
-    await rig.later(60)
+    rig.slurm.accounts(f"{number}|TIMEOUT|0:15|2026-11-23T10:00:00|2026-11-23T11:00:00|node1||x")
+    async with asyncio.timeout(PATIENCE_S):
+        while not rig.over(token):  # the answer comes at some time, and holds a while after it
+            rig.beat(token)
+            rig.ahead_s += 60
+            await asyncio.sleep(0.3)
     assert (await rig.end(token)).cause == "timeout"
 
 

@@ -6,10 +6,11 @@ import contextlib
 import random
 import subprocess
 from collections import Counter
+from itertools import accumulate
 
 import pytest
 
-from tests.e2e.decks import Deck, Engine, until
+from tests.e2e.decks import Deck, Ran, until
 from tests.slurm.rig import Cluster
 
 PLACES = 6
@@ -21,17 +22,14 @@ def numbers(count: int) -> str:
     return ", ".join(map(str, range(count)))
 
 
-def queued(cluster: Cluster) -> int:
-    """Jobs that Slurm has and that have not ended."""
-    return sum(job.state in ("PENDING", "RUNNING") for job in cluster.jobs())
-
-
-def over(engine: Engine) -> bool:
-    return engine.process.poll() is not None
+def most_at_once(ran: Ran) -> int:
+    """How many attempts were with Slurm at a time."""
+    steps = {"task_submitted": 1, "task_ended": -1}
+    return max(accumulate(steps.get(event["event"], 0) for event in ran.events))
 
 
 @pytest.mark.parametrize("array", ["false", "true"])
-def test_slurm_never_has_more_jobs_than_may_be_submitted_whatever_fails_and_is_repeated(
+def test_no_more_jobs_are_submitted_at_once_than_may_be_whatever_fails_and_is_repeated(
     deck: Deck, cluster: Cluster, array: str
 ) -> None:
     deck.write(f"""
@@ -47,7 +45,7 @@ def test_slurm_never_has_more_jobs_than_may_be_submitted_whatever_fails_and_is_r
         [[task]]
         name = "good-{{i}}"
         matrix.i = [{numbers(TASKS)}]
-        command = "[ $(({{i}} % 8)) != 3 ] || [ $GPUDECK_ATTEMPT = 2 ]"
+        command = "[ -e open ] || read _ <gate; [ $(({{i}} % 8)) != 3 ] || [ $GPUDECK_ATTEMPT = 2 ]"
         [[task]]
         name = "bad-{{i}}"
         matrix.i = [0, 1, 2]
@@ -58,14 +56,16 @@ def test_slurm_never_has_more_jobs_than_may_be_submitted_whatever_fails_and_is_r
         needs = ["good-{{i}}"]
         command = "true"
     """)
+    gate = deck.gate()
     engine = deck.start()
-    seen = [queued(cluster)]
-    while not over(engine):
-        seen.append(queued(cluster))
+    until(lambda: f"{PLACES} of {PLACES} jobs are submitted" in deck.command("explain", f"good-{TASKS - 1}").out)
+    until(lambda: len(cluster.active()) == PLACES)
+    (deck.folder / "open").touch()
+    gate.let(PLACES)
     ran = engine.finish()
     assert ran.code == 1, ran.out + ran.err
     assert Counter(ran.states.values()) == {"succeeded": TASKS + 2, "failed": 3}
-    assert 0 < max(seen) <= PLACES
+    assert most_at_once(ran) == PLACES
     assert sum(row["attempts"] for row in ran.rows.values()) == TASKS + 6 + 2 + 6
 
 

@@ -73,6 +73,14 @@ def test_without_options_nothing_is_chosen_in_particular(tmp_path: Path):
     [
         ({"only": ("raport",)}, "--only raport: no task matches: did you mean report?"),
         ({"only": ("x-*",)}, "--only x-*: no task matches"),
+        ({"only": ("train",)}, "--only train: no task matches: did you mean train*?"),
+        ({"only": ("train-asym-0.75",)}, "--only train-asym-0.75: no task matches"),
+        ({"only": ("tarin-asym-0.25",)}, "--only tarin-asym-0.25: no task matches: did you mean train-asym-0.25?"),
+        ({"only": ("niose=sym",)}, "--only niose=sym: no task matches: did you mean noise=sym?"),
+        ({"only": ("noise=asymm",)}, "--only noise=asymm: no task matches: did you mean noise=asym?"),
+        ({"only": ("colour=red",)}, "--only colour=red: no task matches"),
+        ({"only": ("tag:dtaa",)}, "--only tag:dtaa: no task matches: did you mean tag:data?"),
+        ({"only": ("sate:failed",)}, "sate:failed: did you mean state:failed?"),
         ({"exclude": ("*",)}, "--exclude leaves no task"),
         (
             {"only": ("state:failed",)},

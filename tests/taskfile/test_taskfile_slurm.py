@@ -73,6 +73,11 @@ def test_a_number_of_gpus_that_is_asked_for_stays():
     assert dict(spec.extras.slurm) == {"gres": "gpu:a100:8"}
 
 
+def test_all_gpus_of_a_type_are_as_many_as_a_node_has():
+    spec = on_nodes_of(4, '[slurm]\ngres = "gpu:a100:{num_gpus},tmp:1"\n' + entry('gpus = "all"')).tasks[0]
+    assert dict(spec.extras.slurm) == {"gres": "gpu:a100:4,tmp:1"}
+
+
 @pytest.mark.parametrize(("gpus", "shards"), [(4, 4), (None, 1)])
 def test_shards_by_gpu_are_as_many_as_a_node_has(gpus: int | None, shards: int):
     assert len(on_nodes_of(gpus, entry('shards = "gpus"')).tasks) == shards
@@ -192,6 +197,11 @@ def test_inside_a_job_srun_can_be_had_on_a_box_too():
     in_job = {"SLURM_JOB_ID": "7"}
     assert deck(entry('launch = "srun"'), environ=in_job).later == ()
     assert deck(entry("nodes = 2"), environ=in_job).later != ()
+
+
+def test_a_warning_without_a_timeout_goes_before_slurms_own_limit():
+    spec = deck(ON_SLURM + '[slurm]\ntime = "4h"\n' + entry('warn_signal = "USR1"')).tasks[0]
+    assert (spec.policy.warn_signal, spec.policy.timeout_s) == ("USR1", None)
 
 
 def test_no_gpu_of_this_box_has_to_fit_what_runs_on_a_cluster():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpudeck.engine.protocol.wire import Cluster, ClusterRow
 from gpudeck.tui.drawing.spans import length
-from gpudeck.tui.gpus.cluster import STALE_S, height_of, lines_of
+from gpudeck.tui.gpus.cluster import OLD_S, height_of, lines_of
 
 NOW_S = 1_800_000_000.0
 GPU: dict[str, Any] = {
@@ -56,8 +56,11 @@ def test_a_slurm_that_does_not_answer_is_named_with_the_time_of_what_is_shown() 
     assert rest == texts(cluster())
 
 
-def test_what_was_told_long_ago_is_marked() -> None:
-    assert texts(cluster(at=NOW_S - STALE_S - 1))[0].startswith("as of ")
+@pytest.mark.parametrize(("age_s", "width", "title"), [
+    (OLD_S, 80, "Slurm "), (OLD_S + 1, 80, "16s ago "), (90, 80, "1m30s ago "), (16, 160, "Slurm 16s ago "),
+])  # fmt: skip
+def test_what_was_told_long_ago_is_marked_with_its_age(age_s: float, width: int, title: str) -> None:
+    assert texts(cluster(at=NOW_S - age_s), width)[0].startswith(title)
 
 
 def test_without_an_engine_nothing_is_known() -> None:

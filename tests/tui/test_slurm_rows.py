@@ -9,7 +9,11 @@ import pytest
 from gpudeck.engine.protocol.wire import TaskRow
 from gpudeck.tui.drawing.filtering import parse
 from gpudeck.tui.drawing.view import Moment, cell, gpu_words, plain_text
-from gpudeck.tui.widgets.columns import chosen, lay_out
+from gpudeck.tui.log_source import source_of
+from gpudeck.tui.logs.viewport import Frame
+from gpudeck.tui.screens.logs import title_of
+from gpudeck.tui.widgets.columns import COLUMNS, chosen, lay_out
+from gpudeck.tui.widgets.log.words import nothing_words
 from gpudeck.tui.widgets.table.contents import measured
 from gpudeck.tui.widgets.table.order import sort_key
 from tests.tui.table_rig import NOW_S, row, running
@@ -30,6 +34,18 @@ def said(column: str, found: TaskRow, width: int = 40) -> str:
 
 def test_a_job_that_has_not_begun_is_pending_and_says_why() -> None:
     assert (said("state", pending()), said("reason", pending())) == ("◔ pending", "Priority")
+
+
+@pytest.mark.parametrize(
+    ("pending_why", "cell"),
+    [
+        ("begins ~14:05, Priority", "begins ~14:05…"),
+        ("begins ~26 Nov 14:05, Priority", "~26 Nov 14:05…"),
+        ("QOSMaxGRESPerUser", "QOSMaxGRESPer…"),
+    ],
+)
+def test_where_there_is_little_room_the_expected_start_stays_whole(pending_why: str, cell: str) -> None:
+    assert said("reason", pending(pending=pending_why), width=COLUMNS["reason"].least) == cell
 
 
 def test_a_retry_that_is_pending_also_says_what_went_before() -> None:
@@ -101,3 +117,27 @@ def test_nodes_and_jobs_sort_by_their_numbers() -> None:
 
 def test_what_is_pending_sorts_behind_what_runs_by_state() -> None:
     assert sort_key("state", on_nodes(1, "gpu1")) < sort_key("state", pending())
+
+
+# -- logs -------------------------------------------------------------------------------------------------------------
+
+
+def test_over_the_log_of_a_pending_task_stands_why_it_waits() -> None:
+    assert title_of(pending(pending="begins ~14:05, Priority"), None, NOW_S) == (
+        "◔ task-0 · pending · job 1234 · has not run · begins ~14:05, Priority"
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"job": "1234", "pending": True}, "waits in the cluster's queue: nothing written yet"),
+        ({"job": "1234", "pending": False}, "nothing written yet"),
+        ({"job": "", "pending": True}, "nothing written yet"),
+    ],
+)
+def test_in_the_place_of_a_log_stands_that_its_job_waits(more: dict[str, Any], words: str) -> None:
+    running = {"number": 1, "log": "/logs/a/attempt-1.log", "err": "/logs/a/attempt-1.log", **more}
+    source = source_of({"name": "a", "attempts": (), "running": running})
+    assert source is not None
+    assert nothing_words(Frame(missing=True), running=source.running, pending=source.pending) == words

@@ -21,7 +21,7 @@ DECK = whole(ROWS, slurm_head(), cluster=CLUSTER)
 def test_mid_run_with_the_cursor_on_a_pending_task(pictures: SnapshotAssertion, size: Size) -> None:
     async def steps(rig: SnapshotRig) -> None:
         await rig.press(*["j"] * 6)
-        await rig.until_seen("train-asym-0.25 · pending: Priority")
+        await rig.until_seen("train-asym-0.25 · pending: begins ~14:05")
 
     assert shown(DECK, size, steps) == pictures
 
@@ -59,4 +59,4 @@ def test_page_of_a_task_on_several_nodes(pictures: SnapshotAssertion, size: Size
 
 @two_sizes
 def test_page_of_a_pending_task(pictures: SnapshotAssertion, size: Size) -> None:
-    assert page_of("train-asym-0.25", size, "attempt-1.sh", "begins about") == pictures
+    assert page_of("train-asym-0.25", size, "attempt-1.sh", "begins ~14:05") == pictures

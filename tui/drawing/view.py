@@ -227,9 +227,15 @@ def reason_cell(row: TaskRow, width: int, now_s: float) -> Cell:
     flagged = ", ".join(FLAGS[name][1] for name in flags(row))
     tone: Tone = "bad" if row.state in FAILED else "muted"
     if not flagged:
-        return ((cut(why, width), tone),)
+        return ((_cut_why(row, why, width), tone),)
     flagged = cut(flagged + ("  " if why else ""), width)
-    return (flagged, "warn"), (cut(why, width - width_of(flagged)), tone)
+    return (flagged, "warn"), (_cut_why(row, why, width - width_of(flagged)), tone)
+
+
+def _cut_why(row: TaskRow, why: str, width: int) -> str:
+    """Of what a cluster has not begun the expected start stays whole before all: "~26 Nov 14:05…"."""
+    begins = row.pending.partition(", ")[0]
+    return cut(why.removeprefix("begins ") if row.pending and width_of(begins) > width else why, width)
 
 
 def why_text(row: TaskRow, now_s: float) -> str:

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 
 from ...engine.protocol.wire import Cluster, ClusterRow
-from ..drawing.format import bar, clean, count, cut_middle, width_of
+from ..drawing.format import bar, clean, count, cut_middle, duration, width_of
 from ..drawing.spans import Part, Span, cut, pack, pad
 
 Line = list[Span]
 
-STALE_S = 60.0
-"""What was told so long ago is marked with its time."""
+OLD_S = 15.0
+"""What was told so long ago is marked with its age: the engine asks every five seconds, unless Slurm takes long."""
 _WIDE = 100
 """Cells from which a bar stands before the numbers, and names have all the room they want."""
 _NAME_CELLS = 12
@@ -25,11 +25,12 @@ def lines_of(cluster: Cluster | None, width: int, now_s: float, *, told: bool = 
     muted."""
     if cluster is None:
         return [cut([("Slurm", "name"), ("  without an engine nobody asks the cluster", "dim")], width)]
-    trouble = _trouble(cluster, now_s, told=told)
+    trouble = _trouble(cluster, told=told)
     if not cluster.partitions:
         asked = [] if trouble else [("  is being asked", "dim")]
         return [*([pack(trouble, width)] if trouble else []), [("Slurm", "name"), *asked]]
-    lines = _table(cluster, width)
+    age_s = 0.0 if trouble else now_s - cluster.at
+    lines = _table(cluster, width, age_s)
     if trouble:
         return [pack(trouble, width), *([_muted(span) for span in line] for line in lines)]
     return lines
@@ -40,10 +41,10 @@ def height_of(cluster: Cluster | None) -> int:
     return 1 + (0 if cluster is None else len(cluster.partitions) + bool(cluster.problem))
 
 
-def _trouble(cluster: Cluster, now_s: float, *, told: bool) -> list[Part]:
+def _trouble(cluster: Cluster, *, told: bool) -> list[Part]:
     """Why what is shown may no longer be so; nothing where it is."""
     parts = [Part(1, ((f"Slurm does not answer: {clean(cluster.problem)}", "bad"),))] if cluster.problem else []
-    if cluster.at and (parts or not told or now_s - cluster.at > STALE_S):
+    if cluster.at and (parts or not told):
         since = time.strftime("%H:%M:%S", time.localtime(cluster.at))
         parts.append(Part(0, ((f"as of {since}", "warn"),)))
     return parts
@@ -52,11 +53,11 @@ def _trouble(cluster: Cluster, now_s: float, *, told: bool) -> list[Part]:
 # -- the table --------------------------------------------------------------------------------------------------------
 
 
-def _table(cluster: Cluster, width: int) -> list[Line]:
+def _table(cluster: Cluster, width: int, age_s: float) -> list[Line]:
     """Titles over the columns; a column in which no partition has anything is left out."""
     rows, wide = cluster.partitions, width >= _WIDE
     names: list[Line] = [[(_name(row, wide=wide), "name")] for row in rows]
-    lines = _columned([("Slurm", "name")], names, [])
+    lines = _columned(_title(age_s, wide=wide), names, [])
     if any(row.state != "up" for row in rows):
         lines = _columned([], [[(row.state, "dim" if row.state == "up" else "warn")] for row in rows], lines)
     if wide:
@@ -71,6 +72,14 @@ def _table(cluster: Cluster, width: int) -> list[Line]:
         types: list[Line] = [[(clean("  ".join(row.gpu_types)), "dim")] for row in rows]
         lines = _columned([], types, lines)
     return [cut(_trimmed(line), width) for line in lines]
+
+
+def _title(age_s: float, *, wide: bool) -> Line:
+    """Jobs of this deck are as they are now; the age is of all the rest."""
+    if age_s <= OLD_S:
+        return [("Slurm", "name")]
+    age = (f"{duration(age_s)} ago", "warn")
+    return [("Slurm ", "name"), age] if wide else [age]
 
 
 def _trimmed(line: Line) -> Line:

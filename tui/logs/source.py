@@ -23,6 +23,8 @@ class LogSource:
     title: str = ""
     running: bool = False
     """It may still be written."""
+    pending: bool = False
+    """A cluster has not begun it."""
     ended: str = ""
     """How the attempt ended: "succeeded", "failed", "cancelled", "interrupted"; empty: it runs."""
     why: str = ""

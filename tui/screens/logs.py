@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 
-from ...engine.protocol.states import FAILED
+from ...engine.protocol.states import FAILED, shown_state
 from ...engine.protocol.wire import TaskRow
 from ..acting.actions import BY_ID, Where, footer_of, on
 from ..acting.bindings import bindings_of
@@ -108,8 +108,8 @@ class LogScreen(DeckScreen):
         moved = None if changed is None else {row.name for at in changed if (row := deck.rows.get(at)) is not None}
         for name in self._names:
             row = deck.row(name) if moved is None or name in moved else None
-            if row is not None and self._seen.get(name) != (row.state, row.attempt):
-                self._seen[name] = (row.state, row.attempt)
+            if row is not None and self._seen.get(name) != (shown_state(row), row.attempt):
+                self._seen[name] = (shown_state(row), row.attempt)
                 self._due = True
         self._title()
         self._ask()
@@ -233,10 +233,11 @@ class LogScreen(DeckScreen):
 
 
 def title_of(row: TaskRow, source: LogSource | None, now_s: float) -> str:
-    """ "● train-3 · running · attempt 2 of 3 · 12m04s · GPU 0"."""
+    """ "● train-3 · running · attempt 2 of 3 · 12m04s · GPU 0", "◔ train-4 · pending · job 1234 · Priority"."""
     if source is not None and source.attempt != row.attempt:
         return _title_of_older(source)
-    parts = [f"{look(row.state).glyph} {clean(row.name)}", row.state]
+    state = shown_state(row)
+    parts = [f"{look(state).glyph} {clean(row.name)}", state]
     if source is not None and len(source.attempts) > 1:
         parts.append(f"attempt {source.attempt} of {source.attempts[-1]}")
     parts += [time_text(row, now_s), gpu_words(row)]
@@ -244,6 +245,7 @@ def title_of(row: TaskRow, source: LogSource | None, now_s: float) -> str:
         parts.append("has not run")
     if row.state in FAILED:
         parts.append(clean(row.reason))
+    parts.append(clean(row.pending))
     return " · ".join(part for part in parts if part)
 
 

@@ -181,6 +181,8 @@ def task_options(parser: argparse.ArgumentParser) -> None:
 
 def engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--options", help=argparse.SUPPRESS)
+    parser.add_argument("--profile", metavar="NAME", help="use a [profile.NAME] of the file")
+    parser.add_argument("--name", help="a second state beside the first")
     parser.add_argument("--service", action="store_true", help="started by systemd")
     parser.add_argument("--takeover", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--quiet-start", action="store_true", help=argparse.SUPPRESS)

@@ -10,6 +10,7 @@ from ...errors import EngineUnavailableError
 from .nodes import Allocation, nodes_of, shares
 
 _LIMIT_S = 30.0
+_UNKNOWN = "Invalid job id"
 
 
 def look_at_allocation(environ: Mapping[str, str]) -> Allocation | None:
@@ -19,15 +20,20 @@ def look_at_allocation(environ: Mapping[str, str]) -> Allocation | None:
     here = environ.get("SLURMD_NODENAME", "")
     if not job or (here and environ.get("SLURM_JOB_NUM_NODES", "1") == "1"):
         return None
-    found = shares(_scontrol(environ, "show", "job", "-d", job))
+    found = shares(_scontrol(environ, "show", "job", "-d", job, missing=_over(job)))
     if not found:
-        raise EngineUnavailableError(f"Slurm job {job}, in which this runs, has no nodes: it is over")
+        raise EngineUnavailableError(_over(job))
     hosts = [_scontrol(environ, "show", "hostnames", share.nodes).split() for share in found]
     nodes = nodes_of(found, hosts)
     return Allocation(job, nodes, here if any(node.name == here for node in nodes) else "")
 
 
-def _scontrol(environ: Mapping[str, str], *words: str) -> str:
+def _over(job: str) -> str:
+    return f"SLURM_JOB_ID is {job}, and that job is over: `unset SLURM_JOB_ID` where this is to run outside of jobs"
+
+
+def _scontrol(environ: Mapping[str, str], *words: str, missing: str = "") -> str:
+    """*missing*: what to say where Slurm does not know what is asked for."""
     what = f"scontrol {' '.join(words)}"
     try:
         done = subprocess.run(
@@ -38,6 +44,8 @@ def _scontrol(environ: Mapping[str, str], *words: str) -> str:
         raise EngineUnavailableError(f"{what} does not answer, to tell which GPUs this job has: {error}") from error
     if done.returncode:
         why = _last_line([done.stderr, done.stdout])
+        if missing and _UNKNOWN in why:
+            raise EngineUnavailableError(missing)
         raise EngineUnavailableError(f"{what} fails, and which GPUs this job has is not known: {why}")
     return done.stdout
 

@@ -9,7 +9,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..slurm.states import stand
+
 _NODES = re.compile(r"^\s*Nodes=(\S+) CPU_IDs=(\S*) Mem=(\d+) GRES=(\S*)", re.MULTILINE)
+_STATE = re.compile(r"\bJobState=(\w+)")
 _GPUS = re.compile(r"\bgpu(?::([^:(,]+))?:(\d+)")
 """The type, where there is one, and how many."""
 
@@ -59,6 +62,9 @@ class Allocation:
 
 def shares(text: str) -> list[Share]:
     """What `scontrol show job -d` tells of the nodes; empty where the job is over or the text is another."""
+    state = _STATE.search(text)
+    if state is not None and stand(state[1]) == "over":
+        return []  # what it had is still listed
     found: list[Share] = []
     for nodes, cpus, memory, gres in _NODES.findall(text):
         kinds = _GPUS.findall(gres)

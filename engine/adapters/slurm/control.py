@@ -15,6 +15,7 @@ from typing import TypeVar
 from ...core.spec import StopScope
 from ..background import Background
 from . import jobfiles
+from .remade import make_again
 
 _TIMEOUT_S = 20.0
 _GATHER_S = 0.5
@@ -45,9 +46,12 @@ class Control:
         """Read those of the files that are there."""
         self._reading.submit(lambda: _read_all(self.folder, names), done, timeout_s=_TIMEOUT_S)
 
-    def look_around(self, tokens: Sequence[tuple[str, bool]], done: Callable[[Found | None], None]) -> None:
-        """Read how attempts began and ended, for each *token* and whether it is known to have begun."""
-        self._reading.submit(lambda: self._look_around(tokens), done, timeout_s=_TIMEOUT_S)
+    def look_around(
+        self, tokens: Sequence[tuple[str, bool]], claims: Mapping[str, str], done: Callable[[Found | None], None]
+    ) -> None:
+        """Read how attempts began and ended, for each *token* and whether it is known to have begun. A folder that
+        somebody removed is made again, with these *claims*, by token: without its own, what runs would be ended."""
+        self._reading.submit(lambda: self._look_around(tokens, claims), done, timeout_s=_TIMEOUT_S)
 
     def beats(self, tokens: Sequence[str], done: Callable[[Mapping[str, float] | None], None]) -> None:
         """When each heartbeat was last written, as the file says; 0: never."""
@@ -114,11 +118,14 @@ class Control:
     def _beats(self, tokens: Sequence[str]) -> dict[str, float] | None:
         return _or_none(lambda: {token: _modified(jobfiles.path(self.folder, token, "alive")) for token in tokens})
 
-    def _look_around(self, tokens: Sequence[tuple[str, bool]]) -> Found | None:
+    def _look_around(self, tokens: Sequence[tuple[str, bool]], claims: Mapping[str, str]) -> Found | None:
         try:
             if self._on_network:
                 self._refresh()
             there = os.listdir(self.folder)
+        except FileNotFoundError:
+            _or_none(lambda: make_again(self.folder, claims))
+            return None
         except OSError:
             return None
         missing = {f"{token}.ended" for token, _ in tokens}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from ...core.outcome import Cause
 from ..processes.spawn_error import explain_code
 from .control import Control, Found
 from .inotify import Arrivals
-from .jobfiles import Ended, read_began, read_ended
+from .jobfiles import VOID, Ended, read_began, read_ended
 from .jobs import Job, Jobs
 from .killed import says_killed
 from .states import in_words
@@ -35,13 +35,16 @@ class Ends:
         *,
         on_network: bool,
         unclear: Callable[[Job], None],
+        voided: Callable[[], Collection[str]],
     ) -> None:
-        """*unclear* is told of a job that wrote its end and was ended by somebody else: Slurm knows why."""
+        """*unclear* is told of a job that wrote its end and was ended by somebody else: Slurm knows why. *voided*:
+        tokens of which nothing may run."""
         self._loop = loop
         self._control = control
         self._jobs = jobs
         self._telling = telling
         self._unclear = unclear
+        self._voided = voided
         self._look_s = _NETWORK_LOOK_S if on_network else _LOOK_S
         self._names = set[str]()
         self._everywhere = False
@@ -111,9 +114,14 @@ class Ends:
         self._looking = True
         if everywhere:
             tokens = [(job.token, job.stage == "running") for job in self._jobs if job.end is None]
-            self._control.look_around(tokens, self._looked)
+            self._control.look_around(tokens, self._claims(), self._looked)
         else:
             self._control.look(names, self._looked)
+
+    def _claims(self) -> Mapping[str, str]:
+        """Who has each, as far as that is known."""
+        running = {job.token: job.id for job in self._jobs if job.stage == "running" and job.id}
+        return {**dict.fromkeys(self._voided(), VOID), **running}
 
     def _looked(self, found: Found | None) -> None:
         self._looking = False

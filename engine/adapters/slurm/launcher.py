@@ -63,7 +63,8 @@ class SlurmLauncher:
         self._cancelling = Cancelling(loop, self._calls, now=now, gone=self._left)
         self._leaving = Leaving(self._control, self._cancelling)
         self._ends = Ends(
-            loop, self._control, self._jobs, self._telling, on_network=on_network, unclear=self._unclear
+            loop, self._control, self._jobs, self._telling, on_network=on_network, unclear=self._unclear,
+            voided=self._leaving.tokens,
         )  # fmt: skip
         self._judging = Judging(
             loop, self._telling, self._control, self._ends, self._leaving, self._accounting,

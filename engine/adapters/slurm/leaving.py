@@ -32,6 +32,10 @@ class Leaving:
         """Whether its claim must stay: a job of it may yet begin."""
         return token in self._voided
 
+    def tokens(self) -> frozenset[str]:
+        """All of those."""
+        return frozenset(self._voided.values())
+
     def stray(self, row: QueuedJob) -> None:
         """The queue shows a job of none that is looked after."""
         over = stand(row.state) == "over"

@@ -102,7 +102,7 @@ _PREFIX = re.compile(r"^(?:sbatch|slurm_\w+|scancel|squeue|sacct|scontrol|sinfo)
 
 
 def refusal(code: int | None, err: str) -> Refusal:
-    """What an sbatch that printed no job id means. *code* None: it was killed, or never begun."""
+    """What an sbatch that printed no job id means. *code* None: it was killed."""
     lines = [_PREFIX.sub("", line).strip() for line in err.splitlines()]
     lines = [line for line in lines if line]
     why = "; ".join(dict.fromkeys(lines[-2:]))
@@ -111,17 +111,6 @@ def refusal(code: int | None, err: str) -> Refusal:
     if _DOUBT.search(err):
         return Refusal("doubt", why)
     return Refusal("busy" if _BUSY.search(err) else "no", why)
-
-
-def gone_by_scancel(err: str) -> bool:
-    """Whether scancel's complaint only means that the job is over."""
-    lines = [line for line in err.splitlines() if line.strip()]
-    return all(re.search(r"invalid job id|already completing or completed|not found", line, re.I) for line in lines)
-
-
-def scontrol_records(text: str) -> list[dict[str, str]]:
-    """What `scontrol -o show job` or `node` prints: a record a line."""
-    return [record for line in text.splitlines() if (record := _record(line))]
 
 
 def expand_nodes(nodes: str) -> tuple[str, ...]:
@@ -178,16 +167,6 @@ def _accounted(line: str) -> AccountedJob | None:
 
 def _marked(comment: str, mark: str) -> str:
     return comment.removeprefix(mark).strip() if comment.startswith(mark) else ""
-
-
-_KEY = re.compile(r"(?:^|\s)([A-Z][\w/:]*)=")
-
-
-def _record(line: str) -> dict[str, str]:
-    """Values may hold blanks; a key begins with a capital, behind one."""
-    found = list(_KEY.finditer(line))
-    ends = [match.start() for match in found[1:]] + [len(line)]
-    return {match[1]: line[match.end() : end].strip() for match, end in zip(found, ends, strict=True)}
 
 
 def _apart(nodes: str) -> Iterator[str]:

@@ -173,10 +173,11 @@ class LogPanes(Vertical):
         """Each stream to its file: the main one first, any other second."""
         paths = self.source.paths if self.source else ()
         running = self.source is not None and self.source.running
+        pending = self.source is not None and self.source.pending
         others = dict(paths[1:])
         other = others.get(self._label) or next(iter(others.values()), "")
-        self._first.show(paths[0][1] if paths else "", running=running, follow=self.follow, wrap=self.wrap)
-        self._second.show(other, running=running, follow=self.follow, wrap=self.wrap)
+        for stream, path in ((self._first, paths[0][1] if paths else ""), (self._second, other)):
+            stream.show(path, running=running, follow=self.follow, wrap=self.wrap, pending=pending)
         self.watching = self._watching
         self._arrange()
 

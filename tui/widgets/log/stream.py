@@ -64,6 +64,7 @@ class LogStream(Widget, can_focus=True):
         super().__init__(id=id)
         self.path = ""
         self.running = False
+        self.pending = False
         self.marks = Marks()
         """What of a search is to be seen here."""
         self._bar = bar
@@ -81,9 +82,9 @@ class LogStream(Widget, can_focus=True):
 
     # -- what is shown ------------------------------------------------------------------------------------------------
 
-    def show(self, path: str, *, running: bool, follow: bool, wrap: bool) -> None:
+    def show(self, path: str, *, running: bool, follow: bool, wrap: bool, pending: bool = False) -> None:
         """Another file, or "" for none. The same path only takes up what has changed about it."""
-        self.running = running
+        self.running, self.pending = running, pending
         if path == self.path:
             self.refresh()
             return
@@ -208,7 +209,7 @@ class LogStream(Widget, can_focus=True):
         """Why there are no rows."""
         if not self.path:
             return "no log"
-        return nothing_words(self.frame, running=self.running) if self.started else "…"
+        return nothing_words(self.frame, running=self.running, pending=self.pending) if self.started else "…"
 
     # -- selection ----------------------------------------------------------------------------------------------------
 

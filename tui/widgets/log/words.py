@@ -70,10 +70,12 @@ def _found(here: str, others: Sequence[tuple[str, int, bool]]) -> str:
     return "…" if any(going for _, _, going in others) else "not found"
 
 
-def nothing_words(frame: Frame, *, running: bool) -> str:
+def nothing_words(frame: Frame, *, running: bool, pending: bool = False) -> str:
     """For a file without anything to show."""
     if frame.problem:
         return f"cannot be read: {printable(frame.problem)}"
+    if frame.missing and pending:
+        return "waits in the cluster's queue: nothing written yet"
     if frame.missing:
         return "nothing written yet" if running else "the file is not there (any more)"
     return "empty so far" if running else "empty"

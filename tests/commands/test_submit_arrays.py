@@ -1,0 +1,76 @@
+"""Which tasks of `gpudeck submit` share an array, and what its limit is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from gpudeck.engine.attempt.orders import Made
+from gpudeck.engine.core.spec import DeckSettings, Policy, Resources, TaskSpec, Work
+from gpudeck.engine.logs.files import AttemptPaths
+from gpudeck.engine.logs.record import AttemptHeader
+from gpudeck.engine.submit.arrays import Arrayed, Piece, arrayed
+from gpudeck.engine.submit.cannot import not_expressed
+from gpudeck.engine.submit.waits import Waits
+from tests.fakes.job_rig import order_in
+
+PATHS = AttemptPaths("/l/a.log", "/l/a.err", "/l/a.json", "/l")
+
+
+def piece(name: str, entry: str = "e", *, limit: int | None = None, waits: Waits | None = None, cpus: int = 1,
+          array: bool = True) -> Piece:  # fmt: skip
+    spec = TaskSpec(name, entry, 0, Work(("true",)), "f", resources=Resources(max_parallel=limit))
+    order = order_in(Path("/work"), task=name, cpus=cpus, options={"array": array})
+    header = AttemptHeader.__new__(AttemptHeader)
+    made = Made(replace(order, token=f"token-{name}"), header, PATHS, (), (), 0.0, {}, resumed=False)
+    return Piece(spec, 1, made, "", f"jobs/{name}", waits or Waits())
+
+
+def made_of(*pieces: Piece) -> Arrayed:
+    return arrayed(pieces, [f"{number:024x}" for number in range(len(pieces))], folder="jobs")
+
+
+def shares(*pieces: Piece) -> list[list[str]]:
+    return [[member.task for member in unit.members] for unit in made_of(*pieces).units]
+
+
+def limits(found: Arrayed) -> list[str]:
+    return [line for text in found.scripts.values() for line in text.splitlines() if "--array=" in line]
+
+
+def test_tasks_that_ask_and_wait_for_the_same_share_an_array() -> None:
+    assert shares(piece("a"), piece("b"), piece("c", cpus=2), piece("d", array=False)) == [["a", "b"], ["c"], ["d"]]
+
+
+def test_tasks_that_wait_for_other_things_share_none() -> None:
+    assert shares(piece("a"), piece("b", waits=Waits(("a",))), piece("c", waits=Waits(("a",)))) == [["a"], ["b", "c"]]
+
+
+def test_a_limit_of_one_entry_is_not_put_on_tasks_of_another() -> None:
+    assert shares(piece("a", "x", limit=1), piece("b", "y"), piece("c", "x", limit=1)) == [["a", "c"], ["b"]]
+
+
+def test_an_array_that_has_all_of_an_entry_holds_its_limit() -> None:
+    found = made_of(piece("a", limit=2), piece("b", limit=2), piece("c", limit=2))
+    assert (limits(found)[0].endswith("--array=0-2%2"), found.limited) == (True, {"e"})
+
+
+def test_an_array_that_has_not_all_of_an_entry_cannot_hold_its_limit() -> None:
+    found = made_of(piece("a", limit=1), piece("b", limit=1), piece("c", limit=1, cpus=2))
+    assert (limits(found)[0].endswith("--array=0-1"), found.limited) == (True, frozenset())
+
+
+def test_more_than_a_thousand_become_several_arrays() -> None:
+    assert [len(group) for group in shares(*(piece(f"t{number}") for number in range(1001)))] == [1000, 1]
+
+
+def test_a_limit_that_an_array_holds_is_not_told_as_lost() -> None:
+    tasks = [piece("a", limit=1).spec, piece("b", "other", limit=1).spec]
+    assert [line.partition(":")[0] for line in not_expressed(DeckSettings(), tasks, limited={"e"})] == [
+        "max_parallel (other)"
+    ]
+
+
+def test_codes_that_slurm_takes_for_failures_are_told() -> None:
+    spec = replace(piece("a").spec, policy=Policy(success_codes=frozenset({0, 3})))
+    assert any(line.startswith("success_codes (a): ") for line in not_expressed(DeckSettings(), [spec], limited=()))

@@ -1,0 +1,176 @@
+"""`gpudeck submit` and submit.sh on a cluster of paper: each job once, whatever Slurm answers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.decks import Deck, Ran
+from tests.fakes.paper_slurm import PaperSlurm
+
+CHAIN = """
+    [[task]]
+    name = "first"
+    command = "true"
+    outputs = ["model.pt"]
+    [[task]]
+    name = "second"
+    needs = ["first"]
+    command = "true"
+    [[task]]
+    name = "third"
+    after = ["first"]
+    command = "true"
+"""
+
+
+@pytest.fixture
+def slurm(deck: Deck, tmp_path: Path) -> PaperSlurm:
+    found = PaperSlurm(tmp_path / "cluster")
+    deck.env["PATH"] = f"{found.folder}/bin:{deck.env['PATH']}"
+    return found
+
+
+def written(deck: Deck) -> dict[str, Any]:
+    done = deck.command("submit", "--json")
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+def tasks(told: dict[str, Any]) -> dict[str, str]:
+    """Tokens by task."""
+    return {task["task"]: task["token"] for job in told["jobs"] for task in job["tasks"]}
+
+
+def submitted(deck: Deck) -> Ran:
+    done = subprocess.run(
+        ["bash", "slurm/submit.sh"], cwd=deck.folder, env=deck.env, capture_output=True, text=True, check=False
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def end(deck: Deck, token: str, code: int) -> None:
+    (deck.folder / "logs/.jobs" / f"{token}.ended").write_text(f"code={code}\nwall=1\n")
+
+
+def ids(deck: Deck) -> dict[str, str]:
+    """The newest word of each task in the book of submit.sh."""
+    lines = [line.split() for line in (deck.folder / "slurm/submitted").read_text().splitlines()]
+    return {words[0]: words[2] for words in lines}
+
+
+def test_a_need_is_a_dependency_on_success_and_after_one_on_an_end(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write(CHAIN)
+    written(deck)
+    assert submitted(deck).code == 0
+    start = "--parsable --export=ALL"
+    assert [line.rpartition(" ")[0] for line in slurm.words()] == [
+        start,
+        f"{start} --kill-on-invalid-dep=yes --dependency=afterok:101",
+        f"{start} --kill-on-invalid-dep=yes --dependency=afterany:101",
+    ]
+
+
+def test_nothing_of_the_caller_reaches_sbatch(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write('[[task]]\nname = "a"\ncommand = "true"\n')
+    written(deck)
+    slurm.sbatch("env >$here/env")
+    deck.env.update(SBATCH_REQUEUE="1", SECRET="x")
+    assert submitted(deck).code == 0
+    names = {line.partition("=")[0] for line in (slurm.folder / "env").read_text().splitlines()}
+    assert not names & {"SBATCH_REQUEUE", "SECRET"}
+
+
+def test_after_five_refusals_in_a_row_no_more_is_tried(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write('[[task]]\nname = "t{i}"\nmatrix.i = [1, 2, 3, 4, 5, 6, 7]\ncommand = "true"\n')
+    written(deck)
+    slurm.refuse("Invalid account")
+    done = submitted(deck)
+    assert (done.code, len(slurm.words()), "not submitted 7" in done.out) == (1, 5, True)
+
+
+def test_a_job_that_slurm_refused_leaves_no_sign_of_having_been_sent(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write('[[task]]\nname = "a"\ncommand = "true"\n')
+    token = tasks(written(deck))["a"]
+    slurm.refuse("Invalid account")
+    submitted(deck)
+    assert not (deck.folder / "logs/.jobs" / f"{token}.sent").exists()
+    slurm.sbatch("")
+    submitted(deck)
+    assert (deck.folder / "logs/.jobs" / f"{token}.sent").exists()
+
+
+def test_a_submission_without_an_answer_is_known_by_the_claim_of_its_job(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write('[[task]]\nname = "a"\ncommand = "true"\n')
+    token = tasks(written(deck))["a"]
+    slurm.refuse("Socket timed out on send/recv operation")
+    assert submitted(deck).code == 3
+    (deck.folder / "logs/.jobs" / f"{token}.claim").write_text("55\n")
+    done = submitted(deck)
+    assert (done.code, len(slurm.words()), "submitted earlier 1" in done.out) == (0, 1, True)
+
+
+def test_a_submission_without_an_answer_that_slurm_has_is_known_by_its_name(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write('[[task]]\nname = "a"\ncommand = "true"\n')
+    written(deck)
+    slurm.sbatch("mute=1")
+    assert submitted(deck).code == 3
+    done = submitted(deck)
+    assert (done.code, len(slurm.words()), "submitted earlier 1" in done.out) == (0, 1, True)
+
+
+def test_nothing_is_submitted_while_what_slurm_has_is_not_known(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write('[[task]]\nname = "a"\ncommand = "true"\n')
+    written(deck)
+    slurm.refuse("Socket timed out on send/recv operation")
+    submitted(deck)
+    slurm.silence()
+    done = submitted(deck)
+    assert (done.code, len(slurm.words()), "squeue does not answer" in done.err) == (3, 1, True)
+
+
+def test_the_map_of_an_array_is_there_before_it_is_submitted(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write('[slurm]\narray = true\n[[task]]\nname = "t{i}"\nmatrix.i = [1, 2]\ncommand = "true"\n')
+    tokens = tasks(written(deck))
+    slurm.sbatch(f"cat {deck.folder}/logs/.jobs/*.map >$here/map")
+    assert submitted(deck).code == 0
+    assert (slurm.folder / "map").read_text() == f"0 {tokens['t1']}\n1 {tokens['t2']}\n"
+    assert ids(deck) == {"t1": "101_0", "t2": "101_1"}
+
+
+# -- written again ----------------------------------------------------------------------------------------------------
+
+
+def test_what_has_succeeded_is_not_written_again_while_it_is_the_same_work(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write('[[task]]\nname = "a"\ncommand = "true"\n')
+    token = tasks(written(deck))["a"]
+    submitted(deck)
+    end(deck, token, 0)
+    assert tasks(written(deck)) == {}
+    deck.write('[[task]]\nname = "a"\ncommand = "true again"\n')
+    assert tasks(written(deck)).keys() == {"a"}
+
+
+def test_a_success_whose_outputs_are_gone_is_written_again(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write(CHAIN)
+    token = tasks(written(deck))["first"]
+    submitted(deck)
+    end(deck, token, 0)
+    (deck.folder / "model.pt").write_text("weights")
+    assert tasks(written(deck)) == {}
+    (deck.folder / "model.pt").unlink()
+    assert tasks(written(deck)).keys() == {"first"}
+
+
+def test_a_job_on_its_way_is_waited_for_though_its_outputs_are_there(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write(CHAIN.partition('[[task]]\n    name = "second"')[0])
+    written(deck)
+    submitted(deck)
+    (deck.folder / "model.pt").write_text("weights")
+    deck.write(CHAIN)
+    told = written(deck)
+    assert (tasks(told).keys(), told["jobs"][0]["after_ok"], told["done"]) == ({"second", "third"}, ["first"], [])
