@@ -244,4 +244,4 @@ class Judging:
 
 
 def _because(job: Job) -> str:
-    return f" ({job.reason})" if job.reason else ""
+    return f", {job.reason}" if job.reason else ""
