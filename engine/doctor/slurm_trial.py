@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 
+from ..adapters.slurm.states import stand
 from ..adapters.state.mounts import NETWORK_FILE_SYSTEMS, file_system
 from .child import Ended
 from .finding import Finding, fail, ok, warn
@@ -21,7 +22,6 @@ _ASK_S = 2.0
 _LOOK_S = 0.1
 _LATE_S = 10.0
 """A file server may show a file so late."""
-_OVER = frozenset(("", "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY"))
 _GONE = "Invalid job id"
 _OF_ITS_OWN = ("--time=", "--nodes=", "--ntasks-per-node=", "--exclusive", "--signal=")
 """What it asks for otherwise than the task: it is to begin soon, and does next to nothing."""
@@ -71,7 +71,7 @@ def check_trial(trial: Trial, wish: Wish) -> Iterator[Finding]:
         yield ok(name, f"job {trial.job} ran on {node} and was heard of after {trial.took_s:.1f} s")
         yield ok("log_dir", f"{node} writes into {where} ({trial.file_system or 'unknown file system'}), seen here")
         yield from _of_the_node(trial, wish, node)
-    elif trial.state.partition(" ")[0] in _OVER:
+    elif _is_over(trial.state):
         text = f"job {trial.job} ended ({trial.state or 'gone'}), and its file never came to {where}"
         remedy = "log_dir on a file system that all nodes share: --log-dir, log_dir in [deck]"
         yield fail("log_dir", f"{text} ({trial.file_system or 'unknown file system'})", remedy)
@@ -118,10 +118,15 @@ def _wait(call: Call, job: str, arrived: Callable[[], bool], limit_s: float) -> 
             answer = call("squeue", "-h", "-j", job, "-t", "all", "-o", "%T %r")
             if answer.code == 0 or _GONE in answer.err:
                 state = answer.out.strip() if answer.code == 0 else ""
-            if state.partition(" ")[0] in _OVER:
+            if _is_over(state):
                 deadline = min(deadline, asked + _LATE_S)
         time.sleep(_LOOK_S)
     return state
+
+
+def _is_over(state: str) -> bool:
+    """Also where Slurm has forgotten it."""
+    return not state or stand(state) == "over"
 
 
 def _script(wish: Wish, path: str) -> str:

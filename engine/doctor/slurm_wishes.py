@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,11 +9,10 @@ from dataclasses import dataclass, replace
 from ..adapters.slurm.script import extra_lines, resources
 from ..attempt.cluster import gpus_each, job_order
 from ..attempt.launching import ranks_of
+from ..core.gres import gpus_by_type
 from ..core.spec import TaskSpec
 from ..ports import JobOrder
 from ..taskfile.finish import RuntimeValues, asked
-
-_TYPE = re.compile(r"\bgpu:([^:,(]+):")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,7 @@ def _order(task: TaskSpec, log_dir: str, environ: Mapping[str, str]) -> JobOrder
 
 def _wish(task: TaskSpec, order: JobOrder) -> Wish:
     arguments = resources(order)
-    gres = next((word for word in arguments if word.startswith("--gres=")), "")
+    gres = next((word.removeprefix("--gres=") for word in arguments if word.startswith("--gres=")), "")
     return Wish(
         task=task.name,
         arguments=tuple(arguments),
@@ -69,7 +67,7 @@ def _wish(task: TaskSpec, order: JobOrder) -> Wish:
         account=str(order.options.get("account", "")),
         qos=str(order.options.get("qos", "")),
         gpus=order.gpus,
-        gpu_types=tuple(_TYPE.findall(gres)),
+        gpu_types=tuple(filter(None, gpus_by_type(gres))),
         array=bool(order.options.get("array")),
         python=task.python or "",
         cwd=task.cwd,

@@ -122,12 +122,21 @@ def _stands(record: Record, job: str | None, listed: _Listed) -> Stands:
 
 def _runs_no_more(record: Record) -> bool:
     """Of a job that Slurm does not have any more: from now on nothing of that token begins, and what had begun has no
-    heartbeat any more."""
+    heartbeat any more. One that was killed before its first has a claim that is as old."""
+    silent_s = _age_s(record, "alive")
+    if silent_s is None:
+        if void(record.control, record.token):
+            return True
+        silent_s = _age_s(record, "claim")
+    return silent_s is not None and silent_s > Limits().stale_s
+
+
+def _age_s(record: Record, kind: str) -> float | None:
+    """Seconds since one of its files was written; None: there is none."""
     try:
-        silent_s = time.time() - os.stat(_file(record, "alive")).st_mtime
+        return time.time() - os.stat(_file(record, kind)).st_mtime
     except FileNotFoundError:
-        return void(record.control, record.token)
-    return silent_s > Limits().stale_s
+        return None
 
 
 def _file(record: Record, kind: str) -> str:

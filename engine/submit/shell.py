@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..adapters.slurm.states import FAILED
 from .waits import Waits
 
 SUBMITTED = "submitted"
@@ -56,7 +57,8 @@ def submit_script(deck: str, control: str, units: Sequence[Unit], in_flight: Map
         lines += [_words("  after_ok", *unit.waits.ok)] * bool(unit.waits.ok)
         lines += [_words("  after_end", *unit.waits.ended)] * bool(unit.waits.ended)
         lines.append("  submit")
-    head = _HEAD.format(deck=" ".join(deck.split()), version=version, control=shlex.quote(control))
+    failed = "|".join(sorted(FAILED))
+    head = _HEAD.format(deck=" ".join(deck.split()), version=version, control=shlex.quote(control), failed=failed)
     return "\n".join([head + _BODY, *lines, "", "tell", ""])
 
 
@@ -69,6 +71,7 @@ _HEAD = """\
 # The deck {deck} as Slurm jobs, written by gpudeck {version}. `bash submit.sh` submits each of them once: what Slurm
 # has taken is kept in the file "submitted", so after an interruption or a refusal it may just be run again.
 control={control}
+failed='{failed}'
 """
 
 _BODY = r"""
@@ -156,13 +159,12 @@ fate() { # TOKEN: how its job stands, in $stands
         stands=none
     elif [ -n "${fresh[$id]-}" ]; then
         stands=waits
+    elif [ "${listed[$id]-}" = COMPLETED ]; then
+        stands=ok
+    elif [[ ${listed[$id]-FAILED} =~ ^($failed)$ ]]; then
+        stands=failed
     else
-        case ${listed[$id]-gone} in
-        COMPLETED) stands=ok ;;
-        gone | CANCELLED | FAILED | TIMEOUT | NODE_FAIL) stands=failed ;;
-        PREEMPTED | BOOT_FAIL | DEADLINE | OUT_OF_MEMORY) stands=failed ;;
-        *) stands=waits ;;
-        esac
+        stands=waits
     fi
 }
 declare -A fresh final

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
+from ..core.gres import gpus_by_type
 from ..core.spec import DeckSettings, TaskSpec
 from . import readers
 from .check import Checker
@@ -24,7 +24,6 @@ Options = tuple[tuple[str, object], ...]
 OF_ALL = frozenset({"max_submitted"})
 """Keys of [slurm] that are about the deck, not about a task."""
 
-_GPUS = re.compile(r"\bgpu(?::[^:,(]+)?:(\d+)|\bgpu\b")
 _AS_MANY = marker("num_gpus")
 
 _DECK_KEYS = (
@@ -117,8 +116,7 @@ def max_submitted(checker: Checker, layers: Layers) -> int:
 
 def gpus_in(gres: object) -> int:
     """How many GPUs "gpu:a100:8" asks for on each node; 0: none, or it is not said in a number."""
-    match = _GPUS.search(gres) if isinstance(gres, str) and _AS_MANY not in gres else None
-    return 0 if match is None else int(match[1] or 1)
+    return gpus_by_type(gres).total() if isinstance(gres, str) and _AS_MANY not in gres else 0
 
 
 def with_all_gpus(options: Options, each: int | None) -> Options:

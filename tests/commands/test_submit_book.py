@@ -99,3 +99,9 @@ def test_a_job_that_has_its_claim_and_no_heartbeat_yet_waits(folder: Folder) -> 
     folder.given(f"t {TOKEN} 12\n")
     folder.tells("claim", "12\n")
     assert folder.stands() == "waits"
+
+
+def test_a_job_that_is_gone_and_was_killed_before_its_first_heartbeat_failed(folder: Folder) -> None:
+    folder.given(f"t {TOKEN} 12\n")
+    folder.tells("claim", "12\n", ago_s=100.0)
+    assert (folder.stands(), (folder.control / f"{TOKEN}.claim").read_text()) == ("failed", "12\n")

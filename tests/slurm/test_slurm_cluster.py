@@ -13,7 +13,6 @@ from gpudeck.engine.adapters.slurm.cluster import (
     Gpus,
     UserJob,
     cluster_of,
-    gpus_in,
     partitions_of,
     read_cluster,
 )
@@ -55,21 +54,6 @@ def test_a_job_that_waits_may_do_so_in_two_partitions():
         UserJob("2_0", True, ("main", "cpu")),
         UserJob("3", False, ("main",)),
     )
-
-
-@pytest.mark.parametrize(
-    ("gres", "gpus"),
-    [
-        ("(null)", {}),
-        ("gpu:4", {"": 4}),
-        ("gpu:a100:4(S:0-1),nic:2", {"a100": 4}),
-        ("gpu:a100:3(IDX:0,2-3),gpu:h100:1(IDX:4)", {"a100": 3, "h100": 1}),
-        ("shard:gpu:8,craynetwork:2,gpu:tesla:2", {"tesla": 2}),
-        ("gpu:nvidia_a100_3g.39gb:2", {"nvidia_a100_3g.39gb": 2}),
-    ],
-)
-def test_gpus_are_counted_by_type(gres: str, gpus: dict[str, int]):
-    assert gpus_in(gres) == gpus
 
 
 @pytest.mark.parametrize("line", ["", "slurm_load_partitions: error", "main|up|idle|x|0/8/0/8|gpu:1|gpu:0|"])

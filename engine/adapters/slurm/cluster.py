@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ...core.gres import gpus_by_type
 from .calls import Answer, run_program, small_environment
+from .states import stand
 
 SINFO = ("sinfo", "-h", "-O", "Partition:|,Available:|,StateLong:|,Nodes:|,CPUsState:|,Gres:|,GresUsed:|")
 """Nodes that have all of this in common share a line, so a cluster of thousands is told in tens."""
 _SQUEUE = ("squeue", "-h", "-r", "-o", "%i|%T|%P")
 _FIELDS, _JOB_FIELDS = 7, 3
 _NODES_S, _NAMES_S = 10.0, 2.0
-_GPUS = re.compile(r"(?:^|,)gpu(?::([^:,()]+))?:(\d+)")
 _UP = frozenset(("idle", "mixed", "allocated", "completing", "planned", "reserved", "blocked"))
 _AWAY = frozenset("*$@^")
 """Behind a node's state: answers nothing, in maintenance, about to boot, booting."""
-_WAITING = frozenset(("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +97,8 @@ def read_cluster(
 def cluster_of(sinfo: str, squeue: str, now: float) -> ClusterView:
     """What the outputs of both calls say. Pure."""
     rows = [line.split("|") for line in squeue.splitlines()]
-    jobs = [UserJob(row[0], row[1] in _WAITING, tuple(row[2].split(","))) for row in rows if len(row) == _JOB_FIELDS]
+    told = [(row[0], stand(row[1]) == "pending", tuple(row[2].split(","))) for row in rows if len(row) == _JOB_FIELDS]
+    jobs = [UserJob(*each) for each in told]
     return ClusterView(tuple(partitions_of(sinfo)), tuple(jobs), now)
 
 
@@ -138,7 +138,7 @@ def _nodes_of(fields: Sequence[str]) -> _Nodes | None:
         return None
     idle_cpus = cpus_idle if up else 0
     idle = up and base == "idle"
-    return _Nodes(available, count, up, idle, idle_cpus, cpus_total, gpus_in(gres, count), gpus_in(gres_used, count))
+    return _Nodes(available, count, up, idle, idle_cpus, cpus_total, _gpus(gres, count), _gpus(gres_used, count))
 
 
 def _partition(name: str, groups: Sequence[_Nodes]) -> Partition:
@@ -160,12 +160,8 @@ def _partition(name: str, groups: Sequence[_Nodes]) -> Partition:
     )
 
 
-def gpus_in(gres: str, nodes: int = 1) -> Counter[str]:
-    """How many GPUs of each type "gpu:a100:4(S:0-1),nic:2" has, times *nodes*; "" is the type of those without."""
-    found = Counter[str]()
-    for kind, count in _GPUS.findall(gres):
-        found[kind] += int(count) * nodes
-    return found
+def _gpus(gres: str, nodes: int) -> Counter[str]:
+    return Counter({kind: count * nodes for kind, count in gpus_by_type(gres).items()})
 
 
 def partition_names(environ: Mapping[str, str]) -> list[str]:
@@ -178,5 +174,5 @@ def gpus_of_a_node(environ: Mapping[str, str]) -> int:
     """How many GPUs a node has, the least that any with GPUs has; 0: none has, or Slurm does not tell. Blocks for some
     seconds at most."""
     answer = run_program(("sinfo", "-h", "-o", "%G"), small_environment(environ), timeout_s=_NODES_S)
-    counts = [gpus_in(line).total() for line in answer.out.splitlines()] if answer.ok else []
+    counts = [gpus_by_type(line).total() for line in answer.out.splitlines()] if answer.ok else []
     return min(filter(None, counts), default=0)

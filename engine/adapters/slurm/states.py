@@ -24,7 +24,8 @@ _CAUSES: dict[str, Cause] = {
     "LAUNCH_FAILED": "launch",
     "RECONFIG_FAIL": "launch",
 }
-_OVER = frozenset(("COMPLETED", "FAILED", *_CAUSES))
+FAILED = frozenset(("FAILED", *_CAUSES))
+"""Of jobs that are over, and were no success."""
 _LAUNCH_REASONS = ("launchfail", "launch failed", "failed to launch", "prolog", "jobholdmaxrequeue")
 
 
@@ -40,7 +41,7 @@ def stand(state: str) -> Stand:
         return "pending"
     if state in _ENDING:
         return "ending"
-    return "over" if state in _OVER else "running"
+    return "over" if state == "COMPLETED" or state in FAILED else "running"
 
 
 def cause_of(state: str, reason: str = "") -> Cause:

@@ -1,0 +1,22 @@
+"""GPUs among what a cluster calls generic resources: "gpu:a100:8,nic:2", as people and Slurm write it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+_DETAILS = re.compile(r"\([^()]*\)")
+"""Slurm's, about which they are: (S:0-1), (IDX:0,2-3), (null)."""
+_NAMES = ("gpu", "gres/gpu")
+
+
+def gpus_by_type(gres: str) -> Counter[str]:
+    """How many of each type are on each node, "" for those without one; one where no number is said. What is no GPU,
+    or says no number where one belongs, counts as nothing."""
+    found = Counter[str]()
+    for each in _DETAILS.sub("", gres).split(","):
+        name, *words = each.strip().split(":")
+        count = words.pop() if words and words[-1].isdecimal() else "1"
+        if name in _NAMES and len(words) <= 1:
+            found[words[0] if words else ""] += int(count)
+    return +found
