@@ -55,7 +55,7 @@ def test_a_job_says_whose_it_is_where_it_writes_and_that_it_never_runs_twice() -
         ({"options": {"nodelist": "n1"}}, "--nodelist=n1"),
         ({"nodes": 2, "options": {"nodelist": "n[1-2]"}}, '--nodelist="n[1-2]"'),
         ({"grace_s": 90.0}, "--signal=B:USR2@120"),
-        ({"warn_signal": "USR1"}, "--signal=B:USR2@330"),
+        ({"warn_signal": "USR1"}, "--signal=B:USR2@360"),
         ({"options": {"extra": ["--mail-type=END"]}}, "--mail-type=END"),
         ({"options": {"extra": ["#SBATCH --reservation=x"]}}, "--reservation=x"),
         ({"stdout": "/a/100%/x y.log"}, '--output="/a/100%%/x y.log"'),

@@ -153,8 +153,32 @@ def test_near_slurms_limit_it_is_stopped_and_told_so(tmp_path: Path) -> None:
 
 def test_near_slurms_limit_those_who_catch_the_warning_get_it(tmp_path: Path) -> None:
     warned = "trap 'echo saved; exit 4' USR1; echo ready; while :; do sleep 0.1; done"
-    node = node_in(tmp_path, "bash", "-c", warned, limit_s=6000.0, warn_signal="USR1")
+    node = node_in(tmp_path, "bash", "-c", warned, limit_s=300.0, warn_signal="USR1", warn_before_s=300.0)
     assert (codes_after(node, "SIGUSR2"), node.out) == (4, "ready\nsaved\n")
+
+
+def test_slurm_says_so_too_soon_and_the_warning_waits_for_its_time(tmp_path: Path) -> None:
+    node = node_in(tmp_path, *python(COUNTS), "SIGTERM", "SIGUSR1", limit_s=6000.0, warn_signal="USR1")
+    with ending(node.run()) as process:
+        node.said("ready")
+        process.send_signal(signal.SIGUSR2)
+        node.stop("TERM", 0.5)
+        process.wait(PATIENCE_S)
+    assert node.out == "ready\nSIGTERM\n"
+
+
+def test_who_was_warned_by_the_engine_is_not_warned_of_the_limit_again(tmp_path: Path) -> None:
+    near = {"limit_s": 30.0, "grace_s": 60.0, "warn_signal": "USR1"}
+    node = node_in(tmp_path, *python(COUNTS), "SIGTERM", "SIGUSR1", **near)
+    with ending(node.run()) as process:
+        node.said("ready")
+        node.warn("USR1")
+        node.said("SIGUSR1")
+        process.send_signal(signal.SIGUSR2)
+        node.said("SIGTERM")
+        node.stop("KILL", 0)
+        process.wait(PATIENCE_S)
+    assert node.out == "ready\nSIGUSR1\nSIGTERM\n"
 
 
 def test_the_warning_of_a_limit_does_not_take_what_is_left(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def _job(order: StartOrder) -> JobOrder:
 
 def _lead_s(job: JobOrder) -> int:
     """How long before its limit the wrapper is told."""
-    needed = max(job.grace_s, job.warn_before_s if job.warn_signal else 0.0)
+    needed = job.grace_s + (job.warn_before_s if job.warn_signal else 0.0)
     return min(_LONGEST_SIGNAL_S, math.ceil(needed) + _SPARE_S)
 
 
@@ -154,6 +154,7 @@ def _settings(order: StartOrder, job: JobOrder, control: str) -> list[str]:
         "gd_scope": job.stop_scope,
         "gd_grace_s": f"{job.grace_s:.2f}",
         "gd_warn_signal": job.warn_signal or "",
+        "gd_warn_before_s": f"{job.warn_before_s:.2f}",
         "gd_limit_s": str(60 * minutes(job.limit_s)) if job.limit_s is not None else "",
         "gd_lead_s": str(_lead_s(job)),
         "gd_gpus": str(job.gpus),

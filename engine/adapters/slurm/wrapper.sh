@@ -11,6 +11,7 @@ gd_told=''      # what Slurm said last: TERM, limit
 gd_kill_at=''   # of the stop sequence that runs
 gd_stop_at=''   # when one has to begin, before Slurm's limit
 gd_warning=''   # a signal for those who catch it, not sent yet
+gd_warn_at=''   # when it has to be, before Slurm's limit
 gd_warned=''    # the signal that the other nodes were told of
 gd_lost=''      # since when the claim is not ours
 gd_stopped=''   # processes that stand still since the folder cannot be seen
@@ -154,13 +155,12 @@ gd_heed() {  # one of these lines
             ;;
         lost) gd_lost=${gd_lost:-$gd_now} gd_seen=$gd_now ;;
         stop\ *) gd_stop ${1#stop } ;;
-        warn\ *) gd_warning=${1#warn } ;;
+        warn\ *) gd_warning=${1#warn } gd_warn_at='' gd_warn_signal='' ;;
         term)
             gd_told=${gd_told:-TERM}
             gd_stop "$gd_signal" "$gd_grace_s" "$gd_scope" slurm
             ;;
         limit)
-            gd_warning=$gd_warn_signal
             gd_before_limit
             ;;
     esac
@@ -175,6 +175,10 @@ gd_before_limit() {  # Slurm may say so much too soon: what is left is not given
     fi
     gd_ms "$gd_grace_s"
     gd_stop_at=$((gd_now + left - gd_value - 5000))
+    if [ -n "$gd_warn_signal" ]; then
+        gd_ms "$gd_warn_before_s"
+        gd_warn_at=$((gd_stop_at - gd_value))
+    fi
 }
 
 gd_await() {  # heeds the next line, if it comes within so many seconds
@@ -194,6 +198,7 @@ gd_hear() {  # heeds what was said
 gd_tick() {
     gd_clock
     if [ -z "$gd_watcher" ] && ((gd_now - gd_began > 200)); then gd_help; fi
+    if [ -n "$gd_warn_at" ] && ((gd_now >= gd_warn_at)); then gd_warning=$gd_warn_signal gd_warn_at=''; fi
     if [ -n "$gd_warning" ]; then gd_warn; fi
     if [ -n "$gd_stop_at" ] && ((gd_now >= gd_stop_at)); then
         gd_stop_at='' gd_told=limit
