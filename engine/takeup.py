@@ -70,7 +70,9 @@ class TakeUp:
             job = attempt.job if attempt is not None else ""
             known.append(Known(token, pid, ticks, task.begun_policy.leftovers, start.gpus, task.name, job))
             self._reporter.adopt(start)
-        return self._launcher.recover(known)
+        fates = self._launcher.recover(known)
+        self._reporter.ended_meanwhile([token for token, fate in fates.items() if fate == "ended"])
+        return fates
 
     def _redo(self, fates: Mapping[str, Fate]) -> None:
         """What a crash may have left undone beside the logs."""

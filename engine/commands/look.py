@@ -21,6 +21,11 @@ class Look(Protocol):
         """Pid, version and mode of the engine; None: none runs."""
         ...
 
+    @property
+    def submitted(self) -> str:
+        """What to say of tasks that Slurm was given and no engine has taken up; "": there are none."""
+        ...
+
     def head(self) -> DeckHead: ...
     def gpus(self) -> Sequence[GpuRow]: ...
     def cluster(self) -> Cluster | None:
@@ -62,6 +67,8 @@ def look(place: Place) -> Look:
 
 class LiveLook:
     """Asks the engine."""
+
+    submitted = ""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection

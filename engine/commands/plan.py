@@ -27,6 +27,7 @@ from ..opening.box_gpus import BoxGpus, core_gpus
 from ..opening.deck_file import gpus_for, load_for
 from ..opening.left_out import is_done, with_running
 from ..opening.run_options import continued, decode
+from ..opening.submitted import standing, submitted
 from ..opening.visible import limiting
 from ..taskfile.fit import check_fit
 from ..taskfile.load import load_settings
@@ -76,7 +77,8 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps([dict(zip(_COLUMNS, row, strict=True)) for row in rows], indent=2))
         return 0
-    for line in [*file.warnings, *filter(None, [damage]), *file.later]:
+    given = submitted(file, journal)
+    for line in [*file.warnings, *filter(None, [damage, standing(given) if given else ""]), *file.later]:
         print(f"warning: {line}")
     print("\n".join(_table(rows, planned, gpus)))
     return 0

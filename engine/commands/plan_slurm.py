@@ -54,12 +54,13 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
 def planned(subject: Subject) -> list[PlannedJob]:
     """All tasks, in file order. The values of secret variables are not shown. Raises OSError."""
     selected, done = subject.selected, subject.done()
+    taken_up = {*subject.lasting, *(each.task for each in subject.submitted)}
     waits = waits_of(selected, done=done)
     jobs: list[PlannedJob] = []
     for spec in subject.file.tasks:
         if spec.name not in waits:
             jobs.append(PlannedJob(spec.name, "left out"))
-        elif spec.name in subject.lasting:
+        elif spec.name in taken_up:
             jobs.append(PlannedJob(spec.name, "under way"))
         elif spec.name in done:
             jobs.append(PlannedJob(spec.name, "done earlier"))

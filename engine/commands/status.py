@@ -74,7 +74,8 @@ def _print_json(
 
 def _head(found: Look, head: DeckHead) -> Iterator[Line]:
     engine = found.engine
-    run = f"run {head.run}" + (" has ended" if head.ended else "") if head.run else "never started"
+    never = "submitted to Slurm, no engine yet" if found.submitted else "never started"
+    run = f"run {head.run}" + (" has ended" if head.ended else "") if head.run else never
     parts = [
         field_text(head.deck),
         run,

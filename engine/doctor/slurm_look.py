@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..adapters.host import login_of
 from ..adapters.slurm.calls import small_environment
 from ..adapters.slurm.cluster import SINFO, Partition, partitions_of
 from .child import Ended, run
@@ -39,7 +39,7 @@ class SlurmFacts:
     """`scontrol show config`."""
     partitions: tuple[Partition, ...] = ()
     associations: tuple[Association, ...] | None = None
-    """None: nobody keeps accounts here."""
+    """None: nobody keeps accounts here, or the user has no name to keep them under."""
 
     def number(self, name: str) -> int | None:
         """Of the configuration: "300 sec" is 300."""
@@ -85,7 +85,10 @@ def _associations(call: Call, config: Mapping[str, str]) -> tuple[Association, .
         return None
     if shutil.which("sacctmgr", path=call.env.get("PATH")) is None:
         return None
-    whose = (f"user={getpass.getuser()}", f"cluster={config.get('ClusterName', '')}")
+    login = login_of(os.getuid(), nameless="")
+    if not login:
+        return None  # accounts are of names
+    whose = (f"user={login}", f"cluster={config.get('ClusterName', '')}")
     ended = call("sacctmgr", "-n", "-P", "show", "associations", *whose, "format=account,qos")
     return associations_of(ended.out.splitlines()) if ended.code == 0 else None
 

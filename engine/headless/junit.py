@@ -12,7 +12,7 @@ from ..atomic import write_atomic
 from ..errors import UsageError
 from ..protocol.messages import DeckOpened, Message, RunFinished, SummaryRow, TaskEnded, TaskSettled, TaskStarted
 from ..protocol.states import DONE, FAILED
-from .text import log_line
+from .text import beside, log_line
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _REFERENCES = {ord(sign): f"&#{ord(sign)};" for sign in "&<>\"'\t\n\r"}
@@ -110,7 +110,10 @@ def _testcase(deck: str, row: SummaryRow) -> str:
 
 def _verdict(row: SummaryRow) -> str:
     if row.state not in FAILED:
-        return f"<skipped message={_attribute(f'{row.state}: {row.reason}' if row.reason else row.state)}/>\n"
+        said = row.reason
+        if beside(row.state, said) == said:
+            said = ": ".join(filter(None, (row.state, said)))
+        return f"<skipped message={_attribute(said)}/>\n"
     tag = "failure" if row.state == "failed" else "error"
     text = "\n".join([row.reason, row.log, *map(log_line, row.digest)])
     text = _NOT_XML.sub("", text).translate(_TEXT_REFERENCES)

@@ -24,7 +24,7 @@ from ..protocol.messages import (
     TaskSubmitted,
 )
 from ..protocol.words import nodes_text
-from .text import field_text, hhmmss, log_line, mib_text, plural, ranges, short_time, wh_text
+from .text import beside, field_text, hhmmss, log_line, mib_text, plural, ranges, short_time, wh_text
 
 Tone = Literal["plain", "good", "bad", "warn", "dim", "bold", "command"]
 """What a line is to the eye; `command`: it is meant for a CI service, and nothing from outside may look like it."""
@@ -97,7 +97,8 @@ def _slots_text(message: DeckOpened) -> str:
 
 def submit_line(message: TaskSubmitted) -> Line:
     job = f"job {message.job}"
-    return Line(event(message.at, "slurm", "submitted", message.task, f"attempt {message.attempt}", job))
+    word = "adopted" if message.adopted else "submitted"
+    return Line(event(message.at, "slurm", word, message.task, f"attempt {message.attempt}", job))
 
 
 def start_line(message: TaskStarted, *, simulated: bool = False, verbose: bool = False) -> Line:
@@ -139,7 +140,7 @@ def end_line(message: TaskEnded, *, simulated: bool = False) -> Line:
         f"attempt {message.attempt}",
         f"job {message.job}" if message.job else "",
         hhmmss(message.duration_s),
-        "" if ok else message.reason,
+        "" if ok else beside(word, message.reason),
         f"peak {mib_text(message.peak_mib)}" if message.peak_mib is not None else "",
         f"util {message.mean_util_percent:.0f} %" if message.mean_util_percent is not None else "",
         wh_text(message.energy_wh) if message.energy_wh is not None else "",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..protocol.messages import Counts, RunFinished, SummaryRow
 from ..protocol.states import DONE, FAILED
 from .lines import Line, Tone, Weight, digest_lines, ended_at, event
-from .text import field_text, hhmmss, plural, wh_text
+from .text import beside, field_text, hhmmss, plural, wh_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _place(row: SummaryRow, simulated: bool) -> str:
 def _row_text(row: SummaryRow, width: int, place: str) -> str:
     spent = hhmmss(row.duration_s) if row.duration_s is not None else "-"
     cells = f"{field_text(row.task):<{width}}  {field_text(row.state):<9}  {row.attempts:>8}  {place}  {spent:>8}"
-    return f"{cells}  {field_text(row.reason)}".rstrip()
+    return f"{cells}  {field_text(beside(row.state, row.reason))}".rstrip()
 
 
 def _state_tone(state: str) -> Tone:

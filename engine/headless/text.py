@@ -43,6 +43,11 @@ def field_text(text: str) -> str:
     return shorten(printable(shorten(text, 4 * MAX_FIELD_CHARS)))
 
 
+def beside(state: str, reason: str) -> str:
+    """A reason that stands behind the state: "cancelled by scancel" need not say that it was cancelled."""
+    return reason.removeprefix(f"{state} ") if reason.startswith(f"{state} by ") else reason
+
+
 def log_line(text: str) -> str:
     """A line of a task's log: escape sequences dropped, of a progress bar's frames the last one."""
     text = shorten(text, 16 * MAX_DIGEST_CHARS).rstrip("\r\n")

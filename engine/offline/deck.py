@@ -33,6 +33,7 @@ from ..logs.files import LogFolder
 from ..logs.record import read_record
 from ..opening.left_out import stand_in_for_left_out
 from ..opening.run_options import as_before, decode
+from ..opening.submitted import Sent, submitted
 from ..protocol.states import PENDING
 from ..serve.selecting import nothing_matches
 from ..taskfile.load import load_settings
@@ -78,6 +79,8 @@ class Offline:
     warnings: list[str] = field(default_factory=list[str])
     starts: Mapping[str, AttemptStarting] = field(default_factory=dict[str, AttemptStarting])
     """Attempts that have not ended as far as the journal knows, by token."""
+    submitted: Sequence[Sent] = ()
+    """Tasks that Slurm was given and no engine has taken up."""
     index_of: dict[str, int] = field(default_factory=dict[str, int])
     """GPUs by UUID, as far as they are known."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -238,6 +241,7 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str], *, un
         damage=read.damage,
         warnings=[*file.warnings, *warnings],
         starts=starts,
+        submitted=[] if read.holder is not None else submitted(file, read.journal),
         index_of={gpu.uuid: gpu.index for gpu in deck.gpus.values()},
         environment=kept or base_environment(environ),
     )

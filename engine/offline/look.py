@@ -16,6 +16,7 @@ from ..core.explain import explain
 from ..core.phases import ACTIVE, Failed
 from ..core.spec import Command
 from ..logs.files import AttemptPaths, LogFolder
+from ..opening.submitted import standing
 from ..progress.past_metrics import read_all
 from ..protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
 from ..serve.details import details_of
@@ -56,6 +57,8 @@ class OfflineLook:
     @property
     def saying(self) -> str:
         """What there is to say about there being no engine."""
+        if self.deck.submitted:
+            return f"no engine runs this deck; {self.submitted}"
         if self.deck.state is None:
             return "this deck has never been started: `gpudeck` starts it"
         if self.deck.elsewhere:
@@ -64,6 +67,11 @@ class OfflineLook:
         tasks = f"; {running} task{'s' * (running != 1)} of it run{'s' * (running == 1)} on" if running else ""
         more = "`gpudeck` goes on with the run" if self.deck.unfinished else "its last run has ended"
         return f"no engine runs this deck{tasks}; {more}"
+
+    @property
+    def submitted(self) -> str:
+        """What to say of tasks that `gpudeck submit` has handed to Slurm and that no engine has taken up; "": none."""
+        return standing(self.deck.submitted) if self.deck.submitted else ""
 
     @property
     def running(self) -> int:

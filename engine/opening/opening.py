@@ -35,6 +35,7 @@ from .left_out import stand_in_for_left_out, with_running
 from .regained import has_forgotten, regain
 from .run_options import as_before as with_those_before
 from .run_options import continued, decode, describe, encode
+from .submitted import refuse_submitted
 from .visible import limiting
 
 
@@ -110,6 +111,7 @@ def open_deck(
             gpus, file = _read(path, options, facts, told, environment, environ)
         check_before_start(file, gpus, environment)
         refuse_elsewhere(file, told)
+        refuse_submitted(file, told, insists=typed.backend == "local")
         require_cluster(file.settings, environment)
         _refuse_silent_cpu(file.settings, gpus, told)
         opened = _restore(

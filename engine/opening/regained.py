@@ -39,7 +39,7 @@ class _End(msgspec.Struct):
     device_fault: bool = False
 
 
-class _Told(msgspec.Struct):
+class Told(msgspec.Struct):
     """attempt-N.json, as far as it matters here."""
 
     task: str
@@ -93,7 +93,7 @@ def regain(
     results: list[Fact] = []
     still: list[Fact] = []
     now = host.SystemClock().now()
-    for told, of_lasting in _all_told(log_dir, deck, lasting):
+    for told, of_lasting in all_told(log_dir, deck, lasting):
         before = lasting.get(told.task)
         may_last = told.token in records or (told.where != "" and told.end is None)
         if journal.is_over((told.task, told.attempt)) or not (results_too or may_last):
@@ -110,11 +110,11 @@ def regain(
     return Regained(list(found), sum(isinstance(fact, AttemptEnded) for fact in results), len(still))
 
 
-def _same(start: AttemptStarting | None, told: _Told) -> bool:
+def _same(start: AttemptStarting | None, told: Told) -> bool:
     return start is not None and start.attempt == told.attempt
 
 
-def _all_told(log_dir: str, deck: str, lasting: Mapping[str, AttemptStarting]) -> Iterator[tuple[_Told, _Told | None]]:
+def all_told(log_dir: str, deck: str, lasting: Mapping[str, AttemptStarting]) -> Iterator[tuple[Told, Told | None]]:
     """Of each task the newest attempt, and the one that lasts if that is another."""
     for folder, folders, names in os.walk(log_dir):
         if SHARED in folders:
@@ -126,10 +126,10 @@ def _all_told(log_dir: str, deck: str, lasting: Mapping[str, AttemptStarting]) -
             yield told, _told(folder, start.attempt) if start is not None else None
 
 
-def _told(folder: str, attempt: int) -> _Told | None:
+def _told(folder: str, attempt: int) -> Told | None:
     stem = os.path.join(folder, f"attempt-{attempt}")
     try:
-        told = msgspec.convert(read_record(f"{stem}.json"), _Told)
+        told = msgspec.convert(read_record(f"{stem}.json"), Told)
     except msgspec.ValidationError:
         return None
     if os.path.exists(f"{stem}.sh"):  # what a cluster was given, and may begin only now
@@ -153,7 +153,7 @@ def _in_a_run(
     yield from still
 
 
-def _starting(told: _Told, now: Instant) -> AttemptStarting:
+def _starting(told: Told, now: Instant) -> AttemptStarting:
     wall = _wall(told.start, now)
     return AttemptStarting(
         told.task,
@@ -170,7 +170,7 @@ def _starting(told: _Told, now: Instant) -> AttemptStarting:
     )
 
 
-def _ended(told: _Told, now: Instant) -> AttemptEnded:
+def _ended(told: Told, now: Instant) -> AttemptEnded:
     assert told.end is not None
     end, wall = told.end, _wall(told.end.at, now)
     outcome = Outcome(end.kind, end.exit_code, end.signal, end.detail, end.device_fault)

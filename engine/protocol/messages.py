@@ -43,6 +43,8 @@ class TaskSubmitted:
     """The cluster's id of it: "1234", or "1234_7" in an array."""
     at: float
     wall: float
+    adopted: bool = False
+    """It was handed over before this engine began."""
 
 
 @dataclass(frozen=True, slots=True)

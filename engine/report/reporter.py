@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -46,6 +46,8 @@ class Reporter:
         self._cwd = cwd
         self._below = os.path.join(cwd, "")
         self._starts: dict[tuple[str, int], e.AttemptStarting] = {}
+        self._adopted = set[str]()
+        self._ended_meanwhile = frozenset[str]()
         self._said_refused = ""
         self._said_outputs = False
         self._fast: set[str] = set()
@@ -70,7 +72,12 @@ class Reporter:
     def adopt(self, fact: e.AttemptStarting) -> None:
         """An attempt of an earlier engine goes on."""
         self._starts[fact.task, fact.attempt] = fact
+        self._adopted.add(fact.token)
         self.summary.started(fact)
+
+    def ended_meanwhile(self, tokens: Iterable[str]) -> None:
+        """Of those that were adopted: how they began is past, and only their end is told."""
+        self._ended_meanwhile = frozenset(tokens)
 
     def _fact(self, fact: e.Fact) -> None:
         match fact:
@@ -121,9 +128,12 @@ class Reporter:
         self._settled(fact.task, "cached", "its outputs exist")
 
     def _submitted(self, fact: e.AttemptSubmitted) -> None:
+        start = self._starts.get((fact.task, fact.attempt))
+        if start is None or start.token in self._ended_meanwhile:
+            return
         now = self._clock.now()
-        at = self.times.since(now.boot_s)
-        self.show(TaskSubmitted(task=fact.task, attempt=fact.attempt, job=fact.job, at=at, wall=now.wall_s))
+        at, adopted = self.times.since(now.boot_s), start.token in self._adopted
+        self.show(TaskSubmitted(fact.task, fact.attempt, fact.job, at, now.wall_s, adopted=adopted))
 
     def _running(self, fact: e.AttemptRunning) -> None:
         start = self._starts.get((fact.task, fact.attempt))
@@ -134,6 +144,8 @@ class Reporter:
             self._starts[fact.task, fact.attempt] = start
         self.summary.started(start)
         self._said_refused = ""
+        if start.token in self._ended_meanwhile:
+            return
         command, resumed = self._attempts.begun.command(start.token)
         paths = self._attempts.begun.paths(fact.task, fact.attempt)
         self.show(

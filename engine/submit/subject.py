@@ -25,6 +25,7 @@ from ..opening.deck_file import check_together
 from ..opening.history import History
 from ..opening.left_out import is_done
 from ..opening.run_options import continued, decode
+from ..opening.submitted import Sent, submitted
 from ..snapshot.fit import check_snapshot
 from ..taskfile import options as taskfile
 from ..taskfile.fit import check_environment
@@ -48,6 +49,8 @@ class Subject:
     """What is wrong with the journal; "" where nothing is."""
     lasting: Sequence[str]
     """Tasks with an attempt that has not ended as far as the journal knows."""
+    submitted: Sequence[Sent]
+    """Tasks that Slurm was given and that the journal knows nothing of."""
 
     @property
     def selected(self) -> list[TaskSpec]:
@@ -97,7 +100,7 @@ def read_subject(path: str, options: RunOptions, environ: Mapping[str, str]) -> 
     replay(deck, facts)
     logs = LogFolder(file.settings.log_dir, (spec.name for spec in file.tasks))
     orders = Orders(deck, logs, _box(environment))
-    return Subject(file, deck, logs, environment, orders, damage, list(journal.lasting))
+    return Subject(file, deck, logs, environment, orders, damage, list(journal.lasting), submitted(file, journal))
 
 
 def check_start(subject: Subject) -> None:

@@ -59,7 +59,7 @@ def test_a_step_asks_for_its_node_its_gpus_and_its_cores_alone() -> None:
 
 
 def test_a_step_without_gpus_asks_for_none() -> None:
-    assert "--gres" not in words(Node("node2", gpus=4, cpus=8), gpus=0, cpus=1)
+    assert "--gres=none " in words(Node("node2", gpus=4, cpus=8), gpus=0, cpus=1)
 
 
 def test_a_step_names_the_type_of_gpus_that_the_cluster_names() -> None:

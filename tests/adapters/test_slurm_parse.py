@@ -67,6 +67,10 @@ def test_lines_that_are_none_of_squeue_are_passed_over() -> None:
             AccountedJob("4_1", "OUT_OF_MEMORY", 0, 125, AT, None, "node1", "", "arr"),
         ),
         (
+            f"4_2|FAILED|1:0|{STAMP}|{STAMP}|node1|gpudeck-array {TOKEN}|arr",
+            AccountedJob("4_2", "FAILED", 1, 0, AT, AT, "node1", "", "arr", TOKEN),
+        ),
+        (
             "9|PENDING|0:0|Unknown|Unknown|None assigned||x",
             AccountedJob("9", "PENDING", 0, 0, None, None, "", "", "x"),
         ),
@@ -151,7 +155,7 @@ def test_no_time_is_none(text: str) -> None:
         ("RUNNING", "", "running", ""),
         ("SUSPENDED", "", "running", ""),
         ("A_WORD_OF_TOMORROW", "", "running", ""),
-        ("COMPLETING", "", "ending", ""),
+        ("COMPLETING", "", "running", ""),
         ("COMPLETED", "", "over", ""),
         ("FAILED", "NonZeroExitCode", "over", ""),
         ("FAILED", "JobLaunchFailure", "over", "launch"),

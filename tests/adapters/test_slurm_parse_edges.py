@@ -42,7 +42,7 @@ def test_of_several_numbers_the_last_is_the_job() -> None:
     [
         ("CONFIGURING", "", "pending", ""),
         ("REQUEUED", "", "pending", ""),
-        ("STAGE_OUT", "", "ending", ""),
+        ("STAGE_OUT", "", "running", ""),
         ("REVOKED", "", "over", "cancelled"),
         ("LAUNCH_FAILED", "", "over", "launch"),
         ("RECONFIG_FAIL", "", "over", "launch"),

@@ -41,6 +41,13 @@ def test_the_first_goes_at_once_and_those_that_follow_wait_for_others() -> None:
     assert (sizes(turns, first, 0.0), sizes(turns, others, 0.1), sizes(turns, others, 0.2)) == ([1], [], [59])
 
 
+def test_those_that_come_back_wait_for_nobody() -> None:
+    turns = Turns()
+    first = job(0, array=True)
+    assert turns.place(first, 0.0).not_before > 0.0
+    assert turns.next([(first, turns.back(first, 1.0))], 1.0) == [first]
+
+
 def test_few_alike_go_one_by_one() -> None:
     turns = Turns()
     assert sizes(turns, queued(turns, [job(index) for index in range(49)]), 0.2) == [1] * 49

@@ -142,6 +142,24 @@ def test_the_map_of_an_array_is_there_before_it_is_submitted(deck: Deck, slurm: 
     assert ids(deck) == {"t1": "101_0", "t2": "101_1"}
 
 
+@pytest.mark.parametrize(
+    ("state", "sent"),
+    [("COMPLETED", 2), ("LAUNCH_FAILED", 1), ("REVOKED", 1), ("BOOT_FAIL", 1), ("SUSPENDED", 2), ("CONFIGURING", 2)],
+)
+def test_what_slurm_says_of_a_job_decides_about_those_that_need_it(
+    deck: Deck, slurm: PaperSlurm, state: str, sent: int
+) -> None:
+    deck.write(CHAIN.partition('[[task]]\n    name = "third"')[0])
+    token = tasks(written(deck))["first"]
+    slurm.sbatch("[ $did = 1 ] || [ -e $here/open ] || { echo 'sbatch: error: closed' >&2; exit 1; }")
+    submitted(deck)
+    (slurm.folder / "open").touch()
+    slurm.row("101", state, text=f"gpudeck {token}")
+    submitted(deck)
+    assert len(ids(deck)) == 2
+    assert sum(job != "-" for job in ids(deck).values()) == sent
+
+
 # -- written again ----------------------------------------------------------------------------------------------------
 
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+import pytest
+
 from gpudeck.engine.adapters.slurm.cluster import partitions_of
+from gpudeck.engine.adapters.slurm.states import FAILED
 from gpudeck.engine.doctor.slurm_checks import check_gpus, check_limits
-from gpudeck.engine.doctor.slurm_look import SlurmFacts
+from gpudeck.engine.doctor.slurm_look import NEEDED, Association, SlurmFacts, caller, look
+from gpudeck.engine.doctor.slurm_trial import Trial, check_trial
 from gpudeck.engine.doctor.slurm_wishes import Wish
 
 PLAIN = Wish("a", (), (), "", "", "", 0, (), array=False, python="", cwd="/")
@@ -23,3 +30,31 @@ def test_a_partition_without_gpus_is_told_once_though_a_type_is_wanted() -> None
     facts = SlurmFacts(partitions=tuple(partitions_of("main*|up|idle|2|0/16/0/16|(null)|(null)|\n")))
     wish = Wish("a", (), (), "", "", "", 1, ("a100",), array=False, python="", cwd="/")
     assert len(list(check_gpus(facts, [wish]))) == 1
+
+
+@pytest.mark.parametrize("state", ["", "COMPLETED", *sorted(FAILED)])
+def test_a_trial_job_is_over_whatever_word_slurm_has_for_that(state: str) -> None:
+    (found,) = check_trial(Trial("/logs", "ext4", "12", state=state and f"{state} None"), PLAIN)
+    assert (found.level, found.check) == ("fail", "log_dir")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> str:
+    """A PATH with programs of one that keeps accounts."""
+    programs = dict.fromkeys((*NEEDED, "sacctmgr"), "true")
+    programs["scontrol"] = "echo 'AccountingStorageType = accounting_storage/slurmdbd'"
+    programs["sacctmgr"] = "echo 'physics|normal'"
+    for name, text in programs.items():
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    return f"{tmp_path}:{os.environ['PATH']}"
+
+
+def test_accounts_are_looked_up_by_the_users_name(cluster: str) -> None:
+    assert look(caller({"PATH": cluster})).associations == (Association("physics", ("normal",)),)
+
+
+def test_a_user_without_a_name_has_no_accounts_to_look_up(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 4_242_424)
+    assert look(caller({"PATH": cluster})).associations is None

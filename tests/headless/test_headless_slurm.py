@@ -18,6 +18,18 @@ def test_a_submitted_task_tells_its_job():
     )  # fmt: skip
 
 
+def test_a_job_that_was_handed_over_before_is_adopted():
+    assert submit_line(submitted(adopted=True)).text == (
+        "[00:00:01] slurm  adopted train-sym-0.375  attempt 1  job 1234"
+    )  # fmt: skip
+
+
+def test_what_is_cancelled_by_somebody_says_so_once():
+    end = ended(**OVER, outcome="cancelled", reason="cancelled by scancel", telling="")
+    assert "  01:23:45  by scancel" in end_line(end).text
+    assert "cancelled" not in end_line(end).text.partition("cancelled")[2]
+
+
 def test_a_start_tells_nodes_and_job():
     assert start_line(started(**ON_NODES)).text == (
         "[00:00:01] node[1-2]  start train-sym-0.375  attempt 1  job 1234  logs/train-sym-0.375/attempt-1.log"

@@ -14,7 +14,7 @@ from gpudeck.engine.adapters.host import boottime_s
 from gpudeck.engine.adapters.slurm import asking, ends, jobfiles
 from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
 from gpudeck.engine.adapters.slurm.limits import Limits
-from gpudeck.engine.core.inputs import Input, Pending, Submitted, TreeGone
+from gpudeck.engine.core.inputs import Input, LeaderExited, Pending, Submitted, TreeGone
 from gpudeck.engine.ports import StartOrder
 from tests.fakes.paper_slurm import PaperSlurm
 from tests.slurm.launcher_rig import Rig, until
@@ -113,6 +113,21 @@ class PaperRig(Rig):
         """What the engine wrote for it; "" for nothing."""
         path = self.control / f"{token}.{kind}"
         return path.read_text().strip() if path.exists() else ""
+
+    def account(self, token: str, number: str, state: str, *, text: str = "", name: str = "") -> str:
+        """A line of sacct. Most clusters keep no *text*, which is the comment. *name*: that of its own job."""
+        name = name or f"task-{token[:8]}"
+        return f"{number}|{state}|0:15|2026-11-23T10:00:00|2026-11-23T11:00:00|node1|{text}|{name}"
+
+    async def over_in_time(self, token: str) -> LeaderExited:
+        """How it ended, once enough time has gone by."""
+
+        def over() -> bool:
+            self.ahead_s += 2
+            return self.over(token)
+
+        await until(over)
+        return await self.end(token)
 
     def over(self, token: str) -> bool:
         """Its end was told."""

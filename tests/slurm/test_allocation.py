@@ -108,3 +108,39 @@ def test_more_gpus_than_any_node_of_the_allocation_has_are_refused_before_anythi
     inside(cluster, deck, "--gres=gpu:2")
     assert ended(deck) == 2
     assert 'task "t": gpus = 3, and a task\'s GPUs are all on one node: none of the job has more than 2' in said(deck)
+
+
+def test_a_task_without_gpus_sees_none(deck: Deck, cluster: Cluster) -> None:
+    deck.write(
+        """
+        [[task]]
+        name = "t"
+        gpus = 0
+        command = 'echo "<${CUDA_VISIBLE_DEVICES-unset}>" >seen'
+        """
+    )
+    inside(cluster, deck, "--gres=gpu:2")
+    assert ended(deck) == 0, said(deck)
+    assert deck.lines("seen") == ["<>"]
+
+
+def test_standard_error_of_a_task_on_another_node_is_what_it_wrote(deck: Deck, cluster: Cluster) -> None:
+    deck.write(
+        """
+        [[task]]
+        name = "{end}"
+        matrix.end = ["ends", "fails", "is-killed", "is-stopped"]
+        gpus = 0
+        cpus = 4
+        timeout = "4s"
+        command = '''
+            echo {end} >&2
+            case {end} in fails) exit 3;; is-killed) kill -9 $$;; is-stopped) sleep 100;; esac
+        '''
+        """
+    )
+    inside(cluster, deck, "--gres=gpu:1")
+    assert ended(deck) == 1, said(deck)
+    names = ("ends", "fails", "is-killed", "is-stopped")
+    assert [deck.text(f"logs/{name}/attempt-1.err") for name in names] == [f"{name}\n" for name in names]
+    assert [row["kind"] for row in rows(deck).values()] == ["ok", "exit", "signal", "timeout"]

@@ -176,6 +176,17 @@ def test_what_could_not_be_started_says_why_and_where(
 
 
 @on_paper
+async def test_a_line_of_setup_that_failed_is_told_as_its_log_tells_it(rig: PaperRig):
+    token, _ = await rig.running()
+    err = rig.folder / "logs" / token / "attempt-1.err"
+    why = "setup line 1 failed (exit code 127): module load cuda/12.4"
+    err.write_text(f"bash: module: command not found\ngpudeck: {why}\n")
+    rig.end_with(token, "setup")
+    end = await rig.end(token)
+    assert (end.code, end.spawn_error) == (125, why)
+
+
+@on_paper
 async def test_a_program_that_is_not_there_is_a_spawn_error(rig: PaperRig):
     token, _ = await rig.running()
     err = rig.folder / "logs" / token / "attempt-1.err"
@@ -392,6 +403,20 @@ async def test_an_element_whose_number_was_not_kept_is_found_by_the_map_of_its_a
     rig.again()
     rig.launcher.recover([rig.known(token) for token in tokens])
     assert [(await rig.told(Submitted, token)).job for token in tokens] == ["101_0", "101_1"]
+
+
+@on_paper
+async def test_an_element_taken_up_by_its_number_is_not_anothers_that_gets_the_number_later(rig: PaperRig):
+    tokens = [rig.start("true", options={"array": True}) for _ in range(2)]
+    numbers = [(await rig.told(Submitted, token)).job for token in tokens]
+    for path in rig.control.glob("*.map"):
+        path.unlink()
+    rig.again()
+    rig.launcher.recover([rig.known(token, number) for token, number in zip(tokens, numbers, strict=True)])
+    await rig.told(Pending, tokens[1])
+    rig.slurm.row(numbers[1], "FAILED", text=f"gpudeck-array {'f' * 24}")
+    await rig.looks()
+    assert (rig.over(tokens[1]), rig.said(tokens[1], "claim")) == (False, "")
 
 
 @on_paper

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
 from gpudeck.engine.adapters.slurm.states import in_words
 from gpudeck.engine.core.inputs import Pending, Submitted
-from tests.slurm.launcher_rig import PATIENCE_S, until
+from tests.slurm.launcher_rig import until
 from tests.slurm.paper_rig import PaperRig, on_paper
 
 
@@ -162,6 +162,124 @@ async def test_a_job_that_is_over_gets_some_seconds_to_say_how_it_ended(rig: Pap
     assert (end.code, end.cause, end.detail) == (None, "", f"{in_words('FAILED')}, and no exit code was written")
 
 
+@pytest.mark.parametrize(
+    ("state", "cause"),
+    [("FAILED", ""), ("CANCELLED", "cancelled"), ("TIMEOUT", "timeout"), ("OUT_OF_MEMORY", "oom"),
+     ("PREEMPTED", "preempted")],
+)  # fmt: skip
+def test_a_job_that_is_over_but_whose_heart_beats_is_told_to_end_and_waited_for(
+    state: str, cause: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async def body(rig: PaperRig) -> None:
+        token, number = await rig.running()
+        rig.slurm.row(number, state, nodes="node1")
+        await rig.looks(10)
+        for _ in range(3):
+            rig.beat(token)
+            await rig.looks()
+            await rig.later(800)
+        assert (rig.over(token), rig.said(token, "stop")) == (False, "KILL 0.00 group")
+        rig.ahead_s += 70
+        end = await rig.over_in_time(token)
+        assert (end.code, end.cause, rig.notes) == (
+            None, cause,
+            [f"Slurm says {state} of job {number}, which goes on on node1: it is told to end, and waited for"],
+        )  # fmt: skip
+
+    on_paper(body)(tmp_path, monkeypatch)
+
+
+@on_paper
+async def test_a_job_that_is_over_and_whose_heart_stands_still_is_not_told_to_end(rig: PaperRig):
+    token, number = await rig.running()
+    rig.beat(token)
+    rig.slurm.row(number, "CANCELLED", nodes="node1")
+    await rig.looks(10)
+    await rig.over_in_time(token)
+    assert (rig.said(token, "stop"), rig.notes) == ("", [])
+
+
+@on_paper
+async def test_a_job_that_is_over_but_goes_on_ends_once_it_says_so(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.row(number, "CANCELLED", nodes="node1")
+    await rig.looks(10)
+    rig.beat(token)
+    await until(lambda: rig.said(token, "stop"))
+    rig.end_with(token, 137)
+    end = await rig.end(token)
+    assert (end.code, end.cause) == (137, "cancelled")
+
+
+@on_paper
+async def test_an_exit_code_that_comes_while_its_logs_are_read_is_its_end(rig: PaperRig):
+    token, number = await rig.running()
+    await _read_at_the_end(rig, token, number)
+    rig.end_with(token, 3)
+    await _read(rig, token)
+    assert (await rig.end(token)).code == 3
+
+
+@on_paper
+async def test_a_job_that_runs_again_while_its_logs_are_read_goes_on(rig: PaperRig):
+    token, number = await rig.running()
+    await _read_at_the_end(rig, token, number)
+    rig.slurm.row(number, "RUNNING", nodes="node1")
+    await rig.looks()
+    await _read(rig, token)
+    await rig.looks()
+    assert not rig.over(token)
+
+
+async def _read_at_the_end(rig: PaperRig, token: str, number: str) -> None:
+    """Let Slurm say that it failed, until its logs are being read: pipes, the second of which holds the reader up."""
+    err, log = (rig.folder / "logs" / token / f"attempt-1.{kind}" for kind in ("err", "log"))
+    os.mkfifo(err)
+    os.mkfifo(log)
+    rig.slurm.row(number, "FAILED", nodes="node1")
+
+    def reads() -> bool:
+        rig.ahead_s += 1
+        return _open(err)
+
+    await until(reads)
+
+
+async def _read(rig: PaperRig, token: str) -> None:
+    """Let go on whoever reads them."""
+    await until(lambda: _open(rig.folder / "logs" / token / "attempt-1.log"))
+
+
+def _open(pipe: Path) -> bool:
+    """Whether somebody waits for its other end; who reads it after that finds a file."""
+    try:
+        end = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return False
+    pipe.unlink()
+    pipe.write_text("")
+    os.close(end)
+    return True
+
+
+@on_paper
+async def test_why_a_job_waited_is_not_told_as_why_it_ended(rig: PaperRig):
+    token, number = await rig.submitted()
+    await rig.told(Pending, token)
+    rig.slurm.accounts(rig.account(token, number, "FAILED"))
+    rig.slurm.drop(number)
+    end = await rig.end(token)
+    assert "(Slurm says FAILED)" in end.spawn_error
+
+
+@on_paper
+async def test_why_a_job_ended_is_told_where_slurm_says_it(rig: PaperRig):
+    token, number = await rig.submitted()
+    rig.slurm.row(number, "FAILED", reason="JobLaunchFailure")
+    end = await rig.end(token)
+    assert "(Slurm says FAILED, JobLaunchFailure)" in end.spawn_error
+
+
 @on_paper
 async def test_what_it_says_in_that_time_is_its_end(rig: PaperRig):
     token, number = await rig.running()
@@ -268,12 +386,10 @@ async def test_a_job_that_is_over_but_has_its_claim_has_run(rig: PaperRig):
 @on_paper
 async def test_what_the_queue_has_forgotten_the_accounting_may_know(rig: PaperRig):
     token, number = await rig.running()
-    rig.slurm.accounts(f"{number}|TIMEOUT|0:15|2026-11-23T10:00:00|2026-11-23T11:00:00|node1||x")
+    rig.slurm.accounts(rig.account(token, number, "TIMEOUT"))
     rig.slurm.drop(number)
     await until(lambda: rig.slurm.calls("sacct"))
-    await rig.looks()
-    await rig.later(60)
-    end = await rig.end(token)
+    end = await rig.over_in_time(token)
     assert (end.cause, f"-j {number}" in rig.slurm.calls("sacct")[0], " -S " in rig.slurm.calls("sacct")[0]) == (
         "timeout", True, True,
     )  # fmt: skip
@@ -282,13 +398,42 @@ async def test_what_the_queue_has_forgotten_the_accounting_may_know(rig: PaperRi
 @on_paper
 async def test_the_accountings_word_that_it_runs_ends_nothing(rig: PaperRig):
     token, number = await rig.running()
-    rig.slurm.accounts(f"{number}|RUNNING|0:0|2026-11-23T10:00:00|Unknown|node1||x")
+    rig.slurm.accounts(rig.account(token, number, "RUNNING"))
     rig.slurm.drop(number)
     for _ in range(3):
         rig.beat(token)
         await rig.later(800)
         await rig.looks()
     assert not rig.over(token)
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["with comments", "without comments"])
+def test_the_accountings_word_on_anothers_job_of_the_same_number_ends_nothing(
+    kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async def body(rig: PaperRig) -> None:
+        token, number = await rig.running()
+        other = "f" * 24
+        rig.slurm.accounts(rig.account(other, number, "FAILED", text=f"gpudeck {other}" if kept else ""))
+        rig.slurm.drop(number)
+        await until(lambda: len(rig.slurm.calls("sacct")) > 1)
+        for _ in range(3):
+            await rig.later(200)
+            await rig.looks()
+        assert not rig.over(token)
+
+    on_paper(body)(tmp_path, monkeypatch)
+
+
+@on_paper
+async def test_its_own_line_is_found_among_others_of_the_same_number(rig: PaperRig):
+    token, number = await rig.running()
+    own = rig.account(token, number, "TIMEOUT", text=f"gpudeck {token}", name="x")
+    rig.slurm.accounts(own, rig.account("f" * 24, number, "FAILED"))
+    rig.slurm.drop(number)
+    await until(lambda: rig.slurm.calls("sacct"))
+    await rig.looks()
+    assert ((await rig.over_in_time(token)).cause, " -D " in rig.slurm.calls("sacct")[0]) == ("timeout", True)
 
 
 @on_paper
@@ -310,13 +455,11 @@ async def test_an_accounting_that_is_late_is_asked_again(rig: PaperRig):
     rig.slurm.accounts()
     rig.slurm.drop(number)
     await until(lambda: len(rig.slurm.calls("sacct")) > 1)
-    rig.slurm.accounts(f"{number}|TIMEOUT|0:15|2026-11-23T10:00:00|2026-11-23T11:00:00|node1||x")
-    async with asyncio.timeout(PATIENCE_S):
-        while not rig.over(token):  # the answer comes at some time, and holds a while after it
-            rig.beat(token)
-            rig.ahead_s += 60
-            await asyncio.sleep(0.3)
-    assert (await rig.end(token)).cause == "timeout"
+    rig.slurm.accounts(rig.account(token, number, "TIMEOUT"))
+    asked = len(rig.slurm.calls("sacct"))
+    await until(lambda: len(rig.slurm.calls("sacct")) > asked)
+    await rig.looks()
+    assert (await rig.over_in_time(token)).cause == "timeout"
 
 
 @on_paper

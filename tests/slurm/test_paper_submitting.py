@@ -91,6 +91,20 @@ async def test_what_slurm_will_never_take_ends_in_sbatchs_words(rig: PaperRig):
 
 
 @on_paper
+async def test_an_sbatch_that_is_not_there_for_a_moment_is_tried_again(rig: PaperRig):
+    program = rig.slurm.folder / "bin" / "sbatch"
+    away = program.rename(program.with_name("away"))
+    rig.environ["PATH"] = str(program.parent)
+    rig.again()
+    token = rig.start("true")
+    await until(lambda: rig.notes)
+    assert rig.notes == ["sbatch cannot be run (No such file or directory): 1 waits, tried again in 0.05 s"]
+    away.rename(program)
+    await rig.told(Submitted, token)
+    assert (rig.told_of(token), len(rig.slurm.calls("sbatch"))) == (["Submitted"], 1)
+
+
+@on_paper
 async def test_a_submission_in_doubt_is_given_up_once_it_cannot_be_under_way_any_more_and_never_runs(rig: PaperRig):
     rig.slurm.refuse("Socket timed out on send/recv operation")
     token = rig.start("true")
@@ -231,6 +245,30 @@ async def test_one_stopped_in_doubt_leaves_the_queue_when_it_turns_up_in_it(rig:
     await until(lambda: rig.slurm.calls("scancel"))
     await rig.looks()
     assert rig.slurm.calls("scancel") == ["70"]
+
+
+@on_paper
+async def test_one_stopped_in_doubt_leaves_the_queue_though_no_other_is_left(rig: PaperRig):
+    rig.slurm.refuse("Socket timed out on send/recv operation")
+    token = rig.start("true")
+    await until(lambda: rig.notes)
+    rig.stop(token)
+    await rig.never_ran(token)
+    await rig.looks(10)
+    rig.slurm.row("70", "PENDING", text=f"gpudeck {token}")
+    await until(lambda: rig.slurm.calls("scancel") == ["70"])
+
+
+@on_paper
+async def test_the_queue_is_not_looked_at_for_ever_for_jobs_that_never_came(rig: PaperRig):
+    rig.slurm.refuse("Socket timed out on send/recv operation")
+    token = rig.start("true")
+    await until(lambda: rig.notes)
+    rig.stop(token)
+    await rig.never_ran(token)
+    await rig.later(650)
+    leaving, asking = rig.launcher._leaving, rig.launcher._asking  # pyright: ignore[reportPrivateUsage]
+    await until(lambda: not leaving.expects and asking._timer is None)  # pyright: ignore[reportPrivateUsage]
 
 
 @on_paper

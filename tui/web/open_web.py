@@ -98,15 +98,21 @@ def _listen(host: str, port: int) -> tuple[socket.socket, bool]:
     return sock, ipaddress.ip_address(str(address[0])).is_loopback
 
 
+def _login() -> str:
+    """ "ada@"; empty for a user without a name, as in many a container."""
+    try:
+        return f"{getpass.getuser()}@"
+    except (KeyError, OSError):
+        return ""
+
+
 def _say(sock: socket.socket, host: str, token: str, *, loopback: bool) -> None:
     port = sock.getsockname()[1]
     shown = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
     print(f"http://{shown}:{port}/?token={token}", flush=True)
     if loopback:
-        user, box = getpass.getuser(), socket.gethostname()
-        print(
-            f"from another box: ssh -L {port}:{shown}:{port} {user}@{box}, then open the same address", file=sys.stderr
-        )
+        there = f"{_login()}{socket.gethostname()}"
+        print(f"from another box: ssh -L {port}:{shown}:{port} {there}, then open the same address", file=sys.stderr)
     else:
         print("this is not encrypted: on a network that others share, leave --host out and use ssh -L", file=sys.stderr)
     print("Ctrl-C ends the page, and stops nothing else", file=sys.stderr, flush=True)

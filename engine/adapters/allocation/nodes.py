@@ -9,15 +9,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...core.gres import gpus_by_type
 from ..slurm.states import stand
 
 _NODES = re.compile(r"^\s*Nodes=(\S+) CPU_IDs=(\S*) Mem=(\d+) GRES=(\S*)", re.MULTILINE)
 _STATE = re.compile(r"\bJobState=(\w+)")
-_GPUS = re.compile(r"\bgpu(?::([^:(,]+))?:(\d+)")
-"""The type, where there is one, and how many."""
-
 
 _STEP = ("srun", "--exact", "--kill-on-bad-exit=1", "--unbuffered", "--export=ALL", "--nodes=1", "--ntasks=1")
+_NO_GPUS = "--gres=none"
+"""Without a word a step has all GPUs of the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,9 @@ def shares(text: str) -> list[Share]:
         return []  # what it had is still listed
     found: list[Share] = []
     for nodes, cpus, memory, gres in _NODES.findall(text):
-        kinds = _GPUS.findall(gres)
-        count = sum(int(number) for _, number in kinds)
-        model = kinds[0][0] if len(kinds) == 1 else ""
-        found.append(Share(nodes, count, model, _count(cpus), int(memory)))
+        kinds = gpus_by_type(gres)
+        model = next(iter(kinds)) if len(kinds) == 1 else ""
+        found.append(Share(nodes, kinds.total(), model, _count(cpus), int(memory)))
     return found
 
 
@@ -84,6 +83,8 @@ def step(node: Node, *, gpus: int, cpus: int | None, memory_mib: int | None) -> 
     found = [*_STEP, f"--nodelist={node.name}", f"--cpus-per-task={max(1, min(cpus, node.cpus))}"]
     if gpus:
         found.append(f"--gres=gpu:{node.model}:{gpus}" if node.model else f"--gres=gpu:{gpus}")
+    else:
+        found.append(_NO_GPUS)
     if node.memory_mib:
         share = node.memory_mib * gpus // node.gpus if node.gpus and gpus else node.memory_mib * cpus // node.cpus
         found.append(f"--mem={memory_mib or max(1, min(share, node.memory_mib))}M")
@@ -92,7 +93,8 @@ def step(node: Node, *, gpus: int, cpus: int | None, memory_mib: int | None) -> 
 
 def step_anywhere(allocation: Allocation, *, cpus: int, memory_mib: int | None) -> tuple[str, ...]:
     """The same without GPUs, on the node that Slurm finds cores on."""
-    found = [*_STEP, f"--cpus-per-task={max(1, min(cpus, max(node.cpus for node in allocation.nodes)))}"]
+    cores = max(node.cpus for node in allocation.nodes)
+    found = [*_STEP, _NO_GPUS, f"--cpus-per-task={max(1, min(cpus, cores))}"]
     least = min(allocation.nodes, key=lambda node: node.memory_mib)
     if least.memory_mib:
         share = memory_mib or min(least.memory_mib * cpus // least.cpus, least.memory_mib)

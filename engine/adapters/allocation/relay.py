@@ -4,6 +4,9 @@ srun ends the whole step as soon as it gets TERM itself. So it is left alone: th
 signals that it gets into srun's standard input, and the shell there gives them to the command's group. Where srun and
 what watches over it are killed together, Slurm lets the step run on; so the shell here writes every few seconds that it
 is there, and the command is killed when it has been silent for long. Until then Slurm gives its GPUs to nobody else.
+
+Standard error holds what the command writes, and nothing of the shells or of srun: srun's own words are only kept for a
+step that did not come to run.
 """
 
 from __future__ import annotations
@@ -11,7 +14,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 HERE = """\
-exec 3> >(exec "$@")
+exec 5>&2 2>/dev/null 6<> <(:)
+words() {
+  local line all=
+  trap '' HUP INT QUIT TERM USR1 USR2 ALRM
+  while IFS= read -r line; do
+    case $line in *": task 0: "*) ;; *) [ ${#all} -lt 4000 ] || continue;; esac
+    all+=$line$'\\n'
+  done
+  printf '%s\\0' "$all" >&6
+}
+srun=$1; shift
+exec 3> >(exec "$srun" --error="/proc/$$/fd/5" --open-mode=append "$@" 2> >(exec 5>&-; words) 5>&- 6>&-)
 step=$!
 for s in HUP INT QUIT TERM USR1 USR2 ALRM; do trap "echo $s >&3" "$s"; done
 { trap '' PIPE; exec 4<> <(:); while kill -0 $$ && echo here >&3; do read -r -t 5 -u 4; done; } 2>/dev/null & beat=$!
@@ -19,15 +33,20 @@ while :; do wait "$step"; c=$?; kill -0 "$step" || break; done 2>/dev/null
 wait "$step" 2>/dev/null; d=$?
 [ "$d" = 127 ] || c=$d
 kill -KILL "$beat"
+said=
+[ "$c" = 0 ] || IFS= read -r -d '' -t 5 -u 6 said
+case $said in *": task 0: "*) ;; *) printf %s "$said" >&5;; esac
 exit "$c"
 """
 """A `wait` that a signal cuts short tells of the signal: only what it says of a step that is gone counts. The beat
-waits in a read that nobody answers: a `sleep` would be left over when it is killed."""
+waits in a read that nobody answers: a `sleep` would be left over when it is killed. What srun says of a task's end
+names the task."""
 
 THERE = """\
-exec 4<&0 </dev/null
+exec 4<&0 </dev/null 5>&2 2>/dev/null
 set -m
-"$@" 4<&- & c=$!
+"$@" 4<&- 2>&5 5>&- & c=$!
+exec 5>&-
 {
   while read -r -t 20 s <&4; do [ "$s" = here ] || kill -s "$s" -- "-$c"; done
   kill -s KILL -- "-$c"
@@ -37,9 +56,15 @@ wait "$c"; e=$?
 kill "$r" 2>/dev/null
 exit "$e"
 """
-"""With -m the command has a group of its own, and is not made to ignore INT as what shells start aside is."""
+"""With -m the command has a group of its own, and is not made to ignore INT as what shells start aside is; bash then
+says how each ended, to nobody."""
 
 
-def relayed(step: Sequence[str], command: Sequence[str]) -> tuple[str, ...]:
-    """*step*: srun with its options, up to "--"."""
-    return ("bash", "-c", HERE, "gpudeck", *step, "bash", "-c", THERE, "gpudeck", *command)
+_SEES_NONE = "export CUDA_VISIBLE_DEVICES=\n"
+"""Slurm unsets it where a step has no GPUs, which hides none."""
+
+
+def relayed(step: Sequence[str], command: Sequence[str], *, gpus: bool = True) -> tuple[str, ...]:
+    """*step*: srun with its options, up to "--". *gpus*: whether it has any."""
+    there = THERE if gpus else _SEES_NONE + THERE
+    return ("bash", "-c", HERE, "gpudeck", *step, "bash", "-c", there, "gpudeck", *command)

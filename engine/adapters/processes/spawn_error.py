@@ -33,6 +33,12 @@ def explain_code(code: int, stderr: str, cwd: str) -> str:
     return f"no such command: {command}"
 
 
+def explain_setup(stderr: str) -> str:
+    """Which line of setup failed, as the last line of *stderr* tells; "" where it does not."""
+    ours = _OURS.fullmatch(_last_line(stderr))
+    return ours["why"] if ours else ""
+
+
 def explain_cwd(cwd: str) -> str:
     """Why the wrapper could not enter its folder; "" where that is not known any more."""
     if not cwd:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from .calls import Answer, Calls
+from .calls import NOT_BEGUN, Answer, Calls
 from .parse import SACCT, AccountedJob, sacct_jobs
 
 _GATHER_S = 0.2
@@ -13,9 +13,8 @@ _MOST = 500
 _TIMEOUT_S = 60.0
 _SINCE = "now-60days"
 _OFF = "accounting storage is disabled"
-_NO_PROGRAM = 127
 
-Told = Callable[[AccountedJob | None], None]
+Told = Callable[[Sequence[AccountedJob]], None]
 
 
 class Accounting:
@@ -30,7 +29,7 @@ class Accounting:
         """Until it is known to be switched off."""
 
     def ask(self, job_id: str, told: Told) -> None:
-        """*told* gets what is known of a job; None: nothing, or nothing now."""
+        """*told* gets what is known under a number, of all jobs that ever had it; empty: nothing, or nothing now."""
         self._wanted[job_id] = told
         if self._timer is None:
             self._timer = self._loop.call_later(_GATHER_S, self._ask)
@@ -48,12 +47,14 @@ class Accounting:
             del self._wanted[job_id]
         if self._wanted:
             self._timer = self._loop.call_later(_GATHER_S, self._ask)
-        call = (*SACCT, "-S", _SINCE, "-j", ",".join(wanted))
+        call = (*SACCT, "-D", "-S", _SINCE, "-j", ",".join(wanted))
         self._calls.run(call, lambda answer: self._answered(wanted, answer), timeout_s=_TIMEOUT_S)
 
     def _answered(self, wanted: dict[str, Told], answer: Answer) -> None:
-        if _OFF in answer.err or answer.code == _NO_PROGRAM:
+        if _OFF in answer.err or answer.code == NOT_BEGUN:
             self.usable = False
-        found = {job.id: job for job in sacct_jobs(answer.out)} if answer.ok else {}
+        found: dict[str, list[AccountedJob]] = {}
+        for job in sacct_jobs(answer.out) if answer.ok else ():
+            found.setdefault(job.id, []).append(job)
         for job_id, told in wanted.items():
-            told(found.get(job_id))
+            told(found.get(job_id, ()))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from ...ports import JobOrder, StartOrder
-from .calls import Answer, Calls, run_program
+from .calls import NOT_BEGUN, Answer, Calls, run_program
 from .jobs import Job
 from .parse import refusal
 
@@ -91,7 +91,7 @@ class Avoiding:
 def _free(job_id: str, order: JobOrder, environ: Mapping[str, str]) -> Answer | None:
     """Let it run on any node if Slurm says that it cannot run elsewhere. Blocks."""
     test = run_program(("sbatch", "--test-only", order.script), environ, timeout_s=_TIMEOUT_S)
-    if test.ok or refusal(test.code, test.err).kind != "no":
+    if test.ok or test.code == NOT_BEGUN or refusal(test.code, test.err).kind != "no":
         return None
     own = str(order.options.get("exclude", ""))
     return run_program(("scontrol", "update", f"JobId={job_id}", f"ExcNodeList={own}"), environ, timeout_s=_TIMEOUT_S)

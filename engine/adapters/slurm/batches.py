@@ -11,7 +11,7 @@ from ...atomic import write_atomic
 from ...ports import StartOrder
 from .arrays import array_script
 from .avoiding import anywhere
-from .calls import run_program
+from .calls import NOT_BEGUN, run_program
 from .jobfiles import map_text, write
 from .parse import Refusal, refusal, submitted_id
 from .script import SBATCH, script
@@ -35,28 +35,46 @@ class Unwritten:
     why: str
 
 
-def submit(
-    orders: Sequence[StartOrder], batch: str, control: str, environ: Mapping[str, str]
-) -> Taken | Refusal | Unwritten:
+@dataclass(frozen=True, slots=True)
+class Unbegun:
+    """There is no sbatch now, or no process for it: a file server that is away, a new version being installed."""
+
+    why: str
+
+
+Submission = Taken | Refusal | Unwritten | Unbegun
+
+
+def longest_s(orders: Sequence[StartOrder]) -> float:
+    """What `submit` may take at most."""
+    return 2 * TIMEOUT_S if _avoid(orders) else TIMEOUT_S
+
+
+def submit(orders: Sequence[StartOrder], batch: str, control: str, environ: Mapping[str, str]) -> Submission:
     """Hand it to Slurm. *batch*: token of the array that several orders become."""
     answer = _submit(orders, batch, control, environ)
-    avoids = any(order.job is not None and order.job.exclude for order in orders)
-    if not avoids or not isinstance(answer, Refusal) or answer.kind != "no":
+    if not _avoid(orders) or not isinstance(answer, Refusal) or answer.kind != "no":
         return answer
     answer = _submit([anywhere(order) for order in orders], batch, control, environ)
     return replace(answer, anywhere=True) if isinstance(answer, Taken) else answer
 
 
-def _submit(
-    orders: Sequence[StartOrder], batch: str, control: str, environ: Mapping[str, str]
-) -> Taken | Refusal | Unwritten:
+def _avoid(orders: Sequence[StartOrder]) -> bool:
+    """Whether nodes are excluded that failed under them."""
+    return any(order.job is not None and order.job.exclude for order in orders)
+
+
+def _submit(orders: Sequence[StartOrder], batch: str, control: str, environ: Mapping[str, str]) -> Submission:
     try:
         path = _write(orders, batch, control)
     except OSError as error:
         return Unwritten(f"its script cannot be written: {error.filename or control}: {error.strerror or error}")
     answer = run_program((*SBATCH, path), environ, timeout_s=TIMEOUT_S)
     job_id = submitted_id(answer.out) if answer.ok else None
-    return Taken(job_id) if job_id else refusal(answer.code, answer.err)
+    if job_id:
+        return Taken(job_id)
+    refused = refusal(answer.code, answer.err)
+    return Unbegun(refused.why or f"exit code {NOT_BEGUN}") if answer.code == NOT_BEGUN else refused
 
 
 def _write(orders: Sequence[StartOrder], batch: str, control: str) -> str:

@@ -21,7 +21,8 @@ _REAP_S = 2.0
 _HUNG_S = 5.0
 """Beyond a call's own limit: then its thread hangs (a dead file server) and is left behind."""
 
-_NOT_BEGUN = 127
+NOT_BEGUN = 127
+"""The code of a program that could not be begun."""
 
 _T = TypeVar("_T")
 
@@ -63,7 +64,7 @@ def run_program(argv: Sequence[str], environ: Mapping[str, str], *, timeout_s: f
             process_group=0,
         )
     except OSError as error:
-        return Answer(_NOT_BEGUN, "", f"{argv[0]}: {error.strerror or error}")
+        return Answer(NOT_BEGUN, "", f"{argv[0]}: {error.strerror or error}")
     code: int | None = None
     try:
         out, err = child.communicate(timeout=timeout_s)

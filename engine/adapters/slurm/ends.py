@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from ...core.outcome import Cause
-from ..processes.spawn_error import explain_code
+from ..processes.spawn_error import explain_code, explain_setup
 from .control import Control, Found
 from .inotify import Arrivals
 from .jobfiles import VOID, Ended, read_began, read_ended
@@ -62,6 +62,14 @@ class Ends:
         self._everywhere = True
         self._look()
         self.keep_looking()
+
+    def look_for(self, job: Job, then: Callable[[bool], None]) -> None:
+        """Look once more whether it has told its end; *then* gets False where the folder does not answer."""
+        self._control.look_around([(job.token, True)], self._claims(), partial(self._looked_for, then))
+
+    def _looked_for(self, then: Callable[[bool], None], found: Found | None) -> None:
+        self.take(found or [])
+        then(found is not None)
 
     def take(self, found: Found) -> None:
         """What files say, by their names."""
@@ -155,12 +163,23 @@ class Ends:
         if ended.signal == "limit" and job.stop is None and not cause:
             cause, detail = "timeout", in_words("TIMEOUT", job.nodes)
         if ended.code is None:
-            self._telling.over(job, UNABLE, wall=ended.wall, spawn_error=_unable(ended.error, job))
+            self._tell_unable(job, ended)
         elif ended.code in _NOT_EXECUTED and order is not None and not cause:
             explain = partial(explain_code, ended.code, order.stderr, order.cwd)
             self._control.read(explain, partial(self._explained, job, ended))
         else:
             self._telling.over(job, ended.code, wall=ended.wall, cause=cause, detail=detail)
+
+    def _tell_unable(self, job: Job, ended: Ended) -> None:
+        why = _unable(ended.error, job)
+        if ended.error == "setup" and job.order is not None:
+            explain = partial(explain_setup, job.order.stderr)
+            self._control.read(explain, lambda line: self._told_unable(job, ended, line or why))
+        else:
+            self._told_unable(job, ended, why)
+
+    def _told_unable(self, job: Job, ended: Ended, why: str) -> None:
+        self._telling.over(job, UNABLE, wall=ended.wall, spawn_error=why)
 
     def _explained(self, job: Job, ended: Ended, why: str | None) -> None:
         self._telling.over(job, ended.code, wall=ended.wall, spawn_error=why or "")

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ...ports import StartOrder
 from .jobfiles import Ended
-from .parse import QueuedJob
+from .parse import AccountedJob, QueuedJob
 
 Stage = Literal["queued", "sending", "doubt", "waiting", "running", "gone"]
 """queued: no sbatch yet; sending: in one; doubt: one may have submitted it; waiting: submitted; running: its wrapper
@@ -48,6 +48,8 @@ class Job:
     """In an array: "BATCH_7", the batch's token and the index."""
     absent: tuple[float, float] | None = None
     """The first and the last of the looks at the queue, one after the other, that did not show it."""
+    array_stays: bool = False
+    """The last of these showed others of its array."""
     refused_at: float | None = None
     """When Slurm last would not take it for now."""
     claimed: bool = False
@@ -122,10 +124,17 @@ class Jobs:
             return self._by_token.get(row.token)
         if row.batch:
             index = row.id.partition("_")[2]
-            return self._by_element.get(f"{row.batch}_{index}") or self._by_id.get(row.id)
+            return self._by_element.get(f"{row.batch}_{index}") or self._numbered(row.id)
         return None
 
+    def _numbered(self, job_id: str) -> Job | None:
+        """An earlier engine's, of an array that nobody remembers."""
+        job = self._by_id.get(job_id)
+        return None if job is None or job.element else job
+
     def name(self, job: Job, job_id: str) -> None:
+        if self._by_id.get(job.id) is job:
+            del self._by_id[job.id]
         job.id = job_id
         self._by_id[job_id] = job
 
@@ -140,3 +149,16 @@ class Jobs:
         self._by_element.pop(job.element, None)
         if self._by_id.get(job.id) is job:
             del self._by_id[job.id]
+
+
+def is_of(row: AccountedJob, job: Job) -> bool:
+    """Whether a line of the accounting, under its number, is about it. By its comment, or else, as most clusters keep
+    none, by its name, which ends in the token's beginning, or that of the array's."""
+    batch = job.element.partition("_")[0]
+    if row.token:
+        return row.token == job.token
+    if row.batch:
+        return row.batch == batch if batch else "_" in job.id
+    if not batch and "_" in job.id:  # an earlier engine's, whose array nobody remembers
+        return True
+    return row.name.endswith(f"-{(batch or job.token)[:8]}")

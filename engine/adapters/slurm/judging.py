@@ -6,19 +6,19 @@ Slurm's word explains the want of a wrapper's; it never overrules it. A call tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from signal import SIGKILL
 
 from .accounting import Accounting
 from .control import Control
 from .ends import UNABLE, Ends
-from .jobs import Job
+from .jobs import Job, is_of
 from .killed import says_memory
 from .leaving import Leaving
 from .limits import Limits
 from .parse import AccountedJob
-from .states import cause_of, in_words, stand
+from .states import cause_of, in_words, stand, word
 from .telling import Telling
 
 _NEVER_SATISFIED = "DependencyNeverSatisfied"
@@ -71,6 +71,7 @@ class Judging:
         """Slurm says that it is over."""
         if job.over_since is None:
             job.over_since = self._now()
+            job.beat = None
         self.suspect(job)
 
     def unclear(self, job: Job) -> None:
@@ -127,17 +128,26 @@ class Judging:
 
     def _judge_over(self, job: Job) -> None:
         """Slurm says that it is over, and its wrapper nothing."""
-        since = self._now() - (job.over_since or 0.0)
         if job.stage == "waiting" and not job.claimed:
             self._claim(job, partial(self._tell_unbegun, job))
-        elif cause_of(job.state) == "node_fail":
+            return
+        if cause_of(job.state) == "node_fail":
             self._kill_rest(job)
-            self._when_stale(job, partial(self._tell_over, job, None))
-        elif since >= self._limits.settle_s:
-            self._look_for_memory(job, partial(self._tell_over, job))
+        self._when_stale(job, partial(self._look_for_memory, job, partial(self._no_word, job, self._tell_over)))
+
+    def _no_word(self, job: Job, tell: Callable[[Job, bool | None], None], memory: bool | None = None) -> None:
+        """*tell* of its end, unless its wrapper has done so meanwhile."""
+        job.busy = True
+        self._ends.look_for(job, partial(self._none_there, job, tell, memory))
+
+    def _none_there(self, job: Job, tell: Callable[[Job, bool | None], None], memory: bool | None, seen: bool) -> None:
+        job.busy = False
+        if seen and job.end is None and job.stage != "gone":
+            tell(job, memory)
 
     def _tell_over(self, job: Job, memory: bool | None) -> None:
-        job.busy = False
+        if job.over_since is None:  # it runs again
+            return
         state = _OOM if memory else job.state
         cause, detail = cause_of(state), in_words(state, job.nodes)
         detail = detail if cause else f"{detail}{_because(job)}, and no exit code was written"
@@ -173,23 +183,32 @@ class Judging:
         elif self._absent_for(job) < self._limits.vanished_s:
             pass
         elif job.stage == "waiting" and not job.claimed:
-            self._claim(
-                job, partial(self._telling.never_ran, job, f"Slurm has forgotten job {job.id}, which had not begun")
-            )
+            self._claim(job, partial(self._tell_forgotten, job))
         else:
             # While its heart beats it may run on, and nothing says that it should not.
-            self._when_stale(job, partial(self._lost, job))
+            self._when_stale(job, partial(self._no_word, job, self._lost))
 
-    def _lost(self, job: Job) -> None:
+    def _tell_forgotten(self, job: Job) -> None:
+        """It had not begun. Of an element that is cancelled while it waits Slurm keeps no word, and sacct still has it
+        as pending; of what a controller has lost it shows nothing of the array."""
+        if job.array_stays and stand(job.state) == "pending":
+            self._telling.over(job, None, cause="cancelled", detail=in_words("CANCELLED"))
+        else:
+            self._telling.never_ran(job, f"Slurm has forgotten job {job.id}, which had not begun")
+
+    def _lost(self, job: Job, _: bool | None) -> None:
+        if job.absent is None:  # the queue shows it again
+            return
         self._control.stop(job.token, SIGKILL, 0.0, "group")
         self._telling.over(job, None, detail=_LOST)
 
-    def _accounted(self, job: Job, found: AccountedJob | None) -> None:
-        """What sacct knows; it may be some seconds late."""
+    def _accounted(self, job: Job, found: Sequence[AccountedJob]) -> None:
+        """What sacct knows under its number, which others may have had; it may be some seconds late."""
         job.busy = False
         job.looked_up = self._absent_for(job) >= self._limits.vanished_s
-        if found is not None and stand(found.state) == "over":
-            job.state, job.nodes = found.state, found.nodes or job.nodes
+        mine = [row for row in found if is_of(row, job)]
+        if mine and stand(mine[-1].state) == "over":
+            job.state, job.nodes = mine[-1].state, mine[-1].nodes or job.nodes
             self.over(job)
 
     def _claim(self, job: Job, then: Callable[[], None]) -> None:
@@ -221,14 +240,17 @@ class Judging:
         if job.killed:
             return
         if not any(other.killed and other.nodes == job.nodes for other in self._suspects):
-            self._note(
-                f"{in_words(job.state, job.nodes)}: what may run there is told to end, and waited for", "warning"
-            )
+            what = f"{in_words(job.state, job.nodes)}: what may run there"
+            if cause_of(job.state) != "node_fail":
+                where = f" on {job.nodes}" if job.nodes else ""
+                what = f"Slurm says {word(job.state)} of job {job.id}, which goes on{where}: it"
+            self._note(f"{what} is told to end, and waited for", "warning")
         job.killed = True
         self._control.stop(job.token, SIGKILL, 0.0, "group")
 
     def _when_stale(self, job: Job, then: Callable[[], None]) -> None:
-        """Go on once its heartbeat has not been written for long, by our clock."""
+        """Go on once its heartbeat has not been written for long, by our clock. What is over by Slurm's word and beats
+        is told to end."""
         job.busy = True
         self._control.beats((job.token,), partial(self._beat, job, then))
 
@@ -238,10 +260,15 @@ class Judging:
             return
         written = beats[job.token]
         if job.beat is None or job.beat[0] != written:
+            if job.beat is not None and written and job.over_since is not None:
+                self._kill_rest(job)
             job.beat = (written, self._now())
-        elif self._now() - job.beat[1] >= self._limits.stale_s:
+            return
+        settles = job.over_since is not None and not job.killed
+        if self._now() - job.beat[1] >= (self._limits.settle_s if settles else self._limits.stale_s):
             then()
 
 
 def _because(job: Job) -> str:
-    return f", {job.reason}" if job.reason else ""
+    """Why it waited is not why it ended."""
+    return f", {job.reason}" if job.reason not in ("", job.told_why) else ""

@@ -61,7 +61,7 @@ class SlurmLauncher:
         self._telling = Telling(self._jobs, sink, now)
         self._accounting = Accounting(loop, self._calls)
         self._cancelling = Cancelling(loop, self._calls, now=now, gone=self._left)
-        self._leaving = Leaving(self._control, self._cancelling)
+        self._leaving = Leaving(self._control, self._cancelling, now=now)
         self._ends = Ends(
             loop, self._control, self._jobs, self._telling, on_network=on_network, unclear=self._unclear,
             voided=self._leaving.tokens,
@@ -77,7 +77,7 @@ class SlurmLauncher:
             self._calls,
             query=(*SQUEUE, "-u", str(os.getuid())),
             took=self._looked,
-            needed=lambda: bool(len(self._jobs) or len(self._cancelling)),
+            needed=lambda: bool(len(self._jobs) or len(self._cancelling) or self._leaving.expects),
             pressing=lambda: self._judging.pressing or bool(self._jobs.queue),
             note=note,
             now=now,

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 class Limits:
     """All in seconds."""
 
-    settle_s: float = 5.0
-    """From Slurm's word that a job is over to believing it without the word of its wrapper."""
+    settle_s: float = 12.0
+    """From Slurm's word that a job is over to believing it without the word of its wrapper: two heartbeats, for what
+    beats meanwhile lives."""
     stale_s: float = 90.0
     """A heartbeat that has not been written for so long is nobody's: a wrapper that cannot see its folder ends its
     tree after 45 s, and file servers' clients may show what is a minute old."""

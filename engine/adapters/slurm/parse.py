@@ -58,6 +58,8 @@ class AccountedJob:
     token: str
     """"" too where the cluster's accounting keeps no comments."""
     name: str
+    batch: str = ""
+    """Of the array of ours that it is in; likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,7 @@ def _accounted(line: str) -> AccountedJob | None:
         nodes="" if nodes == "None assigned" else nodes,
         token=_marked(comment, MARK),
         name="|".join(name),
+        batch=_marked(comment, BATCH_MARK),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from .asking import Picture
 from .avoiding import Avoiding
 from .cancelling import Cancelling
@@ -41,8 +43,9 @@ class Seeing:
                 self._leaving.stray(row)
             else:
                 moved = self._row(job, row) or moved
+        arrays = {each.partition("_")[0] for each in picture.ids if "_" in each}
         for job in self._jobs:
-            self._mark(job, picture)
+            self._mark(job, picture, arrays)
         return moved
 
     def _row(self, job: Job, row: QueuedJob) -> bool:
@@ -51,6 +54,8 @@ class Seeing:
             self._telling.submitted(job, row.id)
         elif job.id != row.id:
             return False  # of two jobs of one attempt the one that took the claim counts
+        if row.batch and not job.element:  # an earlier engine's: from now on its number alone is not enough
+            self._jobs.put(job, f"{row.batch}_{row.id.partition('_')[2]}")
         moved, job.state = job.state != row.state, row.state
         job.nodes, job.reason = row.nodes or job.nodes, row.reason
         now = stand(row.state)
@@ -64,12 +69,13 @@ class Seeing:
             job.over_since = None
         return moved
 
-    def _mark(self, job: Job, picture: Picture) -> None:
-        """Note whether the queue shows it, where it should."""
+    def _mark(self, job: Job, picture: Picture, arrays: Collection[str]) -> None:
+        """Note whether the queue shows it, where it should. *arrays*: numbers of those of which it shows elements."""
         if job.stage in ("queued", "sending"):
             return
         if job.id in picture.ids or job.over_since is not None:
             job.absent = None
         elif picture.asked_at > job.since:
             job.absent = (job.absent[0] if job.absent else picture.asked_at, picture.asked_at)
+            job.array_stays = "_" in job.id and job.id.partition("_")[0] in arrays
             self._judging.suspect(job)

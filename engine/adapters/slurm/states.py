@@ -6,12 +6,11 @@ from typing import Literal
 
 from ...core.outcome import Cause
 
-Stand = Literal["pending", "running", "ending", "over"]
+Stand = Literal["pending", "running", "over"]
 
 _PENDING = frozenset(
     ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 )
-_ENDING = frozenset(("COMPLETING", "STAGE_OUT"))
 _CAUSES: dict[str, Cause] = {
     "TIMEOUT": "timeout",
     "DEADLINE": "timeout",
@@ -35,12 +34,10 @@ def word(state: str) -> str:
 
 
 def stand(state: str) -> Stand:
-    """Words that this version does not know count as running: nothing is done about them."""
+    """COMPLETING counts as running, as do words that this version does not know: nothing is done about them."""
     state = word(state)
     if state in _PENDING:
         return "pending"
-    if state in _ENDING:
-        return "ending"
     return "over" if state == "COMPLETED" or state in FAILED else "running"
 
 

@@ -86,8 +86,6 @@ class Stopping:
     def _overdue(self, job: Job) -> None:
         if job.stage == "gone" or job.stop is None or job.stop.cancelled or not job.id:
             return
-        if self._now() < job.stop.kill_at:
-            return
         job.stop.cancelled = True
         self._cancelling.add(job.id)
 

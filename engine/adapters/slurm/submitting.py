@@ -13,7 +13,7 @@ from functools import partial
 
 from .asking import Picture
 from .avoiding import anywhere, told_anywhere
-from .batches import TIMEOUT_S, Taken, Unwritten, submit
+from .batches import Submission, Taken, Unbegun, Unwritten, longest_s, submit
 from .calls import Calls
 from .ends import UNABLE
 from .jobs import Job, Jobs
@@ -122,10 +122,10 @@ class Submitting:
         self._calls.work(
             partial(submit, orders, token, self._control, self._calls.environ),
             partial(self._answered, batch),
-            timeout_s=TIMEOUT_S,
+            timeout_s=longest_s(orders),
         )
 
-    def _answered(self, batch: Sequence[Job], answer: Taken | Refusal | Unwritten | None) -> None:
+    def _answered(self, batch: Sequence[Job], answer: Submission | None) -> None:
         self._busy -= 1
         match answer:
             case Taken(job_id, not_avoided):
@@ -137,7 +137,9 @@ class Submitting:
                     self._telling.refused(job, why)
             case Refusal("busy", why):
                 self._turns.refused(len(batch), for_good=False)
-                self._refused(batch, why)
+                self._refused(batch, f"Slurm takes no job for now ({why.removeprefix(_FAILED)})")
+            case Unbegun(why):
+                self._refused(batch, f"sbatch cannot be run ({why})")
             case Refusal("no", _) if self._turns.refused(len(batch), for_good=True):
                 self._again([job for job in batch if job.stage == "sending"])
             case Refusal("no", why):
@@ -179,7 +181,7 @@ class Submitting:
         self._again(again)
         if self._now() >= self._free_at:
             waiting = "1 waits" if len(self._queue) == 1 else f"{len(self._queue)} wait"
-            self._hold(f"Slurm takes no job for now ({why.removeprefix(_FAILED)})", waiting)
+            self._hold(why, waiting)
         self._tell_held(self._queue)
 
     def _again(self, batch: Sequence[Job]) -> None:
@@ -188,7 +190,7 @@ class Submitting:
             self._jobs.move(job, "queued")
         others = dict(self._queue)
         self._queue.clear()
-        self._queue.update({job: self._turns.place(job, self._now()) for job in batch})
+        self._queue.update({job: self._turns.back(job, self._now()) for job in batch})
         self._queue.update(others)
 
     def _unknown(self, batch: Sequence[Job], why: str) -> None:

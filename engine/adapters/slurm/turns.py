@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .arrays import asks
 from .jobs import Job, Place
@@ -29,15 +30,21 @@ class Turns:
         """When the last of those that ask for this came."""
 
     def place(self, job: Job, now: float) -> Place:
-        """For one that joins the queue, or comes back to it."""
+        """For one that joins the queue."""
+        place = self.back(job, now)
+        if not place.asks:
+            return place
+        hurries = place.few == _MANY and now - self._joined.get(place.asks, -_GATHER_S) >= _GATHER_S
+        self._joined[place.asks] = now
+        return place if hurries else replace(place, not_before=now + _GATHER_S)
+
+    def back(self, job: Job, now: float) -> Place:
+        """For one that comes back to it, and has waited for others already."""
         order = job.order.job if job.order is not None else None
         wanted = None if order is None else order.options.get("array")
         if order is None or wanted is False:
             return Place((), 1, now)
-        asked = asks(order)
-        hurries = wanted is None and now - self._joined.get(asked, -_GATHER_S) >= _GATHER_S
-        self._joined[asked] = now
-        return Place(asked, _MANY if wanted is None else 1, now if hurries else now + _GATHER_S)
+        return Place(asks(order), _MANY if wanted is None else 1, now)
 
     def taken(self) -> None:
         self._most = min(self._largest, 2 * self._most)

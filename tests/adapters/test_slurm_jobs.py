@@ -1,0 +1,69 @@
+"""Which of Slurm's jobs are an attempt's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpudeck.engine.adapters.slurm import batches
+from gpudeck.engine.adapters.slurm.jobs import Job, Jobs, is_of
+from gpudeck.engine.adapters.slurm.parse import AccountedJob, QueuedJob
+from tests.fakes.job_rig import JOB, order_in
+
+TOKEN, OTHER = "a" * 24, "b" * 24
+BATCH, OTHERS = "c" * 24, "d" * 24
+
+
+def accounted(number: str, *, token: str = "", batch: str = "", name: str = "x") -> AccountedJob:
+    return AccountedJob(number, "FAILED", 1, 0, None, None, "node1", token, name, batch)
+
+
+@pytest.mark.parametrize(
+    ("row", "ours"),
+    [
+        (accounted("7", token=TOKEN), True),
+        (accounted("7", token=OTHER, name=f"a-{TOKEN[:8]}"), False),
+        (accounted("7", batch=BATCH), False),
+        (accounted("7", name=f"a-{TOKEN[:8]}"), True),
+        (accounted("7", name=f"a-{OTHER[:8]}"), False),
+        (accounted("7", name="train"), False),
+    ],
+)
+def test_a_line_of_the_accounting_is_of_the_attempt_that_it_names(row: AccountedJob, ours: bool) -> None:
+    assert is_of(row, Job(TOKEN, id="7")) == ours
+
+
+@pytest.mark.parametrize(
+    ("row", "ours"),
+    [
+        (accounted("7_3", batch=BATCH), True),
+        (accounted("7_3", batch=OTHERS), False),
+        (accounted("7_3", token=OTHER), False),
+        (accounted("7_3", name=f"a-{BATCH[:8]}"), True),
+        (accounted("7_3", name=f"a-{OTHERS[:8]}"), False),
+    ],
+)
+def test_a_line_of_the_accounting_is_of_the_element_whose_array_it_names(row: AccountedJob, ours: bool) -> None:
+    assert is_of(row, Job(TOKEN, id="7_3", element=f"{BATCH}_3")) == ours
+
+
+def test_an_element_whose_array_nobody_remembers_is_known_by_its_number() -> None:
+    job = Job(TOKEN, id="7_3")
+    assert [is_of(accounted("7_3", batch=OTHERS), job), is_of(accounted("7_3"), job)] == [True, True]
+    assert not is_of(accounted("7_3", token=OTHER), job)
+
+
+def test_a_job_that_got_another_number_is_not_found_by_its_first() -> None:
+    jobs = Jobs(lambda: 0.0)
+    job = jobs.add(Job(TOKEN, id="7_3"))
+    jobs.name(job, "8_3")
+    rows = [QueuedJob(number, "RUNNING", "", None, "", "", OTHERS, "x") for number in ("7_3", "8_3")]
+    assert [jobs.of(row) for row in rows] == [None, job]
+
+
+def test_a_submission_that_may_be_tried_on_any_node_may_take_two_calls(tmp_path: Path) -> None:
+    order = order_in(tmp_path)
+    avoids = replace(order, job=replace(JOB, exclude=("node1",)))
+    assert [batches.longest_s([order]), batches.longest_s([order, avoids])] == [30.0, 60.0]
