@@ -80,8 +80,13 @@ class Explainer:
         return self._gates[gate]
 
     def _at_gates(self, task: Task) -> list[Obstacle]:
-        found = [self.gate(gate) for gate in task.gates if gate.state is not GateState.OPEN]
-        return sorted(found, key=lambda obstacle: obstacle.kind) or [Obstacle("checking", "just opened")]
+        found = [
+            (gate.state is not GateState.SHUT, self.gate(gate))
+            for gate in task.gates
+            if gate.state is not GateState.OPEN
+        ]
+        found.sort(key=lambda each: (each[0], each[1].kind))  # what blocks it goes before what it waits for
+        return [obstacle for _, obstacle in found] or [Obstacle("checking", "just opened")]
 
     def _picked(self) -> Choice:
         if self._choice is None:

@@ -68,7 +68,7 @@ class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     retry_at: float | None = None
     """In backoff: when it is tried again."""
     reason: str = ""
-    """Why its newest attempt ended as it did: "exit 1: ValueError: …"."""
+    """Why its newest attempt ended as it did: "exit 1: ValueError: …"; of a blocked task what blocks it."""
     kind: str = ""
     """The same in one word, for selectors: exit, oom, timeout, …; "ok"."""
     exit_code: int | None = None

@@ -13,7 +13,7 @@ from ..core.flags import count_flags, is_stale, take_flagged
 from ..core.gates import GateState
 from ..core.marks import is_of_other_work
 from ..core.outcome import Outcome
-from ..core.phases import NAMES, Backoff, Failed, Phase, Unknown
+from ..core.phases import NAMES, Backoff, Blocked, Failed, Phase, Unknown
 from ..core.why_waiting import sums
 from ..logs.examine import describe
 from ..ports import Clock, GpuInfo
@@ -96,9 +96,10 @@ class DeckView:
         """Rows of these tasks, about 0.01 ms each."""
         now = self._clock.now()
         offset = now.wall_s - now.boot_s
-        return [self._row(self._deck.tasks[index], offset) for index in indexes]
+        explainer = Explainer(self._deck, now.boot_s)
+        return [self._row(self._deck.tasks[index], offset, explainer) for index in indexes]
 
-    def _row(self, task: Task, offset: float) -> TaskRow:
+    def _row(self, task: Task, offset: float, explainer: Explainer) -> TaskRow:
         deck, spec, phase = self._deck, task.spec, task.phase
         attempt = task.attempt()
         last = task.ended[-1] if task.ended else None
@@ -134,7 +135,7 @@ class DeckView:
             merged=spec.policy.merge_stderr,
             expected_s=deck.expected_s(task),
             retry_at=round(phase.until + offset, 3) if isinstance(phase, Backoff) else None,
-            reason=_reason(phase, outcome),
+            reason=explainer.why(task) if isinstance(phase, Blocked) else _reason(phase, outcome),
             kind="" if outcome is None else outcome.reason,
             exit_code=None if outcome is None else outcome.exit_code,
             params=spec.params,

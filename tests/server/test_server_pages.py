@@ -181,6 +181,12 @@ def test_the_graph_has_entries_by_round_with_counts_edges_and_barriers(deck: Liv
         assert barrier["why"] == "round 0 closed by 2 failed: bad-1, bad-2"
 
 
+def test_the_row_of_a_blocked_task_says_what_blocks_it(deck: LiveDeck) -> None:
+    with deck.client() as client:
+        (row,) = client.request("rows", tasks=["report"])
+        assert (row["state"], row["reason"]) == ("blocked", "round 0 closed by 2 failed: bad-1, bad-2")
+
+
 def test_the_errors_name_reason_time_and_files_the_newest_first(deck: LiveDeck) -> None:
     with deck.client() as client:
         told = client.request("errors")

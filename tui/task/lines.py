@@ -53,7 +53,7 @@ def _head(known: Known, width: int, now_s: float) -> list[Line]:
     tone = _LOOK_TONES.get(shown.tone, "plain")
     first = [Span(f"{shown.glyph} {state}", tone), Span("  "), Span(cut(clean(row.name), width - 16), "strong")]
     lines: list[Line] = [(*first, Span(f"  {flags}", "warn")) if flags else tuple(first)]
-    if row.reason and row.state not in DONE:
+    if row.reason and row.state not in DONE and row.state != "blocked":  # of what blocks it more is told below
         before = "before: " if row.state in ACTIVE | {"queued", "waiting"} else ""
         reason_tone: Tone = "bad" if row.state in FAILED else "muted"
         lines += paragraph(before + row.reason, width, reason_tone, indent=2)
