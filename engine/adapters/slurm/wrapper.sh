@@ -378,6 +378,7 @@ gd_catches() {  # signal's number, process
 
 gd_warn_others() {  # signal's number. A step of the job on the other nodes
     trap '' TERM INT USR2 HUP QUIT USR1 ALRM
+    unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS_PER_NODE  # srun of 23.11 wants these to agree
     srun --overlap --relative=1 --nodes="$((gd_nodes - 1))" --ntasks="$((gd_nodes - 1))" --ntasks-per-node=1 \
         --cpus-per-task=1 --mem=0 --gres=none --export=ALL --kill-on-bad-exit=0 --quiet \
         /bin/bash -pc "$(declare -f gd_is_here gd_catches gd_warn_here); gd_nodes=$gd_nodes; gd_warn_here $1 $gd_token" \
