@@ -31,7 +31,7 @@ GPU_MEMORY_HINT = (
     "smaller batch, gradient checkpointing or accumulation; on_oom can retry so; is another process on the GPU?"
 )
 HOST_MEMORY_HINT = (
-    'fewer DataLoader workers or a smaller in-memory data set; memory = "64GiB" keeps tasks apart, and asks Slurm for it'
+    'fewer DataLoader workers or a smaller in-memory data set; memory = "64GiB" keeps tasks apart; Slurm gives it'
 )
 _RENDEZVOUS = "a rank died or cannot be reached: see the first error of the other ranks, MASTER_ADDR and MASTER_PORT"
 _DRIVER = "the driver is older than this torch's CUDA: update the driver or install a torch for an older CUDA"

@@ -11,7 +11,7 @@ import pytest
 
 from gpudeck.engine.adapters.slurm import jobfiles
 from tests.e2e.decks import until
-from tests.fakes.job_rig import PATIENCE_S, TOKEN, Node, ending, node_in, python
+from tests.fakes.job_rig import PATIENCE_S, TOKEN, Node, ending, node_in, python, text_of
 
 ODD_NAME = "a b 'c' \"d\" $(e) `f` %j \\g"
 HOSTILE = {
@@ -258,7 +258,7 @@ def test_samples_of_the_gpus_are_kept_with_their_time(tmp_path: Path) -> None:
 
 
 def test_it_shows_that_it_lives(tmp_path: Path) -> None:
-    node = node_in(tmp_path, "bash", "-c", "until [ -e .jobs/*.alive ]; do sleep 0.05; done")
+    node = node_in(tmp_path, "bash", "-c", "until read -r beat <.jobs/*.alive && ((beat > 5)); do sleep 0.05; done")
     assert wait_for(node) == 0
 
 
@@ -266,7 +266,7 @@ def test_a_watcher_whose_wrapper_was_killed_shows_no_life(tmp_path: Path) -> Non
     node = node_in(tmp_path, "bash", "-c", "echo here; sleep 99")
     with ending(node.run()) as process:
         node.said("here")
-        until(lambda: os.path.exists(node.file("alive")), PATIENCE_S)
+        until(lambda: text_of(node.file("alive")).strip() not in ("", "0"), PATIENCE_S)  # its watcher has begun
         process.kill()
         process.wait()
         command = {int(pid) for pid in os.listdir("/proc") if pid.isdecimal() and _session(pid) == process.pid}

@@ -71,7 +71,7 @@ class Node:
         """Start the script, as Slurm would for job *job*."""
         environ = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "SLURM_JOB_ID": job, **variables}
         return subprocess.Popen(
-            ["/bin/bash", "-p", self.path],
+            ["env", "--default-signal", "/bin/bash", "-p", self.path],
             env=environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
