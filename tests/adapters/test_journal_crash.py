@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gpudeck.engine.adapters.journal.codec import FactCodec
 from gpudeck.engine.adapters.journal.journal import SqliteJournal, read_facts
+from gpudeck.engine.adapters.journal.look import look_at
+from gpudeck.engine.adapters.journal.opening import open_db
+from gpudeck.engine.adapters.journal.schema import SCHEMA
+from gpudeck.engine.errors import EngineUnavailableError
 from gpudeck.tests.fakes.journal import appended, numbered, numbers
 
 CHILD = str(Path(__file__).resolve().parent.parent / "fakes" / "journal_child.py")
@@ -83,3 +90,15 @@ def test_appends_of_several_threads_keep_the_order_of_each(tmp_path: Path):
     assert [[n for n in held if n // 1000 == lane] for lane in range(4)] == [
         list(range(lane * 1000, lane * 1000 + 200)) for lane in range(4)
     ]
+
+
+def test_one_whose_making_was_cut_short_was_never_begun(tmp_path: Path):
+    path = str(tmp_path / "deck.db")
+    cut_short = replace(SCHEMA, create=(*SCHEMA.create, "no statement"))
+    with pytest.raises(EngineUnavailableError):
+        open_db(path, FactCodec(), cut_short)
+    looked_at = look_at(path, live=True)
+    journal = SqliteJournal.open(path)
+    journal.close()
+    assert (looked_at, journal.damage) == (([], ""), "")
+    assert sorted(os.listdir(tmp_path)) == ["deck.db", "reserve"]

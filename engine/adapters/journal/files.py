@@ -78,14 +78,19 @@ def staged(path: str) -> str:
     return path + ".new"
 
 
+def fresh(path: str) -> str:
+    """Where the first db of a deck is built."""
+    return path + ".begin"
+
+
 def finish_replacement(path: str) -> None:
-    """Complete or drop a `replace` that a crash cut short."""
-    new = staged(path)
+    """Complete or drop a `replace` that a crash cut short, and drop a beginning."""
+    new, begun = staged(path), fresh(path)
     if os.path.exists(new) and not os.path.exists(path):
         _set_aside(path)
         os.rename(new, path)
         sync_dir(os.path.dirname(path))
-    for stale in (new, new + "-journal"):
+    for stale in (new, new + "-journal", begun, begun + "-journal"):
         if os.path.exists(stale):
             os.unlink(stale)
 

@@ -9,11 +9,12 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ...atomic import sync_dir
 from ...core.events import Fact
 from ...errors import EngineUnavailableError
 from ...tuning import without_collector
 from .codec import Encoded, FactCodec, UnknownFactError, place
-from .files import Glance, finish_replacement, glance, has_wal, replace, staged, unread_commits
+from .files import Glance, finish_replacement, fresh, glance, has_wal, replace, staged, unread_commits
 from .schema import Schema, connect, create, migrate, prepare, refuse_newer
 
 MAX_ROWS = 32
@@ -155,13 +156,25 @@ def _mend(path: str, contents: Contents, codec: FactCodec, schema: Schema) -> st
     return f"{os.path.basename(path)} was damaged ({contents.problem}): {kept}; it is set aside in {folder}"
 
 
+def _begin(path: str, schema: Schema) -> None:
+    """Make a new db beside its place and move it there: who looks, or comes after a kill, finds all of it or none."""
+    new = fresh(path)
+    connection = connect(new)
+    try:
+        connection.execute("PRAGMA synchronous=FULL")
+        create(connection, schema)
+    finally:
+        connection.close()
+    os.rename(new, path)
+    sync_dir(os.path.dirname(path))
+
+
 def _connect(path: str, schema: Schema, last: int) -> sqlite3.Connection:
-    fresh = not glance(path).exists
+    if not glance(path).exists:
+        _begin(path, schema)
     connection = connect(path)
     try:
         prepare(connection, path)
-        if fresh:
-            create(connection, schema)
         migrate(connection, path, schema)
         _try_insert(connection, last)
         connection.execute("UPDATE opened SET yes = 1")
