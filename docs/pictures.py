@@ -146,7 +146,7 @@ async def take_slurm(into: Path) -> None:
     """A deck on a cluster as the screen's tests have it: no Slurm is needed."""
     async with snapshot_of(whole(ROWS, slurm_head(), cluster=CLUSTER), (SIZE[0], 26)) as rig:
         await rig.press(*["j"] * 6)
-        await rig.until_seen("Priority")
+        await rig.until_seen("begins ~14:05, Priority")
         (into / "slurm.svg").write_text(slim(rig.app.export_screenshot(title="gpudeck")))
 
 
