@@ -25,11 +25,11 @@ from textual.pilot import Pilot
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.place import Place
 from gpudeck.engine.errors import DeckError
-from gpudeck.tests.fakes.snapshot_rig import snapshot_of, whole
-from gpudeck.tests.fakes.snapshot_slurm import CLUSTER, ROWS, slurm_head
 from gpudeck.tui.app import GpudeckApp
 from gpudeck.tui.open_screen import app_on
 from gpudeck.tui.settings.config import Config
+from tests.fakes.snapshot_rig import snapshot_of, whole
+from tests.fakes.snapshot_slurm import CLUSTER, ROWS, slurm_head
 
 FOLDER = Path(__file__).parent / "pictures"
 SIZE = (118, 36)

@@ -12,7 +12,7 @@ from .core.phases import Unknown
 from .core.step import at_standstill
 from .core.why_waiting import only_a_user_helps
 from .ports import Clock
-from .report.status import counts_of
+from .report.numbers import counts_of
 
 Mode = Literal["headless", "detached", "service"]
 """headless: sees one run through. The others serve clients until nothing is left to run and nobody is attached."""

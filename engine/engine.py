@@ -13,7 +13,8 @@ from .adapters.claims.claims import Claims
 from .adapters.processes.launcher import become_subreaper
 from .adapters.simulated import SimulatedProbe
 from .core.events import AttemptStarting, Fact
-from .core.inputs import GpuReading, Input, Shutdown
+from .core.inputs import Input, Shutdown
+from .core.readings import GpuReading
 from .core.spec import TaskSpec
 from .core.step import Core
 from .core.why_waiting import why_waiting
@@ -99,7 +100,7 @@ class Engine:
         )
         self._state = StateWatch(opened, self._loop, self._attempts.completing, self._note, self._from_thread)
         self._sampler = sampler_of(opened, self._launcher, claims, self._post, self._seen)
-        self._quiet = QuietStart(self._deck, self._loop.wake, clients=lambda: self._serving.clients)
+        self._quiet = QuietStart(self._deck, self._loop.wake, self._ending.leave, clients=lambda: self._serving.clients)
         self._serving = self._serve()
         self._live = LiveFile(
             opened, self._loop, note=self._note, changed=self._serving.turned, applied=self._reloaded,
@@ -163,16 +164,24 @@ class Engine:
 
     # -- the run ------------------------------------------------------------------------------------------------------
 
-    async def run(self, *, takes: Sequence[str] | None, status_period_s: float, quiet_start: bool = False) -> int:
+    async def run(
+        self,
+        *,
+        takes: Sequence[str] | None,
+        status_period_s: float,
+        quiet_start: bool = False,
+        notes_only: bool = False,
+    ) -> int:
         """Start or continue a run and see it through; with *takes* None look at the deck (`TakeUp.begin`).
-        *quiet_start*: whoever started it says first what it came for (`QuietStart`). Returns the exit code."""
+        *quiet_start*: whoever started it says first what it came for (`QuietStart`); *notes_only*: and wants no more.
+        Returns the exit code."""
         self._asyncio.set_exception_handler(lambda _, context: self._failed(context))
         settle()
         try:
             self._sampler.start()
             self._live.start()
-            if quiet_start:
-                self._quiet.begin()
+            if quiet_start or notes_only:
+                self._quiet.begin(notes_only=notes_only)
             self._notices.begin()
             self._take_up().begin(takes)
             if self._code is not None:

@@ -12,7 +12,7 @@ from .adapters.state.sockets import listen
 from .ending import Mode
 from .engine import Engine
 from .errors import EngineUnavailableError
-from .headless import LogOutput
+from .headless.output import LogOutput
 from .opening.opening import OpenDeck, open_deck
 from .taskfile.options import RunOptions
 
@@ -29,9 +29,10 @@ def serve(
     takeover: bool,
     mode: Mode,
     quiet_start: bool = False,
+    notes_only: bool = False,
 ) -> int:
     """Serve a deck until nothing is left to run and nobody is attached. *quiet_start*: nothing starts before the first
-    client has said what it came for. Returns the exit code; raises DeckError."""
+    client has said what it came for; *notes_only*: and nothing after that. Returns the exit code; raises DeckError."""
     opened = open_deck(
         path, options, environ, as_root=as_root, takeover=takeover, as_before=True, service=mode == "service"
     )
@@ -44,7 +45,9 @@ def serve(
 
         async def work() -> int:
             engine = Engine(opened, output.show, cwd=os.path.dirname(path), mode=mode)
-            return await engine.run(takes=None, status_period_s=STATUS_PERIOD_S, quiet_start=quiet_start)
+            return await engine.run(
+                takes=None, status_period_s=STATUS_PERIOD_S, quiet_start=quiet_start, notes_only=notes_only
+            )
 
         return asyncio.run(work())
 

@@ -29,6 +29,7 @@ _COMMANDS = {
     "apply": "apply",
     "pause": "pause",
     "unpause": "pause",
+    "start": "start",
     "stop": "stop",
     "takeover": "takeover",
     "run": "run",
@@ -96,7 +97,7 @@ def _schema(_: Command) -> int:
 
 
 def _engine(command: Command) -> int:
-    from .commands.place import task_file
+    from .commands.task_file import task_file
     from .engine_command import serve
     from .errors import DeckError
     from .opening.run_options import decode
@@ -104,7 +105,7 @@ def _engine(command: Command) -> int:
     said = command.given.get("options")
     options = command.options() if said is None else decode(said)
     mode = "service" if command.flag("service") else "detached"
-    flags = {name: command.flag(name) for name in ("as_root", "takeover", "quiet_start")}
+    flags = {name: command.flag(name) for name in ("as_root", "takeover", "quiet_start", "notes_only")}
     try:
         return serve(task_file(command), options, os.environ, mode=mode, **flags)
     except DeckError as error:
@@ -125,9 +126,9 @@ def _headless(command: Command) -> int:
 
     from .adapters import host
     from .adapters.state.mounts import on_network
-    from .commands.place import task_file
+    from .commands.task_file import task_file
     from .engine import Engine
-    from .headless import HeadlessOptions, HeadlessOutput
+    from .headless.output import HeadlessOptions, HeadlessOutput
     from .hints import Hints
     from .linger import look
     from .opening.opening import open_deck

@@ -19,9 +19,9 @@ from .adapters.slurm.jobfiles import control_folder
 from .adapters.state.lock import this_machine
 from .adapters.state.mounts import on_network
 from .attempt.attempts import Attempts
-from .attempt.orders import Box
+from .attempt.box import Box
 from .core.deck import Deck
-from .core.inputs import GpuReading
+from .core.readings import GpuReading
 from .logs.files import AttemptPaths
 from .logs.writer import AttemptJsonWriter
 from .notify.delivery import Surroundings
@@ -32,7 +32,7 @@ from .opening.opening import OpenDeck
 from .opening.visible import cuda_visible_devices
 from .ports import Launcher, Sink
 from .progress.following import Following
-from .report.status import slot_count
+from .report.numbers import slot_count
 from .runs.environments import own_environments
 from .sampler import Sampler, sample_once
 from .snapshot.book import Epochs

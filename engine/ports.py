@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from .core.events import Fact
-from .core.fate import Fate
-from .core.inputs import GpuReading, Input
-from .core.instant import Instant
-from .core.spec import Leftovers, StopScope
+if TYPE_CHECKING:  # who only needs to name a GPU is spared what the loop is told, and all that it records
+    from .core.events import Fact
+    from .core.fate import Fate
+    from .core.inputs import Input
+    from .core.instant import Instant
+    from .core.readings import GpuReading
+    from .core.spec import Leftovers, StopScope
 
-Sink = Callable[[Input], None]
+Sink = Callable[["Input"], None]
 """Takes an input into the loop. Called on the loop's thread unless a port says otherwise."""
 
 

@@ -1,4 +1,5 @@
-"""A quiet start: a command that starts an engine says what it came for before the engine starts the first task."""
+"""A quiet start: a command that starts an engine says what it came for before the engine starts the first task, or
+instead of that."""
 
 from __future__ import annotations
 
@@ -19,18 +20,25 @@ _LOOKING = frozenset({"status", "options", "select", "rows", "explain", "show", 
 class QuietStart:
     """Of one engine; does nothing unless `begin` is called. On the loop's thread."""
 
-    def __init__(self, deck: Deck, wake: Callable[[], None], *, clients: Callable[[], int]) -> None:
-        """*wake* makes the deck look whether it can start something; *clients*: how many are attached."""
+    def __init__(
+        self, deck: Deck, wake: Callable[[], None], leave: Callable[[str], None], *, clients: Callable[[], int]
+    ) -> None:
+        """*wake* makes the deck look whether it can start something; *leave* ends the engine and says why; *clients*:
+        how many are attached."""
         self._deck = deck
         self._wake = wake
+        self._leave = leave
         self._clients = clients
+        self._notes_only = False
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._until = 0.0
         self._acted = False
 
-    def begin(self) -> None:
-        """Nothing starts until `end`, which comes by itself."""
+    def begin(self, *, notes_only: bool) -> None:
+        """Nothing starts until `end`, which comes by itself. *notes_only*: the engine ends then instead, unless
+        somebody is attached who stays."""
+        self._notes_only = notes_only
         self._deck.quiet = True
         self._until = self._loop.time() + PATIENCE_S
         self._end_in(ALONE_S)
@@ -39,19 +47,21 @@ class QuietStart:
         """A client's request has been answered."""
         if self._deck.quiet and op not in _LOOKING:
             self._acted = True
-            self._end_in(AFTER_S)
+            self._end_in(ALONE_S if self._notes_only else AFTER_S)
 
     def left(self) -> None:
         """A client has gone."""
-        if self._acted:
+        if self._acted and not (self._notes_only and self._clients()):  # another command may have come meanwhile
             self.end()
 
     def end(self) -> None:
-        """Tasks start. Idempotent."""
+        """Tasks start, or the engine ends. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._deck.quiet:
+        if self._deck.quiet and self._notes_only and not self._clients():
+            self._leave("it was started to note what was asked for")
+        elif self._deck.quiet:
             self._deck.quiet = False
             self._deck.plan_due = True
             self._wake()

@@ -16,8 +16,8 @@ from .loop import Loop
 from .opening.opening import OpenDeck
 from .ports import Clock, GpuInfo, Known, Launcher
 from .protocol.messages import Counts, DeckOpened
+from .report.numbers import counts_of, slot_count
 from .report.reporter import Reporter
-from .report.status import counts_of, slot_count
 
 _NAMED = 5
 _SHOWN = ("new",)

@@ -7,20 +7,23 @@ import threading
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from ..core.events import AttemptEnded, AttemptStarting, Fact, StartRevoked
-from ..core.inputs import GpuReading, Process
+from ..core.attempt_events import AttemptEnded, AttemptStarting, StartRevoked
+from ..core.readings import GpuReading, Process
 from ..core.spec import TaskSpec
-from ..ports import GpuInfo, Inventory, Telemetry
+from ..ports import Inventory, Telemetry
 from .host import boottime_s
 from .nvml.hardware import has_nvidia_hardware
 from .sampling import Sampling
+from .simulated_gpus import LIMIT_W, TOTAL_MIB, simulated_gpus
 from .simulated_use import Use, steady, told_use
 
-TOTAL_MIB = 80 * 1024
+if TYPE_CHECKING:
+    from ..core.events import Fact
+
 _IDLE_MIB = 4
 _IDLE_W = 62.0
-_LIMIT_W = 400.0
 _WARM_UP_S = 20.0
 """Time constant with which a busy chip heats up and an idle one cools down."""
 
@@ -42,7 +45,7 @@ class SimulatedProbe:
     """ports.GpuProbe for *count* GPUs "SIM-0", "SIM-1", … of 80 GiB, pairs of them linked more closely."""
 
     def __init__(self, count: int, *, clock_s: Callable[[], float] = boottime_s) -> None:
-        self._gpus = tuple(_info(index, count) for index in range(count))
+        self._gpus = simulated_gpus(count)
         self._clock_s = clock_s
         self._lock = threading.Lock()
         self._holders: dict[str, dict[str, _Holder]] = {gpu.uuid: {} for gpu in self._gpus}
@@ -118,7 +121,7 @@ class SimulatedProbe:
             used_mib=min(TOTAL_MIB, _IDLE_MIB + sum(process.used_mib or 0 for process in processes)),
             util_percent=util,
             temperature_c=round(31 + 42 * heat),
-            power_w=round(_IDLE_W + (_LIMIT_W - _IDLE_W) * 0.85 * util / 100, 1),
+            power_w=round(_IDLE_W + (LIMIT_W - _IDLE_W) * 0.85 * util / 100, 1),
             processes=processes,
         )
 
@@ -128,19 +131,6 @@ class SimulatedProbe:
         heat = load + (heat - load) * math.exp(-max(0.0, at - since) / _WARM_UP_S)
         self._heat[uuid] = (heat, at)
         return heat
-
-
-def _info(index: int, count: int) -> GpuInfo:
-    return GpuInfo(
-        uuid=f"SIM-{index}",
-        index=index,
-        name="SIM 80GB",
-        total_mib=TOTAL_MIB,
-        slowdown_c=89,
-        power_limit_w=_LIMIT_W,
-        simulated=True,
-        links={f"SIM-{other}": 100 if other // 2 == index // 2 else 30 for other in range(count) if other != index},
-    )
 
 
 def _util_percent(uuid: str, tasks: int, at: float) -> int:

@@ -16,12 +16,13 @@ from ..logs.record import Placed
 from ..logs.writer import AttemptJsonWriter
 from ..ports import Aside, Launcher, Sink
 from .begun import BegunAttempts
+from .box import Box
 from .cluster import cards_of
 from .completing import Completing
 from .donecheck import DoneCheck
 from .histories import GpuHistories
 from .node_usage import NodeUsage
-from .orders import Box, Orders
+from .orders import Orders
 from .outcomes import Outcomes, Told
 from .shown_command import ToldCommands
 from .starts import Started, Starts

@@ -11,7 +11,7 @@ from ..core.spec import TaskSpec
 from ..logs.files import AttemptPaths, LogFolder
 from ..logs.outputs import OutputStamp
 from ..logs.secrets import masked_command
-from .orders import Box
+from .box import Box
 from .starts import Started
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..core.deck import Deck
 from ..core.events import AttemptEnded, AttemptStarting
 from ..core.spec import TaskSpec
-from ..logs.examine import describe
+from ..logs.described import describe
 from ..logs.files import AttemptPaths
 from ..logs.record import AttemptEnd, Score
 from ..logs.writer import AttemptJsonWriter

@@ -11,7 +11,7 @@ from ..logs.beside import Beside
 from ..logs.files import LogFolder
 from ..logs.outputs import outputs_exist
 from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Sink
-from .orders import Box
+from .box import Box
 
 _THIS = "this"
 
@@ -52,14 +52,15 @@ class DoneCheck:
         self._aside.submit(look, done, timeout_s=LOOK_TIMEOUT_S)
 
     def _attempted(self, spec: TaskSpec) -> str:
-        """What has attempted it, whatever the journal knows: this deck ("this"), or another one of the same file."""
+        """What has attempted it, whatever the journal knows: this deck ("this"), or another one of the same file and
+        why its outputs do not count; "": nobody, or another deck with success."""
         if self._logs.attempted(spec.name):
             return _THIS
         if self._beside is None:
             self._beside = Beside(self._deck.settings.log_dir)
-        return self._beside.other_work(spec)
+        return self._beside.doubt(spec)
 
     def _tell(self, name: str, attempted: str) -> None:
         if attempted not in ("", _THIS) and not self._told:
             self._told = True
-            self._box.notice(f"outputs of {name} do not count as done: {attempted} has run it as other work")
+            self._box.notice(f"outputs of {name} do not count as done: {attempted}")

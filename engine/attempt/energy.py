@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core.inputs import GpuReading
+from ..core.readings import GpuReading
 
 GAP_S = 15.0
 """Power is not carried over a longer time without readings."""

@@ -16,10 +16,11 @@ from ..logs.digest import blamed_log, digest_of
 from ..logs.examine import examine
 from ..logs.files import AttemptPaths, telling_log
 from ..logs.ranks import tails
-from ..logs.record import read_record, stamps_in
+from ..logs.record import stamps_in
+from ..logs.told import read_record
 from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Sink
 from .begun import BegunAttempts
-from .orders import Box
+from .box import Box
 
 KILLED = 128 + signal.SIGKILL
 _STOPS_TO_EXPLAIN = ("timeout", "watch")

@@ -12,9 +12,9 @@ from ..core.spec import Command, TaskSpec
 from ..logs.files import AttemptPaths
 from ..logs.secrets import MASK, is_secret, mask, masked_command, secrets_in
 from ..taskfile.finish import RuntimeValues, shell, told
+from .box import Box, launching_python
 from .cluster import gpus_each
 from .launching import Ranks, launch_env, launched, ranks_of, threads_each
-from .orders import Box, launching_python
 
 
 @dataclass(frozen=True, slots=True)

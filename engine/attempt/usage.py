@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from ..core.deck import Task
 from ..core.devices import Gpu
-from ..core.inputs import GpuReading
 from ..core.phases import Attempt, Running
+from ..core.readings import GpuReading
 from ..logs.gpu_history import Curve, GpuHistory, Point, points_of
 from .energy import Drawn, Meter, between
 

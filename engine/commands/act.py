@@ -84,7 +84,8 @@ def _started(
     from ..offline.look import offline_look
 
     verb = command.verb
-    rows = offline_look(place, quiet=True).rows(selectors)
+    found = offline_look(place, quiet=True)
+    rows = found.rows(selectors)
     if not rows:
         told.nobody(selectors)
         return None
@@ -96,7 +97,7 @@ def _started(
         refuse_unasked(_question(command, _chosen(verb, rows)), yes=command.flag("yes"))
     if gpus:
         refuse_other_gpus(place, gpus)
-    return place.start(asks_first=verb in _BEFORE_STARTS)
+    return place.start(asks_first=verb in _BEFORE_STARTS, notes_only=verb != "retry" and not found.has_begun)
 
 
 def _arguments(command: Command, words: list[str]) -> dict[str, Any]:

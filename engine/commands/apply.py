@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from ..client import Connection
 from ..command import Command
+from ..errors import TaskFileError
 from ..headless.text import field_text, plural
 from ..protocol.states import ENDED
 from .act import portions
@@ -16,6 +19,8 @@ from .place import Place
 from .rows import names_text
 from .screen import print_json
 
+_NEXT_START = "the next start takes the file as it is now; `gpudeck plan` shows what it would run"
+
 
 def run(command: Command) -> int:
     """Show the plan, ask, and apply it. Finished tasks that an edit has changed, this one or an earlier one, run again;
@@ -24,10 +29,10 @@ def run(command: Command) -> int:
     dry_run, keep = command.flag("dry_run"), command.flag("keep")
     told = _Telling(place, as_json=command.flag("json"), dry_run=dry_run, keep=keep)
     connection = place.attach()
-    if connection is None and dry_run:
-        return _dry_offline(place, told)
+    if connection is None:
+        return _offline(place, told, command)
     kept = {"keep": True} if keep else {}
-    with connection or place.start() as engine:
+    with connection as engine:
         plan: dict[str, Any] = engine.request("apply", dry_run=True, **kept)
         before = _changed(LiveLook(engine))
         told.planned(plan, before)
@@ -38,6 +43,41 @@ def run(command: Command) -> int:
         if plan["changes"] or keep:
             told.applied(engine.request("apply", digest=plan["digest"], **kept))
         if not keep:
+            told.again(_run_again(engine))
+    return told.end()
+
+
+def _offline(place: Place, told: _Telling, command: Command) -> int:
+    """Without an engine the file is compared with what the deck took last; one is started once that is agreed to."""
+    from ..live import words
+    from ..offline.look import offline_look
+
+    found, keep = offline_look(place), command.flag("keep")
+    if found.deck.broken:
+        raise TaskFileError(found.deck.broken.splitlines())
+    if found.deck.state is None:  # nothing is there to be changed, as was said already
+        if command.flag("dry_run"):
+            told.note(_NEXT_START)
+        return told.end()
+    plan, before = found.deck.edits(), _changed(found)
+    if plan is not None:  # the rows are of the deck as the file makes it now
+        before = [name for name in before if name not in {change.name for change in plan.changed_finished}]
+    lines = words.lines(plan, keep=keep) if plan else []
+    told.planned({"changes": bool(plan), "lines": lines, "plan": msgspec.to_builtins(plan)}, before)
+    if command.flag("dry_run"):
+        told.note(_NEXT_START)
+        return told.end()
+    if not (plan or before):
+        return told.end()
+    if not agreed("apply this?", yes=command.flag("yes")):
+        return told.declined()
+    changed = bool(before or (plan and plan.changed_finished))
+    with place.start(asks_first=changed) as engine:
+        if plan:
+            told.note(f"apply: {field_text(words.summary(plan))}")
+        if changed and keep:
+            told.applied(engine.request("apply", keep=True))
+        elif changed:
             told.again(_run_again(engine))
     return told.end()
 
@@ -95,14 +135,6 @@ def _run_again(engine: Connection) -> list[str]:
     for portion in portions(again):
         engine.request("retry", tasks=portion)
     return again
-
-
-def _dry_offline(place: Place, told: _Telling) -> int:
-    from ..offline.look import offline_look
-
-    told.planned({"changes": False, "plan": None}, _changed(offline_look(place)))
-    told.note("the next start takes the file as it is now; `gpudeck plan` shows what it would run")
-    return told.end()
 
 
 def _changed(look: Look) -> list[str]:

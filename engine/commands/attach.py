@@ -10,9 +10,9 @@ from ..adapters import host
 from ..client import Connection, Gone
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
-from ..headless import HeadlessOptions, WatchOutput
-from ..headless.summary import counts_text
+from ..headless.output import HeadlessOptions, WatchOutput
 from ..protocol.messages import RunFinished, reworded
+from ..protocol.words import counts_text
 from .place import Place
 from .story import Story
 

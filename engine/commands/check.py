@@ -12,14 +12,14 @@ from ..command import Command
 from ..core.spec import DeckFile
 from ..errors import EngineUnavailableError, TaskFileError
 from ..notify.targets import problems_of
-from ..opening.deck_file import check_together, gpus_for
-from ..snapshot.fit import check_snapshot
+from ..opening.box_gpus import gpus_for
 from ..taskfile.fit import check_environment, check_fit
 from ..taskfile.later import refuse_later
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import Box, RunOptions
-from .place import task_file
+from ..taskfile.problems import check_together
 from .screen import print_json
+from .task_file import task_file
 
 
 def run(command: Command) -> int:
@@ -68,8 +68,15 @@ def _checked(path: str, options: RunOptions, warnings: list[str]) -> DeckFile:
     file = load(path, options, Box(gpus and gpus.count, host.cores(), {}), environ=environment)
     fit = [lambda: check_fit(file, gpus.fitting())] if gpus is not None else []
     warnings += [*file.warnings, *filter(None, [trouble]), *_unset(file, environment), *_notify(file)]
-    check_together(*fit, lambda: refuse_later(file), lambda: check_snapshot(file))
+    check_together(*fit, lambda: refuse_later(file), lambda: _check_snapshot(file))
     return file
+
+
+def _check_snapshot(file: DeckFile) -> None:
+    if file.settings.snapshot:
+        from ..snapshot.fit import check_snapshot  # asks git, and brings with it what copies
+
+        check_snapshot(file)
 
 
 def _unset(file: DeckFile, environment: Mapping[str, str]) -> tuple[str, ...]:

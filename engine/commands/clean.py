@@ -20,7 +20,7 @@ from ..taskfile.problems import BadValueError, printable
 from ..taskfile.units import duration_s
 from .asking import says_yes
 from .cleaning import Plan, Wanted, carry_out, plan_clean
-from .place import task_file
+from .task_file import task_file
 
 _SHOWN = 20
 _NAMED = 3

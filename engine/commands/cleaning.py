@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ..core.events import AttemptEnded
 from ..core.phases import FINAL
 from ..logs.leavings import Left, attempts_in, mend_links, remove
-from ..logs.record import read_record
+from ..logs.told import read_record
 from ..offline.deck import Offline
 from ..snapshot import removable
 from ..snapshot.book import Book

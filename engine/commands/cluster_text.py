@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..headless.lines import Line
+from ..headless.painted import Line
 from ..headless.text import field_text
 from ..protocol.wire import Cluster, DeckHead
 from .look import Look

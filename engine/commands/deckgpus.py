@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..command import Command
-from ..headless.lines import Line
+from ..headless.painted import Line
 from ..headless.text import field_text, mib_text
 from ..protocol.wire import GpuRow
 from .cluster_text import cluster_lines, cluster_of

@@ -15,8 +15,8 @@ from ..hints import Hints
 from ..logs.secrets import masked_env
 from ..taskfile.load import load_settings
 from ..taskfile.settings import stem_of
-from .place import task_file
 from .screen import print_json
+from .task_file import task_file
 
 
 def run(command: Command) -> int:

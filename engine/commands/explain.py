@@ -6,7 +6,7 @@ import time
 
 from ..command import Command
 from ..errors import UsageError
-from ..headless.lines import Line
+from ..headless.painted import Line
 from ..headless.text import field_text, hhmmss
 from ..protocol.states import ACTIVE, DONE, is_pending
 from ..protocol.wire import TaskRow

@@ -37,7 +37,7 @@ def run(command: Command) -> int:
         refuse_other_gpus(place, wanted)
     else:
         place.tell_environment()
-    with existing or place.start(asks_first=True) as connection:
+    with existing or place.start(asks_first=True, notes_only=existing is None and not _has_begun(place)) as connection:
         answer = connection.request("gpu", verb=verb, gpus=wanted)
     if command.flag("json"):
         print_json({"verb": verb, "gpus": answer["gpus"]})
@@ -87,3 +87,9 @@ def _range(text: str, first: int, last: int) -> list[str]:
     if not 0 <= last - first < _MOST:
         raise UsageError(f"GPU {text}: a range goes from a lower number to a higher one, over {_MOST} GPUs at most")
     return [str(index) for index in range(first, last + 1)]
+
+
+def _has_begun(place: Place) -> bool:
+    from ..offline.look import offline_look
+
+    return offline_look(place, quiet=True).has_begun

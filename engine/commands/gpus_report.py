@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from ..adapters.claims.look import Claim
-from ..core.inputs import GpuReading, Process
+from ..core.readings import GpuReading, Process
 from ..ports import GpuInfo, Inventory
 
 _HEADER = ("GPU", "name", "memory", "util", "temp", "power", "processes", "uuid")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import BinaryIO
 
-from ..headless.block import cell_width, fit
+from ..headless.painted import cell_width, fit
 from ..headless.text import printable
 from .screen import out
 

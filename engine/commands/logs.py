@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..command import Command
 from ..errors import UsageError
 from ..headless.text import field_text, plural
-from ..logs.ranks import rank_logs
+from ..logs.rank_logs import rank_logs
 from ..protocol.states import ACTIVE
 from ..protocol.wire import TaskRow
 from .logfeed import Feed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..command import Command
-from ..headless.lines import Line
+from ..headless.painted import Line
 from ..protocol.wire import TaskRow
 from .look import look
 from .place import Place, say

@@ -15,7 +15,7 @@ from ..notify.message import Origin, fold
 from ..notify.targets import problems_of, resolve
 from ..taskfile.load import load
 from ..taskfile.options import RunOptions
-from .place import task_file
+from .task_file import task_file
 
 
 def run(command: Command) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -12,16 +12,25 @@ from ..protocol.wire import DeckHead
 from .place import Place
 from .screen import print_json
 
+if TYPE_CHECKING:
+    from ..offline.look import OfflineLook
+
 
 def run(command: Command) -> int:
     """Do it, and tell how the deck stands then."""
     place = Place.of(command)
     existing = place.attach()
-    if existing is None and command.verb == "pause" and not _unfinished(place):
+    offline = _look(place) if existing is None else None
+    if offline is not None and command.verb == "pause" and not offline.deck.unfinished:
         idle = "no engine runs this deck and no run is under way: nothing starts"
         _tell(command, idle, engine=None, paused="", running=0, queued=0)
         return 0
-    with existing or place.start(asks_first=command.verb == "pause") as connection:
+    begun = offline is None or offline.has_begun
+    if offline is not None and not begun and command.verb == "unpause" and not offline.deck.deck.paused:
+        none = "nothing of this deck has begun and nothing is paused: `gpudeck start` starts it"
+        _tell(command, place.hints.completed(none), engine=None, paused="", running=0, queued=0)
+        return 0
+    with existing or place.start(asks_first=command.verb == "pause", notes_only=not begun) as connection:
         connection.request(command.verb)
         head = msgspec.convert(connection.request("status")["head"], DeckHead)
         pid = connection.hello.pid
@@ -42,7 +51,7 @@ def _tell(command: Command, text: str, **fields: Any) -> None:
         print(text)
 
 
-def _unfinished(place: Place) -> bool:
+def _look(place: Place) -> OfflineLook:
     from ..offline.look import offline_look
 
-    return offline_look(place, quiet=True).deck.unfinished
+    return offline_look(place, quiet=True)

@@ -15,22 +15,12 @@ from ..command import Command
 from ..errors import EngineUnavailableError
 from ..hints import Hints
 from ..opening.run_options import changed, decode, refuse_other
-from ..taskfile.find import find_task_file
 from ..taskfile.options import RunOptions
 from ..taskfile.problems import printable
+from .task_file import task_file
 
 _TELLING = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
 """Which programs and packages a task gets."""
-
-
-def task_file(command: Command) -> str:
-    """The task file that a command is about, as given or found; with --runs that of the commands that were run here.
-    Raises UsageError where there is none."""
-    if command.flag("runs"):
-        from ..runs.home import runs_file
-
-        return runs_file(command.file, os.environ)
-    return find_task_file(command.file, os.environ, os.getcwd())
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +63,17 @@ class Place:
         return None
 
     def start(
-        self, *, takeover: bool = False, quiet: bool = False, change: bool = False, asks_first: bool = False
+        self,
+        *,
+        takeover: bool = False,
+        quiet: bool = False,
+        change: bool = False,
+        asks_first: bool = False,
+        notes_only: bool = False,
     ) -> Connection:
         """The deck's engine, started where none runs; tells on stderr what the caller should know, unless *quiet* not
         that there is a new one. *change*: see `attach`. *asks_first*: a new one starts no task before it has taken what
-        the caller asks for."""
+        the caller asks for. *notes_only*: nor after that; it ends then."""
         connection = None if takeover else self.attach(change=change)
         if connection is None:
             connection = attach_or_start(
@@ -87,9 +83,12 @@ class Place:
                 as_root=self.as_root,
                 takeover=takeover,
                 quiet_start=asks_first,
+                notes_only=notes_only,
                 warn=self.say,
             )
-            if not quiet:
+            if notes_only:
+                self.say("the deck has not begun, and nothing of it starts now: `gpudeck start` starts it")
+            elif not quiet:
                 self.say(f"engine {connection.hello.pid} now runs the deck; `gpudeck stop` ends it")
         else:
             self.tell_environment()

@@ -18,13 +18,14 @@ from ..core.events import Fact
 from ..core.fit import memory_in_words
 from ..core.phases import ACTIVE, Cached, Phase
 from ..core.recorded import recorded
-from ..core.restore import replay
+from ..core.replay import replay
 from ..core.simulate import Planned, simulate
 from ..core.spec import DeckFile
 from ..core.together import mixed_in_words
 from ..logs.files import LogFolder
-from ..opening.box_gpus import BoxGpus, core_gpus
-from ..opening.deck_file import gpus_for, load_for
+from ..opening.box_gpus import BoxGpus, gpus_for
+from ..opening.core_gpus import core_gpus
+from ..opening.deck_file import load_for
 from ..opening.left_out import is_done, with_running
 from ..opening.run_options import continued, decode
 from ..opening.submitted import standing, submitted
@@ -34,7 +35,7 @@ from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
 from . import plan_slurm
-from .place import task_file
+from .task_file import task_file
 
 
 def run(command: Command) -> int:

@@ -12,7 +12,8 @@ from ..errors import EngineUnavailableError, UsageError
 from ..offline.deck import open_offline
 from ..report_html.gather import gather
 from ..report_html.page import MARK, page
-from .place import say, task_file
+from .place import say
+from .task_file import task_file
 
 DEFAULT = "report.html"
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
-from ..headless.lines import Line, Tone
+from ..headless.painted import Line, Tone
 from ..headless.text import field_text, hhmmss, ranges
 from ..protocol.states import ACTIVE, DONE, ENDED, is_pending, shown_state
 from ..protocol.wire import TaskRow

@@ -9,10 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
 
-from ..headless.block import cell_width, fit
-from ..headless.lines import Line
+from ..headless.painted import Line, cell_width, fit, paint
 from ..headless.text import printable
-from ..headless.views import paint
 from ..hints import Hints
 
 _LEAST = 12

@@ -10,10 +10,10 @@ from typing import Any
 
 from ..command import Command
 from ..errors import UsageError
-from ..headless.lines import Line
+from ..headless.painted import Line
 from ..headless.text import field_text, hhmmss, mib_text, plural, printable, ranges, wh_text
 from ..logs.ran import other_command, words_in
-from ..logs.record import read_record
+from ..logs.told import read_record
 from ..protocol.words import nodes_text
 from .look import look
 from .place import Place

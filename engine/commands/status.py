@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from ..command import Command
-from ..headless.lines import Line, Tone, digest_lines
-from ..headless.summary import counts_text
+from ..headless.painted import Line, Tone, digest_lines
 from ..headless.text import field_text, hhmmss, mib_text
-from ..logs.digest import digest
 from ..logs.files import AttemptPaths, LogFolder, telling_log
 from ..protocol.states import ACTIVE, FAILED, is_pending, shown_state
 from ..protocol.wire import DeckHead, GpuRow, TaskRow
+from ..protocol.words import counts_text
 from .cluster_text import cluster_lines, cluster_of
 from .look import Look, look
 from .place import Place
@@ -173,6 +172,8 @@ def _failures(rows: Sequence[TaskRow], hints: Mapping[str, str], logs: LogFolder
 
 def _log_lines(paths: AttemptPaths) -> Iterator[Line]:
     """Where the log is, of standard error if there is any, and the lines that tell why."""
+    from ..logs.digest import digest  # with all the words by which failures are known
+
     lines = digest(paths.err, paths.out, _DIGEST)
     if lines:
         yield Line(f"  {field_text(telling_log(paths))}")

@@ -18,8 +18,9 @@ from ..submit.subject import Subject, check_start, read_subject
 from ..submit.write import Written, write
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
-from .place import say, task_file
+from .place import say
 from .screen import print_json
+from .task_file import task_file
 
 FOLDER = "slurm"
 

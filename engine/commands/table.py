@@ -18,8 +18,9 @@ from ..results.table_formats import FORMATS
 from ..results.tabulate import Layout, tabulate
 from ..serve.selecting import select
 from ..taskfile.options import RunOptions
-from .place import say, task_file
+from .place import say
 from .rows import names_text
+from .task_file import task_file
 
 _HOW_TO_NAME = (
     "name some in the task file, metrics.acc = { regex = 'acc=([0-9.]+)', best = \"max\" }, or print ::gpudeck acc=0.91"

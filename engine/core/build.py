@@ -139,7 +139,7 @@ def _add_rounds(deck: Deck, made: _Gates) -> None:
             groups[task.spec.group][task.spec.round].append(task)
     for group, rounds in groups.items():
         numbers = sorted(rounds)
-        for barrier in {task.spec.barrier for tasks in rounds.values() for task in tasks}:
+        for barrier in dict.fromkeys(task.spec.barrier for tasks in rounds.values() for task in tasks):
             kind: GateKind = "round" if barrier == "succeeded" else "round ended"
             last: Gate | None = None
             for before, number in pairwise(numbers):

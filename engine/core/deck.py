@@ -9,12 +9,11 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from heapq import heappop, heappush
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from .acts import Acts
 from .devices import Gpu
 from .gates import STANDING_OF_GATE, Gate, GateState, Standing
-from .inputs import Verb
 from .learned import Entry, Learned
 from .marks import Marks
 from .past import Past
@@ -42,6 +41,9 @@ from .task import Run as Run
 from .task import Success as Success
 from .task import Task as Task
 from .terms import Terms
+
+if TYPE_CHECKING:
+    from .inputs import Verb
 
 DeadlineKind = Literal["timeout", "warn", "linger", "backoff", "minute", "plan"]
 
@@ -100,7 +102,7 @@ class Deck:
     """Finished tasks that are changed or stale."""
     urgent: deque[Gate] = field(default_factory=deque[Gate])
     """Gates whose dependents have become more or less urgent, which has still to reach their members."""
-    verbs: deque[Verb] = field(default_factory=deque[Verb])
+    verbs: deque[Verb] = field(default_factory=deque["Verb"])
     """What is left of verbs on more tasks than one step may change."""
     cascades: deque[Cascade] = field(default_factory=deque[Cascade])
     """Retries that have still to reach what builds on their tasks."""

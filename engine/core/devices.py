@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .inputs import GpuReading, Process
 from .phases import Attempt
+from .readings import GpuReading, Process
 from .spec import DeckSettings
 
 DRAIN_S = 5.0

@@ -3,12 +3,14 @@ but the tasks that they were renamed to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from .attempt_events import AttemptStarting
 from .deck import Deck, Task
 from .gates import Gate, GateState
 from .learned import Entry
-from .spec import TaskSpec
+from .recorded import Recorded
+from .spec import Resources, TaskSpec, Work
 from .urgency import demand_of, follow
 
 
@@ -28,6 +30,34 @@ def add_gone(deck: Deck, spec: TaskSpec, twins: Iterable[str] = ()) -> Task:
     if waiting:
         _come_after(deck, task, waiting)
     return task
+
+
+def add_unfiled(deck: Deck, told: Recorded, before: Callable[[], Mapping[str, TaskSpec]]) -> None:
+    """Add the tasks of attempts that have not ended as far as the journal knows, and that neither the file nor the deck
+    has: they left the file, or were renamed in it, while no engine looked. *before*: tasks by name as the deck took
+    them from its file last, as far as that is known."""
+    unfiled = [start for start in told.lasting.values() if start.task not in deck.by_name]
+    if not unfiled:
+        return
+    names, specs = {task for task, _ in told.starts}, before()
+    for start in unfiled:
+        spec = specs.get(start.task)
+        if spec is None or spec.fingerprint != start.fingerprint:
+            spec = _spec_of(start)
+        add_gone(deck, spec, twins_of(deck, spec, names))
+
+
+def _spec_of(start: AttemptStarting) -> TaskSpec:
+    """A task as far as the start of its attempt tells. It is never started again: its command is not needed."""
+    return TaskSpec(
+        name=start.task,
+        entry=start.task,
+        position=0,
+        work=Work(()),
+        fingerprint=start.fingerprint,
+        resources=Resources(gpus=len(start.gpus), cpus=start.cpu_slots or None),
+        outputs=start.outputs,
+    )
 
 
 def twins_of(deck: Deck, spec: TaskSpec, known: Iterable[str]) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from statistics import median
 from typing import NamedTuple
 
 from .devices import gib
@@ -86,7 +85,7 @@ class Entry:
         that wait have their places by."""
         self.durations.append(duration_s)
         self.longest_s = max(self.longest_s or 0.0, duration_s)
-        self.typical_s = median(self.durations)
+        self.typical_s = _median(self.durations)
         if self.placed_s is not None and self.longest_s <= self.placed_s * MUCH_LONGER:
             return False
         self.placed_s = self.longest_s
@@ -135,7 +134,7 @@ class Learned:
     def seconds(self, fingerprint: str) -> float | None:
         """Median of the successful durations of this very work."""
         known = self._seconds.get(fingerprint)
-        return median(known) if isinstance(known, list) else known
+        return _median(known) if isinstance(known, list) else known
 
     def memory(self, fingerprint: str, entry: Entry) -> LearnedMemory | None:
         """What to reserve for `gpu_memory = "auto"`; None: nothing learned yet."""
@@ -151,3 +150,10 @@ class Learned:
 
 def with_margin(peak_mib: int) -> int:
     return peak_mib + max(int(peak_mib * MARGIN), MARGIN_MIB)
+
+
+def _median(values: Iterable[float]) -> float:
+    """Of at least one. The statistics module brings fractions and decimals with it, which every command would load."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

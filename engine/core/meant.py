@@ -37,6 +37,13 @@ def meant(text: str, tasks: Iterable[TaskSpec]) -> str:
     return near and f"{key}={near}"
 
 
+def nothing_matches(text: str, tasks: Iterable[TaskSpec]) -> str:
+    """What to say of a selector that means no task."""
+    near = meant(text, tasks)
+    hint = f"; did you mean {near}?" if near else ""
+    return f"{text}: no task of this deck matches{hint}"
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """The one that is most like it; "" where none is like it, or two are equally so."""
     ratios = sorted(((_ratio(word, each), each) for each in set(known)), reverse=True)

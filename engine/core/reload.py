@@ -21,7 +21,7 @@ from .gone import twins_of
 from .phases import FINAL, Attempt, Backoff, Queued, Running, Starting, Unknown
 from .readiness import reconsider, spread
 from .renew import another_run
-from .restore import replay
+from .replay import replay
 from .spec import TaskSpec
 from .step import Core
 from .turn import Turn

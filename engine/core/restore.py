@@ -1,59 +1,23 @@
-"""From the facts of earlier engines to a deck that goes on: the same `apply`, then what a new engine must see to."""
+"""From a deck as earlier engines left it to one that goes on: what a new engine must see to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 
-from .apply import apply
 from .apply_run import rebooted as rebooted
 from .deck import Deck, Task
 from .effects import Stop
 from .ends import arm_timeout
-from .events import AttemptStarting, Fact, TaskRetried
+from .events import TaskRetried
 from .fate import Fate, Unproven
 from .gates import GateState
 from .phases import ACTIVE, FINAL, Cancelled, Closing, Running, Starting, Stopping, Unknown
 from .readiness import reconsider, success_of
+from .replay import replay as replay
 from .turn import Turn
 
 _STOPPED = ("timeout", "cancelled", "interrupted")
 """Reasons why what a leader left is being stopped."""
-
-
-def replay(deck: Deck, facts: Iterable[Fact]) -> dict[str, AttemptStarting]:
-    """Fold a journal into a fresh deck. Returns the starts of the attempts that have not ended, by token."""
-    starts: dict[str, AttemptStarting] = {}
-    deck.replaying = True
-    for fact in facts:
-        apply(deck, fact)
-        if isinstance(fact, AttemptStarting) and fact.task in deck.by_name:
-            starts[fact.token] = fact
-    deck.replaying = False
-    deck.count_surplus()
-    deck.no_starts_until = -1e9
-    deck.opened = 0
-    deck.marks.recount(deck.tasks)
-    lasting = {token: fact for token, fact in starts.items() if token in deck.active}
-    for fact in lasting.values():
-        _keep_terms(deck.by_name[fact.task], fact)
-    return lasting
-
-
-def _keep_terms(task: Task, fact: AttemptStarting) -> None:
-    """An attempt of work that the file no longer wants is judged by what the file said when it began."""
-    attempt = task.attempt()
-    if attempt is None or attempt.spec is not None or attempt.terms is None:
-        return
-    if attempt.fingerprint != task.spec.fingerprint:
-        terms = attempt.terms
-        attempt.spec = replace(
-            task.spec,
-            fingerprint=attempt.fingerprint,
-            policy=terms.policy,
-            outputs=fact.outputs,
-            ladder=(task.spec.work,) * terms.rungs,
-        )
 
 
 def take_over(turn: Turn, fates: Mapping[str, Fate]) -> None:

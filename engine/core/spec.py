@@ -315,6 +315,8 @@ class DeckFile:
     """Where a [deck] key was said, to begin a message with: "tasks.toml:3: [deck]" or "--gpus"."""
     digest: str = ""
     """Of the file's bytes."""
+    text: str = field(default="", repr=False)
+    """All of the file; empty where these tasks are only a part of what it says."""
     own_checks: OwnChecks = OwnChecks()
     later: tuple[str, ...] = ()
     """A line for each thing that the file asks for and this version cannot do yet."""

@@ -71,6 +71,12 @@ def _behind_gates(deck: Deck) -> Iterator[tuple[str, Gate, int]]:
             yield word, gate, len(behind)
 
 
+def holds_back(deck: Deck, gate: Gate) -> bool:
+    """Whether a task that is to run waits at a closed gate, or is blocked by it."""
+    phase = Blocked if gate.state is GateState.SHUT else Waiting
+    return any(_waits(deck.tasks[index], phase) for index in gate.dependents)
+
+
 def _pending(deck: Deck, explainer: Explainer) -> Iterator[str]:
     """Of each job that a cluster has not begun, why."""
     for task in deck.active.values() if deck.cluster else ():

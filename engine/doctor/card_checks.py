@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..core.inputs import GpuReading, Process
+from ..core.readings import GpuReading, Process
 from ..core.spec import DeckSettings
 from ..headless.text import mib_text
 from ..ports import GpuInfo

@@ -13,7 +13,7 @@ from ..adapters.claims.look import Claim, claims_on
 from ..adapters.nvml.checkup import Card, look_at_cards
 from ..adapters.nvml.probe import NvmlProbe
 from ..adapters.simulated import SimulatedProbe
-from ..core.inputs import GpuReading
+from ..core.readings import GpuReading
 from ..core.spec import DeckSettings
 from ..ports import GpuProbe, Inventory, Telemetry
 from .child import Ended, run

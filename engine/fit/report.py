@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..headless.lines import Line
+from ..headless.painted import Line
 from ..headless.text import field_text, log_line, mib_text, short_time
 from .search import Search
 from .trial import Trial

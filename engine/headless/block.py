@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..protocol.messages import GpuLine, RunningTask, Status
-from .lines import Line, Tone, done_count, status_fields, where
+from .lines import done_count, status_fields, where
+from .painted import Line, Tone, cell_width, fit
 from .text import field_text, hhmmss, mib_text
 
 MAX_ROWS = 8
@@ -34,31 +34,6 @@ def block_lines(deck: str, status: Status, frame: Frame) -> list[Line]:
         lines.append(Line(f"waits: {field_text(status.waiting_why[0])}", tone="dim"))
     width = max(1, frame.columns - 1)
     return [Line(fit(line.text, width).rstrip(), tone=line.tone) for line in lines[: max(1, frame.rows - 1)]]
-
-
-def cell_width(text: str) -> int:
-    """Columns that a terminal gives the text."""
-    if text.isascii():
-        return len(text)
-    return sum(_char_width(char) for char in text)
-
-
-def _char_width(char: str) -> int:
-    if unicodedata.combining(char) or unicodedata.category(char) == "Mn":
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def fit(text: str, width: int) -> str:
-    """Padded or cut ("…") to exactly *width* columns."""
-    if (missing := width - cell_width(text)) >= 0:
-        return text + " " * missing
-    kept, used = "", 0
-    for char in text:
-        if used + _char_width(char) > width - 1:
-            break
-        kept, used = kept + char, used + _char_width(char)
-    return f"{kept}…" + " " * (width - 1 - used)
 
 
 def bar(part: float, width: int, *, unicode: bool = True) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..protocol.messages import Message, Note, RunFinished
-from .lines import Line, Weight
 from .narrate import Narrator
+from .painted import Line, Weight
 from .summary import (
     SCREEN_CAPS,
     Caps,

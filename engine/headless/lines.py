@@ -8,9 +8,6 @@ the task, then fields that two spaces part.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from enum import IntEnum
-from typing import Literal
 
 from ..protocol.messages import (
     Counts,
@@ -24,29 +21,8 @@ from ..protocol.messages import (
     TaskSubmitted,
 )
 from ..protocol.words import nodes_text
-from .text import beside, field_text, hhmmss, log_line, mib_text, plural, ranges, short_time, wh_text
-
-Tone = Literal["plain", "good", "bad", "warn", "dim", "bold", "command"]
-"""What a line is to the eye; `command`: it is meant for a CI service, and nothing from outside may look like it."""
-
-MAX_DIGEST_LINES = 60
-"""Of a failure's log; the last ones."""
-
-
-class Weight(IntEnum):
-    DETAIL = 0
-    """Only with -v."""
-    NORMAL = 1
-    VITAL = 2
-    """Also with -q."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    text: str
-    """Printable, without a line break."""
-    weight: Weight = Weight.NORMAL
-    tone: Tone = "plain"
+from .painted import Line, Tone, Weight
+from .text import beside, field_text, hhmmss, mib_text, plural, ranges, short_time, wh_text
 
 
 def where(gpus: tuple[int, ...], nodes: tuple[str, ...] = (), *, simulated: bool = False) -> str:
@@ -155,14 +131,6 @@ def _next_text(message: TaskEnded) -> str:
     if message.next == "backoff":
         return f"retry in {short_time(message.retry_in_s)}"
     return "requeued" if message.next == "queued" else ""
-
-
-def digest_lines(digest: tuple[str, ...], weight: Weight = Weight.VITAL) -> list[Line]:
-    """A bar before each line keeps a log's text from being read as one of ours, or as a command of a CI service."""
-    shown = [log_line(text) for text in digest[-MAX_DIGEST_LINES:]]
-    if len(shown) < len(digest):
-        shown.insert(0, f"… {plural(len(digest) - len(shown), 'line')} before")
-    return [Line(f"  | {text}".rstrip(), weight, "dim") for text in shown]
 
 
 def settled_line(message: TaskSettled) -> Line:

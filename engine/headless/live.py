@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from ..ports import Clock
 from ..protocol.messages import DeckOpened, Message, RunFinished, Status
-from .block import Frame, block_lines, cell_width
-from .lines import Line
+from .block import Frame, block_lines
 from .narrate import Narrator
+from .painted import Line, cell_width
 from .views import as_text
 from .writer import StreamWriter
 

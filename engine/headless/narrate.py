@@ -18,11 +18,8 @@ from ..protocol.messages import (
     TaskSubmitted,
 )
 from .lines import (
-    Line,
-    Weight,
     detail_fields,
     detail_lines,
-    digest_lines,
     end_line,
     note_line,
     opened_lines,
@@ -32,6 +29,7 @@ from .lines import (
     status_line,
     submit_line,
 )
+from .painted import Line, Weight, digest_lines
 from .summary import summary_lines
 
 _EARLY_S = 0.5

@@ -14,9 +14,9 @@ from ..protocol.jsonlines import VERSION
 from ..protocol.messages import Message, Note, RunFinished
 from .github import GithubView, github_summary
 from .junit import JunitFile
-from .lines import Weight
 from .live import STATUS_PERIOD_S, LiveView, terminal_size
 from .narrate import Narrator
+from .painted import Weight
 from .stepsummary import StepSummary
 from .summary import NO_CAPS, summary_lines
 from .views import DeckLog, JsonView, Observer, PlainView

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from ..protocol.messages import DeckOpened, Message, RunFinished, SummaryRow
-from ..protocol.words import nodes_text
-from .summary import Caps, Selection, busy_percent, counts_text, failure_title, select, speed_up
+from ..protocol.words import counts_text, nodes_text
+from .summary import Caps, Selection, busy_percent, failure_title, select, speed_up
 from .text import field_text, hhmmss, log_line, ranges, wh_text
 from .writer import AppendLog
 

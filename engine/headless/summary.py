@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..protocol.messages import Counts, RunFinished, SummaryRow
+from ..protocol.messages import RunFinished, SummaryRow
 from ..protocol.states import DONE, FAILED
-from .lines import Line, Tone, Weight, digest_lines, ended_at, event
-from .text import beside, field_text, hhmmss, plural, wh_text
+from ..protocol.words import counts_text
+from .lines import ended_at, event
+from .painted import Line, Tone, Weight, digest_lines
+from .text import beside, field_text, hhmmss, wh_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +132,3 @@ def busy_percent(finished: RunFinished) -> list[tuple[int, float]]:
 def speed_up(finished: RunFinished) -> float | None:
     """Sum of the attempts' times over wall time; None where nothing ran."""
     return finished.task_s / finished.wall_s if finished.wall_s > 0 and finished.task_s > 0 else None
-
-
-def counts_text(counts: Counts) -> str:
-    names = (
-        "succeeded", "cached", "failed", "cancelled", "blocked", "unknown", "running", "pending", "queued", "waiting",
-        "backoff",
-    )  # fmt: skip
-    parts = [f"{getattr(counts, name):,} {name}" for name in names if getattr(counts, name)]
-    return f"{plural(counts.total, 'task')}: {', '.join(parts)}" if parts else plural(counts.total, "task")

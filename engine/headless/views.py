@@ -7,8 +7,8 @@ from typing import Protocol
 
 from ..protocol.jsonlines import json_lines
 from ..protocol.messages import Message
-from .lines import Line, Tone
 from .narrate import Narrator
+from .painted import Line, paint
 from .writer import AppendLog, StreamWriter
 
 
@@ -20,14 +20,6 @@ class Observer(Protocol):
     def close(self) -> None:
         """The run's output ends here, with or without a `RunFinished`. Idempotent."""
         ...
-
-
-_SGR: dict[Tone, str] = {"good": "32", "bad": "31", "warn": "33", "dim": "2", "bold": "1"}
-
-
-def paint(line: Line, *, colour: bool) -> str:
-    code = _SGR.get(line.tone) if colour and line.text else None
-    return f"\x1b[{code}m{line.text}\x1b[0m" if code else line.text
 
 
 def as_text(lines: Iterable[Line], *, colour: bool = False) -> str:

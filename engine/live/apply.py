@@ -24,11 +24,12 @@ from ..core.reload import After, Kept, draft, follow_up, kept_specs, swap
 from ..core.restore import has_new
 from ..errors import EngineUnavailableError, UsageError
 from ..loop import Loop
-from ..opening.box_gpus import core_gpus
+from ..opening.core_gpus import core_gpus
 from ..opening.left_out import stand_in_for_left_out
 from ..opening.opening import OpenDeck
 from ..opening.run_options import decode, encode
 from . import kept as kept_file
+from . import taken as taken_file
 from .change import refuse_left_out_needs
 from .choices import Applied, Choices
 from .plan import FilePlan, make_plan, settings_for_now
@@ -73,7 +74,9 @@ class Applier:
             kept = await self._keep(drafted.deck)
             self._refuse()
             self._hearing = None
-            return self._swap(reading, drafted, tail, kept, choices, swapped)
+            applied = self._swap(reading, drafted, tail, kept, choices, swapped)
+            await self._worker(lambda: taken_file.keep(self._opened.state.path, reading.file))
+            return applied
         finally:
             self._hearing = None
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 import msgspec
 
 from ..atomic import write_atomic
 from ..core.deck import Deck
-from ..core.gone import add_gone
+from ..core.gone import add_gone, add_unfiled
+from ..core.recorded import Recorded
 from ..core.reload import Kept
+from ..core.spec import TaskSpec
 
 NAME = "kept.json"
 _DECODER = msgspec.json.Decoder(list[Kept])
@@ -37,15 +39,14 @@ def load(state: str, lasting: Container[str]) -> list[Kept]:
     return [one for one in kept if one.token in lasting]
 
 
-def take_back(deck: Deck, kept: Iterable[Kept]) -> None:
-    """Tell a deck, before its facts are replayed, what its attempts were started as."""
+def take_back(
+    deck: Deck, kept: Iterable[Kept], told: Recorded, before: Callable[[], Mapping[str, TaskSpec]] = dict
+) -> None:
+    """Tell a deck, before its facts are replayed, what its attempts were started as; those of tasks that the file no
+    longer has run to their end. *before*: see `add_unfiled`."""
     for one in kept:
         if one.spec.name in deck.by_name:
             deck.begun[one.token] = one.spec
         elif one.gone:
             add_gone(deck, one.spec, one.twins)
-
-
-def gone_names(kept: Iterable[Kept]) -> frozenset[str]:
-    """Tasks that are gone from the file by the user's consent and still run."""
-    return frozenset(one.spec.name for one in kept if one.gone)
+    add_unfiled(deck, told, before)

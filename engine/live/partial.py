@@ -22,7 +22,7 @@ def without_changes_of_running(reading: Reading, plan: FilePlan, deck: Deck) -> 
         return replace(deck.by_name[spec.name].spec, **rules)
 
     tasks = tuple(as_it_is(spec) if spec.name in running else spec for spec in reading.file.tasks)
-    return replace(reading, file=replace(reading.file, tasks=tasks))
+    return replace(reading, file=replace(reading.file, tasks=tasks, text=""))
 
 
 def with_only(reading: Reading, old: DeckFile, names: frozenset[str]) -> Reading:

@@ -1,4 +1,4 @@
-"""What the decks of the same file under a profile or a --name have run: their outputs lie where the plain deck's do."""
+"""What the decks of the same file under other names and profiles have run: their outputs lie where this one's do."""
 
 from __future__ import annotations
 
@@ -7,28 +7,42 @@ import os
 
 from ..core.spec import TaskSpec
 from .files import LogNames, highest_in
-from .record import read_record
+from .told import read_record
 
 
 class Beside:
-    """The logs of these decks, for the deck under no other name. May be asked on any thread."""
+    """The logs of these decks: "…/logs" or "…/logs/STEM", and "…/logs/STEM@NAME". May be asked on any thread."""
 
     def __init__(self, log_dir: str) -> None:
-        """*log_dir*: the plain deck's, "…/logs" or "…/logs/STEM"."""
-        root, stem = os.path.split(os.path.abspath(log_dir))
+        """*log_dir*: that of the deck that asks."""
+        this = os.path.abspath(log_dir)
+        root, stem = os.path.split(this)
         if stem == "logs":
-            root, stem = os.path.join(root, stem), "tasks"
-        found = [] if "@" in stem else sorted(glob.glob(f"{glob.escape(os.path.join(root, stem))}@*"))
-        self._decks = [LogNames(folder) for folder in found]
+            root, stem = this, "tasks"
+        plain = stem.partition("@")[0]
+        found = [os.path.join(root, plain), *sorted(glob.glob(f"{glob.escape(os.path.join(root, plain))}@*"))]
+        if plain == "tasks":
+            found[0] = root
+        self._is_plain = "@" not in stem
+        names = [plain, *map(os.path.basename, found[1:])]
+        self._decks = [(name, LogNames(folder)) for name, folder in zip(names, found, strict=True) if folder != this]
 
-    def other_work(self, spec: TaskSpec) -> str:
-        """The deck whose newest attempt of this task was other work, so that its outputs may be of that; "": none."""
-        return next((os.path.basename(deck.dir) for deck in self._decks if _ran_other_work(deck, spec)), "")
+    def doubt(self, spec: TaskSpec) -> str:
+        """Why the outputs of this task, though they are there, are no result: which deck ran it last without success,
+        or as other work. "" where nothing speaks against them. A trial leaves the plain deck's results alone, other
+        work or not."""
+        return next((f"{name} {why}" for name, deck in self._decks if (why := self._why(deck, spec))), "")
 
-
-def _ran_other_work(deck: LogNames, spec: TaskSpec) -> bool:
-    newest = highest_in(deck.folder(spec.name))
-    if not newest:
-        return False
-    record = read_record(deck.paths(spec.name, newest, merge_stderr=False).json)
-    return record.get("fingerprint") != spec.fingerprint
+    def _why(self, deck: LogNames, spec: TaskSpec) -> str:
+        newest = highest_in(deck.folder(spec.name))
+        if not newest:
+            return ""
+        record = read_record(deck.paths(spec.name, newest, merge_stderr=False).json)
+        match record.get("end"):
+            case {"kind": "ok"}:
+                other = self._is_plain and record.get("fingerprint") != spec.fingerprint
+                return "has run it as other work" if other else ""
+            case {}:
+                return "has run it without success"
+            case _:
+                return "runs it, or nobody knows its end"

@@ -5,12 +5,12 @@ Reads files: not for the loop's thread where outputs or logs may lie on a file s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from ..core.outcome import Outcome
 from ..core.spec import TaskSpec
-from .failure import classify, hint_for, signal_name, signal_of
+from .described import describe
+from .failure import classify, hint_for
 from .outputs import OutputStamp, is_empty, matches, outputs_exist, stamp_of, stamp_outputs
 from .ranks import tails
 from .signs import PORT_HINT
@@ -21,8 +21,6 @@ __all__ = ["OutputStamp", "describe", "examine", "hint_of", "outputs_exist", "st
 _CLOCK_SLACK_S = 2.0
 """Time stamps of network and FAT file systems are this coarse."""
 _SHOWN_PATHS = 3
-_RANK = re.compile(r"rank \d+(?: of \d+)?(?:: | killed by )")
-"""A launcher's exit code tells nothing; that of the rank follows."""
 
 
 def examine(
@@ -52,27 +50,6 @@ def examine(
         end.err, end.out, exit_code=exit_code, signal=signal, oom_killed=oom_killed, root=end.root, ranks=end.ranks
     )
     return Outcome(finding.reason, exit_code, signal, finding.detail, finding.device_fault)
-
-
-def describe(outcome: Outcome) -> str:
-    """One line for people: `exit 1: ValueError: bad rate`, `137 (KILL or exit 137)`, `out of memory (CUDA): …`."""
-    detail = outcome.detail
-    match outcome.reason:
-        case "exit" if _RANK.match(detail):
-            return detail
-        case "exit" | "signal":
-            return _with(_code(outcome), detail)
-        case "oom":
-            where, _, rest = detail.partition(": ")
-            return _with(f"out of memory ({where})" if where else "out of memory", rest)
-        case "port taken":
-            return _with("port taken", detail.removeprefix("port "))
-        case "timeout" if detail.startswith("after "):
-            return f"timeout {detail}"
-        case "cancelled" if detail.startswith("by "):
-            return f"cancelled {detail}"
-        case _:
-            return _with(outcome.reason, detail)
 
 
 def hint_of(outcome: Outcome, spec: TaskSpec | None = None) -> str:
@@ -137,16 +114,3 @@ def _shown(path: str, cwd: str) -> str:
 def _list(paths: Sequence[str]) -> str:
     more = len(paths) - _SHOWN_PATHS
     return ", ".join(paths[:_SHOWN_PATHS]) + (f" and {more} more" if more > 0 else "")
-
-
-def _code(outcome: Outcome) -> str:
-    if outcome.signal is not None:
-        return f"killed by {signal_name(outcome.signal)}"
-    maybe = signal_of(outcome.exit_code)
-    if maybe is not None:
-        return f"{outcome.exit_code} ({signal_name(maybe)} or exit {outcome.exit_code})"
-    return f"exit {outcome.exit_code}" if outcome.exit_code is not None else "exit code unknown"
-
-
-def _with(what: str, detail: str) -> str:
-    return f"{what}: {detail}" if detail else what

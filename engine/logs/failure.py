@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .cause import RootCause, Traceback, root_cause
+from .described import signal_name, signal_of
 from .place import HANDLED, choose_in, context_of, last_words, telling_line
 from .signs import GPU_MEMORY_HINT, HOST_MEMORY_HINT, KILLED_HINT, Sign, first_sign
 
@@ -89,19 +90,6 @@ def hint_for(reason: str, detail: str, exit_code: int | None = None) -> str:
         return found[0].hint
     killed = (reason == "signal" and signal_of(exit_code) == signals.SIGKILL) or detail.endswith("killed by KILL")
     return KILLED_HINT if killed else ""
-
-
-def signal_of(exit_code: int | None) -> int | None:
-    """The signal that a code of 129 to 192 may stand for."""
-    return exit_code - 128 if exit_code is not None and 129 <= exit_code <= 192 else None
-
-
-def signal_name(number: int) -> str:
-    """`KILL`, `TERM`, `RTMIN+1`, …"""
-    try:
-        return signals.Signals(number).name.removeprefix("SIG")
-    except ValueError:
-        return f"RTMIN+{number - signals.SIGRTMIN}" if number > signals.SIGRTMIN else str(number)
 
 
 def _find_sign(context: Sequence[str], *, sure: bool, crashed: bool) -> tuple[Sign | None, str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from .cause import RootCause, root_cause, tracebacks
 from .failure import classify
+from .rank_logs import rank_logs
 from .step import split_step, step_cause
 from .tail import lines_of, printable, read_tail
 
@@ -54,23 +55,6 @@ def tails(err_log: str, out_log: str) -> Tails:
     if not any(block.rank == root.rank for block in tracebacks(err)):
         err = lines_of(read_tail(err_log, _MANY_RANKS_BYTES))
     return Tails(err, out, root)
-
-
-def rank_logs(out_log: str) -> Mapping[int, tuple[str, str]]:
-    """Paths of stdout and stderr of each rank that has logs of its own, by rank; equal where they are merged."""
-    folder, name = os.path.split(out_log)
-    stem = name.removesuffix(".log")
-    pattern = re.compile(re.escape(stem) + r"\.rank([1-9]\d{0,4})\.log")
-    try:
-        found = sorted(int(match[1]) for each in os.listdir(folder or ".") if (match := pattern.fullmatch(each)))
-    except OSError:
-        return {}
-    paths = {rank: f"{folder}/{stem}.rank{rank}" for rank in found}
-    return {rank: (f"{path}.log", _err_of(path)) for rank, path in paths.items()}
-
-
-def _err_of(path: str) -> str:
-    return f"{path}.err" if os.path.exists(f"{path}.err") else f"{path}.log"
 
 
 @dataclass(frozen=True, slots=True)

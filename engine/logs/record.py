@@ -17,6 +17,7 @@ from .gitstate import GitState
 from .metrics import from_text, to_text
 from .outputs import OutputStamp
 from .secrets import masked_command, masked_env
+from .told import read_record as read_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,16 +165,6 @@ def encode(record: Mapping[str, Any]) -> bytes:
         return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
     except UnicodeEncodeError:
         return json.dumps(msgspec.to_builtins(record), indent=2).encode() + b"\n"
-
-
-def read_record(path: str) -> dict[str, Any]:
-    """What an attempt-N.json says; {} when it is missing or damaged."""
-    try:
-        with open(path, "rb") as file:
-            record: object = json.loads(file.read())
-    except (OSError, ValueError):
-        return {}
-    return cast("dict[str, Any]", record) if isinstance(record, dict) else {}
 
 
 class _ToldEnd(msgspec.Struct):

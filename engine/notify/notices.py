@@ -12,10 +12,10 @@ from ..core.gates import Gate, Standing
 from ..core.phases import Failed
 from ..core.spec import Notify
 from ..headless.text import plural, short_time
-from ..logs.examine import describe
+from ..logs.described import describe
 from ..logs.files import AttemptPaths
 from ..protocol.messages import Counts, Message, RunFinished, TaskEnded
-from ..report.status import counts_of
+from ..report.numbers import counts_of
 from .delivery import Surroundings
 from .happening import Happening, Kind, Level
 from .mark import Mark

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -22,25 +22,29 @@ from ..core.deck import Deck, Task
 from ..core.devices import Gpu
 from ..core.events import AttemptStarting, Fact
 from ..core.flags import flags, is_pending
+from ..core.meant import nothing_matches
 from ..core.phases import NAMES, WAITING, Queued
 from ..core.readiness import spread
 from ..core.recorded import Recorded, recorded
-from ..core.restore import replay
+from ..core.replay import replay
 from ..core.selector import Subject, parse_selector
 from ..core.spec import DeckFile, DeckSettings
 from ..errors import EngineUnavailableError, TaskFileError, UsageError
-from ..logs.files import LogFolder
-from ..logs.record import read_record
+from ..logs.files import AttemptPaths, LogFolder
+from ..logs.told import read_record
+from ..opening.core_gpus import core_gpus
 from ..opening.left_out import stand_in_for_left_out
 from ..opening.run_options import as_before, decode
 from ..opening.submitted import Sent, submitted
 from ..protocol.states import PENDING
-from ..serve.selecting import nothing_matches
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
 from .file import first_of, load_as_run, settings_of, simulated
 from .salvage import file_despite
+
+if TYPE_CHECKING:
+    from ..live.plan import FilePlan
 
 Standing = Literal["runs", "ended", "gone", "unknown"]
 """What became of an attempt that has not ended as far as the journal knows."""
@@ -120,6 +124,10 @@ class Offline:
             self.learn(self.logs.paths(task.name, task.attempts, False).json)
         return tuple(self.index_of[uuid] for uuid in uuids if uuid in self.index_of)
 
+    def paths(self, name: str, attempt: int) -> AttemptPaths:
+        """Where the files of an attempt are."""
+        return self.logs.paths(name, attempt, self.deck.by_name[name].spec.policy.merge_stderr)
+
     def learn(self, path: str) -> None:
         """Which GPU is which, from an attempt-N.json."""
         with contextlib.suppress(msgspec.ValidationError):
@@ -129,6 +137,23 @@ class Offline:
     def subject(self, task: Task) -> Subject:
         """A task as selectors look at it."""
         return _Subject(self, task)
+
+    def edits(self) -> FilePlan | None:
+        """What the file says other than when the deck took it last; None: nobody knows what it said then."""
+        from ..live import taken
+        from ..live.plan import make_plan
+
+        content = None if self.state is None else taken.load(self.state.path)
+        if self.state is None or content is None:
+            return None
+        gpus = simulated(self.file.settings)
+        with contextlib.suppress(TaskFileError):
+            old = load_as_run(
+                self.file.path, self.options, gpus, self.facts, self.journal, self.environment, [], content=content
+            )
+            read = _Read(self.state, self.holder, self.elsewhere, self.facts, self.journal)
+            return make_plan(_replayed(old, read, derive=True)[0], old, self.file, self.file.digest)
+        return None
 
     def select(self, selectors: Sequence[str]) -> list[Task]:
         """The tasks that any of *selectors* means, in file order; without selectors all of them. Raises UsageError
@@ -141,7 +166,7 @@ class Offline:
             selector = parse_selector(text)
             found = {task.index for task, subject in subjects if selector.matches(subject)}
             if not found and not selector.needs_history:
-                raise UsageError(nothing_matches(self.deck, text))
+                raise UsageError(nothing_matches(text, (task.spec for task in self.deck.tasks)))
             chosen |= found
         return [task for task in self.deck.tasks if task.index in chosen]
 
@@ -225,7 +250,7 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str], *, un
             f"{first_of(broken)}; until the file is mended, tasks are shown as far as the journal knows them"
         )
         file = file_despite(path, options, settings, read.facts)
-    deck, starts, logs = _replayed(file, read.facts, derive=not broken)
+    deck, starts, logs = _replayed(file, read, derive=not broken)
     return Offline(
         deck,
         file,
@@ -279,12 +304,14 @@ def _read(state: StateDir | None, *, untouched: bool) -> _Read:
     return _Read(state, holder, elsewhere, facts, recorded(facts), damage)
 
 
-def _replayed(
-    file: DeckFile, facts: Sequence[Fact], *, derive: bool
-) -> tuple[Deck, Mapping[str, AttemptStarting], LogFolder]:
+def _replayed(file: DeckFile, read: _Read, *, derive: bool) -> tuple[Deck, Mapping[str, AttemptStarting], LogFolder]:
     settings = file.settings
     deck = build(file, gpus=_core_gpus(settings), cores=host.cores(), on_cpu=settings.gpus == "none")
-    starts = replay(deck, facts)
+    if read.state is not None and read.journal.lasting:
+        from ..live import kept  # of use only where something may run
+
+        kept.take_back(deck, kept.load(read.state.path, read.journal.lasting_tokens), read.journal)
+    starts = replay(deck, read.facts)
     try:
         logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
         for task in deck.tasks:
@@ -298,12 +325,7 @@ def _replayed(
 
 
 def _core_gpus(settings: DeckSettings) -> list[Gpu]:
-    gpus = simulated(settings)
-    if not gpus:
-        return []
-    from ..opening.box_gpus import core_gpus  # which brings the driver's library with it
-
-    return core_gpus(settings, gpus)
+    return core_gpus(settings, simulated(settings))
 
 
 def _derive(deck: Deck) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..adapters import host
-from ..adapters.simulated import SimulatedProbe
+from ..adapters.simulated_gpus import simulated_gpus
 from ..core.events import Fact, OptionsChanged, RunStarted
 from ..core.recorded import Recorded
 from ..core.spec import DeckFile, DeckSettings
@@ -41,17 +41,19 @@ def load_as_run(
     journal: Recorded,
     environment: Mapping[str, str],
     warnings: list[str],
+    content: bytes | None = None,
 ) -> DeckFile:
-    """The file as the newest run sees it: what its selection meant was decided by what came before it. Raises
-    TaskFileError; a selection that means nothing any more is a line in *warnings*."""
+    """The file as the newest run sees it: what its selection meant was decided by what came before it. *content*: in
+    place of what the file says now. Raises TaskFileError; a selection that means nothing any more is a line in
+    *warnings*."""
     box = Box(len(gpus) or None, host.cores(), journal.shards)
     look = History(_before_the_run(facts), gpus).look
     try:
-        file = load(path, options, box, environ=environment, look=look)
+        file = load(path, options, box, environ=environment, look=look, content=content)
     except UsageError as error:
         warnings.append(f"{error}; all tasks are shown")
         everything = replace(options, only=(), exclude=(), limit=None, with_needs=False)
-        file = load(path, everything, box, environ=environment, look=look)
+        file = load(path, everything, box, environ=environment, look=look, content=content)
     return with_running(file, journal)
 
 
@@ -62,4 +64,4 @@ def _before_the_run(facts: Sequence[Fact]) -> Sequence[Fact]:
 
 def simulated(settings: DeckSettings) -> tuple[GpuInfo, ...]:
     """The GPUs of a deck that has simulated ones."""
-    return SimulatedProbe(settings.gpus).discover().gpus if isinstance(settings.gpus, int) else ()
+    return simulated_gpus(settings.gpus) if isinstance(settings.gpus, int) else ()

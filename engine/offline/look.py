@@ -8,19 +8,13 @@ from typing import Any
 import msgspec
 
 from ..adapters import host
-from ..attempt.orders import Box
-from ..attempt.shown_command import ToldCommands, ToldLaunch
 from ..commands.place import Place
 from ..core.deck import Task
 from ..core.explain import explain
 from ..core.phases import ACTIVE, Failed
-from ..core.spec import Command
-from ..logs.files import AttemptPaths, LogFolder
+from ..logs.files import LogFolder
 from ..opening.submitted import standing
-from ..progress.past_metrics import read_all
 from ..protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
-from ..serve.details import details_of
-from ..serve.failures import failure_of
 from ..serve.view import DeckView
 from .deck import Offline, Standing, open_offline
 
@@ -51,8 +45,6 @@ class OfflineLook:
     def __init__(self, deck: Offline, path: str) -> None:
         self.deck = deck
         self._view = DeckView(deck.deck, host.SystemClock(), file=path, infos={})
-        box = Box(deck.environment, lambda _: "", deck.index_of, cpus_each=0, cores=host.cores())
-        self._commands = ToldCommands(deck.deck, self._paths, box)
 
     @property
     def saying(self) -> str:
@@ -72,6 +64,11 @@ class OfflineLook:
     def submitted(self) -> str:
         """What to say of tasks that `gpudeck submit` has handed to Slurm and that no engine has taken up; "": none."""
         return standing(self.deck.submitted) if self.deck.submitted else ""
+
+    @property
+    def has_begun(self) -> bool:
+        """Some task of it has been started, ever."""
+        return bool(self.deck.journal.starts)
 
     @property
     def running(self) -> int:
@@ -99,16 +96,22 @@ class OfflineLook:
 
     def with_metrics(self, rows: Sequence[TaskRow]) -> list[TaskRow]:
         """From their attempt-N.json."""
+        from ..progress.reported import read_all
+
         tasks = self.deck.deck.by_name
         over = [(row.name, task.ended[-1].number) for row in rows if (task := tasks[row.name]).ended]
-        paths = [(name, number, self._paths(name, number).json) for name, number in over]
+        paths = [(name, number, self.deck.paths(name, number).json) for name, number in over]
         told = {name: metrics for name, _, metrics in read_all(paths)}
         return [msgspec.structs.replace(row, metrics=told.get(row.name, row.metrics)) for row in rows]
 
     def hints(self, rows: Sequence[TaskRow]) -> Mapping[str, str]:
         tasks = (self.deck.deck.by_name[row.name] for row in rows)
-        failed = (failure_of(task, self._paths, {}) for task in tasks if isinstance(task.phase, Failed))
-        return {failure.task: failure.hint for failure in failed if failure.hint}
+        failed = [(task, task.phase.outcome) for task in tasks if isinstance(task.phase, Failed)]
+        if not failed:
+            return {}
+        from ..logs.examine import hint_of  # with all the words by which failures are known
+
+        return {task.name: hint for task, outcome in failed if (hint := hint_of(outcome, task.spec))}
 
     def explain(self, name: str) -> list[str]:
         deck = self.deck.deck
@@ -117,22 +120,11 @@ class OfflineLook:
         return [self.deck.elsewhere or "no engine runs this deck", *told]
 
     def details(self, name: str) -> dict[str, Any]:
+        from .details import OfflineDetails  # with all that attempts are made of
+
         deck = self.deck.deck
-        task = deck.by_name[name]
         index_of = {gpu.uuid: gpu.index for gpu in deck.gpus.values()}
-        details = details_of(
-            deck, task, self._paths, index_of, host.boottime_s(), self.command_of(task), self.launch_of(task)
-        )
-        return msgspec.to_builtins(details)
-
-    def command_of(self, task: Task) -> Command:
-        """As people are to see it."""
-        self.deck.gpus_of(task)
-        return self._commands.of(task)
-
-    def launch_of(self, task: Task) -> ToldLaunch | None:
-        """What starts its processes, as people are to see it."""
-        return self._commands.launch(task)
+        return msgspec.to_builtins(OfflineDetails(self.deck).of(deck.by_name[name], index_of))
 
     def runs_on(self, name: str) -> bool:
         """It is under way without an engine."""
@@ -141,9 +133,6 @@ class OfflineLook:
 
     def attempts_of(self, name: str) -> int:
         return self.deck.deck.by_name[name].attempts
-
-    def _paths(self, name: str, attempt: int) -> AttemptPaths:
-        return self.deck.logs.paths(name, attempt, self.deck.deck.by_name[name].spec.policy.merge_stderr)
 
     def logs(self) -> LogFolder:
         return self.deck.logs

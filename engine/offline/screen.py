@@ -13,10 +13,10 @@ from ..adapters import host
 from ..attach import find_state
 from ..commands.place import Place
 from ..errors import DeckError, UsageError
-from ..progress.past_metrics import Told, read_all
+from ..progress.reported import Told, read_all
 from ..protocol.wire import DeckHead, GpuRow, Reply, TaskRow, decode, encode
-from ..serve.details import details_of
 from .deck import open_offline
+from .details import OfflineDetails
 from .file import first_of
 from .look import OfflineLook
 from .pages import OfflinePages
@@ -37,6 +37,7 @@ class OfflineScreen:
         self._offline = open_offline(place.path, place.options, place.environ, untouched=True)
         self._look = OfflineLook(self._offline, place.path)
         self._pages = OfflinePages(self._offline)
+        self._about = OfflineDetails(self._offline)
 
     @property
     def as_of(self) -> float:
@@ -108,17 +109,7 @@ class OfflineScreen:
         deck = self._offline.deck
         if name not in deck.by_name:
             raise UsageError(f"no task {name!r} in this deck")
-        task = deck.by_name[name]
-        command = self._look.command_of(task)
-        told = details_of(
-            deck,
-            task,
-            self._pages.paths,
-            self._offline.index_of,
-            host.boottime_s(),
-            command,
-            self._look.launch_of(task),
-        )
+        told = self._about.of(deck.by_name[name], self._offline.index_of)
         _, *waits_for = self._look.explain(name)
         return {**msgspec.to_builtins(told), "waits_for": waits_for}
 

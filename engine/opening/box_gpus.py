@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ..adapters import host
-from ..adapters.allocation.look import look_at_allocation
-from ..adapters.allocation.nodes import Allocation
-from ..adapters.allocation.probe import AllocationProbe
-from ..adapters.nvml.probe import NvmlProbe
-from ..adapters.simulated import SimulatedProbe
-from ..adapters.slurm.cluster import gpus_of_a_node
-from ..core.build import slots_of
-from ..core.devices import Gpu
 from ..core.spec import DeckSettings
+from ..errors import TaskFileError, UsageError
 from ..ports import GpuInfo, GpuProbe, Inventory
+from ..taskfile.load import load
+from ..taskfile.options import RunOptions
 from .visible import choose
+
+if TYPE_CHECKING:
+    from ..adapters.allocation.nodes import Allocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +60,36 @@ def look_at_gpus(settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
     """Discover GPUs and choose the deck's; none for a deck that runs on a cluster. Raises UsageError and
     EngineUnavailableError (see `choose`)."""
     if settings.backend == "slurm":
-        return BoxGpus(NvmlProbe(), Inventory(()), (), of_a_node=gpus_of_a_node(environ))
-    if isinstance(settings.gpus, int):
-        return _in_box(SimulatedProbe(settings.gpus), settings, environ)
-    allocation = None if settings.gpus == "none" else look_at_allocation(environ)
+        from ..adapters.slurm.cluster import gpus_of_a_node
+
+        return BoxGpus(_of_driver(), Inventory(()), (), of_a_node=gpus_of_a_node(environ))
+    allocation = _allocation(settings, environ)
     if allocation is None:
-        return _in_box(NvmlProbe(), settings, environ)
+        return _in_box(_probe(settings), settings, environ)
     return _in_allocation(allocation, settings, environ)
+
+
+def _probe(settings: DeckSettings) -> GpuProbe:
+    """Either brings much with it that decks on the other have no use for."""
+    if isinstance(settings.gpus, int):
+        from ..adapters.simulated import SimulatedProbe
+
+        return SimulatedProbe(settings.gpus)
+    return _of_driver()
+
+
+def _of_driver() -> GpuProbe:
+    from ..adapters.nvml.probe import NvmlProbe
+
+    return NvmlProbe()
+
+
+def _allocation(settings: DeckSettings, environ: Mapping[str, str]) -> Allocation | None:
+    if isinstance(settings.gpus, int) or settings.gpus == "none" or "SLURM_JOB_ID" not in environ:
+        return None
+    from ..adapters.allocation.look import look_at_allocation
+
+    return look_at_allocation(environ)
 
 
 def _in_box(probe: GpuProbe, settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
@@ -79,7 +101,9 @@ def _in_box(probe: GpuProbe, settings: DeckSettings, environ: Mapping[str, str])
 
 def _in_allocation(allocation: Allocation, settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
     """What limits us on this node says nothing of the others, which the job has as a whole."""
-    probe = AllocationProbe(allocation, NvmlProbe())
+    from ..adapters.allocation.probe import AllocationProbe
+
+    probe = AllocationProbe(allocation, _of_driver())
     inventory = probe.discover()
     here = tuple(gpu for gpu in inventory.gpus if not gpu.node)
     if here:
@@ -89,20 +113,26 @@ def _in_allocation(allocation: Allocation, settings: DeckSettings, environ: Mapp
     return BoxGpus(probe, ours, choose(ours, settings.gpus, no_gpu=settings.no_gpu), allocation)
 
 
-def core_gpus(settings: DeckSettings, chosen: Sequence[GpuInfo]) -> list[Gpu]:
-    """The chosen GPUs as the scheduler wants them."""
-    return [
-        Gpu(
-            uuid=info.uuid,
-            index=info.index,
-            order=order,
-            slots=slots_of(settings, info.index, info.uuid),
-            total_mib=info.total_mib,
-            model=info.name,
-            links=dict(info.links or {}),
-            node=info.node,
-            simulated=info.simulated,
-            unread=not (info.simulated or info.node),
-        )
-        for order, info in enumerate(chosen)
-    ]
+def gpus_for(
+    path: str,
+    options: RunOptions,
+    settings: DeckSettings,
+    environ: Mapping[str, str],
+    environment: Mapping[str, str],
+) -> BoxGpus:
+    """The box's GPUs and the deck's. *environ* limits them, *environment* is the tasks'.
+
+    Raises UsageError for GPUs that are not to be had, together with what else is wrong with the file, and
+    EngineUnavailableError (see `choose`).
+    """
+    try:
+        return look_at_gpus(settings, environ)
+    except UsageError as error:
+        lines = str(error).splitlines()
+    try:
+        places = load(path, options, environ=environment).places
+    except TaskFileError as broken:
+        raise TaskFileError([*broken.problems, *(f"{path}: {line}" for line in lines)]) from None
+    place = places.get("gpus", path)
+    said = [f"{place if line.startswith('gpus:') else path}: {line}" for line in lines]
+    raise UsageError("\n".join(lines if options.gpus else said))

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ..attempt.environment import base_environment
 from ..core.events import Fact
 from ..core.recorded import Recorded
 from ..core.spec import DeckFile, DeckSettings
-from ..errors import TaskFileError, UsageError
 from ..snapshot.fit import check_snapshot
 from ..taskfile.fit import check_environment, check_fit
 from ..taskfile.later import refuse_later
 from ..taskfile.load import load
 from ..taskfile.options import Box, RunOptions
+from ..taskfile.problems import check_together
 from .backends import require_cluster
-from .box_gpus import BoxGpus, look_at_gpus
+from .box_gpus import BoxGpus, gpus_for
 from .history import History
 
 
@@ -26,36 +26,14 @@ def load_for(
     facts: Sequence[Fact],
     journal: Recorded,
     environment: Mapping[str, str],
+    *,
+    content: bytes | None = None,
 ) -> DeckFile:
-    """Read the task file for a start on these GPUs, after what *facts* tell, *journal* in short. Raises TaskFileError
-    and UsageError."""
+    """Read the task file for a start on these GPUs, after what *facts* tell, *journal* in short; *content*: in place of
+    what it says now. Raises TaskFileError and UsageError."""
     box = Box(gpus.count, gpus.cores, journal.shards)
-    return load(path, options, box, environ=environment, look=History(facts, gpus.inventory.gpus).look)
-
-
-def gpus_for(
-    path: str,
-    options: RunOptions,
-    settings: DeckSettings,
-    environ: Mapping[str, str],
-    environment: Mapping[str, str],
-) -> BoxGpus:
-    """The box's GPUs and the deck's. *environ* limits them, *environment* is the tasks'.
-
-    Raises UsageError for GPUs that are not to be had, together with what else is wrong with the file, and
-    EngineUnavailableError (see `choose`).
-    """
-    try:
-        return look_at_gpus(settings, environ)
-    except UsageError as error:
-        lines = str(error).splitlines()
-    try:
-        places = load(path, options, environ=environment).places
-    except TaskFileError as broken:
-        raise TaskFileError([*broken.problems, *(f"{path}: {line}" for line in lines)]) from None
-    place = places.get("gpus", path)
-    said = [f"{place if line.startswith('gpus:') else path}: {line}" for line in lines]
-    raise UsageError("\n".join(lines if options.gpus else said))
+    look = History(facts, gpus.inventory.gpus).look
+    return load(path, options, box, environ=environment, look=look, content=content)
 
 
 def check_before_start(file: DeckFile, gpus: BoxGpus, environ: Mapping[str, str]) -> None:
@@ -66,18 +44,6 @@ def check_before_start(file: DeckFile, gpus: BoxGpus, environ: Mapping[str, str]
         lambda: check_environment(file, environ),
         lambda: check_snapshot(file),
     )
-
-
-def check_together(*checks: Callable[[], None]) -> None:
-    """Raises one TaskFileError with the problems of all *checks*."""
-    problems: list[str] = []
-    for check in checks:
-        try:
-            check()
-        except TaskFileError as error:
-            problems += error.problems
-    if problems:
-        raise TaskFileError(problems)
 
 
 def check_first_start(path: str, options: RunOptions, settings: DeckSettings, environ: Mapping[str, str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 from ..adapters.processes import record
 from ..core.events import AttemptEnded, AttemptStarting
@@ -38,35 +38,16 @@ def sweep_records(attempts_dir: str, keep: Iterable[str]) -> None:
                     os.unlink(entry.path)
 
 
-def refuse_strangers(attempts_dir: str, file: DeckFile, told: Recorded, gone: frozenset[str] = frozenset()) -> None:
-    """Attempts of this deck that run and that the deck does not know: it would start them a second time. *gone*: tasks
-    that the deck knows although the file does not have them any more.
-
-    Raises UsageError that names each with its session leader.
-    """
-    lines = [*_gone_but_running(attempts_dir, file, told, gone), *_unknown_but_running(attempts_dir, file, told)]
-    if lines:
-        raise UsageError("\n".join(lines))
-
-
-def _unknown_but_running(attempts_dir: str, file: DeckFile, told: Recorded) -> Iterator[str]:
-    """The journal was lost, or cut short by damage: only the record tells."""
+def refuse_strangers(attempts_dir: str, file: DeckFile, told: Recorded) -> None:
+    """Attempts of this deck that run and that its journal, lost or cut short by damage, does not know: the deck would
+    start them a second time. Only their records tell. Raises UsageError that names each with its session leader."""
+    lines: list[str] = []
     for token in sorted(set(os.listdir(attempts_dir)) - told.tokens):
         wrapper = record.read(os.path.join(attempts_dir, token)).wrapper
         if wrapper is not None and wrapper.living():
-            yield (
+            lines.append(
                 f"{file.shown}: an attempt still runs (pid {wrapper.pid}) that the journal does not know: wait for its "
                 f"end, or end it: kill -- -{wrapper.pid}"
             )
-
-
-def _gone_but_running(attempts_dir: str, file: DeckFile, told: Recorded, gone: frozenset[str]) -> Iterator[str]:
-    """A task that the file no longer has: its slots are not free, and a renamed one would run twice."""
-    names = {*gone, *(spec.name for spec in file.tasks)}
-    for start in told.lasting.values():
-        wrapper = None if start.task in names else record.read(os.path.join(attempts_dir, start.token)).wrapper
-        if wrapper is not None and wrapper.living():
-            yield (
-                f"{file.shown}: {start.task} still runs (pid {wrapper.pid}) and is not in the file any more: put it "
-                f"back until it has ended, or end it: kill -- -{wrapper.pid}"
-            )
+    if lines:
+        raise UsageError("\n".join(lines))

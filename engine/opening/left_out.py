@@ -33,4 +33,4 @@ def is_done(deck: Deck, task: Task, logs: LogFolder) -> bool:
     if success_of(deck, task) is not None:
         return outputs_exist(outputs)
     unknown = task.name not in deck.known and not logs.attempted(task.name)
-    return bool(outputs) and unknown and outputs_exist(outputs) and not Beside(logs.dir).other_work(task.spec)
+    return bool(outputs) and unknown and outputs_exist(outputs) and not Beside(logs.dir).doubt(task.spec)

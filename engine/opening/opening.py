@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 
@@ -18,17 +18,19 @@ from ..core.build import build
 from ..core.deck import Deck
 from ..core.events import AttemptStarting, Fact
 from ..core.recorded import Recorded, recorded
-from ..core.restore import replay
-from ..core.spec import DeckFile, DeckSettings
-from ..errors import EngineUnavailableError, TaskFileError
+from ..core.replay import replay
+from ..core.spec import DeckFile, DeckSettings, TaskSpec
+from ..errors import DeckError, EngineUnavailableError, TaskFileError
 from ..live import kept as live_kept
+from ..live import taken as live_taken
 from ..logs.files import LogFolder
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
 from .backends import may_have_jobs, passed_over_nodelists, refuse_elsewhere, require_cluster, tokens_recorded
-from .box_gpus import BoxGpus, core_gpus
-from .deck_file import check_before_start, check_first_start, gpus_for, load_for
+from .box_gpus import BoxGpus, gpus_for
+from .core_gpus import core_gpus
+from .deck_file import check_before_start, check_first_start, load_for
 from .environment import run_environment
 from .left_behind import Unsettled, refuse_strangers, sweep_records, unsettled
 from .left_out import stand_in_for_left_out, with_running
@@ -115,11 +117,22 @@ def open_deck(
         require_cluster(file.settings, environment)
         _refuse_silent_cpu(file.settings, gpus, told)
         opened = _restore(
-            file, state, lock, journal, gpus, facts, told, environment, takeover=takeover, copy=bool(original)
+            file,
+            state,
+            lock,
+            journal,
+            gpus,
+            facts,
+            told,
+            environment,
+            takeover=takeover,
+            copy=bool(original),
+            before=lambda: _taken_before(path, options, state, gpus, facts, told, environment),
         )
         kept = f"the run goes on as it was started: {describe(options)}" if unfinished and options != given else ""
         opened.warnings += filter(None, [original, regained, other, kept])
         opened.options = encode(options)
+        live_taken.keep(state.path, file)
         undo.pop_all()
     return opened
 
@@ -135,6 +148,25 @@ def _read(
     limits = limiting(environ, environment)
     gpus = gpus_for(path, options, load_settings(path, options), limits, environment)
     return gpus, with_running(load_for(path, options, gpus, facts, told, environment), told)
+
+
+def _taken_before(
+    path: str,
+    options: RunOptions,
+    state: StateDir,
+    gpus: BoxGpus,
+    facts: Sequence[Fact],
+    told: Recorded,
+    environment: Mapping[str, str],
+) -> Mapping[str, TaskSpec]:
+    """Tasks by name, of the file as the deck has taken it last; none where that cannot be read any more."""
+    content = live_taken.load(state.path)
+    if content is None:
+        return {}
+    with contextlib.suppress(DeckError):
+        file = load_for(path, replace(options, only=(), exclude=()), gpus, facts, told, environment, content=content)
+        return {spec.name: spec for spec in file.tasks}
+    return {}
 
 
 def _leave_to_the_original(state: StateDir) -> str:
@@ -193,19 +225,20 @@ def _restore(
     *,
     takeover: bool,
     copy: bool,
+    before: Callable[[], Mapping[str, TaskSpec]],
 ) -> OpenDeck:
     settings = file.settings
     outside = core_gpus(settings, gpus.outside)
     deck = build(file, gpus=core_gpus(settings, gpus.chosen), outside=outside, cores=gpus.cores, on_cpu=not gpus.chosen)
     deck.memory_total_mib = host.mem_total_mib()
     kept = live_kept.load(state.path, told.lasting_tokens)
-    live_kept.take_back(deck, kept)
+    live_kept.take_back(deck, kept, told, before)
     starts = replay(deck, facts)
     for gpu in deck.present_gpus.values():
         gpu.forget_neighbours()
     same_boot, same_namespace = _where_it_ran(deck, lock, takeover=takeover, copy=copy)
     if same_boot:
-        refuse_strangers(state.attempts, file, told, live_kept.gone_names(kept))
+        refuse_strangers(state.attempts, file, told)
     _make_log_dir(settings.log_dir)
     logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
     for task in deck.tasks:

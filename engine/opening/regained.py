@@ -19,7 +19,7 @@ from ..core.events import AttemptEnded, AttemptStarting, Fact, RunEnded, RunStar
 from ..core.instant import Instant
 from ..core.outcome import Outcome, Reason
 from ..core.recorded import Recorded
-from ..logs.record import read_record
+from ..logs.told import read_record
 from ..snapshot.book import SHARED
 
 _FILE = re.compile(r"attempt-([1-9]\d{0,8})\.json")

@@ -12,7 +12,6 @@ from ..core.recorded import Recorded
 from ..core.spec import DeckFile
 from ..counting import plural
 from ..errors import UsageError
-from .regained import all_told
 
 _SENT = ".sent"
 _NAMED = 3
@@ -37,6 +36,8 @@ def submitted(file: DeckFile, journal: Recorded) -> list[Sent]:
         tokens = {name.removesuffix(_SENT) for name in names if name.endswith(_SENT)} - journal.tokens
         if not tokens:
             return []
+        from .regained import all_told  # with all that attempts leave behind, where they are on a cluster
+
         told = [each for each, _ in all_told(file.settings.log_dir, file.settings.name, {}) if each.token in tokens]
         found = {each.task: each.token for each in told if not _is_void(control, each.token, names)}
         chosen = [spec.name for spec in file.tasks if file.selected is None or spec.name in file.selected]

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.deck import Deck, Task
-from ..core.inputs import GpuReading, Progressed
+from ..core.inputs import Progressed
 from ..core.phases import Attempt, Closing, Running, Stopping
+from ..core.readings import GpuReading
 from ..core.spec import TaskSpec
 from ..logs.files import AttemptPaths
 from ..logs.metrics import from_text

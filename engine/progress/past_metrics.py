@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from ..adapters.background import Background
 from ..core.deck import Deck, Task
 from ..logs.files import AttemptPaths
-from ..logs.record import last_metrics
+from .reported import Told, read_all
 
 FIRST_S = 1.0
 """Who opens a deck sees it first."""
@@ -17,9 +17,6 @@ _TASKS = 256
 """Looked at in one go."""
 _REST_S = 0.05
 _PATIENCE_S = 10.0
-
-Told = tuple[str, int, Mapping[str, float]]
-"""Task, attempt, its metrics."""
 
 
 class PastMetrics:
@@ -71,9 +68,3 @@ class PastMetrics:
             if task is not None and task.ended and task.ended[-1].number == number:
                 self._take(name, metrics)
         self._timer = self._loop.call_later(_REST_S, self._go_on)
-
-
-def read_all(files: Sequence[tuple[str, int, str]]) -> list[Told]:
-    """Of attempts (task, number, path of attempt-N.json) that reported anything."""
-    found = ((name, number, last_metrics(path)) for name, number, path in files)
-    return [told for told in found if told[2]]

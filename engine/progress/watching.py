@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ..attempt.usage import IdleGpus
 from ..core.deck import Task
-from ..core.inputs import GpuReading, Watched
+from ..core.inputs import Watched
 from ..core.phases import Running
+from ..core.readings import GpuReading
 from ..ports import Sink
 from .followed import Followed
 

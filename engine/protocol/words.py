@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ..counting import plural
+from .counts import Counts
+
 _SAID = {
     "succeeded": "has succeeded", "failed": "has failed", "cancelled": "was cancelled", "cached": "was done earlier",
     "backoff": "waits for its next attempt",
@@ -14,6 +17,16 @@ _SAID = {
 def stands(state: str) -> str:
     """ "is queued", "has succeeded": after a task's name."""
     return _SAID.get(state, f"is {state}")
+
+
+def counts_text(counts: Counts) -> str:
+    """ "9 tasks: 7 succeeded, 2 failed"."""
+    names = (
+        "succeeded", "cached", "failed", "cancelled", "blocked", "unknown", "running", "pending", "queued", "waiting",
+        "backoff",
+    )  # fmt: skip
+    parts = [f"{getattr(counts, name):,} {name}" for name in names if getattr(counts, name)]
+    return f"{plural(counts.total, 'task')}: {', '.join(parts)}" if parts else plural(counts.total, "task")
 
 
 _NODE = re.compile(r"(.*?)(\d+)")

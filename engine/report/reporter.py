@@ -15,10 +15,12 @@ from ..core.devices import gib
 from ..core.explain import Explainer
 from ..core.phases import Blocked
 from ..core.together import mixed_in_words
-from ..logs.examine import describe, hint_of
+from ..logs.described import describe
+from ..logs.examine import hint_of
 from ..ports import Clock
 from ..protocol.messages import Message, Note, RunFinished, TaskEnded, TaskSettled, TaskStarted, TaskSubmitted
-from .status import Times, counts_of, status_of
+from .numbers import counts_of
+from .status import Times, status_of
 from .summary import Summary
 
 _OUTCOMES = {"ok": "ok", "cancelled": "cancelled", "interrupted": "interrupted", "lost": "lost"}

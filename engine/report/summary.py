@@ -10,7 +10,7 @@ from ..core.events import AttemptEnded, AttemptStarting
 from ..core.explain import Explainer
 from ..core.flags import is_pending
 from ..core.phases import NAMES, Blocked, Failed
-from ..logs.examine import describe
+from ..logs.described import describe
 from ..ports import Clock
 from ..protocol.messages import Counts, RunFinished, SummaryRow
 from ..protocol.states import PENDING

@@ -10,7 +10,7 @@ import msgspec
 
 from ..core.deck import Task
 from ..core.phases import Attempt, Ended
-from ..logs.examine import describe
+from ..logs.described import describe
 from ..logs.gpu_history import GpuHistory, read_history
 from ..offline.deck import Offline
 from ..offline.look import STANDING

@@ -12,8 +12,8 @@ from ..core.events import RunEnded, RunStarted
 from ..core.flags import flags
 from ..core.phases import NAMES, Failed
 from ..errors import UsageError
+from ..logs.described import describe
 from ..logs.digest import blamed_log, digest_of
-from ..logs.examine import describe
 from ..logs.ranks import tails
 from ..offline.deck import Offline
 from ..results.results import Asked, How, Records, Result, metrics_of, results_of

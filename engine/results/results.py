@@ -14,7 +14,7 @@ from ..logs.files import AttemptPaths, LogFolder
 from ..logs.follow import HungError, limited_cpu
 from ..logs.marks import said_in
 from ..logs.metrics import Values, documents, finder, from_text, numbers_at
-from ..logs.record import read_record
+from ..logs.told import read_record
 
 How = Literal["max", "min", "last"]
 

@@ -11,7 +11,7 @@ from ..core.deck import Deck
 from ..core.explain import waits_in_words
 from ..core.phases import Attempt, Starting, Unknown
 from ..protocol.wire import Cluster, ClusterRow
-from ..report.status import counts_of
+from ..report.numbers import counts_of
 
 if TYPE_CHECKING:
     from ..adapters.slurm.cluster import ClusterView, Partition, UserJob

@@ -13,7 +13,8 @@ from ..core.flags import flags
 from ..core.phases import NAMES
 from ..core.spec import Command, Metric, TaskSpec
 from ..core.together import mixed_in_words
-from ..logs.examine import describe, hint_of
+from ..logs.described import describe
+from ..logs.examine import hint_of
 from ..logs.files import AttemptPaths
 from ..logs.secrets import masked_env
 from ..taskfile.placeholders import without_markers

@@ -11,7 +11,8 @@ import msgspec
 
 from ..core.deck import Deck, Task
 from ..core.phases import Failed
-from ..logs.examine import describe, hint_of
+from ..logs.described import describe
+from ..logs.examine import hint_of
 from ..logs.files import AttemptPaths
 from ..protocol.pages import Failure, Failures
 

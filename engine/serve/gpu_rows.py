@@ -10,10 +10,10 @@ from typing import TypeVar
 from ..adapters import host
 from ..core.deck import Deck
 from ..core.devices import Gpu
-from ..core.inputs import GpuReading, Process
+from ..core.readings import GpuReading, Process
 from ..ports import Clock, GpuInfo, Telemetry
 from ..protocol.wire import GpuMemory, GpuProcess, GpuRow
-from ..report.status import why_unused
+from ..report.numbers import why_unused
 
 STALE_S = 5.0
 """Readings come once a second; one that is older says that the driver hangs."""

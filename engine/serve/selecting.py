@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 
 from ..core.deck import Deck, Task
 from ..core.flags import flags, is_pending
-from ..core.meant import meant
+from ..core.meant import nothing_matches
 from ..core.phases import NAMES, Failed
 from ..core.selector import Facts, Selector, parse_selector
 from ..errors import UsageError
@@ -51,7 +51,7 @@ def _select(deck: Deck, texts: Sequence[str], index_of: Mapping[str, int]) -> Ge
             selector = parse_selector(text)
             yield from _search(deck, selector, index_of, hits)
             if not hits and not selector.needs_history:
-                raise UsageError(nothing_matches(deck, text))
+                raise UsageError(nothing_matches(text, (task.spec for task in deck.tasks)))
         found.update((task.index, task) for task in hits)
     return [found[index] for index in sorted(found)]
 
@@ -80,10 +80,3 @@ def subject(deck: Deck, task: Task, index_of: Mapping[str, int]) -> Facts:
         reason=outcome.reason if outcome is not None else "",
         gpus=[text for uuid in uuids for text in (str(index_of.get(uuid, uuid)), uuid)],
     )
-
-
-def nothing_matches(deck: Deck, text: str) -> str:
-    """What to say of a selector that means no task."""
-    near = meant(text, (task.spec for task in deck.tasks))
-    hint = f"; did you mean {near}?" if near else ""
-    return f"{text}: no task of this deck matches{hint}"

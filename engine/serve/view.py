@@ -14,12 +14,12 @@ from ..core.gates import GateState
 from ..core.marks import is_of_other_work
 from ..core.outcome import Outcome
 from ..core.phases import NAMES, Backoff, Blocked, Failed, Phase, Unknown
-from ..core.why_waiting import sums
-from ..logs.examine import describe
+from ..core.why_waiting import holds_back, sums
+from ..logs.described import describe
 from ..ports import Clock, GpuInfo
 from ..progress.seen import Seen
 from ..protocol.wire import Cluster, DeckHead, GpuRow, State, TaskRow
-from ..report.status import counts_of, eta_s, slot_count, stands_still, used_slots
+from ..report.numbers import counts_of, eta_s, slot_count, stands_still, used_slots
 from .cluster_rows import ClusterRows, pending_in_words
 from .gpu_rows import Closer, GpuRows
 
@@ -209,6 +209,8 @@ class DeckView:
         explainer = Explainer(self._deck, at)
         lines: dict[str, bool] = {}
         for gate in self._deck.closed:
+            if not holds_back(self._deck, gate):
+                continue
             obstacle = explainer.gate(gate)
             if obstacle.kind == "round":
                 lines[obstacle.text] = gate.state is GateState.SHUT and bool(obstacle.tasks)

@@ -11,17 +11,17 @@ from ..adapters.journal.journal import read_facts
 from ..adapters.slurm.cluster import gpus_of_a_node
 from ..adapters.state.folder import find_state_dir
 from ..adapters.state.kept_environment import load_environment
+from ..attempt.box import Box
 from ..attempt.environment import base_environment
-from ..attempt.orders import Box, Made, Orders
+from ..attempt.orders import Made, Orders
 from ..core.build import build
 from ..core.deck import Deck
 from ..core.effects import Launch
 from ..core.recorded import recorded
-from ..core.restore import replay
+from ..core.replay import replay
 from ..core.spec import DeckFile, TaskSpec
 from ..logs.files import LogFolder
 from ..opening.backends import passed_over_nodelists
-from ..opening.deck_file import check_together
 from ..opening.history import History
 from ..opening.left_out import is_done
 from ..opening.run_options import continued, decode
@@ -32,6 +32,7 @@ from ..taskfile.fit import check_environment
 from ..taskfile.later import refuse_later
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import RunOptions
+from ..taskfile.problems import check_together
 from ..taskfile.settings import stem_of
 
 

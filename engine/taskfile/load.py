@@ -39,18 +39,19 @@ def load(
     environ: Mapping[str, str] | None = None,
     look: Look | None = None,
     ladders: bool = True,
+    content: bytes | None = None,
 ) -> DeckFile:
     """Read, validate and expand the task file at *path*.
 
     *environ* is the environment that tasks will get (default: this process's), for {env.NAME} and the active Python.
     *look* tells the present state of a task, for selectors such as `state:failed`. Without *ladders* tasks have no
-    on_oom: rungs need not make sense with other values than the file's.
+    on_oom: rungs need not make sense with other values than the file's. *content*: read this as the file at *path*.
 
     Raises TaskFileError with every problem of the file, a line each, and UsageError for selectors.
     """
     options, box = options or RunOptions(), box or Box()
     with without_collector():
-        source = read_source(path)
+        source = read_source(path, content)
         if not ladders:
             drop_key(source.data, "on_oom")
         reading = _Reading(source, options, box, os.environ if environ is None else environ)
@@ -113,6 +114,7 @@ class _Reading:
             vars={key: as_text(value) for key, value in self.layers.vars.items()},
             places=places(self.checker, self.layers, self.options),
             digest=self.source.digest,
+            text=self.source.text,
             own_checks=own,
             later=self._later(tasks, selected),
         )

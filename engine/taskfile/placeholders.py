@@ -29,6 +29,7 @@ BUILT_IN = frozenset({*RUNTIME, "task", "deck", "nodes", "shard", "shards"})
 
 _NAME = r"(?:env\.)?[A-Za-z_][A-Za-z0-9_]*"
 _TOKEN = re.compile(rf"\$\{{{_NAME}\}}|\{{\{{({_NAME})\}}\}}|\{{({_NAME})\}}")
+_FORMATTED = re.compile(rf"\$?(\{{\{{?)({_NAME})(:[^{{}}\n]*|![rsa](?::[^{{}}\n]*)?)(\}}\}}?)")
 MARKER = re.compile(rf"\0\{{({_NAME})\}}")
 """What `marker` makes; the group is the name."""
 
@@ -159,6 +160,9 @@ class Scope:
         hint = f"{hint} " if hint else ""
         return BadValueError(f"has {{{name}}}, which is unknown: {hint}write {{{{{name}}}}} for a literal brace")
 
+    def knows(self, name: str) -> bool:
+        return name in self.columns or name in self.constants or name in self.runtime or name in self.refused
+
     def check_partial(self, name: str) -> None:
         if name in self.partial:
             raise BadValueError(f"has {{{name}}}, which matrix.include gives only to some combinations")
@@ -172,14 +176,14 @@ def lone(text: str) -> str | None:
 
 def template(text: str, scope: Scope) -> Template:
     """Compile a text. Raises BadValueError for a name that is unknown or may not stand here."""
-    return text if "{" not in text else _joined(_resolved(parse(text), scope), str)
+    return text if "{" not in text else _joined(_resolved(parse(without_formats(text, scope)), scope), str)
 
 
 def shell_template(text: str, scope: Scope) -> Template:
     """Compile a shell command: values are quoted, and where quotes would not help only those stand that need none."""
     if "{" not in text:
         return text
-    parts = parse(text)
+    parts = parse(without_formats(text, scope))
     found = iter(places("".join(HOLE if isinstance(part, Slot) else part for part in parts)))
     where = [next(found) if isinstance(part, Slot) else None for part in parts]
     resolved: list[str | int] = []
@@ -218,6 +222,24 @@ def _refuse_unsafe(name: str, found: str | int, scope: Scope, place: Place) -> N
     raise BadValueError(
         f"has {{{name}}} {place.value}, where its value {shown(unsafe)} would need quotes of its own: {advice}"
     )
+
+
+def without_formats(text: str, scope: Scope) -> str:
+    """*text*, with `{{name:.2f}}` as the text {name:.2f}. Raises BadValueError where a known name has a format: it
+    would stay as it is written."""
+
+    def look(match: re.Match[str]) -> str:
+        whole, (opens, name, _, closes) = match[0], match.groups()
+        if whole.startswith("$") or len(opens) != len(closes) or not scope.knows(name):
+            return whole
+        if len(opens) == 2:
+            return whole[1:-1]
+        raise BadValueError(
+            f"has {whole}, and values take no format: write {{{name}}}, and the values as they are to read"
+            f' ("0.50"); write {{{whole}}} for the text itself'
+        )
+
+    return _FORMATTED.sub(look, text) if ":" in text or "!" in text else text
 
 
 def _resolve(name: str, scope: Scope) -> str | int:

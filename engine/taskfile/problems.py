@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -67,6 +67,18 @@ class Problems:
         """Raises TaskFileError when there is a problem."""
         if self._found:
             raise TaskFileError(self.lines())
+
+
+def check_together(*checks: Callable[[], None]) -> None:
+    """Raises one TaskFileError with the problems of all *checks*."""
+    problems: list[str] = []
+    for check in checks:
+        try:
+            check()
+        except TaskFileError as error:
+            problems += error.problems
+    if problems:
+        raise TaskFileError(problems)
 
 
 def printable(text: str) -> str:

@@ -44,9 +44,10 @@ class Source:
         return os.path.dirname(self.path)
 
 
-def read_source(path: str) -> Source:
-    """Read and parse. Raises TaskFileError with one line when that fails."""
-    content = _bytes(path)
+def read_source(path: str, content: bytes | None = None) -> Source:
+    """Read and parse; *content*: what is parsed in place of what stands there. Raises TaskFileError with one line when
+    that fails."""
+    content = _bytes(path) if content is None else content
     text = _decoded(path, content)
     if not text.strip():
         raise TaskFileError([f"{path}: the file is empty: it needs at least one [[task]] with a name and a command"])

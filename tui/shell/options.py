@@ -186,6 +186,7 @@ def engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--service", action="store_true", help="started by systemd")
     parser.add_argument("--takeover", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--quiet-start", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--notes-only", action="store_true", help=argparse.SUPPRESS)
 
 
 def doctor(parser: argparse.ArgumentParser) -> None:

@@ -141,6 +141,12 @@ VERBS: dict[str, Verb] = {
             "unpause", "start tasks again after pause or halt", "gpudeck unpause", (o.json, o.state, o.as_root), "none"
         ),
         Verb(
+            "start",
+            "run the deck without a screen: its engine, in the background",
+            "gpudeck start tasks.toml",
+            (o.file_words, o.json, o.as_root, o.run_options),
+        ),
+        Verb(
             "stop",
             "end the engine; tasks run on and the next start adopts them",
             "gpudeck stop --tasks",

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from ...engine.logs.digest import digest
 from ...engine.logs.ran import words_in
-from ...engine.logs.record import read_record
+from ...engine.logs.told import read_record
 
 _LINES = 20
 KEPT = 50

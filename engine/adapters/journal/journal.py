@@ -9,24 +9,12 @@ from ...core.events import Fact
 from ...errors import EngineUnavailableError
 from ...ports import Done
 from .codec import FactCodec
-from .files import Glance, Reserve, glance, has_wal
-from .opening import Opened, explain, open_db, read
+from .files import Glance, Reserve
+from .opening import Opened, explain, open_db
+from .reading import CODEC, read
+from .reading import read_facts as read_facts
 from .schema import SCHEMA, Schema
 from .writer import OnDisk, Waiting, Writer
-
-_CODEC = FactCodec()
-
-
-def read_facts(path: str) -> tuple[list[Fact], str]:
-    """All sound facts of a journal and what is damaged, for looking without the deck's lock: nothing is changed.
-
-    A missing file has none. Not for the process that has the journal open. Raises UnknownFactError and sqlite3.Error.
-    """
-    contents = read(path, _CODEC, glance(path))
-    if contents.problem and has_wal(path):
-        # An engine may have begun to write between the two looks.
-        contents = read(path, _CODEC, glance(path))
-    return contents.facts, contents.problem
 
 
 class SqliteJournal:
@@ -61,7 +49,7 @@ class SqliteJournal:
         """Facts on disk and handed over."""
 
     @classmethod
-    def open(cls, path: str, *, codec: FactCodec = _CODEC, schema: Schema = SCHEMA) -> SqliteJournal:
+    def open(cls, path: str, *, codec: FactCodec = CODEC, schema: Schema = SCHEMA) -> SqliteJournal:
         """Open or begin the journal at *path* and read all of it. The caller holds the deck's lock.
 
         Damaged files are set aside and what is sound goes on in a new db (see `damage`).

@@ -6,14 +6,12 @@ import contextlib
 import os
 import shutil
 import sqlite3
-import tempfile
 
 from ...core.events import Fact
 from ...errors import EngineUnavailableError
-from .codec import FactCodec, UnknownFactError
+from .codec import UnknownFactError
 from .files import Glance, glance, has_wal, staged
-from .journal import read_facts
-from .opening import read
+from .reading import CODEC, read, read_facts
 from .schema import SCHEMA, refuse_newer
 
 
@@ -41,8 +39,10 @@ def look_at(path: str, *, live: bool) -> tuple[list[Fact], str]:
 
 def _look_aside(path: str, seen: Glance) -> tuple[list[Fact], str]:
     if os.path.exists(path + "-shm"):
-        contents = read(path, FactCodec(), seen, mode="mode=ro&readonly_shm=1")
+        contents = read(path, CODEC, seen, mode="mode=ro&readonly_shm=1")
         return contents.facts, contents.problem
+    import tempfile  # seldom needed
+
     with tempfile.TemporaryDirectory(prefix="gpudeck-") as folder:
         copy = os.path.join(folder, os.path.basename(path))
         for suffix in ("", "-wal"):

@@ -1,4 +1,4 @@
-"""Opening a journal: read and verify all of it without changing it, then mend, migrate or refuse."""
+"""Opening a journal: what `reading` found sound is mended, migrated or refused."""
 
 from __future__ import annotations
 
@@ -7,32 +7,23 @@ import errno
 import os
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ...atomic import sync_dir
 from ...core.events import Fact
 from ...errors import EngineUnavailableError
-from ...tuning import without_collector
 from .codec import Encoded, FactCodec, UnknownFactError, place
-from .files import Glance, finish_replacement, fresh, glance, has_wal, replace, staged, unread_commits
+from .files import finish_replacement, fresh, glance, replace, staged
+from .reading import Contents, is_damage, read
 from .schema import Schema, connect, create, migrate, prepare, refuse_newer
 
 MAX_ROWS = 32
 """Rows of one INSERT; each number of rows is a statement of its own in the connection's cache."""
-_BATCH = 8192
 
 _INSERTS = tuple(
     "INSERT INTO facts (seq, kind, version, body, crc) VALUES " + ",".join(["(?,?,?,?,?)"] * count)
     for count in range(MAX_ROWS + 1)
 )
-
-
-@dataclass(slots=True)
-class Contents:
-    """What a db holds: the sound facts from the beginning, and why there are no more."""
-
-    facts: list[Fact] = field(default_factory=list[Fact])
-    problem: str = ""
 
 
 def insert(connection: sqlite3.Connection, encoded: Sequence[Encoded], last: int) -> None:
@@ -51,55 +42,6 @@ def insert(connection: sqlite3.Connection, encoded: Sequence[Encoded], last: int
     except sqlite3.Error:
         connection.rollback()
         raise
-
-
-def read(path: str, codec: FactCodec, seen: Glance, *, alone: bool = False, mode: str = "mode=ro") -> Contents:
-    """Everything in the db. Nothing is changed, not even by a checkpoint, and no file is made.
-
-    *alone*: nobody writes now, so that what SQLite leaves unread in the -wal is damage. *mode*: how a db with a -wal
-    is opened.
-
-    Raises UnknownFactError, and sqlite3.Error for what is no damage (busy, no permission).
-    """
-    contents = Contents(problem=seen.problem)
-    if seen.problem or not seen.exists:
-        return contents
-    had_wal = has_wal(path)
-    connection = connect(path, mode if had_wal else "mode=ro&immutable=1")
-    connection.text_factory = bytes
-    page_bytes = 0
-    try:
-        contents.problem = _decode_all(connection, codec, contents.facts)
-        opened = connection.execute("SELECT yes FROM opened").fetchone()
-        page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
-        if not contents.problem and not had_wal and opened != (0,):
-            contents.problem = "its -wal is missing, the last facts with it"
-    except UnicodeDecodeError as error:
-        # A message of SQLite that quotes damaged text.
-        contents.problem = contents.problem or error.object.decode(errors="replace")
-    except sqlite3.DatabaseError as error:
-        if not _is_damage(error):
-            raise
-        contents.problem = contents.problem or str(error)
-    finally:
-        connection.close()
-    if alone and had_wal and not contents.problem and (lost := unread_commits(path, page_bytes)) > 1:
-        contents.problem = f"its -wal is damaged, {lost} commits in it cannot be read"
-    return contents
-
-
-def _decode_all(connection: sqlite3.Connection, codec: FactCodec, facts: list[Fact]) -> str:
-    rows = connection.execute("SELECT seq, kind, version, body, crc FROM facts ORDER BY seq")
-    with without_collector():
-        while batch := rows.fetchmany(_BATCH):
-            if problem := codec.decode(batch, facts):
-                return problem
-    return ""
-
-
-def _is_damage(error: sqlite3.Error) -> bool:
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +77,7 @@ def _try_connect(path: str, schema: Schema, contents: Contents) -> sqlite3.Conne
     try:
         return _connect(path, schema, len(contents.facts))
     except sqlite3.DatabaseError as error:
-        if not _is_damage(error):
+        if not is_damage(error):
             raise
         contents.problem = str(error)
         return None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from ...core.inputs import GpuReading, Process
+from ...core.readings import GpuReading, Process
 from ...ports import Telemetry
 from .calls import Handle, Memory, Nvml, NvmlError, RawProcess
 from .details import Details

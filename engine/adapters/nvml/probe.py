@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
-from ...core.inputs import GpuReading
+from ...core.readings import GpuReading
 from ...ports import Inventory, Telemetry
 from ..host import boottime_s
 from ..sampling import Sampling

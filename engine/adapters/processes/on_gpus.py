@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from ...core.inputs import GpuReading, Process
+from ...core.readings import GpuReading, Process
 from . import proc
 from .family import Attempt, Picture
 

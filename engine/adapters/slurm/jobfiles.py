@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ...atomic import write_atomic
 from ...core.spec import StopScope
-from .parse import expand_nodes
+from .nodelist import expand_nodes
 
 FOLDER = ".jobs"
 """Below the deck's log folder."""

@@ -7,10 +7,11 @@ are passed over: comments and names of other jobs may hold anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
+
+from .nodelist import expand_nodes as expand_nodes
 
 SQUEUE = ("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r|%S|%N|%k|%j")
 """With `-u UID`: all jobs of a user; -r: a line for each element of an array. What may hold a | comes last."""
@@ -115,14 +116,6 @@ def refusal(code: int | None, err: str) -> Refusal:
     return Refusal("busy" if _BUSY.search(err) else "no", why)
 
 
-def expand_nodes(nodes: str) -> tuple[str, ...]:
-    """Names in a compressed list: "gpu[01-03,7],login1". What is no such list is one name."""
-    found: list[str] = []
-    for part in _apart(nodes):
-        found.extend(_expanded(part))
-    return tuple(found)
-
-
 def timestamp(text: str) -> float | None:
     """Seconds since the epoch of "2026-11-23T09:00:00" in this process's time zone; None for "N/A", "Unknown"."""
     try:
@@ -170,24 +163,3 @@ def _accounted(line: str) -> AccountedJob | None:
 
 def _marked(comment: str, mark: str) -> str:
     return comment.removeprefix(mark).strip() if comment.startswith(mark) else ""
-
-
-def _apart(nodes: str) -> Iterator[str]:
-    """Parts between commas that are in no brackets."""
-    yield from (part for part in re.findall(r"(?:[^,\[]|\[[^\]]*\]?)+", nodes) if part)
-
-
-def _expanded(part: str) -> Iterator[str]:
-    head, bracket, rest = part.partition("[")
-    inside, closing, tail = rest.partition("]")
-    if not bracket or not closing:
-        yield part
-        return
-    for piece in inside.split(","):
-        first, dash, last = piece.partition("-")
-        if dash and first.isdecimal() and last.isdecimal():
-            numbers = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
-        else:
-            numbers = [piece]
-        for number in numbers:
-            yield from (f"{head}{number}{each}" for each in (_expanded(tail) if tail else ("",)))

@@ -1,0 +1,45 @@
+"""From the facts of earlier engines to a deck as they left it: by the same `apply` that an engine uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from .apply import apply
+from .deck import Deck, Task
+from .events import AttemptStarting, Fact
+
+
+def replay(deck: Deck, facts: Iterable[Fact]) -> dict[str, AttemptStarting]:
+    """Fold a journal into a fresh deck. Returns the starts of the attempts that have not ended, by token."""
+    starts: dict[str, AttemptStarting] = {}
+    deck.replaying = True
+    for fact in facts:
+        apply(deck, fact)
+        if isinstance(fact, AttemptStarting) and fact.task in deck.by_name:
+            starts[fact.token] = fact
+    deck.replaying = False
+    deck.count_surplus()
+    deck.no_starts_until = -1e9
+    deck.opened = 0
+    deck.marks.recount(deck.tasks)
+    lasting = {token: fact for token, fact in starts.items() if token in deck.active}
+    for fact in lasting.values():
+        _keep_terms(deck.by_name[fact.task], fact)
+    return lasting
+
+
+def _keep_terms(task: Task, fact: AttemptStarting) -> None:
+    """An attempt of work that the file no longer wants is judged by what the file said when it began."""
+    attempt = task.attempt()
+    if attempt is None or attempt.spec is not None or attempt.terms is None:
+        return
+    if attempt.fingerprint != task.spec.fingerprint:
+        terms = attempt.terms
+        attempt.spec = replace(
+            task.spec,
+            fingerprint=attempt.fingerprint,
+            policy=terms.policy,
+            outputs=fact.outputs,
+            ladder=(task.spec.work,) * terms.rungs,
+        )
