@@ -1,9 +1,11 @@
 PY ?= .venv/bin/python
 BIN = $(dir $(PY))
 
-.PHONY: check lint types imports fast test slurm bench docs pictures links
+SETS = slurm torchrun terminal browser faults soak # see tests/sets.py
 
-check: lint types imports fast  ## before every commit: about a minute
+.PHONY: check lint types imports fast test test-all $(SETS) gpu bench docs pictures links
+
+check: lint types imports fast  ## before every commit
 
 lint:
 	$(PY) -m ruff check .
@@ -15,14 +17,16 @@ types: links
 imports:
 	$(BIN)lint-imports
 
-fast:  ## the tests that are not marked slow
-	$(PY) -m pytest -q -m "not slow"
+fast:  ## the tests that start next to nothing
+	$(PY) -m pytest -q tests/core tests/taskfile tests/logs tests/headless tests/contract tests/opening tests/test_*.py
 
-test:
+test:  ## all tests but those of the sets: five minutes on two cores
 	$(PY) -m pytest
 
-slurm:  ## the tests on a real Slurm, which they start themselves
-	$(PY) -m pytest tests/slurm
+test-all: test $(SETS)  ## all tests but those that need a GPU
+
+$(SETS) gpu:  ## the tests of one set
+	$(PY) -m pytest -m $@
 
 bench:  ## one script per budget; each prints a line a case: ours, peer, ratio
 	@for script in $$(grep -l __main__ bench/*.py); do echo "# $$script"; $(PY) $$script || exit 1; done
@@ -34,7 +38,7 @@ docs:  ## what is generated in docs/, then the site in build/site; any warning i
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --clean
 
 pictures:  ## docs/pictures/*.svg, taken of the app over a deck that really runs: half a minute
-	$(PY) docs/pictures.py
+	$(PY) -m docs.pictures
 
 # The checkout is the package: type checkers and editors find `gpudeck.…` for the tests here.
 links: .types/gpudeck

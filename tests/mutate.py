@@ -1,9 +1,11 @@
-"""Break the core in small ways, one at a time, in a copy of the checkout, and print what no test notices.
+"""Break the code in small ways, one at a time, in copies of the checkout, and print what no test notices.
 
-    python tests/mutate.py [--number 100] [--seed 1] [--only engine/core/retry.py] [--tests tests/core]
+    python tests/mutate.py --record                        which tests run which functions: once, ten minutes
+    python tests/mutate.py [--number 100] [--seed 1]       the fixed sample, or some of it
+    python tests/mutate.py --only engine/core/retry.py     all of a file, or of a folder
 
-What is printed is either a missing test or makes no difference. A break takes some seconds, one that nothing notices as
-long as all of the tests.
+Each break meets the tests that run the function that it is in, the quickest first, as far as they take `LONGEST_S`
+together. What is printed is either a missing test or makes no difference.
 """
 
 from __future__ import annotations
@@ -16,12 +18,34 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+from xml.etree import ElementTree
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tests.fakes import reached
 
 ROOT = Path(__file__).resolve().parents[1]
-LONGEST_S = 300
+MAP = ROOT / "build" / "mutate"
+LONGEST_S = 30.0
+"""What the tests of one break may take, by what they took when they were recorded."""
+STEPS_S = (4.0, LONGEST_S)
+"""They are run in portions of so much: most breaks are noticed by the first."""
+SAMPLE = {
+    "core": (120, ("engine/core",)),
+    "task file": (50, ("engine/taskfile",)),
+    "attempts": (35, ("engine/attempt", "engine/loop.py", "engine/opening")),
+    "adapters": (65, ("engine/adapters",)),
+    "logs": (40, ("engine/logs", "engine/progress")),
+    "serve": (30, ("engine/serve", "engine/protocol")),
+    "commands": (40, ("engine/commands", "engine/offline")),
+    "screen": (40, ("tui/drawing", "tui/logs", "tui/graph", "tui/timeline", "tui/task", "tui/gpus", "tui/acting")),
+}
+"""How many breaks are drawn from which files."""
 COMPARED = {
     ast.Lt: ("<=", ">="), ast.LtE: ("<", ">"), ast.Gt: (">=", "<="), ast.GtE: (">", "<"), ast.Eq: ("!=",),
     ast.NotEq: ("==",), ast.Is: ("is not",), ast.IsNot: ("is",), ast.In: ("not in",), ast.NotIn: ("in",),
@@ -112,41 +136,159 @@ def _hints(node: ast.AST) -> list[ast.expr]:
             return []
 
 
-def survives(copy: Path, one: Break, tests: list[str]) -> bool:
-    path, whole = copy / one.path, (ROOT / one.path).read_bytes()
-    path.write_bytes(whole[: one.start] + one.new.encode() + whole[one.end :])
-    environment = {**os.environ, "PYTHONPATH": str(copy.parent), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", *tests]
-    try:
-        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=False, timeout=LONGEST_S)
-    except subprocess.TimeoutExpired:
-        return False
-    finally:
-        path.write_bytes(whole)
-    return done.returncode == 0
+class Known(NamedTuple):
+    """What was recorded of the tests."""
+
+    functions: reached.Functions
+    seconds: dict[str, float]
+
+    @classmethod
+    def read(cls) -> Known:
+        seconds: dict[str, float] = defaultdict(float)
+        for case in ElementTree.parse(MAP / "times.xml").iter("testcase"):
+            seconds[_test_id(case.get("classname", ""), case.get("name", ""))] += float(case.get("time", 0))
+        return cls(reached.read(MAP / "reached"), seconds)
+
+    def of(self, one: Break) -> list[str]:
+        """Tests that run what is broken, the quickest first; of what stands outside of functions, those of its file."""
+        lines = [number for number in _functions_at(one) if (one.path, number) in self.functions]
+        places = [(one.path, lines[-1])] if lines else [place for place in self.functions if place[0] == one.path]
+        tests = {test for place in places for test in self.functions[place]}
+        return sorted(tests, key=lambda test: (self.seconds.get(test, 1.0), test))
+
+    def portions(self, one: Break) -> Iterator[list[str]]:
+        tests, spent_s = self.of(one), 0.0
+        for limit_s in STEPS_S:
+            portion: list[str] = []
+            while tests and spent_s < limit_s:
+                spent_s += self.seconds.get(tests[0], 1.0) + 0.005
+                portion.append(tests.pop(0))
+            if portion:
+                yield portion
 
 
-def main() -> None:
+def _test_id(module: str, name: str) -> str:
+    """As pytest names it: the file is the longest part of *module* that is one."""
+    parts = module.split(".")
+    for count in range(len(parts), 0, -1):
+        file = Path(*parts[:count]).with_suffix(".py")
+        if (ROOT / file).exists():
+            return "::".join([str(file), *parts[count:], name])
+    return f"{module}::{name}"
+
+
+def _functions_at(one: Break) -> list[int]:
+    """First lines of the functions that the break is in, the outermost first."""
+    tree = ast.parse((ROOT / one.path).read_bytes())
+    found = [
+        (min([node.lineno, *(each.lineno for each in node.decorator_list)]), node.end_lineno or node.lineno)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    return sorted(first for first, last in found if first <= one.line <= last)
+
+
+class Copies:
+    """Copies of the checkout, one for each break that is tried at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._mine = threading.local()
+        self._count = 0
+
+    def noticed_by(self, one: Break, known: Known) -> str:
+        """The portion of tests that notices a break; "" where none does."""
+        copy = self._copy()
+        path, whole = copy / one.path, (ROOT / one.path).read_bytes()
+        path.write_bytes(whole[: one.start] + one.new.encode() + whole[one.end :])
+        try:
+            for tests in known.portions(one):
+                if self._fail(copy, tests, sum(known.seconds.get(test, 1.0) for test in tests)):
+                    return f"{len(tests)} tests"
+        finally:
+            path.write_bytes(whole)
+        return ""
+
+    def _fail(self, copy: Path, tests: Sequence[str], expected_s: float) -> bool:
+        arguments = copy.parent / "arguments"
+        arguments.write_text("\n".join(tests))
+        environment = {**os.environ, "PYTHONPATH": str(copy.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "--tb=no", "-p", "no:cacheprovider"]
+        try:
+            done = subprocess.run(
+                [*command, f"@{arguments}"],
+                cwd=copy, env=environment, capture_output=True, check=False, timeout=90 + 4 * expected_s,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return True
+        return done.returncode != 0
+
+    def _copy(self) -> Path:
+        if not hasattr(self._mine, "copy"):
+            self._count += 1
+            self._mine.copy = self._folder / str(self._count) / "gpudeck"
+            left_out = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info")
+            shutil.copytree(ROOT, self._mine.copy, ignore=left_out)
+        return self._mine.copy
+
+
+def record() -> int:
+    """Run the default set and keep what each of its tests runs, and how long."""
+    shutil.rmtree(MAP, ignore_errors=True)
+    (MAP / "reached").mkdir(parents=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={MAP / 'times.xml'}"]
+    return subprocess.run(command, cwd=ROOT, env={**os.environ, reached.VARIABLE: str(MAP / "reached")}).returncode
+
+
+def drawn(seed: int) -> list[tuple[str, Break]]:
+    """The fixed sample, in the order of a draw, with the area of each break."""
+    found: list[tuple[str, Break]] = []
+    for area, (count, places) in SAMPLE.items():
+        breaks = [one for path in _files(places) for one in Breaks(path).all()]
+        found += ((area, one) for one in random.Random(f"{seed} {area}").sample(breaks, min(count, len(breaks))))
+    random.Random(seed).shuffle(found)
+    return found
+
+
+def _files(places: Sequence[str]) -> list[str]:
+    paths = [
+        path for place in places for path in ((ROOT / place).rglob("*.py") if "." not in place else [ROOT / place])
+    ]
+    return sorted(str(path.relative_to(ROOT)) for path in paths)
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--number", type=int, default=100, help="how many breaks to try")
+    parser.add_argument("--record", action="store_true", help="find out which tests run which functions")
+    parser.add_argument("--number", type=int, help="how many breaks of the sample to try; default: all")
     parser.add_argument("--seed", type=int, default=1, help="another seed draws others")
-    parser.add_argument("--only", nargs="*", help="files to break; default: engine/core")
-    parser.add_argument("--tests", nargs="*", default=["tests/core"])
+    parser.add_argument("--only", nargs="*", help="files or folders to break instead")
+    parser.add_argument("--jobs", type=int, default=2, help="how many are tried at a time")
     asked = parser.parse_args()
-    paths = asked.only or sorted(str(path.relative_to(ROOT)) for path in (ROOT / "engine" / "core").glob("*.py"))
-    found = [one for path in paths for one in Breaks(path).all()]
-    drawn = random.Random(asked.seed).sample(found, min(asked.number, len(found)))
-    unnoticed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "gpudeck"
-        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info"))
-        for one in drawn:
-            if survives(copy, one, asked.tests):
-                unnoticed += 1
+    if asked.record:
+        return record()
+    if asked.only:
+        breaks = [(path, one) for path in _files(asked.only) for one in Breaks(path).all()]
+        random.Random(asked.seed).shuffle(breaks)
+    else:
+        breaks = drawn(asked.seed)
+    breaks = breaks[: asked.number]
+    known = Known.read()
+    tried, missed = Counter[str](), Counter[str]()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(asked.jobs) as pool:
+        copies = Copies(Path(folder))
+        noticed_by = pool.map(lambda each: copies.noticed_by(each[1], known), breaks)
+        for (area, one), noticed in zip(breaks, noticed_by, strict=True):
+            tried[area] += 1
+            if not noticed:
+                missed[area] += 1
                 old = (ROOT / one.path).read_bytes()[one.start : one.end].decode()
-                print(f"{one.path}:{one.line}: {old!r} -> {one.new!r}", flush=True)
-    print(f"{len(drawn)} of {len(found)} breaks tried, {unnoticed} unnoticed")
+                print(f"{one.path}:{one.line}: {old!r} -> {one.new!r} ({len(known.of(one))} tests run it)", flush=True)
+    for area, count in tried.items():
+        print(f"{area}: {count} breaks, {count - missed[area]} noticed, {missed[area]} not")
+    print(f"all: {tried.total()} breaks, {tried.total() - missed.total()} noticed, {missed.total()} not")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

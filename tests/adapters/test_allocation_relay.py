@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudeck.engine.adapters.allocation import relay as shells
 from gpudeck.engine.adapters.allocation.relay import relayed
 
 TIMEOUT_S = 60.0
@@ -89,7 +90,10 @@ def test_the_command_reads_nothing_of_what_the_shells_say_to_each_other(relay: R
     assert process.wait(TIMEOUT_S) == 0
 
 
-def test_a_command_whose_line_is_cut_is_killed(relay: Relay) -> None:
+def test_a_command_whose_line_is_cut_is_killed(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> None:
+    often = shells.HERE.replace("read -r -t 5 -u 4", "read -r -t 0.1 -u 4")
+    assert often != shells.HERE
+    monkeypatch.setattr(shells, "HERE", often)
     process = relay.start("echo $$; exec sleep 1000")
     command = os.pidfd_open(int(line(process)))
     process.kill()

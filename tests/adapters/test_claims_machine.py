@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -180,10 +179,3 @@ class SharedBox(RuleBasedStateMachine):
 
 
 TestSharedBox = SharedBox.TestCase
-TestSharedBox.settings = settings(
-    max_examples=int(os.environ.get("CLAIM_EXAMPLES", "60")),
-    stateful_step_count=40,
-    deadline=None,
-    derandomize="CLAIM_EXAMPLES" not in os.environ,
-    database=None,
-)

@@ -8,7 +8,7 @@ from zlib import crc32
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.adapters.journal.codec import FactCodec, Row, UnknownFactError, place
@@ -28,7 +28,7 @@ from gpudeck.engine.core.events import (
 )
 from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.terms import PLAIN
-from gpudeck.tests.fakes.journal import any_fact, facts_of
+from tests.fakes.any_facts import any_fact, facts_of
 
 CODEC = FactCodec()
 
@@ -45,20 +45,17 @@ def read(rows: list[Row], codec: FactCodec = CODEC) -> tuple[list[Fact], str]:
 
 
 @pytest.mark.parametrize("kind", FACTS, ids=lambda kind: kind.__name__)
-@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_every_kind_of_fact_comes_back_equal(kind: type[Fact], data: st.DataObject):
     fact = data.draw(facts_of(kind))
     assert read(rows_of([fact])) == ([fact], "")
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(any_fact, max_size=8))
 def test_a_mixture_of_facts_comes_back_in_order(facts: list[Fact]):
     assert read(rows_of(facts)) == (facts, "")
 
 
-@settings(max_examples=200, deadline=None)
 @given(fact=any_fact, data=st.data())
 def test_a_flipped_bit_in_a_body_is_found(fact: Fact, data: st.DataObject):
     ((seq, kind, version, body, crc),) = rows_of([fact])

@@ -6,8 +6,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -20,21 +18,19 @@ from gpudeck.engine.adapters.journal.look import look_at
 from gpudeck.engine.adapters.journal.opening import open_db
 from gpudeck.engine.adapters.journal.schema import SCHEMA
 from gpudeck.engine.errors import EngineUnavailableError
-from gpudeck.tests.fakes.journal import appended, numbered, numbers
+from tests.fakes.journal import appended, numbered, numbers
+from tests.fakes.journal_child import started
 
-CHILD = str(Path(__file__).resolve().parent.parent / "fakes" / "journal_child.py")
-KILLS = 12
+KILLS = 8
 
 
 def killed_after(folder: Path, seed: int, acknowledged: int) -> set[int]:
     """Kill a writer with -9 right after it said that *acknowledged* batches are written; the ends that it told."""
-    command = [sys.executable, CHILD, "write", str(folder), str(seed)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        told = {int(child.stdout.readline()) for _ in range(acknowledged)}
+    with started("write", str(folder), str(seed)) as (child, out):
+        told = {int(out.readline()) for _ in range(acknowledged)}
         child.kill()
-        rest = child.stdout.read().splitlines(keepends=True)
-    assert child.returncode == -signal.SIGKILL
+        rest = out.read().splitlines(keepends=True)
+        assert child.wait() == -signal.SIGKILL
     return told | {int(line) for line in rest if line.endswith("\n")}
 
 

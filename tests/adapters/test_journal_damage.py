@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.adapters.journal.journal import SqliteJournal, read_facts
 from gpudeck.engine.errors import EngineUnavailableError
-from gpudeck.tests.fakes.journal import appended, numbered, numbers
+from tests.fakes.journal import appended, numbered, numbers
 
 WAL_HEAD_BYTES, FRAME_HEAD_BYTES = 32, 24
 """https://sqlite.org/fileformat2.html#the_write_ahead_log"""
@@ -195,7 +195,6 @@ def test_a_row_that_changed_in_any_column_is_found(db: Path, change: str, why: s
     assert why in damage
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
 def test_a_flipped_byte_anywhere_never_gives_wrong_facts(db: Path, place: float, mask: int):
     content = bytearray(db.read_bytes())

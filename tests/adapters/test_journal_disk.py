@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
-from gpudeck.tests.fakes.journal import appended, numbered, numbers
-from gpudeck.tests.fakes.small_disk import small_disk
+from tests.fakes.journal import appended, numbered, numbers
+from tests.fakes.journal_child import started
+from tests.fakes.small_disk import small_disk
 
-CHILD = str(Path(__file__).resolve().parent.parent / "fakes" / "journal_child.py")
-MOUNT = 'mount -t tmpfs -o size=16m none "$1" && exec "$2" "$3" fill "$1"'
+CHILD = ("-m", "tests.fakes.journal_child")
+MOUNT = 'mount -t tmpfs -o size=16m none "$1" && f=$1 && shift && exec "$@" fill "$f"'
 
 
 def mount_namespace() -> list[str]:
@@ -35,7 +36,7 @@ def mount_namespace() -> list[str]:
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What happened to a journal on a disk of 16 MiB that was filled and freed."""
-    script = ["sh", "-c", MOUNT, "sh", str(tmp_path_factory.mktemp("small")), sys.executable, CHILD]
+    script = ["sh", "-c", MOUNT, "sh", str(tmp_path_factory.mktemp("small")), sys.executable, *CHILD]
     done = subprocess.run([*mount_namespace(), *script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -43,8 +44,8 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def broken(folder: Path, calls: str, code: str) -> list[str]:
     """The outcomes of three appends, of which the last two met the error."""
-    command = [sys.executable, CHILD, "break", str(folder), calls, code]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    with started("break", str(folder), calls, code) as (_, out):
+        return json.loads(out.read())
 
 
 def test_a_full_disk_fails_the_append_that_meets_it(filled: dict[str, Any]):

@@ -10,7 +10,7 @@ import pytest
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.adapters.journal.schema import SCHEMA, Schema
 from gpudeck.engine.errors import EngineUnavailableError
-from gpudeck.tests.fakes.journal import appended, numbered, numbers
+from tests.fakes.journal import appended, numbered, numbers
 
 
 def _add_a_table(connection: sqlite3.Connection) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.core.events import Fact
-from gpudeck.tests.fakes.journal import appended, numbered, numbers
+from tests.fakes.journal import appended, numbered, numbers
 
 LONG_S = 20.0
 

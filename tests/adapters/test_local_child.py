@@ -8,7 +8,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from gpudeck.tests.fakes.local_rig import PYTHON, Rig, launched
+from tests.fakes.local_rig import PYTHON, Rig, launched
 
 C_LIBRARYS_OWN = 3 << 31  # signals 32 and 33, which programs neither see nor set
 
@@ -116,7 +116,7 @@ def test_an_engine_under_nohup_hands_no_ignored_hangup_on(tmp_path: Path) -> Non
     engine = f"""
 import asyncio, sys
 from pathlib import Path
-from gpudeck.tests.fakes.local_rig import run
+from tests.fakes.local_rig import run
 async def body(rig):
     token = rig.start("grep", "SigIgn", "/proc/self/status")
     print(await rig.text(token))

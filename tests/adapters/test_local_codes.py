@@ -11,7 +11,7 @@ import pytest
 from gpudeck.engine.adapters.host import boottime_s
 from gpudeck.engine.adapters.processes import proc, record
 from gpudeck.engine.adapters.processes.proc import Features
-from gpudeck.tests.fakes.local_rig import PYTHON, Rig, kill, launched, run, until
+from tests.fakes.local_rig import PYTHON, Rig, kill, launched, run, until
 
 SHELL_FUNCTION = {"BASH_FUNC_module%%": "() { echo loaded; }"}
 

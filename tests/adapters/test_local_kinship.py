@@ -17,8 +17,8 @@ from gpudeck.engine.adapters.processes.proc import Features
 from gpudeck.engine.adapters.watch import send
 from gpudeck.engine.core.fate import Unproven
 from gpudeck.engine.ports import Known
-from gpudeck.tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine
-from gpudeck.tests.fakes.local_rig import Rig, kill, launched, lives, run, until
+from tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine
+from tests.fakes.local_rig import Rig, kill, launched, lives, run, until
 
 TERM = signal.SIGTERM
 NAMELESS = "env -i setsid sh -c 'echo $$ >daemon; exec sleep 99'"

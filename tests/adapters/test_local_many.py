@@ -11,11 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from gpudeck.engine.adapters import watch
 from gpudeck.engine.adapters.background import Background
 from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.adapters.processes.proc import Features
 from gpudeck.engine.core.inputs import LeaderExited, TreeGone
-from gpudeck.tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
+from tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernel tells of no end, looks for one are frequent."""
+    monkeypatch.setattr(watch, "POLL_S", 0.02)
+
 
 FEATURES = [Features(), Features(pidfd=False), Features(subreaper=False), Features(children_files=False)]
 
@@ -24,11 +32,11 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_a_thousand_attempts_tell_their_codes_and_leave_nothing_open(tmp_path: Path) -> None:
+def test_many_attempts_tell_their_codes_and_leave_nothing_open(tmp_path: Path) -> None:
     async def body(rig: Rig) -> None:
         await rig.code("true")
         before, children = descriptors(), set(proc.own_children())  # what another test left is not this one's
-        for batch in range(125):
+        for batch in range(20):
             tokens = {rig.start("sh", "-c", f"exit {number}"): number for number in range(batch, batch + 8)}
             for token, code in tokens.items():
                 await rig.tree_end(token)
@@ -43,9 +51,9 @@ def test_a_thousand_attempts_tell_their_codes_and_leave_nothing_open(tmp_path: P
 
 
 @launched
-async def test_500_quick_attempts_at_once_each_end_once(rig: Rig) -> None:
-    tokens = [rig.start("true") for _ in range(500)]
-    await until(lambda: len(rig.inputs) >= 1000)
+async def test_many_attempts_at_once_each_end_once(rig: Rig) -> None:
+    tokens = [rig.start("true") for _ in range(100)]
+    await until(lambda: len(rig.inputs) >= 200)
     for kind in (LeaderExited, TreeGone):
         assert sorted(i.token for i in rig.inputs if isinstance(i, kind)) == sorted(tokens)
 
@@ -117,7 +125,7 @@ def test_a_refused_fork_is_not_an_attempt(tmp_path: Path) -> None:
 import asyncio, os, resource
 from pathlib import Path
 from gpudeck.engine.ports import SpawnRefusedError
-from gpudeck.tests.fakes.local_rig import Rig
+from tests.fakes.local_rig import Rig
 async def body():
     rig = Rig(Path({str(tmp_path)!r}))
     if os.getuid() == 0:  # the limit does not hold for root

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.processes import proc, record
+from gpudeck.engine.adapters.processes import on_gpus, proc, record, recovery
 from gpudeck.engine.adapters.processes.wrapper import arguments_of, wrapper_text
 from gpudeck.engine.core.fate import Fate, Unproven
 from gpudeck.engine.core.inputs import GpuReading, Process
 from gpudeck.engine.ports import Known, StartOrder
-from gpudeck.tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine
-from gpudeck.tests.fakes.local_rig import Rig, kill, launched, lives, run, until
+from tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine
+from tests.fakes.local_rig import Rig, kill, launched, lives, run, until
 
 TERM = signal.SIGTERM
 LONG_S = 1000.0
@@ -223,8 +223,12 @@ DRAWING = Process(pid=4_000_000, used_mib=700, graphics=True, visible=False)
     ids=["no answer", "lost GPU", "a stranger", "memory", "a screen", "the driver's own", "just leaving"],
 )
 def test_what_its_gpu_says_of_an_attempt_of_which_nothing_is_found(
-    tmp_path: Path, answers: list[GpuReading | None], fate: Fate
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: list[GpuReading | None], fate: Fate
 ) -> None:
+    if fate != "lost":  # else what may leave has the time that it gets
+        monkeypatch.setattr(on_gpus, "_DRAINING_S", 0.1)
+        monkeypatch.setattr(on_gpus, "_AGAIN_S", 0.02)
+
     async def body(rig: Rig) -> None:
         assert rig.launcher.recover([Known(OLD, 999_999, 1, claims=("GPU-0",))]) == {OLD: fate}
 
@@ -303,13 +307,18 @@ async def test_an_unreadable_record_proves_nothing(rig: Rig) -> None:
     assert not rig.inputs
 
 
-@launched
-async def test_a_record_removed_under_a_running_attempt_does_not_make_it_start_again(rig: Rig) -> None:
-    known = left_by_a_killed_engine(rig, "sh", "-c", "touch up; while [ ! -e go ]; do sleep 0.02; done; exit 4")
-    rig.record(OLD).unlink()
-    assert rig.launcher.recover([known]) == {OLD: "adopted"}
-    (rig.folder / "go").touch()
-    assert (await rig.leader_end(OLD)).code == 4
+def test_a_record_removed_under_a_running_attempt_does_not_make_it_start_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def body(rig: Rig) -> None:
+        known = left_by_a_killed_engine(rig, "sh", "-c", "touch up; while [ ! -e go ]; do sleep 0.02; done; exit 4")
+        rig.record(OLD).unlink()
+        assert rig.launcher.recover([known]) == {OLD: "adopted"}
+        (rig.folder / "go").touch()
+        assert (await rig.leader_end(OLD)).code == 4
+
+    monkeypatch.setattr(recovery, "_BIRTH_S", 0.1)
+    run(tmp_path, body)
 
 
 @launched
@@ -374,9 +383,9 @@ async def test_a_wrapper_that_comes_after_the_verdict_runs_nothing(rig: Rig) -> 
 
 
 @launched
-async def test_of_200_races_with_a_late_wrapper_each_has_one_winner(rig: Rig) -> None:
+async def test_of_races_with_a_late_wrapper_each_has_one_winner(rig: Rig) -> None:
     fates = {"never ran": 0, "adopted": 0, "ended": 0}
-    for number in range(200):
+    for number in range(60):
         token, lead = f"race{number}", number % 20
         ran = rig.folder / f"ran{number}"
         with LateWrapper(rig, token, ("touch", str(ran))) as late:
@@ -389,8 +398,8 @@ async def test_of_200_races_with_a_late_wrapper_each_has_one_winner(rig: Rig) ->
             fate = rig.launcher.recover([Known(token, 0, 0)])[token]
         fates[fate] += 1
         assert ran.exists() == (fate != "never ran"), (fate, rig.record(token).read_text())
-    assert fates["never ran"] >= 10, fates
-    assert fates["adopted"] + fates["ended"] >= 10, fates
+    assert fates["never ran"] >= 3, fates
+    assert fates["adopted"] + fates["ended"] >= 3, fates
 
 
 @launched

@@ -11,7 +11,7 @@ import pytest
 
 from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.core.spec import StopScope
-from gpudeck.tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
+from tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
 
 DEAF = (
     "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(99)"
@@ -76,7 +76,7 @@ async def test_a_member_in_another_session_hears_the_signal_once_at_half_of_the_
     script = f"trap : TERM; setsid {PYTHON} -c '{COUNTS_TERMS}' & while :; do wait; done"
     token = rig.start("sh", "-c", script)
     await rig.text(token)
-    rig.launcher.stop(token, signal=TERM, scope="group", grace_s=1)
+    rig.launcher.stop(token, signal=TERM, scope="group", grace_s=0.4)
     await rig.tree_end(token)
     assert rig.out(token).read_text() == "ready\nTERM\n"
 
@@ -105,7 +105,7 @@ def test_no_member_hears_the_signal_twice(tmp_path: Path, scope: StopScope) -> N
     async def body(rig: Rig) -> None:
         token = rig.start(PYTHON, "-c", COUNTS_TERMS)
         await rig.text(token)
-        for grace_s in (LONG_S, LONG_S, 1.0, 0.5):
+        for grace_s in (LONG_S, LONG_S, 0.4, 0.2):
             rig.launcher.stop(token, signal=TERM, scope=scope, grace_s=grace_s)
         await rig.tree_end(token)
         assert rig.out(token).read_text() == "ready\nTERM\n"
@@ -247,7 +247,7 @@ time.sleep(99)
 async def test_a_command_that_talks_to_a_child_through_a_terminal_can_be_stopped(rig: Rig) -> None:
     token = rig.start("script", "-qfc", "echo up; sleep 99", "typescript")
     await until(lambda: "up" in rig.out(token).read_text() if rig.out(token).exists() else False)
-    rig.launcher.stop(token, signal=TERM, scope="group", grace_s=1)
+    rig.launcher.stop(token, signal=TERM, scope="group", grace_s=0.2)
     assert (await rig.tree_end(token)).left_behind == ()
 
 

@@ -62,11 +62,14 @@ def test_a_job_says_whose_it_is_where_it_writes_and_that_it_never_runs_twice() -
         ({"stdout": '/a/"q"#.log'}, '--output="/a/\\"q\\"#.log"'),
         ({"stdout": "/a\\b.log"}, "--output=/dev/null"),
         ({"stdout": "/a\nb.log"}, "--output=/dev/null"),
-        ({"task": "sweep/lr=0,1 é"}, f"--job-name=sweep-lr-0-1-{TOKEN[:8]}"),
     ],
 )
 def test_what_a_task_says_is_asked_for(said: dict[str, object], asked: str) -> None:
     assert asked in header(**said)
+
+
+def test_a_job_is_named_after_its_task_and_its_token() -> None:
+    assert f"--job-name=sweep-lr-0-1-{TOKEN[:8]}" in header(task="sweep/lr=0,1 é")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from gpudeck.engine.adapters.slurm import jobfiles
 from tests.e2e.decks import until
-from tests.fakes.job_rig import PATIENCE_S, TOKEN, Node, ending, node_in, python, text_of
+from tests.fakes.job_rig import PATIENCE_S, TOKEN, Node, ending, look_often, node_in, python, text_of
 
 ODD_NAME = "a b 'c' \"d\" $(e) `f` %j \\g"
 HOSTILE = {
@@ -257,12 +257,16 @@ def test_samples_of_the_gpus_are_kept_with_their_time(tmp_path: Path) -> None:
     assert (before <= int(wall) <= time.time(), rest) == (True, "0,93,1000,81559,51,300.25")
 
 
-def test_it_shows_that_it_lives(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pace", ["quickly", pytest.param("as ever", marks=pytest.mark.soak)])
+def test_it_shows_that_it_lives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pace: str) -> None:
+    if pace == "quickly":
+        look_often(monkeypatch)
     node = node_in(tmp_path, "bash", "-c", "until read -r beat <.jobs/*.alive && ((beat > 5)); do sleep 0.05; done")
     assert wait_for(node) == 0
 
 
-def test_a_watcher_whose_wrapper_was_killed_shows_no_life(tmp_path: Path) -> None:
+def test_a_watcher_whose_wrapper_was_killed_shows_no_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    look_often(monkeypatch)
     node = node_in(tmp_path, "bash", "-c", "echo here; sleep 99")
     with ending(node.run()) as process:
         node.said("here")

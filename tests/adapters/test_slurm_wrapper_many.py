@@ -30,7 +30,7 @@ def ended(folder: Path, job: int, *argv: str) -> tuple[int, int | None]:
     return code, ended_in(control, token).code
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_ends_of_a_hundred_short_commands_are_all_told(tmp_path: Path) -> None:
     def run(job: int) -> tuple[int, int | None]:
         return ended(tmp_path / str(job), job, "true")

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.slurm import jobfiles, wrapper
-from tests.e2e.decks import until
-from tests.fakes.job_rig import PATIENCE_S, TOKEN, Node, carriers, ending, node_in, python
+from gpudeck.engine.adapters.slurm import jobfiles
+from tests.e2e.decks import lives, until
+from tests.fakes.job_rig import PATIENCE_S, TOKEN, Node, carriers, change_wrapper, ending, look_often, node_in
 
-COUNTS = """
-import signal, sys, time
-def heard(number, _):
-    print(signal.Signals(number).name, flush=True)
-for name in sys.argv[1:]:
-    signal.signal(getattr(signal, name), heard)
-print("ready", flush=True)
-while True:
-    time.sleep(99)
+HEARS = """
+for signal; do trap "echo $signal" "$signal"; done
+exec 5<> <(:)
+echo ready
+while :; do read -r -t 99 -u 5; done
 """
-DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(99)"
-LEAVES_ONE = f"""
-import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", {DEAF!r}], stdout=subprocess.PIPE, start_new_session=True)
-child.stdout.readline()
-"""
-LEAVES_ONE_AND_STAYS = LEAVES_ONE + "print('ready', flush=True)\nchild.wait()\n"
+COUNTS = ("bash", "-c", HEARS, "counts")
+"""Followed by the signals that it tells of."""
+DEAF = "trap '' TERM; echo ready; exec sleep 99"
+ELSEWHERE = """setsid sh -c 'trap "" TERM; echo $$ >up; exec sleep 99' & until [ -s up ]; do sleep 0.01; done"""
+"""Leaves a deaf process in a session of its own."""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    look_often(monkeypatch)
 
 
 def codes_after(node: Node, act: str, *, grace_s: float = 60.0, scope: str = "group", name: str = "TERM") -> int:
@@ -64,11 +62,11 @@ def test_a_signal_may_be_a_number(tmp_path: Path) -> None:
 
 
 def test_what_does_not_heed_it_is_killed_when_the_grace_is_over(tmp_path: Path) -> None:
-    assert codes_after(node_in(tmp_path, *python(DEAF)), "file", grace_s=0.2) == 137
+    assert codes_after(node_in(tmp_path, "bash", "-c", DEAF), "file", grace_s=0.2) == 137
 
 
 def test_a_second_stop_with_less_grace_hastens_it(tmp_path: Path) -> None:
-    node = node_in(tmp_path, *python(COUNTS), "SIGTERM")
+    node = node_in(tmp_path, *COUNTS, "SIGTERM")
     with ending(node.run()) as process:
         node.said("ready")
         node.stop("TERM", 1000)
@@ -78,18 +76,17 @@ def test_a_second_stop_with_less_grace_hastens_it(tmp_path: Path) -> None:
 
 
 def test_a_second_stop_with_more_grace_changes_nothing(tmp_path: Path) -> None:
-    node = node_in(tmp_path, *python(COUNTS), "SIGTERM")
+    node = node_in(tmp_path, *COUNTS, "SIGTERM")
     with ending(node.run()) as process:
         node.said("ready")
-        node.stop("TERM", 3)
+        node.stop("TERM", 0.6)
         node.said("SIGTERM")
         node.stop("TERM", 1000)
         assert process.wait(PATIENCE_S) == 137
 
 
 def test_the_signal_goes_to_the_whole_group_once(tmp_path: Path) -> None:
-    both = f"import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', {COUNTS!r}, 'SIGTERM']))"
-    node = node_in(tmp_path, *python(both))
+    node = node_in(tmp_path, "sh", "-c", '"$@"; :', "leader", *COUNTS, "SIGTERM")
     with ending(node.run()) as process:
         node.said("ready")
         node.stop("TERM", 1000)
@@ -100,41 +97,36 @@ def test_the_signal_goes_to_the_whole_group_once(tmp_path: Path) -> None:
 
 
 def test_with_the_leaders_scope_the_others_hear_it_at_half_of_the_grace(tmp_path: Path) -> None:
-    leader = f"""
-import signal, subprocess, sys
-signal.signal(signal.SIGTERM, lambda *_: print("leader", flush=True))
-sys.exit(subprocess.call([sys.executable, "-c", {COUNTS!r}, "SIGTERM"]))
-"""
-    node = node_in(tmp_path, *python(leader))
-    codes_after(node, "file", grace_s=2, scope="leader")
+    leader = """trap 'echo leader' TERM; "$@" & while :; do wait; done"""
+    node = node_in(tmp_path, "bash", "-c", leader, "leader", *COUNTS, "SIGTERM")
+    codes_after(node, "file", grace_s=1, scope="leader")
     assert node.out == "ready\nleader\nSIGTERM\n"
 
 
 def test_a_process_in_a_session_of_its_own_ends_too(tmp_path: Path) -> None:
-    node = node_in(tmp_path, *python(LEAVES_ONE_AND_STAYS))
+    node = node_in(tmp_path, "bash", "-c", f"{ELSEWHERE}; echo ready; wait")
     codes_after(node, "file", grace_s=0.5)
     assert carriers() == []
 
 
 def test_one_without_its_environment_ends_too(tmp_path: Path) -> None:
-    bare = LEAVES_ONE_AND_STAYS.replace("start_new_session=True", "start_new_session=True, env={}")
-    node = node_in(tmp_path, *python(bare))
+    node = node_in(tmp_path, "bash", "-c", f"env -i {ELSEWHERE}; echo ready; wait")
     with ending(node.run()) as process:
         node.said("ready")
-        deaf = [int(pid) for pid in os.listdir("/proc") if pid.isdecimal() and _runs(int(pid), DEAF)]
+        deaf = int((tmp_path / "up").read_text())
+        assert lives(deaf)
         node.stop("TERM", 0.2)
         process.wait(PATIENCE_S)
-        assert deaf
-        assert not [pid for pid in deaf if _runs(pid, DEAF) and _state(pid) != "Z"]
+        assert not lives(deaf)
 
 
 def test_slurms_term_is_told_and_ends_it_within_the_grace(tmp_path: Path) -> None:
-    node = node_in(tmp_path, *python(DEAF), grace_s=0.5)
+    node = node_in(tmp_path, "bash", "-c", DEAF, grace_s=0.5)
     assert (codes_after(node, "SIGTERM"), node.ended.code, node.ended.signal) == (137, 137, "TERM")
 
 
 def test_slurms_term_is_not_repeated_at_once(tmp_path: Path) -> None:
-    node = node_in(tmp_path, *python(COUNTS), "SIGTERM", grace_s=2.0)
+    node = node_in(tmp_path, *COUNTS, "SIGTERM", grace_s=0.6)
     codes_after(node, "SIGTERM")
     assert node.out == "ready\nSIGTERM\n"
 
@@ -158,7 +150,7 @@ def test_near_slurms_limit_those_who_catch_the_warning_get_it(tmp_path: Path) ->
 
 
 def test_slurm_says_so_too_soon_and_the_warning_waits_for_its_time(tmp_path: Path) -> None:
-    node = node_in(tmp_path, *python(COUNTS), "SIGTERM", "SIGUSR1", limit_s=6000.0, warn_signal="USR1")
+    node = node_in(tmp_path, *COUNTS, "SIGTERM", "SIGUSR1", limit_s=6000.0, warn_signal="USR1")
     with ending(node.run()) as process:
         node.said("ready")
         process.send_signal(signal.SIGUSR2)
@@ -169,7 +161,7 @@ def test_slurm_says_so_too_soon_and_the_warning_waits_for_its_time(tmp_path: Pat
 
 def test_who_was_warned_by_the_engine_is_not_warned_of_the_limit_again(tmp_path: Path) -> None:
     near = {"limit_s": 30.0, "grace_s": 60.0, "warn_signal": "USR1"}
-    node = node_in(tmp_path, *python(COUNTS), "SIGTERM", "SIGUSR1", **near)
+    node = node_in(tmp_path, *COUNTS, "SIGTERM", "SIGUSR1", **near)
     with ending(node.run()) as process:
         node.said("ready")
         node.warn("USR1")
@@ -182,7 +174,7 @@ def test_who_was_warned_by_the_engine_is_not_warned_of_the_limit_again(tmp_path:
 
 
 def test_the_warning_of_a_limit_does_not_take_what_is_left(tmp_path: Path) -> None:
-    node = node_in(tmp_path, *python(COUNTS), "SIGTERM", "SIGUSR1", limit_s=6000.0)
+    node = node_in(tmp_path, *COUNTS, "SIGTERM", "SIGUSR1", limit_s=6000.0)
     with ending(node.run()) as process:
         node.said("ready")
         process.send_signal(signal.SIGUSR2)
@@ -192,7 +184,7 @@ def test_the_warning_of_a_limit_does_not_take_what_is_left(tmp_path: Path) -> No
 
 
 def test_a_warning_goes_only_to_those_who_catch_it(tmp_path: Path) -> None:
-    node = node_in(tmp_path, "bash", "-c", f"sleep 98 & {sys.executable} -c '{COUNTS}' SIGUSR1")
+    node = node_in(tmp_path, "bash", "-c", 'sleep 98 & "$@"', "leader", *COUNTS, "SIGUSR1")
     with ending(node.run()) as process:
         node.said("ready")
         node.warn("USR1")
@@ -212,10 +204,8 @@ def test_a_warning_waits_for_somebody_who_catches_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("leftovers", ["stop", "wait"])
 def test_the_end_is_told_once_nothing_of_the_tree_lives(tmp_path: Path, leftovers: str) -> None:
-    rest = "import time; time.sleep(1); open('rest', 'w').close()" if leftovers == "wait" else DEAF
-    node = node_in(
-        tmp_path, "bash", "-c", f'{sys.executable} -c "{rest}" >/dev/null & exit 5', leftovers=leftovers, grace_s=0.3
-    )
+    rest = "sleep 0.5; touch rest" if leftovers == "wait" else DEAF
+    node = node_in(tmp_path, "bash", "-c", f"({rest}) & exit 5", leftovers=leftovers, grace_s=0.3)
     assert (node.run_to_its_end(), carriers(), (tmp_path / "rest").exists()) == (5, [], leftovers == "wait")
 
 
@@ -223,23 +213,15 @@ def test_the_end_is_told_once_nothing_of_the_tree_lives(tmp_path: Path, leftover
 def test_a_process_that_has_left_the_commands_group_is_found_at_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
-    text = wrapper.WRAPPER.replace("gd_began < 2000", f"gd_began < {30_000 if at_once else 0}")
-    assert text != wrapper.WRAPPER
-    monkeypatch.setattr("gpudeck.engine.adapters.slurm.script.WRAPPER", text)
-    left = f"""
-import subprocess, sys
-subprocess.Popen([sys.executable, "-c", {DEAF!r}], start_new_session=True)
-sys.exit(5)
-"""
-    node = node_in(tmp_path, *python(left), grace_s=0.3)
+    change_wrapper(monkeypatch, "gd_began < 2000", f"gd_began < {30_000 if at_once else 0}")
+    node = node_in(tmp_path, "bash", "-c", f"{ELSEWHERE}; exit 5", grace_s=0.3)
     with ending(node.run()) as process:
         assert (process.wait(PATIENCE_S), carriers()) == (5, [])
     assert node.ended.code == 5
 
 
 def test_leftovers_are_left_alone_for_a_while_first(tmp_path: Path) -> None:
-    soon_done = "import time; time.sleep(0.5); open('rest', 'w').close()"
-    node = node_in(tmp_path, "bash", "-c", f'{sys.executable} -c "{soon_done}" & exit 5', linger_s=20.0)
+    node = node_in(tmp_path, "bash", "-c", "(sleep 0.3; touch rest) & exit 5", linger_s=20.0)
     assert (node.run_to_its_end(), (tmp_path / "rest").exists()) == (5, True)
 
 
@@ -256,11 +238,9 @@ def test_waiting_for_leftovers_can_be_ended(tmp_path: Path) -> None:
 
 @pytest.fixture
 def short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = wrapper.WRAPPER.replace("gd_lease=45000", "gd_lease=6000")
-    monkeypatch.setattr("gpudeck.engine.adapters.slurm.script.WRAPPER", text)
+    change_wrapper(monkeypatch, "gd_lease=45000", "gd_lease=600")
 
 
-@pytest.mark.slow
 def test_a_job_whose_claim_is_gone_ends(tmp_path: Path, short_lease: None) -> None:
     node = node_in(tmp_path, "bash", "-c", "echo ready; exec sleep 99")
     with ending(node.run()) as process:
@@ -269,7 +249,6 @@ def test_a_job_whose_claim_is_gone_ends(tmp_path: Path, short_lease: None) -> No
         assert process.wait(PATIENCE_S) == 137
 
 
-@pytest.mark.slow
 def test_a_job_that_cannot_see_its_folder_stands_still_until_it_can(tmp_path: Path, short_lease: None) -> None:
     node = node_in(tmp_path, "bash", "-c", "echo ready $$; exec sleep 99")
     with ending(node.run()):
@@ -289,10 +268,3 @@ def test_a_job_that_cannot_see_its_folder_stands_still_until_it_can(tmp_path: Pa
 
 def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
-
-
-def _runs(pid: int, text: str) -> bool:
-    try:
-        return text.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return False

@@ -15,7 +15,7 @@ import pytest
 from gpudeck.engine.adapters.processes import proc, warm
 from gpudeck.engine.adapters.processes.warm import Shell
 from gpudeck.engine.ports import SpawnRefusedError
-from gpudeck.tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
+from tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
 
 
 class Queue:
@@ -196,7 +196,7 @@ async def test_ps_tells_what_they_are(rig: Rig, queue: Queue) -> None:
 ENGINE = """
 import asyncio, os, sys
 from pathlib import Path
-from gpudeck.tests.fakes.local_rig import Rig, until
+from tests.fakes.local_rig import Rig, until
 
 async def main():
     rig = Rig(Path(sys.argv[1]), queued=lambda: 9)

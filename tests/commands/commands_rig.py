@@ -21,6 +21,7 @@ from gpudeck.engine.adapters.state.lock import Holder, held_by
 from gpudeck.engine.attach import attach
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.e2e.decks import PATIENCE_S, Deck, Ran, lives, until
+from tests.fakes import forked
 
 MIXED = """
     [deck]
@@ -90,11 +91,14 @@ class Commanded(Deck):
 
     def go(self) -> Ran:
         """Start an engine and do nothing else."""
-        return self.command("unpause")
+        return self.command("start")
 
     def shell(self, script: str) -> Ran:
-        """A line of shell in the deck's folder."""
-        env = {**self.env, "PATH": f"{Path(self.prefix[0]).parent}:{self.env['PATH']}"}
+        """A line of shell in the deck's folder, whose gpudeck is this one."""
+        folder = Path(f"{self.folder}.bin") if self.forks(self.env) else Path(self.prefix[0]).parent
+        if self.forks(self.env):
+            forked.write_command(folder / "gpudeck")
+        env = {**self.env, "PATH": f"{folder}:{self.env['PATH']}"}
         done = subprocess.run(
             ["bash", "-c", script], cwd=self.folder, env=env, stdin=subprocess.DEVNULL,
             capture_output=True, timeout=PATIENCE_S, check=False, text=True,
@@ -118,19 +122,18 @@ class Commanded(Deck):
 
     def engines_alive(self) -> list[int]:
         """Processes of this deck's engine, also such that have not got the lock yet."""
-        file = os.fsencode(self.folder)
-        return [
-            int(name)
-            for name in os.listdir("/proc")
-            if name.isdecimal() and b"\0engine\0" + file in _command_line(name) and lives(int(name))
-        ]
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal() and self._is_engine(int(name))]
 
-
-def _command_line(pid: str) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+    def _is_engine(self, pid: int) -> bool:
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if b"\0engine\0" + os.fsencode(self.folder) in words:
+                return lives(pid)
+            if b"\0tests.fakes.fork_server\0" not in words or os.getsid(pid) == pid:
+                return False  # a command leads a session, an engine has left its leader
+            return f"{os.readlink(f'/proc/{pid}/cwd')}/".startswith(f"{self.folder}/")
+        except OSError:
+            return False
 
 
 class Following:
@@ -139,10 +142,15 @@ class Following:
     def __init__(self, deck: Deck, words: Sequence[str], number: int) -> None:
         self._out = deck.folder / f"out-{number}"
         self._err = deck.folder / f"err-{number}"
-        with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = subprocess.Popen(
-                [*deck.prefix, *words], cwd=deck.folder, env=deck.env, stdin=subprocess.DEVNULL, stdout=out, stderr=err
-            )
+        with self._out.open("wb") as out, self._err.open("wb") as err, open(os.devnull, "rb") as null:
+            self.process: subprocess.Popen[bytes] | forked.Forked
+            if deck.forks(deck.env):
+                fds = [null.fileno(), out.fileno(), err.fileno()]
+                self.process = forked.fork(words, cwd=deck.folder, env=deck.env, fds=fds)
+            else:
+                self.process = subprocess.Popen(
+                    [*deck.prefix, *words], cwd=deck.folder, env=deck.env, stdin=null, stdout=out, stderr=err
+                )
 
     def until(self, text: str) -> None:
         """It has printed *text*."""
@@ -166,10 +174,14 @@ class Typed:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
         env = {**deck.env, "TERM": "xterm-256color"}
         env.pop("NO_COLOR", None)
-        self.process = subprocess.Popen(
-            ["setsid", "--ctty", "--wait", *deck.prefix, *words],
-            cwd=deck.folder, env=env, stdin=slave, stdout=slave, stderr=slave,
-        )  # fmt: skip
+        self.process: subprocess.Popen[bytes] | forked.Forked
+        if deck.forks(env):
+            self.process = forked.fork(words, cwd=deck.folder, env=env, fds=[slave] * 3, tty=os.ttyname(slave))
+        else:
+            self.process = subprocess.Popen(
+                ["setsid", "--ctty", "--wait", *deck.prefix, *words],
+                cwd=deck.folder, env=env, stdin=slave, stdout=slave, stderr=slave,
+            )  # fmt: skip
         os.close(slave)
         self._raw = b""
         self._reader = threading.Thread(target=self._read, daemon=True)

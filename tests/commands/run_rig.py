@@ -12,6 +12,7 @@ from typing import Any
 from gpudeck.engine.runs.home import file_in
 from tests.commands.commands_rig import Commanded
 from tests.e2e.decks import PATIENCE_S, Ran, lives, until
+from tests.fakes import forked
 
 ONE = ("run", "--gpus", "sim:1")
 TWO = ("run", "--gpus", "sim:2")
@@ -58,11 +59,16 @@ class Piped:
     def __init__(self, deck: Commanded, *words: str, env: dict[str, str] | None = None) -> None:
         number = len(list(deck.folder.glob("piped-*.out")))
         self.out, self.err = (deck.folder / f"piped-{number}.{end}" for end in ("out", "err"))
-        with self.out.open("wb") as out, self.err.open("wb") as err:
-            self.process = subprocess.Popen(
-                [*deck.prefix, *words], cwd=deck.folder, env={**deck.env, **(env or {})},
-                stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-            )  # fmt: skip
+        env = {**deck.env, **(env or {})}
+        self.process: subprocess.Popen[bytes] | forked.Forked
+        with self.out.open("wb") as out, self.err.open("wb") as err, open(os.devnull, "rb") as null:
+            if deck.forks(env):
+                fds = [null.fileno(), out.fileno(), err.fileno()]
+                self.process = forked.fork(words, cwd=deck.folder, env=env, fds=fds)
+            else:
+                self.process = subprocess.Popen(
+                    [*deck.prefix, *words], cwd=deck.folder, env=env, stdin=null, stdout=out, stderr=err
+                )
 
     def until(self, text: str) -> None:
         """It has printed *text* on either stream."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
 from gpudeck.engine.taskfile.load import load
 from tests.commands.commands_rig import GATED, Commanded
 from tests.e2e.decks import lives, until
+from tests.rigs.desk import Desk, at_desk, typed_in
 
 FILE = """\
 # what this is about
@@ -22,18 +24,17 @@ matrix.rate = [0.50, 1e-4]
 """
 
 
-def live(deck: Commanded) -> None:
-    """A deck of three tasks on two GPUs, two of which wait at the gate."""
-    deck.write(GATED)
-    deck.gate()
-    assert deck.go().code == 0
-    deck.until_state("wait-2", "running")
+async def live(desk: Desk) -> None:
+    """A deck of three tasks on two GPUs, two of which run."""
+    await desk.start()
+    await desk.until_state("wait-2", "running")
 
 
-def test_under_an_engine_whose_task_file_is_gone_nothing_is_added(deck: Commanded) -> None:
-    live(deck)
-    (deck.folder / "tasks.toml").unlink()
-    done = deck.command("add", "--", "true")
+@at_desk(GATED)
+async def test_under_an_engine_whose_task_file_is_gone_nothing_is_added(desk: Desk) -> None:
+    await live(desk)
+    (desk.folder / "tasks.toml").unlink()
+    done = await desk.command("add", "--", "true")
     assert (done.code, done.err.endswith("tasks.toml: no such file\n")) == (2, True)
 
 
@@ -47,7 +48,9 @@ def test_without_an_engine_the_file_is_written_and_it_is_said_what_starts_it(dec
 
 
 def test_a_live_engine_takes_it_up(deck: Commanded) -> None:
-    live(deck)
+    deck.write(GATED)
+    deck.gate()
+    assert deck.go().code == 0
     done = deck.command("add", "-n", "0", "echo new >> ran")
     assert (done.code, done.out) == (0, "echo\n")
     assert f"engine {deck.engine_pid()} has taken it up" in done.err
@@ -66,37 +69,37 @@ def test_a_headless_engine_takes_it_up_although_it_follows_no_edits(deck: Comman
     assert engine.finish().states == {"wait-1": "succeeded", "echo": "succeeded"}
 
 
-def test_other_edits_of_the_file_are_not_applied_with_it(deck: Commanded) -> None:
-    live(deck)
-    path = deck.folder / "tasks.toml"
-    path.write_text(path.read_text().replace("[1, 2, 3]", "[1, 2, 4]"))
-    assert deck.command("add", "-n", "0", "true").code == 0
-    assert set(deck.rows()) == {"wait-1", "wait-2", "wait-3", "true"}
+@at_desk(GATED)
+async def test_other_edits_of_the_file_are_not_applied_with_it(desk: Desk) -> None:
+    await live(desk)
+    desk.write(GATED.replace("[1, 2, 3]", "[1, 2, 4]"))
+    assert (await desk.command("add", "-n", "0", "true")).code == 0
+    assert set(await desk.rows()) == {"wait-1", "wait-2", "wait-3", "true"}
 
 
 def test_start_starts_an_engine(deck: Commanded) -> None:
     deck.write(FILE)
     assert deck.command("add", "-s", "--", "touch", "made").code == 0
     until((deck.folder / "made").exists)
-    assert deck.command("wait").code == 0
 
 
-def test_the_keys_of_a_task_are_options(deck: Commanded) -> None:
-    deck.write(FILE)
+def test_the_keys_of_a_task_are_options(tmp_path: Path) -> None:
+    (tmp_path / "tasks.toml").write_text(FILE)
     words = ("-n", "2", "--needs", "train-*", "--timeout", "2h", "--env", "A=1=2", "--round", "3", "--priority", "-1")
-    assert deck.command("add", *words, "--name", "mine", "--", "python", "x.py", "-n", "5").out == "mine\n"
-    spec = next(spec for spec in load(str(deck.folder / "tasks.toml"), environ={}).tasks if spec.name == "mine")
+    assert typed_in(tmp_path, "add", *words, "--name", "mine", "--", "python", "x.py", "-n", "5").out == "mine\n"
+    spec = next(spec for spec in load(str(tmp_path / "tasks.toml"), environ={}).tasks if spec.name == "mine")
     assert spec.work.command == ("python", "x.py", "-n", "5")
     assert (spec.resources.gpus, spec.needs, spec.policy.timeout_s) == (2, ("train-*",), 7200.0)
     assert (spec.work.env, spec.round, spec.priority) == ((("A", "1=2"),), 3, -1)
 
 
-def test_a_task_like_another_with_another_value(deck: Commanded) -> None:
-    deck.write(FILE)
-    assert deck.command("add", "--like", "train-0.50", "--set", "rate=0.7").out == "train-0.7\n"
-    assert "# none of ours" in deck.text("tasks.toml")
-    assert deck.run().code == 0
-    assert sorted(deck.lines("ran")) == ["0.50", "0.7", "1e-4"]
+def test_a_task_like_another_with_another_value(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.toml"
+    path.write_text(FILE)
+    assert typed_in(tmp_path, "add", "--like", "train-0.50", "--set", "rate=0.7").out == "train-0.7\n"
+    assert "# none of ours" in path.read_text()
+    commands = [spec.work.command for spec in load(str(path), environ={}).tasks]
+    assert commands == [f"echo {rate} >> ran" for rate in ("0.50", "1e-4", "0.7")]
 
 
 def test_a_command_runs_where_it_was_typed(deck: Commanded) -> None:
@@ -120,29 +123,34 @@ def test_a_command_runs_where_it_was_typed(deck: Commanded) -> None:
         (("--set", "launch=srun", "true"), "launch"),
     ],
 )
-def test_a_mistake_leaves_the_file_as_it_is(deck: Commanded, words: tuple[str, ...], said: str) -> None:
-    deck.write(FILE)
-    done = deck.command("add", *words)
+def test_a_mistake_leaves_the_file_as_it_is(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    path = tmp_path / "tasks.toml"
+    path.write_text(FILE)
+    done = typed_in(tmp_path, "add", *words)
     assert (done.code, said in done.err, done.out) == (2, True, "")
-    assert deck.text("tasks.toml") == FILE
+    assert path.read_text() == FILE
 
 
-def test_a_file_of_another_box_can_be_added_to(deck: Commanded) -> None:
-    deck.write(FILE + '[[task]]\nname = "large"\ncommand = "true"\ngpus = 4\n')
-    assert deck.command("add", "true").code == 0
-    assert deck.text("tasks.toml").count("[[task]]") == 3
+def test_a_file_of_another_box_can_be_added_to(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.toml"
+    path.write_text(FILE + '[[task]]\nname = "large"\ncommand = "true"\ngpus = 4\n')
+    assert typed_in(tmp_path, "add", "true").code == 0
+    assert path.read_text().count("[[task]]") == 3
 
 
-def test_what_the_engine_does_not_take_is_taken_out_again(deck: Commanded) -> None:
-    live(deck)
-    before = deck.text("tasks.toml")
-    done = deck.command("add", "-n", "3", "true")
+@at_desk(GATED)
+async def test_what_the_engine_does_not_take_is_taken_out_again(desk: Desk) -> None:
+    await live(desk)
+    before = desk.text("tasks.toml")
+    done = await desk.command("add", "-n", "3", "true")
     assert (done.code, "gpus = 3, but the deck has only 2" in done.err) == (2, True)
-    assert deck.text("tasks.toml") == before
+    assert desk.text("tasks.toml") == before
 
 
 def test_what_was_added_is_still_queued_after_kill_9(deck: Commanded) -> None:
-    live(deck)
+    deck.write(GATED)
+    deck.gate()
+    assert deck.go().code == 0
     assert deck.command("add", "echo new >> ran").code == 0
     pid = deck.engine_pid()
     os.kill(pid, signal.SIGKILL)

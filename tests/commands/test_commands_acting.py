@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
-from pathlib import Path
 
 import pytest
 
+from gpudeck.engine.core.events import AttemptEnded
 from gpudeck.engine.errors import UsageError
-from gpudeck.tests.fakes.live_deck import live_deck
 from tests.commands.commands_rig import GATED, MIXED, Commanded, typed
 from tests.e2e.decks import lives, until
+from tests.rigs.desk import Desk, Ends, at_desk
 
-LONG = '[[task]]\nname = "long"\ncommand = ["sleep", "1000"]\n'
+ENDS = {"good": 0, "bad": 3}
+ONE = '[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "false"\n'
+FAILS = {"t": 1}
+BAD = '[[task]]\nname = "bad"\ngpus = 0\ncommand = "exit 3"\n'
 
 
 def test_retry_starts_an_engine_and_says_what_came_of_it(deck: Commanded) -> None:
@@ -26,121 +30,140 @@ def test_retry_starts_an_engine_and_says_what_came_of_it(deck: Commanded) -> Non
     until(lambda: deck.rows("bad")["bad"]["attempt"] == 2 and deck.state("bad") == "failed")
 
 
-def test_a_retry_on_an_ended_run_starts_nothing_else(deck: Commanded) -> None:
-    deck.write(MIXED + '[[task]]\nname = "more"\ncommand = "echo x >>more"\n')
-    assert deck.run("--only", "bad").code == 1
-    assert deck.command("retry", "bad").code == 0
-    deck.until_state("bad", "failed")
-    assert deck.command("stop").code == 0
-    assert deck.lines("more") == []
+@at_desk(MIXED + '[[task]]\nname = "more"\ncommand = "true"\n', {**ENDS, "more": 0})
+async def test_a_retry_on_an_ended_run_starts_nothing_else(desk: Desk) -> None:
+    assert await desk.run("--only", "bad") == 1
+    assert (await desk.command("retry", "bad")).code == 0
+    await desk.until(lambda: desk.started.count("bad") == 2)
+    await desk.settle()
+    assert desk.started == ["bad", "bad"]
 
 
-def test_nothing_is_said_to_be_done_to_what_the_run_leaves_out(deck: Commanded) -> None:
-    deck.write(MIXED + '[[task]]\nname = "more"\ncommand = "echo x >>more"\n')
-    assert deck.run("--only", "bad").code == 1
-    for verb in ("hold", "cancel"):
-        assert f"{verb}: more (stays waiting: the run leaves it out" in deck.command(verb, "more").out
-    assert not deck.rows("more")["more"]["held"]
+@pytest.mark.parametrize("verb", ["hold", "cancel"])
+@at_desk(MIXED + '[[task]]\nname = "more"\ncommand = "true"\n', ENDS)
+async def test_nothing_is_said_to_be_done_to_what_the_run_leaves_out(desk: Desk, verb: str) -> None:
+    assert await desk.run("--only", "bad") == 1
+    assert f"{verb}: more (stays waiting: the run leaves it out" in (await desk.command(verb, "more")).out
+    assert not (await desk.row("more"))["held"]
 
 
-def test_retry_gives_the_environment_that_is_asked_for(deck: Commanded) -> None:
-    deck.write('[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "echo v=$V >>said; exit 1"\n')
-    assert deck.run().code == 1
-    assert deck.command("retry", "t", "--env", "V=7").code == 0
-    until(lambda: deck.lines("said") == ["v=", "v=7"])
+# -- retry ------------------------------------------------------------------------------------------------------------
 
 
-def test_retry_debug_lets_nccl_and_torch_tell_more_and_env_goes_over_it(deck: Commanded) -> None:
-    said = "echo $NCCL_DEBUG $TORCH_DISTRIBUTED_DEBUG $CUDA_LAUNCH_BLOCKING >>said"
-    deck.write(f'[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "{said}; exit 1"\n')
-    assert deck.run().code == 1
-    assert deck.command("retry", "t", "--debug", "--env", "NCCL_DEBUG=TRACE").code == 0
-    until(lambda: deck.lines("said") == ["", "TRACE INFO"])
-    assert not deck.rows("t")["t"]["changed"]
+@at_desk(ONE, FAILS)
+async def test_retry_gives_the_environment_that_is_asked_for(desk: Desk) -> None:
+    assert await desk.run() == 1
+    assert "V" not in desk.order("t").env
+    assert (await desk.command("retry", "t", "--env", "V=7")).code == 0
+    assert (len(desk.started), desk.order("t").env["V"]) == (2, "7")
 
 
-def test_retry_debug_of_a_task_without_gpus_asks_torch_for_what_gloo_survives(deck: Commanded) -> None:
-    deck.write('[[task]]\nname = "t"\ngpus = 0\ncommand = "echo $TORCH_DISTRIBUTED_DEBUG >>said; exit 1"\n')
-    assert deck.run().code == 1
-    assert deck.command("retry", "t", "--debug").code == 0
-    until(lambda: deck.lines("said") == ["", "INFO"])
+async def debugged(desk: Desk, *more: str) -> list[str | None]:
+    """What a task that failed gets to tell more the second time."""
+    assert await desk.run() == 1
+    assert (await desk.command("retry", "t", "--debug", *more)).code == 0
+    assert len(desk.started) == 2
+    names = ("NCCL_DEBUG", "TORCH_DISTRIBUTED_DEBUG", "CUDA_LAUNCH_BLOCKING")
+    return [desk.order("t").env.get(name) for name in names]
 
 
-def test_retry_debug_waits_for_each_call_of_cuda_where_the_failure_was_told_late(deck: Commanded) -> None:
-    error = "RuntimeError: CUDA error: device-side assert triggered"
-    said = f"echo $NCCL_DEBUG $CUDA_LAUNCH_BLOCKING >>said; echo '{error}' >&2; exit 1"
-    deck.write(f'[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "{said}"\n')
-    assert deck.run().code == 1
-    assert deck.command("retry", "t", "--debug").code == 0
-    until(lambda: deck.lines("said") == ["", "INFO 1"])
+@at_desk(ONE, FAILS)
+async def test_retry_debug_lets_nccl_and_torch_tell_more_and_env_goes_over_it(desk: Desk) -> None:
+    assert await debugged(desk, "--env", "NCCL_DEBUG=TRACE") == ["TRACE", "INFO", None]
+    assert not (await desk.row("t"))["changed"]
 
 
-def test_no_environment_that_is_asked_for_gives_a_task_other_gpus(deck: Commanded) -> None:
-    deck.write('[deck]\ngpus = "sim:2"\n[[task]]\nname = "t"\ncommand = "echo ran >>said; exit 1"\n')
-    assert deck.run().code == 1
-    done = deck.command("retry", "t", "--env", "CUDA_VISIBLE_DEVICES=7")
+@at_desk('[[task]]\nname = "t"\ngpus = 0\ncommand = "false"\n', FAILS)
+async def test_retry_debug_of_a_task_without_gpus_asks_torch_for_what_gloo_survives(desk: Desk) -> None:
+    assert (await debugged(desk))[1] == "INFO"
+
+
+@at_desk(ONE, {"t": Ends(1, err="RuntimeError: CUDA error: device-side assert triggered\n")})
+async def test_retry_debug_waits_for_each_call_of_cuda_where_the_failure_was_told_late(desk: Desk) -> None:
+    nccl, _, blocking = await debugged(desk)
+    assert (nccl, blocking) == ("INFO", "1")
+
+
+@at_desk(ONE, FAILS)
+async def test_no_environment_that_is_asked_for_gives_a_task_other_gpus(desk: Desk) -> None:
+    assert await desk.run() == 1
+    done = await desk.command("retry", "t", "--env", "CUDA_VISIBLE_DEVICES=7")
     assert (done.code, "may not set CUDA_VISIBLE_DEVICES" in done.err) == (2, True)
-    assert deck.lines("said") == ["ran"]
+    assert desk.started == ["t"]
 
 
-def test_an_engine_gives_a_task_no_other_gpus_whoever_asks(tmp_path: Path) -> None:
-    with live_deck(tmp_path, MIXED + LONG) as deck:
-        deck.start()
-        with deck.client() as client:
-            deck.until_states(client, bad="failed")
-            with pytest.raises(UsageError, match="may not set CUDA_VISIBLE_DEVICES"):
-                client.request("retry", tasks=["bad"], env={"CUDA_VISIBLE_DEVICES": "7"})
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({"CUDA_VISIBLE_DEVICES": "7"}, "may not set CUDA_VISIBLE_DEVICES"),
+        ({"A=B": "x"}, "^env: "),
+        ({"": "x"}, "^env: "),
+        ({"A\0": "x"}, "^env: "),
+        ({"A": "x\0"}, "^env: "),
+    ],
+)
+@at_desk(MIXED, ENDS)
+async def test_an_engine_gives_a_task_no_environment_that_it_may_not_have_whoever_asks(
+    desk: Desk, env: dict[str, str], said: str
+) -> None:
+    await desk.start()
+    await desk.until_state("bad", "failed")
+    with pytest.raises(UsageError, match=said):
+        await desk.request("retry", tasks=["bad"], env=env)
 
 
-def test_retry_downstream_runs_what_builds_on_it(deck: Commanded) -> None:
-    deck.write("""
-        [deck]
-        gpus = "sim:1"
-        [[task]]
-        name = "first"
-        command = "echo first >>ran"
-        [[task]]
-        name = "second"
-        needs = ["first"]
-        command = "echo second >>ran"
-    """)
-    assert deck.run().code == 0
-    assert deck.command("retry", "first", "--downstream").code == 0
-    until(lambda: deck.lines("ran") == ["first", "second"] * 2)
+@at_desk(
+    """
+    [deck]
+    gpus = "sim:1"
+    [[task]]
+    name = "first"
+    command = "true"
+    [[task]]
+    name = "second"
+    needs = ["first"]
+    command = "true"
+    """,
+    {"first": 0, "second": 0},
+)
+async def test_retry_downstream_runs_what_builds_on_it(desk: Desk) -> None:
+    assert await desk.run() == 0
+    assert (await desk.command("retry", "first", "--downstream")).code == 0
+    await desk.until(lambda: desk.started == ["first", "second"] * 2)
 
 
-def test_retry_not_on_a_gpu_that_the_deck_has_not_is_refused(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.run().code == 1
-    done = deck.command("retry", "bad", "--not-on", "7")
-    assert (done.code, "GPU 7: this deck uses 0, 1" in done.err) == (2, True)
+@at_desk(GATED)
+async def test_a_task_that_runs_cannot_be_retried(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("wait-1", "running")
+    done = await desk.command("retry", "wait-1")
+    assert (done.code, done.err) == (2, "gpudeck: wait-1 is running: only what has ended can be retried\n")
 
 
-def test_a_task_that_runs_cannot_be_retried(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
-    deck.until_state("wait-1", "running")
-    done = deck.command("retry", "wait-1")
-    assert (done.code, done.err.splitlines()[-1]) == (
-        2, "gpudeck: wait-1 is running: only what has ended can be retried",
-    )  # fmt: skip
-    gate.let(3)
+@at_desk(GATED + BAD, {"bad": 3})
+async def test_a_retry_on_a_paused_deck_says_that_it_is_paused(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("bad", "failed")
+    assert (await desk.command("pause")).code == 0
+    assert "the deck is paused" in (await desk.command("retry", "bad")).err
 
 
-def test_what_means_several_tasks_wants_a_yes(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.run().code == 1
-    done = deck.command("retry", "*")
+# -- asking -----------------------------------------------------------------------------------------------------------
+
+
+@at_desk(MIXED, ENDS)
+async def test_what_means_several_tasks_wants_a_yes(desk: Desk) -> None:
+    assert await desk.run() == 1
+    done = await desk.command("retry", "*")
     assert done.code == 2
     assert "retry 2 tasks (1 succeeded, 1 failed): good, bad?" in done.err
     assert "-y says yes" in done.err
 
 
-def test_several_names_that_are_typed_out_are_not_asked_about(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.run().code == 1
-    assert deck.command("retry", "good", "bad").code == 0
+@at_desk(MIXED, ENDS)
+async def test_several_names_that_are_typed_out_are_not_asked_about(desk: Desk) -> None:
+    assert await desk.run() == 1
+    assert (await desk.command("retry", "good", "bad")).code == 0
 
 
 def test_yes_on_the_terminal_does_it(deck: Commanded) -> None:
@@ -153,25 +176,25 @@ def test_yes_on_the_terminal_does_it(deck: Commanded) -> None:
         assert "retry: good (attempt 2" in terminal.shown
 
 
-def test_enter_on_the_terminal_does_nothing(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.run().code == 1
-    with typed(deck, "retry", "*") as terminal:
-        terminal.until("[y/N]")
-        terminal.type("\n")
-        assert terminal.finish() == 1
-    assert deck.rows("good")["good"]["attempt"] == 1
+@pytest.mark.parametrize("line", ["\n", "n\n", "nonsense\n"])
+@at_desk(MIXED, ENDS)
+async def test_anything_but_yes_on_the_terminal_does_nothing(desk: Desk, line: str) -> None:
+    assert await desk.run() == 1
+    assert (await desk.command("retry", "*", keys=line)).code == 1
+    assert (await desk.row("good"))["attempt"] == 1
 
 
-def test_cancel_stops_what_runs_and_takes_off_what_waits(deck: Commanded) -> None:
-    deck.write(GATED)
-    deck.gate()
-    assert deck.go().code == 0
-    deck.until_state("wait-1", "running")
-    out = deck.command("cancel", "-y", "tag:slow").out
+# -- cancel, kill, hold, release, priority, accept --------------------------------------------------------------------
+
+
+@at_desk(GATED)
+async def test_cancel_stops_what_runs_and_takes_off_what_waits(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("wait-2", "running")
+    out = (await desk.command("cancel", "-y", "tag:slow")).out
     assert [line.partition(" (")[0] for line in out.splitlines()] == [f"cancel: wait-{i}" for i in (1, 2, 3)]
     assert "cancel: wait-3 (cancelled)" in out
-    deck.until_state("wait-1", "cancelled")
+    await desk.until_state("wait-1", "cancelled")
 
 
 def test_kill_ends_a_task_that_ignores_the_stop_signal(deck: Commanded) -> None:
@@ -192,97 +215,134 @@ def test_kill_ends_a_task_that_ignores_the_stop_signal(deck: Commanded) -> None:
     deck.until_state("deaf", "cancelled")
 
 
-def test_a_cancel_of_what_has_ended_is_refused(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.run().code == 1
-    done = deck.command("cancel", "good")
+@at_desk(GATED)
+async def test_a_kill_is_told_as_one(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("wait-1", "running")
+    assert (await desk.command("kill", "wait-1")).code == 0
+    await desk.until_state("wait-1", "cancelled")
+    assert (await desk.row("wait-1"))["reason"] == "cancelled by user (kill)"
+
+
+@at_desk(MIXED, ENDS)
+async def test_a_cancel_of_what_has_ended_is_refused(desk: Desk) -> None:
+    assert await desk.run() == 1
+    done = await desk.command("cancel", "good")
     assert (done.code, "good has succeeded: only what has not ended" in done.err) == (2, True)
 
 
-def test_held_tasks_start_when_they_are_released(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
-    assert "hold: wait-3 (held)" in deck.command("hold", "wait-3").out
-    gate.let(2)
-    deck.until_state("wait-2", "succeeded")
-    assert deck.rows("wait-3")["wait-3"]["held"]
-    assert deck.command("hold", "wait-3").out == "hold: wait-3 (queued and held already)\n"
-    assert deck.command("release", "state:held").code == 0
-    gate.let()
-    deck.until_state("wait-3", "succeeded")
+@at_desk(GATED)
+async def test_held_tasks_start_when_they_are_released(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("wait-2", "running")
+    assert "hold: wait-3 (held)" in (await desk.command("hold", "wait-3")).out
+    await desk.ends("wait-1")
+    await desk.ends("wait-2")
+    assert ((await desk.row("wait-3"))["held"], desk.started) == (True, ["wait-1", "wait-2"])
+    assert (await desk.command("hold", "wait-3")).out == "hold: wait-3 (queued and held already)\n"
+    assert (await desk.command("release", "state:held")).code == 0
+    await desk.until_state("wait-3", "running")
 
 
-def test_a_higher_priority_starts_first(deck: Commanded) -> None:
-    deck.write(GATED.replace("sim:2", "sim:1"))
-    gate = deck.gate()
-    assert deck.go().code == 0
-    assert deck.command("priority", "wait-3", "5").out == "priority: wait-3 (priority 5)\n"
-    gate.let()
-    deck.until_state("wait-3", "running")
-    assert deck.state("wait-2") == "queued"
-    assert deck.command("priority", "wait-2", "-7").code == 0
-    gate.let(2)
+@at_desk(GATED.replace("sim:2", "sim:1"))
+async def test_a_higher_priority_starts_first(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("wait-1", "running")
+    assert (await desk.command("priority", "wait-3", "5")).out == "priority: wait-3 (priority 5)\n"
+    await desk.ends("wait-1")
+    await desk.until_state("wait-3", "running")
+    assert desk.state("wait-2") == "queued"
+    assert (await desk.command("priority", "wait-2", "-7")).out == "priority: wait-2 (priority -7)\n"
 
 
-def test_a_priority_that_is_no_number_is_refused(deck: Commanded) -> None:
-    deck.write(MIXED)
-    done = deck.command("priority", "good", "high")
-    assert (done.code, "whole number" in done.err, deck.engines_alive()) == (2, True, [])
+@at_desk(MIXED)
+async def test_a_priority_that_is_no_number_is_refused(desk: Desk) -> None:
+    done = await desk.command("priority", "good", "high")
+    assert (done.code, "whole number" in done.err, desk.engines) == (2, True, 0)
 
 
-def test_accept_keeps_a_changed_result(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.run().code == 1
-    deck.write(MIXED.replace("echo fine", "echo better"))
-    assert deck.go().code == 0
-    assert list(deck.rows("state:changed")) == ["good"]
-    assert deck.command("accept", "good").out == "accept: good (its result counts as it is)\n"
-    assert not deck.rows("good")["good"]["changed"]
+BETTER = MIXED.replace("echo fine", "echo better")
 
 
-def test_a_paused_deck_starts_nothing_until_it_is_unpaused(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
-    assert "is paused: nothing starts; 2 tasks running" in deck.command("pause").out
-    gate.let(2)
-    deck.until_state("wait-2", "succeeded")
-    assert deck.state("wait-3") == "queued"
-    assert deck.command("unpause").code == 0
-    gate.let()
-    deck.until_state("wait-3", "succeeded")
+@at_desk(MIXED, ENDS)
+async def test_accept_keeps_a_changed_result(desk: Desk) -> None:
+    assert await desk.run() == 1
+    desk.write(BETTER)
+    await desk.start()
+    assert list(await desk.rows("state:changed")) == ["good"]
+    assert (await desk.command("accept", "good")).out == "accept: good (its result counts as it is)\n"
+    assert not (await desk.row("good"))["changed"]
 
 
-def test_a_drained_gpu_gets_nothing_new(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
-    assert deck.command("gpus", "drain", "0-1").out == "drain: GPU 0-1 (what runs there ends, nothing new starts)\n"
-    gate.let(2)
-    deck.until_state("wait-2", "succeeded")
-    assert deck.state("wait-3") == "queued"
-    assert deck.command("gpus", "enable", "1").code == 0
-    deck.until_state("wait-3", "running")
-    assert deck.rows("wait-3")["wait-3"]["gpus"] == [1]
-    gate.let()
+@at_desk(MIXED, ENDS)
+async def test_accept_before_an_edit_is_applied_says_how_both_are_done(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("bad", "failed")
+    desk.write(BETTER)
+    assert (await desk.command("apply", "--dry-run")).code == 0
+    done = await desk.command("accept", "good")
+    assert done.out == "accept: good (has succeeded: it is neither changed nor stale)\n"
+    assert "`gpudeck apply --keep`" in done.err
+
+
+# -- pause and drain --------------------------------------------------------------------------------------------------
+
+
+@at_desk(GATED)
+async def test_a_paused_deck_starts_nothing_until_it_is_unpaused(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("wait-2", "running")
+    assert "is paused: nothing starts; 2 tasks running" in (await desk.command("pause")).out
+    await desk.ends("wait-1")
+    assert desk.state("wait-3") == "queued"
+    assert (await desk.command("unpause")).code == 0
+    await desk.until_state("wait-3", "running")
+
+
+@at_desk(GATED)
+async def test_a_drained_gpu_gets_nothing_new(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("wait-2", "running")
+    out = (await desk.command("gpus", "drain", "0-1")).out
+    assert out == "drain: GPU 0-1 (what runs there ends, nothing new starts)\n"
+    await desk.ends("wait-1")
+    await desk.ends("wait-2")
+    assert desk.state("wait-3") == "queued"
+    assert (await desk.command("gpus", "enable", "1")).code == 0
+    await desk.until_state("wait-3", "running")
+    assert (await desk.row("wait-3"))["gpus"] == [1]
+
+
+@at_desk(MIXED)
+async def test_a_deck_that_does_nothing_needs_no_engine_to_be_paused(desk: Desk) -> None:
+    done = await desk.command("pause")
+    assert (done.code, "nothing starts" in done.out, desk.engines) == (0, True, 0)
+
+
+# -- engines ----------------------------------------------------------------------------------------------------------
 
 
 def test_two_commands_at_once_start_one_engine(deck: Commanded) -> None:
     deck.write(GATED)
     gate = deck.gate()
-    with typed(deck, "hold", "wait-1") as first, typed(deck, "hold", "wait-2") as second:
+    assert deck.go().code == 0
+    deck.until_state("wait-2", "running")
+    assert deck.command("stop").code == 0
+    with typed(deck, "hold", "wait-3") as first, typed(deck, "priority", "wait-3", "7") as second:
         assert (first.finish(), second.finish()) == (0, 0), first.shown + second.shown
-    until(lambda: len(deck.engines_alive()) == 1)  # the second one finds the lock taken
-    gate.let(3)
+    told = re.findall(r"engine (\d+) now runs the deck", first.shown + second.shown)
+    assert set(told) == {str(deck.engine_pid())}
+    row = deck.rows()["wait-3"]
+    assert (row["held"], row["priority"]) == (True, 7)
+    gate.let(2)
 
 
 def test_after_the_engine_was_killed_a_retry_starts_the_next_one(deck: Commanded) -> None:
-    deck.write(GATED + '[[task]]\nname = "bad"\ngpus = 0\ncommand = "exit 3"\n')
+    deck.write(GATED + BAD)
     gate = deck.gate()
     assert deck.go().code == 0
     deck.until_state("wait-2", "running")
-    deck.until_state("bad", "failed")
+    until(lambda: any(isinstance(fact, AttemptEnded) for fact in deck.facts()))
     first = deck.engine_pid()
     os.kill(first, signal.SIGKILL)
     until(lambda: not lives(first))
@@ -300,8 +360,8 @@ def test_a_frozen_engine_is_named_and_no_second_one_started(deck: Commanded) -> 
     pid = deck.engine_pid()
     os.kill(pid, signal.SIGSTOP)
     try:
-        for words in (["status"], ["retry", "wait-1"], ["stop"], ["wait"]):
-            done = deck.command(*words)
+        asked = [deck.follow(*words) for words in (["status"], ["retry", "wait-1"], ["stop"], ["wait"])]
+        for done in [each.finish() for each in asked]:
             assert done.code == 3
             assert f"engine {pid} is stopped, `kill -CONT {pid}` lets it go on: it holds the deck's lock" in done.err
         assert deck.engines_alive() == [pid]
@@ -311,36 +371,36 @@ def test_a_frozen_engine_is_named_and_no_second_one_started(deck: Commanded) -> 
     assert deck.command("wait").code == 0
 
 
-def test_another_environment_than_the_runs_is_named_in_one_line(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
-    done = deck.command("hold", "wait-3", env={"VIRTUAL_ENV": "/elsewhere"})
-    assert "VIRTUAL_ENV" in done.err
-    assert "gpudeck env --refresh" in done.err
-    gate.let(3)
+@at_desk(GATED)
+async def test_another_environment_than_the_runs_is_named_in_one_line(desk: Desk) -> None:
+    await desk.start()
+    done = await desk.command("hold", "wait-3", env={"VIRTUAL_ENV": "/elsewhere"})
+    assert ("VIRTUAL_ENV" in done.err, "gpudeck env --refresh" in done.err, done.err.count("\n")) == (True, True, 1)
 
 
-def test_an_unknown_task_is_refused_with_a_hint(deck: Commanded) -> None:
-    deck.write(MIXED)
-    done = deck.command("cancel", "behin")
-    assert (done.code, "behin: no task" in done.err, deck.engines_alive()) == (2, True, [])
-    assert deck.go().code == 0
-    assert "did you mean behind?" in deck.command("cancel", "behin").err
+@at_desk(MIXED, ENDS)
+async def test_an_unknown_task_is_refused_with_a_hint(desk: Desk) -> None:
+    done = await desk.command("cancel", "behin")
+    assert (done.code, "behin: no task" in done.err, desk.engines) == (2, True, 0)
+    await desk.start()
+    assert "did you mean behind?" in (await desk.command("cancel", "behin")).err
 
 
-def test_what_comes_to_nothing_starts_no_engine(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.run().code == 1
-    assert deck.command("release", "behind").out == "release: behind (is blocked, and not held)\n"
-    assert deck.command("cancel", "good").code == 2
-    assert deck.engines_alive() == []
+@at_desk(MIXED, ENDS)
+async def test_what_comes_to_nothing_starts_no_engine(desk: Desk) -> None:
+    assert await desk.run() == 1
+    assert (await desk.command("release", "behind")).out == "release: behind (is blocked, and not held)\n"
+    assert (await desk.command("cancel", "good")).code == 2
+    assert desk.engines == 1
 
 
-def test_a_broken_file_starts_no_engine(deck: Commanded) -> None:
-    deck.write(MIXED + "nonsense = 1\n")
-    done = deck.command("retry", "bad")
-    assert (done.code, "nonsense" in done.err, deck.engines_alive()) == (2, True, [])
+@at_desk(MIXED + "nonsense = 1\n")
+async def test_a_broken_file_starts_no_engine(desk: Desk) -> None:
+    done = await desk.command("retry", "bad")
+    assert (done.code, "nonsense" in done.err, desk.engines) == (2, True, 0)
+
+
+# -- apply ------------------------------------------------------------------------------------------------------------
 
 
 def test_apply_takes_up_what_was_added_to_the_file(deck: Commanded) -> None:
@@ -359,83 +419,53 @@ def test_apply_takes_up_what_was_added_to_the_file(deck: Commanded) -> None:
     gate.let(3)
 
 
-def test_apply_without_an_engine_starts_none_to_look(deck: Commanded) -> None:
-    deck.write(MIXED)
-    done = deck.command("apply", "--dry-run")
+@at_desk(MIXED)
+async def test_apply_without_an_engine_starts_none_to_look(desk: Desk) -> None:
+    done = await desk.command("apply", "--dry-run")
     assert (done.code, "the next start takes the file as it is now" in done.out) == (0, True)
-    assert deck.engines_alive() == []
+    assert desk.engines == 0
 
 
-def test_apply_runs_what_an_earlier_edit_has_changed(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.run().code == 1
-    deck.write(MIXED.replace("echo fine", "echo better >>better"))
-    assert "good: they run again" in deck.command("apply", "--dry-run").out
-    done = deck.command("apply", "-y")
+@at_desk(MIXED, ENDS)
+async def test_apply_runs_what_an_earlier_edit_has_changed(desk: Desk) -> None:
+    assert await desk.run() == 1
+    desk.write(BETTER)
+    assert "good (command): they run again" in (await desk.command("apply", "--dry-run")).out
+    done = await desk.command("apply", "-y")
     assert done.out.splitlines()[-1] == "apply: 1 changed task again: good"
-    until(lambda: deck.lines("better") == ["better"])
+    await desk.until(lambda: desk.started.count("good") == 2)
+    assert "echo better" in desk.order("good").argv[-1]
 
 
-BETTER = MIXED.replace("echo fine", "echo better >>better")
-
-
-def keeps_its_result(deck: Commanded) -> None:
+async def keeps_its_result(desk: Desk) -> None:
     """`good` counts as done as what the file says now, for this engine and for later ones, and did not run."""
-    assert deck.command("apply").out == "nothing has changed\n"
-    assert not deck.rows("good")["good"]["changed"]
-    assert deck.command("stop").code == 0
-    assert not deck.rows("good")["good"]["changed"]
-    assert deck.run().states["good"] == "cached"
-    assert not (deck.folder / "better").exists()
+    assert (await desk.command("apply")).out == "nothing has changed\n"
+    assert not (await desk.row("good"))["changed"]
+    assert (await desk.command("stop")).code == 0
+    assert not (await desk.row("good"))["changed"]
+    await desk.run()
+    assert (desk.state("good"), desk.started.count("good")) == ("cached", 1)
 
 
-def test_apply_keep_keeps_the_results_of_finished_tasks_that_the_edit_changes(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.go().code == 0
-    deck.until_state("bad", "failed")
-    deck.until_state("good", "succeeded")
-    deck.write(BETTER)
-    assert (
-        "good (command): they run again, unless their results are kept (--keep)"
-        in deck.command("apply", "--dry-run").out
-    )
-    assert "good (command): they keep their results" in deck.command("apply", "--dry-run", "--keep").out
-    done = deck.command("apply", "--keep", "-y")
+@at_desk(MIXED, ENDS)
+async def test_apply_keep_keeps_the_results_of_finished_tasks_that_the_edit_changes(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("bad", "failed")
+    await desk.until_state("good", "succeeded")
+    desk.write(BETTER)
+    dry = (await desk.command("apply", "--dry-run")).out
+    assert "good (command): they run again, unless their results are kept (--keep)" in dry
+    dry = (await desk.command("apply", "--dry-run", "--keep")).out
+    assert "good (command): they keep their results" in dry
+    done = await desk.command("apply", "--keep", "-y")
     assert done.out.splitlines()[-2:] == ["apply: 1 changed, finished", "apply: 1 result kept: good"]
-    keeps_its_result(deck)
+    await keeps_its_result(desk)
 
 
-def test_apply_keep_keeps_the_results_of_tasks_that_an_earlier_edit_has_changed(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.run().code == 1
-    deck.write(BETTER)
-    assert "good: they keep their results" in deck.command("apply", "--dry-run", "--keep").out
-    assert deck.command("apply", "--keep", "-y").out.splitlines()[-1] == "apply: 1 result kept: good"
-    keeps_its_result(deck)
-
-
-def test_accept_before_an_edit_is_applied_says_how_both_are_done(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.go().code == 0
-    deck.until_state("good", "succeeded")
-    deck.write(BETTER)
-    assert deck.command("apply", "--dry-run").code == 0
-    done = deck.command("accept", "good")
-    assert done.out == "accept: good (has succeeded: it is neither changed nor stale)\n"
-    assert "`gpudeck apply --keep`" in done.err
-
-
-def test_a_deck_that_does_nothing_needs_no_engine_to_be_paused(deck: Commanded) -> None:
-    deck.write(MIXED)
-    done = deck.command("pause")
-    assert (done.code, "nothing starts" in done.out, deck.engines_alive()) == (0, True, [])
-
-
-def test_a_retry_on_a_paused_deck_says_that_it_is_paused(deck: Commanded) -> None:
-    deck.write(GATED + '[[task]]\nname = "bad"\ngpus = 0\ncommand = "exit 3"\n')
-    gate = deck.gate()
-    assert deck.go().code == 0
-    deck.until_state("bad", "failed")
-    assert deck.command("pause").code == 0
-    assert "the deck is paused" in deck.command("retry", "bad").err
-    gate.let(3)
+@at_desk(MIXED, ENDS)
+async def test_apply_keep_keeps_the_results_of_tasks_that_an_earlier_edit_has_changed(desk: Desk) -> None:
+    assert await desk.run() == 1
+    desk.write(BETTER)
+    assert "good (command): they keep their results" in (await desk.command("apply", "--dry-run", "--keep")).out
+    assert (await desk.command("apply", "--keep", "-y")).out.splitlines()[-1] == "apply: 1 result kept: good"
+    await keeps_its_result(desk)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from tests.commands.commands_rig import GATED, MIXED, Commanded, typed
+from tests.rigs.desk import Desk, at_desk, typed_in
+
+TASKS = ("wait-1", "wait-2", "wait-3")
 
 
-def test_attach_without_an_engine_says_what_to_do(deck: Commanded) -> None:
-    deck.write(MIXED)
-    done = deck.command("attach")
+def test_attach_without_an_engine_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "tasks.toml").write_text(MIXED)
+    done = typed_in(tmp_path, "attach")
     assert (done.code, "`gpudeck` starts one" in done.err) == (3, True)
 
 
@@ -15,11 +21,8 @@ def test_attach_tells_what_happens_until_the_run_ends(deck: Commanded) -> None:
     deck.write(GATED.replace("echo end {i}", "exit {i}"))
     gate = deck.gate()
     assert deck.go().code == 0
-    gate_opened = deck.command("hold", "wait-3")
-    assert gate_opened.code == 0
     attached = deck.follow("attach")
     attached.until("run 1 goes on")
-    assert deck.command("release", "wait-3").code == 0
     gate.let(3)
     done = attached.finish()
     assert done.code == 1
@@ -27,22 +30,22 @@ def test_attach_tells_what_happens_until_the_run_ends(deck: Commanded) -> None:
     assert "3 tasks: 3 failed" in done.out
 
 
-def test_the_summary_has_the_end_of_the_task_that_ended_last(deck: Commanded) -> None:
-    deck.write(GATED.replace("echo end {i}", "exit {i}"))
-    gate = deck.gate()
-    assert deck.go().code == 0
-    attached = deck.follow("attach")
-    attached.until("run 1 goes on")
-    gate.let(3)
-    table = attached.finish().out.partition("\ntask ")[2]
+@at_desk(GATED)
+async def test_the_summary_has_the_end_of_the_task_that_ended_last(desk: Desk) -> None:
+    await desk.start()
+    attached = desk.begin("attach")
+    await attached.until("run 1 goes on")
+    for name in TASKS:
+        await desk.ends(name, 1)
+    table = (await attached.finish()).out.partition("\ntask ")[2]
     assert [line.split()[1] for line in table.splitlines() if line.startswith("wait-")] == ["failed"] * 3
 
 
-def test_attach_to_a_run_that_has_ended_returns_at_once(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.go().code == 0
-    assert deck.command("wait").code == 1
-    done = deck.command("attach")
+@at_desk(MIXED, {"good": 0, "bad": 3})
+async def test_attach_to_a_run_that_has_ended_returns_at_once(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("behind", "blocked")
+    done = await desk.command("attach")
     assert (done.code, "run 1 has ended: 3 tasks: 1 succeeded" in done.out) == (1, True)
 
 
@@ -52,7 +55,7 @@ def test_ctrl_c_detaches_and_stops_nothing(deck: Commanded) -> None:
     assert deck.go().code == 0
     pid = deck.engine_pid()
     with typed(deck, "attach") as terminal:
-        terminal.until("running on SIM")
+        terminal.until("run 1 goes on")
         terminal.type("\x03")
         assert terminal.finish() == 130
         assert f"detached: engine {pid} and its tasks go on" in terminal.shown
@@ -61,71 +64,71 @@ def test_ctrl_c_detaches_and_stops_nothing(deck: Commanded) -> None:
     gate.let(3)
 
 
-def test_two_that_are_attached_see_the_same_end(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
-    first, second = deck.follow("attach"), deck.follow("attach")
-    first.until("goes on")
-    second.until("goes on")
-    gate.let(3)
-    ends = [first.finish(), second.finish()]
+@at_desk(GATED)
+async def test_two_that_are_attached_see_the_same_end(desk: Desk) -> None:
+    await desk.start()
+    first, second = desk.begin("attach"), desk.begin("attach")
+    await first.until("goes on")
+    await second.until("goes on")
+    for name in TASKS:
+        await desk.ends(name)
+    ends = [await first.finish(), await second.finish()]
     assert [end.code for end in ends] == [0, 0]
     assert all("3 tasks: 3 succeeded" in end.out for end in ends)
 
 
-def test_attached_to_an_engine_that_is_stopped_it_says_so(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
-    attached = deck.follow("attach")
-    attached.until("goes on")
-    assert deck.command("stop").code == 0
-    done = attached.finish()
+@at_desk(GATED)
+async def test_attached_to_an_engine_that_is_stopped_it_says_so(desk: Desk) -> None:
+    await desk.start()
+    attached = desk.begin("attach")
+    await attached.until("goes on")
+    assert (await desk.command("stop")).code == 0
+    done = await attached.finish()
     assert (done.code, "ended by gpudeck stop" in done.out) == (3, True)
-    gate.let(3)
 
 
 def test_gpudeck_on_a_terminal_starts_an_engine_and_follows_it(deck: Commanded) -> None:
     deck.write(GATED)
     gate = deck.gate()
     with typed(deck, "tasks.toml", "--plain") as terminal:
-        terminal.until("running on SIM")
-        pid = deck.engine_pid()
-        assert f"engine {pid} runs on when this ends" in terminal.shown.replace("\r\n", "")
+        terminal.until("runs on when this ends")
+        assert f"engine {deck.engine_pid()} runs on when this ends" in terminal.shown.replace("\r\n", "")
         gate.let(3)
         assert terminal.finish() == 0
         assert "3 tasks: 3 succeeded" in terminal.shown
 
 
-def test_gpudeck_without_a_terminal_starts_nothing(deck: Commanded) -> None:
-    deck.write(MIXED)
-    done = deck.command("tasks.toml")
-    assert (done.code, "`gpudeck --headless` runs the deck" in done.err, deck.engines_alive()) == (2, True, [])
+@at_desk(GATED)
+async def test_gpudeck_on_a_terminal_follows_the_engine_that_is_there(desk: Desk) -> None:
+    await desk.start()
+    following = desk.begin("tasks.toml", "--plain", terminal=True)
+    await following.until(f"engine {os.getpid()} runs on when this ends")
+    for name in TASKS:
+        await desk.ends(name)
+    done = await following.finish()
+    assert (done.code, "3 tasks: 3 succeeded" in done.out, desk.engines) == (0, True, 1)
 
 
-def test_other_run_options_than_the_engines_are_refused(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    with typed(deck, "tasks.toml", "--plain", "--limit", "2") as terminal:
-        terminal.until("running on SIM")
-        with typed(deck, "tasks.toml", "--plain", "--limit", "1") as other:
-            assert other.finish() == 2
-            assert "--limit 1: the engine that runs this deck was started with --limit 2" in other.shown
-        with typed(deck, "tasks.toml", "--plain", "--limit", "2") as same:
-            same.until("running on SIM")
-    gate.let(2)
+@at_desk(MIXED)
+async def test_gpudeck_without_a_terminal_starts_nothing(desk: Desk) -> None:
+    done = await desk.command("tasks.toml")
+    assert (done.code, "`gpudeck --headless` runs the deck" in done.err, desk.engines) == (2, True, 0)
 
 
-def test_options_of_a_run_hold_for_the_engine_that_a_command_starts(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    with typed(deck, "tasks.toml", "--plain", "--limit", "2") as terminal:
-        terminal.until("running on SIM")
-    assert deck.command("stop").code == 0
-    gate.let(3)
-    assert deck.go().code == 0
-    assert deck.command("wait").code == 0
-    assert deck.rows("wait-3")["wait-3"]["left_out"]
-    done = deck.command("retry", "wait-3")
-    assert done.code == 2
+@at_desk(GATED)
+async def test_other_run_options_than_the_engines_are_refused(desk: Desk) -> None:
+    await desk.start("--limit", "2")
+    other = await desk.begin("tasks.toml", "--plain", "--limit", "1", terminal=True).finish()
+    assert other.code == 2
+    assert "--limit 1: the engine that runs this deck was started with --limit 2" in other.err
+    await desk.begin("tasks.toml", "--plain", "--limit", "2", terminal=True).until("runs on when this ends")
+
+
+@at_desk(GATED, {"wait-1": 0, "wait-2": 0})
+async def test_options_of_a_run_hold_for_the_engine_that_a_command_starts(desk: Desk) -> None:
+    await desk.start("--limit", "2")
+    assert (await desk.command("stop")).code == 0
+    assert (await desk.command("unpause")).code == 0
+    assert (await desk.command("wait")).code == 0
+    assert (await desk.row("wait-3"))["left_out"]
+    assert (await desk.command("retry", "wait-3")).code == 2

@@ -8,39 +8,36 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.state.sockets import connect, listen
-from gpudeck.engine.client import Connection
+from gpudeck.engine.adapters.state.sockets import listen
 from gpudeck.engine.protocol.wire import Reply
 from tests.commands.commands_rig import MIXED, Commanded
 from tests.fakes.ending_engine import EndingEngine
+from tests.rigs.desk import Desk, at_desk
 
 ENDING = Reply(id=0, ok=False, error="the engine was just ending", code=75)
 
 
 @pytest.mark.parametrize("last", [None, ENDING], ids=["hangs up", "says so"])
 @pytest.mark.parametrize("words", [("retry", "bad"), ("pause",), ("gpus", "drain", "1")], ids=lambda words: words[0])
-def test_what_an_ending_engine_is_asked_for_the_next_one_does(
-    deck: Commanded, words: tuple[str, ...], last: Reply | None
+@at_desk(MIXED, {"good": 0, "bad": 3})
+async def test_what_an_ending_engine_is_asked_for_the_next_one_does(
+    desk: Desk, words: tuple[str, ...], last: Reply | None
 ) -> None:
-    deck.write(MIXED)
-    assert deck.run().code == 1
-    ending = EndingEngine(deck.folder / ".gpudeck" / "tasks", last)
-    done = deck.command(*words)
+    assert await desk.run() == 1
+    ending = EndingEngine(desk.folder / ".gpudeck" / "tasks", last)
+    done = await desk.command(*words)
     assert done.code == 0, done.err
     assert ending.ended()
     assert len(ending.asked) == 1
-    assert deck.command("stop", "--tasks").code == 0
 
 
-def test_an_engine_that_has_all_the_clients_it_takes_says_so_at_once(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.go().code == 0
-    holder = deck.holder()
-    assert holder is not None
+@at_desk(MIXED)
+async def test_an_engine_that_has_all_the_clients_it_takes_says_so_at_once(desk: Desk) -> None:
+    await desk.start()
     with contextlib.ExitStack() as clients:
         for _ in range(64):
-            clients.enter_context(Connection(connect(holder.address)))
-        refused = deck.command("pause")
+            clients.enter_context(await desk.connection())
+        refused = await desk.command("pause")
     assert refused.code == 3
     assert refused.err.count("\n") == 1
     assert "64 clients attached" in refused.err

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.commands.commands_rig import Commanded
+from tests.rigs.desk import Desk, at_desk
 
 DECK = """
     [deck]
@@ -18,7 +18,12 @@ DECK = """
 """
 
 
-def test_an_engine_without_a_client_runs_the_deck_of_its_profile_with_its_values(deck: Commanded) -> None:
-    deck.write(DECK)
-    done = deck.shell("gpudeck engine --profile night tasks.toml to=there")
-    assert (done.code, deck.lines("there")) == (0, ["night"])
+@at_desk(DECK, {"say": 0})
+async def test_an_engine_without_a_client_runs_the_deck_of_its_profile_with_its_values(desk: Desk) -> None:
+    await desk.serve("engine", "--profile", "night", "tasks.toml", "to=there")
+    await desk.until_state("say", "succeeded")
+    assert "echo night >>there" in desk.order("say").argv[-1]
+    await desk.later(9)
+    assert desk.runs
+    await desk.later(1)
+    assert await desk.over() == 0

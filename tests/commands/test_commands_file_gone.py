@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.commands.commands_rig import Commanded, typed
+from tests.rigs.desk import Desk, at_desk, typed_in
 
 WAITS = """
     [deck]
@@ -20,36 +23,45 @@ WAITS = """
     "state", [(), ("--profile", "night"), ("--name", "second"), ("--profile", "night", "--name", "second")]
 )
 @pytest.mark.parametrize("named", [(), ("-f", "tasks.toml")])
-def test_an_engine_is_looked_at_acted_on_and_ended_without_its_file(
-    deck: Commanded, state: tuple[str, ...], named: tuple[str, ...]
+@at_desk(WAITS)
+async def test_an_engine_is_looked_at_acted_on_and_ended_without_its_file(
+    desk: Desk, state: tuple[str, ...], named: tuple[str, ...]
 ) -> None:
-    deck.gate()
-    deck.write(WAITS)
-    assert deck.command("unpause", *state).code == 0
-    (deck.folder / "tasks.toml").unlink()
-    looked = deck.command("ls", *named, *state)
+    assert (await desk.command("start", *state)).code == 0
+    (desk.folder / "tasks.toml").unlink()
+    looked = await desk.command("ls", *named, *state)
     assert (looked.code, looked.out.count("long")) == (0, 1), looked.err
-    assert "detached" in deck.command("status", *named, *state).out
-    assert "is paused" in deck.command("pause", *named, *state).out
-    stopped = deck.command("stop", "--tasks", *named, *state)
+    assert "detached" in (await desk.command("status", *named, *state)).out
+    assert "is paused" in (await desk.command("pause", *named, *state)).out
+    stopped = await desk.command("stop", "--tasks", *named, *state)
     assert (stopped.code, "has ended" in stopped.out) == (0, True), stopped.err
-    assert deck.engines_alive() == []
+    assert not desk.runs
 
 
 @pytest.mark.parametrize("state", [(), ("--profile", "night")])
 @pytest.mark.parametrize("named", [(), ("tasks.toml",)])
-@pytest.mark.parametrize(("screen", "shown"), [((), "long"), (("--plain",), "runs on when this ends")])
-def test_a_running_deck_is_opened_without_its_file(
-    deck: Commanded, screen: tuple[str, ...], shown: str, named: tuple[str, ...], state: tuple[str, ...]
+@at_desk(WAITS)
+async def test_a_running_deck_is_followed_without_its_file(
+    desk: Desk, state: tuple[str, ...], named: tuple[str, ...]
 ) -> None:
+    assert (await desk.command("start", *state)).code == 0
+    (desk.folder / "tasks.toml").unlink()
+    await desk.begin("--plain", *named, *state, terminal=True).until("runs on when this ends")
+
+
+@pytest.mark.parametrize("words", [("--profile", "night"), ("tasks.toml",)])
+def test_the_screen_of_a_running_deck_is_opened_without_its_file(deck: Commanded, words: tuple[str, ...]) -> None:
     deck.gate()
     deck.write(WAITS)
-    assert deck.command("unpause", *state).code == 0
+    assert deck.command("start", *[word for word in words if word != "tasks.toml"]).code == 0
     (deck.folder / "tasks.toml").unlink()
-    with typed(deck, *screen, *named, *state) as terminal:
-        terminal.until(shown)
+    with typed(deck, *words) as terminal:
+        terminal.until("long")
 
 
-def test_a_file_that_is_gone_and_never_ran_is_said(deck: Commanded) -> None:
-    assert "no tasks.toml here or above" in deck.command("ls").err
-    assert "tasks.toml: no such file" in deck.command("ls", "-f", "tasks.toml").err
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(("ls",), "no tasks.toml here or above"), (("ls", "-f", "tasks.toml"), "tasks.toml: no such file")],
+)
+def test_a_file_that_is_gone_and_never_ran_is_said(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    assert said in typed_in(tmp_path, *words).err

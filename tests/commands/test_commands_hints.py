@@ -15,6 +15,7 @@ from gpudeck.tui.shell.arguments import parse
 from gpudeck.tui.shell.verbs import VERBS
 from tests.commands.commands_rig import MIXED, Commanded
 from tests.commands.run_rig import ONE
+from tests.rigs.desk import Desk, at_desk
 
 FILE = Hints("exp 1.toml")
 STATE = Hints(profile="quick")
@@ -74,17 +75,15 @@ def test_what_an_engine_tells_is_completed_too() -> None:
     assert told.text.endswith("`gpudeck apply --profile quick` applies it")
 
 
-def test_a_hint_of_a_deck_with_another_name_works_when_it_is_pasted(deck: Commanded) -> None:
-    (deck.folder / "exp.toml").write_text(MIXED)
-    done = deck.command("-f", "exp.toml", "pause", "--name", "b")
-    assert done.code == 0
-    assert deck.command("-f", "exp.toml", "unpause", "--name", "b").code == 0
-    deck.command("-f", "exp.toml", "wait", "--name", "b")
-    status = deck.command("-f", "exp.toml", "status", "--failed", "--name", "b")
+@at_desk(ends={"good": 0, "bad": 3})
+async def test_a_hint_of_a_deck_with_another_name_works_when_it_is_pasted(desk: Desk) -> None:
+    desk.write(MIXED, "exp.toml")
+    assert (await desk.command("-f", "exp.toml", "start", "--name", "b")).code == 0
+    assert (await desk.command("-f", "exp.toml", "wait", "--name", "b")).code == 1
+    status = await desk.command("-f", "exp.toml", "status", "--failed", "--name", "b")
     (line,) = re.findall(r"`(gpudeck .*? state:failed)`", status.out)
     assert line == "gpudeck -f exp.toml retry --name b state:failed"
-    assert "retry: bad (attempt" in deck.shell(line).out
-    assert deck.command("-f", "exp.toml", "stop", "--name", "b", "--tasks").code == 0
+    assert "retry: bad (attempt" in (await desk.command(*shlex.split(line)[1:])).out
 
 
 def test_hints_about_single_commands_say_so(deck: Commanded) -> None:

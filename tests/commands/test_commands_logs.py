@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
 from tests.commands.commands_rig import GATED, MIXED, Commanded, typed
-from tests.e2e.decks import until
+from tests.rigs.desk import Desk, Ends, at_desk, finished, typed_in
 
 COUNTING = """
     [deck]
@@ -19,84 +20,91 @@ COUNTING = """
 """
 
 
-def finished(deck: Commanded, text: str = COUNTING) -> None:
-    deck.write(text)
-    assert deck.run().code in (0, 1)
+LINES = "".join(f"line {number}\n" for number in range(1, 101))
+ONE = '[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "true"\n'
+SECOND = '[[task]]\nname = "second"\ncommand = "true"\n'
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished deck with a long log. Only to be looked at."""
+    return finished(tmp_path_factory.mktemp("counted"), COUNTING, {"count": Ends(out=LINES, err="wrong\n")})
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished deck of several tasks. Only to be looked at."""
+    ends = {"good": Ends(out="fine\n"), "bad": Ends(3, err="oops\n"), "second": Ends(out="too\n")}
+    return finished(tmp_path_factory.mktemp("mixed"), MIXED + SECOND, ends)
+
+
+def with_log(folder: Path, data: bytes) -> Path:
+    """A finished deck whose task has this log."""
+    finished(folder, ONE, {"t": 0})
+    (folder / "logs" / "t" / "attempt-1.log").write_bytes(data)
+    return folder
 
 
 def test_the_last_forty_lines_are_shown(deck: Commanded) -> None:
-    finished(deck)
+    deck.write(COUNTING)
+    assert deck.run().code == 0
     assert deck.command("logs", "count").out.splitlines() == [f"line {number}" for number in range(61, 101)]
 
 
-def test_n_says_how_many_lines(deck: Commanded) -> None:
-    finished(deck)
-    assert deck.command("logs", "count", "-n", "2").out == "line 99\nline 100\n"
-    assert len(deck.command("logs", "count", "-n", "1000").out.splitlines()) == 100
+def test_n_says_how_many_lines(counted: Path) -> None:
+    assert typed_in(counted, "logs", "count", "-n", "2").out == "line 99\nline 100\n"
+    assert len(typed_in(counted, "logs", "count", "-n", "1000").out.splitlines()) == 100
 
 
-def test_err_shows_standard_error(deck: Commanded) -> None:
-    finished(deck)
-    assert deck.command("logs", "count", "--err").out == "wrong\n"
+def test_err_shows_standard_error(counted: Path) -> None:
+    assert typed_in(counted, "logs", "count", "--err").out == "wrong\n"
 
 
-def test_a_task_that_wrote_to_standard_error_alone_gets_a_hint(deck: Commanded) -> None:
-    finished(deck, MIXED)
-    done = deck.command("logs", "bad")
+def test_a_task_that_wrote_to_standard_error_alone_gets_a_hint(mixed: Path) -> None:
+    done = typed_in(mixed, "logs", "bad")
     assert (done.out, "`gpudeck logs bad --err`" in done.err) == ("", True)
 
 
 @pytest.mark.parametrize("follow", [[], ["-f"]])
-def test_it_is_1_where_there_is_no_log(deck: Commanded, follow: list[str]) -> None:
-    finished(deck, MIXED)
-    done = deck.command("logs", "behind", *follow)
+def test_it_is_1_where_there_is_no_log(mixed: Path, follow: list[str]) -> None:
+    done = typed_in(mixed, "logs", "behind", *follow)
     assert (done.code, "behind has not run: it is blocked" in done.err) == (1, True)
 
 
-def test_several_tasks_have_their_names_before_their_lines(deck: Commanded) -> None:
-    finished(deck, MIXED + '[[task]]\nname = "second"\ncommand = "echo too"\n')
-    done = deck.command("logs", "*", "-n", "1")
+def test_several_tasks_have_their_names_before_their_lines(mixed: Path) -> None:
+    done = typed_in(mixed, "logs", "*", "-n", "1")
     assert done.out.splitlines() == ["good   | fine", "second | too"]
     assert "behind has not run: it is blocked" in done.err
 
 
-def test_an_earlier_attempt_can_be_named(deck: Commanded) -> None:
-    deck.write(
-        """
-        [deck]
-        gpus = "sim:1"
-        [[task]]
-        name = "t"
-        command = "echo try {attempt}; exit 1"
-        retries = 1
-        backoff = "0s"
-        """
-    )
-    assert deck.run().code == 1
-    assert deck.command("logs", "t").out == "try 2\n"
-    assert deck.command("logs", "t", "--attempt", "1").out == "try 1\n"
-    done = deck.command("logs", "t", "--attempt", "3")
+@at_desk(ONE + 'retries = 1\nbackoff = "0s"\n')
+async def test_an_earlier_attempt_can_be_named(desk: Desk) -> None:
+    await desk.start()
+    await desk.ends("t", 1, out="try 1\n")
+    await desk.until(lambda: len(desk.started) == 2)
+    await desk.ends("t", 1, out="try 2\n")
+    assert (await desk.command("logs", "t")).out == "try 2\n"
+    assert (await desk.command("logs", "t", "--attempt", "1")).out == "try 1\n"
+    done = await desk.command("logs", "t", "--attempt", "3")
     assert (done.code, "t has 2 attempts" in done.err) == (2, True)
 
 
-def test_of_a_rank_without_a_log_it_is_said_whether_there_may_be_one_yet(deck: Commanded) -> None:
-    gate = deck.gate("gate")
-    deck.write('[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "read _ <gate"\n')
-    engine = deck.start()
-    deck.until_state("t", "running")
-    assert "t attempt 1 has no log of rank 1 yet" in deck.command("logs", "t", "--rank", "1").err
-    gate.let()
-    engine.finish()
-    assert "t attempt 1 has no rank 1: all it wrote is in one log" in deck.command("logs", "t", "--rank", "1").err
+@at_desk(ONE)
+async def test_of_a_rank_without_a_log_it_is_said_whether_there_may_be_one_yet(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("t", "running")
+    words = ("logs", "t", "--rank", "1")
+    assert "t attempt 1 has no log of rank 1 yet" in (await desk.command(*words)).err
+    await desk.ends("t")
+    assert "t attempt 1 has no rank 1: all it wrote is in one log" in (await desk.command(*words)).err
 
 
 def test_nothing_of_a_log_reaches_the_terminal_raw_but_colours(deck: Commanded) -> None:
-    finished(deck, '[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "true"\n')
     hostile = (
         b"\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m\xc2\x9b1A\x00\x08\xff\xe2\x80\xaeabc\x1b[8mhidden\n"
         b"\x1bP1;1q\x1b\\\x1b[?1049hdone\x1b[5n\n"
     )
-    (deck.folder / "logs" / "t" / "attempt-1.log").write_bytes(hostile)
+    with_log(deck.folder, hostile)
     assert deck.command("logs", "t").out == "red\ufffdabchidden\ndone\n"
     with typed(deck, "logs", "t") as terminal:
         assert terminal.finish() == 0
@@ -104,38 +112,32 @@ def test_nothing_of_a_log_reaches_the_terminal_raw_but_colours(deck: Commanded) 
     assert shown.endswith("\x1b[31mred\x1b[0m\ufffdabchidden\x1b[0m\ndone\x1b[0m\n")
 
 
-def test_of_a_progress_bar_the_last_frame_is_shown(deck: Commanded) -> None:
-    finished(deck, '[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "true"\n')
-    (deck.folder / "logs" / "t" / "attempt-1.log").write_bytes(
-        b"epoch 1\n" + b"".join(b"\r%d%%" % i for i in range(101))
-    )
-    assert deck.command("logs", "t").out == "epoch 1\n100%\n"
+def test_of_a_progress_bar_the_last_frame_is_shown(tmp_path: Path) -> None:
+    with_log(tmp_path, b"epoch 1\n" + b"".join(b"\r%d%%" % i for i in range(101)))
+    assert typed_in(tmp_path, "logs", "t").out == "epoch 1\n100%\n"
 
 
-def test_a_log_of_a_gigabyte_is_read_from_its_end(deck: Commanded) -> None:
-    finished(deck)
-    path = deck.folder / "logs" / "count" / "attempt-1.log"
-    with path.open("r+b") as file:
+def test_a_log_of_a_gigabyte_is_read_from_its_end(tmp_path: Path) -> None:
+    with_log(tmp_path, b"first\n")
+    with (tmp_path / "logs" / "t" / "attempt-1.log").open("r+b") as file:
         file.truncate(1 << 30)
         file.seek(0, os.SEEK_END)
         file.write(b"\nlast but one\nlast\n")
-    assert deck.command("logs", "count", "-n", "2").out == "last but one\nlast\n"
+    assert typed_in(tmp_path, "logs", "t", "-n", "2").out == "last but one\nlast\n"
 
 
-def test_a_log_that_has_vanished_is_named(deck: Commanded) -> None:
-    finished(deck)
-    path = deck.folder / "logs" / "count" / "attempt-1.log"
+def test_a_log_that_has_vanished_is_named(tmp_path: Path) -> None:
+    path = with_log(tmp_path, b"") / "logs" / "t" / "attempt-1.log"
     path.unlink()
-    done = deck.command("logs", "count")
+    done = typed_in(tmp_path, "logs", "t")
     assert (done.code, f"{path} is not there" in done.err) == (1, True)
 
 
-def test_a_pipe_in_the_place_of_a_log_holds_up_nobody(deck: Commanded) -> None:
-    finished(deck)
-    path = deck.folder / "logs" / "count" / "attempt-1.log"
+def test_a_pipe_in_the_place_of_a_log_holds_up_nobody(tmp_path: Path) -> None:
+    path = with_log(tmp_path, b"") / "logs" / "t" / "attempt-1.log"
     path.unlink()
     os.mkfifo(path)
-    assert deck.command("logs", "count").code == 1
+    assert typed_in(tmp_path, "logs", "t").code == 1
 
 
 def test_following_shows_what_is_written_until_the_task_has_ended(deck: Commanded) -> None:
@@ -240,9 +242,6 @@ def test_a_log_that_is_removed_while_it_is_followed_is_read_to_its_end(deck: Com
 
 
 def test_a_reader_that_goes_away_ends_it_silently(deck: Commanded) -> None:
-    finished(deck)
-    done = deck.command("logs", "count")
-    assert done.code == 0
+    finished(deck.folder, COUNTING, {"count": Ends(out=LINES)})
     piped = deck.shell("gpudeck logs count -n 100 | head -n 1")
     assert (piped.out, piped.err) == ("line 1\n", "gpudeck: no engine runs this deck; its last run has ended\n")
-    until(lambda: not deck.engines_alive())

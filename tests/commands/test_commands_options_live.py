@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import pytest
 
-from gpudeck.engine.attach import attach
-from gpudeck.engine.core.events import AttemptStarting, OptionsChanged, RunStarted
+from gpudeck.engine.core.events import OptionsChanged, RunStarted
 from gpudeck.engine.errors import UsageError
 from gpudeck.engine.opening.run_options import decode
-from gpudeck.engine.protocol.wire import TaskRow
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.commands.commands_rig import Commanded, typed
-from tests.e2e.decks import lives, until
+from tests.e2e.decks import until
+from tests.rigs.desk import Desk, at_desk
 
 MANY = """
     [deck]
@@ -22,202 +18,175 @@ MANY = """
     [[task]]
     name = "wait-{i}"
     matrix.i = [1, 2, 3, 4, 5, 6, 7, 8]
-    command = "echo {i} >>ran; until [ -e go-{i} ]; do sleep 0.05; done"
+    command = "read _ <gate"
 """
 CHAIN = """
     [deck]
     gpus = "sim:1"
     [[task]]
     name = "long"
-    command = "read _ <gate"
+    command = "true"
     [[task]]
     name = "data"
-    command = "echo data >>ran; read _ <gate"
+    command = "true"
     [[task]]
     name = "train"
     needs = ["data"]
-    command = "echo train >>ran; read _ <gate"
+    command = "true"
     [[task]]
     name = "other"
-    command = "echo other >>ran; read _ <gate"
+    command = "true"
 """
 
 
-def given_again(deck: Commanded, *options: str) -> str:
-    """What `gpudeck tasks.toml OPTIONS` says before it follows the deck; Ctrl-C leaves."""
-    with typed(deck, "tasks.toml", "--plain", *options, columns=300) as terminal:
-        terminal.until("runs on when this ends")
-        return terminal.shown
+async def given_again(desk: Desk, *options: str) -> str:
+    """What `gpudeck tasks.toml OPTIONS` says before it follows the deck."""
+    following = desk.begin("tasks.toml", "--plain", *options, terminal=True)
+    await following.until("runs on when this ends")
+    await desk.settle()
+    return following.said
 
 
-def refused(deck: Commanded, *options: str) -> str:
-    with typed(deck, "tasks.toml", "--plain", *options, columns=300) as terminal:
-        assert terminal.finish() == 2, terminal.shown
-        return terminal.shown
+async def refused(desk: Desk, *options: str) -> str:
+    done = await desk.begin("tasks.toml", "--plain", *options, terminal=True).finish()
+    assert done.code == 2, done.err
+    return done.err
 
 
-def in_state(deck: Commanded, state: str) -> list[TaskRow]:
-    """As the engine tells it."""
-    connection = attach(str(deck.folder / "tasks.toml"), RunOptions())
-    assert connection is not None
-    with connection:
-        return [row for row in connection.wait_for_picture().rows.values() if row.state == state]
+async def four_run(desk: Desk, *options: str) -> None:
+    await desk.start(*options)
+    await desk.until(lambda: len(desk.in_state("running")) == 4)
 
 
-def running(deck: Commanded) -> list[TaskRow]:
-    return in_state(deck, "running")
+async def gpus_in_use(desk: Desk) -> list[int]:
+    rows = await desk.rows("state:running")
+    return sorted(gpu for row in rows.values() for gpu in row["gpus"])
 
 
-def go(deck: Commanded, *tasks: str) -> None:
-    """Let tasks of MANY end."""
-    for task in tasks:
-        (deck.folder / task.replace("wait", "go")).touch()
-
-
-def kill_engine(deck: Commanded) -> None:
-    pid = deck.engine_pid()
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: not lives(pid))
-
-
-def started(deck: Commanded) -> list[str]:
-    return [fact.task for fact in deck.facts() if isinstance(fact, AttemptStarting)]
+def changes(desk: Desk) -> list[RunOptions]:
+    return [decode(fact.options) for fact in desk.facts() if isinstance(fact, OptionsChanged)]
 
 
 def test_more_slots_per_gpu_are_filled_at_once(deck: Commanded) -> None:
+    deck.gate()
     deck.write(MANY)
     assert deck.go().code == 0
-    until(lambda: len(running(deck)) == 4)
+    until(lambda: len(deck.rows("state:running")) == 4)
     pid = deck.engine_pid()
-    said = given_again(deck, "--slots-per-gpu", "2")
-    assert "the deck goes on with --slots-per-gpu 2 (before: as in the file)" in said
-    until(lambda: len(running(deck)) == 8)
+    with typed(deck, "tasks.toml", "--plain", "--slots-per-gpu", "2", columns=300) as terminal:
+        terminal.until("runs on when this ends")
+        assert "the deck goes on with --slots-per-gpu 2 (before: as in the file)" in terminal.shown
+    until(lambda: len(deck.rows("state:running")) == 8)
     assert deck.engine_pid() == pid
 
 
-def test_fewer_slots_stop_nothing_and_start_nothing_until_there_is_room(deck: Commanded) -> None:
-    deck.write(MANY)
-    with typed(deck, "tasks.toml", "--plain", "--slots-per-gpu", "2", "--gpus", "sim:2"):
-        until(lambda: deck.holder() is not None and len(running(deck)) == 4)
-    assert "--slots-per-gpu 1 (before: --slots-per-gpu 2)" in given_again(deck, "--slots-per-gpu", "1")
-    first, second = (sorted(row.name for row in running(deck) if row.gpus == (gpu,)) for gpu in (0, 1))
-    assert (len(first), len(second)) == (2, 2)
-    go(deck, first[0], second[0])
-    until(lambda: len(in_state(deck, "succeeded")) == 2)
-    assert (len(started(deck)), len(running(deck))) == (4, 2)
-    go(deck, first[1])
-    until(lambda: len(started(deck)) == 5)
+@at_desk(MANY)
+async def test_fewer_slots_stop_nothing_and_start_nothing_until_there_is_room(desk: Desk) -> None:
+    await four_run(desk, "--slots-per-gpu", "2", "--gpus", "sim:2")
+    assert "--slots-per-gpu 1 (before: --slots-per-gpu 2)" in await given_again(desk, "--slots-per-gpu", "1")
+    assert await gpus_in_use(desk) == [0, 0, 1, 1]
+    by_gpu = [list(await desk.rows(f"state:running gpu:{gpu}")) for gpu in (0, 1)]
+    await desk.ends(by_gpu[0][0])
+    await desk.ends(by_gpu[1][0])
+    assert (len(desk.started), await gpus_in_use(desk)) == (4, [0, 1])
+    await desk.ends(by_gpu[0][1])
+    assert len(desk.started) == 5
 
 
-def test_gpus_that_leave_the_deck_drain_and_come_back_when_asked_for(deck: Commanded) -> None:
-    deck.write(MANY)
-    assert deck.go().code == 0
-    until(lambda: len(running(deck)) == 4)
-    assert "--gpus sim:2 (before: as in the file)" in given_again(deck, "--gpus", "sim:2")
-    assert len(running(deck)) == 4
-    go(deck, "wait-1", "wait-2", "wait-3", "wait-4")
-    until(lambda: len(started(deck)) == 6 and len(running(deck)) == 2)
-    assert {gpu for row in running(deck) for gpu in row.gpus} == {0, 1}
-    assert "--gpus sim:4 (before: --gpus sim:2)" in given_again(deck, "--gpus", "sim:4")
-    until(lambda: len(running(deck)) == 4)
+@at_desk(MANY)
+async def test_gpus_that_leave_the_deck_drain_and_come_back_when_asked_for(desk: Desk) -> None:
+    await four_run(desk)
+    assert "--gpus sim:2 (before: as in the file)" in await given_again(desk, "--gpus", "sim:2")
+    assert len(desk.in_state("running")) == 4
+    for number in (1, 2, 3, 4):
+        await desk.ends(f"wait-{number}")
+    assert (len(desk.started), await gpus_in_use(desk)) == (6, [0, 1])
+    assert "--gpus sim:4 (before: --gpus sim:2)" in await given_again(desk, "--gpus", "sim:4")
+    assert await gpus_in_use(desk) == [0, 1, 2, 3]
 
 
-def test_what_was_changed_holds_for_the_next_engine(deck: Commanded) -> None:
-    deck.write(MANY)
-    assert deck.go().code == 0
-    until(lambda: len(running(deck)) == 4)
-    given_again(deck, "--gpus", "sim:2", "--only", "wait-[1-6]")
-    kill_engine(deck)
-    changes = [decode(fact.options) for fact in deck.facts() if isinstance(fact, OptionsChanged)]
-    assert changes == [RunOptions(gpus="sim:2", only=("wait-[1-6]",))]
-    assert deck.go().code == 0
-    assert len(running(deck)) == 4
-    go(deck, *(f"wait-{number}" for number in range(1, 7)))
-    deck.until_state("wait-6", "succeeded")
-    assert sorted(deck.lines("ran")) == list("123456")
+@at_desk(MANY)
+async def test_what_was_changed_holds_for_the_next_engine(desk: Desk) -> None:
+    await four_run(desk)
+    await given_again(desk, "--gpus", "sim:2", "--only", "wait-[1-6]")
+    await desk.leave()
+    assert changes(desk) == [RunOptions(gpus="sim:2", only=("wait-[1-6]",))]
+    await desk.start()
+    assert len(desk.in_state("running")) == 4
+    for number in range(1, 7):
+        await desk.ends(f"wait-{number}")
+    assert desk.started == [f"wait-{number}" for number in range(1, 7)]
 
 
-def test_only_leaves_out_what_waits_and_what_runs_goes_on(deck: Commanded) -> None:
-    deck.write(MANY)
-    assert deck.go().code == 0
-    until(lambda: len(running(deck)) == 4)
-    said = given_again(deck, "--only", "wait-8")
+@at_desk(MANY)
+async def test_only_leaves_out_what_waits_and_what_runs_goes_on(desk: Desk) -> None:
+    await four_run(desk)
+    said = await given_again(desk, "--only", "wait-8")
     assert "--only wait-8 (before: all tasks); 3 tasks left out" in said
-    assert len(running(deck)) == 4
-    go(deck, "wait-1", "wait-8")
-    deck.until_state("wait-8", "succeeded")
-    assert sorted(deck.lines("ran")) == list("12348")
-    assert {name for name, row in deck.rows().items() if row["left_out"]} == {"wait-5", "wait-6", "wait-7"}
+    assert len(desk.in_state("running")) == 4
+    await desk.ends("wait-1")
+    assert desk.started == ["wait-1", "wait-2", "wait-3", "wait-4", "wait-8"]
+    rows = await desk.rows()
+    assert {name for name, row in rows.items() if row["left_out"]} == {"wait-5", "wait-6", "wait-7"}
 
 
-def test_only_takes_tasks_back_after_the_run_has_ended(deck: Commanded) -> None:
-    deck.write(MANY)
-    with typed(deck, "tasks.toml", "--plain", "--only", "wait-1") as terminal:
-        go(deck, "wait-1")
-        assert terminal.finish() == 0
-    said = given_again(deck, "--only", "wait-[12]")
+@at_desk(MANY, {"wait-1": 0, "wait-2": 0})
+async def test_only_takes_tasks_back_after_the_run_has_ended(desk: Desk) -> None:
+    await desk.start("--only", "wait-1")
+    await desk.until_state("wait-1", "succeeded")
+    said = await given_again(desk, "--only", "wait-[12]")
     assert "--only wait-[12] (before: --only wait-1); 1 task more" in said
-    go(deck, "wait-2")
-    deck.until_state("wait-2", "succeeded")
-    assert deck.lines("ran") == ["1", "2"]
-    assert [fact.run for fact in deck.facts() if isinstance(fact, RunStarted)] == [1, 2]
+    assert desk.started == ["wait-1", "wait-2"]
+    assert [fact.run for fact in desk.facts() if isinstance(fact, RunStarted)] == [1, 2]
 
 
-def test_a_need_that_is_left_out_and_not_done_is_refused_by_name(deck: Commanded) -> None:
-    deck.write(CHAIN)
-    gate = deck.gate()
-    assert deck.go().code == 0
-    deck.until_state("long", "running")
-    shown = refused(deck, "--only", "train")
-    assert "--only train: train needs data, which is left out and not done: --with-needs takes it along" in shown
-    assert not any(row["left_out"] for row in deck.rows().values())
-    assert "2 tasks left out" not in given_again(deck, "--only", "train", "--with-needs")
-    gate.let(3)
-    deck.until_state("train", "succeeded")
-    assert deck.lines("ran") == ["data", "train"]
+@at_desk(CHAIN)
+async def test_a_need_that_is_left_out_and_not_done_is_refused_by_name(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("long", "running")
+    said = await refused(desk, "--only", "train")
+    assert "--only train: train needs data, which is left out and not done: --with-needs takes it along" in said
+    assert not any(row["left_out"] for row in (await desk.rows()).values())
+    assert "1 task left out" in await given_again(desk, "--only", "train", "--with-needs")
+    for name in ("long", "data", "train"):
+        await desk.ends(name)
+    assert desk.started == ["long", "data", "train"]
 
 
-def test_a_need_that_is_left_out_and_done_is_fine(deck: Commanded) -> None:
-    deck.write(CHAIN)
-    gate = deck.gate()
-    gate.let(1)
-    with typed(deck, "tasks.toml", "--plain", "--only", "data") as terminal:
-        assert terminal.finish() == 0
-    given_again(deck, "--only", "train")
-    gate.let(1)
-    deck.until_state("train", "succeeded")
-    assert deck.lines("ran") == ["data", "train"]
+@at_desk(CHAIN, {"data": 0, "train": 0})
+async def test_a_need_that_is_left_out_and_done_is_fine(desk: Desk) -> None:
+    assert await desk.run("--only", "data") == 0
+    await desk.start()
+    await given_again(desk, "--only", "train")
+    assert desk.started == ["data", "train"]
 
 
-def test_an_edit_of_the_file_does_not_come_along_with_other_options(deck: Commanded) -> None:
-    deck.write(MANY)
-    assert deck.go().code == 0
-    until(lambda: len(running(deck)) == 4)
-    deck.write(MANY.replace("7, 8]", "7]"))
-    given_again(deck, "--slots-per-gpu", "2")
-    until(lambda: len(running(deck)) == 8)
-    assert "gone, running" in deck.command("apply", "--dry-run").out
+@at_desk(MANY)
+async def test_an_edit_of_the_file_does_not_come_along_with_other_options(desk: Desk) -> None:
+    await four_run(desk)
+    desk.write(MANY.replace("7, 8]", "7]"))
+    await given_again(desk, "--slots-per-gpu", "2")
+    assert len(desk.in_state("running")) == 8
+    assert "gone, running" in (await desk.command("apply", "--dry-run")).out
 
 
-def test_an_edit_is_planned_under_the_options_that_were_changed(deck: Commanded) -> None:
-    deck.write(MANY)
-    assert deck.go().code == 0
-    until(lambda: len(running(deck)) == 4)
-    given_again(deck, "--only", "wait-[1-5]", "--gpus", "sim:2")
-    deck.write(MANY.replace("7, 8]", "7, 8, 9]"))
-    done = deck.command("apply", "--dry-run")
+@at_desk(MANY)
+async def test_an_edit_is_planned_under_the_options_that_were_changed(desk: Desk) -> None:
+    await four_run(desk)
+    await given_again(desk, "--only", "wait-[1-5]", "--gpus", "sim:2")
+    desk.write(MANY.replace("7, 8]", "7, 8, 9]"))
+    done = await desk.command("apply", "--dry-run")
     assert (done.code, "gone" in done.out, "gpus" in done.out) == (0, False, False)
-    go(deck, "wait-1", "wait-2", "wait-5")
-    deck.until_state("wait-5", "succeeded")
-    assert sorted(deck.lines("ran")) == list("12345")
+    for number in (1, 2, 5):
+        await desk.ends(f"wait-{number}")
+    assert desk.started == [f"wait-{number}" for number in range(1, 6)]
 
 
-def test_the_same_options_again_change_nothing(deck: Commanded) -> None:
-    deck.write(MANY)
-    with typed(deck, "tasks.toml", "--plain", "--slots-per-gpu", "2") as terminal:
-        terminal.until("running on SIM")
-    assert "goes on with" not in given_again(deck, "--slots-per-gpu", "2")
-    assert not any(isinstance(fact, OptionsChanged) for fact in deck.facts())
+@at_desk(MANY)
+async def test_the_same_options_again_change_nothing(desk: Desk) -> None:
+    await desk.start("--slots-per-gpu", "2")
+    assert "goes on with" not in await given_again(desk, "--slots-per-gpu", "2")
+    assert changes(desk) == []
 
 
 @pytest.mark.parametrize(
@@ -231,33 +200,29 @@ def test_the_same_options_again_change_nothing(deck: Commanded) -> None:
         (("--only", "nothing"), "--only nothing: no task matches"),
     ],
 )
-def test_what_cannot_be_changed_is_refused_and_leaves_all_as_it_is(
-    deck: Commanded, options: tuple[str, ...], words: str
+@at_desk(MANY)
+async def test_what_cannot_be_changed_is_refused_and_leaves_all_as_it_is(
+    desk: Desk, options: tuple[str, ...], words: str
 ) -> None:
-    deck.write(MANY)
-    assert deck.go().code == 0
-    until(lambda: len(running(deck)) == 4)
-    assert words in refused(deck, *options)
-    assert len(running(deck)) == 4
-    assert not any(isinstance(fact, OptionsChanged) for fact in deck.facts())
+    await four_run(desk)
+    assert words in await refused(desk, *options)
+    await desk.settle()
+    assert (len(desk.in_state("running")), changes(desk)) == (4, [])
 
 
-def test_the_request_tells_what_holds_then(deck: Commanded) -> None:
-    deck.write(MANY)
-    assert deck.go().code == 0
-    connection = attach(str(deck.folder / "tasks.toml"), RunOptions())
-    assert connection is not None
-    with connection:
-        answer = connection.request("change", slots_per_gpu="2")
-        assert decode(answer["options"]) == RunOptions(slots_per_gpu="2")
-        assert connection.request("options")["options"] == answer["options"]
-        assert connection.request("change", slots_per_gpu="2")["text"] == ""
-        with pytest.raises(UsageError, match="bad arguments"):
-            connection.request("change", set={"x": "1"})
+@at_desk(MANY)
+async def test_the_request_tells_what_holds_then(desk: Desk) -> None:
+    await desk.start()
+    answer = await desk.request("change", slots_per_gpu="2")
+    assert decode(answer["options"]) == RunOptions(slots_per_gpu="2")
+    assert (await desk.request("options"))["options"] == answer["options"]
+    assert (await desk.request("change", slots_per_gpu="2"))["text"] == ""
+    with pytest.raises(UsageError, match="bad arguments"):
+        await desk.request("change", set={"x": "1"})
 
 
-def test_the_change_is_noted_in_the_log_of_the_deck(deck: Commanded) -> None:
-    deck.write(MANY)
-    assert deck.go().code == 0
-    given_again(deck, "--slots-per-gpu", "2")
-    until(lambda: "the deck goes on with --slots-per-gpu 2" in deck.text("logs/deck.log"))
+@at_desk(MANY)
+async def test_the_change_is_noted_in_the_log_of_the_deck(desk: Desk) -> None:
+    await desk.start()
+    await given_again(desk, "--slots-per-gpu", "2")
+    await desk.until(lambda: "the deck goes on with --slots-per-gpu 2" in desk.text("logs/deck.log"))

@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from gpudeck.engine.core.events import AttemptStarting
 from tests.commands.commands_rig import MIXED, Commanded, typed
 from tests.e2e.decks import lives, until
+from tests.rigs.desk import Desk, at_desk
 
 DECK = """
     [deck]
@@ -22,6 +22,97 @@ DECK = """
     matrix.i = [1, 2]
     command = "echo {i} >>ran"
 """
+SOON = {"next-1": 0, "next-2": 0}
+
+
+async def left(desk: Desk) -> None:
+    """No engine runs, the first task has ended since, two are queued."""
+    await desk.start()
+    await desk.until_state("first", "running")
+    await desk.leave()
+    await desk.ends("first")
+
+
+async def until_all_ran(desk: Desk) -> None:
+    await desk.until(lambda: sorted(desk.started) == ["first", "next-1", "next-2"])
+
+
+@at_desk(DECK, SOON)
+async def test_a_pause_without_an_engine_starts_no_task(desk: Desk) -> None:
+    await left(desk)
+    done = await desk.command("pause")
+    assert (done.code, "paused: nothing starts" in done.out) == (0, True)
+    await desk.until_state("first", "succeeded")
+    await desk.later(60)
+    assert desk.started == ["first"]
+    assert (await desk.command("unpause")).code == 0
+    await until_all_ran(desk)
+
+
+@pytest.mark.parametrize("verb", ["hold", "cancel", "kill"])
+@at_desk(DECK, SOON)
+async def test_a_verb_without_an_engine_comes_before_the_first_start(desk: Desk, verb: str) -> None:
+    await left(desk)
+    assert (await desk.command(verb, "next-1")).code == 0
+    await desk.until_state("next-2", "succeeded")
+    assert desk.started == ["first", "next-2"]
+
+
+@at_desk(DECK, SOON)
+async def test_a_priority_without_an_engine_decides_what_is_started_first(desk: Desk) -> None:
+    await left(desk)
+    assert (await desk.command("priority", "next-2", "5")).code == 0
+    await until_all_ran(desk)
+    assert desk.started == ["first", "next-2", "next-1"]
+
+
+@at_desk(DECK, SOON)
+async def test_a_drain_without_an_engine_comes_before_the_first_start(desk: Desk) -> None:
+    await left(desk)
+    assert (await desk.command("gpus", "drain", "0")).code == 0
+    await desk.until_state("first", "succeeded")
+    await desk.later(60)
+    assert desk.started == ["first"]
+    assert (await desk.command("gpus", "enable", "0")).code == 0
+    await until_all_ran(desk)
+
+
+@at_desk(DECK, SOON)
+async def test_nothing_starts_while_the_user_is_asked(desk: Desk) -> None:
+    await left(desk)
+    asked = desk.begin("cancel", "next-*", keys="")
+    await asked.until("cancel 2 tasks")
+    await desk.later(30)
+    assert desk.started == ["first"]
+    asked.type("y\n")
+    assert (await asked.finish()).code == 0
+    await desk.later(60)
+    assert desk.started == ["first"]
+
+
+@at_desk(DECK, SOON)
+async def test_what_is_wrong_with_a_verb_keeps_no_task_from_starting(desk: Desk) -> None:
+    await left(desk)
+    assert (await desk.command("cancel", "next-*", keys="n\n")).code == 1
+    assert desk.started == ["first"]
+    await desk.later(5)
+    await until_all_ran(desk)
+
+
+def test_an_engine_that_was_killed_before_it_was_asked_for_anything_leaves_nothing_odd(deck: Commanded) -> None:
+    deck.write(DECK)
+    gate = deck.gate()
+    assert deck.go().code == 0
+    deck.until_state("first", "running")
+    kill_engine(deck)
+    gate.let(1)
+    until(lambda: not deck.living())
+    with typed(deck, "cancel", "next-*") as terminal:
+        terminal.until("cancel 2 tasks")
+        kill_engine(deck)
+        assert not deck.lines("ran")
+    assert deck.go().code == 0
+    until(lambda: deck.lines("ran") == ["1", "2"])
 
 
 def kill_engine(deck: Commanded) -> None:
@@ -30,81 +121,14 @@ def kill_engine(deck: Commanded) -> None:
     until(lambda: not lives(pid))
 
 
-@pytest.fixture
-def unfinished(deck: Commanded) -> Commanded:
-    """Its engine is dead, its first task has ended since, two are queued."""
-    deck.write(DECK)
-    gate = deck.gate()
-    assert deck.go().code == 0
-    deck.until_state("first", "running")
-    kill_engine(deck)
-    gate.let(1)
-    until(lambda: not deck.living())
-    return deck
-
-
-def started(deck: Commanded) -> list[str]:
-    return [fact.task for fact in deck.facts() if isinstance(fact, AttemptStarting)]
-
-
-def test_a_pause_without_an_engine_starts_no_task(unfinished: Commanded) -> None:
-    done = unfinished.command("pause")
-    assert (done.code, "paused: nothing starts" in done.out) == (0, True)
-    unfinished.until_state("first", "succeeded")
-    assert started(unfinished) == ["first"]
-    assert unfinished.command("unpause").code == 0
-    until(lambda: unfinished.lines("ran") == ["1", "2"])
-
-
-@pytest.mark.parametrize("verb", ["hold", "cancel", "kill"])
-def test_a_verb_without_an_engine_comes_before_the_first_start(unfinished: Commanded, verb: str) -> None:
-    assert unfinished.command(verb, "next-1").code == 0
-    until(lambda: unfinished.lines("ran") == ["2"])
-    assert started(unfinished) == ["first", "next-2"]
-
-
-def test_a_priority_without_an_engine_decides_what_is_started_first(unfinished: Commanded) -> None:
-    assert unfinished.command("priority", "next-2", "5").code == 0
-    until(lambda: unfinished.lines("ran") == ["2", "1"])
-
-
-def test_a_drain_without_an_engine_comes_before_the_first_start(unfinished: Commanded) -> None:
-    assert unfinished.command("gpus", "drain", "0").code == 0
-    unfinished.until_state("first", "succeeded")
-    assert started(unfinished) == ["first"]
-    assert unfinished.command("gpus", "enable", "0").code == 0
-    until(lambda: unfinished.lines("ran") == ["1", "2"])
-
-
-def test_nothing_starts_while_the_user_is_asked(unfinished: Commanded) -> None:
-    with typed(unfinished, "cancel", "next-*") as terminal:
-        terminal.until("cancel 2 tasks")
-        terminal.type("y\n")
-        assert terminal.finish() == 0
-    assert started(unfinished) == ["first"]
-
-
-def test_what_is_wrong_with_a_verb_keeps_no_task_from_starting(unfinished: Commanded) -> None:
-    with typed(unfinished, "cancel", "next-*") as terminal:
-        terminal.until("cancel 2 tasks")
-        terminal.type("n\n")
-        assert terminal.finish() == 1
-    until(lambda: unfinished.lines("ran") == ["1", "2"])
-
-
-def test_an_engine_that_was_killed_before_it_was_asked_for_anything_leaves_nothing_odd(unfinished: Commanded) -> None:
-    with typed(unfinished, "cancel", "next-*") as terminal:
-        terminal.until("cancel 2 tasks")
-        kill_engine(unfinished)
-        assert started(unfinished) == ["first"]
-    assert unfinished.go().code == 0
-    until(lambda: unfinished.lines("ran") == ["1", "2"])
-
-
-def test_an_engine_to_which_nobody_comes_starts_its_tasks_by_itself(unfinished: Commanded) -> None:
-    done = unfinished.shell(f'gpudeck engine "{unfinished.folder}/tasks.toml" --quiet-start')
-    assert (done.code, done.err) == (0, "")
-    assert unfinished.lines("ran") == ["1", "2"]
+@at_desk(DECK, SOON)
+async def test_an_engine_to_which_nobody_comes_starts_its_tasks_by_itself(desk: Desk) -> None:
+    await left(desk)
+    await desk.start(quiet_start=True)
+    await desk.later(4)
+    assert desk.started == ["first"]
+    await desk.later(1)
+    await until_all_ran(desk)
 
 
 @pytest.mark.parametrize(
@@ -115,33 +139,32 @@ def test_an_engine_to_which_nobody_comes_starts_its_tasks_by_itself(unfinished: 
         ("priority next-1 99999999999999999999", "priority wants a number from -9007199254740992 to 9007199254740992"),
         ("gpus drain 0-99999999999", "GPU 0-99999999999: a range goes from a lower number to a higher one"),
         ("gpus drain 3-1", "GPU 3-1: a range goes from a lower number to a higher one"),
+        ("gpus drain 9", "gpudeck: GPU 9: this deck uses 0\n"),
     ],
 )
-def test_no_engine_is_started_for_what_is_refused(unfinished: Commanded, words: str, said: str) -> None:
-    done = unfinished.command(*words.split())
-    assert (done.code, said in done.err, unfinished.engines_alive()) == (2, True, [])
-    assert started(unfinished) == ["first"]
+@at_desk(DECK, SOON)
+async def test_no_engine_is_started_for_what_is_refused(desk: Desk, words: str, said: str) -> None:
+    await left(desk)
+    done = await desk.command(*words.split())
+    assert (done.code, said in done.err, desk.engines) == (2, True, 1), done.err
 
 
-def test_no_engine_is_started_for_a_retry_that_is_refused(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.run().code == 1
-    for words, said in (
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
         (("good", "bad", "--not-on", "7"), "GPU 7: this deck uses 0, 1"),
         (("*",), "retry 2 tasks (1 succeeded, 1 failed): good, bad?"),
-    ):
-        done = deck.command("retry", *words)
-        assert (done.code, said in done.err, deck.engines_alive()) == (2, True, [])
+    ],
+)
+@at_desk(MIXED, {"good": 0, "bad": 3})
+async def test_no_engine_is_started_for_a_retry_that_is_refused(desk: Desk, words: tuple[str, ...], said: str) -> None:
+    assert await desk.run() == 1
+    done = await desk.command("retry", *words)
+    assert (done.code, said in done.err, desk.engines) == (2, True, 1)
 
 
-def test_no_engine_is_started_to_drain_a_gpu_that_the_deck_has_not(unfinished: Commanded) -> None:
-    done = unfinished.command("gpus", "drain", "9")
-    assert (done.code, done.err.splitlines()[-1]) == (2, "gpudeck: GPU 9: this deck uses 0")
-    assert unfinished.engines_alive() == []
-
-
-def test_no_engine_is_started_to_drain_a_gpu_of_a_deck_that_never_ran(deck: Commanded) -> None:
-    deck.write(DECK)
-    done = deck.command("gpus", "drain", "0,3")
-    assert (done.code, done.err, deck.engines_alive()) == (2, "gpudeck: GPU 3: this deck uses 0\n", [])
-    assert not (deck.folder / ".gpudeck").exists()
+@at_desk(DECK)
+async def test_no_engine_is_started_to_drain_a_gpu_of_a_deck_that_never_ran(desk: Desk) -> None:
+    done = await desk.command("gpus", "drain", "0,3")
+    assert (done.code, done.err, desk.engines) == (2, "gpudeck: GPU 3: this deck uses 0\n", 0)
+    assert not (desk.folder / ".gpudeck").exists()

@@ -7,6 +7,7 @@ import os
 
 from tests.commands.commands_rig import GATED, MIXED, Commanded
 from tests.e2e.decks import lives
+from tests.rigs.desk import Desk, at_desk
 
 
 def test_stop_leaves_the_tasks_running_for_the_next_engine(deck: Commanded) -> None:
@@ -52,25 +53,23 @@ def test_stop_tasks_ends_what_runs_on_without_an_engine(deck: Commanded) -> None
     assert deck.command("stop", "--tasks").out == "no engine runs this deck\n"
 
 
-def test_stop_without_an_engine_says_so(deck: Commanded) -> None:
-    deck.write(MIXED)
-    done = deck.command("stop")
+@at_desk(MIXED)
+async def test_stop_without_an_engine_says_so(desk: Desk) -> None:
+    done = await desk.command("stop")
     assert (done.code, done.out) == (0, "no engine runs this deck\n")
 
 
-def test_stop_works_when_the_file_has_been_broken_meanwhile(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
-    deck.write("[[task]\n")
-    assert deck.command("stop", "--tasks", "--now").code == 0
-    assert deck.engines_alive() == []
-    gate.let(3)
+@at_desk(GATED)
+async def test_stop_works_when_the_file_has_been_broken_meanwhile(desk: Desk) -> None:
+    await desk.start()
+    desk.write("[[task]\n")
+    assert (await desk.command("stop", "--tasks", "--now")).code == 0
+    assert (await desk.over(), desk.in_state("running")) == (0, [])
 
 
-def test_now_without_tasks_is_refused(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.command("stop", "--now").code == 2
+@at_desk(MIXED)
+async def test_now_without_tasks_is_refused(desk: Desk) -> None:
+    assert (await desk.command("stop", "--now")).code == 2
 
 
 def test_a_headless_run_can_be_looked_at_and_stopped(deck: Commanded) -> None:
@@ -103,13 +102,11 @@ def test_takeover_runs_again_what_the_gone_host_ran(deck: Commanded) -> None:
     assert deck.command("wait").code == 0
 
 
-def test_a_deck_that_runs_here_is_not_taken_over(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
-    done = deck.command("takeover", "-y")
-    assert (done.code, "runs this deck" in done.err, len(deck.engines_alive())) == (3, True, 1)
-    gate.let(3)
+@at_desk(GATED)
+async def test_a_deck_that_runs_here_is_not_taken_over(desk: Desk) -> None:
+    await desk.start()
+    done = await desk.command("takeover", "-y")
+    assert (done.code, "runs this deck" in done.err, desk.engines) == (3, True, 1)
 
 
 def gone_machine(deck: Commanded) -> None:

@@ -8,6 +8,7 @@ import subprocess
 
 from tests.commands.commands_rig import Commanded
 from tests.e2e.decks import until
+from tests.rigs.desk import Desk, at_desk
 
 TOLD = """
     [deck]
@@ -27,6 +28,7 @@ TOLD = """
     env = { A = "1" }
     command = "test -n {env.MY_API_KEY}"
 """
+ENDS = {"ran": 0, "shell": 3, "keyed": 0}
 RESUMING = """
     [deck]
     gpus = "sim:1"
@@ -50,52 +52,51 @@ REPORTING = """
 """
 
 
-def write_told(deck: Commanded) -> None:
-    deck.env["MY_API_KEY"] = "key"
-    deck.write(TOLD)
-
-
-def told(deck: Commanded, name: str) -> str:
-    command = json.loads(deck.command("show", name, "--json").out)["command"]
+async def told(desk: Desk, name: str) -> str:
+    command = (await desk.told("show", name))["command"]
     return command if isinstance(command, str) else shlex.join(command)
 
 
 def test_the_command_that_show_tells_of_a_task_that_ran_runs_in_a_shell_as_it_ran(deck: Commanded) -> None:
-    write_told(deck)
-    deck.run()
-    words = subprocess.run(["/bin/sh", "-c", told(deck, "ran")], capture_output=True, text=True, check=True).stdout
+    deck.env["MY_API_KEY"] = "key"
+    deck.write(TOLD)
+    deck.run("--only", "ran")
+    command = shlex.join(json.loads(deck.command("show", "ran", "--json").out)["command"])
+    words = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True).stdout
     assert words == (deck.folder / "logs/ran/attempt-1.log").read_text()
 
 
-def test_an_engine_tells_the_same_commands_as_the_files_do(deck: Commanded) -> None:
-    write_told(deck)
-    deck.run()
-    names = ("ran", "shell", "behind", "keyed")
-    without = [told(deck, name) for name in names]
-    assert deck.go().code == 0
-    assert [told(deck, name) for name in names] == without
+@at_desk(TOLD, ENDS)
+async def test_an_engine_tells_the_same_commands_as_the_files_do(desk: Desk) -> None:
+    desk.env["MY_API_KEY"] = "key"
+    await desk.run()
+    without = [await told(desk, name) for name in (*ENDS, "behind")]
+    await desk.start()
+    assert [await told(desk, name) for name in (*ENDS, "behind")] == without
     assert without[1] == "echo 1 1 $HOME; exit 3"
 
 
-def test_of_a_task_that_has_not_run_only_what_is_unknown_stays_a_placeholder(deck: Commanded) -> None:
-    write_told(deck)
-    deck.run()
-    found = json.loads(deck.command("show", "behind", "--json").out)
+@at_desk(TOLD, ENDS)
+async def test_of_a_task_that_has_not_run_only_what_is_unknown_stays_a_placeholder(desk: Desk) -> None:
+    desk.env["MY_API_KEY"] = "key"
+    await desk.run()
+    found = await desk.told("show", "behind")
     assert found["command"] == [found["python"], "eval.py", "--gpus={gpu_ids}", "{attempt}"]
 
 
-def test_a_secret_of_the_environment_is_not_told(deck: Commanded) -> None:
-    write_told(deck)
-    deck.run()
-    assert told(deck, "keyed") == "test -n '***'"
+@at_desk(TOLD, ENDS)
+async def test_a_secret_of_the_environment_is_not_told(desk: Desk) -> None:
+    desk.env["MY_API_KEY"] = "key"
+    await desk.run()
+    assert await told(desk, "keyed") == "test -n '***'"
 
 
-def test_of_an_attempt_that_resumed_the_command_that_resumes_is_told(deck: Commanded) -> None:
-    deck.write(RESUMING)
-    assert deck.go().code == 0
-    until(lambda: deck.rows("again")["again"]["attempt"] == 2)
-    deck.until_state("again", "running")
-    assert told(deck, "again") == "echo resumed 2; sleep 600"
+@at_desk(RESUMING)
+async def test_of_an_attempt_that_resumed_the_command_that_resumes_is_told(desk: Desk) -> None:
+    await desk.start()
+    await desk.ends("again", 3)
+    await desk.until(lambda: len(desk.started) == 2)
+    assert await told(desk, "again") == "echo resumed 2; sleep 600"
 
 
 def test_the_last_metrics_of_a_task_stay_in_its_row(deck: Commanded) -> None:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 from tests.commands.commands_rig import GATED, MIXED, Commanded
 from tests.e2e.decks import until
+from tests.rigs.desk import Desk, at_desk
+
+ENDS = {"good": 0, "bad": 3}
 
 
 def test_it_is_0_when_all_have_succeeded(deck: Commanded) -> None:
@@ -17,40 +22,40 @@ def test_it_is_0_when_all_have_succeeded(deck: Commanded) -> None:
     assert deck.command("wait").code == 0
 
 
-def test_it_is_1_when_one_failed_and_the_rest_is_blocked(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.go().code == 0
-    done = deck.command("wait")
+@at_desk(MIXED, {"good": 0})
+async def test_it_is_1_when_one_failed_and_the_rest_is_blocked(desk: Desk) -> None:
+    await desk.start()
+    waiting = desk.begin("wait")
+    await desk.ends("bad", 3)
+    done = await waiting.finish()
     assert (done.code, "1 failed, 1 blocked: bad, behind" in done.err) == (1, True)
 
 
-def test_only_the_tasks_that_are_meant_count(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.go().code == 0
-    assert deck.command("wait", "good").code == 0
-    assert deck.command("wait", "bad").code == 1
+@pytest.mark.parametrize(("task", "code"), [("good", 0), ("bad", 1)])
+@at_desk(MIXED, ENDS)
+async def test_only_the_tasks_that_are_meant_count(desk: Desk, task: str, code: int) -> None:
+    await desk.start()
+    assert (await desk.command("wait", task)).code == code
 
 
-def test_it_is_124_when_the_time_is_over(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
-    done = deck.command("wait", "--timeout", "200ms")
+@at_desk(GATED)
+async def test_it_is_124_when_the_time_is_over(desk: Desk) -> None:
+    await desk.start()
+    done = await desk.command("wait", "--timeout", "10ms")
     assert (done.code, "after the time given" in done.err) == (124, True)
-    gate.let(3)
 
 
-def test_a_time_that_is_none_is_refused(deck: Commanded) -> None:
-    deck.write(MIXED)
-    assert deck.command("wait", "--timeout", "soon").code == 2
+@at_desk(MIXED)
+async def test_a_time_that_is_none_is_refused(desk: Desk) -> None:
+    assert (await desk.command("wait", "--timeout", "soon")).code == 2
 
 
-def test_without_an_engine_it_returns_at_once(deck: Commanded) -> None:
-    deck.write(MIXED)
-    done = deck.command("wait")
+@at_desk(MIXED, ENDS)
+async def test_without_an_engine_it_returns_at_once(desk: Desk) -> None:
+    done = await desk.command("wait")
     assert (done.code, "without an engine nothing of that changes" in done.err) == (1, True)
-    assert deck.run().code == 1
-    assert deck.command("wait", "good").code == 0
+    assert await desk.run() == 1
+    assert (await desk.command("wait", "good")).code == 0
 
 
 def test_it_goes_on_with_the_next_engine_when_one_is_killed(deck: Commanded) -> None:
@@ -69,14 +74,17 @@ def test_it_goes_on_with_the_next_engine_when_one_is_killed(deck: Commanded) -> 
     assert done.code == 0, done.err
 
 
-def test_it_says_that_only_a_user_can_end_the_waiting(deck: Commanded) -> None:
-    deck.write(GATED)
-    gate = deck.gate()
-    assert deck.go().code == 0
-    assert deck.command("hold", "wait-3").code == 0
-    gate.let(2)
-    done = deck.command("wait", "--timeout", "2s")
-    assert (done.code, "only held tasks are left: `gpudeck release SEL`" in done.err) == (124, True)
+@at_desk(GATED)
+async def test_it_says_that_only_a_user_can_end_the_waiting(desk: Desk) -> None:
+    await desk.start()
+    assert (await desk.command("hold", "wait-3")).code == 0
+    await desk.ends("wait-1")
+    await desk.ends("wait-2")
+    waiting = desk.begin("wait")
+    await waiting.until("only held tasks are left: `gpudeck release SEL`")
+    assert (await desk.command("release", "wait-3")).code == 0
+    await desk.ends("wait-3")
+    assert (await waiting.finish()).code == 0
 
 
 def has_socket(pid: int) -> bool:

@@ -73,7 +73,7 @@ def test_json_tells_every_trial_and_the_room_that_is_left(deck: Commanded) -> No
         '[deck]\ngpus = "sim:1"\n[vars]\nbatch = 1\n[[task]]\nname = "train"\ncommand = "sleep 999 # {batch}"\n'
         'env.GPUDECK_SIM_MIB = "{batch}00"\n'
     )
-    done = deck.command("fit", "train", "--var", "batch=30", "--for", "2s", "--json")
+    done = deck.command("fit", "train", "--var", "batch=30", "--for", "1s", "--json")
     found = json.loads(done.out)
     assert (done.code, found["value"], found["complete"], found["exhausted"]) == (0, 30, True, True)
     assert (found["peak_mib"], found["total_mib"], found["room_mib"]) == (3000, 81920, 78920)

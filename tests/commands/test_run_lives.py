@@ -112,7 +112,7 @@ def test_ctrl_c_takes_a_run_that_waits_off_the_queue(deck: Commanded, start: Sta
     gate = deck.gate()
     start("--name", "first", WAITS).until("begin")
     second = start("--name", "second", "echo never >ran")
-    second.until("waits")
+    until_run(deck, "second", "queued")
     second.signal(signal.SIGINT)
     assert second.finish().code == 130
     assert state_of(deck, "second") == "cancelled"

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from tests.commands.commands_rig import Commanded
 from tests.commands.run_rig import Piped, runs_of
-from tests.fakes.nvml_double.box import Box
-from tests.fakes.nvml_double.build import outside
+from tests.fakes import forked
+from tests.fakes.nvml_double.box import VARIABLE, Box
+from tests.fakes.nvml_double.build import KINDS, SONAME, library_folder, outside
 
 DECK = """
     [deck]
@@ -20,15 +21,15 @@ DECK = """
 
 def on_double(deck: Commanded, box: Box) -> None:
     """Every gpudeck of this deck, its engines too, sees the box of the double."""
-    code, environment = outside(box)
-    for name in ("LD_LIBRARY_PATH", "GPUDECK_NVML_DOUBLE"):
-        if name in environment:
-            deck.env[name] = environment[name]
-    if code:
-        folder = Path(f"{deck.folder}.site")
-        folder.mkdir()
-        (folder / "sitecustomize.py").write_text(code)
-        deck.env["PYTHONPATH"] = str(folder)
+    deck.env[VARIABLE] = str(box.path)
+    if "library" in KINDS:
+        deck.env[forked.NVML_LIBRARY] = str(library_folder() / SONAME)
+        return
+    code, _ = outside(box)
+    folder = Path(f"{deck.folder}.site")
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(code)
+    deck.env["PYTHONPATH"] = str(folder)
 
 
 def test_a_run_waits_for_the_gpu_of_a_deck_and_says_whose_it_is(deck: Commanded, tmp_path: Path) -> None:
@@ -63,6 +64,7 @@ def test_a_trial_of_fit_waits_like_a_run_and_gets_the_gpus_that_its_deck_may_use
     deck.write(DECK.replace('name = "sweep"', 'name = "sweep"\n    gpus = [1]') + batch)
     gate = deck.gate()
     assert deck.command("hold", "b").code == 0
+    assert deck.go().code == 0
     deck.until_state("t", "running")
     fit = Piped(deck, "fit", "b", "--var", "batch=2..4")
     try:

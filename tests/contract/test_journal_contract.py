@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from gpudeck.engine.adapters.journal import writer
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.core.events import FACTS, TaskHeld
 from gpudeck.engine.ports import Journal, JournalBrokenError
-from gpudeck.tests.fakes.journal import MemoryJournal, appended, numbered, numbers
+from tests.fakes.journal import MemoryJournal, appended, numbered, numbers
 
 LONG_S = 20.0
 
@@ -164,7 +165,8 @@ def test_kept_facts_are_written_first_when_there_is_space_again(bench: Bench):
     assert loaded(bench.journal) == [0, 1, 2]
 
 
-def test_the_full_disk_is_told_and_so_is_the_space(bench: Bench):
+def test_the_full_disk_is_told_and_so_is_the_space(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(writer, "RETRY_S", 0.02)
     told: list[bool] = []
     freed = threading.Event()
 

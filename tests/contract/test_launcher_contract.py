@@ -12,12 +12,13 @@ from typing import Protocol
 
 import pytest
 
+from gpudeck.engine.adapters import watch
 from gpudeck.engine.adapters.processes.launcher import LocalLauncher, become_subreaper
 from gpudeck.engine.adapters.processes.proc import Features
 from gpudeck.engine.core.inputs import Input, LeaderExited, TreeGone
 from gpudeck.engine.ports import Known, Launcher, StartOrder
-from gpudeck.tests.fakes.launcher import FakeLauncher
-from gpudeck.tests.fakes.local_rig import until
+from tests.fakes.launcher import FakeLauncher
+from tests.fakes.local_rig import until
 
 KINDS = {
     "local": None,
@@ -97,7 +98,9 @@ Run = Callable[[Callable[[World], Coroutine[None, None, None]]], None]
 
 
 @pytest.fixture(params=KINDS)
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setattr(watch, "POLL_S", 0.02)
+
     async def whole(body: Callable[[World], Coroutine[None, None, None]]) -> None:
         kind = request.param
         world = FakeWorld() if kind == "fake" else RealWorld(tmp_path, KINDS[kind], ahead="ahead" in kind)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 from core_cluster import Cluster
 from core_decks import worlds
 from core_restored import assert_restores
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 from test_core_machine import AnyDeck
@@ -123,11 +121,3 @@ class AnyDeckOnACluster(AnyDeck):
 
 
 TestAnyDeckOnACluster = AnyDeckOnACluster.TestCase
-TestAnyDeckOnACluster.settings = settings(
-    max_examples=int(os.environ.get("CORE_EXAMPLES", "80")),
-    stateful_step_count=int(os.environ.get("CORE_STEPS", "40")),
-    deadline=None,
-    derandomize="CORE_EXAMPLES" not in os.environ,
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)

@@ -8,6 +8,7 @@ from core_world import spec, world
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.deck import Success
 from gpudeck.engine.core.explain import explain
+from gpudeck.engine.core.spec import Barrier
 from gpudeck.engine.core.step import at_standstill
 
 
@@ -193,3 +194,11 @@ def test_without_a_success_the_outputs_of_a_left_out_task_may_tell() -> None:
 def test_tasks_that_wait_for_the_same_share_a_gate() -> None:
     found = world(spec("a"), spec("b", needs=("a",)), spec("c", needs=("a",)))
     assert found.task("b").gates[0] is found.task("c").gates[0]
+
+
+@pytest.mark.parametrize("barriers", [("ended", "succeeded"), ("succeeded", "ended")])
+def test_gates_stand_in_the_order_of_the_file_whatever_the_hash_seed(barriers: tuple[Barrier, Barrier]) -> None:
+    one, other = barriers
+    found = world(spec("a", barrier=one), spec("b", round=1, barrier=one), spec("c", round=1, barrier=other))
+    kinds = {"succeeded": "round", "ended": "round ended"}
+    assert [gate.kind for gate in found.deck.gates] == [kinds[one], kinds[other]]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from copy import deepcopy
 
 from core_decks import changed_file, worlds
 from core_removal import everything_ends, starts_once_cleared
 from core_restored import assert_restores
 from core_world import Proc, World
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -357,12 +355,4 @@ class AnyDeck(RuleBasedStateMachine):
 
 
 TestAnyDeck = AnyDeck.TestCase
-TestAnyDeck.settings = settings(
-    max_examples=int(os.environ.get("CORE_EXAMPLES", "120")),
-    stateful_step_count=int(os.environ.get("CORE_STEPS", "40")),
-    deadline=None,
-    derandomize="CORE_EXAMPLES" not in os.environ,
-    suppress_health_check=list(HealthCheck),
-    database=None,
-)
 _ = Unknown

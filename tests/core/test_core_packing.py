@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core_world import World, cards, deck_file, spec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.core import inputs as i
@@ -74,7 +74,6 @@ def promised(world: World, box: Box) -> dict[str, int]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
 @given(boxes(), st.data())
 def test_no_card_is_promised_more_than_it_has(box: Box, data: st.DataObject) -> None:
     world = box.world()
@@ -101,7 +100,6 @@ def test_no_card_is_promised_more_than_it_has(box: Box, data: st.DataObject) -> 
             world.advance(2.0)
 
 
-@settings(max_examples=60, deadline=None)
 @given(boxes())
 def test_everything_comes_to_run_in_the_end(box: Box) -> None:
     assert all_in_turn(box.world(), box) == {"succeeded"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import fields
 
 import test_core_machine as machine
@@ -11,7 +10,6 @@ from core_edits import EditedWorld, edited
 from core_removal import everything_ends
 from core_restored import deck_facts, same, task_facts
 from core_world import World
-from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
@@ -127,13 +125,3 @@ class EditedDeck(machine.AnyDeck):
 
 
 TestEditedDeck = EditedDeck.TestCase
-TestEditedDeck.settings = settings(
-    max_examples=int(os.environ.get("CORE_EXAMPLES", "60")),
-    stateful_step_count=int(os.environ.get("CORE_STEPS", "40")),
-    deadline=None,
-    derandomize="CORE_EXAMPLES" not in os.environ,
-    suppress_health_check=list(HealthCheck),
-    database=None,
-    report_multiple_bugs=False,
-    phases=(Phase.generate,),  # shrinking a deck and its edits takes minutes and leaves them as large
-)

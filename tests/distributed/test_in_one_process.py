@@ -22,6 +22,8 @@ from gpudeck.distributed import context as context_module
 from gpudeck.distributed.feeding import usual_workers
 from tests.distributed.ranks import clean_environment
 
+pytestmark = pytest.mark.torchrun
+
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[gd.Context]:

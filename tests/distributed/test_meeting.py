@@ -8,7 +8,8 @@ import pytest
 
 from tests.distributed.ranks import free_port, rank_environments, started_by_hand
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.torchrun
+
 SOON_S, LATE_S = "2", "60"
 
 

@@ -8,6 +8,8 @@ from gpudeck.distributed.errors import DistributedError
 from gpudeck.distributed.settings import Settings, mixed_precision, settings_of
 from gpudeck.distributed.strategy import choose
 
+pytestmark = pytest.mark.torchrun
+
 
 @pytest.mark.parametrize(
     ("asked", "backend", "world_size", "gpus", "becomes"),

@@ -9,7 +9,8 @@ import pytest
 
 from tests.distributed.ranks import Ended, launched, torchrun, written
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.torchrun
+
 Seen = list[dict[str, Any]]
 
 

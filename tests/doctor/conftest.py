@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,14 @@ def box(tmp_path: Path) -> Iterator[Box]:
 
 @pytest.fixture
 def deck(tmp_path: Path) -> Iterator[Deck]:
+    with without_torch(tmp_path) as deck:
+        yield deck
+
+
+@contextmanager
+def without_torch(folder: Path) -> Generator[Deck]:
     """A deck whose Python has no torch: importing it takes seconds. Without torch.py it has the real one."""
-    deck = Deck(tmp_path)
+    deck = Deck(folder)
     deck.write("raise ModuleNotFoundError('none here', name='torch')\n", "torch.py")
     yield deck
     deck.close()

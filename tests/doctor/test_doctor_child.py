@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudeck.engine.doctor import child as child_module
 from gpudeck.engine.doctor.child import Child, run
 from gpudeck.engine.doctor.patience import within
 from tests.e2e.decks import lives, until
@@ -28,7 +29,10 @@ def test_a_grandchild_that_keeps_the_output_open_keeps_nobody_waiting(tmp_path: 
     until(lambda: not lives(int(ended.out)))
 
 
-def test_at_the_limit_the_whole_tree_is_ended_sessions_of_its_own_and_deaf_ones_too(tmp_path: Path):
+def test_at_the_limit_the_whole_tree_is_ended_sessions_of_its_own_and_deaf_ones_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(child_module, "_GRACE_S", 0.2)
     text = "trap '' TERM; setsid bash -c 'trap \"\" TERM; echo $$ >deaf; sleep 600' & until [ -s deaf ]; do :; done; "
     with Child(["bash", "-c", text + "echo ready; sleep 600"], env=os.environ, cwd=str(tmp_path)) as child:
         until(lambda: "ready" in child.said())

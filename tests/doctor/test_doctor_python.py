@@ -35,7 +35,8 @@ DISTRIBUTED = "def is_available(): return True\ndef is_nccl_available(): return 
 @pytest.fixture
 def python(tmp_path: Path) -> Interpreter:
     """An interpreter whose modules come from a folder of the test."""
-    return Interpreter(sys.executable, {**os.environ, "PYTHONPATH": str(tmp_path)}, str(tmp_path))
+    unkept = {"PYTHONDONTWRITEBYTECODE": "1"}  # a module is written anew within a second
+    return Interpreter(sys.executable, {**os.environ, "PYTHONPATH": str(tmp_path), **unkept}, str(tmp_path))
 
 
 def module(tmp_path: Path, name: str, text: str) -> None:
@@ -112,6 +113,7 @@ def test_a_crash_keeps_what_was_seen_before_it(tmp_path: Path, python: Interpret
 
 
 def test_modules_that_tasks_can_do_without_are_a_warning_when_they_are_missing(tmp_path: Path, python: Interpreter):
+    torch(tmp_path, 0)
     module(tmp_path, "talks", "print('GPUDECK is not JSON'); print('hello')")
     found = told(python, imports=("talks", "not_there"))
     assert (found["imports"].level, found["imports"].text[:16]) == ("warn", "import not_there")

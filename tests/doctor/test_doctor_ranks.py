@@ -30,7 +30,7 @@ def result(rank: int, test: str, wrong: str = "") -> dict[str, object]:
     return {"rank": rank, "test": test, "wrong": wrong}
 
 
-@pytest.mark.slow
+@pytest.mark.torchrun
 def test_two_ranks_on_the_cpu_pass_all_tests(tmp_path: Path):
     launched = launch(python(tmp_path), 2, "")
     found = list(check_ranks(launched))
@@ -39,7 +39,7 @@ def test_two_ranks_on_the_cpu_pass_all_tests(tmp_path: Path):
     assert len(launched.results) == 6
 
 
-@pytest.mark.slow
+@pytest.mark.torchrun
 def test_a_rank_that_dies_fails_the_check_and_no_rank_stays(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text(SPOILED)
     (found,) = check_ranks(launch(python(tmp_path), 2, ""))

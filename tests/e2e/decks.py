@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from gpudeck.engine.adapters.journal.journal import read_facts
 from gpudeck.engine.core.events import Fact
+from tests.fakes import forked
 
 GPUDECK = str(Path(sys.executable).with_name("gpudeck"))
 PATIENCE_S = 60.0
@@ -88,7 +89,7 @@ class Ran:
 class Engine:
     """A headless engine that runs; its JSON lines are read as they come."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str] | forked.Forked) -> None:
         self.process = process
         self.pid = process.pid
         self.events: list[Event] = []
@@ -184,6 +185,11 @@ class Deck:
     folder: Path
     env: dict[str, str] = field(default_factory=caller_environment)
     prefix: tuple[str, ...] = (GPUDECK,)
+    """What starts gpudeck; another one than this is started as a process, not forked."""
+    processes: str = ""
+    """Why a test needs true processes, each with an interpreter of its own."""
+    seams: Mapping[str, Any] = field(default_factory=lambda: forked.QUICK)
+    """Of what is forked, and of the engines that it starts: `engine_seams`."""
     engines: list[Engine] = field(default_factory=list[Engine])
     gates: list[Gate] = field(default_factory=list[Gate])
 
@@ -195,12 +201,20 @@ class Deck:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / name).write_text(textwrap.dedent(text))
 
+    def tune(self, module: str, **constants: Any) -> None:
+        """From now on engines have such constants of a module below gpudeck.engine: `tune("idle", IDLE_S=0.1)`."""
+        self.seams = forked.tuned(self.seams, module, **constants)
+
     def command(self, *words: str, env: Mapping[str, str] | None = None, **more: Any) -> Ran:
         """Any gpudeck command, to its end."""
+        env = {**self.env, **(env or {})}
+        if not more and self.forks(env):
+            done = forked.run(words, cwd=self.folder, env=env, timeout=PATIENCE_S * 2, seams=self.seams)
+            return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
         done = subprocess.run(
             [*self.prefix, *words],
             cwd=self.folder,
-            env={**self.env, **(env or {})},
+            env=env,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=PATIENCE_S * 2,
@@ -215,17 +229,27 @@ class Deck:
 
     def start(self, *options: str, file: str = "tasks.toml", env: Mapping[str, str] | None = None) -> Engine:
         """The deck, for machines; the test goes on."""
-        process = subprocess.Popen(
-            [*self.prefix, "--headless", file, "--json", *options],
-            cwd=self.folder,
-            env={**self.env, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        env = {**self.env, **(env or {})}
+        words = ["--headless", file, "--json", *options]
+        process: subprocess.Popen[str] | forked.Forked
+        if self.forks(env):
+            process = forked.popen(words, cwd=self.folder, env=env, seams=self.seams)
+        else:
+            process = subprocess.Popen(
+                [*self.prefix, *words],
+                cwd=self.folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
         self.engines.append(Engine(process))
         return self.engines[-1]
+
+    def forks(self, env: Mapping[str, str]) -> bool:
+        """Whether its commands come from the fork server."""
+        return not self.processes and self.prefix == (GPUDECK,) and forked.can_fork(env)
 
     def gate(self, name: str = "gate") -> Gate:
         self.gates.append(Gate(self.folder / name))

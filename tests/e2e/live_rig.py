@@ -100,7 +100,7 @@ class Watcher:
             assert picture is not None
             seen = {name: (row.state, row.gpus, row.reason) for name, row in picture.by_name().items()}
             assert time.monotonic() < deadline, (seen, [gpu.note for gpu in picture.gpus], self.notes)
-            for message in self.connection.messages(0.5):
+            for message in self.connection.messages(0.1):
                 event = getattr(message, "event", {})
                 if event.get("event") == "note":
                     self.notes.append(event["text"])
@@ -132,22 +132,30 @@ def watching(deck: Commanded) -> Generator[Watcher]:
 # -- other hosts, other users -----------------------------------------------------------------------------------------
 
 
-def on_host(name: str, folder: Path, *, boot: str = "", pids: bool = False, local: str = "") -> tuple[str, ...]:
-    """What goes before a command so that it runs on another host: a name, a machine id and, unless *boot* says which,
-    a boot of its own. *boot* "same": this one. *pids*: in a pid namespace of its own, as in a container. *local*: a
-    folder that is this host's ~/.local/state."""
+def host_files(name: str, folder: Path, *, machine: str = "", boot: str = "") -> dict[str, str]:
+    """A machine id and a boot of its own, unless it is said which: the files of a host, by the places they are in."""
     folder.mkdir(exist_ok=True)
-    (folder / f"{name}.machine").write_text(f"{name:0>32}\n")
+    (folder / f"{name}.machine").write_text(machine or f"{name:0>32}\n")
     (folder / f"{name}.boot").write_text(f"{boot or name:0>36}\n")
-    machine = shlex.quote(f"{folder}/{name}.machine")
+    return {"/etc/machine-id": f"{folder}/{name}.machine", "/proc/sys/kernel/random/boot_id": f"{folder}/{name}.boot"}
+
+
+def run_on(deck: Commanded, host: Mapping[str, str], *words: str) -> Ran:
+    """A command of the deck on another host: its name, its files, and its own ~/.local/state as XDG_STATE_HOME."""
+    before, seen = deck.seams, {key: value for key, value in host.items() if key != "XDG_STATE_HOME"}
+    deck.seams = {**before, "host": seen}
+    try:
+        return deck.command(*words, env={key: host[key] for key in host.keys() - seen.keys()})
+    finally:
+        deck.seams = before
+
+
+def in_container(name: str, folder: Path) -> tuple[str, ...]:
+    """What goes before a command so that it runs in another pid namespace of this boot."""
+    machine = shlex.quote(host_files(name, folder)["/etc/machine-id"])
     lines = ["set -e", f"hostname {name}", f"test ! -e /etc/machine-id || mount --bind {machine} /etc/machine-id"]
-    if boot != "same":
-        lines.append(f"mount --bind {shlex.quote(f'{folder}/{name}.boot')} /proc/sys/kernel/random/boot_id")
-    if local:
-        lines.append(f"export XDG_STATE_HOME={shlex.quote(local)}")
-    lines.append('exec "$@"')
-    own = ("--pid", "--fork", "--mount-proc", "--kill-child") if pids else ()
-    return ("unshare", "--uts", "--mount", *own, "sh", "-c", "\n".join(lines), "sh")
+    own = ("--uts", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
+    return ("unshare", *own, "sh", "-c", "\n".join([*lines, 'exec "$@"']), "sh")
 
 
 def as_user(command: Sequence[str] = (GPUDECK,)) -> tuple[str, ...]:

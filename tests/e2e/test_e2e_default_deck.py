@@ -1,4 +1,4 @@
-"""The deck that comes with gpudeck: whole, as CI runs it, and in small."""
+"""The deck that comes with gpudeck: in small, and whole, as CI runs it."""
 
 from __future__ import annotations
 
@@ -9,59 +9,44 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.decks import Deck, Ran, deck_in
-
-pytestmark = pytest.mark.slow
+from tests.e2e.decks import Deck, deck_in
+from tests.examples.rig import run
 
 ROOT = Path(__file__).parents[2]
 RATES = ["0.125", "0.25", "0.375", "0.50", "0.625", "0.75"]
 TRAININGS = {f"train-{kind}-{rate}" for kind in ("sym", "asym") for rate in RATES}
 
 
-def default_deck(folder: Path) -> Iterator[Deck]:
-    with deck_in(folder) as deck:
-        shutil.copy(ROOT / "tasks.toml", folder)
-        shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+@pytest.fixture
+def copy(tmp_path: Path) -> Iterator[Deck]:
+    with deck_in(tmp_path) as deck:
+        shutil.copy(ROOT / "tasks.toml", tmp_path)
+        shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
         yield deck
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Iterator[Deck]:
-    yield from default_deck(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Deck, Ran]]:
-    for deck in default_deck(tmp_path_factory.mktemp("default")):
-        yield deck, deck.run()
-
-
-def test_the_default_deck_succeeds(whole: tuple[Deck, Ran]) -> None:
-    _, ran = whole
+@pytest.mark.torchrun
+def test_the_default_deck_succeeds_leaves_its_summary_and_is_done(copy: Deck) -> None:
+    tasks = [*TRAININGS, "gather"]
+    ran = run(copy)
     assert ran.code == 0, ran.out
-    assert ran.states == dict.fromkeys([*TRAININGS, "gather"], "succeeded")
-
-
-def test_gather_comes_after_all_trainings(whole: tuple[Deck, Ran]) -> None:
-    _, ran = whole
+    assert ran.states == dict.fromkeys(tasks, "succeeded")
     assert ran.started[-1] == "gather"
+    assert "asym" in copy.text("output/summary.md")
+    assert (copy.folder / "output/accuracy.png").stat().st_size > 1000
+    assert copy.run().states == dict.fromkeys(tasks, "cached")
 
 
-def test_the_default_deck_leaves_its_summary(whole: tuple[Deck, Ran]) -> None:
-    deck, _ = whole
-    assert "asym" in deck.text("output/summary.md")
-    assert (deck.folder / "output/accuracy.png").stat().st_size > 1000
-
-
-def test_a_second_start_of_the_default_deck_finds_all_done(whole: tuple[Deck, Ran]) -> None:
-    deck, _ = whole
-    assert deck.run().states == dict.fromkeys([*TRAININGS, "gather"], "cached")
-
-
-def test_the_default_deck_in_small_goes_on_after_ctrl_c(copy: Deck) -> None:
-    small = ("--profile", "smoke", "--set", "epochs=1", "--only", "train-sym-0.125")
+def test_the_default_deck_in_small_goes_on_after_ctrl_c_leaves_its_summary_and_is_done(copy: Deck) -> None:
+    small = ("--profile", "smoke", "--set", "epochs=1", "--set", "rates=[0.125]")
+    tasks = ["train-sym-0.125", "train-asym-0.125", "gather"]
     engine = copy.start(*small)
     engine.started("train-sym-0.125")
     engine.signal(signal.SIGINT)
     assert engine.finish().code == 130
-    assert copy.run(*small).states == {"train-sym-0.125": "succeeded"}
+    ran = copy.run(*small)
+    assert ran.states == dict.fromkeys(tasks, "succeeded"), ran.out
+    assert ran.started[-1] == "gather"
+    assert "asym" in copy.text("output/smoke/summary.md")
+    assert (copy.folder / "output/smoke/accuracy.png").stat().st_size > 1000
+    assert copy.run(*small).states == dict.fromkeys(tasks, "cached")

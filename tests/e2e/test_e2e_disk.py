@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.events import StartRevoked
-from gpudeck.tests.fakes.small_disk import SmallDisk, small_disk
 from tests.e2e.decks import Deck, until
+from tests.fakes.small_disk import SmallDisk, small_disk
 
 PAIR = """
     [deck]

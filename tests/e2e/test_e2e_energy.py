@@ -23,6 +23,12 @@ GATED = """
 """
 
 
+def write(deck: Deck, gpus: str) -> None:
+    """The task file; engines keep histories five times a second."""
+    deck.tune("attempt.histories", _FIRST_SAVE_S=0.2, SAVE_S=0.2)
+    deck.write(GATED.format(gpus=gpus))
+
+
 def history(deck: Deck) -> dict[str, Any]:
     path = deck.folder / "logs/train/attempt-1.gpu.json"
     return json.loads(path.read_text()) if path.exists() else {}
@@ -32,7 +38,7 @@ def test_the_drivers_counter_tells_what_an_attempt_used(deck: Deck, gate: Gate, 
     cards = box(1)
     calls = deck.folder / "calls"
     cards.set(calls=calls, **{"gpu.0.energy": 1_000_000})
-    deck.write(GATED.format(gpus="all"))
+    write(deck, "all")
     engine = deck.start()
     engine.started("train")
     until(lambda: history(deck).get("counters"))
@@ -53,7 +59,7 @@ def test_the_drivers_counter_tells_what_an_attempt_used(deck: Deck, gate: Gate, 
 
 
 def test_a_history_goes_on_under_the_next_engine(deck: Deck, gate: Gate) -> None:
-    deck.write(GATED.format(gpus="sim:1"))
+    write(deck, "sim:1")
     first = deck.start()
     first.started("train")
     until(lambda: len(history(deck).get("at_s", ())) > 2)
@@ -71,7 +77,7 @@ def test_a_history_goes_on_under_the_next_engine(deck: Deck, gate: Gate) -> None
 
 
 def test_the_table_has_energy_where_it_is_known_and_by_name(deck: Deck, gate: Gate) -> None:
-    deck.write(GATED.format(gpus="sim:1"))
+    write(deck, "sim:1")
     engine = deck.start()
     engine.started("train")
     until(lambda: len(history(deck).get("at_s", ())) > 1)

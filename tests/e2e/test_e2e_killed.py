@@ -106,7 +106,7 @@ def test_a_stop_goes_on_where_the_killed_engine_left_it(deck: Deck) -> None:
         [[task]]
         name = "deaf"
         timeout = "300ms"
-        grace = "1500ms"
+        grace = "700ms"
         command = ["bash", "-c", "trap 'echo asked >>asked' TERM; echo $$ >>pids; while :; do sleep 0.05; done"]
     """)
     engine = deck.start()
@@ -143,7 +143,7 @@ def test_a_timeout_counts_the_time_without_an_engine(deck: Deck) -> None:
         gpus = "sim:1"
         [[task]]
         name = "slow"
-        timeout = "1s"
+        timeout = "600ms"
         command = "echo $$ >>pids; sleep 100"
     """)
     engine = deck.start()
@@ -178,7 +178,7 @@ SCRIPT = """
 """
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_after_many_kills_every_task_has_succeeded_exactly_once(deck: Deck) -> None:
     deck.write(STORM)
     deck.write(SCRIPT, "storm.sh")
@@ -218,16 +218,11 @@ def test_a_task_that_still_runs_cannot_be_renamed_into_a_second_copy(deck: Deck)
     pid_of(deck, "pids.0"), pid_of(deck, "pids.1")
     engine.kill()
     deck.write(GATED.replace("long-", "longer-"))
-    ran = deck.run()
-    assert ran.code == 2
-    assert "long-0 still runs" in ran.err
-    deck.write(GATED)
+    engine = deck.start()
     for gate in gates:
         gate.let()
-    assert deck.run().code == 0
+    assert engine.finish().states["longer-0"] == "cached"
     assert [len(deck.lines(f"pids.{i}")) for i in (0, 1)] == [1, 1]
-    deck.write(GATED.replace("long-", "longer-"))
-    assert deck.run().states["longer-0"] == "cached"
 
 
 def test_a_task_that_runs_belongs_to_the_run_and_keeps_its_slot_whatever_only_says(deck: Deck) -> None:

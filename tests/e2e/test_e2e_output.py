@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from pathlib import Path
 
 import jsonschema
 import pytest
 
-from tests.e2e.decks import Deck, Ran
+from tests.e2e.decks import Deck, Ran, deck_in
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "json-lines.schema.json").read_text())
 LINE = re.compile(r"\[\d\d:\d\d:\d\d\] (gpu|SIM|cpu|deck|-) ")
@@ -236,37 +237,36 @@ sys.exit(1)
 """
 
 
-@pytest.fixture
-def hostile(deck: Deck) -> Deck:
-    deck.write(HOSTILE, "hostile.py")
-    deck.write("""
-        [deck]
-        gpus = "sim:1"
-        [[task]]
-        name = "a/b/c"
-        command = ["python3", "hostile.py"]
-    """)
-    return deck
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Deck, Ran]]:
+    with deck_in(tmp_path_factory.mktemp("hostile")) as deck:
+        deck.write(HOSTILE, "hostile.py")
+        deck.write("""
+            [deck]
+            gpus = "sim:1"
+            [[task]]
+            name = "a/b/c"
+            command = ["python3", "hostile.py"]
+        """)
+        yield deck, text(deck)
 
 
-def test_what_tasks_write_never_reaches_the_terminal_raw(hostile: Deck) -> None:
-    ran = text(hostile)
+def test_what_tasks_write_never_reaches_the_terminal_raw(hostile: tuple[Deck, Ran]) -> None:
+    _, ran = hostile
     assert ran.code == 1
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", ran.out)
     assert max(map(len, ran.out.splitlines())) < 5000
 
 
-def test_a_log_is_exactly_what_the_task_wrote(hostile: Deck) -> None:
-    hostile.run()
-    log = (hostile.folder / "logs/a/b/c/attempt-1.log").read_bytes()
+def test_a_log_is_exactly_what_the_task_wrote(hostile: tuple[Deck, Ran]) -> None:
+    log = (hostile[0].folder / "logs/a/b/c/attempt-1.log").read_bytes()
     assert log.startswith(b"\x1b]0;owned\x07")
     assert log.endswith(bytes(range(256)))
     assert len(log) > 12_000_000
 
 
-def test_the_record_beside_a_hostile_log_is_json(hostile: Deck) -> None:
-    hostile.run()
-    assert hostile.record("a/b/c")["end"]["exit_code"] == 1
+def test_the_record_beside_a_hostile_log_is_json(hostile: tuple[Deck, Ran]) -> None:
+    assert hostile[0].record("a/b/c")["end"]["exit_code"] == 1
 
 
 def test_the_command_lists_what_it_would_do_without_doing_it(deck: Deck) -> None:

@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from pathlib import Path
 
 from gpudeck.engine.adapters.processes import proc
-from tests.e2e.decks import Deck, until
+from tests.e2e.decks import Deck, Engine, until
 
 HEAD = '[deck]\ngpus = "none"\ncpu_slots = 4\n'
 FAIL_ON_NAN = 'watch = { pattern = "nan", action = "fail" }'
 
 
 def write(deck: Deck, *tasks: str) -> None:
+    """A task file; its engines look at logs ten times a second."""
+    deck.tune("progress.following", PERIOD_S=0.1, FIRST_S=0.1)
+    deck.tune("logs.supervisor", FIRST_WAIT_S=0.1)
+    deck.tune("logs.follow_main", STORE_PERIOD_S=0.1)
     deck.write(HEAD + "".join(f"[[task]]\ngpus = 0\n{task}\n" for task in tasks))
 
 
-def helpers_of(pid: int) -> list[int]:
-    """Log helpers of an engine."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in children if b"follow_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+def lives(pid: int) -> bool:
+    """A zombie does not: whoever inherits orphans here may be slow to reap them."""
+    process = proc.stat(pid)
+    return process is not None and process.live
+
+
+def helpers_of(deck: Deck, engine: Engine) -> list[int]:
+    """Readers of logs of an engine: its children, where it is a process of its own, else forks that share a pipe."""
+    if deck.processes:
+        children = Path(f"/proc/{engine.pid}/task/{engine.pid}/children").read_text().split()
+        return [int(child) for child in children if b"follow_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [pid for pid in proc.everyone() if name(pid) == "follow_main" and pipes(pid) & pipes(engine.pid)]
+
+
+def name(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
+
+
+def pipes(pid: int) -> set[str]:
+    with contextlib.suppress(OSError):
+        links = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
+        return {link for link in links if link.startswith("pipe:")}
+    return set()
 
 
 def test_a_run_that_prints_nan_is_stopped_and_failed(deck: Deck) -> None:
@@ -37,10 +63,10 @@ def test_a_run_that_prints_nan_is_stopped_and_failed(deck: Deck) -> None:
 
 
 def test_a_silent_run_is_told_of_and_goes_on(deck: Deck) -> None:
-    write(deck, 'name = "quiet"\ncommand = "echo hello; read _ < gate"\nwatch = { silent = "500ms" }')
+    write(deck, 'name = "quiet"\ncommand = "echo hello; read _ < gate"\nwatch = { silent = "200ms" }')
     gate = deck.gate()
     engine = deck.start()
-    engine.note("quiet: silent for 0.5 s; its last line: hello")
+    engine.note("quiet: silent for 0.2 s; its last line: hello")
     gate.let()
     assert engine.finish().code == 0
 
@@ -49,14 +75,14 @@ def test_a_silent_run_may_be_stopped_and_retried(deck: Deck) -> None:
     write(
         deck,
         'name = "quiet"\ncommand = "test {attempt} = 2 || sleep 60"\nretries = 1\nbackoff = "100ms"\n'
-        'watch = { silent = "500ms", action = "fail" }',
+        'watch = { silent = "200ms", action = "fail" }',
     )
     ran = deck.run()
     assert (ran.code, [end["outcome"] for end in ran.ended("quiet")]) == (0, ["failed", "ok"])
 
 
 def test_final_progress_and_metrics_are_kept(deck: Deck) -> None:
-    command = "for n in 1 2 3 4; do echo epoch $n/4 loss 0.$n acc=0.$((9 - n)); done; echo ::gpudeck lr=0.01; sleep 1.5"
+    command = "for n in 1 2 3 4; do echo epoch $n/4 loss 0.$n acc=0.$((9 - n)); done; echo ::gpudeck lr=0.01; sleep 0.5"
     write(
         deck,
         f'name = "train"\ncommand = "{command}"\n'
@@ -82,11 +108,12 @@ def test_metrics_of_a_task_of_a_moment_are_kept_too(deck: Deck) -> None:
 
 def test_a_pattern_that_hangs_costs_one_warning_and_nothing_else(deck: Deck) -> None:
     bait = "a" * 60 + "b"
+    deck.tune("logs.follow", PATTERN_CPU_S=0.1)
     write(
         deck,
         f'name = "hang"\ncommand = "echo {bait}; read _ < gate"\nprogress = \'(a+a+)+c\'',
         'name = "other"\ncommand = "true"\nafter = ["first"]',
-        'name = "first"\ncommand = "sleep 2.5"',
+        'name = "first"\ncommand = "sleep 0.5"',
     )
     gate = deck.gate()
     engine = deck.start()
@@ -105,18 +132,12 @@ def test_the_death_of_the_helper_is_not_noticed(deck: Deck) -> None:
     gate = deck.gate()
     engine = deck.start()
     engine.started("bad")
-    helper = until(lambda: helpers_of(engine.pid))[0]
+    helper = until(lambda: helpers_of(deck, engine))[0]
     os.kill(helper, signal.SIGKILL)
-    until(lambda: helpers_of(engine.pid) not in ([], [helper]))
+    until(lambda: helpers_of(deck, engine) not in ([], [helper]))
     gate.let()
     assert engine.ended("bad")["reason"].startswith("watch")
     assert engine.finish().code == 1
-
-
-def lives(pid: int) -> bool:
-    """A zombie does not: whoever inherits orphans here may be slow to reap them."""
-    process = proc.stat(pid)
-    return process is not None and process.live
 
 
 def test_the_helper_dies_with_its_engine_and_the_next_one_watches_on(deck: Deck) -> None:
@@ -127,11 +148,11 @@ def test_the_helper_dies_with_its_engine_and_the_next_one_watches_on(deck: Deck)
     gate = deck.gate()
     engine = deck.start()
     engine.started("bad")
-    helper = until(lambda: helpers_of(engine.pid))[0]
+    helper = until(lambda: helpers_of(deck, engine))[0]
     engine.kill()
     until(lambda: not lives(helper))
     again = deck.start()
-    until(lambda: helpers_of(again.pid))
+    until(lambda: helpers_of(deck, again))
     gate.let()
     assert again.ended("bad")["reason"].startswith("watch")
     assert again.finish().code == 1
@@ -144,11 +165,12 @@ def waits_to_be_asked(helper: int) -> bool:
 
 
 def test_a_helper_that_hangs_dies_with_its_engine_too(deck: Deck) -> None:
+    deck.processes = "the kernel ends the reader of logs with its parent"
     write(deck, f'name = "bad"\ncommand = "read _ < gate"\n{FAIL_ON_NAN}')
     gate = deck.gate()
     engine = deck.start()
     engine.started("bad")
-    helper = until(lambda: helpers_of(engine.pid))[0]
+    helper = until(lambda: helpers_of(deck, engine))[0]
     until(lambda: waits_to_be_asked(helper))
     os.kill(helper, signal.SIGSTOP)
     engine.kill()
@@ -169,7 +191,7 @@ def test_the_best_of_before_an_engines_death_is_still_the_best(deck: Deck) -> No
     gate.let()
     until((deck.folder / "full").exists)
     again = deck.start()
-    until(lambda: helpers_of(again.pid))
+    until(lambda: helpers_of(deck, again))
     gate.let()
     assert again.finish().code == 0
     assert deck.record("a")["end"]["metrics"]["acc"] == {"last": 0.1, "best": 0.9}
@@ -181,15 +203,16 @@ def test_a_deck_of_short_tasks_starts_no_helper(deck: Deck) -> None:
     engine = deck.start()
     for number in (1, 2, 3, 4):
         engine.ended(f"a{number}")
-    assert helpers_of(engine.pid) == []
+    assert helpers_of(deck, engine) == []
     gate.let()
     assert engine.finish().code == 0
 
 
 def test_the_status_shows_the_time_that_progress_promises(deck: Deck) -> None:
-    loop = "n=0; while [ $n -lt 40 ]; do n=$((n + 1)); echo epoch $n/40 loss 0.5; sleep 0.25; done"
+    deck.tune("logs.pace", _SETTLED_ELSE_S=0.3, _APART_S=0.1)
+    loop = "n=0; while [ $n -lt 200 ]; do n=$((n + 1)); echo epoch $n/200 loss 0.5; sleep 0.05; done"
     write(deck, f'name = "train"\ncommand = "{loop}"')
-    engine = deck.start("--check-interval", "0.5")
+    engine = deck.start("--check-interval", "0.1")
     status = engine.first(
         lambda event: event["event"] == "status" and any(task["expected_s"] for task in event["running"])
     )

@@ -377,16 +377,16 @@ def test_an_engine_short_of_descriptors_starts_less_at_once_and_loses_nothing(de
     deck.prefix = ("bash", "-c", 'ulimit -n 48; exec "$@"', "bash", *deck.prefix)
     deck.write("""
         [deck]
-        gpus = "sim:40"
+        gpus = "sim:24"
         [[task]]
         name = "t"
-        shards = 40
-        command = "echo {shard} >>ran; sleep 0.5"
+        shards = 24
+        command = "echo {shard} >>ran; sleep 0.1"
     """)
     ran = deck.run()
     assert ran.code == 0
     assert "ulimit -n is 48" in ran.notes
-    assert len(deck.lines("ran")) == 40
+    assert len(deck.lines("ran")) == 24
 
 
 def test_a_run_in_which_all_that_is_left_waits_for_drained_gpus_ends(deck: Deck) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from tests.e2e.decks import Deck, lives, until
+from tests.fakes import forked
 
 STANDARD_SIGNALS = (1 << 31) - 1
 """Bits of 1 to 31 in /proc/PID/status; the C library keeps some real-time ones for itself."""
@@ -90,13 +91,14 @@ def test_a_second_signal_kills_at_once(deck: Deck) -> None:
 
 
 def test_in_github_actions_the_grace_after_a_signal_is_short(deck: Deck) -> None:
+    deck.tune("signals", CI_GRACE_S=0.4)
     deck.write(DEAF)
     engine = deck.start(env={"GITHUB_ACTIONS": "true"})
     pids(deck, 1)
     engine.signal(signal.SIGTERM)
     ran = engine.finish()
     assert ran.code == 143
-    assert 4.5 < ran.ended("deaf")[0]["duration_s"] < 60
+    assert 0.3 < ran.ended("deaf")[0]["duration_s"] < 60
 
 
 def test_sighup_goes_on(deck: Deck) -> None:
@@ -127,9 +129,9 @@ def test_a_closed_stdout_stops_nothing(deck: Deck, options: tuple[str, ...]) -> 
     deck.write(GRACEFUL)
     gate = deck.gate()
     read_end, write_end = os.pipe()
-    process = subprocess.Popen(
-        [*deck.prefix, "--headless", "tasks.toml", *options], cwd=deck.folder, env=deck.env, stdout=write_end
-    )
+    with open(os.devnull, "r+b") as null:
+        fds = [null.fileno(), write_end, null.fileno()]
+        process = forked.fork(["--headless", "tasks.toml", *options], cwd=deck.folder, env=deck.env, fds=fds)
     os.close(write_end)
     pids(deck, 2)
     os.close(read_end)
@@ -170,9 +172,9 @@ def test_a_task_that_would_die_of_its_warning_gets_none_and_that_is_said(deck: D
         [[task]]
         name = "deaf"
         command = ["sleep", "99"]
-        timeout = "1s"
+        timeout = "500ms"
         warn_signal = "USR1"
-        warn_before = "500ms"
+        warn_before = "300ms"
     """)
     ran = deck.run()
     assert "deaf: nothing in it handles USR1; no warning was sent" in ran.notes

@@ -25,6 +25,7 @@ def test_a_second_engine_is_refused_and_told_who_holds_the_deck(deck: Deck) -> N
     gate = deck.gate()
     engine = deck.start()
     engine.started("first")
+    deck.tune("adapters.state.lock", **{"DeckLock.acquire.wait_s": 0.1})
     second = deck.run()
     assert second.code == 3
     assert f"gpudeck {engine.pid}" in second.err
@@ -154,6 +155,7 @@ def test_engines_started_at_once_run_each_task_once(deck: Deck) -> None:
 def test_a_journal_locked_by_another_program_delays_starts_and_loses_nothing(deck: Deck) -> None:
     deck.write(GATED)
     gate = deck.gate()
+    deck.seams = {**deck.seams, "sqlite": 0.2}
     engine = deck.start()
     until(lambda: deck.lines("ran"))
     other = sqlite3.connect(deck.folder / ".gpudeck/tasks/deck.db", isolation_level=None)

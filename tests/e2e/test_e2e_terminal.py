@@ -15,6 +15,8 @@ import pytest
 
 from tests.e2e.decks import Deck, until
 
+pytestmark = pytest.mark.terminal
+
 GATED = """
     [deck]
     gpus = "sim:2"

@@ -12,7 +12,11 @@ import socket
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.decks import Deck, Gate, lives, until
+
+pytestmark = pytest.mark.torchrun
 
 PYTHON = f'python = "{sys.executable}"'
 HEAD = f"""

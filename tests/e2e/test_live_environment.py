@@ -47,7 +47,7 @@ def end(deck: Commanded) -> None:
 
 def start(deck: Commanded, **env: str) -> str:
     """Begin the run from a shell with these variables; returns what was said."""
-    told = deck.command("unpause", env=env)
+    told = deck.command("start", env=env)
     assert told.code == 0, told.err
     return told.err
 
@@ -95,7 +95,7 @@ def test_attaching_from_another_virtual_environment_prints_one_line_that_names_t
     start(deck, VIRTUAL_ENV="/one")
     deck.env["VIRTUAL_ENV"] = "/two"
     with typed(deck, "tasks.toml", "--plain", columns=200) as terminal:
-        terminal.until("running on SIM")
+        terminal.until("logs in")
         (line,) = [line for line in terminal.shown.splitlines() if "tasks get" in line]
     assert "VIRTUAL_ENV /one" in line
     assert "`gpudeck env --refresh`" in line
@@ -104,7 +104,7 @@ def test_attaching_from_another_virtual_environment_prints_one_line_that_names_t
 def test_attaching_from_the_same_environment_prints_no_such_line(deck: Commanded) -> None:
     start(deck)
     with typed(deck, "tasks.toml", "--plain") as terminal:
-        terminal.until("running on SIM")
+        terminal.until("logs in")
         assert "tasks get" not in terminal.shown
 
 
@@ -188,7 +188,7 @@ def test_values_of_the_callers_environment_are_in_one_private_file_only(deck: Co
     shown = "".join(one.out + one.err for one in printed).replace("PLAIN=caller-77aa-plain\n", "")
     assert [secret for secret in (*CALLERS, *IN_FILE) if secret in shown] == []
     assert files_with(deck.folder, *CALLERS) == {".gpudeck/tasks/environment"}
-    assert files_with(deck.folder, *IN_FILE) == {"tasks.toml"}
+    assert files_with(deck.folder, *IN_FILE) == {"tasks.toml", ".gpudeck/tasks/taken.toml"}
     assert os.stat(deck.folder / ".gpudeck/tasks/environment").st_mode & 0o777 == 0o600
 
 

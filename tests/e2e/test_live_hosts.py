@@ -13,7 +13,7 @@ import pytest
 from gpudeck.engine.core.events import AttemptEnded
 from tests.commands.commands_rig import Commanded
 from tests.e2e.decks import lives, until
-from tests.e2e.live_rig import NETWORK, commanded, on_host, run_as, watching
+from tests.e2e.live_rig import NETWORK, commanded, host_files, in_container, run_as, run_on, watching
 
 GATED = """
     [deck]
@@ -36,9 +36,10 @@ def deck(tmp_path: Path) -> Iterator[Commanded]:
 
 
 @pytest.fixture
-def gpu8(tmp_path: Path) -> tuple[str, ...]:
+def gpu8(tmp_path: Path) -> dict[str, str]:
     """Another host, with a local disk of its own."""
-    return on_host("gpu8", tmp_path / "hosts", local=str(tmp_path / "gpu8-disk"))
+    files = host_files("gpu8", tmp_path / "hosts")
+    return {"name": "gpu8", "XDG_STATE_HOME": str(tmp_path / "gpu8-disk"), **files}
 
 
 def begin(deck: Commanded) -> int:
@@ -55,6 +56,14 @@ def kill(*pids: int) -> None:
     until(lambda: not any(lives(pid) for pid in pids))
 
 
+def abandon(deck: Commanded) -> int:
+    """Start the deck here and kill its engine once its long task runs; returns its pid."""
+    engine = begin(deck)
+    kill(engine)
+    until(lambda: deck.holder() is None)  # what it was about to start has its lock until the exec
+    return engine
+
+
 def host() -> str:
     return os.uname().nodename
 
@@ -62,33 +71,30 @@ def host() -> str:
 # -- a deck on a local disk, seen from another host --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["unpause", "status", "retry long", "stop", "gpus drain 0"])
-def test_a_command_on_another_host_names_the_one_where_the_engine_runs(
-    deck: Commanded, gpu8: tuple[str, ...], command: str
-) -> None:
+def test_a_command_on_another_host_names_the_one_where_the_engine_runs(deck: Commanded, gpu8: dict[str, str]) -> None:
     engine = begin(deck)
-    told = run_as(deck, gpu8, *command.split())
-    assert told.code == 3
-    assert f"this deck runs on {host()} (engine {engine})" in told.err
-    assert f"ssh -t {host()} gpudeck" in told.err
-    assert deck.engine_pid() == engine
+    for command in ("unpause", "status", "retry long", "stop", "gpus drain 0"):
+        told = run_on(deck, gpu8, *command.split())
+        assert told.code == 3, command
+        assert f"this deck runs on {host()} (engine {engine})" in told.err
+        assert f"ssh -t {host()} gpudeck" in told.err
+        assert deck.engine_pid() == engine
 
 
 def test_a_headless_start_on_another_host_is_refused_while_the_engine_runs(
-    deck: Commanded, gpu8: tuple[str, ...]
+    deck: Commanded, gpu8: dict[str, str]
 ) -> None:
     engine = begin(deck)
-    told = run_as(deck, gpu8, "--headless", "tasks.toml")
+    deck.tune("adapters.state.lock", **{"DeckLock.acquire.wait_s": 0.1})
+    told = run_on(deck, gpu8, "--headless", "tasks.toml")
     assert (told.code, host() in told.err, str(engine) in told.err) == (3, True, True)
     assert len(deck.lines("pids")) == 1
 
 
-def test_what_another_host_left_unfinished_is_neither_adopted_nor_judged(
-    deck: Commanded, gpu8: tuple[str, ...]
-) -> None:
-    kill(begin(deck))
+def test_what_another_host_left_unfinished_is_neither_adopted_nor_judged(deck: Commanded, gpu8: dict[str, str]) -> None:
+    abandon(deck)
     for words in (("unpause",), ("--headless", "tasks.toml")):
-        told = run_as(deck, gpu8, *words)
+        told = run_on(deck, gpu8, *words)
         assert told.code == 3
         assert f"this deck runs on {host()} (1 task, engine " in told.err
         assert "`gpudeck takeover` when" in told.err
@@ -100,58 +106,57 @@ def test_what_another_host_left_unfinished_is_neither_adopted_nor_judged(
         assert (seen.rows["long"].attempt, seen.rows["long"].exit_code) == (1, 4)
 
 
-@pytest.mark.parametrize("command", ["ls", "status", "explain long", "logs long", "apply --dry-run"])
 def test_a_look_from_another_host_while_nobody_runs_it_names_the_host_and_judges_nothing(
-    deck: Commanded, gpu8: tuple[str, ...], command: str
+    deck: Commanded, gpu8: dict[str, str]
 ) -> None:
-    kill(begin(deck))
-    told = run_as(deck, gpu8, *command.split())
-    assert (told.code, f"this deck runs on {host()} (1 task, engine " in told.err) == (0, True)
-    assert not [word for word in ("lost", "gone;", "goes on with the run") if word in told.out + told.err]
-    assert deck.state("long") == "running"
+    abandon(deck)
+    for command in ("ls", "status", "explain long", "logs long", "apply --dry-run"):
+        told = run_on(deck, gpu8, *command.split())
+        assert (told.code, f"this deck runs on {host()} (1 task, engine " in told.err) == (0, True), command
+        assert not [word for word in ("lost", "gone;", "goes on with the run") if word in told.out + told.err]
+        assert deck.state("long") == "running"
 
 
-@pytest.mark.parametrize("command", ["stop", "stop --tasks", "wait", "attach", "env --refresh"])
 def test_what_another_host_has_to_do_with_an_unfinished_deck_is_left_to_the_first(
-    deck: Commanded, gpu8: tuple[str, ...], command: str
+    deck: Commanded, gpu8: dict[str, str]
 ) -> None:
-    kill(begin(deck))
+    abandon(deck)
     kept = (deck.folder / ".gpudeck/tasks/environment").read_bytes()
-    told = run_as(deck, gpu8, *command.split())
-    assert (told.code, f"this deck runs on {host()} (1 task, engine " in told.err) == (3, True)
-    assert (deck.folder / ".gpudeck/tasks/environment").read_bytes() == kept
+    for command in ("stop", "stop --tasks", "wait", "attach", "env --refresh"):
+        told = run_on(deck, gpu8, *command.split())
+        assert (told.code, f"this deck runs on {host()} (1 task, engine " in told.err) == (3, True), command
+        assert (deck.folder / ".gpudeck/tasks/environment").read_bytes() == kept
 
 
-def test_a_takeover_asks_and_then_starts_what_the_other_host_lost(deck: Commanded, gpu8: tuple[str, ...]) -> None:
-    engine = begin(deck)
-    kill(engine)
+def test_a_takeover_asks_and_then_starts_what_the_other_host_lost(deck: Commanded, gpu8: dict[str, str]) -> None:
+    engine = abandon(deck)
     kill(*deck.living())
-    asked = run_as(deck, gpu8, "takeover")
+    asked = run_on(deck, gpu8, "takeover")
     assert (asked.code, "nothing was done" in asked.err) == (2, True)
     assert f"engine {engine} on {host()} had the deck since" in asked.err
     assert "1 task of it had not ended" in asked.err
-    taken = run_as(deck, gpu8, "takeover", "-y")
+    taken = run_on(deck, gpu8, "takeover", "-y")
     assert taken.code == 0, taken.err
     until(lambda: len(deck.lines("pids")) == 2)
     deck.gates[0].let()
-    told = run_as(deck, gpu8, "wait")
+    told = run_on(deck, gpu8, "wait")
     assert told.code == 1
     record = deck.folder / "logs/long/attempt-2.json"
     until(lambda: record.exists() and '"gpu8"' in record.read_text())
     assert deck.command("status").code in (0, 3)
 
 
-def test_a_deck_that_has_ended_may_go_on_anywhere(deck: Commanded, gpu8: tuple[str, ...]) -> None:
+def test_a_deck_that_has_ended_may_go_on_anywhere(deck: Commanded, gpu8: dict[str, str]) -> None:
     engine = begin(deck)
     deck.gates[0].let()
     assert deck.command("wait").code == 1
     deck.command("stop")
     until(lambda: not lives(engine))
-    told = run_as(deck, gpu8, "retry", "long")
+    told = run_on(deck, gpu8, "retry", "long")
     assert told.code == 0, told.err
     until(lambda: len(deck.lines("pids")) == 2)
     deck.gates[0].let()
-    assert run_as(deck, gpu8, "wait").code == 1
+    assert run_on(deck, gpu8, "wait").code == 1
 
 
 # -- boots and containers ----------------------------------------------------------------------------------------------
@@ -160,28 +165,28 @@ def test_a_deck_that_has_ended_may_go_on_anywhere(deck: Commanded, gpu8: tuple[s
 def test_after_a_reboot_of_the_same_host_what_ran_is_gone_and_runs_again_uncharged(
     deck: Commanded, tmp_path: Path
 ) -> None:
-    kill(begin(deck))
+    abandon(deck)
     kill(*deck.living())
-    rebooted = on_host(host(), tmp_path / "hosts", boot="after")
     machine = Path("/etc/machine-id")
-    (tmp_path / "hosts" / f"{host()}.machine").write_text(machine.read_text() if machine.exists() else "")
-    told = run_as(deck, rebooted, "unpause")
+    same = machine.read_text() if machine.exists() else ""
+    rebooted = {"name": host(), **host_files(host(), tmp_path / "hosts", machine=same, boot="after")}
+    told = run_on(deck, rebooted, "unpause")
     assert told.code == 0, told.err
     until(lambda: len(deck.lines("pids")) == 2)
     deck.gates[0].let()
-    assert run_as(deck, rebooted, "wait").code == 1
+    assert run_on(deck, rebooted, "wait").code == 1
 
 
 @pytest.fixture
 def container(tmp_path: Path) -> tuple[str, ...]:
     """Another pid namespace of the same boot, as after the restart of a container."""
-    return on_host("3f2a9c", tmp_path / "hosts", boot="same", pids=True)
+    return in_container("3f2a9c", tmp_path / "hosts")
 
 
 def test_in_another_pid_namespace_of_the_same_boot_it_is_unknown_and_not_started_again(
     deck: Commanded, container: tuple[str, ...]
 ) -> None:
-    kill(begin(deck))
+    abandon(deck)
     told = run_as(deck, container, "--headless", "tasks.toml", "--json")
     assert told.code == 1
     assert told.states["long"] == "unknown"
@@ -190,7 +195,7 @@ def test_in_another_pid_namespace_of_the_same_boot_it_is_unknown_and_not_started
 
 
 def test_what_was_unknown_in_a_container_is_adopted_where_it_runs(deck: Commanded, container: tuple[str, ...]) -> None:
-    kill(begin(deck))
+    abandon(deck)
     assert run_as(deck, container, "--headless", "tasks.toml").code == 1
     assert deck.go().code == 0
     with watching(deck) as seen:
@@ -246,13 +251,13 @@ def test_the_next_engine_finds_the_state_and_its_tasks_again(served: Commanded) 
 
 @pytest.mark.parametrize("running", [True, False], ids=["its engine runs", "no engine runs"])
 def test_a_second_host_on_the_same_file_server_is_refused(
-    served: Commanded, gpu8: tuple[str, ...], running: bool
+    served: Commanded, gpu8: dict[str, str], running: bool
 ) -> None:
     assert served.go().code == 0
     if not running:
         assert served.command("stop", "--tasks").code == 0
     for words in (("unpause",), ("status",), ("--headless", "tasks.toml")):
-        told = run_as(served, gpu8, *words)
+        told = run_on(served, gpu8, *words)
         assert (told.code, f"this deck's state lies on {host()}" in told.err) == (3, True)
         assert f"ssh -t {host()} gpudeck" in told.err
     if running:
@@ -260,29 +265,29 @@ def test_a_second_host_on_the_same_file_server_is_refused(
 
 
 def test_a_takeover_from_a_file_server_begins_a_new_state_that_the_old_host_respects(
-    served: Commanded, gpu8: tuple[str, ...]
+    served: Commanded, gpu8: dict[str, str]
 ) -> None:
     assert served.go().code == 0
     until(lambda: served.lines("pids"))
     assert served.command("stop", "--tasks").code == 0
-    taken = run_as(served, gpu8, "takeover", "-y")
+    taken = run_on(served, gpu8, "takeover", "-y")
     assert taken.code == 0, taken.err
     until(lambda: len(served.lines("pids")) == 2)
     assert (served.folder / "logs/long/attempt-2.log").exists()
     told = served.command("unpause")
     assert (told.code, "this deck's state lies on gpu8" in told.err) == (3, True)
-    assert run_as(served, gpu8, "stop", "--tasks").code == 0
+    assert run_on(served, gpu8, "stop", "--tasks").code == 0
 
 
-def test_in_the_morning_after_a_takeover_logs_are_not_overwritten(served: Commanded, gpu8: tuple[str, ...]) -> None:
+def test_in_the_morning_after_a_takeover_logs_are_not_overwritten(served: Commanded, gpu8: dict[str, str]) -> None:
     assert served.go().code == 0
     served.gates[0].let()
     assert served.command("wait").code == 1
     assert served.command("stop").code in (0, 3)
     first = (served.folder / "logs/long/attempt-1.json").read_text()
-    assert run_as(served, gpu8, "takeover", "-y").code == 0
+    assert run_on(served, gpu8, "takeover", "-y").code == 0
     until(lambda: len(served.lines("pids")) == 2)
     served.gates[0].let()
-    assert run_as(served, gpu8, "wait").code == 1
+    assert run_on(served, gpu8, "wait").code == 1
     assert (served.folder / "logs/long/attempt-1.json").read_text() == first
-    assert run_as(served, gpu8, "stop").code in (0, 3)
+    assert run_on(served, gpu8, "stop").code in (0, 3)

@@ -134,7 +134,7 @@ def test_a_gpu_that_a_colleague_uses_is_taken_on_request_and_given_back(
 def test_a_gpu_that_a_colleague_has_just_left_is_free_only_after_foreign_quiet(
     boxed: Callable[[int, str], Boxed], alice: int
 ) -> None:
-    deck, box = boxed(1, gated(1).replace('"0s"', '"2s"'))
+    deck, box = boxed(1, gated(1).replace('"0s"', '"1s"'))
     use(box, 0, alice, 20000)
     assert deck.go().code == 0
     with watching(deck) as seen:
@@ -230,6 +230,7 @@ def test_a_colleague_who_was_there_first_has_not_joined_whichever_engine_runs(
     deck, box = boxed(1, gated(1))
     use(box, 0, alice, 20000)
     assert deck.command("gpus", "take", "0").code == 0
+    assert deck.go().code == 0
     for _ in range(2):
         with watching(deck) as seen:
             seen.until(lambda: seen.rows["t0"].state == "running" and seen.gpu(0).processes)
@@ -313,7 +314,7 @@ def test_a_broken_gpu_rests_and_comes_back_with_a_probe_and_its_victims_are_not_
     deck.command("stop")
     (deck.folder / "mended").touch()
     plain, deck.prefix = deck.prefix, (*a_minute_on(), *deck.prefix)
-    assert deck.go().code == 0
+    assert deck.command("unpause").code == 0
     deck.prefix = plain
     with watching(deck) as seen:
         deck.gates[0].let(5)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tests.fakes.live_deck import LiveDeck
+from tests.fakes.live_deck import LiveDeck
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -72,7 +72,7 @@ def do(deck: LiveDeck, command: str, shown: list[str]) -> None:
     assert agree(shown, [line for line in done.stdout.splitlines() if line]), f"{command}:\n{done.stdout}"
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_every_command_of_the_tutorial_prints_what_the_tutorial_shows(tmp_path: Path) -> None:
     folder = tmp_path / "first-deck"
     folder.mkdir()

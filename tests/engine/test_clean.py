@@ -45,11 +45,18 @@ def deck(tmp_path: Path) -> Iterator[Deck]:
         yield deck
 
 
+@pytest.fixture(scope="module")
+def failed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with deck_in(tmp_path_factory.mktemp("failed")) as deck:
+        deck.write(FAILING)
+        deck.run()
+        return deck.folder
+
+
 @pytest.fixture
-def failed(deck: Deck) -> Deck:
+def failed(deck: Deck, failed_once: Path) -> Deck:
     """A deck whose task `bad` has four attempts."""
-    deck.write(FAILING)
-    deck.run()
+    shutil.copytree(failed_once, deck.folder, symlinks=True, dirs_exist_ok=True)
     return deck
 
 

@@ -12,6 +12,7 @@ import pytest
 from gpudeck.engine.core.deck import Task
 from gpudeck.engine.core.inputs import GpuReading, Progressed, Watched
 from gpudeck.engine.core.spec import Metric, Watch
+from gpudeck.engine.logs import helper
 from gpudeck.engine.progress.seen import NOTHING
 from tests.fakes.following_rig import PATIENCE_S, Rig, rigged, task
 
@@ -27,20 +28,24 @@ async def test_progress_is_seen_without_any_key(rig: Rig) -> None:
     assert rig.following.of(token).last_line == "epoch 1/4 loss 0.5"
 
 
-@rigged(task("a"))
-async def test_the_core_is_told_of_the_end_that_progress_promises(rig: Rig) -> None:
-    token = rig.run("a")
-    begun, done = time.monotonic(), 0
-    while not rig.posted:
-        done = int((time.monotonic() - begun) * 1000)
-        line = f"epoch {done}/100000 loss 0.5"
-        rig.say("a", line)
-        await rig.until(lambda line=line: rig.posted or rig.following.of(token).last_line == line)
-        assert done < 1000 * PATIENCE_S
-    told = rig.posted[0]
-    assert isinstance(told, Progressed)
-    assert told.token == token
-    assert told.eta_s == pytest.approx(100 - done / 1000, rel=0.5)
+def test_the_core_is_told_of_the_end_that_progress_promises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @rigged(task("a"))
+    async def body(rig: Rig) -> None:
+        token = rig.run("a")
+        begun, done = time.monotonic(), 0
+        while not rig.posted:
+            done = int((time.monotonic() - begun) * 1000)
+            line = f"epoch {done}/100000 loss 0.5"
+            rig.say("a", line)
+            await rig.until(lambda line=line: rig.posted or rig.following.of(token).last_line == line)
+            assert done < 1000 * PATIENCE_S
+        told = rig.posted[0]
+        assert isinstance(told, Progressed)
+        assert told.token == token
+        assert told.eta_s == pytest.approx(100 - done / 1000, rel=0.5)
+
+    monkeypatch.setattr(helper, "_MODULE", "tests.fakes.hasty_helper")
+    body(tmp_path, monkeypatch)
 
 
 @rigged(task("a", metrics=(Metric("acc", regex=r"acc=(\S+)", best="max"),)))
@@ -106,7 +111,7 @@ async def test_a_pattern_whose_action_is_notify_is_told_once(rig: Rig) -> None:
     rig.say("a", "loss nan")
     os.kill(rig.helper, signal.SIGKILL)
     await rig.until(lambda: rig.helper == 0)
-    await rig.until(lambda: rig.helper)
+    await rig.until(lambda: rig.waits() or rig.helper)
     token = next(iter(rig.deck.active))
     rig.say("a", "epoch 1/2 loss nan")
     await rig.until(lambda: rig.following.of(token).fraction == 0.5)
@@ -144,7 +149,12 @@ async def test_an_attempt_that_vanishes_without_an_end_is_let_go(rig: Rig) -> No
     rig.say("a", "epoch 1/4 loss 0.5")
     await rig.until(lambda: rig.following.of(token).fraction)
     del rig.deck.active[token]
-    await rig.until(lambda: rig.waits() or rig.following.of(token) == NOTHING)
+
+    def let_go() -> bool:
+        rig.late_s += 1.5
+        return rig.following.of(token) == NOTHING
+
+    await rig.until(let_go)
 
 
 @rigged(task("a", watch=Watch(silent_s=None)))
@@ -194,7 +204,9 @@ async def test_gpus_that_stay_idle_stop_the_attempt_once(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("util", [50, None])
-def test_gpus_that_compute_or_tell_nothing_are_not_idle(tmp_path: Path, util: int | None) -> None:
+def test_gpus_that_compute_or_tell_nothing_are_not_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, util: int | None
+) -> None:
     @rigged(task("a", watch=Watch(idle_gpu_s=60.0, action="fail")))
     async def body(rig: Rig) -> None:
         rig.run("a", ago_s=0.0)
@@ -203,7 +215,7 @@ def test_gpus_that_compute_or_tell_nothing_are_not_idle(tmp_path: Path, util: in
             rig.following.sampled([GpuReading("GPU-0", rig.now(), util_percent=0 if seconds == 100 else util)])
         assert rig.posted == []
 
-    body(tmp_path, pytest.MonkeyPatch())
+    body(tmp_path, monkeypatch)
 
 
 @rigged(task("a", metrics=(Metric("loss", regex=r"loss ([0-9.]+)"),)))

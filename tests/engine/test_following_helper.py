@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.spec import Metric, Watch
-from gpudeck.engine.logs import helper
+from gpudeck.engine.logs import helper, supervisor
 from gpudeck.engine.logs.follow import FILES, WATCH
 from tests.fakes.following_rig import Rig, rigged, task
 from tests.fakes.local_rig import lives
@@ -22,7 +22,7 @@ async def test_a_helper_that_dies_is_replaced(rig: Rig) -> None:
     await rig.until(lambda: rig.helper)
     first = rig.helper
     os.kill(first, signal.SIGKILL)
-    await rig.until(lambda: rig.helper not in (0, first))
+    await rig.until(lambda: rig.waits() or rig.helper not in (0, first))
     rig.say("a", "epoch 1/4 loss 0.5")
     await rig.until(lambda: rig.following.of(token).fraction == 0.25)
     assert rig.notices == []
@@ -57,26 +57,31 @@ async def test_an_end_does_not_wait_for_a_helper_that_hangs(rig: Rig) -> None:
 
 
 @pytest.fixture
-def stuck(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], None]:
-    """Helpers hang from now on: in which way, and at what."""
+def stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int], Path]:
+    """Helpers hang from now on: in which way, and at what. Each makes a file when it does."""
 
-    def stick(how: str, what: int) -> None:
+    def stick(how: str, what: int) -> Path:
         monkeypatch.setattr(helper, "_MODULE", "tests.fakes.stuck_helper")
-        monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
         monkeypatch.setenv("STUCK", how)
         monkeypatch.setenv("STUCK_AT", str(what))
+        monkeypatch.setenv("STUCK_MARK", str(tmp_path / "stuck"))
+        return tmp_path / "stuck"
 
     return stick
 
 
 def test_what_a_helper_that_computed_was_busy_with_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stuck: Callable[[str, int], None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stuck: Callable[[str, int], Path]
 ) -> None:
-    stuck("spin", WATCH)
+    mark = stuck("spin", WATCH)
+    monkeypatch.setattr(supervisor, "HUNG_CPU_S", 0.2)
+    monkeypatch.setattr(supervisor, "BLAMED_CPU_S", 0.1)
 
     @rigged(task("a", watch=Watch(pattern="x")))
     async def body(rig: Rig) -> None:
         rig.run("a")
+        await rig.until(mark.exists)
+        rig.late_s += 3.0
         await rig.until(lambda: rig.notices)
         assert rig.notices == [
             "a: its pattern for watch takes seconds for a line and is not used any more: make it simpler"
@@ -86,21 +91,23 @@ def test_what_a_helper_that_computed_was_busy_with_is_given_up(
 
 
 def test_files_that_do_not_answer_are_let_alone_for_a_while(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stuck: Callable[[str, int], None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stuck: Callable[[str, int], Path]
 ) -> None:
-    stuck("sleep", FILES)
+    mark = stuck("sleep", FILES)
 
     @rigged(task("a"))
     async def body(rig: Rig) -> None:
         rig.run("a")
         await rig.until(lambda: rig.helper)
         first = rig.helper
+        await rig.until(mark.exists)
+        rig.late_s += 3.0
         await rig.until(lambda: rig.helper != first)
         rig.late_s += 5.0
         await rig.until(lambda: rig.helper)
         second = rig.helper
-        for _ in range(40):
-            rig.waits()
+        for _ in range(13):
+            rig.late_s += 1.5
             await rig.turns()
         assert rig.helper == second, "it was not asked for the attempt that hung"
         assert rig.notices == []
@@ -118,19 +125,19 @@ async def test_the_helper_ends_when_nothing_runs(rig: Rig) -> None:
     await rig.until(lambda: not lives(pid))
 
 
-@rigged(task("a"))
+@rigged(task("a"), fork=False)
 async def test_the_helper_stays_in_the_engines_session(rig: Rig) -> None:
     rig.run("a")
     await rig.until(lambda: rig.helper)
     assert os.getsid(rig.helper) == os.getsid(0)
 
 
-@rigged(task("a"))
+@rigged(task("a"), fork=False)
 async def test_where_no_helper_can_be_started_ends_are_told_at_once(rig: Rig) -> None:
     os.environ["PYTHONHOME"] = "/nowhere"
     try:
         token = rig.run("a")
-        await rig.until(lambda: rig.notices)
+        await rig.until(lambda: rig.waits() or rig.notices)
     finally:
         del os.environ["PYTHONHOME"]
     assert "its helper process does not start" in rig.notices[0]

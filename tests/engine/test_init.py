@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.commands.init import init
@@ -295,7 +295,6 @@ def test_names_tell_commands_apart(lines: list[str], names: list[str]) -> None:
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0\n\r"), max_size=30)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(WORDS, min_size=1, max_size=8))
 def test_names_of_whatever_commands_are_valid_and_unique(lines: list[str]) -> None:
     found = names_for(lines)
@@ -304,7 +303,6 @@ def test_names_of_whatever_commands_are_valid_and_unique(lines: list[str]) -> No
         check_name(name)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(WORDS, min_size=1, max_size=8))
 def test_whatever_the_list_the_file_has_its_commands(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str]

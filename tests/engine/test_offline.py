@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import sqlite3
 import threading
@@ -64,6 +65,21 @@ def deck(tmp_path: Path) -> Iterator[Deck]:
         yield deck
 
 
+@pytest.fixture(scope="module")
+def mixed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with deck_in(tmp_path_factory.mktemp("mixed")) as deck:
+        deck.write(MIXED)
+        deck.run()
+        return deck.folder
+
+
+@pytest.fixture
+def mixed(deck: Deck, mixed_once: Path) -> Deck:
+    """A deck that has run: its tasks are good, bad and blocked."""
+    shutil.copytree(mixed_once, deck.folder, symlinks=True, dirs_exist_ok=True)
+    return deck
+
+
 def look(deck: Deck, given: RunOptions | None = None) -> Offline:
     return open_offline(str(deck.folder / "tasks.toml"), given or RunOptions(), os.environ)
 
@@ -88,10 +104,8 @@ def test_a_deck_that_never_ran_has_its_tasks_and_no_state(deck: Deck) -> None:
     assert tree(deck.folder) == before
 
 
-def test_a_run_that_ended_is_seen_as_it_ended(deck: Deck) -> None:
-    deck.write(MIXED)
-    deck.run()
-    offline = look(deck)
+def test_a_run_that_ended_is_seen_as_it_ended(mixed: Deck) -> None:
+    offline = look(mixed)
     assert phase(offline, "good") is Succeeded
     assert phase(offline, "bad") is Failed
     assert phase(offline, "after-bad") is Blocked
@@ -161,10 +175,8 @@ def test_an_engine_starts_while_somebody_keeps_looking(deck: Deck) -> None:
     assert engine.finish().code == 0
 
 
-def test_gpus_of_an_attempt_come_from_its_json(deck: Deck) -> None:
-    deck.write(MIXED)
-    deck.run()
-    offline = look(deck)
+def test_gpus_of_an_attempt_come_from_its_json(mixed: Deck) -> None:
+    offline = look(mixed)
     assert offline.gpus_of(offline.deck.by_name["good"]) == (0,)
     assert offline.gpus_of(offline.deck.by_name["after-bad"]) == ()
 
@@ -187,21 +199,17 @@ def test_options_of_the_newest_run_hold(deck: Deck) -> None:
     assert [task.selected for task in offline.deck.tasks] == [True, False]
 
 
-def test_a_selection_by_state_means_what_it_meant_when_the_run_began(deck: Deck) -> None:
-    deck.write(MIXED)
-    deck.run()
-    deck.write(MIXED.replace("exit 3", "true"))
-    deck.run("--only", "state:failed")
-    offline = look(deck)
+def test_a_selection_by_state_means_what_it_meant_when_the_run_began(mixed: Deck) -> None:
+    mixed.write(MIXED.replace("exit 3", "true"))
+    mixed.run("--only", "state:failed")
+    offline = look(mixed)
     assert [task.name for task in offline.deck.tasks if task.selected] == ["bad"]
     assert phase(offline, "bad") is Succeeded
 
 
-def test_with_a_broken_file_the_names_of_the_journal_are_shown(deck: Deck) -> None:
-    deck.write(MIXED)
-    deck.run()
-    deck.write(MIXED + '[[task]]\nname = "open\n')
-    offline = look(deck)
+def test_with_a_broken_file_the_names_of_the_journal_are_shown(mixed: Deck) -> None:
+    mixed.write(MIXED + '[[task]]\nname = "open\n')
+    offline = look(mixed)
     assert list(offline.deck.by_name) == ["good", "bad"]
     assert phase(offline, "bad") is Failed
     assert "a quote is not closed" in offline.broken
@@ -224,80 +232,66 @@ def test_a_broken_file_of_a_deck_without_state_is_a_mistake_of_the_file(deck: De
         look(deck)
 
 
-def test_a_deck_whose_rounds_have_become_a_circle_is_shown_also_when_nothing_of_it_is_on_disk_yet(deck: Deck) -> None:
+def test_a_deck_whose_rounds_have_become_a_circle_is_shown_also_when_nothing_of_it_is_on_disk_yet(mixed: Deck) -> None:
     """An engine that is killed before its first commit leaves a journal without facts."""
-    deck.write(MIXED)
-    deck.run()
-    deck.write(CIRCLE)
-    ran = look(deck)
+    mixed.write(CIRCLE)
+    ran = look(mixed)
     assert (list(ran.deck.by_name), "circle" in ran.broken) == (["good", "bad"], True)
-    for path in (deck.folder / ".gpudeck" / "tasks").glob("deck.db*"):
+    for path in (mixed.folder / ".gpudeck" / "tasks").glob("deck.db*"):
         path.unlink()
-    SqliteJournal.open(str(deck.folder / ".gpudeck" / "tasks" / "deck.db")).close()
-    begun = look(deck)
+    SqliteJournal.open(str(mixed.folder / ".gpudeck" / "tasks" / "deck.db")).close()
+    begun = look(mixed)
     assert (list(begun.deck.tasks), "circle" in begun.broken) == ([], True)
 
 
-def test_a_file_that_is_gone_leaves_what_the_journal_knows(deck: Deck) -> None:
-    deck.write(MIXED)
-    deck.run()
-    (deck.folder / "tasks.toml").unlink()
-    offline = look(deck)
+def test_a_file_that_is_gone_leaves_what_the_journal_knows(mixed: Deck) -> None:
+    (mixed.folder / "tasks.toml").unlink()
+    offline = look(mixed)
     assert phase(offline, "good") is Succeeded
     assert "no such file" in offline.broken
 
 
-def test_tasks_that_left_the_file_are_named(deck: Deck) -> None:
-    deck.write(MIXED)
-    deck.run()
-    deck.write(MIXED.replace('name = "good"', 'name = "better"'))
-    assert look(deck).gone == ["good"]
+def test_tasks_that_left_the_file_are_named(mixed: Deck) -> None:
+    mixed.write(MIXED.replace('name = "good"', 'name = "better"'))
+    assert look(mixed).gone == ["good"]
 
 
-def test_a_damaged_journal_shows_what_is_sound(deck: Deck) -> None:
-    deck.write(MIXED)
-    deck.run()
-    db = sqlite3.connect(deck.folder / ".gpudeck/tasks/deck.db")
+def test_a_damaged_journal_shows_what_is_sound(mixed: Deck) -> None:
+    db = sqlite3.connect(mixed.folder / ".gpudeck/tasks/deck.db")
     db.execute("UPDATE facts SET crc = crc + 1 WHERE seq = (SELECT max(seq) FROM facts WHERE kind = 'AttemptEnded')")
     db.commit()
     db.close()
-    before = tree(deck.folder)
-    offline = look(deck)
+    before = tree(mixed.folder)
+    offline = look(mixed)
     assert any("is damaged" in line for line in offline.warnings)
     assert offline.deck.known
-    assert tree(deck.folder) == before
+    assert tree(mixed.folder) == before
 
 
-def test_a_journal_that_is_no_database_shows_the_file_alone(deck: Deck) -> None:
-    deck.write(MIXED)
-    deck.run()
-    (deck.folder / ".gpudeck/tasks/deck.db").write_bytes(b"x" * 5000)
-    offline = look(deck)
+def test_a_journal_that_is_no_database_shows_the_file_alone(mixed: Deck) -> None:
+    (mixed.folder / ".gpudeck/tasks/deck.db").write_bytes(b"x" * 5000)
+    offline = look(mixed)
     assert any("it is no database" in line for line in offline.warnings)
     assert offline.deck.by_name["good"].attempts == 1
 
 
-def test_a_newer_journal_is_refused_in_words(deck: Deck) -> None:
-    deck.write(MIXED)
-    deck.run()
-    db = sqlite3.connect(deck.folder / ".gpudeck/tasks/deck.db")
+def test_a_newer_journal_is_refused_in_words(mixed: Deck) -> None:
+    db = sqlite3.connect(mixed.folder / ".gpudeck/tasks/deck.db")
     db.execute("PRAGMA user_version = 77")
     db.close()
     with pytest.raises(EngineUnavailableError, match="a newer gpudeck"):
-        look(deck)
+        look(mixed)
 
 
-def test_a_fact_of_a_kind_that_only_a_newer_version_knows_is_refused_in_words(deck: Deck) -> None:
-    deck.write(MIXED)
-    deck.run()
-    db = sqlite3.connect(deck.folder / ".gpudeck/tasks/deck.db")
+def test_a_fact_of_a_kind_that_only_a_newer_version_knows_is_refused_in_words(mixed: Deck) -> None:
+    db = sqlite3.connect(mixed.folder / ".gpudeck/tasks/deck.db")
     seq = db.execute("SELECT max(seq) FROM facts").fetchone()[0] + 1
     crc = crc32(b"x", (crc32(b"Teleported 1") + seq) & 0xFFFFFFFF)
     db.execute("INSERT INTO facts VALUES (?, 'Teleported', 1, ?, ?)", (seq, b"x", crc))
     db.commit()
     db.close()
     with pytest.raises(EngineUnavailableError, match="look with the gpudeck that wrote it"):
-        look(deck)
+        look(mixed)
 
 
 def test_a_second_state_is_found_by_its_name(deck: Deck) -> None:
@@ -339,14 +333,10 @@ def test_an_engine_that_is_frozen_is_still_the_holder(deck: Deck) -> None:
         ("*bad", ["bad", "after-bad"]),
     ],
 )
-def test_tasks_are_selected_by_how_they_stand(deck: Deck, selector: str, names: list[str]) -> None:
-    deck.write(MIXED)
-    deck.run()
-    assert [task.name for task in look(deck).select([selector])] == names
+def test_tasks_are_selected_by_how_they_stand(mixed: Deck, selector: str, names: list[str]) -> None:
+    assert [task.name for task in look(mixed).select([selector])] == names
 
 
-def test_a_selector_that_means_no_task_is_a_mistake(deck: Deck) -> None:
-    deck.write(MIXED)
-    deck.run()
+def test_a_selector_that_means_no_task_is_a_mistake(mixed: Deck) -> None:
     with pytest.raises(UsageError, match=r"tag:x: no task of .* matches"):
-        look(deck).select(["good", "tag:x"])
+        look(mixed).select(["good", "tag:x"])

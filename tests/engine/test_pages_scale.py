@@ -23,7 +23,7 @@ from gpudeck.engine.serve.timeline import AT_ONCE, TimelineArgs, timeline
 
 _T = TypeVar("_T")
 INDEX = {"GPU-0": 0}
-COUNT = 20_000
+COUNT = 6_000
 
 
 def spec(number: int) -> TaskSpec:

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import torch
 
+pytestmark = pytest.mark.torchrun
+
 FOLDER = Path(__file__).parents[2] / "examples" / "noisy_labels"
 CPU = torch.device("cpu")
 

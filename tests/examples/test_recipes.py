@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.torchrun
+
 PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
 BLOCKS = [part.partition("\n```")[0] for part in PAGE.read_text().split("```python\n")[1:]]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("code", BLOCKS)
 def test_the_python_of_a_recipe_runs(code: str, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -14,6 +14,8 @@ import pytest
 from tests.e2e.decks import Deck, Ran
 from tests.examples.rig import EXAMPLES, example, run
 
+pytestmark = pytest.mark.torchrun
+
 DATASETS = ("digits", "breast_cancer")
 ALGORITHMS = ("mlp", "softmax", "kernel", "lda", "knn")
 
@@ -39,14 +41,12 @@ def generated(folder: Path, shards: int) -> tuple[np.ndarray, np.ndarray]:
         return found["x"], found["y"]
 
 
-@pytest.mark.slow
 def test_the_generated_rows_are_the_same_from_one_shard_and_from_three(tmp_path: Path) -> None:
     one, three = generated(tmp_path / "one", 1), generated(tmp_path / "three", 3)
     assert len(one[1]) == 3 * 399
     assert all((mine == theirs).all() for mine, theirs in zip(one, three, strict=True))
 
 
-@pytest.mark.slow
 def test_a_missing_shard_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
     generated(tmp_path, 2)
     (tmp_path / "shard-1.npz").unlink()
@@ -57,7 +57,6 @@ def test_a_missing_shard_is_an_error_that_says_what_to_do(tmp_path: Path) -> Non
     assert "nothing was generated of 199 of 399 rows: run all shards" in done.stderr
 
 
-@pytest.mark.slow
 def test_the_deck_succeeds_with_a_shard_for_each_gpu(whole: tuple[Deck, Ran]) -> None:
     _, ran = whole
     assert ran.code == 0, ran.out
@@ -67,14 +66,12 @@ def test_the_deck_succeeds_with_a_shard_for_each_gpu(whole: tuple[Deck, Ran]) ->
     assert ran.states == dict.fromkeys(shards | rest, "succeeded")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_the_rounds_of_a_dataset_come_one_after_the_other(whole: tuple[Deck, Ran], dataset: str) -> None:
     verbs = [task.partition("-")[0] for task in whole[1].started if dataset in task]
     assert verbs == ["generate"] * 2 + ["train"] * 5 + ["evaluate"] * 5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dataset", DATASETS)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_algorithm_learns_every_dataset(whole: tuple[Deck, Ran], algorithm: str, dataset: str) -> None:
@@ -82,12 +79,10 @@ def test_every_algorithm_learns_every_dataset(whole: tuple[Deck, Ran], algorithm
     assert result["accuracy"] > 0.9
 
 
-@pytest.mark.slow
 def test_larger_cards_train_with_larger_batches(whole: tuple[Deck, Ran]) -> None:
     assert "batch 256" in whole[0].text("logs/train-mlp-digits/attempt-1.log")
 
 
-@pytest.mark.slow
 def test_the_table_of_the_deck_is_the_summary(whole: tuple[Deck, Ran]) -> None:
     deck, _ = whole
     words = ("--metric", "accuracy", "--rows", "algorithm", "--columns", "dataset", "--format", "csv")

@@ -10,7 +10,8 @@ import pytest
 from tests.e2e.decks import Deck, Ran
 from tests.examples.rig import example, run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.torchrun
+
 
 DDP, SINGLE = ("ddp", 2, "gloo"), ("single", 1, "-")
 BECOMES = {"auto-30m": DDP, "single-30m": SINGLE, "dp-30m": SINGLE, "ddp-30m": DDP, "ddp-60m": DDP}

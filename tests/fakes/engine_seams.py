@@ -1,16 +1,21 @@
-"""What a test may do to an engine from within: hold it between two steps, shift its wall clock, refuse it processes, or
-kill it at a step of its own. All that production code knows nothing of.
+"""What a test may do to an engine from within: hold it between two steps, have it look more often, shift its wall
+clock, refuse it processes, or kill it at a step of its own. All that production code knows nothing of.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import signal
+import socket
+import sqlite3
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import reduce
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,13 +27,16 @@ from gpudeck.engine.core.deck import Task
 from gpudeck.engine.core.effects import Launch
 
 _ENGINE = os.path.dirname(engine_module.__file__)
+_CLONE_NEWNS, _CLONE_NEWUTS = 0x20000, 0x4000000
+_MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 _PURE = tuple(f"{_ENGINE}/{part}/" for part in ("core", "taskfile", "protocol", "headless"))
 """They touch nothing outside: what is not done when one of their functions returns is done by its caller."""
 
 
 def install(seams: Mapping[str, Any]) -> None:
     """Change this process as *seams* say: `hold` FOLDER, `wall` FILE, `forks` FILE,
-    `boot` ID, `mortal` NUMBER, `count` FILE."""
+    `boot` ID, `mortal` NUMBER, `count` FILE, `constants` {"MODULE:NAME": VALUE}, `sqlite` SECONDS,
+    `host` {"name": NAME, PLACE: FILE}."""
     for name, value in seams.items():
         _SEAMS[name](value)
 
@@ -84,6 +92,45 @@ def refuse_forks(file: str) -> None:
 
     os.posix_spawn = spawn_or_refuse
     threading.Thread.start = start_or_refuse
+
+
+def set_constants(values: Mapping[str, Any]) -> None:
+    """Constants of modules are others: periods, waits, limits. `CLASS.METHOD.NAME`: the default of an argument."""
+    for place, value in values.items():
+        module, _, path = place.partition(":")
+        *path, name = path.split(".")
+        found: Any = reduce(getattr, path, import_module(module))
+        if path and name in found.__kwdefaults__:
+            found.__kwdefaults__[name] = value
+        else:
+            assert hasattr(found, name), f"there is no {place}"
+            setattr(found, name, value)
+
+
+def hurry_sqlite(seconds: float) -> None:
+    """No connection waits longer than this for another program's lock."""
+    connect = sqlite3.connect
+
+    def connect_hurried(*args: Any, timeout: float = 5.0, **more: Any) -> sqlite3.Connection:
+        return connect(*args, timeout=min(timeout, seconds), **more)
+
+    sqlite3.connect = connect_hurried
+
+
+def be_host(host: Mapping[str, str]) -> None:
+    """This is another host, with this `name`, on which FILEs are in PLACEs of other ones."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def check(failed: int) -> None:
+        if failed:
+            raise OSError(ctypes.get_errno(), "namespaces of a host of its own cannot be made")
+
+    check(libc.unshare(_CLONE_NEWNS | _CLONE_NEWUTS))
+    check(libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
+    socket.sethostname(host["name"])
+    for place, file in host.items():
+        if place != "name" and os.path.exists(place):
+            check(libc.mount(file.encode(), place.encode(), None, _MS_BIND, None))
 
 
 def boot(boot_id: str) -> None:
@@ -142,4 +189,7 @@ _SEAMS: Mapping[str, Callable[[Any], None]] = {
     "boot": boot,
     "mortal": die_at,
     "count": count_steps,
+    "constants": set_constants,
+    "sqlite": hurry_sqlite,
+    "host": be_host,
 }

@@ -1,4 +1,4 @@
-"""Logs of attempts that are files, followed by the real helper process."""
+"""Logs of attempts that are files, followed by the real helper process, which is forked."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.inputs import Input
 from gpudeck.engine.core.phases import Attempt, Running, Starting
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Extras, TaskSpec, Work
+from gpudeck.engine.logs import helper
 from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.progress import following
 from gpudeck.engine.progress.following import Following, LastLook
 from gpudeck.engine.progress.seen import Seen
+from tests.fakes import forked
 
 PATIENCE_S = 30.0
 
@@ -107,8 +109,11 @@ class Rig:
             await asyncio.sleep(0.01)
 
 
-def rigged(*specs: TaskSpec) -> Callable[[Callable[[Rig], Coroutine[Any, Any, None]]], Callable[..., None]]:
-    """Make a test of a coroutine that takes a rig with these tasks. A second takes 50 ms."""
+def rigged(
+    *specs: TaskSpec, fork: bool = True
+) -> Callable[[Callable[[Rig], Coroutine[Any, Any, None]]], Callable[..., None]]:
+    """Make a test of a coroutine that takes a rig with these tasks. A second takes 50 ms. *fork*: the helper needs no
+    interpreter of its own."""
 
     def decorate(body: Callable[[Rig], Coroutine[Any, Any, None]]) -> Callable[..., None]:
         def test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,6 +125,8 @@ def rigged(*specs: TaskSpec) -> Callable[[Callable[[Rig], Coroutine[Any, Any, No
                     rig.following.close()
 
             monkeypatch.setattr(following, "PERIOD_S", 0.05)
+            if fork:
+                monkeypatch.setattr(helper, "subprocess", forked.ForkedReaders())
             asyncio.run(whole())
 
         test.__name__, test.__doc__, test.__module__ = body.__name__, body.__doc__, body.__module__

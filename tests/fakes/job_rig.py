@@ -12,7 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pytest
+
 from gpudeck.engine.adapters.slurm import jobfiles
+from gpudeck.engine.adapters.slurm import script as job_script
 from gpudeck.engine.adapters.slurm.script import script
 from gpudeck.engine.ports import JobOrder, StartOrder
 from tests.e2e.decks import until
@@ -57,6 +60,19 @@ def order_in(folder: Path, *argv: str, env: Mapping[str, str] | None = None, **m
         job=replace(JOB, **{"script": f"{folder}/attempt-1.sh", **of_job}),  # type: ignore[arg-type]
     )
     return replace(plain, **{key: value for key, value in more.items() if key not in of_job})  # type: ignore[arg-type]
+
+
+def change_wrapper(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
+    """In what all jobs run."""
+    text = job_script.WRAPPER
+    assert old in text
+    monkeypatch.setattr(job_script, "WRAPPER", text.replace(old, new))
+
+
+def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watcher of a job looks at the shared folder soon, and twenty times a second, not once."""
+    change_wrapper(monkeypatch, "gd_began > 200", "gd_began > 20")
+    change_wrapper(monkeypatch, "read -r -t 1 -u 6 line", "read -r -t 0.05 -u 6 line")
 
 
 @dataclass
@@ -143,9 +159,9 @@ def ended_in(control: str, token: str) -> jobfiles.Ended:
     return ended
 
 
-def python(text: str) -> tuple[str, str, str]:
+def python(text: str) -> tuple[str, ...]:
     """A command."""
-    return (sys.executable, "-c", text)
+    return (sys.executable, "-S", "-c", text)
 
 
 def text_of(path: str) -> str:

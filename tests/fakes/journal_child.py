@@ -1,10 +1,11 @@
 """Scenarios that need a process of their own: one that is killed, one on a small disk, one whose disk breaks.
 
-python journal_child.py SCENARIO FOLDER [ARGUMENTS]        each prints lines for its test
+python -m tests.fakes.journal_child SCENARIO FOLDER [ARGUMENTS]        each prints lines for its test
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import json
@@ -13,11 +14,14 @@ import platform
 import random
 import struct
 import sys
+from collections.abc import Iterator
 from concurrent.futures import Future
+from typing import IO
 
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.errors import EngineUnavailableError
-from gpudeck.tests.fakes.journal import appended, numbered, numbers
+from tests.fakes import forked
+from tests.fakes.journal import appended, numbered, numbers
 
 LONG_S = 30.0
 
@@ -139,5 +143,27 @@ def _refuse(calls: list[str], code: int) -> None:
         raise OSError(ctypes.get_errno(), "seccomp")
 
 
-if __name__ == "__main__":
+@contextlib.contextmanager
+def started(*words: str) -> Iterator[tuple[forked.Forked, IO[str]]]:
+    """One of these in a process that is forked, and what it prints."""
+    read, write = os.pipe()
+    null = os.open(os.devnull, os.O_RDONLY)
+    with open(read) as out:
+        try:
+            process = forked.fork(words, cwd="/", env=os.environ, fds=[null, write, 2], main=__name__)
+        finally:
+            os.close(null)
+            os.close(write)
+        try:
+            yield process, out
+        finally:
+            process.kill()
+            process.wait()
+
+
+def main() -> None:
     {"write": write_for_ever, "fill": fill_a_small_disk, "break": break_the_disk}[sys.argv[1]](*sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.adapters.state.lock import held_by
@@ -21,6 +22,7 @@ from gpudeck.engine.client import Connection
 from gpudeck.engine.errors import DeckError
 from gpudeck.engine.protocol.wire import TaskRow
 from gpudeck.engine.taskfile.options import RunOptions
+from tests.fakes import forked
 
 DEADLINE_S = 30.0
 
@@ -30,8 +32,10 @@ class LiveDeck:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.engines: list[subprocess.Popen[str]] = []
+        self.engines: list[subprocess.Popen[str] | forked.Forked] = []
         self.env: dict[str, str] = {**os.environ}
+        self.seams: Mapping[str, Any] = forked.QUICK
+        """Of its engines: `engine_seams`."""
 
     @property
     def path(self) -> str:
@@ -44,18 +48,27 @@ class LiveDeck:
     def write(self, text: str) -> None:
         (self.folder / "tasks.toml").write_text(text)
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def tune(self, module: str, **constants: Any) -> None:
+        """From now on engines have such constants of a module below gpudeck.engine."""
+        self.seams = forked.tuned(self.seams, module, **constants)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str] | forked.Forked:
         """`gpudeck engine`, in a session of its own; ready when it listens."""
-        engine = subprocess.Popen(
-            (sys.executable, "-m", "gpudeck", "engine", self.path, *arguments),
-            cwd=self.folder,
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            text=True,
-        )
+        engine: subprocess.Popen[str] | forked.Forked
+        words = ("engine", self.path, *arguments)
+        if forked.can_fork(self.env):
+            engine = forked.popen(words, cwd=self.folder, env=self.env, merged=True, seams=self.seams)
+        else:
+            engine = subprocess.Popen(
+                (sys.executable, "-m", "gpudeck", *words),
+                cwd=self.folder,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                text=True,
+            )
         self.engines.append(engine)
         self.until(lambda: engine.poll() is not None or self.holder() == engine.pid, "the engine listens")
         return engine

@@ -11,24 +11,38 @@ exec 9>$here/lock
 flock 9
 echo "$script" >>$here/sbatch.calls
 echo "$*" >>$here/sbatch.words
-did=$(wc -l <$here/sbatch.calls)
+mapfile -t calls <$here/sbatch.calls
+did=${#calls[@]}
 flock -u 9
 hang() { exec 9>&-; while [ -d $here/hangs ]; do sleep 0.05; done; exit 1; }
 [ ! -e $here/sbatch.does ] || . $here/sbatch.does
 flock 9
-id=$(($(cat $here/ids) + 1))
+read -r id <$here/ids
+id=$((id + 1))
 echo $id >$here/ids
-said() { sed -n "s/^#SBATCH --$1=\\"*\\([^\\"]*\\)\\"*$/\\1/p" "$script"; }
-row() { echo "$1|PENDING|Priority|N/A||$(said comment)|$(said job-name)" >$here/queue/$1; }
-last=$(said array)
-if [ -z "$last" ]; then row $id; else for i in $(seq 0 ${last#0-}); do row ${id}_$i; done; fi
+while IFS= read -r line; do
+    case $line in
+        "#SBATCH --comment="*) comment=${line#*=} ;;
+        "#SBATCH --job-name="*) name=${line#*=} ;;
+        "#SBATCH --array="*) last=${line#*=} ;;
+    esac
+done <"$script"
+row() { echo "$1|PENDING|Priority|N/A||${comment//\\"/}|${name//\\"/}" >$here/queue/$1; }
+if [ -z "${last-}" ]; then row $id; else for i in $(seq 0 ${last#0-}); do row ${id}_$i; done; fi
 [ -z "${mute-}" ] || exit 1
 echo $id
 """
 _SQUEUE = r"""
-case "$*" in *"-t all"*) all=. ;; *) all='|\(PENDING\|CONFIGURING\|RUNNING\|COMPLETING\)|' ;; esac
-case "$*" in *"%i %T %j"*) show='{print $1, $2, $7}' ;; *) show='{print}' ;; esac
-cat $here/queue/* 2>/dev/null | grep -- "$all" | awk -F'|' "$show"
+shopt -s nullglob
+for job in $here/queue/*; do
+    IFS= read -r line 2>/dev/null <$job || continue
+    case "$* $line" in
+        *"-t all"* | *"|PENDING|"* | *"|CONFIGURING|"* | *"|RUNNING|"* | *"|COMPLETING|"*) ;;
+        *) continue ;;
+    esac
+    IFS='|' read -r id state _ _ _ _ name <<<"$line"
+    case "$*" in *"%i %T %j"*) echo "$id $state $name" ;; *) echo "$line" ;; esac
+done
 rc=0
 [ ! -e $here/squeue.fails ] || { echo "squeue: error: Unable to contact slurm controller" >&2; rc=1; }
 echo >>$here/squeue.calls
@@ -39,9 +53,10 @@ printf '%s\\n' "$@" >>$here/scancel.calls
 [ -e $here/scancel.ignored ] || (cd $here/queue && rm -f -- "$@")
 """
 _SACCT = """
-echo "$*" >>$here/sacct.calls
-[ -e $here/sacct.says ] || { echo "Slurm accounting storage is disabled" >&2; exit 1; }
-cat $here/sacct.says
+if [ -e $here/sacct.says ]; then says=$(<$here/sacct.says); else off=1; fi
+echo "$*" >>$here/sacct.calls  # after it was read: whoever sees one call more than before knows what it has found
+[ -z "${off-}" ] || { echo "Slurm accounting storage is disabled" >&2; exit 1; }
+[ -z "$says" ] || echo "$says"
 """
 _SCONTROL = "cat $here/config 2>/dev/null\n"
 

@@ -14,12 +14,15 @@ from textual.pilot import Pilot
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.place import Place
 from gpudeck.engine.protocol.wire import TaskRow
-from gpudeck.tests.fakes.live_deck import DEADLINE_S, LiveDeck, live_deck
 from gpudeck.tui.app import GpudeckApp
 from gpudeck.tui.open_screen import app_on
 from gpudeck.tui.settings.config import Config
+from tests.fakes import forked
+from tests.fakes.live_deck import DEADLINE_S, LiveDeck, live_deck
 
 SIZES = ((80, 24), (120, 40), (200, 60))
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.005, 0.04
+"""Between two looks: the screen's whole text is not to be had for nothing."""
 
 
 class ScreenRig:
@@ -33,9 +36,11 @@ class ScreenRig:
     async def until(self, holds: Callable[[], object], what: str = "") -> None:
         """Wait until something is so."""
         deadline = time.monotonic() + DEADLINE_S
+        pause_s = _FIRST_PAUSE_S
         while not holds():
             assert time.monotonic() < deadline, f"waited in vain: {what or holds}\n{self.text()}"
-            await self.pilot.pause(0.02)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
@@ -69,6 +74,7 @@ async def screen_on(
     deck: LiveDeck, *, size: tuple[int, int] = (120, 40), config: Config | None = None
 ) -> AsyncGenerator[ScreenRig]:
     """The screen over *deck*, whole."""
+    forked._server()  # the thread that would start it blocks all signals, and what it starts would, too
     place = Place.of(Command("deck", file=deck.path))
     app = app_on(place, config=config or Config())
     async with app.run_test(size=size, notifications=True) as pilot:

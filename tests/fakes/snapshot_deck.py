@@ -6,7 +6,7 @@ from typing import Any
 
 from gpudeck.engine.protocol.messages import Counts
 from gpudeck.engine.protocol.wire import DeckHead, State, TaskRow
-from gpudeck.tests.fakes.snapshot_rig import NOW_S
+from tests.fakes.snapshot_rig import NOW_S
 
 
 def row(index: int, name: str, state: State = "queued", **more: Any) -> TaskRow:

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from gpudeck.engine.protocol.wire import GpuMemory, GpuProcess, GpuRow
-from gpudeck.tests.fakes.snapshot_rig import NOW_S, STEADY_S
 from gpudeck.tui.widgets.gpu_panes import GpuPanes
+from tests.fakes.snapshot_rig import NOW_S, STEADY_S
 
 BUSY: dict[str, Any] = {
     "name": "NVIDIA A40", "util_percent": 97, "used_mib": 41_370, "total_mib": 46_068,

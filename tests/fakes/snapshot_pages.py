@@ -16,10 +16,10 @@ from gpudeck.engine.protocol.pages import (
     GraphEdge,
     TimelinePage,
 )  # fmt: skip
-from gpudeck.tests.fakes.snapshot_deck import NEXT_CLOSED, OOM, VALUE_ERROR
-from gpudeck.tests.fakes.snapshot_gpus import GANG
-from gpudeck.tests.fakes.snapshot_rig import NOW_S
-from gpudeck.tests.fakes.snapshot_tasks import paths
+from tests.fakes.snapshot_deck import NEXT_CLOSED, OOM, VALUE_ERROR
+from tests.fakes.snapshot_gpus import GANG
+from tests.fakes.snapshot_rig import NOW_S
+from tests.fakes.snapshot_tasks import paths
 
 
 def builtins(message: Any) -> Any:
@@ -123,3 +123,5 @@ GRAPH = Graph(
     ],
 )
 ONE_BOX = Graph(boxes=[box("train", 0, queued=12)], edges=[], barriers=[])
+PAGES = {"errors": builtins(FAILURES), "timeline": builtins(ATTEMPTS), "graph": builtins(GRAPH)}
+"""Answers, as they come over the wire."""

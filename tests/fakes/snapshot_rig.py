@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.widgets import Input
 
+from gpudeck.engine.offline.screen import READS
 from gpudeck.engine.protocol.wire import DeckHead, GpuRow, TaskRow
-from gpudeck.tests.fakes.snapshot_picture import cells, picture
 from gpudeck.tui.app import GpudeckApp
 from gpudeck.tui.drawing.clocks import Clocks
 from gpudeck.tui.drawing.host import Disk, HostReading
@@ -24,19 +25,21 @@ from gpudeck.tui.settings.config import Config
 from gpudeck.tui.widgets.detail_view import DetailView
 from gpudeck.tui.widgets.gpu_panes import GpuPanes
 from gpudeck.tui.widgets.host_line import HostLine
+from tests.fakes.snapshot_picture import cells, picture
 
 NOW_S = 1_800_000_000.0
 """Fri 15 Jan 2027, 08:00 UTC."""
 STEADY_S = 5000.0
 Size = tuple[int, int]
-_SMALL = pytest.param((80, 24), id="80x24")
-_MIDDLE, _LARGE = (
-    pytest.param(size, id=f"{size[0]}x{size[1]}", marks=pytest.mark.slow)  # each is quick, all of them are not
-    for size in ((120, 40), (200, 60))
-)
-two_sizes = pytest.mark.parametrize("size", [_SMALL, _MIDDLE])
-three_sizes = pytest.mark.parametrize("size", [_SMALL, _MIDDLE, _LARGE])
-larger_sizes = pytest.mark.parametrize("size", [_MIDDLE, _LARGE])
+SMALL, MIDDLE, LARGE = (80, 24), (120, 40), (200, 60)
+"""The small one breaks first; the large one has another layout."""
+
+
+def at(*sizes: Size) -> pytest.MarkDecorator:
+    """A picture at each of these sizes."""
+    return pytest.mark.parametrize("size", [pytest.param(size, id=f"{size[0]}x{size[1]}") for size in sizes])
+
+
 _STILL = 3
 """So often in a row the screen is as it was."""
 _PATIENCE_S = 30.0
@@ -81,9 +84,13 @@ class KnowingAsker:
 
     def __init__(self, answers: Mapping[str, Any], deliver: Callable[[Callable[[], None]], None]) -> None:
         self._answers, self._deliver = answers, deliver
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        """What would change the deck."""
         self.silent: Callable[[str], None] = lambda _: None
 
     def ask(self, op: str, then: Then, *, topic: str = "", **args: Any) -> None:  # noqa: ARG002 -- as an Asker
+        if op not in READS:
+            self.asked.append((op, args))
         found = self._answers.get(op)
         answer = found if isinstance(found, Answer) else Answer(True, found(**args) if callable(found) else found)
         self._deliver(lambda: then(answer))
@@ -94,20 +101,25 @@ class KnowingAsker:
 class SnapshotRig:
     """The app, what drives it, and its picture."""
 
-    def __init__(self, app: GpudeckApp, pilot: Pilot[Any], feed: StillFeed) -> None:
-        self.app, self.pilot, self.feed = app, pilot, feed
+    def __init__(self, app: GpudeckApp, pilot: Pilot[Any], feed: StillFeed, asker: KnowingAsker) -> None:
+        self.app, self.pilot, self.feed, self.asker = app, pilot, feed, asker
 
     async def until(self, holds: Callable[[], object], what: str) -> None:
         """Wait until something is so."""
         deadline = time.monotonic() + _PATIENCE_S
         while not holds():
             assert time.monotonic() < deadline, f"waited in vain: {what}\n{self.text()}"
-            await self.pilot.pause(0.01)
+            await self.pilot.pause(0.005)
 
     async def until_seen(self, *texts: str) -> None:
         """Wait until all of these are on the screen."""
         for text in texts:
             await self.until(lambda text=text: text in self.text(), repr(text))
+
+    async def until_told(self, text: str) -> None:
+        """Wait for a toast; its lines may be folded."""
+        toasts = self.app._notifications  # no public way to them
+        await self.until(lambda: any(text in toast.message for toast in toasts), repr(text))
 
     async def until_said(self, *texts: str) -> None:
         """Wait until the page about a task tells all of these, seen or scrolled away."""
@@ -117,6 +129,17 @@ class SnapshotRig:
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
+
+    async def asks(self, *keys: str) -> list[tuple[str, dict[str, Any]]]:
+        """Press keys; returns what that asks of the engine."""
+        before = len(self.asker.asked)
+        await self.press(*keys)
+        await self.pilot.pause()
+        return self.asker.asked[before:]
+
+    async def until_on(self, kind: type[Screen[Any]]) -> None:
+        """Wait until a screen of that kind lies on top."""
+        await self.until(lambda: isinstance(self.app.screen, kind) and self.app.screen.is_mounted, kind.__name__)
 
     async def types(self, first: str, text: str) -> None:
         """A key, then text."""
@@ -143,7 +166,7 @@ class SnapshotRig:
         deadline = time.monotonic() + _PATIENCE_S
         while same < _STILL:
             assert time.monotonic() < deadline, f"it goes on changing:\n{self.text()}"
-            await self.pilot.pause(0.03)
+            await self.pilot.pause(0.02)
             now = cells(self.app)
             before, same = now, same + 1 if now == before else 0
 
@@ -172,10 +195,16 @@ async def snapshot_of(
     """The screen over what *change* tells. *before*: gives the GPUs their past."""
     feed = StillFeed(Change(link=Link("connecting")))
     clocks = Clocks(wall=lambda: NOW_S, steady=lambda: STEADY_S)
-    app = GpudeckApp(feed, lambda deliver: KnowingAsker(answers or {}, deliver), config or Config(), clocks)  # pyright: ignore[reportArgumentType]
+    askers: list[KnowingAsker] = []
+
+    def asker(deliver: Callable[[Callable[[], None]], None]) -> KnowingAsker:
+        askers.append(KnowingAsker(answers or {}, deliver))
+        return askers[-1]
+
+    app = GpudeckApp(feed, asker, config or Config(), clocks)  # pyright: ignore[reportArgumentType]
     app.animation_level = "none"
     async with app.run_test(size=size, notifications=True) as pilot:
-        rig = SnapshotRig(app, pilot, feed)
+        rig = SnapshotRig(app, pilot, feed, askers[-1])
         await rig.until(lambda: isinstance(app.screen, Dashboard) and app.screen.query(GpuPanes), "the dashboard")
         before(app.screen.query_one(GpuPanes))
         app.screen.query_one(HostLine).show_reading(HOST)
@@ -186,6 +215,16 @@ async def snapshot_of(
 
 
 Steps = Callable[[SnapshotRig], Awaitable[object]]
+
+
+def over_picture(change: Change, body: Steps, size: Size = MIDDLE, **how: Any) -> None:
+    """Run *body* with the screen over that deck. *how*: as `snapshot_of` takes it."""
+
+    async def whole() -> None:
+        async with snapshot_of(change, size, **how) as rig:
+            await body(rig)
+
+    asyncio.run(whole())
 
 
 def shown(change: Change, size: tuple[int, int], steps: Steps | None = None, **how: Any) -> str:

@@ -6,9 +6,9 @@ from typing import Any
 
 from gpudeck.engine.protocol.messages import Counts
 from gpudeck.engine.protocol.wire import Cluster, ClusterRow, DeckHead, State, TaskRow
-from gpudeck.tests.fakes.snapshot_deck import head, row
-from gpudeck.tests.fakes.snapshot_rig import NOW_S
-from gpudeck.tests.fakes.snapshot_tasks import attempt, lasting, task
+from tests.fakes.snapshot_deck import head, row
+from tests.fakes.snapshot_rig import NOW_S
+from tests.fakes.snapshot_tasks import attempt, lasting, task
 
 
 def on_node(index: int, name: str, for_s: float, *nodes: str, **more: Any) -> TaskRow:

@@ -11,8 +11,8 @@ import msgspec
 
 from gpudeck.engine.core.spec import Metric
 from gpudeck.engine.serve.details import AttemptDetails, RunningDetails, TaskDetails
-from gpudeck.tests.fakes.snapshot_deck import OOM
-from gpudeck.tests.fakes.snapshot_rig import NOW_S
+from tests.fakes.snapshot_deck import OOM
+from tests.fakes.snapshot_rig import NOW_S
 
 GIT = {"commit": "9f3c1d2e4b5a69788796a5b4c3d2e1f009182736", "branch": "noise", "dirty": True}
 TRACEBACK = """\

@@ -1,4 +1,5 @@
-"""A log helper that hangs with its first look: `STUCK=spin` computes for ever, `STUCK=sleep` waits for ever."""
+"""A log helper that hangs with its first look: `STUCK=spin` computes for ever, `STUCK=sleep` waits for ever.
+It makes the file `STUCK_MARK` when it does."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ def main() -> None:
         if request["do"] == "follow":
             followed = request["id"]
         elif request["do"] == "look" and followed:
+            open(os.environ["STUCK_MARK"], "w").close()
             GUARD.pack_into(place, 0, followed, int(os.environ["STUCK_AT"]))
             while os.environ["STUCK"] == "spin":
                 pass

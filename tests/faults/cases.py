@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.decks import Gate, until
+from tests.fakes import forked
 from tests.faults.books import Books, Codes
 from tests.faults.ledger import Attempt, Ledger
-from tests.faults.lives import Life, Lives, Zygote
+from tests.faults.lives import Life, Lives
 
 STATES = ("waiting", "starting", "running", "stopping", "backoff")
 
@@ -62,7 +63,6 @@ UNTOUCHED: Mapping[str, Codes] = {
 class Case:
     """The deck of one test."""
 
-    zygote: Zygote
     folder: Path
     state: str
     state_dir: str = ".gpudeck"
@@ -80,7 +80,7 @@ class Case:
     """Attempts that a damaged journal knows nothing of any more."""
 
     def __post_init__(self) -> None:
-        self.lives = Lives(self.zygote, self.folder)
+        self.lives = Lives(self.folder)
         self.ledger = Ledger(self.folder)
         self.books = Books(self.folder, self.ledger, self.lives, self.state_dir, self.log_dir)
         self.gates = {task: Gate(self.folder / f"gate.{task}") for task in ("keeper", "subject", "next")}
@@ -108,7 +108,7 @@ class Case:
 
     def refused(self) -> tuple[int, str]:
         """A further start that comes to nothing: its exit code and what it said."""
-        life = self.start()
+        life = self.start(**forked.tuned(forked.QUICK, "adapters.state.lock", **{"DeckLock.acquire.wait_s": 0.2}))
         code = life.finish()
         self.lives.all.remove(life)
         return code, life.said()

@@ -7,7 +7,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from gpudeck.tests.fakes.small_disk import SmallDisk
+from tests.fakes.small_disk import SmallDisk
 from tests.faults.cases import Case
 
 # -- disks ------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpudeck.tests.fakes.small_disk import small_disk
+from tests.fakes.small_disk import small_disk
 from tests.faults import disk_faults, engine_faults
 from tests.faults.books import Codes
 from tests.faults.cases import UNTOUCHED, Case

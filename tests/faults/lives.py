@@ -8,88 +8,28 @@ import os
 import pty
 import select
 import signal
-import subprocess
-import sys
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpudeck.tests.fakes import engine_zygote
 from tests.e2e.decks import PATIENCE_S, Event, caller_environment
-
-
-class Zygote:
-    """Forks engines; see `fakes/engine_zygote.py`."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, engine_zygote.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self._ended: dict[int, int] = {}
-        self._pids: list[int] = []
-        self._refused = ""
-        self._news = threading.Condition()
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def fork(self, order: Mapping[str, Any]) -> int:
-        """Start a command; returns its pid."""
-        stdin = self._process.stdin
-        assert stdin is not None
-        with self._news:
-            self._pids.clear()
-            stdin.write(json.dumps(order) + "\n")
-            stdin.flush()
-            self._refused = ""
-            assert self._news.wait_for(lambda: self._pids or self._refused, PATIENCE_S), "the zygote forks nothing"
-            assert not self._refused, f"an engine cannot be started so here: {self._refused}"
-            return self._pids[0]
-
-    def code(self, pid: int) -> int | None:
-        """How it ended; negative for a signal; None while it lives."""
-        with self._news:
-            return self._ended.get(pid)
-
-    def wait(self, pid: int) -> int:
-        with self._news:
-            assert self._news.wait_for(lambda: pid in self._ended, PATIENCE_S), "the engine does not end"
-            return self._ended[pid]
-
-    def close(self) -> None:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.close()
-        self._process.wait(PATIENCE_S)
-        self._reader.join(PATIENCE_S)
-        stdout.close()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            answer = json.loads(line)
-            with self._news:
-                if "pid" in answer:
-                    self._ended.pop(answer["pid"], None)
-                    self._pids.append(answer["pid"])
-                elif "refused" in answer:
-                    self._refused = answer["refused"]
-                else:
-                    self._ended[answer["ended"]] = answer["code"]
-                self._news.notify_all()
+from tests.fakes import forked
+from tests.fakes.forked import Forked
 
 
 @dataclass
 class Life:
     """One engine, from its start to its end."""
 
-    zygote: Zygote
-    pid: int
+    process: Forked
     out: Path
     err: Path
     terminal: Terminal | None = None
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
 
     def events(self) -> list[Event]:
         """The JSON lines so far."""
@@ -113,8 +53,7 @@ class Life:
 
     def signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
-            if self.zygote.code(self.pid) is None:
-                os.kill(self.pid, number)
+            self.process.send_signal(number)
 
     def kill(self) -> None:
         """kill -9, and wait until it is gone."""
@@ -123,14 +62,14 @@ class Life:
 
     def finish(self) -> int:
         """Wait for its end; returns its code."""
-        code = self.zygote.wait(self.pid)
+        code = self.process.wait(PATIENCE_S)
         if self.terminal is not None:
             self.terminal.close()
         return code
 
     @property
     def over(self) -> bool:
-        return self.zygote.code(self.pid) is not None
+        return self.process.poll() is not None
 
 
 class Terminal:
@@ -139,7 +78,7 @@ class Terminal:
     def __init__(self, copy: Path) -> None:
         self._master, slave = pty.openpty()
         self.path = os.ttyname(slave)
-        self._slave = slave
+        self.slave = slave
         self._copy = copy
         self._closing, self._close = os.pipe()
         self._reader = threading.Thread(target=self._read)
@@ -150,7 +89,7 @@ class Terminal:
         if self._reader.is_alive():
             os.write(self._close, b"x")
             self._reader.join(PATIENCE_S)
-            for fd in (self._master, self._slave, self._closing, self._close):
+            for fd in (self._master, self.slave, self._closing, self._close):
                 os.close(fd)
 
     def _read(self) -> None:
@@ -166,7 +105,6 @@ class Terminal:
 class Lives:
     """All engines over one folder."""
 
-    zygote: Zygote
     folder: Path
     env: dict[str, str] = field(default_factory=caller_environment)
     all: list[Life] = field(default_factory=list[Life])
@@ -188,17 +126,16 @@ class Lives:
         out.touch()
         err.touch()
         terminal = Terminal(out) if on_terminal else None
-        order = {
-            "argv": ["--headless", "tasks.toml", "--json", "--check-interval", "0", *options],
-            "cwd": str(self.folder),
-            "env": self.env,
-            "out": str(out),
-            "err": str(err),
-            "tty": terminal.path if terminal else "",
-            "up_s": up_s,
-            "seams": seams,
-        }
-        self.all.append(Life(self.zygote, self.zygote.fork(order), out, err, terminal))
+        words = ["--headless", "tasks.toml", "--json", "--check-interval", "0", *options]
+        with out.open("ab") as to_out, err.open("ab") as to_err, open(os.devnull, "rb") as null:
+            if terminal is not None:
+                fds, tty = [terminal.slave] * 3, terminal.path
+            else:
+                fds, tty = [null.fileno(), to_out.fileno(), to_err.fileno()], ""
+            process = forked.fork(
+                words, cwd=self.folder, env=self.env, fds=fds, tty=tty, up_s=up_s, seams={**forked.QUICK, **seams}
+            )
+        self.all.append(Life(process, out, err, terminal))
         return self.last
 
     def reported(self) -> list[Event]:

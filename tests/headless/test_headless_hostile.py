@@ -18,7 +18,7 @@ from headless_samples import (
     started,
     status,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.headless import HeadlessOptions
@@ -68,14 +68,12 @@ def messages(text: str, digest: tuple[str, ...]) -> list:
 
 
 @given(TEXT, DIGEST)
-@settings(max_examples=60, deadline=None)
 def test_nothing_that_a_terminal_obeys_is_printed(text: str, digest: tuple[str, ...]):
     lines = shown(messages(text, digest), options=HeadlessOptions(verbose=True)).split("\n")
     assert all(line.isprintable() for line in lines)
 
 
 @given(TEXT, DIGEST)
-@settings(max_examples=60, deadline=None)
 def test_text_never_makes_a_line_of_its_own(text: str, digest: tuple[str, ...]):
     """The number of lines depends on the messages only."""
     harmless = messages("a", tuple("a" for _ in digest))
@@ -83,7 +81,6 @@ def test_text_never_makes_a_line_of_its_own(text: str, digest: tuple[str, ...]):
 
 
 @given(TEXT, DIGEST)
-@settings(max_examples=60, deadline=None)
 def test_no_text_becomes_a_command_of_github(text: str, digest: tuple[str, ...]):
     lines = shown(messages(text, digest), GITHUB_ACTIONS="true").splitlines()
     assert not any("##[" in line for line in lines)
@@ -92,7 +89,6 @@ def test_no_text_becomes_a_command_of_github(text: str, digest: tuple[str, ...])
 
 
 @given(TEXT, DIGEST)
-@settings(max_examples=60, deadline=None)
 def test_json_lines_stay_json(text: str, digest: tuple[str, ...]):
     for message in messages(text, digest):
         for line in json_lines(message):
@@ -102,7 +98,6 @@ def test_json_lines_stay_json(text: str, digest: tuple[str, ...]):
 
 
 @given(TEXT, DIGEST)
-@settings(max_examples=60, deadline=None)
 def test_junit_stays_xml(text: str, digest: tuple[str, ...]):
     rows = [failed_row(task=text, reason=text, log=text, digest=digest), row(task=text, state="blocked", reason=text)]
     document = "".join(junit_xml(text, rows, 1.0, 0.0))
@@ -113,7 +108,6 @@ def test_junit_stays_xml(text: str, digest: tuple[str, ...]):
 
 
 @given(TEXT, DIGEST)
-@settings(max_examples=60, deadline=None)
 def test_the_step_summary_has_no_markup_but_its_own(text: str, digest: tuple[str, ...]):
     rows = (failed_row(task=text, reason=text, digest=digest),)
     found = re.findall(r"</?\w+>", page(text, finished(rows=rows, why=text)))
@@ -121,7 +115,6 @@ def test_the_step_summary_has_no_markup_but_its_own(text: str, digest: tuple[str
 
 
 @given(TEXT, st.integers(1, 200), st.integers(1, 60))
-@settings(max_examples=100, deadline=None)
 def test_the_block_fits_any_terminal(text: str, columns: int, rows: int):
     message = changed(messages(text, ())[6], {})
     lines = block_lines(text, message, Frame(columns, rows))

@@ -13,13 +13,24 @@ from gpudeck.engine.core import reload
 from gpudeck.engine.engine import Engine
 from gpudeck.engine.errors import EngineUnavailableError, UsageError
 from gpudeck.engine.live import apply as module
-from gpudeck.engine.live import looking
+from gpudeck.engine.live import live_file, looking, watch
 from gpudeck.engine.opening.opening import open_deck
 from gpudeck.engine.protocol.messages import Message, Note, TaskEnded
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.fakes.live_deck import live_deck
 
 PATIENCE_S = 30.0
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine of this process looks at its file ten times as often as users need."""
+    monkeypatch.setattr(looking, "SETTLE_S", 0.02)
+    monkeypatch.setattr(live_file, "LOOK_S", 0.1)
+    monkeypatch.setattr(watch, "_GROUP_MS", 20)
+    monkeypatch.setattr(watch, "_STEP_MS", 10)
+
+
 HEAD = '[deck]\ngpus = "none"\ncpu_slots = 2\nreload = "auto"\n'
 
 
@@ -141,9 +152,7 @@ def test_attempts_go_over_unharmed_through_many_applies(tmp_path: Path):
     assert with_engine(tmp_path, body) == 0
 
 
-def test_a_file_that_is_still_being_written_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "SETTLE_S", 0.02)
-
+def test_a_file_that_is_still_being_written_is_left_alone(tmp_path: Path) -> None:
     async def body(rig: Rig) -> None:
         now = asyncio.get_running_loop().time
         over_at, state = now() + 0.5, 0

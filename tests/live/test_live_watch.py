@@ -20,6 +20,13 @@ from tests.e2e.decks import until
 PATIENCE_S = 20.0
 
 
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes are gathered for less long than users' editors need."""
+    for name, value in (("POLL_S", 0.02), ("_GROUP_MS", 20), ("_STEP_MS", 10)):
+        monkeypatch.setattr(module, name, value)
+
+
 class Watched:
     """A file, its watch, and a bell that rings when the watch says that it may have changed."""
 
@@ -31,17 +38,16 @@ class Watched:
 
     def until(self, write: Callable[[], object]) -> bool:
         """Write, again and again while nothing is told: the watch begins in its own time."""
-        for _ in range(int(PATIENCE_S)):
+        for _ in range(int(PATIENCE_S / 0.2)):
             write()
-            if self.bell.wait(1.0):
+            if self.bell.wait(0.2):
                 self.bell.clear()
                 return True
         return False
 
 
 @pytest.fixture(params=[False, True], ids=["kernel", "polling"])
-def watched(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
-    monkeypatch.setattr(module, "POLL_S", 0.02)
+def watched(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Watched]:
     path = tmp_path / "tasks.toml"
     path.write_text("old")
     found = Watched(path, polling=request.param)
@@ -91,12 +97,11 @@ def test_other_files_of_the_folder_are_not_told(tmp_path: Path):
     for number in range(20):
         (tmp_path / f"other-{number}").write_text("x")
     (tmp_path / "tasks.toml.bak").write_text("x")
-    assert not found.bell.wait(1.5)
+    assert not found.bell.wait(0.3)
     found.watch.close()
 
 
-def test_where_the_kernel_cannot_watch_the_file_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "POLL_S", 0.02)
+def test_where_the_kernel_cannot_watch_the_file_is_looked_at(tmp_path: Path):
     path = tmp_path / "not there yet" / "tasks.toml"
     found = Watched(path, polling=False)
 
@@ -139,12 +144,13 @@ def test_its_thread_ends_when_it_is_closed(tmp_path: Path):
 
 LEAVES = """
 import atexit, sys, threading
+from gpudeck.engine.live import watch as module
 from gpudeck.engine.live.watch import FileWatch
-from tests.e2e.decks import until
+module._JOIN_S, module.POLL_S = 0.5, 0.02
 held = threading.Event()
 watch = FileWatch(sys.argv[1], lambda: held.set() or threading.Event().wait(), polling=True)
 watch.start()
-while not held.wait(0.1):
+while not held.wait(0.02):
     open(sys.argv[1], "a").write("x")
 atexit.register(print, "leaving", flush=True)
 """

@@ -15,6 +15,7 @@ from gpudeck.engine.core.build import build
 from gpudeck.engine.core.events import AttemptEnded, AttemptStarting
 from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Extras, TaskSpec, Work
+from gpudeck.engine.logs import cap
 from gpudeck.engine.logs.cap import LogCaps, Punch, keep_within, punch
 from gpudeck.engine.logs.digest import digest
 from gpudeck.engine.logs.files import AttemptPaths, LogFolder
@@ -218,17 +219,23 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     rig.caps.close()
 
 
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs are looked at all the time."""
+    monkeypatch.setattr(cap, "PERIOD_S", 0.02)
+
+
 def threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "log-cap"]
 
 
-def test_the_log_of_a_running_attempt_is_kept_within_its_cap(rig: Rig) -> None:
+def test_the_log_of_a_running_attempt_is_kept_within_its_cap(rig: Rig, often: None) -> None:
     log = rig.starts("a")
     write(log, 10)
     until(lambda: disk(log) <= 2 * MIB)
 
 
-def test_logs_of_ranks_count(rig: Rig) -> None:
+def test_logs_of_ranks_count(rig: Rig, often: None) -> None:
     log = rig.starts("r")
     rank = log.with_name("attempt-1.rank3.log")
     other = log.with_name("attempt-12.rank3.log")
@@ -245,7 +252,7 @@ def test_what_was_written_just_before_the_end_counts_too(rig: Rig) -> None:
     until(lambda: disk(log) <= 2 * MIB)
 
 
-def test_without_attempts_that_have_a_cap_there_is_no_thread(rig: Rig) -> None:
+def test_without_attempts_that_have_a_cap_there_is_no_thread(rig: Rig, often: None) -> None:
     rig.starts("b")
     assert threads() == []
     rig.starts("a")
@@ -259,7 +266,7 @@ def cannot(fd: int, start: int, count: int) -> None:
     raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
 
-def test_a_file_system_that_cannot_do_it_is_named_once(tmp_path: Path) -> None:
+def test_a_file_system_that_cannot_do_it_is_named_once(tmp_path: Path, often: None) -> None:
     rig = Rig(tmp_path, cannot)
     write(rig.starts("a"), 10)
     write(rig.starts("r"), 10)

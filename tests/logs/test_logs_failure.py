@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.logs.failure import classify, signal_name
@@ -296,7 +296,6 @@ CAUSES = {
 }
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(sorted(CAUSES)),
     st.lists(st.tuples(CHATTER, st.integers(0, 999)), min_size=1, max_size=800),

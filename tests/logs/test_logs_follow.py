@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gpudeck.engine.logs import follow
 from gpudeck.engine.logs.follow import METRIC, PROGRESS, WATCH, Follower, HungError, limited_cpu, telling
 
 CATASTROPHE = "(a+a+)+c"
@@ -151,7 +152,10 @@ def test_a_silence_that_was_told_by_another_helper_is_not_told_again(attempt: At
     assert changes["silent"] is False
 
 
-def test_a_pattern_that_hangs_is_given_up_and_the_others_go_on(attempt: Attempt) -> None:
+def test_a_pattern_that_hangs_is_given_up_and_the_others_go_on(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "PATTERN_CPU_S", 0.1)
     follower = attempt.follow(
         progress=CATASTROPHE,
         pattern=CATASTROPHE,

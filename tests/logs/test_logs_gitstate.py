@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from gpudeck.engine.logs import gitstate
 from gpudeck.engine.logs.gitstate import GitStates, git_state
 
 
@@ -81,6 +82,7 @@ def test_without_git_there_is_no_state(repository, tmp_path, monkeypatch):
 
 
 def test_a_git_that_hangs_is_given_up(repository, tmp_path, monkeypatch):
+    monkeypatch.setattr(gitstate, "_TIMEOUT_S", 0.2)
     (tmp_path / "git").write_text("#!/bin/sh\nexec /bin/sleep 60\n")
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -10,11 +10,12 @@ from dataclasses import replace
 import pytest
 
 from gpudeck.engine.core.outcome import Outcome
+from gpudeck.engine.logs import writer as writer_module
 from gpudeck.engine.logs.files import Link
 from gpudeck.engine.logs.outputs import OutputStamp
 from gpudeck.engine.logs.record import AttemptEnd, AttemptHeader, Placed, read_record, stamps_in
 from gpudeck.engine.logs.writer import AttemptJsonWriter
-from gpudeck.tests.fakes.small_disk import small_disk
+from tests.fakes.small_disk import small_disk
 
 END = AttemptEnd(Outcome("ok", 0), "ok", ended_wall=1_000_005.0, duration_s=5.0, peak_mib=4242, mean_util_percent=87.5)
 
@@ -242,7 +243,7 @@ import resource, sys
 from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.logs.record import AttemptEnd
 from gpudeck.engine.logs.writer import AttemptJsonWriter
-from gpudeck.tests.fakes.small_disk import small_disk
+from tests.fakes.small_disk import small_disk
 
 errors = []
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
@@ -334,7 +335,8 @@ def test_commit_and_dirty_flag_are_in_the_record(writer, tmp_path):
     assert (len(record["git"]["commit"]), record["git"]["dirty"], record["git"]["branch"]) == (40, False, "main")
 
 
-def test_an_end_that_met_a_full_disk_is_written_when_there_is_space(writer, errors, tmp_path):
+def test_an_end_that_met_a_full_disk_is_written_when_there_is_space(writer, errors, tmp_path, monkeypatch):
+    monkeypatch.setattr(writer_module, "_RETRY_S", 0.05)
     ended = threading.Event()
     writer.on_ended = lambda _: ended.set()
     with small_disk(tmp_path / "small") as disk:

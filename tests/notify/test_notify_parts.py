@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.spec import Notify
+from gpudeck.engine.notify import sender
 from gpudeck.engine.notify.delivery import Surroundings
 from gpudeck.engine.notify.happening import Happening
 from gpudeck.engine.notify.mark import Mark
@@ -17,6 +18,12 @@ from gpudeck.engine.notify.targets import Targets, resolve
 
 ORIGIN = Origin("demo", "/home/a/tasks.toml", "box", "/home/a/logs")
 DEADLINE_S = 30.0
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What happens at once is gathered for a moment only."""
+    monkeypatch.setattr(sender, "GATHER_S", 0.02)
 
 
 def failure(name: str, *, past: bool = False, run: int = 1) -> Happening:

@@ -11,6 +11,8 @@ from tests.random_use.drive import carry_out
 from tests.random_use.plan import plan, read, said
 from tests.random_use.reduce import reduced
 
+pytestmark = pytest.mark.soak
+
 ACTS = 14
 GIVEN = os.environ.get("GPUDECK_RANDOM_ACTS", "")
 """What a failed test has printed."""
@@ -18,7 +20,6 @@ SEED = os.environ.get("GPUDECK_RANDOM_SEED", "0" if GIVEN else "")
 SEEDS = [int(SEED)] if SEED else [1, 2, 3]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_a_user_does_nothing_runs_twice_or_is_lost_and_everybody_is_told_the_truth(
     tmp_path: Path, seed: int

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from gpudeck.engine.report_html.page import page
 from tests.report_html.report_samples import EVIL, report
 from tests.tui.web_rig import Browser, browser
+
+pytestmark = pytest.mark.browser
 
 NAMES = "[...document.querySelectorAll('#tasks tbody tr:not([hidden]) th')].map(cell => cell.textContent)"
 HEAD = "document.querySelector('#tasks th:nth-child({}) button')"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudeck.engine.core.events import AttemptRunning
 from tests.e2e.decks import Deck, deck_in, until
 from tests.report_html.report_samples import Page
 
@@ -68,7 +69,7 @@ def test_a_deck_that_runs_is_told_as_it_stands(deck: Deck) -> None:
     deck.write(SWEEP.replace("echo acc=0.{seed}1;", "echo acc=0.{seed}1; read _ <gate;"))
     gate = deck.gate()
     engine = deck.start()
-    engine.started("base-s1", "base-s2")
+    until(lambda: sum(isinstance(fact, AttemptRunning) for fact in deck.facts()) == 2)
     found = written(deck)
     assert "while it runs" in found.text
     assert "▶ running" in found.rows["base-s1"].words[1]
@@ -80,6 +81,7 @@ def test_a_deck_that_runs_is_told_as_it_stands(deck: Deck) -> None:
 def test_energy_of_an_attempt_that_lasts_is_told_so_far(deck: Deck) -> None:
     deck.write(SWEEP.replace("echo acc=0.{seed}1;", "read _ <gate;"))
     gate = deck.gate()
+    deck.tune("attempt.histories", _FIRST_SAVE_S=0.2, SAVE_S=0.2)
     engine = deck.start()
     until((deck.folder / "logs/base-s1/attempt-1.gpu.json").exists)
     found = written(deck)

@@ -7,8 +7,6 @@ import json
 import os
 import resource
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,8 @@ from gpudeck.engine.adapters.state.lock import held_by, read_holder
 from gpudeck.engine.adapters.state.sockets import connect
 from gpudeck.engine.client import Gone
 from gpudeck.engine.protocol.wire import Bye
-from gpudeck.tests.fakes.live_deck import live_deck
+from tests.fakes import forked
+from tests.fakes.live_deck import live_deck
 
 NETWORK = Path(__file__).parents[1] / "fakes" / "network_mount"
 WAITS = "while [ ! -e go ]; do sleep 0.02; done"
@@ -181,6 +180,7 @@ def test_a_retry_by_hand_runs_that_task_alone(tmp_path: Path) -> None:
 
 def test_a_failed_task_is_no_reason_for_systemd_to_start_the_engine_again(tmp_path: Path) -> None:
     with live_deck(tmp_path, DONE) as deck:
+        deck.tune("ending", ALONE_S=0.2)
         engine = deck.start()
         with deck.client() as client:
             deck.until_states(client, bad="failed", good="succeeded")
@@ -204,12 +204,8 @@ def test_a_removed_socket_comes_back_where_the_lock_says(tmp_path: Path) -> None
 
 def test_a_headless_run_can_be_watched(tmp_path: Path) -> None:
     with live_deck(tmp_path, DECK) as deck:
-        run = subprocess.Popen(
-            (sys.executable, "-m", "gpudeck", "--headless", "tasks.toml"),
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        run = forked.popen(("--headless", "tasks.toml"), cwd=tmp_path, env=deck.env, merged=True)
+        deck.engines.append(run)
         deck.until(deck.holder, "it listens")
         with deck.client() as client:
             assert client.hello.mode == "headless"
@@ -217,19 +213,16 @@ def test_a_headless_run_can_be_watched(tmp_path: Path) -> None:
             client.request("cancel", tasks=["first"])
             deck.until_states(client, first="cancelled")
         (tmp_path / "go").touch()
-        out, _ = run.communicate(timeout=30)
-        assert run.returncode == 1
+        assert run.stdout is not None
+        out = run.stdout.read()
+        assert run.wait(30) == 1
         assert "cancel" in out
 
 
 def test_a_paused_headless_run_waits_as_long_as_somebody_is_there_to_go_on(tmp_path: Path) -> None:
     with live_deck(tmp_path, DECK) as deck:
-        run = subprocess.Popen(
-            (sys.executable, "-m", "gpudeck", "--headless", "tasks.toml"),
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        run = forked.popen(("--headless", "tasks.toml"), cwd=tmp_path, env=deck.env, merged=True)
+        deck.engines.append(run)
         deck.until(deck.holder, "it listens")
         with deck.client() as client:
             client.request("hold", tasks=["third"])
@@ -237,9 +230,8 @@ def test_a_paused_headless_run_waits_as_long_as_somebody_is_there_to_go_on(tmp_p
             deck.until_states(client, first="failed", second="succeeded")
             assert run.poll() is None
             client.request("release", tasks=["third"])
-            run.communicate(timeout=30)
+            assert run.wait(30) == 1
         assert "ok    third" in (tmp_path / "logs" / "deck.log").read_text()
-        assert run.returncode == 1
 
 
 MANY = f"""
@@ -284,9 +276,10 @@ def test_a_file_server_that_takes_no_line_of_deck_log_holds_up_nothing(tmp_path:
     os.mkfifo(tmp_path / "logs" / "deck.log")  # nobody reads: to open it for writing takes for ever
     with live_deck(tmp_path, DONE) as deck:
         deck.env |= {"PYTHONPATH": str(NETWORK), "GPUDECK_TEST_NETWORK": str(tmp_path / "logs")}
-        deck.start()
+        engine = deck.start()
         with deck.client() as client:
             deck.until_states(client, good="succeeded", bad="failed")
+        engine.kill()
 
 
 def test_a_record_of_another_boot_names_nobody_who_runs_now(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tests.fakes.live_deck import live_deck
-from gpudeck.tests.fakes.local_rig import lives
+from tests.fakes.live_deck import live_deck
+from tests.fakes.local_rig import lives
 
 DECK = """
 [deck]

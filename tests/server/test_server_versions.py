@@ -13,7 +13,7 @@ import pytest
 from gpudeck.engine.client import Connection
 from gpudeck.engine.errors import UsageError
 from gpudeck.engine.protocol.wire import Delta, Ready
-from gpudeck.tests.fakes.live_deck import live_deck
+from tests.fakes.live_deck import live_deck
 
 FUTURE = {"type": "hello", "protocol": 99, "version": "9.0", "pid": 1, "host": "h", "deck": "d", "file": "/f"}
 DECK = '[deck]\ngpus = "sim:1"\n[[task]]\nname = "long"\ncommand = "sleep 60"\n'

@@ -18,7 +18,7 @@ from gpudeck.engine.ports import JobOrder, Known, StartOrder
 from tests.slurm.rig import Cluster
 
 PATIENCE_S = 20.0
-QUICK = Limits(judge_s=0.2, settle_s=2.0, back_off_s=1.0)
+QUICK = Limits(judge_s=0.2, settle_s=2.0, vanished_s=3.0, back_off_s=1.0)
 
 _T = TypeVar("_T", bound=Input)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpudeck.engine.adapters.host import boottime_s
-from gpudeck.engine.adapters.slurm import asking, ends, jobfiles
+from gpudeck.engine.adapters.slurm import accounting, asking, control, ends, jobfiles, stopping, turns
 from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
 from gpudeck.engine.adapters.slurm.limits import Limits
 from gpudeck.engine.core.inputs import Input, LeaderExited, Pending, Submitted, TreeGone
@@ -24,6 +24,12 @@ LIMITS = Limits(
     settle_s=50.0, stale_s=900.0, vanished_s=100.0, word_s=150.0, message_timeout_s=100.0,
 )  # fmt: skip
 """Short where the loop's own time counts; longer than a test where the clock does, which a test moves."""
+
+_QUICKLY = (
+    (asking, "SHORTEST_S", 0.01), (asking, "LONGEST_S", 0.03), (asking, "_SHARE", 0.1), (ends, "_LOOK_S", 0.05),
+    (turns, "_GATHER_S", 0.1), (control, "_GATHER_S", 0.02), (accounting, "_GATHER_S", 0.02),
+    (stopping, "_AGAIN_S", 0.05),
+)  # fmt: skip
 
 
 class PaperRig(Rig):
@@ -145,10 +151,8 @@ def on_paper(
     """Make a test of a coroutine that takes a rig. The queue is looked at all the time."""
 
     def test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(asking, "SHORTEST_S", 0.02)
-        monkeypatch.setattr(asking, "LONGEST_S", 0.1)
-        monkeypatch.setattr(asking, "_SHARE", 0.1)
-        monkeypatch.setattr(ends, "_LOOK_S", 0.1)
+        for module, name, seconds in _QUICKLY:
+            monkeypatch.setattr(module, name, seconds)
         asyncio.run(_whole(PaperSlurm(tmp_path / "slurm"), tmp_path, body))
 
     test.__name__, test.__doc__, test.__module__ = body.__name__, body.__doc__, body.__module__

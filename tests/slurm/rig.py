@@ -65,6 +65,17 @@ class Cluster:
             last = (done.stderr.strip() or done.stdout.strip() or "start.sh said nothing").splitlines()[-1]
             raise NoClusterError(f"no Slurm for the tests: {last}")
 
+    def is_up(self) -> bool:
+        """Whether all of it runs."""
+        daemons = ("munged", "slurmctld", *(f"slurmd-{node}" for node in self.nodes))
+        try:
+            if not all(lives(self.pid(daemon)) for daemon in daemons):
+                return False
+        except FileNotFoundError:  # one that was told to stop
+            return False
+        states = self.call("sinfo", "-h", "-N", "-p", "main", "-o", "%T", check=False).split()
+        return sum(state in ("idle", "mixed", "allocated") for state in states) == len(self.nodes)
+
     def call(self, *words: str, check: bool = True) -> str:
         """A command of Slurm's; its output without the last line break."""
         done = subprocess.run(

@@ -7,8 +7,12 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.decks import Deck, until
 from tests.slurm.rig import Cluster
+
+pytestmark = pytest.mark.slurm
 
 SAYS = "echo $SLURMD_NODENAME:$CUDA_VISIBLE_DEVICES >>{file}"
 

@@ -11,6 +11,8 @@ from gpudeck.engine.core.inputs import Pending, Submitted
 from tests.slurm.launcher_rig import Rig, on_cluster, run, until
 from tests.slurm.rig import Cluster
 
+pytestmark = pytest.mark.slurm
+
 
 def excluded(rig: Rig, job: str) -> str:
     """As Slurm says."""

@@ -10,6 +10,8 @@ import pytest
 from tests.e2e.decks import lives, until
 from tests.slurm.rig import Cluster, NoClusterError, running_cluster
 
+pytestmark = pytest.mark.slurm
+
 
 def test_a_job_sees_the_gpus_that_it_was_given(cluster: Cluster, tmp_path: Path):
     seen = tmp_path / "seen"
@@ -32,7 +34,6 @@ def test_two_clusters_at_once_know_nothing_of_each_other(cluster: Cluster):
         assert len(other.active()) == 1
 
 
-@pytest.mark.slow
 def test_a_stopped_cluster_leaves_neither_daemons_nor_jobs(tmp_path: Path):
     pids = tmp_path / "pids"
     with running_cluster(NODES=1, GPUS=1) as cluster:

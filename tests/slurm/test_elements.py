@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import subprocess
 
-from tests.e2e.decks import Deck
+import pytest
+
+from tests.e2e.decks import Deck, until
 from tests.slurm.rig import Cluster
+
+pytestmark = pytest.mark.slurm
 
 
 def test_an_element_that_scancel_takes_off_the_queue_is_cancelled_and_not_submitted_again(
@@ -27,6 +31,7 @@ def test_an_element_that_scancel_takes_off_the_queue_is_cancelled_and_not_submit
     )
     engine = deck.start()
     jobs = {f"t{i}": engine.event("task_submitted", task=f"t{i}")["job"] for i in range(3)}
+    until(lambda: "JobHeldUser" in deck.command("explain", "t1").out)
     subprocess.run(["scancel", jobs["t1"]], env=deck.env, check=True)
     end = engine.ended("t1")
     assert (end["outcome"], end["reason"]) == ("cancelled", "cancelled by scancel")

@@ -11,6 +11,8 @@ import pytest
 from tests.e2e.decks import Deck, Ran
 from tests.slurm.rig import Cluster
 
+pytestmark = pytest.mark.slurm
+
 PRINT_ENV = """python3 -c 'import json, os; print(json.dumps({k.hex(): v.hex() for k, v in os.environb.items()}))'"""
 
 

@@ -6,8 +6,12 @@ import os
 import shutil
 import signal
 
+import pytest
+
 from gpudeck.engine.core.inputs import Pending, Submitted
 from tests.slurm.launcher_rig import Rig, on_cluster, until
+
+pytestmark = pytest.mark.slurm
 
 
 @on_cluster

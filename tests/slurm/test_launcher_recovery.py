@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from gpudeck.engine.adapters.slurm.jobfiles import void
 from gpudeck.engine.core.inputs import Pending, Spawned, Submitted
 from tests.slurm.launcher_rig import Rig, on_cluster, run, stand_in, until
 from tests.slurm.rig import Cluster
 
-
-@on_cluster
-async def test_one_that_was_never_submitted_is_found_not_to_have_run(rig: Rig):
-    token = os.urandom(12).hex()
-    assert rig.launcher.recover([rig.known(token)]) == {token: "adopted"}
-    await rig.never_ran(token)
+pytestmark = pytest.mark.slurm
 
 
 @on_cluster

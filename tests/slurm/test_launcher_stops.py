@@ -7,9 +7,13 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+
 from gpudeck.engine.core.inputs import Pending, Submitted
 from tests.slurm.launcher_rig import Rig, on_cluster, run, until
 from tests.slurm.rig import Cluster
+
+pytestmark = pytest.mark.slurm
 
 
 @on_cluster

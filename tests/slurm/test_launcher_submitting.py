@@ -11,8 +11,9 @@ from gpudeck.engine.core.inputs import SpawnRefused, Submitted
 from tests.slurm.launcher_rig import Rig, on_cluster, run, stand_in, until
 from tests.slurm.rig import Cluster, running_cluster
 
+pytestmark = pytest.mark.slurm
+
 SUBMITS_AND_DIES = '"$REAL" "$@" >/dev/null; kill -9 $$'
-DIES_AT_ONCE = "kill -9 $$"
 FAILS_WITHOUT_A_WORD = '"$REAL" "$@" >/dev/null; exit 1'
 ONCE = 'if mkdir "$HERE/first" 2>/dev/null; then %s; fi; exec "$REAL" "$@"'
 
@@ -26,15 +27,6 @@ def test_a_job_whose_sbatch_died_after_it_was_taken_is_found_and_runs_once(clust
         assert len(rig.jobs_named(token)) == 1
 
     run(cluster, tmp_path, body, environ=stand_in(tmp_path / "bin", "sbatch", text))
-
-
-def test_a_job_whose_sbatch_died_before_it_was_taken_never_runs(cluster: Cluster, tmp_path: Path):
-    async def body(rig: Rig) -> None:
-        token = rig.start_counted()
-        await rig.never_ran(token)
-        assert rig.runs_of(token) == 0
-
-    run(cluster, tmp_path, body, environ=stand_in(tmp_path / "bin", "sbatch", DIES_AT_ONCE))
 
 
 def test_a_job_that_comes_after_it_was_given_up_runs_nothing_and_leaves_the_queue(cluster: Cluster, tmp_path: Path):
@@ -123,10 +115,9 @@ async def test_a_hundred_attempts_give_a_hundred_jobs(rig: Rig):
     assert len({(await rig.told(Submitted, token)).job for token in tokens}) == 100
 
 
-@pytest.mark.slow
 def test_more_jobs_than_the_cluster_holds_all_run_once(tmp_path: Path):
     async def body(rig: Rig) -> None:
-        tokens = [rig.start_counted(gpus=0) for _ in range(12)]
+        tokens = [rig.start_counted(gpus=0) for _ in range(8)]
         ran = 0
         while tokens:
             gone = [await rig.ended(token) for token in tokens]
@@ -134,7 +125,7 @@ def test_more_jobs_than_the_cluster_holds_all_run_once(tmp_path: Path):
                 assert rig.runs_of(each.token) == (0 if each.never_ran else 1)
             ran += sum(not each.never_ran for each in gone)
             tokens = [rig.start_counted(gpus=0) for each in gone if each.never_ran]
-        assert ran == 12
+        assert ran == 8
 
     with running_cluster(NODES=1, GPUS=1, MIN_JOB_AGE=2, EXTRA="MaxJobCount=5") as small:
         run(small, tmp_path, body, limits=Limits(judge_s=0.2, settle_s=2.0, back_off_s=1.0))

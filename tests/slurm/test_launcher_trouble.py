@@ -12,7 +12,9 @@ from gpudeck.engine.adapters.slurm.limits import Limits
 from gpudeck.engine.core.inputs import LeaderExited, Submitted
 from tests.e2e.decks import lives
 from tests.slurm.launcher_rig import Rig, on_cluster, run, until
-from tests.slurm.rig import Cluster, running_cluster
+from tests.slurm.rig import Cluster
+
+pytestmark = pytest.mark.slurm
 
 
 def parent_of(pid: int) -> int:
@@ -105,7 +107,6 @@ async def test_ends_are_told_while_the_controller_is_away(rig: Rig):
     assert (await rig.end(token)).code == 4
 
 
-@pytest.mark.slow
 @on_cluster
 async def test_a_job_that_a_controller_forgot_never_ran(rig: Rig):
     token = rig.start_counted(options={"extra": ["--hold"]})
@@ -131,7 +132,9 @@ async def test_a_job_whose_node_does_not_share_the_folder_is_a_spawn_error_that_
     assert f"whether {rig.control} is there on node1" in end.spawn_error
 
 
-def test_a_job_that_ended_and_was_forgotten_meanwhile_is_told_as_the_accounting_says(tmp_path: Path):
+def test_a_job_that_ended_and_was_forgotten_meanwhile_is_told_as_the_accounting_says(
+    accounted_cluster: Cluster, tmp_path: Path
+):
     async def body(rig: Rig) -> None:
         token = rig.start("true", options={"extra": ["--hold"]})
         job = (await rig.told(Submitted, token)).job
@@ -142,5 +145,4 @@ def test_a_job_that_ended_and_was_forgotten_meanwhile_is_told_as_the_accounting_
         rig.launcher.recover([rig.known(token, job)])
         assert (await rig.end(token)).cause == "cancelled"
 
-    with running_cluster(NODES=1, GPUS=1, ACCT=1, MIN_JOB_AGE=2) as accounted:
-        run(accounted, tmp_path, body)
+    run(accounted_cluster, tmp_path, body)

@@ -8,8 +8,12 @@ import signal
 import stat
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.decks import Deck, until
 from tests.slurm.rig import Cluster
+
+pytestmark = pytest.mark.slurm
 
 WAITING = """
     [deck]

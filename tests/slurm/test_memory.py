@@ -26,7 +26,7 @@ def watched() -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.slow
+@pytest.mark.slurm
 @pytest.mark.parametrize("ranks", [0, 1], ids=["in the batch step", "in a step of srun"])
 def test_a_job_that_is_killed_for_its_memory_is_told_as_out_of_memory(watched: Cluster, tmp_path: Path, ranks: int):
     async def body(rig: Rig) -> None:

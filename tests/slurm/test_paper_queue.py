@@ -455,8 +455,8 @@ async def test_an_accounting_that_is_late_is_asked_again(rig: PaperRig):
     rig.slurm.accounts()
     rig.slurm.drop(number)
     await until(lambda: len(rig.slurm.calls("sacct")) > 1)
-    rig.slurm.accounts(rig.account(token, number, "TIMEOUT"))
     asked = len(rig.slurm.calls("sacct"))
+    rig.slurm.accounts(rig.account(token, number, "TIMEOUT"))
     await until(lambda: len(rig.slurm.calls("sacct")) > asked)
     await rig.looks()
     assert (await rig.over_in_time(token)).cause == "timeout"

@@ -72,6 +72,7 @@ def test_what_was_known_stays_when_slurm_does_not_answer():
     assert (view.partitions, view.at) == (before.partitions, 1.0)
 
 
+@pytest.mark.slurm
 def test_the_picture_of_a_real_cluster(cluster: Cluster):
     begins = cluster.submit("sleep 100", "--gres=gpu:3", "--cpus-per-task=2")
     waits = cluster.submit("sleep 100", "--gres=gpu:4", "--nodes=2", "--ntasks-per-node=1")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
+
 from tests.e2e.decks import Deck, until
 from tests.slurm.rig import Cluster
 from tests.snapshot.repositories import repo_in
+
+pytestmark = pytest.mark.slurm
 
 HEAD = """
     [deck]

@@ -7,8 +7,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.e2e.decks import Deck, Ran, until
 from tests.slurm.rig import Cluster
+
+pytestmark = pytest.mark.slurm
 
 CHAIN = """
     [slurm]

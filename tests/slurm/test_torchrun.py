@@ -9,6 +9,8 @@ import pytest
 from tests.e2e.decks import Deck, until
 from tests.slurm.rig import Cluster
 
+pytestmark = pytest.mark.slurm
+
 MEET = """
 import os, torch
 import torch.distributed as dist

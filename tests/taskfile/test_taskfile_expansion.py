@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.core.spec import DeckFile, TaskSpec, Watch
@@ -127,7 +127,6 @@ def test_braces_that_are_no_placeholder_are_left_alone(folder: Path, text: str):
 
 
 @given(st.text(st.characters(blacklist_categories=["Cs", "Cc"], blacklist_characters="{"), min_size=1))
-@settings(max_examples=60, deadline=None)
 def test_text_without_opening_braces_is_unchanged(tmp_path_factory: pytest.TempPathFactory, text: str):
     quoted = text.replace("\\", "\\\\").replace('"', '\\"')
     made = commands(tmp_path_factory.mktemp("deck"), f'["x", "{quoted}"]', 'name = "a"')
@@ -250,7 +249,6 @@ def test_a_matrix_of_includes_alone_is_these_combinations(folder: Path):
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4))
-@settings(max_examples=25, deadline=None)
 def test_a_matrix_makes_the_product_of_its_axes_with_unique_names(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int]
 ):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import tomli_w
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpudeck.engine.errors import TaskFileError
@@ -48,7 +48,6 @@ def filled(command: str, where: list[Place], in_bare: str) -> str:
     )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(PIECES, min_size=1, max_size=10), ENDS, VALUES)
 @example(['"$(p "', HOLE, '")"'], f" {HOLE}", "a b")
 @example(["cat <<E\n", HOLE, "\nE\n"], f"\np {HOLE}", "a b")

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.core.spec import DeckSettings, Halt
@@ -368,7 +368,6 @@ def test_lines_are_right_about_strings_comments_and_brackets():
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
 def test_every_key_of_a_random_file_is_found_in_its_line(source: random.Random):
     """Each value is its own line number, so the parser tells where every key stands."""
     text = ""

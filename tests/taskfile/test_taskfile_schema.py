@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import tomli_w
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import gpudeck
@@ -20,6 +20,7 @@ from gpudeck.engine.taskfile.reference import PAGE, filled
 from gpudeck.engine.taskfile.schema import DECK, TASK
 
 ROOT = Path(gpudeck.__file__).parent
+SCHEMA = jsonschema.Draft202012Validator(json_schema())
 DECKS = [ROOT / "tasks.toml", *sorted((ROOT / "examples").rglob("*.toml"))]
 
 
@@ -43,7 +44,7 @@ def test_the_schema_is_one():
 
 @pytest.mark.parametrize("path", DECKS, ids=lambda path: path.name)
 def test_the_schema_accepts_the_decks_of_the_repository(path: Path):
-    jsonschema.validate(tomllib.loads(path.read_text()), json_schema(), jsonschema.Draft202012Validator)
+    SCHEMA.validate(tomllib.loads(path.read_text()))
 
 
 @pytest.mark.parametrize("path", DECKS, ids=lambda path: path.name)
@@ -64,7 +65,7 @@ def test_the_decks_of_the_repository_load_without_a_warning(path: Path):
 def test_the_schema_refuses_what_the_validation_refuses(task: dict[str, object], tmp_path: Path):
     data = {"task": [{"name": "a", "command": "x", **task}]}
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(data, json_schema(), jsonschema.Draft202012Validator)
+        SCHEMA.validate(data)
     path = tmp_path / "tasks.toml"
     path.write_text(tomli_w.dumps(data))
     with pytest.raises(DeckError):
@@ -84,7 +85,7 @@ def test_schema_and_validation_accept_one_placeholder_for_a_whole_value(task: di
         "m": {"acc": {"regex": "(.*)"}}, "c": ["x", "y"], "t": ["a"], "bs": 32,
     }  # fmt: skip
     data = {"vars": values, "task": [{"name": "a", "command": "x {bs}", **task}]}
-    jsonschema.validate(data, json_schema(), jsonschema.Draft202012Validator)
+    SCHEMA.validate(data)
     path = tmp_path / "tasks.toml"
     path.write_text(tomli_w.dumps(data))
     assert load(str(path)).tasks
@@ -129,7 +130,6 @@ FILES = st.fixed_dictionaries(
 
 
 @given(FILES)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_any_file_loads_or_is_refused_with_a_line_for_each_problem(
     tmp_path_factory: pytest.TempPathFactory, data: dict[str, object]
 ):

@@ -8,11 +8,16 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+import textual._wait as pilot_waits
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.location import PyTestLocation
 
 from gpudeck.tui.acting.actions import use_keys
+
+pilot_waits.SLEEP_GRANULARITY, pilot_waits.SLEEP_IDLE = 0.01, 0.0005
+"""Twice for each key Textual's pilot looks whether the process has come to rest, and would take 20 ms for each look. A
+screen is drawn again within two of these."""
 
 
 class Pictures(SingleFileSnapshotExtension):

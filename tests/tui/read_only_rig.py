@@ -15,6 +15,7 @@ from gpudeck.tui.link.read_only import ReadOnlyFeed
 from gpudeck.tui.open_screen import app_on
 from gpudeck.tui.settings.config import Config
 from tests.e2e.decks import GPUDECK
+from tests.fakes import forked
 from tests.fakes.live_deck import DEADLINE_S, LiveDeck
 from tests.fakes.screen_rig import ScreenRig
 
@@ -36,7 +37,10 @@ command = "true"
 
 def finish(deck: LiveDeck) -> None:
     """Run it to its end."""
-    subprocess.run((GPUDECK, "--headless"), cwd=deck.folder, env=deck.env, stdout=subprocess.DEVNULL, check=False)
+    if forked.can_fork(deck.env):
+        forked.run(("--headless",), cwd=deck.folder, env=deck.env, timeout=DEADLINE_S)
+    else:
+        subprocess.run((GPUDECK, "--headless"), cwd=deck.folder, env=deck.env, stdout=subprocess.DEVNULL, check=False)
     deck.until(lambda: not deck.holder(), "the engine has ended")
 
 

@@ -12,9 +12,9 @@ import pytest
 from gpudeck.engine.client import Connection
 from gpudeck.engine.errors import EngineUnavailableError
 from gpudeck.engine.protocol.wire import Hello
-from gpudeck.tests.fakes.live_deck import DEADLINE_S
 from gpudeck.tui.link import comeback
 from gpudeck.tui.link.comeback import Again, Comeback
+from tests.fakes.live_deck import DEADLINE_S
 
 HOUR_S = 3600.0
 OLD = 7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -9,9 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gpudeck.engine.adapters.processes import proc
+from gpudeck.tui.curves import reader
 from gpudeck.tui.curves.feed import CurveFeed
-from gpudeck.tui.curves.lines import Curve
+from gpudeck.tui.curves.lines import Curve, from_wire
 from gpudeck.tui.curves.reader import ALIKE, sampled
 
 _PATIENCE_S = 30.0
@@ -46,10 +50,10 @@ def metric(name: str, **more: str) -> dict[str, Any]:
 
 
 def read(folder: Path, **how: Any) -> dict[str, Curve]:
-    listener = Listener()
-    listener.feed.show(order(folder, **how))
-    listener.until(lambda: listener.told and not listener.told[-1][1])
-    return listener.curves
+    """What the reader tells of an attempt that is over."""
+    told: list[str] = []
+    reader.run(order(folder, **how), told.append, lambda: True)
+    return {curve.name: curve for curve in from_wire(json.loads(told[-1]))}
 
 
 def test_a_log_of_an_attempt_that_is_over_is_read_once(tmp_path: Path) -> None:
@@ -62,16 +66,19 @@ def test_bars_on_stderr_count_too(tmp_path: Path) -> None:
     assert read(tmp_path)["loss"].points == ((1, 3), (2, 2))
 
 
-def test_a_curve_grows_with_its_log(tmp_path: Path) -> None:
-    log = tmp_path / "attempt-1.log"
+def test_a_curve_grows_with_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "PERIOD_S", 0.0)
+    log, told = tmp_path / "attempt-1.log", list[str]()
     log.write_text("loss=3\n")
-    listener = Listener()
-    listener.feed.show(order(tmp_path, running=True))
-    listener.until(lambda: "loss" in listener.curves)
-    with log.open("a") as file:
-        file.write("loss=2\n")
-    listener.until(lambda: listener.curves["loss"].count == 2)
-    listener.feed.close()
+
+    def goes_on() -> bool:
+        if told:
+            with log.open("a") as file:
+                file.write("loss=2\n")
+        return len(told) < 2
+
+    reader.run(order(tmp_path, running=True), told.append, goes_on)
+    assert [from_wire(json.loads(text))[0].count for text in told] == [1, 2]
 
 
 def test_patterns_of_the_task_file_say_what_is_read(tmp_path: Path) -> None:
@@ -86,7 +93,8 @@ def test_a_file_with_an_object_a_line_is_a_curve(tmp_path: Path) -> None:
     assert found["map"].points == ((0, 0.1), (1, 0.2), (2, 0.4))
 
 
-def test_a_pattern_that_never_ends_is_given_up(tmp_path: Path) -> None:
+def test_a_pattern_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "PATTERN_CPU_S", 0.1)
     (tmp_path / "attempt-1.log").write_text("a" * 60 + "!\n::gpudeck wer=1\n")
     assert list(read(tmp_path, metrics=(metric("x", regex="(a+)+$"),))) == ["wer"]
 
@@ -95,15 +103,19 @@ def test_no_logs_are_no_curves(tmp_path: Path) -> None:
     assert read(tmp_path) == {}
 
 
-def test_another_attempt_ends_the_process_of_the_one_before(tmp_path: Path) -> None:
+def test_a_process_tells_what_it_has_read_and_another_attempt_ends_it(tmp_path: Path) -> None:
     (tmp_path / "attempt-1.log").write_text("loss=3\n")
+    others = _readers()
     listener = Listener()
     listener.feed.show(order(tmp_path, running=True))
     listener.until(lambda: "loss" in listener.curves)
-    before = _readers()
+    before = _readers() - others
     assert before
-    listener.feed.show(None)
+    (tmp_path / "attempt-2.log").write_text("loss=9\nloss=8\n")
+    listener.feed.show({**order(tmp_path), "out": str(tmp_path / "attempt-2.log")})
     listener.until(lambda: not before & _readers())
+    listener.until(lambda: not listener.told[-1][1])
+    assert listener.curves["loss"].points == ((0, 9), (1, 8))
 
 
 def test_of_many_lines_that_differ_in_numbers_a_part_is_taken_and_rare_ones_stay() -> None:

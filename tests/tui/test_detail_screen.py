@@ -8,13 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tests.fakes.screen_rig import SIZES, OnDeck, ScreenRig, over
 from gpudeck.tui.messages import OpenTask
+from gpudeck.tui.screens import detail
 from gpudeck.tui.screens.choice import Choice
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.detail import Detail
 from gpudeck.tui.screens.logs import LogScreen
 from gpudeck.tui.widgets.detail_view import DetailView
+from tests.fakes.screen_rig import SIZES, OnDeck, ScreenRig, over
+from tests.fakes.snapshot_deck import ROWS, head
+from tests.fakes.snapshot_gpus import EIGHT
+from tests.fakes.snapshot_rig import SnapshotRig, over_picture, whole
+from tests.fakes.snapshot_tasks import FAILED, answer
 
 DECK = """
 [deck]
@@ -51,8 +56,9 @@ esac
 
 
 @pytest.fixture
-def on_deck(tmp_path: Path) -> OnDeck:
+def on_deck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OnDeck:
     """Runs a body over the deck once `bad` has failed twice and `long` runs."""
+    monkeypatch.setattr(detail, "PERIOD_S", 0.1)
     return over(tmp_path, DECK, {"bad": "failed", "long": "running"}, script=RUN)
 
 
@@ -75,64 +81,17 @@ async def until_said(rig: ScreenRig, screen: Detail, *texts: str) -> None:
         await rig.until(lambda text=text: text in said(screen), f"{text!r} in\n{said(screen)}")
 
 
-def test_d_opens_the_task_under_the_cursor_and_escape_leads_back(on_deck: OnDeck) -> None:
+def test_of_a_task_that_failed_its_user_sees_why_goes_through_its_attempts_and_retries_it(on_deck: OnDeck) -> None:
     async def body(rig: ScreenRig) -> None:
         await rig.press("g", "j", "d")
-        await rig.until(lambda: isinstance(rig.app.screen, Detail))
-        await rig.until_seen("Attempts")
-        assert rig.app.screen.targets() == ("bad",)  # pyright: ignore[reportAttributeAccessIssue]
-        await rig.press("escape")
-        await rig.until(lambda: isinstance(rig.app.screen, Dashboard))
-
-    on_deck(body)
-
-
-def test_a_failed_task_shows_its_attempts_and_the_end_of_its_log(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        screen = await opened(rig, "bad")
-        await until_said(rig, screen, "exit 3", "Attempt 2", "Traceback: no such shape", "▸  2", "   1  ")
-
-    on_deck(body)
-
-
-def test_secrets_are_masked_and_markup_is_text(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        screen = await opened(rig, "bad")
-        await until_said(rig, screen, "LR=3e-4", "HF_TOKEN=***", "[red]x[/]")
+        await rig.until(lambda: isinstance(rig.app.screen, Detail), "the page is open")
+        screen = rig.app.screen
+        assert isinstance(screen, Detail)
+        assert screen.targets() == ("bad",)
+        await until_said(rig, screen, "exit 3", "Attempt 2", "Traceback: no such shape", "▸  2", "   1  ", "loss  0.25")
+        await until_said(rig, screen, "LR=3e-4", "HF_TOKEN=***", "[red]x[/]", "attempt-2.log")
         assert "hf_secret" not in said(screen)
 
-    on_deck(body)
-
-
-def test_a_blocked_task_tells_why_it_does_not_start(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        screen = await opened(rig, "later")
-        await until_said(rig, screen, "Waits for", "needs bad, which did not succeed")
-
-    on_deck(body)
-
-
-def test_curves_of_a_running_attempt_grow(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        screen = await opened(rig, "long")
-        await until_said(rig, screen, "wer  0.25   min 0.25 at progress 2")
-        (rig.deck.folder / "more").touch()
-        await until_said(rig, screen, "wer  0.125   min 0.125 at progress 3")
-
-    on_deck(body)
-
-
-def test_curves_of_an_attempt_that_is_over_are_shown(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await until_said(rig, await opened(rig, "bad"), "loss  0.25")
-
-    on_deck(body)
-
-
-def test_brackets_go_to_other_attempts(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        screen = await opened(rig, "bad")
-        await until_said(rig, screen, "attempt-2.log")
         await rig.press("left_square_bracket")
         await until_said(rig, screen, "Attempt 1", "attempt-1.log")
         await rig.press("left_square_bracket")
@@ -140,143 +99,60 @@ def test_brackets_go_to_other_attempts(on_deck: OnDeck) -> None:
         await rig.press("right_square_bracket")
         await until_said(rig, screen, "attempt-2.log")
 
-    on_deck(body)
+        await rig.press("y")
+        await rig.until_seen("command copied")
+        assert rig.app.clipboard == "sh run.sh bad"
+        await rig.press("v")
+        await rig.until_seen("this terminal cannot be lent")
 
-
-def test_n_and_p_go_through_the_tasks_in_the_tables_order(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        screen = await opened(rig, "first")
-        await rig.press("n")
-        await rig.until(lambda: screen.task_name == "bad")
-        await rig.press("n")
-        await rig.until(lambda: screen.task_name == "long")
-        await rig.press("p")
-        await rig.until(lambda: screen.task_name == "bad")
-        await until_said(rig, screen, "exit 3")
-
-    on_deck(body)
-
-
-def test_the_tables_cursor_goes_along(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await opened(rig, "first")
-        await rig.press("n", "n", "escape")
-        await rig.until(lambda: isinstance(rig.app.screen, Dashboard))
-        assert rig.app.screen.targets() == ("long",)  # pyright: ignore[reportAttributeAccessIssue]
-
-    on_deck(body)
-
-
-def test_enter_on_a_need_opens_it_and_escape_comes_back(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        screen = await opened(rig, "later")
-        await until_said(rig, screen, "waits on   bad")
-        await rig.press("tab", "enter")
-        await rig.until(lambda: screen.task_name == "bad")
-        await rig.press("escape")
-        await rig.until(lambda: screen.task_name == "later")
-        assert rig.app.screen is screen
-
-    on_deck(body)
-
-
-def test_a_click_on_a_need_opens_it(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        screen = await opened(rig, "later")
-        await until_said(rig, screen, "waits on   bad")
-        lines = rig.text().splitlines()
-        y = next(at for at, line in enumerate(lines) if "waits on   bad" in line)
-        await rig.pilot.click(offset=(lines[y].index("waits on   bad") + 12, y))
-        await rig.until(lambda: screen.task_name == "bad")
-
-    on_deck(body)
-
-
-def test_r_retries_this_task_and_the_page_follows(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        screen = await opened(rig, "bad")
         (rig.deck.folder / "good").touch()
         await rig.press("r")
         await rig.until_state("bad", "succeeded")
         await until_said(rig, screen, "▸  3  ok", "succeeded")
+        await rig.press("escape")
+        await rig.until(lambda: isinstance(rig.app.screen, Dashboard), "the table")
 
     on_deck(body)
 
 
-def test_k_asks_and_kills_this_task(on_deck: OnDeck) -> None:
+def test_a_blocked_task_tells_why_and_leads_by_key_and_by_click_to_what_it_waits_for(on_deck: OnDeck) -> None:
     async def body(rig: ScreenRig) -> None:
-        await opened(rig, "long")
-        await rig.press("K")
-        await rig.until(lambda: isinstance(rig.app.screen, Choice))
-        await rig.press("y")
-        await rig.until_state("long", "cancelled")
+        screen = await opened(rig, "later")
+        await until_said(rig, screen, "Waits for", "needs bad, which did not succeed", "waits on   bad")
+        await rig.press("tab", "enter")
+        await rig.until(lambda: screen.task_name == "bad", "enter on a need opens it")
+        await rig.press("escape")
+        await rig.until(lambda: screen.task_name == "later", "escape comes back")
+        assert rig.app.screen is screen
+
+        await rig.until_seen("waits on   bad")
+        lines = rig.text().splitlines()
+        y = next(at for at, line in enumerate(lines) if "waits on   bad" in line)
+        await rig.pilot.click(offset=(lines[y].index("waits on   bad") + 12, y))
+        await rig.until(lambda: screen.task_name == "bad", "a click opens it, too")
 
     on_deck(body)
 
 
-def test_y_copies_the_command(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await opened(rig, "bad")
-        await rig.press("y")
-        await rig.until_seen("command copied")
-        assert rig.app.clipboard == "sh run.sh bad"
-
-    on_deck(body)
-
-
-def test_l_opens_its_log_and_escape_comes_back(on_deck: OnDeck) -> None:
+def test_a_page_of_a_task_that_runs_goes_on_telling_through_another_screen_and_another_engine(on_deck: OnDeck) -> None:
     async def body(rig: ScreenRig) -> None:
         screen = await opened(rig, "long")
+        await until_said(rig, screen, "wer  0.25   min 0.25 at progress 2")
         await rig.press("l")
-        await rig.until(lambda: isinstance(rig.app.screen, LogScreen))
+        await rig.until(lambda: isinstance(rig.app.screen, LogScreen), "its log")
         await rig.until_seen("wer=0.25")
+        assert not screen.reads, "no thread or process goes on reading behind another screen"
         await rig.press("escape")
-        await rig.until(lambda: rig.app.screen is screen)
+        await rig.until(lambda: rig.app.screen is screen and screen.reads, "it reads again")
 
-    on_deck(body)
-
-
-def test_a_terminal_that_cannot_be_lent_is_said(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await opened(rig, "bad")
-        await rig.press("v")
-        await rig.until_seen("this terminal cannot be lent")
-
-    on_deck(body)
-
-
-def test_no_thread_or_process_goes_on_reading_behind_another_screen(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        screen = await opened(rig, "long")
-        await until_said(rig, screen, "wer  0.25")
-        await rig.press("l")
-        await rig.until(lambda: isinstance(rig.app.screen, LogScreen))
-        assert not screen.reads
-        await rig.press("escape")
-        await rig.until(lambda: screen.reads, "it reads again")
-
-    on_deck(body)
-
-
-@pytest.mark.parametrize("size", [*SIZES, (40, 10), (20, 5)])
-def test_every_size_can_be_drawn_and_scrolled(on_deck: OnDeck, size: tuple[int, int]) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await opened(rig, "bad")
-        await rig.press("j", "G", "k", "pagedown", "g", "tab", "tab", "shift+tab")
-        assert rig.app.is_running
-
-    on_deck(body, size=size)
-
-
-def test_an_engine_that_vanishes_and_comes_back_goes_on_telling(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        screen = await opened(rig, "long")
-        engine = rig.app.deck.link.pid
+        engine, pid = rig.app.deck.link.pid, rig.row("long").pid
         os.kill(engine, signal.SIGKILL)
         await rig.until(lambda: rig.app.deck.link.live and rig.app.deck.link.pid != engine, "another engine runs")
+        assert (await rig.until_state("long", "running")).pid == pid
         (rig.deck.folder / "more").touch()
+        await until_said(rig, screen, "wer  0.125   min 0.125 at progress 3")
         await rig.press("K")
-        await rig.until(lambda: isinstance(rig.app.screen, Choice))
+        await rig.until(lambda: isinstance(rig.app.screen, Choice), "a question")
         await rig.press("y")
         await rig.until_state("long", "cancelled")
         await until_said(rig, screen, "– cancelled")
@@ -284,14 +160,34 @@ def test_an_engine_that_vanishes_and_comes_back_goes_on_telling(on_deck: OnDeck)
     on_deck(body)
 
 
-def test_keys_and_sizes_in_a_row_end_with_a_whole_page(on_deck: OnDeck) -> None:
+def test_n_and_p_go_through_the_tasks_in_the_tables_order_whatever_else_is_pressed(on_deck: OnDeck) -> None:
     async def body(rig: ScreenRig) -> None:
         screen = await opened(rig, "first")
+        for key, name in (("n", "bad"), ("n", "long"), ("p", "bad")):
+            await rig.press(key)
+            await rig.until(lambda name=name: screen.task_name == name, name)
+        await until_said(rig, screen, "exit 3")
         for width, height in ((200, 60), (30, 8), (80, 24), (151, 29), (120, 40)):
             await rig.press(*"nnjpG", "tab", "left_square_bracket", "pageup", "right_square_bracket", *"pgn")
             await rig.pilot.resize_terminal(width, height)
         await rig.until(lambda: rig.app.deck.row(screen.task_name) is not None)
         await until_said(rig, screen, screen.task_name)
         assert rig.app.screen is screen
+        await rig.press("escape")
+        await rig.until(lambda: isinstance(rig.app.screen, Dashboard), "the table")
+        assert rig.app.screen.targets() == (screen.task_name,)  # pyright: ignore[reportAttributeAccessIssue]
 
     on_deck(body)
+
+
+def test_every_size_can_be_drawn_and_scrolled() -> None:
+    async def body(rig: SnapshotRig) -> None:
+        rig.app.screen.post_message(OpenTask(FAILED["name"]))
+        await rig.until_on(Detail)
+        await rig.until_said("Attempt 3")
+        for size in (*SIZES, (40, 10), (1, 1), (20, 5)):
+            await rig.pilot.resize_terminal(*size)
+            await rig.press("j", "G", "k", "pagedown", "g", "tab", "tab", "shift+tab")
+        assert rig.app.is_running
+
+    over_picture(whole(ROWS, head(), EIGHT), body, (20, 5), answers={"show": answer(FAILED)})

@@ -49,6 +49,19 @@ def test_a_dialog_names_the_tasks_it_acts_on() -> None:
     assert question.lines[-1] == "  and 4 more"
 
 
+def test_what_does_not_run_cannot_be_killed_and_that_is_said() -> None:
+    what = doing.kill([row("a", "cached"), row("b", "failed")])
+    assert isinstance(what, Refusal)
+    assert what.text == "nothing of this runs"
+
+
+def test_a_pause_is_asked_for_and_what_ends_it_is_not() -> None:
+    question = asked(doing_deck.pause(""))
+    assert question.title == "Pause the deck?"
+    assert [request(question.then(answer.id)) for answer in question.answers if "P" in answer.key] == [("pause", {})]
+    assert request(doing_deck.pause("by ada")) == ("unpause", {})
+
+
 def test_no_answer_does_nothing() -> None:
     rows = [row("a", "running")]
     for what in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -200,8 +201,9 @@ def test_many_groups_scroll_with_the_cursor() -> None:
     drive(view, body, size=(80, 12))
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("theme", ["gpudeck", "gpudeck-light", "ansi-dark"])
+@pytest.mark.parametrize(
+    ("size", "theme"), list(zip(SIZES, cycle(("gpudeck", "gpudeck-light", "ansi-dark")), strict=False))
+)
 def test_it_fits_any_terminal(size: tuple[int, int], theme: str) -> None:
     async def body(app: PageApp, pilot: Pilot[None]) -> None:
         view.show(groups_of(MANY), 5)

@@ -11,10 +11,11 @@ from gpudeck.engine.client import Connection
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.place import Place
 from gpudeck.engine.errors import EngineUnavailableError, TaskFileError
-from gpudeck.tests.fakes.live_deck import DEADLINE_S, LiveDeck, live_deck
 from gpudeck.tui.link.feed import Feed
 from gpudeck.tui.model import DeckModel, Link
 from gpudeck.tui.open_screen import feed_of
+from tests.fakes import forked
+from tests.fakes.live_deck import DEADLINE_S, LiveDeck, live_deck
 
 ENDLESS = """
 [deck]
@@ -31,6 +32,7 @@ class Follower:
     """Takes what the feed brings, as the screen does."""
 
     def __init__(self, deck: LiveDeck) -> None:
+        forked._server()  # not by the feed's thread, which blocks all signals
         self.deck = deck
         self.model = DeckModel()
         self.links: list[Link] = []

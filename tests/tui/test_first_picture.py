@@ -72,6 +72,7 @@ def test_without_the_theme_that_is_asked_for_there_is_another() -> None:
     assert app.theme in app.available_themes
 
 
+@pytest.mark.terminal
 def test_what_is_slow_to_load_and_not_needed_is_loaded_later(tmp_path: Path) -> None:
     (tmp_path / "tasks.toml").write_text('[[task]]\nname = "a"\ncommand = "true"\n')
 

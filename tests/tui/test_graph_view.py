@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import pytest
 from textual.pilot import Pilot
 
@@ -109,8 +111,7 @@ def test_a_double_click_filters_too() -> None:
     drive(view, body)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("theme", ["gpudeck", "ansi-dark"])
+@pytest.mark.parametrize(("size", "theme"), list(zip(SIZES, cycle(("gpudeck", "ansi-dark")), strict=False)))
 def test_it_fits_any_terminal(size: tuple[int, int], theme: str) -> None:
     async def body(app: PageApp, pilot: Pilot[None]) -> None:
         view.show(graph())

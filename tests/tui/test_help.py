@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from gpudeck.tests.fakes.screen_rig import ScreenRig, over
 from gpudeck.tui.acting.actions import ACTIONS, BY_ID, Where, on, shown
 from gpudeck.tui.drawing.format import width_of
 from gpudeck.tui.drawing.help_pages import BRIEF, KEY_CELLS, LEAST_CELLS, PLACES, HelpLine, Pages, brief, pages_of
 from gpudeck.tui.drawing.view import FLAGS, LOOKS
+from tests.fakes.snapshot_deck import ROWS, head
+from tests.fakes.snapshot_gpus import EIGHT
+from tests.fakes.snapshot_pages import PAGES
+from tests.fakes.snapshot_rig import SnapshotRig, over_picture, whole
+from tests.fakes.snapshot_tasks import FAILED, answer
 
 INSIDE = {"80x24": (76, 22), "120x40": (116, 38), "200x60": (196, 58)}
-DECK = """
-[deck]
-gpus = "sim:2"
-[[task]]
-name = "a"
-command = "echo boo; exit 3"
-"""
 OVER: dict[str, tuple[str, ...]] = {
     "tasks": (),
     "gpus": ("tab",),
@@ -85,15 +80,17 @@ def test_what_is_said_in_narrow_columns_is_not_cut() -> None:
         assert width_of(BRIEF.get(action.id, text)) <= LEAST_CELLS - key - 1, action.id
 
 
-@pytest.mark.parametrize("place", OVER)
-def test_every_key_that_works_is_in_the_help(tmp_path: Path, place: Where) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await rig.press(*OVER[place])
-        await rig.until(lambda: getattr(rig.app.screen, "place", "") == place, f"the screen is at {place}")
-        told = {key for action in ACTIONS if action.where in (place, *ALSO[place]) for key in action.keys}
-        assert set(rig.app.screen.active_bindings) - told - OF_ALL == set()
+def test_every_key_that_works_is_in_the_help() -> None:
+    async def body(rig: SnapshotRig) -> None:
+        for place, keys in OVER.items():
+            await rig.press(*keys)
+            screen = rig.app.screen
+            await rig.until(lambda place=place: getattr(rig.app.screen, "place", "") == place, f"it is at {place}")
+            told = {key for action in ACTIONS if action.where in (place, *ALSO[place]) for key in action.keys}
+            assert set(screen.active_bindings) - told - OF_ALL == set(), place
+            await rig.press("shift+tab" if keys == ("tab",) else "escape")
 
-    over(tmp_path, DECK, {"a": "failed"})(body)
+    over_picture(whole(ROWS, head(), EIGHT), body, answers={"show": answer(FAILED), **PAGES})
 
 
 OF_ALL = {"ctrl+c", "super+c"}

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.tests.fakes.hostile_logs import HOSTILE_LINES, dangers
 from gpudeck.tui.logs.escapes import PLAIN, Sgr, Span, changed, cleaned
 from gpudeck.tui.logs.lines import last_frame, shown_text
+from tests.fakes.hostile_logs import HOSTILE_LINES, dangers
 
 
 def looks(text: str) -> list[tuple[str, Sgr]]:

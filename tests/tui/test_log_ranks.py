@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpudeck.tests.tui.log_rig import Rig, in_app, source
 from gpudeck.tui.log_source import source_of
+from tests.tui.log_rig import Rig, in_app, source
 
 
 def details(folder: Path, **more: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudeck.tui.logs import reader as reader_module
 from gpudeck.tui.logs.reader import Reader
 from gpudeck.tui.logs.viewport import Frame, Viewport
 
@@ -79,7 +80,10 @@ def test_growth_is_told_by_the_kernel(folder: Path, reader: Reader, seen: Seen) 
     assert not seen.frames[-1].asked
 
 
-def test_a_folder_that_comes_goes_and_comes_again_is_followed(folder: Path, reader: Reader, seen: Seen) -> None:
+def test_a_folder_that_comes_goes_and_comes_again_is_followed(
+    folder: Path, reader: Reader, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "LOOK_S", 0.05)
     folder.rmdir()
     reader.start()
     seen.until(lambda: seen.frames and seen.frames[-1].missing)

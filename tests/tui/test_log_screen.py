@@ -7,15 +7,20 @@ from typing import Any
 
 import pytest
 
-from gpudeck.tests.fakes.screen_rig import SIZES, OnDeck, ScreenRig, over
 from gpudeck.tui.log_source import paged
 from gpudeck.tui.messages import OpenLogs
 from gpudeck.tui.outside import with_content
-from gpudeck.tui.screens import deck_screen
+from gpudeck.tui.screens import deck_screen, logs
 from gpudeck.tui.screens.choice import Choice
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.logs import LogScreen
+from gpudeck.tui.widgets.log.stream import LogStream
 from gpudeck.tui.widgets.log.view import LogView
+from tests.fakes.screen_rig import SIZES, OnDeck, ScreenRig, over
+from tests.fakes.snapshot_deck import ROWS, head
+from tests.fakes.snapshot_gpus import EIGHT
+from tests.fakes.snapshot_rig import SnapshotRig, over_picture, whole
+from tests.fakes.snapshot_tasks import FAILED, RUNNING, answer, write_failed, write_running
 
 DECK = """
 [deck]
@@ -36,8 +41,9 @@ esac
 
 
 @pytest.fixture
-def on_deck(tmp_path: Path) -> OnDeck:
+def on_deck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OnDeck:
     """Runs a body over the deck once `t2` has failed and the others run."""
+    monkeypatch.setattr(logs, "PERIOD_S", 0.1)
     return over(
         tmp_path, DECK, {"t2": "failed", "t1": "running", "t3": "running", "t4": "running", "t5": "running"}, script=RUN
     )
@@ -51,99 +57,101 @@ async def opened(rig: ScreenRig, *names: str, **how: Any) -> LogScreen:
     return screen
 
 
-def test_l_opens_the_log_of_the_task_under_the_cursor_and_l_closes_it(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await rig.press("g", "l")
-        await rig.until(lambda: isinstance(rig.app.screen, LogScreen))
-        await rig.until_seen("this is task 1")
-        await rig.press("l")
-        await rig.until(lambda: isinstance(rig.app.screen, Dashboard))
-
-    on_deck(body)
-
-
-def test_marked_tasks_are_shown_beside_each_other(on_deck: OnDeck) -> None:
+def test_marked_tasks_are_shown_beside_each_other_and_keys_act_on_the_one_that_has_them(on_deck: OnDeck) -> None:
     async def body(rig: ScreenRig) -> None:
         await rig.press("g", "space", "j", "space", "l")
-        await rig.until(lambda: isinstance(rig.app.screen, LogScreen))
+        await rig.until(lambda: isinstance(rig.app.screen, LogScreen), "logs are open")
+        screen = rig.app.screen
+        assert isinstance(screen, LogScreen)
         await rig.until(
             lambda: any("this is task 1" in line and "this is task 3" in line for line in rig.text().splitlines())
         )
-
-    on_deck(body)
-
-
-def test_of_more_than_four_the_first_four_are_shown_and_that_is_said(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+        assert screen.targets() == ("t1",)
+        await rig.press("tab")
+        await rig.until(lambda: screen.targets() == ("t3",), "the keys are the other's")
+        await rig.press("H")
+        await rig.until(lambda: rig.row("t3").held, "it is held")
+        assert not rig.row("t1").held
+        await rig.press("l")
+        await rig.until(lambda: isinstance(rig.app.screen, Dashboard), "l closes them")
         await opened(rig, "t1", "t2", "t3", "t4", "t5")
         await rig.until_seen("the first 4 of 5 logs")
 
     on_deck(body)
 
 
-def test_titles_follow_the_deck(on_deck: OnDeck) -> None:
+def test_the_title_follows_the_deck_and_a_toast_leaves_the_line_below_the_log_free(on_deck: OnDeck) -> None:
     async def body(rig: ScreenRig) -> None:
-        await opened(rig, "t1")
+        await rig.press("g", "l")
+        await rig.until(lambda: isinstance(rig.app.screen, LogScreen), "the log is open")
+        await rig.until_seen("this is task 1")
         await rig.until_seen("● t1 · running")
+        await rig.until_seen("following")
+        await rig.press("r")
+        await rig.until_seen("r retries what")
+        said = rig.app.screen.query("Toast").first().region
+        assert not [status for status in rig.app.screen.query(".log-status") if status.region.overlaps(said)]
+
+        lines = rig.text().splitlines()
+        await rig.pilot.click(offset=(lines[-1].index("follow"), len(lines) - 1))
+        await rig.until(lambda: "following" not in rig.text(), "a click on the key bar acts on the log")
+        await rig.press("v")
+        await rig.until_seen("this terminal cannot be lent")
         await rig.press("K")
-        await rig.until(lambda: isinstance(rig.app.screen, Choice))
+        await rig.until(lambda: isinstance(rig.app.screen, Choice), "a question")
         await rig.press("y")
         await rig.until_seen("– t1 · cancelled")
 
-    on_deck(body)
+    on_deck(body, size=(80, 24))
 
 
-def test_the_next_attempt_takes_the_place_of_the_newest(on_deck: OnDeck) -> None:
+def test_the_next_attempt_takes_the_place_of_the_newest_and_one_that_was_chosen_stays(on_deck: OnDeck) -> None:
     async def body(rig: ScreenRig) -> None:
-        await opened(rig, "t2")
+        await opened(rig, "t2", first_error=True)
+        await rig.until_seen("errors 1/1")
         await rig.until_seen("run 1 of 2")
         await rig.press("r")
         await rig.until_seen("run 2 of 2")
         await rig.until_seen("attempt 2 of 2")
-
-    on_deck(body)
-
-
-def test_an_attempt_that_was_chosen_stays(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await opened(rig, "t2")
-        await rig.until_seen("run 1 of 2")
-        await rig.press("r")
-        await rig.until_seen("run 2 of 2")
         await rig.press("left_square_bracket")
         await rig.until_seen("run 1 of 2")
+        await rig.until_state("t2", "failed")
         await rig.press("r")
-        await rig.until(lambda: rig.row("t2").attempt == 3)
+        await rig.until(lambda: rig.row("t2").attempt == 3, "it runs a third time")
         await rig.until_seen("✗ t2 · attempt 1 failed (exit 3) · 3 attempts")
         assert "run 1 of 2" in rig.text()
 
     on_deck(body)
 
 
-def test_tab_goes_to_the_next_log_and_keys_act_on_its_task(on_deck: OnDeck) -> None:
+def test_tab_goes_from_stream_to_stream_and_then_from_log_to_log_or_pane(
+    on_deck: OnDeck, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def body(rig: ScreenRig) -> None:
-        screen = await opened(rig, "t1", "t3")
-        await rig.until_seen("this is task 3")
-        assert screen.targets() == ("t1",)
+        await rig.press("g", "j")
+        log = rig.app.screen.query_one(LogView)
+        await rig.until(
+            lambda: sum(each.display and each.started for each in log.query(LogStream)) == 2, "both streams"
+        )
+        while not log.has_focus_within:
+            await rig.press("tab")
+        ends = [log.active.path.rpartition(".")[2]]
         await rig.press("tab")
-        await rig.until(lambda: screen.targets() == ("t3",))
-        await rig.press("H")
-        await rig.until(lambda: rig.row("t3").held)
-        assert not rig.row("t1").held
+        ends.append(log.active.path.rpartition(".")[2])
+        await rig.press("tab")
+        assert (ends, log.has_focus_within) == (["log", "err"], False)
 
-    on_deck(body)
+        paged_files: list[str] = []
 
+        def lend(_app: object, command: list[str]) -> str:
+            paged_files.extend(command)
+            return ""
 
-def test_it_can_begin_at_the_first_error(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await opened(rig, "t2", first_error=True)
-        await rig.until_seen("errors 1/1")
+        monkeypatch.setattr(deck_screen, "run_outside", lend)
+        await rig.press("v")
+        await rig.until(lambda: paged_files, "the pager")
+        assert [file.rpartition(".")[2] for file in paged_files[-2:]] == ["err", "log"]
 
-    on_deck(body)
-
-
-def test_tab_goes_from_stream_to_stream_and_then_from_log_to_log(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
         screen = await opened(rig, "t2", "t3")
         await rig.until_seen("ValueError: bad")
         await rig.until_seen("this is task 3")
@@ -156,22 +164,6 @@ def test_tab_goes_from_stream_to_stream_and_then_from_log_to_log(on_deck: OnDeck
             assert view.source is not None
             seen.append((view.source.task, stream.path.rpartition(".")[2]))
         assert seen == [("t2", "err"), ("t3", "log"), ("t2", "log"), ("t3", "log"), ("t2", "err")]
-
-    on_deck(body)
-
-
-def test_on_the_dashboard_tab_goes_through_both_streams_before_it_leaves_the_log(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await rig.press("g", "j")
-        await rig.until_seen("ValueError: bad")
-        log = rig.app.screen.query_one(LogView)
-        while not log.has_focus_within:
-            await rig.press("tab")
-        ends = [log.active.path.rpartition(".")[2]]
-        await rig.press("tab")
-        ends.append(log.active.path.rpartition(".")[2])
-        await rig.press("tab")
-        assert (ends, log.has_focus_within) == (["log", "err"], False)
 
     on_deck(body)
 
@@ -201,60 +193,17 @@ def test_of_several_files_the_empty_ones_are_not_paged(tmp_path: Path) -> None:
     assert with_content([str(empty)]) == [str(empty)]
 
 
-def test_v_on_a_task_that_failed_pages_its_stderr(on_deck: OnDeck, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body(rig: ScreenRig) -> None:
-        paged_files: list[str] = []
+def test_every_size_can_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_failed()
+    write_running()
 
-        def lend(_app: object, command: list[str]) -> str:
-            paged_files.extend(command)
-            return ""
-
-        monkeypatch.setattr(deck_screen, "run_outside", lend)
-        await rig.press("g", "j", "v")
-        await rig.until(lambda: paged_files, "the pager")
-        assert [file.rpartition(".")[2] for file in paged_files[-2:]] == ["err", "log"]
-
-    on_deck(body)
-
-
-def test_a_click_on_the_key_bar_acts_on_the_log(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await opened(rig, "t1")
-        await rig.until_seen("following")
-        lines = rig.text().splitlines()
-        await rig.pilot.click(offset=(lines[-1].index("follow"), len(lines) - 1))
-        await rig.until(lambda: "following" not in rig.text())
-
-    on_deck(body)
-
-
-def test_v_on_a_terminal_that_cannot_be_lent_is_said(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await opened(rig, "t1")
-        await rig.until_seen("this is task 1")
-        await rig.press("v")
-        await rig.until_seen("this terminal cannot be lent")
-
-    on_deck(body)
-
-
-@pytest.mark.parametrize("size", [*SIZES, (40, 10), (20, 5)])
-def test_every_size_can_be_drawn(on_deck: OnDeck, size: tuple[int, int]) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await opened(rig, "t1", "t2", "t3")
-        await rig.press("j", "G", "tab", "w")
+    async def body(rig: SnapshotRig) -> None:
+        rig.app.screen.post_message(OpenLogs((FAILED["name"], RUNNING["name"])))
+        await rig.until_on(LogScreen)
+        for size in ((20, 5), *SIZES, (40, 10), (1, 1), (20, 5)):
+            await rig.pilot.resize_terminal(*size)
+            await rig.press("j", "G", "tab", "w")
         assert rig.app.is_running
 
-    on_deck(body, size=size)
-
-
-def test_what_is_said_in_the_corner_leaves_the_line_below_the_log_free(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        screen = await opened(rig, "t1")
-        await rig.until_seen("this is task 1")
-        await rig.press("r")
-        await rig.until_seen("r retries what")
-        said = screen.query("Toast").first().region
-        assert not [status for status in screen.query(".log-status") if status.region.overlaps(said)]
-
-    on_deck(body, size=(80, 24))
+    over_picture(whole(ROWS, head(), EIGHT), body, (20, 5), answers={"show": answer(FAILED, RUNNING)})

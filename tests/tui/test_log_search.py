@@ -11,18 +11,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.logs.cap import punch
 from gpudeck.engine.logs.error_lines import NEEDLES, tells_an_error
-from gpudeck.tests.fakes.opened_logs import closing_logs, opened
 from gpudeck.tui.logs import scan
 from gpudeck.tui.logs.files import LogFile
 from gpudeck.tui.logs.hits import Hits, Told
 from gpudeck.tui.logs.query import ERRORS, Matcher, Query, parse
 from gpudeck.tui.logs.search import Search
 from gpudeck.tui.logs.shapes import Shapes
+from tests.fakes.opened_logs import closing_logs, opened
 
 SAMPLES = Path(__file__).parents[1] / "logs" / "samples"
 
@@ -101,7 +101,6 @@ def steps(file: LogFile, origin: int, *, most: int = 10**6) -> tuple[list[int], 
     return later, earlier
 
 
-@settings(max_examples=150)
 @given(
     st.lists(st.sampled_from([b"hit", b"", b"miss", b"a hit " + b"x" * 50, b"\x1b[1mhi\x1b[mt"]), max_size=40),
     st.data(),

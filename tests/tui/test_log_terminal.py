@@ -13,7 +13,11 @@ import termios
 import time
 from pathlib import Path
 
-from gpudeck.tests.fakes.hostile_logs import hostile_file
+import pytest
+
+from tests.fakes.hostile_logs import hostile_file
+
+pytestmark = pytest.mark.terminal
 
 _SCRIPT = """
 import sys

@@ -9,8 +9,6 @@ import pytest
 from textual.events import MouseScrollUp
 from textual.widgets import Input
 
-from gpudeck.tests.fakes.hostile_logs import HOSTILE_LINES, dangers
-from gpudeck.tests.tui.log_rig import Rig, in_app, numbered, source
 from gpudeck.tui.logs.source import LogSource
 from gpudeck.tui.logs.viewport import Frame
 from gpudeck.tui.widgets.log.columns import LogColumns
@@ -18,6 +16,8 @@ from gpudeck.tui.widgets.log.panes import BOTH
 from gpudeck.tui.widgets.log.rows import occurrences
 from gpudeck.tui.widgets.log.view import LogView
 from gpudeck.tui.widgets.log.words import search_words, status_words
+from tests.fakes.hostile_logs import HOSTILE_LINES, dangers
+from tests.tui.log_rig import Rig, in_app, numbered, source
 
 
 def test_the_end_of_a_log_is_shown_first(tmp_path: Path) -> None:

@@ -8,15 +8,15 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.logs.cap import punch
-from gpudeck.tests.fakes.hostile_logs import dangers, hostile_file
-from gpudeck.tests.fakes.opened_logs import closing_logs, opened
 from gpudeck.tui.logs.breaks import Breaks
 from gpudeck.tui.logs.files import LogFile
 from gpudeck.tui.logs.viewport import MOST_ROWS, Frame, Viewport
+from tests.fakes.hostile_logs import dangers, hostile_file
+from tests.fakes.opened_logs import closing_logs, opened
 
 MOST = 32
 """Bytes of a line in these tests; in earnest it is megabytes."""
@@ -45,7 +45,6 @@ logs = st.lists(st.sampled_from([b"\n", b"a", b"bc" * 10, b"\n\n", b"x" * 31, b"
 )
 
 
-@settings(max_examples=300)
 @given(logs)
 def test_lines_are_the_same_from_both_directions(folder: Path, raw: bytes) -> None:
     path = folder / "log"
@@ -110,7 +109,6 @@ def do(view: Viewport, move: Move) -> None:
     calls[name]()
 
 
-@settings(max_examples=200)
 @given(st.lists(st.text("ab漢", max_size=20), max_size=30), st.booleans(), moves)
 def test_a_frame_is_always_a_stretch_of_the_log_and_never_less_than_fits(
     folder: Path, lines: list[str], ended: bool, moves: list[Move]

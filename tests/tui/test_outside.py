@@ -98,6 +98,7 @@ def test_the_users_editor_goes_before_vi(env: dict[str, str], command: list[str]
     assert editor_of(env) == command
 
 
+@pytest.mark.terminal
 def test_the_program_has_the_terminal_and_ctrl_c_ends_only_it() -> None:
     terminal = Terminal(sys.executable, "-c", OUTSIDE)
     try:
@@ -110,6 +111,7 @@ def test_the_program_has_the_terminal_and_ctrl_c_ends_only_it() -> None:
         terminal.close()
 
 
+@pytest.mark.terminal
 def test_a_program_that_is_not_there_is_said() -> None:
     terminal = Terminal("no-such-pager")
     try:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tests.fakes.screen_rig import OnDeck, ScreenRig, over
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.errors import ErrorsScreen
 from gpudeck.tui.screens.graph import GraphScreen
+from gpudeck.tui.screens.page import PageScreen
 from gpudeck.tui.screens.timeline import TimelineScreen
+from tests.fakes.screen_rig import OnDeck, ScreenRig, over
 
 DECK = """
 [deck]
@@ -32,12 +33,13 @@ command = "true"
 
 
 @pytest.fixture
-def on_deck(tmp_path: Path) -> OnDeck:
+def on_deck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OnDeck:
     """Runs a body over the deck once both `bad` have failed and `long` runs."""
+    monkeypatch.setattr(PageScreen, "PERIOD_S", 0.1)
     return over(tmp_path, DECK, {"bad-1": "failed", "bad-2": "failed", "long": "running"})
 
 
-def test_t_shows_what_ran_where_and_t_leaves_it(on_deck: OnDeck) -> None:
+def test_the_timeline_shows_what_ran_where_and_the_graph_rounds_and_what_closes_them(on_deck: OnDeck) -> None:
     async def body(rig: ScreenRig) -> None:
         await rig.press("t")
         await rig.until(lambda: isinstance(rig.app.screen, TimelineScreen))
@@ -45,8 +47,14 @@ def test_t_shows_what_ran_where_and_t_leaves_it(on_deck: OnDeck) -> None:
         await rig.until_seen("long  attempt 1")
         await rig.press("k", "k", "left")
         await rig.until_seen("bad-")
-        await rig.press("t")
+        await rig.press("o")
+        await rig.until(lambda: isinstance(rig.app.screen, GraphScreen))
+        await rig.until_seen("✗ 2")
+        await rig.press("right")
+        await rig.until_seen("round 0 closed by 2 failed: bad-1, bad-2")
+        await rig.press("enter")
         await rig.until(lambda: isinstance(rig.app.screen, Dashboard))
+        await rig.until_seen("entry:report round:1")
 
     on_deck(body)
 
@@ -62,51 +70,14 @@ def test_an_attempt_that_ends_while_the_timeline_is_open_ends_on_it(on_deck: OnD
     on_deck(body)
 
 
-def test_o_shows_rounds_and_needs_and_enter_filters_the_table(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await rig.press("o")
-        await rig.until(lambda: isinstance(rig.app.screen, GraphScreen))
-        await rig.until_seen("✗ 2")
-        await rig.press("right")
-        await rig.until_seen("round 0 closed by 2 failed: bad-1, bad-2")
-        await rig.press("enter")
-        await rig.until(lambda: isinstance(rig.app.screen, Dashboard))
-        await rig.until_seen("entry:report round:1")
-
-    on_deck(body)
-
-
-def test_e_shows_failures_together_with_the_end_of_their_log(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await rig.press("e")
-        await rig.until(lambda: isinstance(rig.app.screen, ErrorsScreen))
-        await rig.until_seen("2 × exit 3: ValueError: no such rate")
-        await rig.until_seen("│ ValueError: no such rate")
-        await rig.press("escape")
-        await rig.until(lambda: isinstance(rig.app.screen, Dashboard))
-
-    on_deck(body)
-
-
-def test_r_on_a_group_of_failures_retries_them_all(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        (rig.deck.folder / "good").touch()
-        await rig.press("e")
-        await rig.until_seen("2 × exit 3")
-        await rig.press("r")
-        for name in ("bad-1", "bad-2"):
-            await rig.until_state(name, "succeeded")
-        await rig.until_seen("nothing has failed")
-
-    on_deck(body)
-
-
-def test_a_retry_that_waits_is_taken_back_with_u(on_deck: OnDeck) -> None:
+def test_a_group_of_failures_shows_the_end_of_its_log_and_is_retried_and_taken_back_as_one(on_deck: OnDeck) -> None:
     async def body(rig: ScreenRig) -> None:
         await rig.press("P", "p")
         await rig.until(lambda: rig.app.deck.head is not None and rig.app.deck.head.paused)
         await rig.press("e")
-        await rig.until_seen("2 × exit 3")
+        await rig.until(lambda: isinstance(rig.app.screen, ErrorsScreen))
+        await rig.until_seen("2 × exit 3: ValueError: no such rate")
+        await rig.until_seen("│ ValueError: no such rate")
         await rig.press("r")
         await rig.until_state("bad-1", "queued")
         await rig.press("u")
@@ -114,18 +85,11 @@ def test_a_retry_that_waits_is_taken_back_with_u(on_deck: OnDeck) -> None:
         await rig.until_state("bad-2", "failed")
         await rig.until_seen("taken back")
 
-    on_deck(body)
-
-
-def test_one_page_takes_the_place_of_another(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await rig.press("t")
-        await rig.until(lambda: isinstance(rig.app.screen, TimelineScreen))
-        await rig.press("o")
-        await rig.until(lambda: isinstance(rig.app.screen, GraphScreen))
-        await rig.press("e")
-        await rig.until(lambda: isinstance(rig.app.screen, ErrorsScreen))
-        await rig.press("escape")
-        await rig.until(lambda: isinstance(rig.app.screen, Dashboard))
+        (rig.deck.folder / "good").touch()
+        await rig.until_seen("2 × exit 3")
+        await rig.press("P", "r")
+        for name in ("bad-1", "bad-2"):
+            await rig.until_state(name, "succeeded")
+        await rig.until_seen("nothing has failed")
 
     on_deck(body)

@@ -6,6 +6,9 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
+from gpudeck.tui.link import pulse
 from gpudeck.tui.link.pulse import PATIENCE_S, QUIET_S, TICK_S, Pulse
 from tests.fakes.live_deck import live_deck
 from tests.fakes.screen_rig import ScreenRig, run, screen_on
@@ -21,41 +24,44 @@ gpus = 0
 
 
 def test_a_quiet_engine_is_asked_once() -> None:
-    pulse = Pulse()
-    assert pulse.wait_s == QUIET_S
-    assert pulse.waited(QUIET_S)
-    assert not pulse.waited(pulse.wait_s)
+    found = Pulse()
+    assert found.wait_s == QUIET_S
+    assert found.waited(QUIET_S)
+    assert not found.waited(found.wait_s)
 
 
 def test_one_that_does_not_answer_is_silent_and_that_is_counted() -> None:
-    pulse = Pulse()
-    pulse.waited(QUIET_S)
-    assert pulse.silent_s == 0
-    pulse.waited(pulse.wait_s)
-    assert pulse.silent_s == PATIENCE_S
-    assert pulse.wait_s == TICK_S
-    pulse.waited(pulse.wait_s)
-    assert pulse.silent_s == PATIENCE_S + TICK_S
+    found = Pulse()
+    found.waited(QUIET_S)
+    assert found.silent_s == 0
+    found.waited(found.wait_s)
+    assert found.silent_s == PATIENCE_S
+    assert found.wait_s == TICK_S
+    found.waited(found.wait_s)
+    assert found.silent_s == PATIENCE_S + TICK_S
 
 
 def test_any_word_is_a_sign_of_life() -> None:
-    pulse = Pulse()
-    pulse.waited(QUIET_S)
-    assert not pulse.heard()
-    pulse.waited(QUIET_S)
-    pulse.waited(PATIENCE_S)
-    assert pulse.heard()
-    assert pulse.silent_s == 0
-    assert pulse.wait_s == QUIET_S
+    found = Pulse()
+    found.waited(QUIET_S)
+    assert not found.heard()
+    found.waited(QUIET_S)
+    found.waited(PATIENCE_S)
+    assert found.heard()
+    assert found.silent_s == 0
+    assert found.wait_s == QUIET_S
 
 
-def test_a_frozen_engine_is_told_of_and_one_that_goes_on_too(tmp_path: Path) -> None:
+def test_a_frozen_engine_is_told_of_and_one_that_goes_on_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("QUIET_S", "PATIENCE_S", "TICK_S"):
+        monkeypatch.setattr(pulse, name, 0.5)
+
     async def on(rig: ScreenRig) -> None:
         await rig.until_state("long", "running")
         engine = rig.deck.holder()
         os.kill(engine, signal.SIGSTOP)
         try:
-            await rig.until_seen("no answer for 6s")
+            await rig.until_seen("no answer for 1s")
             assert f"`kill -CONT {engine}` lets it go on" in rig.text()
         finally:
             os.kill(engine, signal.SIGCONT)

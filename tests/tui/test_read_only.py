@@ -14,11 +14,18 @@ import pytest
 
 from gpudeck.engine.adapters.processes.proc import stat
 from gpudeck.engine.adapters.state.lock import this_machine
+from gpudeck.tui.link import read_only
+from gpudeck.tui.model import Link
 from gpudeck.tui.screens.choice import Choice
+from gpudeck.tui.widgets.table.task_table import TaskTable
 from tests.fakes.live_deck import LiveDeck, live_deck
 from tests.fakes.screen_rig import ScreenRig, run
+from tests.fakes.snapshot_deck import ROWS, head
+from tests.fakes.snapshot_gpus import EIGHT
+from tests.fakes.snapshot_rig import NOW_S, SnapshotRig, over_picture, whole
 from tests.tui.read_only_rig import MIXED, finish, kept, looking_at
 
+FAILED, RUNNING, QUEUED = "train-sym-0.5", "train-asym-0.125", "train-both-0.625"
 REFUSED = "read-only: nothing is changed from this screen"
 ENDLESS = '[deck]\ngpus = "sim:1"\n[[task]]\nname = "long"\ncommand = ["sleep", "1000"]\n'
 REPORTING = """
@@ -30,6 +37,12 @@ command = "echo acc=0.5"
 metrics.acc = { regex = 'acc=([0-9.]+)' }
 """
 Body = Callable[[ScreenRig], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture(autouse=True)
+def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the files have changed."""
+    monkeypatch.setattr(read_only, "_LOOK_S", 0.1)
 
 
 @pytest.fixture
@@ -56,6 +69,10 @@ def test_every_page_of_a_finished_deck_is_there_and_nothing_is_written(finished:
     before = kept(finished)
 
     async def body(rig: ScreenRig) -> None:
+        first = rig.text().splitlines()[0]
+        assert "read-only · state of " in first
+        assert "run 1 ended" in first
+        assert "no engine runs this deck; its last run has ended" in rig.text()
         await rig.until_seen("step 3/3 loss=0.25")
         for key, seen in (("d", "echo step 3/3"), ("e", "KeyError: lr"), ("t", "GPU 1"), ("o", "after-bad")):
             await rig.press(key)
@@ -63,40 +80,29 @@ def test_every_page_of_a_finished_deck_is_there_and_nothing_is_written(finished:
             await rig.press("escape")
         await rig.press("l")
         await rig.until_seen("attempt-1.err  empty")
+        await rig.press("escape", "G", "k", "r")
+        await rig.until_seen(REFUSED)
 
     look(finished, body)
     assert kept(finished) == before
     assert not finished.holder()
 
 
-def test_the_header_says_read_only_and_of_when_the_state_is(finished: LiveDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        first = rig.text().splitlines()[0]
-        assert "read-only · state of " in first
-        assert "run 1 ended" in first
-        assert "no engine runs this deck; its last run has ended" in rig.text()
-
-    look(finished, body)
-
-
-@pytest.mark.parametrize("key", ["r", "R", "c", "K", "H", "plus", "P", "a", "u", "Q"])
-def test_what_acts_is_refused_by_one_toast_and_asks_nothing(finished: LiveDeck, key: str) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await rig.press("G", "k", key, key)
-        await rig.until_seen(REFUSED)
-        assert rig.text().count("read-only: nothing") == 1
-        assert not any(isinstance(screen, Choice) for screen in rig.app.screen_stack)
-
-    look(finished, body)
-
-
-def test_the_footer_leaves_out_what_is_refused(finished: LiveDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+def test_what_acts_is_refused_by_one_toast_asks_nothing_and_is_not_in_the_footer() -> None:
+    async def body(rig: SnapshotRig) -> None:
         footer = rig.text().splitlines()[-1]
         assert "details" in footer
         assert not any(word in footer for word in ("retry", "cancel", "hold", "undo"))
+        for name, keys in ((FAILED, "rRaQ"), (RUNNING, "cKHPu"), (QUEUED, "c+")):
+            rig.app.screen.query_one(TaskTable).go_to(name)
+            for key in keys:
+                rig.app.clear_notifications()
+                assert await rig.asks(key, key) == [], key
+                assert [toast.message for toast in rig.app._notifications] == [REFUSED], key
+                assert not any(isinstance(screen, Choice) for screen in rig.app.screen_stack), key
 
-    look(finished, body)
+    link = Link("files", "no engine runs it", read_only=True, as_of=NOW_S - 5400)
+    over_picture(whole(ROWS, head(file_plan="1 added"), EIGHT, link), body)
 
 
 def test_a_deck_whose_task_file_is_gone_is_told_from_its_journal(finished: LiveDeck) -> None:

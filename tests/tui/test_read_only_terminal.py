@@ -13,6 +13,8 @@ from tests.e2e.decks import GPUDECK
 from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, tmux_deck
 from tests.tui.read_only_rig import MIXED, finish, kept
 
+pytestmark = pytest.mark.terminal
+
 WIDE = (240, 40)
 """A line that is refused with is not wrapped."""
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from gpudeck.engine.protocol.messages import Counts
-from gpudeck.tests.fakes.snapshot_deck import NEXT_CLOSED, ROWS, ended, head, row
-from gpudeck.tests.fakes.snapshot_gpus import EIGHT, gpu, remember
-from gpudeck.tests.fakes.snapshot_rig import LIVE, NOW_S, Size, SnapshotRig, shown, three_sizes, two_sizes, whole
-from gpudeck.tests.fakes.snapshot_tasks import FAILED, NEVER, RUNNING, answer, write_failed, write_running
 from gpudeck.tui.model import Link
 from gpudeck.tui.settings.config import Config
+from tests.fakes.snapshot_deck import NEXT_CLOSED, ROWS, ended, head, row
+from tests.fakes.snapshot_gpus import EIGHT, gpu, remember
+from tests.fakes.snapshot_rig import LARGE, LIVE, MIDDLE, NOW_S, SMALL, Size, SnapshotRig, at, shown, whole
+from tests.fakes.snapshot_tasks import FAILED, NEVER, RUNNING, answer, write_failed, write_running
 
 ANSWERS = {"show": answer(FAILED, RUNNING, NEVER)}
 MID_RUN = whole(ROWS, head(), EIGHT)
 
 
-@three_sizes
+@at(SMALL, MIDDLE, LARGE)
 def test_mid_run(pictures: SnapshotAssertion, size: Size) -> None:
     write_running()
 
@@ -31,7 +29,7 @@ def test_mid_run(pictures: SnapshotAssertion, size: Size) -> None:
     assert shown(MID_RUN, size, steps, before=remember, answers=ANSWERS) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_last_tasks_of_a_run(pictures: SnapshotAssertion, size: Size) -> None:
     async def steps(rig: SnapshotRig) -> None:
         await rig.press("G")
@@ -40,20 +38,20 @@ def test_last_tasks_of_a_run(pictures: SnapshotAssertion, size: Size) -> None:
     assert shown(MID_RUN, size, steps) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_empty_deck(pictures: SnapshotAssertion, size: Size) -> None:
     nothing = head((), run=0, eta_s=None, slots=2, started=0.0)
     assert shown(whole((), nothing, (gpu(0), gpu(1))), size) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_finished_deck(pictures: SnapshotAssertion, size: Size) -> None:
     rows = tuple(ended(at, f"train-{at}", "succeeded", 600 + at, 60 * (9 - at), at % 2) for at in range(8))
     over = head(rows, ended=True, eta_s=None, slots=2)
     assert shown(whole(rows, over, (gpu(0), gpu(1))), size) == pictures
 
 
-@two_sizes
+@at(MIDDLE)
 def test_sorted_with_sparklines(pictures: SnapshotAssertion, size: Size) -> None:
     async def steps(rig: SnapshotRig) -> None:
         for value in (2.9, 2.2, 1.4, 1.6, 0.9):
@@ -68,7 +66,7 @@ def test_sorted_with_sparklines(pictures: SnapshotAssertion, size: Size) -> None
 # -- filter and marks -------------------------------------------------------------------------------------------------
 
 
-@two_sizes
+@at(MIDDLE)
 def test_filter_for_what_failed_with_its_log(pictures: SnapshotAssertion, size: Size) -> None:
     write_failed()
 
@@ -80,7 +78,7 @@ def test_filter_for_what_failed_with_its_log(pictures: SnapshotAssertion, size: 
     assert shown(MID_RUN, size, steps, answers=ANSWERS) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_filter_that_is_being_typed_wrongly(pictures: SnapshotAssertion, size: Size) -> None:
     async def steps(rig: SnapshotRig) -> None:
         await rig.types("slash", "state:fail tga:x")
@@ -88,16 +86,7 @@ def test_filter_that_is_being_typed_wrongly(pictures: SnapshotAssertion, size: S
     assert shown(MID_RUN, size, steps) == pictures
 
 
-@two_sizes
-def test_filter_that_nothing_fits(pictures: SnapshotAssertion, size: Size) -> None:
-    async def steps(rig: SnapshotRig) -> None:
-        await rig.types("slash", "resnet")
-        await rig.press("enter")
-
-    assert shown(MID_RUN, size, steps) == pictures
-
-
-@two_sizes
+@at(SMALL)
 def test_marks(pictures: SnapshotAssertion, size: Size) -> None:
     async def steps(rig: SnapshotRig) -> None:
         await rig.press("j", "j", "space", "space", "j", "space")
@@ -108,62 +97,42 @@ def test_marks(pictures: SnapshotAssertion, size: Size) -> None:
 # -- what keeps it from going on --------------------------------------------------------------------------------------
 
 
-CLOSED = {"rounds": (NEXT_CLOSED,), "shut_rounds": (NEXT_CLOSED,)}
+@at(SMALL)
+def test_notes(pictures: SnapshotAssertion, size: Size) -> None:
+    """More than there is room for."""
+    problem = 'tasks.toml:14: task "train": gpus must be at least 0, got -1'
+    why = ("5 waiting: round 1 is closed", "1 held")
+    more = head(
+        file_problem=problem, paused="by ada", waiting_why=why, rounds=(NEXT_CLOSED,), shut_rounds=(NEXT_CLOSED,)
+    )
+    assert shown(whole(ROWS, more, EIGHT[:2]), size) == pictures
 
 
-@two_sizes
-@pytest.mark.parametrize(
-    "more",
-    [
-        pytest.param({"paused": "paused by ada at 07:55"}, id="paused"),
-        pytest.param({"halted": "train-sym-0.625 (soon,fail=2)", "eta_s": None}, id="halted"),
-        pytest.param({"unwritable": "No space left on device"}, id="unwritable"),
-        pytest.param({"file_plan": "3 added; 1 changed, running", **CLOSED}, id="edited"),
-        pytest.param(
-            {"file_problem": 'tasks.toml:14: task "train": gpus must be at least 0, got -1', "paused": "by ada",
-             "waiting_why": ("5 waiting: round 1 is closed", "1 held"), **CLOSED},
-            id="much",
-        ),
-    ],
-)  # fmt: skip
-def test_notes(pictures: SnapshotAssertion, size: Size, more: dict[str, Any]) -> None:
-    assert shown(whole(ROWS, head(**more), EIGHT[:2]), size) == pictures
-
-
-@two_sizes
+@at(SMALL)
 def test_loading_a_large_deck(pictures: SnapshotAssertion, size: Size) -> None:
     rows = tuple(row(at, f"train-{at:05}") for at in range(500))
     counts = Counts(total=12_000, queued=11_000, running=8, succeeded=992)
     assert shown(whole(rows, head((), counts=counts), EIGHT, whole=False, total=12_000), size) == pictures
 
 
-@two_sizes
+@at(SMALL)
 @pytest.mark.parametrize(
     "link",
     [
-        pytest.param(Link("restarting", "the engine (pid 4711) is gone", 4711, "0.1.0", "gpu7"), id="restarting"),
-        pytest.param(Link("over", "nothing is left to run", 4711, "0.1.0", "gpu7"), id="over"),
         pytest.param(Link("silent", "the engine (pid 4711) does not answer", 4711, silent_s=65.0), id="silent"),
         pytest.param(Link("files", "no engine runs it", read_only=True, as_of=NOW_S - 5400), id="files"),
-        pytest.param(Link("failed", "this deck runs on gpu7 (4 tasks, engine 8123)"), id="failed"),
     ],
 )
 def test_without_an_engine(pictures: SnapshotAssertion, size: Size, link: Link) -> None:
     assert shown(whole(ROWS[:9], head(ROWS[:9]), EIGHT[:2], link), size, before=remember) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_before_an_engine_has_answered(pictures: SnapshotAssertion, size: Size) -> None:
     assert shown(whole((), None, (), Link("connecting"), whole=False), size) == pictures
 
 
-@two_sizes
-def test_engine_that_could_not_be_reached(pictures: SnapshotAssertion, size: Size) -> None:
-    why = "engine 8123 holds the lock and does not answer (state D): gpudeck doctor tells more"
-    assert shown(whole((), None, (), Link("failed", why), whole=False), size) == pictures
-
-
-@two_sizes
+@at(SMALL)
 def test_no_gpu(pictures: SnapshotAssertion, size: Size) -> None:
     rows = (*ROWS[:6], msgspec.structs.replace(ROWS[6], gpus=(), needs_gpus=0))
     assert shown(whole(rows, head(rows, on_cpu=True, slots=4)), size) == pictures
@@ -172,12 +141,12 @@ def test_no_gpu(pictures: SnapshotAssertion, size: Size) -> None:
 # -- colours ----------------------------------------------------------------------------------------------------------
 
 
-@two_sizes
+@at(MIDDLE)
 def test_light_theme(pictures: SnapshotAssertion, size: Size) -> None:
     assert shown(MID_RUN, size, before=remember, config=Config(theme="gpudeck-light")) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_without_colours(pictures: SnapshotAssertion, size: Size, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     assert shown(MID_RUN, size, before=remember) == pictures

@@ -6,14 +6,14 @@ from typing import Any
 
 from syrupy.assertion import SnapshotAssertion
 
-from gpudeck.tests.fakes.snapshot_deck import ROWS, head
-from gpudeck.tests.fakes.snapshot_gpus import EIGHT
-from gpudeck.tests.fakes.snapshot_rig import Size, SnapshotRig, Steps, shown, three_sizes, two_sizes, whole
-from gpudeck.tests.fakes.snapshot_tasks import FAILED, NEVER, RUNNING, WAITING, answer, write_failed, write_running
 from gpudeck.tui.messages import OpenTask
 from gpudeck.tui.screens.detail import Detail
 from gpudeck.tui.widgets.detail_view import DetailView
 from gpudeck.tui.widgets.waiting import WORDS
+from tests.fakes.snapshot_deck import ROWS, head
+from tests.fakes.snapshot_gpus import EIGHT
+from tests.fakes.snapshot_rig import LARGE, MIDDLE, SMALL, Size, SnapshotRig, Steps, at, shown, whole
+from tests.fakes.snapshot_tasks import FAILED, NEVER, RUNNING, WAITING, answer, write_failed, write_running
 
 ANSWERS = {"show": answer(FAILED, RUNNING, WAITING, NEVER)}
 
@@ -33,25 +33,25 @@ async def to_the_end(rig: SnapshotRig) -> None:
     await rig.press("G")
 
 
-@three_sizes
+@at(SMALL, LARGE)
 def test_running_with_curves(pictures: SnapshotAssertion, size: Size) -> None:
     write_running()
     assert page_of("train-asym-0.125", size, "loss", "lr", "gpu7") == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_running_scrolled_to_the_end(pictures: SnapshotAssertion, size: Size) -> None:
     write_running()
     assert page_of("train-asym-0.125", size, "loss", "lr", "gpu7", steps=to_the_end) == pictures
 
 
-@three_sizes
+@at(SMALL, MIDDLE)
 def test_failed_with_attempts(pictures: SnapshotAssertion, size: Size) -> None:
     write_failed()
     assert page_of("train-sym-0.5", size, "OutOfMemoryError", "44.8 GiB", "min 1.533") == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_attempt_before(pictures: SnapshotAssertion, size: Size) -> None:
     write_failed()
 
@@ -62,12 +62,7 @@ def test_attempt_before(pictures: SnapshotAssertion, size: Size) -> None:
     assert page_of("train-sym-0.5", size, "OutOfMemoryError", steps=steps) == pictures
 
 
-@three_sizes
-def test_waiting_with_reasons(pictures: SnapshotAssertion, size: Size) -> None:
-    assert page_of("distill-ddp", size, "Waits for") == pictures
-
-
-@two_sizes
+@at(SMALL)
 def test_link_under_the_cursor(pictures: SnapshotAssertion, size: Size) -> None:
     async def steps(rig: SnapshotRig) -> None:
         await rig.press("tab", "tab")
@@ -75,14 +70,9 @@ def test_link_under_the_cursor(pictures: SnapshotAssertion, size: Size) -> None:
     assert page_of("distill-ddp", size, "Waits for", steps=steps) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_never_run(pictures: SnapshotAssertion, size: Size) -> None:
     assert page_of("prepare", size, "Command") == pictures
-
-
-@two_sizes
-def test_task_that_the_engine_does_not_know(pictures: SnapshotAssertion, size: Size) -> None:
-    assert page_of("train-both-0.625", size, "is not in the deck any more") == pictures
 
 
 def test_what_the_engine_has_said_is_not_replaced_by_waiting_for_it() -> None:

@@ -8,10 +8,10 @@ import msgspec
 from syrupy.assertion import SnapshotAssertion
 
 from gpudeck.engine.protocol.wire import GpuRow
-from gpudeck.tests.fakes.snapshot_deck import ROWS, head
-from gpudeck.tests.fakes.snapshot_gpus import TROUBLED, gpu, process, remember
-from gpudeck.tests.fakes.snapshot_rig import Size, SnapshotRig, larger_sizes, shown, two_sizes, whole
 from gpudeck.tui.screens.gpu_processes import GpuProcesses
+from tests.fakes.snapshot_deck import ROWS, head
+from tests.fakes.snapshot_gpus import TROUBLED, gpu, process, remember
+from tests.fakes.snapshot_rig import MIDDLE, SMALL, Size, SnapshotRig, at, shown, whole
 
 ONE_TASK = ROWS[6:7]
 COMMANDS = {
@@ -30,28 +30,28 @@ def with_gpus(*gpus: GpuRow, size: Size, **more: bool) -> str:
     return shown(whole(ONE_TASK, head(ONE_TASK, **more), tuple(rows)), size, to_the_gpus, before=remember)
 
 
-@two_sizes
+@at(SMALL)
 def test_eight_with_troubles_folded(pictures: SnapshotAssertion, size: Size) -> None:
     assert with_gpus(*TROUBLED, size=size) == pictures
 
 
-@larger_sizes
+@at(MIDDLE)
 def test_hot_and_shared(pictures: SnapshotAssertion, size: Size) -> None:
     """Throttled; others' memory; three owners of memory, and somebody who has joined."""
     assert with_gpus(*TROUBLED[:3], size=size) == pictures
 
 
-@larger_sizes
+@at(MIDDLE)
 def test_lost_forbidden_and_unsupported(pictures: SnapshotAssertion, size: Size) -> None:
     assert with_gpus(*TROUBLED[3:6], size=size) == pictures
 
 
-@larger_sizes
+@at(MIDDLE)
 def test_stale_and_quarantined(pictures: SnapshotAssertion, size: Size) -> None:
     assert with_gpus(*TROUBLED[6:], size=size) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_drained_taken_and_quiet(pictures: SnapshotAssertion, size: Size) -> None:
     rows = (
         gpu(0, "train-asym-0.125", mark="drain", note="drained", note_kind="drained"),
@@ -61,7 +61,7 @@ def test_drained_taken_and_quiet(pictures: SnapshotAssertion, size: Size) -> Non
     assert with_gpus(*rows, size=size) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_simulated(pictures: SnapshotAssertion, size: Size) -> None:
     rows = (
         gpu(0, "train-asym-0.125", simulated=True, name="simulated", processes=(process(0, "train-asym-0.125", 900),)),
@@ -70,13 +70,13 @@ def test_simulated(pictures: SnapshotAssertion, size: Size) -> None:
     assert with_gpus(*rows, size=size, simulated=True) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_one_with_several_slots(pictures: SnapshotAssertion, size: Size) -> None:
     held = ("train-both-0.125", "", "train-both-0.375")
     assert with_gpus(gpu(0, "x", slots=3, tasks=held[::2], slot_tasks=held), size=size) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_part_of_a_card(pictures: SnapshotAssertion, size: Size) -> None:
     part = gpu(0, "train-asym-0.125", name="NVIDIA A100-SXM4-80GB MIG 3g.40gb", mig=True, util_percent=None,
                missing={"util_percent": "not supported"})  # fmt: skip
@@ -98,11 +98,6 @@ def processes_of(row: GpuRow, size: Size, seen: str) -> str:
     return shown(whole(ONE_TASK, head(ONE_TASK), (row,)), size, steps)
 
 
-@two_sizes
+@at(SMALL)
 def test_processes(pictures: SnapshotAssertion, size: Size) -> None:
     assert processes_of(TROUBLED[2], size, " gone") == pictures
-
-
-@two_sizes
-def test_no_processes(pictures: SnapshotAssertion, size: Size) -> None:
-    assert processes_of(gpu(0), size, "nobody computes on it") == pictures

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from syrupy.assertion import SnapshotAssertion
 
-from gpudeck.tests.fakes.snapshot_deck import ROWS, head
-from gpudeck.tests.fakes.snapshot_gpus import EIGHT
-from gpudeck.tests.fakes.snapshot_rig import Size, SnapshotRig, Steps, shown, two_sizes, whole
-from gpudeck.tests.fakes.snapshot_tasks import (
+from gpudeck.tui.messages import OpenLogs
+from gpudeck.tui.screens.logs import LogScreen
+from tests.fakes.snapshot_deck import ROWS, head
+from tests.fakes.snapshot_gpus import EIGHT
+from tests.fakes.snapshot_rig import MIDDLE, SMALL, Size, SnapshotRig, Steps, at, shown, whole
+from tests.fakes.snapshot_tasks import (
     FAILED,
     NEVER,
     RUNNING,
@@ -24,8 +26,6 @@ from gpudeck.tests.fakes.snapshot_tasks import (
     write_failed,
     write_running,
 )  # fmt: skip
-from gpudeck.tui.messages import OpenLogs
-from gpudeck.tui.screens.logs import LogScreen
 
 STARTING = task("train-both-0.125", "starting", running=lasting("train-both-0.125", 1, 4, (3,)))
 DONE = task(
@@ -50,28 +50,28 @@ def logs_of(names: Sequence[str], size: Size, seen: Sequence[str], steps: Steps 
     return shown(whole(ROWS, head(), EIGHT), size, whole_way, answers=ANSWERS)
 
 
-@two_sizes
+@at(SMALL)
 def test_one_that_runs(pictures: SnapshotAssertion, size: Size) -> None:
     assert logs_of(["train-asym-0.125"], size, ["epoch 12/20 loss"]) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_one_that_failed(pictures: SnapshotAssertion, size: Size) -> None:
     assert logs_of(["train-sym-0.5"], size, ["OutOfMemoryError"]) == pictures
 
 
-@two_sizes
+@at(MIDDLE)
 def test_four(pictures: SnapshotAssertion, size: Size) -> None:
     names = ["train-asym-0.125", "train-sym-0.5", "train-sym-0.125", "train-both-0.125"]
     assert logs_of(names, size, ["epoch 12/20", "saved out", "OutOf"]) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_one_that_never_ran(pictures: SnapshotAssertion, size: Size) -> None:
     assert logs_of(["prepare"], size, ["has not run"]) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_log_that_is_gone(pictures: SnapshotAssertion, size: Size) -> None:
     async def steps(rig: SnapshotRig) -> None:
         await rig.press("left_square_bracket")
@@ -88,7 +88,7 @@ def test_log_that_is_gone(pictures: SnapshotAssertion, size: Size) -> None:
     assert without_second() == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_hits_of_a_search(pictures: SnapshotAssertion, size: Size) -> None:
     async def steps(rig: SnapshotRig) -> None:
         await rig.types("slash", "loss=0.")
@@ -100,7 +100,7 @@ def test_hits_of_a_search(pictures: SnapshotAssertion, size: Size) -> None:
     assert logs_of(["train-asym-0.125"], size, ["epoch 12/20 loss"], steps) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_search_that_is_being_typed(pictures: SnapshotAssertion, size: Size) -> None:
     async def steps(rig: SnapshotRig) -> None:
         await rig.types("slash", "loss")
@@ -108,19 +108,10 @@ def test_search_that_is_being_typed(pictures: SnapshotAssertion, size: Size) -> 
     assert logs_of(["train-asym-0.125"], size, ["epoch 12/20 loss"], steps) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_wrapped(pictures: SnapshotAssertion, size: Size) -> None:
     async def steps(rig: SnapshotRig) -> None:
         await rig.press("w")
         await rig.until_seen("OutOfMemoryError")
-
-    assert logs_of(["train-sym-0.5"], size, ["OutOfMemoryError"], steps) == pictures
-
-
-@two_sizes
-def test_at_the_first_error(pictures: SnapshotAssertion, size: Size) -> None:
-    async def steps(rig: SnapshotRig) -> None:
-        await rig.press("x")
-        await rig.until_seen("Traceback", "errors 1/2")
 
     assert logs_of(["train-sym-0.5"], size, ["OutOfMemoryError"], steps) == pictures

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from gpudeck.tests.fakes.snapshot_deck import OOM, ROWS, ended, head
-from gpudeck.tests.fakes.snapshot_gpus import EIGHT, TROUBLED
-from gpudeck.tests.fakes.snapshot_rig import Size, SnapshotRig, shown, two_sizes, whole
 from gpudeck.tui.link.ask import Answer
 from gpudeck.tui.screens.choice import Choice
 from gpudeck.tui.settings.config import Config
+from tests.fakes.snapshot_deck import OOM, ROWS, ended, head
+from tests.fakes.snapshot_gpus import EIGHT, TROUBLED
+from tests.fakes.snapshot_rig import MIDDLE, SMALL, Size, SnapshotRig, at, shown, whole
 
 MID_RUN = whole(ROWS, head(), EIGHT)
 PLAN = {
@@ -47,7 +46,7 @@ def question(size: Size, *keys: str, **how: Any) -> str:
 # -- help and palette -------------------------------------------------------------------------------------------------
 
 
-@two_sizes
+@at(SMALL, MIDDLE)
 def test_help(pictures: SnapshotAssertion, size: Size) -> None:
     async def steps(rig: SnapshotRig) -> None:
         await rig.press("question_mark")
@@ -56,7 +55,7 @@ def test_help(pictures: SnapshotAssertion, size: Size) -> None:
     assert shown(MID_RUN, size, steps) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_end_of_the_help(pictures: SnapshotAssertion, size: Size) -> None:
     async def steps(rig: SnapshotRig) -> None:
         await rig.press("question_mark")
@@ -67,7 +66,7 @@ def test_end_of_the_help(pictures: SnapshotAssertion, size: Size) -> None:
     assert shown(MID_RUN, size, steps) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_help_with_a_configuration_that_is_wrong(pictures: SnapshotAssertion, size: Size) -> None:
     problem = "~/.config/gpudeck/config.toml: keys.retri: no such action; `?` in the screen and docs/keys.md list them"
 
@@ -79,16 +78,7 @@ def test_help_with_a_configuration_that_is_wrong(pictures: SnapshotAssertion, si
     assert shown(MID_RUN, size, steps, config=config) == pictures
 
 
-@two_sizes
-def test_palette(pictures: SnapshotAssertion, size: Size) -> None:
-    async def steps(rig: SnapshotRig) -> None:
-        await rig.press("ctrl+p")
-        await rig.until_seen("apply  (a)")
-
-    assert shown(MID_RUN, size, steps) == pictures
-
-
-@two_sizes
+@at(SMALL)
 def test_palette_that_searches(pictures: SnapshotAssertion, size: Size) -> None:
     async def steps(rig: SnapshotRig) -> None:
         await rig.press("ctrl+p")
@@ -102,27 +92,12 @@ def test_palette_that_searches(pictures: SnapshotAssertion, size: Size) -> None:
 # -- questions --------------------------------------------------------------------------------------------------------
 
 
-@two_sizes
-def test_question_before_one_task_is_cancelled(pictures: SnapshotAssertion, size: Size) -> None:
-    assert question(size, *["j"] * 6, "c") == pictures
-
-
-@two_sizes
+@at(SMALL)
 def test_question_before_many_are_cancelled(pictures: SnapshotAssertion, size: Size) -> None:
     assert question(size, "A", "c") == pictures
 
 
-@two_sizes
-def test_question_before_a_kill(pictures: SnapshotAssertion, size: Size) -> None:
-    assert question(size, *["j"] * 9, "K") == pictures
-
-
-@two_sizes
-def test_menu_of_retries(pictures: SnapshotAssertion, size: Size) -> None:
-    assert question(size, *["j"] * 4, "R") == pictures
-
-
-@two_sizes
+@at(SMALL)
 def test_menu_of_retries_with_much_to_choose(pictures: SnapshotAssertion, size: Size) -> None:
     kinds = ("oom", "exit", "timeout", "lost", "watch", "signal", "missing output")
     rows = [ended(at, f"sweep-{at}", "failed", 60, 60, at % 8, reason=OOM, kind=kinds[at % 7]) for at in range(40)]
@@ -130,36 +105,36 @@ def test_menu_of_retries_with_much_to_choose(pictures: SnapshotAssertion, size: 
     assert question(size, "R", change=change) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_question_of_what_to_stop(pictures: SnapshotAssertion, size: Size) -> None:
     assert question(size, "Q") == pictures
 
 
-@two_sizes
-def test_question_before_a_pause(pictures: SnapshotAssertion, size: Size) -> None:
-    assert question(size, "P") == pictures
-
-
-@two_sizes
+@at(SMALL)
 def test_question_before_the_file_is_applied(pictures: SnapshotAssertion, size: Size) -> None:
     change = whole(ROWS, head(file_plan="2 added; 1 changed, finished; 1 changed, running"), EIGHT)
     assert question(size, "a", change=change, answers={"apply": APPLY}) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_question_before_a_gpu_is_taken(pictures: SnapshotAssertion, size: Size) -> None:
     assert question(size, "tab", "down", "T", change=whole(ROWS, head(), TROUBLED)) == pictures
 
 
 @pytest.mark.parametrize("theme", ["gpudeck-light"])
 def test_question_in_the_light_theme(pictures: SnapshotAssertion, theme: str) -> None:
-    assert question((80, 24), *["j"] * 6, "c", config=Config(theme=theme)) == pictures
+    async def steps(rig: SnapshotRig) -> None:
+        await rig.press(*["j"] * 6)
+        await rig.until_seen("─train-asym-0.125─")
+        await asked(rig, "c")
+
+    assert shown(MID_RUN, (80, 24), steps, config=Config(theme=theme)) == pictures
 
 
 # -- toasts -----------------------------------------------------------------------------------------------------------
 
 
-@two_sizes
+@at(SMALL)
 def test_toasts(pictures: SnapshotAssertion, size: Size) -> None:
     """What has been done, and what cannot be."""
 
@@ -172,7 +147,7 @@ def test_toasts(pictures: SnapshotAssertion, size: Size) -> None:
     assert shown(MID_RUN, size, steps, answers={"retry": {"tasks": [], "undo": "7", "note": ""}}) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_toast_of_a_refusal(pictures: SnapshotAssertion, size: Size) -> None:
     why = "no engine answers: this deck runs on gpu7 (4 tasks, engine 8123): ssh -t gpu7 gpudeck [red]tasks.toml[/]"
 
@@ -181,15 +156,3 @@ def test_toast_of_a_refusal(pictures: SnapshotAssertion, size: Size) -> None:
         await rig.until_seen("no engine answers")
 
     assert shown(MID_RUN, size, steps, answers={"retry": Answer(False, error=why)}) == pictures
-
-
-@two_sizes
-def test_task_that_asks_for_nothing(pictures: SnapshotAssertion, size: Size) -> None:
-    """A key that can do nothing here says so."""
-    rows = [msgspec.structs.replace(ROWS[0])]
-
-    async def steps(rig: SnapshotRig) -> None:
-        await rig.press("K")
-        await rig.until_seen("nothing of this runs")
-
-    assert shown(whole(rows, head(tuple(rows)), EIGHT[:1]), size, steps) == pictures

@@ -6,20 +6,17 @@ from typing import Any
 
 from syrupy.assertion import SnapshotAssertion
 
-from gpudeck.tests.fakes.snapshot_deck import ROWS, head
-from gpudeck.tests.fakes.snapshot_gpus import EIGHT
-from gpudeck.tests.fakes.snapshot_pages import (
+from gpudeck.tui.screens.page import PageScreen
+from tests.fakes.snapshot_deck import ROWS, head
+from tests.fakes.snapshot_gpus import EIGHT
+from tests.fakes.snapshot_pages import (
     ATTEMPTS,
     FAILURES,
     GRAPH,
-    NO_FAILURES,
-    NOTHING_RAN,
-    ONE_BOX,
     builtins,
 )  # fmt: skip
-from gpudeck.tests.fakes.snapshot_rig import Size, SnapshotRig, shown, three_sizes, two_sizes, whole
-from gpudeck.tests.fakes.snapshot_tasks import write_failed
-from gpudeck.tui.screens.page import PageScreen
+from tests.fakes.snapshot_rig import LARGE, MIDDLE, SMALL, Size, SnapshotRig, at, shown, whole
+from tests.fakes.snapshot_tasks import write_failed
 
 
 def page(key: str, answers: dict[str, Any], size: Size, seen: str, *keys: str) -> str:
@@ -38,12 +35,12 @@ def page(key: str, answers: dict[str, Any], size: Size, seen: str, *keys: str) -
 # -- errors -----------------------------------------------------------------------------------------------------------
 
 
-@two_sizes
+@at(SMALL)
 def test_errors(pictures: SnapshotAssertion, size: Size) -> None:
     assert page("e", {"errors": FAILURES}, size, "timeout after 3 h") == pictures
 
 
-@two_sizes
+@at(MIDDLE)
 def test_errors_with_the_end_of_a_log(pictures: SnapshotAssertion, size: Size) -> None:
     write_failed()
     found = FAILURES.failures[:4]
@@ -56,52 +53,32 @@ def test_errors_with_the_end_of_a_log(pictures: SnapshotAssertion, size: Size) -
     assert shown(whole(ROWS, head(), EIGHT), size, steps, answers=told) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_last_of_the_errors(pictures: SnapshotAssertion, size: Size) -> None:
     assert page("e", {"errors": FAILURES}, size, "timeout after 3 h", *["j"] * 6) == pictures
-
-
-@two_sizes
-def test_no_errors(pictures: SnapshotAssertion, size: Size) -> None:
-    assert page("e", {"errors": NO_FAILURES}, size, "fail") == pictures
 
 
 # -- timeline ---------------------------------------------------------------------------------------------------------
 
 
-@three_sizes
+@at(SMALL, LARGE)
 def test_timeline(pictures: SnapshotAssertion, size: Size) -> None:
     assert page("t", {"timeline": ATTEMPTS}, size, "train-asym-0.375") == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_timeline_zoomed(pictures: SnapshotAssertion, size: Size) -> None:
     assert page("t", {"timeline": ATTEMPTS}, size, "train-asym-0.375", "plus", "plus", "up", "left") == pictures
-
-
-@two_sizes
-def test_timeline_of_seconds(pictures: SnapshotAssertion, size: Size) -> None:
-    assert page("t", {"timeline": ATTEMPTS}, size, "train-asym-0.375", *["plus"] * 8) == pictures
-
-
-@two_sizes
-def test_timeline_with_nothing_on_it(pictures: SnapshotAssertion, size: Size) -> None:
-    assert page("t", {"timeline": NOTHING_RAN}, size, "GPU 7") == pictures
 
 
 # -- graph ------------------------------------------------------------------------------------------------------------
 
 
-@two_sizes
+@at(SMALL, MIDDLE)
 def test_graph(pictures: SnapshotAssertion, size: Size) -> None:
     assert page("o", {"graph": GRAPH}, size, "prepare") == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_graph_behind_a_closed_round(pictures: SnapshotAssertion, size: Size) -> None:
     assert page("o", {"graph": GRAPH}, size, "prepare", *["right"] * 3) == pictures
-
-
-@two_sizes
-def test_graph_of_one_entry(pictures: SnapshotAssertion, size: Size) -> None:
-    assert page("o", {"graph": ONE_BOX}, size, "train") == pictures

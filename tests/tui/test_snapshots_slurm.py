@@ -5,19 +5,18 @@ from __future__ import annotations
 import msgspec
 from syrupy.assertion import SnapshotAssertion
 
-from gpudeck.engine.protocol.wire import Cluster
-from gpudeck.tests.fakes.snapshot_rig import NOW_S, Size, SnapshotRig, shown, three_sizes, two_sizes, whole
-from gpudeck.tests.fakes.snapshot_slurm import CLUSTER, PENDING, ROWS, RUNNING, slurm_head
-from gpudeck.tests.fakes.snapshot_tasks import answer
 from gpudeck.tui.messages import OpenTask
 from gpudeck.tui.model import Link
 from gpudeck.tui.screens.detail import Detail
+from tests.fakes.snapshot_rig import LARGE, NOW_S, SMALL, Size, SnapshotRig, at, shown, whole
+from tests.fakes.snapshot_slurm import CLUSTER, PENDING, ROWS, RUNNING, slurm_head
+from tests.fakes.snapshot_tasks import answer
 
 ANSWERS = {"show": answer(RUNNING, PENDING)}
 DECK = whole(ROWS, slurm_head(), cluster=CLUSTER)
 
 
-@three_sizes
+@at(SMALL, LARGE)
 def test_mid_run_with_the_cursor_on_a_pending_task(pictures: SnapshotAssertion, size: Size) -> None:
     async def steps(rig: SnapshotRig) -> None:
         await rig.press(*["j"] * 6)
@@ -26,18 +25,13 @@ def test_mid_run_with_the_cursor_on_a_pending_task(pictures: SnapshotAssertion, 
     assert shown(DECK, size, steps) == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_slurm_that_does_not_answer(pictures: SnapshotAssertion, size: Size) -> None:
     silent = msgspec.structs.replace(CLUSTER, problem="squeue: Unable to contact slurm controller", at=NOW_S - 300)
     assert shown(whole(ROWS, slurm_head(), cluster=silent), size) == pictures
 
 
-@two_sizes
-def test_a_cluster_that_is_asked_for_the_first_time(pictures: SnapshotAssertion, size: Size) -> None:
-    assert shown(whole(ROWS, slurm_head(), cluster=Cluster()), size) == pictures
-
-
-@two_sizes
+@at(SMALL)
 def test_without_an_engine(pictures: SnapshotAssertion, size: Size) -> None:
     link = Link("files", "no engine runs it", read_only=True, as_of=NOW_S - 5400)
     assert shown(whole(ROWS, slurm_head(), (), link), size) == pictures
@@ -52,11 +46,11 @@ def page_of(name: str, size: Size, *seen: str) -> str:
     return shown(DECK, size, steps, answers=ANSWERS)
 
 
-@three_sizes
+@at(SMALL)
 def test_page_of_a_task_on_several_nodes(pictures: SnapshotAssertion, size: Size) -> None:
     assert page_of("finetune-vit-large-ddp", size, "attempt-2.sh", "gpu[06-07]") == pictures
 
 
-@two_sizes
+@at(SMALL)
 def test_page_of_a_pending_task(pictures: SnapshotAssertion, size: Size) -> None:
     assert page_of("train-asym-0.25", size, "attempt-1.sh", "begins ~14:05") == pictures

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -131,13 +130,10 @@ class AnyChanges(RuleBasedStateMachine):
 
 
 TestAnyChanges = AnyChanges.TestCase
-TestAnyChanges.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
 
 
 class TestAnyChangesInBulk(AnyChanges.TestCase):
     """The same where so many rows change that all are sorted anew."""
-
-    settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 
     @pytest.fixture(autouse=True)
     def few_are_many(self, monkeypatch: pytest.MonkeyPatch) -> None:

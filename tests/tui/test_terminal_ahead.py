@@ -9,6 +9,8 @@ import pytest
 
 from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, kinds_deck
 
+pytestmark = pytest.mark.terminal
+
 
 @pytest.fixture
 def screen(tmp_path: Path) -> Iterator[TmuxScreen]:
@@ -26,27 +28,20 @@ def at_once(screen: TmuxScreen, keys: str) -> None:
     screen.tmux("send-keys", "-l", keys)
 
 
-def test_a_filter_typed_at_once_is_a_filter(screen: TmuxScreen) -> None:
+def test_keys_typed_at_once_go_where_the_ones_before_them_lead(screen: TmuxScreen) -> None:
     at_once(screen, "/failed")
     screen.until_seen("/failed", "no task matches", "2 running")
-
-
-def test_a_log_and_a_search_in_it_can_be_typed_at_once(screen: TmuxScreen) -> None:
+    screen.press("Escape")
+    screen.until(lambda text: "no task matches" not in text, "all are shown again")
     at_once(screen, "gl/lolol")
     screen.until_seen("lolol", "this is")
 
 
-def test_a_page_and_a_key_on_it_can_be_typed_at_once(screen: TmuxScreen) -> None:
-    at_once(screen, "e/")
-    screen.until_seen("1 of 3", "q leave")
-
-
-def test_the_palette_and_words_for_it_can_be_typed_at_once(screen: TmuxScreen) -> None:
-    at_once(screen, ":copy table")
-    screen.until_seen("What the table shows, tab-separated", "copy table")
-
-
-def test_pages_in_a_row_end_with_the_footer_of_the_last(screen: TmuxScreen) -> None:
+def test_pages_and_the_palette_take_what_is_typed_with_the_key_that_opens_them(screen: TmuxScreen) -> None:
     at_once(screen, "etoeett")
     screen.until_seen("l log", "space mark", "q leave")
-    assert "retry all" not in screen.text()
+    assert "retry all" not in screen.text(), "the footer is that of the last page"
+    at_once(screen, "e/")
+    screen.until_seen("1 of 3", "q leave")
+    at_once(screen, ":copy table")
+    screen.until_seen("What the table shows, tab-separated", "copy table")

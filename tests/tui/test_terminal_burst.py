@@ -9,6 +9,8 @@ import pytest
 
 from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, tmux_deck
 
+pytestmark = pytest.mark.terminal
+
 DECK = """
 [deck]
 gpus = "sim:1"
@@ -52,7 +54,7 @@ def test_the_key_that_asks_does_not_answer_and_the_question_stays(
     assert state(deck) == "running"
 
 
-@pytest.mark.parametrize("keys", ["gcy", "gccy", "gcK", "gKy"])
+@pytest.mark.parametrize("keys", ["gccy", "gKy"])
 def test_an_answer_typed_ahead_is_an_answer(deck: TmuxDeck, screen: TmuxScreen, keys: str) -> None:
     at_once(screen, keys)
     deck.until_task("long", "cancelled")

@@ -15,6 +15,8 @@ from tests.e2e.decks import GPUDECK
 from tests.fakes.pty_screen import PtyScreen
 from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, kinds_deck
 
+pytestmark = pytest.mark.terminal
+
 RUNNING = ("2 running", "1 failed")
 
 

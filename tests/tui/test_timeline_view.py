@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -149,8 +150,9 @@ def test_more_lanes_than_lines_scroll_with_the_cursor() -> None:
     drive(view, body)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("theme", ["gpudeck", "gpudeck-light", "ansi-dark"])
+@pytest.mark.parametrize(
+    ("size", "theme"), list(zip(SIZES, cycle(("gpudeck", "gpudeck-light", "ansi-dark")), strict=False))
+)
 def test_it_fits_any_terminal(size: tuple[int, int], theme: str) -> None:
     async def body(app: PageApp, pilot: Pilot[None]) -> None:
         view.show(lanes)

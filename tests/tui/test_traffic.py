@@ -12,6 +12,8 @@ import pytest
 from tests.fakes.pty_screen import PtyScreen
 from tests.fakes.tmux_screen import TmuxDeck, tmux_deck
 
+pytestmark = pytest.mark.terminal
+
 BUSY = """
 [deck]
 gpus = "sim:4"

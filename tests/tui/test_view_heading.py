@@ -46,22 +46,23 @@ def test_wide_headers_tell_states_by_their_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "said", "tone"),
     [
-        ({"paused": "paused by bob"}, "paused by bob; P goes on"),
-        ({"paused": "bob needs the GPUs"}, "paused: bob needs the GPUs; P goes on"),
-        ({"halted": "3 failed"}, "halted by 3 failed; P or a retry goes on"),
-        ({"unwritable": "no space left"}, "nothing starts, the journal cannot be written: no space left"),
-        ({"file_plan": "3 added"}, "the task file has changed: 3 added; a applies it"),
-        ({"file_problem": "line 3"}, "task file: line 3; the deck goes on as it was"),
-        ({"changed": 9, "stale": 10}, "9 changed since they ran, 10 stale: R runs them again"),
-        ({"changed": 1}, "1 changed since it ran: R runs it again"),
-        ({"stale": 2}, "2 stale: R runs them again"),
-        ({"rounds": ("round 1 closed by 1 failed: x",)}, "round 1 closed by 1 failed: x"),
+        ({"paused": "paused by bob"}, "paused by bob; P goes on", "warn"),
+        ({"paused": "bob needs the GPUs"}, "paused: bob needs the GPUs; P goes on", "warn"),
+        ({"halted": "3 failed"}, "halted by 3 failed; P or a retry goes on", "bad"),
+        ({"unwritable": "no space left"}, "nothing starts, the journal cannot be written: no space left", "bad"),
+        ({"file_plan": "3 added"}, "the task file has changed: 3 added; a applies it", "running"),
+        ({"file_problem": "line 3"}, "task file: line 3; the deck goes on as it was", "bad"),
+        ({"changed": 9, "stale": 10}, "9 changed since they ran, 10 stale: R runs them again", "warn"),
+        ({"changed": 1}, "1 changed since it ran: R runs it again", "warn"),
+        ({"stale": 2}, "2 stale: R runs them again", "warn"),
+        ({"rounds": ("round 1 closed by 1 failed: x",)}, "round 1 closed by 1 failed: x", "muted"),
     ],
 )
-def test_what_keeps_the_deck_from_going_on_is_told(more: dict[str, Any], said: str) -> None:
-    assert texts(deck_with(**more))[2] == f"▎ {said}"
+def test_what_keeps_the_deck_from_going_on_is_told(more: dict[str, Any], said: str, tone: str) -> None:
+    (text, shown), *_ = heading(deck_with(**more), 120, NOW_S, notes=3)[2]
+    assert (text, shown) == (f"▎ {said}", tone)
 
 
 def test_the_gravest_is_told_first_and_the_rest_is_counted() -> None:
@@ -72,14 +73,27 @@ def test_the_gravest_is_told_first_and_the_rest_is_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
-    [("live", "live"), ("restarting", "starting it again"), ("over", "read-only"), ("failed", "no engine"),
-     ("connecting", "connecting")],
+    ("kind", "said", "tone"),
+    [
+        ("live", "live", "muted"), ("restarting", "starting it again", "warn"), ("over", "read-only", "warn"),
+        ("failed", "no engine", "bad"), ("connecting", "connecting", "muted"), ("silent", "no answer for", "bad"),
+    ],
 )  # fmt: skip
-def test_the_link_is_told(kind: LinkKind, said: str) -> None:
+def test_the_link_is_told(kind: LinkKind, said: str, tone: str) -> None:
     deck = deck_with()
     deck.link = Link(kind)
-    assert said in texts(deck)[0]
+    text, shown = heading(deck, 120, NOW_S, notes=3)[0][-1]
+    assert (said in text, shown) == (True, tone)
+
+
+@pytest.mark.parametrize(
+    ("kind", "tone"), [("restarting", "warn"), ("silent", "bad"), ("over", "bad"), ("failed", "bad")]
+)
+def test_what_is_wrong_with_the_engine_is_a_note(kind: LinkKind, tone: str) -> None:
+    deck = deck_with()
+    deck.link = Link(kind, "the engine (pid 4711) is gone")
+    (note,) = notes(deck)
+    assert (note.text, note.tone) == ("the engine (pid 4711) is gone", tone)
 
 
 def test_a_silent_engine_is_told_of_with_for_how_long_and_what_helps() -> None:

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tests.fakes.screen_rig import OnDeck, ScreenRig, over
+from gpudeck.tui.link import unanswered
 from gpudeck.tui.link.ask import Answer
-from gpudeck.tui.link.unanswered import SOON_S, Unanswered
+from gpudeck.tui.link.unanswered import Unanswered
 from gpudeck.tui.messages import OpenLogs, OpenTask
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.logs import LogScreen
 from gpudeck.tui.widgets.key_bar import KeyBar
 from gpudeck.tui.widgets.log.view import LogView
+from tests.fakes.screen_rig import OnDeck, ScreenRig, over
 
 DECK = """
 [deck]
@@ -53,34 +54,27 @@ async def see_log_of_one(rig: ScreenRig) -> None:
     await rig.until_seen("this is one")
 
 
-@pytest.mark.parametrize(("key", "then"), [("t", "one"), ("e", "nothing has failed"), ("o", "round 0")])
-def test_a_page_waits_for_the_engine_and_says_so(on_deck: OnDeck, key: str, then: str) -> None:
+def test_a_page_waits_for_the_engine_and_says_so(on_deck: OnDeck) -> None:
     async def body(rig: ScreenRig) -> None:
-        with frozen(rig):
-            await rig.press(key)
-            await rig.until_seen(WAITING)
-            assert "nothing has run" not in rig.text()
-        await rig.until(lambda: WAITING not in rig.text(), "the engine has answered")
-        await rig.until_seen(then)
+        for key, then in (("t", "one"), ("e", "nothing has failed"), ("o", "round 0")):
+            with frozen(rig):
+                await rig.press(key)
+                await rig.until_seen(WAITING)
+                assert "nothing has run" not in rig.text()
+            await rig.until(lambda: WAITING not in rig.text(), "the engine has answered")
+            await rig.until_seen(then)
+            await rig.press("escape")
 
     on_deck(body)
 
 
-def test_a_tasks_page_waits_for_the_engine_and_says_so(on_deck: OnDeck) -> None:
+def test_a_tasks_page_and_the_next_one_wait_for_the_engine_and_say_so(on_deck: OnDeck) -> None:
     async def body(rig: ScreenRig) -> None:
         with frozen(rig):
-            rig.app.screen.post_message(OpenTask("two"))
-            await rig.until_seen(f"two: {WAITING}")
-        await rig.until_seen("echo this is two")
-        assert WAITING not in rig.text()
-
-    on_deck(body)
-
-
-def test_the_next_tasks_page_says_that_it_waits_instead_of_the_one_before(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        rig.app.screen.post_message(OpenTask("one"))
+            rig.app.screen.post_message(OpenTask("one"))
+            await rig.until_seen(f"one: {WAITING}")
         await rig.until_seen("echo this is one")
+        assert WAITING not in rig.text()
         with frozen(rig):
             await rig.press("n")
             await rig.until_seen(f"two: {WAITING}")
@@ -89,19 +83,7 @@ def test_the_next_tasks_page_says_that_it_waits_instead_of_the_one_before(on_dec
     on_deck(body)
 
 
-def test_a_log_that_no_pane_has_shown_waits_for_the_engine_and_says_so(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await see_log_of_one(rig)
-        with frozen(rig):
-            rig.app.screen.post_message(OpenLogs(("two",)))
-            await rig.until_seen(WAITING)
-        await rig.until_seen("this is two")
-        assert WAITING not in rig.text()
-
-    on_deck(body)
-
-
-def test_the_log_beside_the_table_opens_without_the_engine(on_deck: OnDeck) -> None:
+def test_the_log_beside_the_table_opens_without_the_engine_and_another_waits_for_it(on_deck: OnDeck) -> None:
     async def body(rig: ScreenRig) -> None:
         await see_log_of_one(rig)
         with frozen(rig):
@@ -110,19 +92,13 @@ def test_the_log_beside_the_table_opens_without_the_engine(on_deck: OnDeck) -> N
             await rig.until_seen("this is one")
             view = rig.app.screen.query(LogView).first()
             await rig.until(lambda: view.has_focus_within, "keys go to it")
-
-    on_deck(body)
-
-
-def test_no_attempt_before_is_offered_where_there_is_none(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await see_log_of_one(rig)
-        await rig.press("l")
-        await rig.until(lambda: isinstance(rig.app.screen, LogScreen), "the log is open")
-        await rig.until_seen("this is one")
-        assert "attempt back" not in str(rig.app.screen.query_one(KeyBar).render())
-        await rig.press("escape")
-        await rig.until(lambda: isinstance(rig.app.screen, Dashboard), "it is left")
+            assert "attempt back" not in str(rig.app.screen.query_one(KeyBar).render())
+            await rig.press("escape")
+            await rig.until(lambda: isinstance(rig.app.screen, Dashboard), "it is left")
+            rig.app.screen.post_message(OpenLogs(("two",)))
+            await rig.until_seen(WAITING)
+        await rig.until_seen("this is two")
+        assert WAITING not in rig.text()
 
     on_deck(body)
 
@@ -140,26 +116,6 @@ def test_what_is_asked_of_a_frozen_engine_is_said_to_wait_and_done_once_it_answe
     on_deck(body)
 
 
-def test_of_several_questions_only_the_newest_is_told_to_wait() -> None:
-    said: list[str] = []
-
-    async def body() -> None:
-        unanswered = Unanswered(said.append)
-        unanswered.told("copy", lambda _: None, topic="show")
-        newest = unanswered.told("$PAGER", lambda _: None, topic="show")
-        other = unanswered.told("hold", lambda _: None, silent=True)
-        while not said:
-            await asyncio.sleep(0)
-        newest(Answer(True))
-        other(Answer(True))
-        waiting = asyncio.get_running_loop().time() + 2 * SOON_S
-        while asyncio.get_running_loop().time() < waiting:
-            await asyncio.sleep(SOON_S / 10)
-
-    asyncio.run(body())
-    assert said == ["hold: the engine has not answered yet"]
-
-
 def test_the_log_of_another_task_does_not_stay_under_the_name_of_the_one_under_the_cursor(on_deck: OnDeck) -> None:
     async def body(rig: ScreenRig) -> None:
         await see_log_of_one(rig)
@@ -171,3 +127,24 @@ def test_the_log_of_another_task_does_not_stay_under_the_name_of_the_one_under_t
         assert WAITING not in rig.text()
 
     on_deck(body)
+
+
+def test_of_several_questions_only_the_newest_is_told_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unanswered, "SOON_S", 0.05)
+    said: list[str] = []
+
+    async def body() -> None:
+        waiting_for = Unanswered(said.append)
+        waiting_for.told("copy", lambda _: None, topic="show")
+        newest = waiting_for.told("$PAGER", lambda _: None, topic="show")
+        other = waiting_for.told("hold", lambda _: None, silent=True)
+        while not said:
+            await asyncio.sleep(0)
+        newest(Answer(True))
+        other(Answer(True))
+        waiting = asyncio.get_running_loop().time() + 2 * unanswered.SOON_S
+        while asyncio.get_running_loop().time() < waiting:
+            await asyncio.sleep(unanswered.SOON_S / 10)
+
+    asyncio.run(body())
+    assert said == ["hold: the engine has not answered yet"]

@@ -11,9 +11,11 @@ from typing import Any
 import psutil
 import pytest
 
-from gpudeck.tests.fakes.live_deck import LiveDeck, live_deck
-from gpudeck.tests.fakes.local_rig import lives
-from gpudeck.tests.tui.web_rig import Browser, Web, browser, until, web_on
+from tests.fakes.live_deck import LiveDeck, live_deck
+from tests.fakes.local_rig import lives
+from tests.tui.web_rig import Browser, Web, browser, until, web_on
+
+pytestmark = pytest.mark.browser
 
 DECK = """
 [deck]

@@ -12,6 +12,8 @@ from gpudeck.tui.web.last_words import words_of
 from tests.fakes.live_deck import LiveDeck, live_deck
 from tests.tui.web_rig import Browser, browser, web_on
 
+pytestmark = pytest.mark.browser
+
 DECK = '[deck]\ngpus = "sim:1"\n[[task]]\nname = "train"\ncommand = "sleep 600"\n'
 SAID = "document.getElementById('said').textContent"
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import aiohttp
 import pytest
 
-from gpudeck.tests.fakes.live_deck import LiveDeck, live_deck
-from gpudeck.tests.tui.web_rig import Web, web_on
+from tests.fakes import forked
+from tests.fakes.live_deck import LiveDeck, live_deck
+from tests.tui.web_rig import Web, web_on
 
 DECK = '[deck]\ngpus = "sim:1"\n[[task]]\nname = "a"\ncommand = "sleep 600"\n'
 
@@ -111,11 +110,8 @@ def test_it_listens_on_loopback_alone(web: Web):
 
 
 def said(deck: LiveDeck, *arguments: str) -> tuple[int, str]:
-    done = subprocess.run(
-        (sys.executable, "-P", "-m", "gpudeck", *arguments), cwd=deck.folder, env=deck.env, capture_output=True,
-        text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    return done.returncode, done.stderr
+    done = forked.run(arguments, cwd=deck.folder, env=deck.env, timeout=60)
+    return done.returncode, done.stderr.decode()
 
 
 def test_a_port_that_is_taken_is_named(deck: LiveDeck, web: Web):

@@ -21,7 +21,7 @@ from typing import Any
 
 import aiohttp
 
-from gpudeck.tests.fakes.live_deck import DEADLINE_S, LiveDeck
+from tests.fakes.live_deck import DEADLINE_S, LiveDeck
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[A-Z=>])")

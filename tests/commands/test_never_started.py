@@ -1,0 +1,83 @@
+"""A deck that nobody has started: what is asked for its tasks is noted; nothing of it runs until that is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.commands.commands_rig import Commanded, typed
+from tests.e2e.decks import until
+
+DECK = """
+    [deck]
+    gpus = "sim:2"
+    [[task]]
+    name = "a{i}"
+    matrix.i = [1, 2, 3]
+    command = "echo {i} >>ran"
+"""
+
+
+@pytest.fixture
+def fresh(deck: Commanded) -> Commanded:
+    deck.write(DECK)
+    return deck
+
+
+def has_no_engine(deck: Commanded) -> bool:
+    return deck.engines_alive() == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["cancel a1", "kill a1 -y", "hold a1", "priority a1 5", "hold a1 a2 a3 -y", "unpause", "accept a1", "gpus drain 0"],
+)
+def test_what_is_asked_for_a_task_starts_no_other(fresh: Commanded, words: str) -> None:
+    assert fresh.command(*words.split()).code == 0
+    until(lambda: has_no_engine(fresh))
+    assert fresh.lines("ran") == []
+
+
+def test_two_commands_at_once_start_nothing_either(fresh: Commanded) -> None:
+    with typed(fresh, "hold", "a1") as first, typed(fresh, "hold", "a2") as second:
+        assert (first.finish(), second.finish()) == (0, 0), first.shown + second.shown
+    until(lambda: has_no_engine(fresh))
+    assert [row["held"] for row in fresh.rows().values()] == [True, True, False]
+    assert fresh.lines("ran") == []
+
+
+def test_what_was_asked_for_holds_once_the_deck_is_started(fresh: Commanded) -> None:
+    assert fresh.command("cancel", "a1").code == 0
+    assert fresh.command("hold", "a2").code == 0
+    assert fresh.command("start").code == 0
+    until(lambda: fresh.lines("ran") == ["3"])
+    assert {name: (row["state"], row["held"]) for name, row in fresh.rows().items()} == {
+        "a1": ("cancelled", False),
+        "a2": ("queued", True),
+        "a3": ("succeeded", False),
+    }
+
+
+def test_the_task_that_is_named_is_told_and_so_is_how_to_start_the_rest(fresh: Commanded) -> None:
+    told = fresh.command("cancel", "a1")
+    assert "cancel: a1 (cancelled)" in told.out
+    assert "`gpudeck start` starts it" in told.err
+
+
+def test_start_runs_the_deck_in_the_background(fresh: Commanded) -> None:
+    told = fresh.command("start")
+    assert (told.code, f"engine {fresh.engine_pid()} runs" in told.out) == (0, True)
+    until(lambda: len(fresh.lines("ran")) == 3)
+
+
+def test_a_second_start_finds_the_first_ones_engine(fresh: Commanded) -> None:
+    fresh.write(DECK.replace("echo {i} >>ran", "read _ <gate"))
+    gate = fresh.gate()
+    assert fresh.command("start").code == 0
+    pid = fresh.engine_pid()
+    assert f"engine {pid} runs" in fresh.command("start").out
+    gate.let(3)
+
+
+def test_start_of_a_file_that_is_not_there_is_refused(deck: Commanded) -> None:
+    told = deck.command("start", "nowhere.toml")
+    assert (told.code, "nowhere.toml" in told.err) == (2, True)

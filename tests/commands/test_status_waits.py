@@ -1,0 +1,28 @@
+"""What `gpudeck status` says of closed rounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.commands.commands_rig import Commanded
+
+DECK = """
+    [deck]
+    gpus = "sim:2"
+    [[task]]
+    name = "a{{i}}"
+    matrix.i = [1, 2]
+    command = "exit {{i}}"
+    [[task]]
+    name = "report"
+    round = 1
+    round_barrier = "{barrier}"
+    command = "true"
+"""
+
+
+@pytest.mark.parametrize(("barrier", "says"), [("succeeded", True), ("ended", False)])
+def test_a_round_is_told_as_closed_only_where_something_waits_for_it(deck: Commanded, barrier: str, says: bool) -> None:
+    deck.write(DECK.format(barrier=barrier))
+    assert deck.run().code == 1
+    assert ("round 0 closed by 2 failed" in deck.command("status").out) is says

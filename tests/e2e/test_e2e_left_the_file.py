@@ -1,0 +1,42 @@
+"""Tasks that run and leave the file, or get another name in it, while no engine looks."""
+
+from __future__ import annotations
+
+from tests.e2e.decks import Deck, Engine, Gate
+
+THREE = """
+    [deck]
+    gpus = "sim:2"
+    [[task]]
+    name = "{name}-{{i}}"
+    matrix.i = {values}
+    command = "echo {{i}} >>ran; read _ <gate"
+"""
+
+
+def killed_with_two_running(deck: Deck) -> None:
+    deck.write(THREE.format(name="t", values=[1, 2, 3]))
+    engine: Engine = deck.start()
+    engine.started("t-1", "t-2")
+    engine.kill()
+
+
+def test_a_task_that_left_the_file_keeps_its_gpu_to_its_end(deck: Deck, gate: Gate) -> None:
+    killed_with_two_running(deck)
+    deck.write(THREE.format(name="t", values=[1, 3]))
+    status = deck.command("status").out
+    assert "SIM 0  -  -  t-1" in status
+    assert "SIM 1  -  -  t-2" in status
+    engine = deck.start()
+    engine.started("t-1", "t-2")
+    assert engine.count("task_started") == 2
+    gate.let(3)
+    assert engine.finish().states == {"t-1": "succeeded", "t-3": "succeeded"}
+    assert sorted(deck.lines("ran")) == ["1", "2", "3"]
+
+
+def test_what_left_the_file_can_be_stopped(deck: Deck, gate: Gate) -> None:
+    killed_with_two_running(deck)
+    deck.write(THREE.format(name="t", values=[3]))
+    assert deck.command("stop", "--tasks").code == 0
+    assert deck.living() == []

@@ -1,0 +1,10 @@
+"""A log helper that trusts a progress bar soon."""
+
+from __future__ import annotations
+
+from gpudeck.engine.logs import follow_main, pace
+
+
+def main() -> None:
+    pace._SETTLED_ELSE_S = 0.3
+    follow_main.main()

@@ -1,0 +1,227 @@
+"""What a key asks of the engine, of which task, and what is asked of the user first: the screen over a picture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from textual.widgets import Button
+
+from gpudeck.tui.screens.choice import Choice
+from gpudeck.tui.screens.dashboard import Dashboard
+from gpudeck.tui.settings.config import Config
+from gpudeck.tui.widgets.table.task_table import TaskTable
+from tests.fakes.snapshot_deck import ROWS, head, row
+from tests.fakes.snapshot_gpus import EIGHT
+from tests.fakes.snapshot_rig import SMALL, SnapshotRig, over_picture, whole
+
+MID_RUN = whole(ROWS, head(), EIGHT)
+FAILED, RUNNING, QUEUED, HELD = "train-sym-0.5", "train-asym-0.125", "train-both-0.625", "distill-ddp"
+
+
+def table_of(rig: SnapshotRig) -> TaskTable:
+    return rig.app.screen_stack[1].query_one(TaskTable)
+
+
+def go_to(rig: SnapshotRig, name: str) -> None:
+    table_of(rig).go_to(name)
+
+
+def questions(rig: SnapshotRig) -> int:
+    return sum(isinstance(screen, Choice) for screen in rig.app.screen_stack)
+
+
+async def asked(rig: SnapshotRig, key: str) -> None:
+    await rig.press(key)
+    await rig.until_on(Choice)
+
+
+def test_each_key_asks_for_what_it_says_of_the_task_under_the_cursor() -> None:
+    async def body(rig: SnapshotRig) -> None:
+        for name, keys, op, args in (
+            (FAILED, ("r",), "retry", {"tasks": [FAILED]}),
+            (QUEUED, ("c",), "cancel", {"tasks": [QUEUED]}),
+            (RUNNING, ("c", "y"), "cancel", {"tasks": [RUNNING]}),
+            (RUNNING, ("c", "K"), "kill", {"tasks": [RUNNING]}),
+            (RUNNING, ("K", "y"), "kill", {"tasks": [RUNNING]}),
+            (RUNNING, ("H",), "hold", {"tasks": [RUNNING]}),
+            (HELD, ("H",), "release", {"tasks": [HELD]}),
+            (QUEUED, ("plus",), "priority", {"tasks": [QUEUED], "value": 6}),
+            (QUEUED, ("equals_sign",), "priority", {"tasks": [QUEUED], "value": 6}),
+            (QUEUED, ("minus",), "priority", {"tasks": [QUEUED], "value": 4}),
+            (QUEUED, ("P", "p"), "pause", {}),
+            (QUEUED, ("P", "P"), "pause", {}),
+            (QUEUED, ("Q", "e"), "stop", {}),
+            (QUEUED, ("Q", "t"), "stop", {"tasks": True}),
+        ):
+            go_to(rig, name)
+            assert await rig.asks(*keys) == [(op, args)], keys
+            assert isinstance(rig.app.screen, Dashboard), keys
+        await rig.press("tab")
+        for keys, verb in ((("D",), "drain"), (("T", "t"), "take")):
+            assert await rig.asks(*keys) == [("gpu", {"verb": verb, "gpus": ["GPU-0"]})], keys
+
+    over_picture(MID_RUN, body)
+
+
+def test_what_was_done_last_is_taken_back_first_and_then_there_is_nothing() -> None:
+    numbers = iter(("7", "8"))
+
+    async def body(rig: SnapshotRig) -> None:
+        go_to(rig, RUNNING)
+        await rig.asks("H")
+        await rig.until_seen("u takes it back")
+        await rig.asks("plus")
+        assert [await rig.asks("u") for _ in range(3)] == [[("undo", {"undo": "8"})], [("undo", {"undo": "7"})], []]
+        await rig.until_seen("nothing to take back")
+
+    def done(**_: Any) -> dict[str, str]:
+        return {"undo": next(numbers)}
+
+    answers = {"hold": done, "priority": done, "undo": {"text": "taken back", "verb": "hold"}}
+    over_picture(MID_RUN, body, answers=answers)
+
+
+def test_acts_are_for_the_marked_tasks_that_are_shown() -> None:
+    async def body(rig: SnapshotRig) -> None:
+        await rig.press("A", "K")
+        await rig.until_seen("Kill 7 tasks at once?")
+        await rig.press("escape")
+        await rig.types("slash", "state:failed")
+        await rig.press("enter")
+        assert await rig.asks("r") == [("retry", {"tasks": [FAILED, "train-sym-0.625"]})]
+
+    over_picture(MID_RUN, body)
+
+
+def test_marks_go_from_what_was_retried_and_stay_on_the_others() -> None:
+    async def body(rig: SnapshotRig) -> None:
+        rows = [row(0, "bad", "failed", attempt=1), row(1, "other"), row(2, "fine", "succeeded", attempt=1)]
+        await rig.brings(reset=True, whole=True, rows={each.index: each for each in rows}, total=3)
+        await rig.press("A", "r")
+        await rig.until_seen("bad runs again")
+        assert table_of(rig).marked == {"other", "fine"}
+
+    over_picture(MID_RUN, body, answers={"retry": {"tasks": ["bad"]}})
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "unsaid"),
+    [
+        ({"tasks": [FAILED], "note": "paused", "undo": "7"}, "the deck is paused", "left out"),
+        ({"tasks": [], "left": {FAILED: "is left out of this run"}}, f"{FAILED} is left out of this run", "runs again"),
+    ],
+    ids=["paused", "left out"],
+)
+def test_a_retry_that_starts_nothing_says_why(answer: dict[str, Any], said: str, unsaid: str) -> None:
+    async def body(rig: SnapshotRig) -> None:
+        go_to(rig, FAILED)
+        await rig.press("r")
+        await rig.until_told(said)
+        assert unsaid not in rig.text()
+
+    over_picture(MID_RUN, body, answers={"retry": answer})
+
+
+def test_what_a_key_cannot_do_is_said_and_not_asked_for() -> None:
+    async def body(rig: SnapshotRig) -> None:
+        for name, key, said in (
+            (RUNNING, "r", f"{RUNNING} is running"),
+            (FAILED, "H", "only what has not ended can be held"),
+            (FAILED, "K", "nothing of this runs"),
+            (FAILED, "a", "the task file has not changed"),
+            (FAILED, "ctrl+z", "there is no shell to go back to"),
+            (FAILED, "ctrl+c", "q leaves, and stops nothing; c cancels a task"),
+            (FAILED, "E", "this terminal cannot be lent"),
+        ):
+            go_to(rig, name)
+            assert await rig.asks(key) == [], key
+            await rig.until_told(said)
+        assert not questions(rig)
+
+    over_picture(MID_RUN, body)
+
+
+def test_a_broken_task_file_is_told_and_not_applied() -> None:
+    async def body(rig: SnapshotRig) -> None:
+        assert await rig.asks("a") == []
+        await rig.until_told("the deck goes on as it was: tasks.toml:3: bogus")
+        assert not questions(rig)
+        assert "has not changed" not in rig.text()
+
+    over_picture(whole(ROWS, head(file_problem="tasks.toml:3: bogus", file_plan="1 added"), EIGHT), body)
+
+
+def test_a_paused_deck_goes_on_without_a_question() -> None:
+    async def body(rig: SnapshotRig) -> None:
+        assert await rig.asks("P") == [("unpause", {})]
+
+    over_picture(whole(ROWS, head(paused="by ada"), EIGHT), body)
+
+
+def test_a_key_of_the_configuration_takes_the_place_of_the_usual_one() -> None:
+    async def body(rig: SnapshotRig) -> None:
+        await rig.until_seen("no such theme here")
+        go_to(rig, RUNNING)
+        assert await rig.asks("H") == []
+        assert await rig.asks("f7") == [("hold", {"tasks": [RUNNING]})]
+
+    over_picture(MID_RUN, body, config=Config(keys={"hold": "f7"}, problems=("no such theme here",)))
+
+
+# -- questions --------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_that_is_pressed_twice_ends_nothing_and_enter_is_harmless() -> None:
+    async def body(rig: SnapshotRig) -> None:
+        go_to(rig, RUNNING)
+        for key in ("c", "K", "Q"):
+            assert await rig.asks(key, key, key) == []
+            assert questions(rig) == 1
+            await rig.press("escape")
+            await rig.until_on(Dashboard)
+            assert await rig.asks(key, "enter") == []
+            await rig.until_on(Dashboard)
+
+    over_picture(MID_RUN, body)
+
+
+def test_every_answer_and_its_key_can_be_read_at_80_columns() -> None:
+    async def body(rig: SnapshotRig) -> None:
+        go_to(rig, RUNNING)
+        for key in ("c", "K", "Q", "R", "P"):
+            await asked(rig, key)
+            await rig.pilot.pause()
+            labels = [str(button.label).strip() for button in rig.app.screen.query(Button)]
+            assert len(labels) > 1
+            assert [label for label in labels if label not in rig.text()] == []
+            await rig.press("escape")
+
+    over_picture(MID_RUN, body, SMALL)
+
+
+def test_a_toast_lies_over_no_question() -> None:
+    async def body(rig: SnapshotRig) -> None:
+        go_to(rig, RUNNING)
+        await rig.press("s")
+        await rig.until_seen("sorted by")
+        await asked(rig, "c")
+        await rig.until(lambda: "sorted by" not in rig.text(), "the toast goes")
+        await rig.press("escape")
+        await rig.until_seen("sorted by")
+
+    over_picture(MID_RUN, body)
+
+
+def test_a_key_that_comes_as_the_cursor_jumps_to_another_task_does_nothing() -> None:
+    async def body(rig: SnapshotRig) -> None:
+        await rig.types("slash", "state:failed")
+        await rig.press("enter", "g")
+        await rig.brings(rows={4: msgspec.structs.replace(ROWS[4], state="running")})
+        assert table_of(rig).cursor_name == "train-sym-0.625"
+        assert await rig.asks("r") == []
+        await rig.until_told("the cursor has just come to train-sym-0.625: nothing was done")
+        assert await rig.asks("k", "r") == [("retry", {"tasks": ["train-sym-0.625"]})]
+
+    over_picture(MID_RUN, body)

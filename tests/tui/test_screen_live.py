@@ -1,0 +1,139 @@
+"""The screen over a real engine: what its user presses, what becomes of the tasks, and what is said of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpudeck.engine.adapters.processes import proc
+from gpudeck.tui.screens.choice import Choice
+from gpudeck.tui.screens.dashboard import Dashboard
+from tests.fakes.screen_rig import OnDeck, ScreenRig, over
+
+DECK = """
+[deck]
+gpus = "sim:3"
+halt = "never"
+[[task]]
+name = "{kind}"
+matrix.kind = ["long", "bad", "later"]
+command = ["sh", "run.sh", "{kind}"]
+"""
+RUN = """
+echo "this is $1"
+case $1 in
+bad) [ -e good ] || exit 3; [ -e stay ] && exec sleep 1000; exit 0;;
+*) exec sleep 1000;;
+esac
+"""
+
+
+@pytest.fixture
+def on_deck(tmp_path: Path) -> OnDeck:
+    """Runs a body over the deck once `bad` has failed, `long` and `later` run."""
+    return over(tmp_path, DECK, {"bad": "failed", "long": "running", "later": "running"}, script=RUN)
+
+
+def is_paused(rig: ScreenRig) -> bool:
+    return rig.app.deck.head is not None and bool(rig.app.deck.head.paused)
+
+
+async def asked(rig: ScreenRig, *keys: str) -> None:
+    await rig.press(*keys)
+    await rig.until(lambda: isinstance(rig.app.screen, Choice) and rig.app.screen.is_mounted, "a question")
+
+
+def test_a_user_sees_logs_retries_in_a_pause_holds_takes_back_cancels_and_kills(on_deck: OnDeck) -> None:
+    async def body(rig: ScreenRig) -> None:
+        await rig.press("g")
+        await rig.until_seen("this is long")
+        await rig.press("j")
+        await rig.until_seen("this is bad")
+
+        (rig.deck.folder / "good").touch()
+        await asked(rig, "P")
+        await rig.until_seen("Pause the deck?")
+        await rig.press("p")
+        await rig.until(lambda: is_paused(rig), "it is paused")
+        await rig.press("r")
+        await rig.until_seen("the deck is paused")
+        assert rig.row("bad").attempt == 1
+        await rig.press("P")
+        assert (await rig.until_state("bad", "succeeded")).attempt == 2
+        assert not is_paused(rig)
+
+        await rig.press("g", "H")
+        await rig.until(lambda: rig.row("long").held, "it is held")
+        await rig.until_seen("u takes it back")
+        await rig.press("u")
+        await rig.until(lambda: not rig.row("long").held, "it is free again")
+
+        await asked(rig, "c")
+        await rig.until_seen("Cancel long?")
+        await rig.press("enter")
+        await rig.until(lambda: isinstance(rig.app.screen, Dashboard), "it is answered")
+        assert rig.row("long").state == "running"
+        await asked(rig, "c")
+        await rig.press("y")
+        await rig.until_state("long", "cancelled")
+        await asked(rig, "G", "K")
+        await rig.press("y")
+        await rig.until_state("later", "cancelled")
+
+    on_deck(body)
+
+
+def test_a_retry_that_has_started_can_be_cancelled_and_one_that_is_left_out_is_not_said_to_run(on_deck: OnDeck) -> None:
+    async def body(rig: ScreenRig) -> None:
+        for name in ("good", "stay"):
+            (rig.deck.folder / name).touch()
+        await rig.press("g", "j", "r")
+        await rig.until_seen("bad runs again")
+        assert "u takes it back" not in rig.text()
+        await rig.until_state("bad", "running")
+        await asked(rig, "u")
+        await rig.press("y")
+        await rig.until_state("bad", "cancelled")
+
+        with rig.deck.client() as client:
+            client.request("change", only=["long"])
+        rig.app.clear_notifications()
+        await rig.press("r")
+        await rig.until_seen("bad is left out of this run")
+        assert "runs again" not in rig.text()
+
+    on_deck(body)
+
+
+def test_a_shows_the_plan_and_an_answer_applies_it(tmp_path: Path) -> None:
+    text = '[deck]\ngpus = "sim:2"\n[[task]]\nname = "fine"\ncommand = ["true"]\n'
+    added = "".join(f'[[task]]\nname = "more-{n}"\ncommand = ["true"]\n' for n in range(3))
+
+    async def body(rig: ScreenRig) -> None:
+        rig.deck.write(text.replace('["true"]', '["true", "other"]') + added)
+        await rig.until(lambda: rig.app.deck.head and rig.app.deck.head.file_plan, "the file has changed")
+        await asked(rig, "a")
+        await rig.until(lambda: rig.app.screen.query_one("#choice-answers").region.height > 2, "it is laid out")
+        seen = " ".join(rig.text().replace("│", " ").split())
+        assert "added more-0, more-1, more-2: they start when" in seen
+        assert "changed, finished fine (command)" in seen
+        await rig.press("a")
+        assert isinstance(rig.app.screen, Choice)
+        await rig.press("e")
+        await rig.until_state("more-2", "succeeded", "cached")
+        assert rig.row("fine").attempt == 1
+
+    over(tmp_path, text, {"fine": "succeeded"})(body, size=(80, 24))
+
+
+def test_q_leaves_and_stops_nothing(on_deck: OnDeck) -> None:
+    async def body(rig: ScreenRig) -> None:
+        pid, engine = rig.row("long").pid, rig.app.deck.link.pid
+        await rig.press("q")
+        await rig.until(lambda: rig.app.return_value is not None)
+        assert f"engine {engine} goes on, 2 tasks running" in str(rig.app.return_value)
+        assert proc.stat(pid) is not None
+        assert rig.deck.holder() == engine
+
+    on_deck(body)
