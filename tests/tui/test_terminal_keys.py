@@ -13,6 +13,8 @@ from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, kinds_deck
 
 pytestmark = pytest.mark.terminal
 
+TASKS = ("long", "bad", "later")
+
 CLEAN = {"alternate_on": "0", "mouse_any_flag": "0", "mouse_sgr_flag": "0", "cursor_flag": "1"}
 """A terminal that a program has left as it was."""
 
@@ -32,15 +34,18 @@ def screen(deck: TmuxDeck) -> TmuxScreen:
 
 
 def go_to(screen: TmuxScreen, name: str) -> None:
+    """Move the cursor to the task *name*: to the first row, then down as far as the table shows it."""
     screen.press("g")
-    for _ in range(3):
-        text = screen.until(lambda text: "▌" in text, "a cursor")
-        line = next(line for line in text.splitlines() if line.startswith("▌"))
-        if name in line:
-            return
-        screen.press("j")
-        screen.until(lambda text, line=line: line not in text.splitlines(), "the cursor moves")
-    raise AssertionError(f"no {name} in the table\n{screen.text()}")
+    text = screen.until(lambda text: cursor_on(text) == "long", "the cursor on the first row")
+    below = text[text.index("▌") :].splitlines()
+    screen.press(*["j"] * next(row for row, line in enumerate(below) if f" {name} " in line))
+    screen.until(lambda text: cursor_on(text) == name, f"the cursor on {name}")
+
+
+def cursor_on(text: str) -> str | None:
+    """The task whose row has the cursor."""
+    rows = [line.split() for line in text.splitlines() if line.startswith("▌")]
+    return next((name for row in rows for name in row if name in TASKS), None)
 
 
 def is_clean(screen: TmuxScreen) -> bool:
