@@ -57,13 +57,18 @@ def has_engine(path: str, options: RunOptions) -> bool:
 
 def _attach(state_dir: str) -> Connection | None:
     deadline = time.monotonic() + START_S
+    elsewhere = None
     while (holder := held_by(state_dir)) is not None:
         here = this_machine()
         if holder.pid and not (holder.machine.same_box(here) and holder.machine.pid_ns == here.pid_ns):
-            name = holder.machine.host
-            raise EngineUnavailableError(
-                f"this deck runs on {name} (engine {holder.pid}): use it there: ssh -t {name} gpudeck"
-            )
+            if holder == elsewhere:
+                name = holder.machine.host
+                raise EngineUnavailableError(
+                    f"this deck runs on {name} (engine {holder.pid}): use it there: ssh -t {name} gpudeck"
+                )
+            elsewhere = holder  # an engine that has just taken the lock here may not have put its name there yet
+            time.sleep(_LOOK_S)
+            continue
         if holder.address:
             try:
                 return Connection(connect(holder.address, timeout_s=HELLO_S), holder)

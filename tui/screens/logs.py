@@ -76,7 +76,8 @@ class LogScreen(DeckScreen):
                 view = self._views[name]
                 view.display = True
                 view.show(source)
-                view.focus()
+        if found.get(self._names[0]):
+            self.query_one(LogColumns).focus_first()
         if not all(found.get(name) for name in self._names):
             self.query_one(Waiting).begin()
 
