@@ -164,7 +164,15 @@ class GpudeckApp(PaintedApp):
         self._notifications.clear()
         for each in notifications:
             self._notifications.add(each)
-        self._refresh_notifications()
+        if self._notifications:
+            self._refresh_notifications()
+        else:
+            self.call_later(self._clear_toasts, self.screen)
+
+    async def _clear_toasts(self, screen: Screen[Any]) -> None:
+        """Take all from *screen*, and from what a question that has been opened over it shows of it."""
+        await screen.query("Toast").remove()
+        self.screen.refresh()
 
     def copy(self, text: str, what: str) -> None:
         """To the clipboard of the terminal, through OSC 52 where it takes that."""
