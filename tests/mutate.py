@@ -4,8 +4,8 @@
     python tests/mutate.py [--number 100] [--seed 1]       the fixed sample, or some of it
     python tests/mutate.py --only engine/core/retry.py     all of a file, or of a folder
 
-Each break meets the tests that run the function that it is in, the quickest first, as far as they take `LONGEST_S`
-together. What is printed is either a missing test or makes no difference.
+Each break meets the tests that run the function that it is in, those that run little else first, as far as they take
+`LONGEST_S` together. What is printed is either a missing test or makes no difference.
 """
 
 from __future__ import annotations
@@ -141,20 +141,24 @@ class Known(NamedTuple):
 
     functions: reached.Functions
     seconds: dict[str, float]
+    reach: Counter[str]
+    """How many functions each test runs."""
 
     @classmethod
     def read(cls) -> Known:
         seconds: dict[str, float] = defaultdict(float)
         for case in ElementTree.parse(MAP / "times.xml").iter("testcase"):
             seconds[_test_id(case.get("classname", ""), case.get("name", ""))] += float(case.get("time", 0))
-        return cls(reached.read(MAP / "reached"), seconds)
+        functions = reached.read(MAP / "reached")
+        return cls(functions, seconds, Counter(test for tests in functions.values() for test in tests))
 
     def of(self, one: Break) -> list[str]:
-        """Tests that run what is broken, the quickest first; of what stands outside of functions, those of its file."""
+        """Tests that run what is broken, those that run little else first; of what stands outside of functions, those
+        of its file."""
         lines = [number for number in _functions_at(one) if (one.path, number) in self.functions]
         places = [(one.path, lines[-1])] if lines else [place for place in self.functions if place[0] == one.path]
         tests = {test for place in places for test in self.functions[place]}
-        return sorted(tests, key=lambda test: (self.seconds.get(test, 1.0), test))
+        return sorted(tests, key=lambda test: (self.reach[test], test))
 
     def portions(self, one: Break) -> Iterator[list[str]]:
         tests, spent_s = self.of(one), 0.0
