@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from ..command import Command
 from ..headless.painted import Line, Tone, digest_lines
-from ..headless.text import field_text, hhmmss, mib_text
+from ..headless.text import eta_text, field_text, mib_text
 from ..logs.files import AttemptPaths, LogFolder, telling_log
 from ..protocol.states import ACTIVE, FAILED, is_pending, shown_state
 from ..protocol.wire import DeckHead, GpuRow, TaskRow
@@ -84,7 +84,8 @@ def _head(found: Look, head: DeckHead) -> Iterator[Line]:
         field_text(head.file),
     ]
     yield Line("  ".join(filter(None, parts)), tone="bold")
-    left = "" if head.ended or head.eta_s is None else f"  eta {hhmmss(head.eta_s)}"
+    eta = "" if head.ended else eta_text(head.eta_s, head.unmeasured)
+    left = f"  {eta}" if eta else ""
     yield Line(counts_text(head.counts) + left, tone="warn" if head.counts.failed or head.counts.unknown else "plain")
     said = (
         ("paused", head.paused, "`gpudeck unpause` goes on"),

@@ -147,6 +147,7 @@ class Story:
             ),
             waiting_why=head.waiting_why,
             eta_s=head.eta_s,
+            unmeasured=head.unmeasured,
             at=max(0.0, now - self._began),
             wall=now,
         )

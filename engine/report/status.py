@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 from ..core.deck import Deck
 from ..core.devices import Gpu
+from ..core.forecast import Forecast
 from ..core.instant import Instant
 from ..core.why_waiting import why_waiting
 from ..protocol.messages import GpuLine, RunningTask, Status
-from .numbers import counts_of, eta_s, why_unused
+from .numbers import counts_of, why_unused
+
+_NO_FORECAST = Forecast(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,9 @@ class Times:
         return max(0.0, at - self.boot_s)
 
 
-def status_of(deck: Deck, times: Times, now: Instant, log_of: Callable[[str, int], str]) -> Status:
+def status_of(
+    deck: Deck, times: Times, now: Instant, log_of: Callable[[str, int], str], eta: Forecast = _NO_FORECAST
+) -> Status:
     """A picture of the deck at this moment."""
     gpus_now = deck.present_gpus
     index = {gpu.uuid: gpu.index for gpu in gpus_now.values()}
@@ -43,7 +48,8 @@ def status_of(deck: Deck, times: Times, now: Instant, log_of: Callable[[str, int
         running=tuple(running),
         gpus=tuple(_gpu_line(deck, gpu, now.boot_s) for gpu in sorted(gpus_now.values(), key=lambda gpu: gpu.index)),
         waiting_why=tuple(why_waiting(deck, now.boot_s)),
-        eta_s=eta_s(deck, now.boot_s),
+        eta_s=eta.left_s,
+        unmeasured=eta.unmeasured,
         at=times.since(now.boot_s),
         wall=now.wall_s,
     )
