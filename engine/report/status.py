@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..core.deck import Deck
-from ..core.devices import Gpu
+from ..core.devices import Gpu, is_stale
 from ..core.forecast import Forecast
 from ..core.instant import Instant
 from ..core.why_waiting import why_waiting
 from ..protocol.messages import GpuLine, RunningTask, Status
+from ..protocol.words import silent_text
 from .numbers import counts_of, why_unused
 
 _NO_FORECAST = Forecast(None)
@@ -46,7 +47,7 @@ def status_of(
     return Status(
         counts=counts_of(deck),
         running=tuple(running),
-        gpus=tuple(_gpu_line(deck, gpu, now.boot_s) for gpu in sorted(gpus_now.values(), key=lambda gpu: gpu.index)),
+        gpus=tuple(_gpu_line(deck, gpu, now) for gpu in sorted(gpus_now.values(), key=lambda gpu: gpu.index)),
         waiting_why=tuple(why_waiting(deck, now.boot_s)),
         eta_s=eta.left_s,
         unmeasured=eta.unmeasured,
@@ -55,14 +56,18 @@ def status_of(
     )
 
 
-def _gpu_line(deck: Deck, gpu: Gpu, at: float) -> GpuLine:
-    reading = gpu.reading
+def _gpu_line(deck: Deck, gpu: Gpu, now: Instant) -> GpuLine:
+    silent = is_stale(gpu, now.boot_s)
+    reading = None if silent else gpu.reading
     names = tuple(deck.active[token].name for token in gpu.holders if token in deck.active)
+    note = why_unused(deck, gpu, now.boot_s)[1]
+    if silent and gpu.reading is not None:
+        note = silent_text(gpu.reading.at + now.wall_s - now.boot_s)
     return GpuLine(
         index=gpu.index,
         tasks=names,
         util_percent=None if reading is None else reading.util_percent,
         used_mib=None if reading is None else reading.used_mib,
         total_mib=gpu.total_mib,
-        note=why_unused(deck, gpu, at)[1],
+        note=note,
     )
