@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _SLOW_S = 1.0
 """How often what costs a look at many tasks is worked out anew."""
 _ROUND_LINES = 5
+_RETOLD = 1_000
+"""Dependents of one gate whose rows say anew what blocks them: a look at more would hold up the loop."""
 
 
 @dataclass(slots=True)
@@ -93,8 +95,12 @@ class DeckView:
 
     def changed(self) -> set[int]:
         """Tasks whose rows may differ from what was shown, by index; each call begins anew."""
-        moved, self._deck.moved = self._deck.moved, set()
-        return moved | take_flagged(self._deck)
+        deck = self._deck
+        moved, deck.moved = deck.moved, set()
+        retold, deck.retold = deck.retold, {}
+        for gate in retold:
+            moved.update(index for index in gate.dependents[:_RETOLD] if isinstance(deck.tasks[index].phase, Blocked))
+        return moved | take_flagged(deck)
 
     def rows(self, indexes: list[int]) -> list[TaskRow]:
         """Rows of these tasks, about 0.01 ms each."""
