@@ -98,9 +98,12 @@ def take_up_changed(turn: Turn) -> int:
 
 def has_new(deck: Deck) -> bool:
     """Whether a deck whose last run has ended has anything that its file's owner would expect to start by itself: a
-    task that never came to its end and that nothing bars. What a halt has left waits for the user."""
+    task that never came to its end and that nothing bars, or with `rerun_stale` a stale one. What a halt has left waits
+    for the user."""
     if deck.run.halted:
         return False
+    if deck.settings.rerun_stale and any(deck.tasks[index].selected for index in deck.marks.stale):
+        return True
     return any(
         task.selected and not isinstance(task.phase, (*FINAL, *ACTIVE)) and deck.gates_say(task) is GateState.OPEN
         for task in deck.tasks
