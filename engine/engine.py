@@ -34,6 +34,7 @@ from .parts import (
     code_of,
     cpus_each,
     following_of,
+    forecasts_of,
     launcher_of,
     needs_host_memory,
     notices_of,
@@ -89,7 +90,10 @@ class Engine:
         self._notices = notices_of(opened, self._note_from_thread, self._attempts.begun.paths)
         self._following = following_of(opened, self._asyncio, self._post, self._watched)
         self._caps = LogCaps(self._deck, self._attempts.begun.paths, self._note_from_thread)
-        self._reporter = Reporter(self._deck, self._attempts, self._clock, self._show, cwd=cwd)
+        self._forecasts = forecasts_of(opened, self._asyncio)
+        self._reporter = Reporter(
+            self._deck, self._attempts, self._clock, self._show, cwd=cwd, forecasts=self._forecasts
+        )
         self._loop = Loop(
             Core(self._deck),
             clock=self._clock,
@@ -133,6 +137,7 @@ class Engine:
             last_metrics=self._following.last_metrics,
             file_plan=lambda: self._live.summary, file_problem=lambda: self._live.problem,
             closer=self._opened.gpus.probe.telemetry, cluster=cluster_watch_of(self._opened, self._asyncio),
+            forecasts=self._forecasts,
         )  # fmt: skip
         requests = Requests(
             self._deck, view, self._attempts, self._clock, self._post, self._box.index_of,
@@ -262,6 +267,7 @@ class Engine:
         self._following.wake()
         self._reporter.settled()
         self._serving.turned()
+        self._forecasts.renew()
         self._consider_end()
 
     def _left(self) -> None:
@@ -345,6 +351,7 @@ class Engine:
         self._live.close()
         self._opened.journal.close()
         self._following.close()
+        self._forecasts.close()
         self._attempts.histories.save()
         self._writer.close()
         self._attempts.close()

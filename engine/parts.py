@@ -21,6 +21,7 @@ from .adapters.state.mounts import on_network
 from .attempt.attempts import Attempts
 from .attempt.box import Box
 from .core.deck import Deck
+from .core.forecast import Forecast
 from .core.readings import GpuReading
 from .logs.files import AttemptPaths
 from .logs.writer import AttemptJsonWriter
@@ -32,6 +33,7 @@ from .opening.opening import OpenDeck
 from .opening.visible import cuda_visible_devices
 from .ports import Launcher, Sink
 from .progress.following import Following
+from .report.forecasts import Forecasts
 from .report.numbers import slot_count
 from .runs.environments import own_environments
 from .sampler import Sampler, sample_once
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
     from .serve.cluster_watch import ClusterWatch
 
 Notice = Callable[[str], None]
+
+_FORECAST_S = 60.0
+"""A forecast that takes longer is given up."""
 
 
 def code_of(opened: OpenDeck, loop: asyncio.AbstractEventLoop, note: Callable[[str, str], None]) -> Code | None:
@@ -210,6 +215,22 @@ def sampler_of(
         host_too=needs_host_memory(opened.deck),
         claimed=lambda: claims.others(opened.deck.gpus),
     )
+
+
+def forecasts_of(opened: OpenDeck, loop: asyncio.AbstractEventLoop) -> Forecasts:
+    """Worked out in a thread: of a thousand tasks it takes half a second."""
+    thread = Background(loop)
+    timers: list[asyncio.TimerHandle] = []
+
+    def submit(after_s: float, work: Callable[[], Forecast], done: Callable[[Forecast | None], None]) -> None:
+        timers[:] = [loop.call_later(after_s, lambda: thread.submit(work, done, timeout_s=_FORECAST_S))]
+
+    def close() -> None:
+        for timer in timers:
+            timer.cancel()
+        thread.close()
+
+    return Forecasts(opened.deck, host.boottime_s, submit, close)
 
 
 def cpus_each(opened: OpenDeck) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 
 from ..adapters.claims.look import claims_on
 from ..adapters.nvml.probe import NvmlProbe
@@ -13,11 +15,21 @@ from ..ports import GpuProbe
 from ..sampler import sample_once
 from .gpus_report import report
 
+PATIENCE_S = 15.0
+"""A driver that was not loaded, on a box with eight cards, takes seconds."""
+QUIET_S = 2.0
+
 
 def run(command: Command) -> int:
     """Print one reading. Raises EngineUnavailableError with NVML's words where the driver does not answer."""
     probe = _probe(command.given.get("gpus"))
-    inventory = probe.discover()
+    patience = threading.Timer(QUIET_S, _say_that_it_waits)
+    patience.daemon = True
+    patience.start()
+    try:
+        inventory = probe.discover()
+    finally:
+        patience.cancel()
     if inventory.error:
         raise EngineUnavailableError(inventory.error)
     readings = sample_once(probe, [gpu.uuid for gpu in inventory.gpus]) if inventory.gpus else ()
@@ -29,9 +41,13 @@ def run(command: Command) -> int:
     return 0
 
 
+def _say_that_it_waits() -> None:
+    print(f"the NVIDIA driver has not answered yet; waiting up to {PATIENCE_S:g} s", file=sys.stderr)
+
+
 def _probe(asked: str | None) -> GpuProbe:
     if asked is None:
-        return NvmlProbe()
+        return NvmlProbe(discover_timeout_s=PATIENCE_S)
     kind, _, count = asked.partition(":")
     if kind != "sim" or not count.isdigit() or not int(count):
         raise UsageError(f"gpus --gpus takes sim:N, got {asked}")

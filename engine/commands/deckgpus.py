@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from ..command import Command
 from ..headless.painted import Line
-from ..headless.text import field_text, mib_text
+from ..headless.text import field_text
 from ..protocol.wire import GpuRow
 from .cluster_text import cluster_lines, cluster_of
 from .look import look
 from .place import Place
-from .rows import plain
+from .rows import gpu_note, memory_text, plain, util_text
 from .screen import columns_of, out, print_json
 
 _HEADER = ("GPU", "slots", "memory", "util", "tasks", "note")
@@ -44,10 +44,6 @@ def run(command: Command) -> int:
 
 
 def _cells(gpu: GpuRow) -> Sequence[str]:
-    memory = "-" if gpu.total_mib is None else mib_text(gpu.total_mib)
-    if gpu.used_mib is not None and gpu.total_mib is not None:
-        memory = f"{mib_text(gpu.used_mib)} of {memory}"
     taken = f"{len(gpu.tasks)} of {gpu.slots}" if gpu.slots else f"{len(gpu.tasks)}, auto"
     name = f"SIM {gpu.index}" if gpu.simulated else str(gpu.index)
-    util = "-" if gpu.util_percent is None else f"{gpu.util_percent} %"
-    return name, taken, memory, util, ", ".join(gpu.tasks) or "-", gpu.note
+    return name, taken, memory_text(gpu), util_text(gpu), ", ".join(gpu.tasks) or "-", gpu_note(gpu)

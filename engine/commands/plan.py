@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..adapters import host
 from ..adapters.journal.journal import read_facts
@@ -16,7 +16,8 @@ from ..core.build import build
 from ..core.deck import Deck, Task
 from ..core.events import Fact
 from ..core.fit import memory_in_words
-from ..core.phases import ACTIVE, Cached, Phase
+from ..core.marks import is_of_other_work
+from ..core.phases import ACTIVE, FINAL, Cached, Phase, Succeeded
 from ..core.recorded import recorded
 from ..core.replay import replay
 from ..core.simulate import Planned, simulate
@@ -65,6 +66,11 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     takes = ("failed", "changed", "stale") if settings.skip_existing else ("all",)
     logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
     known = [_length_s(deck, task) for task in deck.tasks]  # before the simulation's own ends teach anything
+    settled = {
+        task.name: is_of_other_work(task) or not isinstance(task.phase, _SUCCESSES)
+        for task in deck.tasks
+        if isinstance(task.phase, FINAL)
+    }
     memory = [memory_in_words(deck, task) for task in deck.tasks]
     planned = simulate(
         deck,
@@ -81,9 +87,12 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     given = submitted(file, journal)
     for line in [*file.warnings, *filter(None, [damage, standing(given) if given else ""]), *file.later]:
         print(f"warning: {line}")
-    print("\n".join(_table(rows, planned, gpus)))
+    print("\n".join([*_table(rows, planned, gpus), *_left_to_you(deck, planned, settled)]))
     return 0
 
+
+_NAMED = 4
+_SUCCESSES = (Succeeded, Cached)
 
 _COLUMNS = ("task", "gpus", "starts_s", "ends_s", "guessed", "state", "gpus_note")
 Row = tuple[str, str, float | None, float | None, bool, str, str]
@@ -146,6 +155,24 @@ def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus) -> li
     if guesses:
         lines.append(f"~ {guesses} of unknown length are taken as an hour each, or as long as their timeout lets them")
     return lines
+
+
+def _left_to_you(deck: Deck, planned: Sequence[Planned], settled: Mapping[str, bool]) -> list[str]:
+    """What only a headless start runs. *settled*: tasks that have ended, and whether as failed or of other work."""
+    rerun = deck.settings.rerun_stale
+    again = [item.task for item in planned if item.task in settled and (settled[item.task] or not rerun)]
+    if not again:
+        return []
+    which = "it" if len(again) == 1 else "them"
+    more = "" if rerun else "; with rerun_stale = true in [deck] stale ones run again by themselves"
+    return [
+        f"this is `gpudeck --headless`; with a screen {_names(again)} would wait for you: "
+        f"`gpudeck retry` runs {which} again{more}"
+    ]
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def _clock(seconds: float) -> str:

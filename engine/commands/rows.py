@@ -9,10 +9,10 @@ from typing import Any, cast
 import msgspec
 
 from ..headless.painted import Line, Tone
-from ..headless.text import field_text, hhmmss, ranges
+from ..headless.text import field_text, hhmmss, mib_text, ranges
 from ..protocol.states import ACTIVE, DONE, ENDED, is_pending, shown_state
-from ..protocol.wire import TaskRow
-from ..protocol.words import nodes_text, stands
+from ..protocol.wire import GpuRow, TaskRow
+from ..protocol.words import nodes_text, silent_text, stands
 
 _TONES: dict[str, Tone] = {
     "succeeded": "good", "cached": "dim", "failed": "bad", "unknown": "bad", "blocked": "warn", "cancelled": "warn",
@@ -108,6 +108,22 @@ def progress_text(row: TaskRow) -> str:
     parts += [f"eta {hhmmss(row.eta_s)}"] if row.eta_s is not None else []
     parts += [f"{name}={value:g}" for name, value in list(row.metrics.items())[:3]]
     return "  ".join(parts)
+
+
+def util_text(gpu: GpuRow) -> str:
+    return "-" if gpu.util_percent is None or gpu.stale_since is not None else f"{gpu.util_percent} %"
+
+
+def memory_text(gpu: GpuRow) -> str:
+    size = "-" if gpu.total_mib is None else mib_text(gpu.total_mib)
+    if gpu.used_mib is None or gpu.total_mib is None or gpu.stale_since is not None:
+        return size
+    return f"{mib_text(gpu.used_mib)} of {size}"
+
+
+def gpu_note(gpu: GpuRow) -> str:
+    """What is the matter with a GPU; of one that no longer tells how it is, since when."""
+    return gpu.note if gpu.stale_since is None else silent_text(gpu.stale_since)
 
 
 def plain(row: msgspec.Struct) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from ..command import Command
 from ..headless.painted import Line, Tone, digest_lines
-from ..headless.text import field_text, hhmmss, mib_text
+from ..headless.text import eta_text, field_text
 from ..logs.files import AttemptPaths, LogFolder, telling_log
 from ..protocol.states import ACTIVE, FAILED, is_pending, shown_state
 from ..protocol.wire import DeckHead, GpuRow, TaskRow
@@ -15,7 +15,7 @@ from ..protocol.words import counts_text
 from .cluster_text import cluster_lines, cluster_of
 from .look import Look, look
 from .place import Place
-from .rows import hint_line, note_text, place_text, plain, time_text
+from .rows import gpu_note, hint_line, memory_text, note_text, place_text, plain, time_text, util_text
 from .screen import Screen, columns_of, out, print_json
 
 _SHOWN = 8
@@ -84,7 +84,8 @@ def _head(found: Look, head: DeckHead) -> Iterator[Line]:
         field_text(head.file),
     ]
     yield Line("  ".join(filter(None, parts)), tone="bold")
-    left = "" if head.ended or head.eta_s is None else f"  eta {hhmmss(head.eta_s)}"
+    eta = "" if head.ended else eta_text(head.eta_s, head.unmeasured)
+    left = f"  {eta}" if eta else ""
     yield Line(counts_text(head.counts) + left, tone="warn" if head.counts.failed or head.counts.unknown else "plain")
     said = (
         ("paused", head.paused, "`gpudeck unpause` goes on"),
@@ -140,20 +141,14 @@ def _gpus(gpus: Sequence[GpuRow], screen: Screen) -> Iterator[Line]:
     cells = [
         (
             f"  {'SIM ' if gpu.simulated else ''}{gpu.index}",
-            "-" if gpu.util_percent is None else f"{gpu.util_percent} %",
-            _memory(gpu),
+            util_text(gpu),
+            memory_text(gpu),
             ", ".join(gpu.tasks) or "-",
-            gpu.note,
+            gpu_note(gpu),
         )
         for gpu in gpus
     ]
     yield from (Line(text) for text in columns_of(cells, screen.columns))
-
-
-def _memory(gpu: GpuRow) -> str:
-    if gpu.used_mib is None or gpu.total_mib is None:
-        return "-"
-    return f"{mib_text(gpu.used_mib)} of {mib_text(gpu.total_mib)}"
 
 
 def _failures(rows: Sequence[TaskRow], hints: Mapping[str, str], logs: LogFolder) -> Iterator[Line]:

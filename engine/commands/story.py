@@ -30,7 +30,8 @@ from ..protocol.messages import (
     TaskSubmitted,
 )
 from ..protocol.states import ACTIVE, FAILED, is_pending, shown_state
-from ..protocol.wire import Event, TaskRow
+from ..protocol.wire import Event, GpuRow, TaskRow
+from .rows import gpu_note
 
 STATUS_PERIOD_S = 1.0
 _KINDS = {
@@ -141,15 +142,19 @@ class Story:
             running=tuple(
                 _running(row, now) for row in picture.rows.values() if row.state in ACTIVE and not is_pending(row)
             ),
-            gpus=tuple(
-                GpuLine(gpu.index, gpu.tasks, gpu.util_percent, gpu.used_mib, gpu.total_mib, gpu.note)
-                for gpu in picture.gpus
-            ),
+            gpus=tuple(_gpu_line(gpu) for gpu in picture.gpus),
             waiting_why=head.waiting_why,
             eta_s=head.eta_s,
+            unmeasured=head.unmeasured,
             at=max(0.0, now - self._began),
             wall=now,
         )
+
+
+def _gpu_line(gpu: GpuRow) -> GpuLine:
+    if gpu.stale_since is not None:
+        return GpuLine(gpu.index, gpu.tasks, None, None, gpu.total_mib, gpu_note(gpu))
+    return GpuLine(gpu.index, gpu.tasks, gpu.util_percent, gpu.used_mib, gpu.total_mib, gpu.note)
 
 
 def _running(row: TaskRow, now: float) -> RunningTask:

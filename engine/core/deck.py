@@ -148,6 +148,8 @@ class Deck:
     """Tasks whose phase has changed since whoever shows them looked last."""
     newly_blocked: list[int] = field(default_factory=list[int])
     """Tasks that have become blocked since whoever reports it looked last."""
+    retold: dict[Gate, None] = field(default_factory=dict[Gate, None])
+    """Gates that stay shut, and of which more or less has failed since whoever shows their dependents looked last."""
     closed: dict[Gate, None] = field(default_factory=dict[Gate, None])
     """Gates that are not open."""
     replaying: bool = False
@@ -260,6 +262,8 @@ class Deck:
         for gate in task.feeds:
             if gate.count(old, standing):
                 self.gate_changed(gate)
+            elif gate.state is GateState.SHUT:
+                self.retold[gate] = None
 
     def gate_changed(self, gate: Gate) -> None:
         """A gate's state differs from before: tell the next round's gate now, and its dependents in a while."""

@@ -16,6 +16,8 @@ PROBES_S = (60.0, 300.0, 900.0)
 """How long a quarantined GPU rests before the 1st, 2nd, 3rd and every further probe."""
 GANG_PROBE_S = 900.0
 """A task on several GPUs may probe a quarantined one this long after a smaller one might have."""
+STALE_S = 5.0
+"""Readings come once a second; one that is older says that the driver hangs."""
 
 
 @dataclass(slots=True)
@@ -174,6 +176,11 @@ class Joined:
 
 def gib(mib: float) -> str:
     return f"{mib / 1024:.1f} GiB"
+
+
+def is_stale(gpu: Gpu, now: float) -> bool:
+    """Whether its newest reading tells how it was, not how it is."""
+    return gpu.reading is not None and now - gpu.reading.at > STALE_S
 
 
 def observe(gpu: Gpu, reading: GpuReading, settings: DeckSettings, *, now: float) -> Joined | None:

@@ -11,13 +11,24 @@ from .ends import arm_timeout
 from .events import TaskRetried
 from .fate import Fate, Unproven
 from .gates import GateState
-from .phases import ACTIVE, FINAL, Cancelled, Closing, Running, Starting, Stopping, Unknown
-from .readiness import reconsider, success_of
+from .phases import ACTIVE, FINAL, WAITING, Cancelled, Closing, Queued, Running, Starting, Stopping, Unknown
+from .readiness import reconsider, spread, success_of
 from .replay import replay as replay
 from .turn import Turn
 
 _STOPPED = ("timeout", "cancelled", "interrupted")
 """Reasons why what a leader left is being stopped."""
+
+
+def derive(deck: Deck) -> None:
+    """Let what follows from the facts follow: queued and blocked. Without a run under way nothing is queued."""
+    over, deck.run.ended = deck.run.ended, False
+    while deck.opened < len(deck.tasks) or deck.dirty:
+        spread(deck)
+    deck.run.ended = over
+    for task in deck.tasks if over else ():
+        if isinstance(task.phase, Queued):
+            deck.move(task, WAITING)
 
 
 def take_over(turn: Turn, fates: Mapping[str, Fate]) -> None:
@@ -87,9 +98,12 @@ def take_up_changed(turn: Turn) -> int:
 
 def has_new(deck: Deck) -> bool:
     """Whether a deck whose last run has ended has anything that its file's owner would expect to start by itself: a
-    task that never came to its end and that nothing bars. What a halt has left waits for the user."""
+    task that never came to its end and that nothing bars, or with `rerun_stale` a stale one. What a halt has left waits
+    for the user."""
     if deck.run.halted:
         return False
+    if deck.settings.rerun_stale and any(deck.tasks[index].selected for index in deck.marks.stale):
+        return True
     return any(
         task.selected and not isinstance(task.phase, (*FINAL, *ACTIVE)) and deck.gates_say(task) is GateState.OPEN
         for task in deck.tasks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -26,6 +26,16 @@ class Planned:
     """Its length is not known; the end is a guess."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """An attempt that runs when the simulation begins."""
+
+    task: Task
+    token: str
+    left_s: float | None
+    """None: not known."""
+
+
 def simulate(
     deck: Deck,
     length_s: Callable[[Task], float | None],
@@ -35,18 +45,20 @@ def simulate(
     guess_s: float = 3600.0,
     memory_mib: int | None = None,
     wall: float = 0.0,
+    ahead: Sequence[Ahead] = (),
 ) -> list[Planned]:
     """Run a deck to its end as if every attempt succeeded after `length_s(task)` seconds (None: *guess_s*).
 
     GPUs are taken as if nobody else used them. *memory_mib*: what the host has to give; None: enough. *wall*: seconds
-    since the epoch at its start; what the simulation does is newer than what the journal tells of earlier. Uses the
-    deck up. Returns the tasks in the order of their starts; a task missing from it would never start.
+    since the epoch at its start; what the simulation does is newer than what the journal tells of earlier. *ahead*:
+    what runs already, in phase starting. Uses the deck up. Returns the tasks in the order of their starts; a task
+    missing from it would never start.
     """
     enough = sum(task.spec.resources.memory_mib or 0 for task in deck.tasks)
     deck.memory_mib = deck.memory_most_mib = enough if memory_mib is None else memory_mib
     for gpu in deck.gpus.values():
         gpu.unread = False
-    return _Simulation(deck, length_s, done, guess_s, wall).run(takes)
+    return _Simulation(deck, length_s, done, guess_s, wall).run(takes, ahead)
 
 
 class _Simulation:
@@ -69,7 +81,10 @@ class _Simulation:
         self.inbox: list[Input] = []
         self.planned: list[Planned] = []
 
-    def run(self, takes: tuple[str, ...]) -> list[Planned]:
+    def run(self, takes: tuple[str, ...], ahead: Sequence[Ahead] = ()) -> list[Planned]:
+        for each in ahead:
+            attempt = each.task.attempt()
+            self._runs(each.task, each.token, () if attempt is None else attempt.gpus, each.left_s)
         self._work(self.core.begin(RunStarted(self.deck.run.number + 1, "plan", 0.0, self.wall, takes=takes)))
         while not self.deck.run.ended:
             if not self.inbox and not self._advance():
@@ -100,15 +115,17 @@ class _Simulation:
         timeout_s = task.spec.policy.timeout_s
         return length_s if timeout_s is None else min(length_s, timeout_s * 0.999)
 
+    def _runs(self, task: Task, token: str, gpus: tuple[str, ...], known: float | None) -> None:
+        length = self._within_timeout(task, self.guess_s if known is None else known)
+        self.planned.append(Planned(task.name, gpus, self.now, self.now + length, known is None))
+        heappush(self.ends, (self.now + length, task.index, token))
+        self.inbox.append(Spawned(token, 0, 0))
+
     def _effect(self, effect: Effect) -> None:
         match effect:
             case Launch():
                 task = self.deck.by_name[effect.task]
-                known = self.length_s(task)
-                length = self._within_timeout(task, self.guess_s if known is None else known)
-                self.planned.append(Planned(task.name, effect.gpus, self.now, self.now + length, known is None))
-                heappush(self.ends, (self.now + length, task.index, effect.token))
-                self.inbox.append(Spawned(effect.token, 0, 0))
+                self._runs(task, effect.token, effect.gpus, self.length_s(task))
             case Examine():
                 self.inbox.append(Examined(effect.token, Outcome("ok", 0)))
             case CheckDone():

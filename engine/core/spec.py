@@ -260,6 +260,7 @@ class DeckSettings:
     state_dir: str = ".gpudeck"
     """Absolute."""
     skip_existing: bool = True
+    rerun_stale: bool = False
     order: Literal["file", "longest"] = "file"
     halt: Halt | None = None
     foreign: Literal["avoid", "fit", "ignore"] = "avoid"

@@ -31,7 +31,7 @@ from .readiness import PORTION, PRESSED, reconsider, spread
 from .restore import take_over, take_up_changed
 from .turn import Here, Step, Turn
 from .urgency import spread_urgency
-from .verbs import cascade, shutdown, verb
+from .verbs import cascade, shutdown, take_up_stale, verb
 
 _PRESSING = (i.LeaderExited, i.TreeGone, i.Examined, i.Spawned, i.SpawnRefused)
 """Inputs behind which a slot may be empty: what is looked at beside them is little."""
@@ -273,6 +273,9 @@ def settle(turn: Turn) -> None:
     if busy or (deck.plan_due and not looks):
         turn.do(Again())
     elif run_is_over(deck):
+        if take_up_stale(turn):
+            turn.do(Again())
+            return
         turn.record(e.RunEnded(deck.run.number, turn.at, turn.wall))
         gather(turn, None)
 

@@ -157,6 +157,17 @@ def again(turn: Turn, task: Task, options: e.RetryOptions, by: str, act: str = "
     reconsider(turn.deck, task)
 
 
+def take_up_stale(turn: Turn) -> bool:
+    """With `rerun_stale`, let tasks that have become stale in this run run again in it. False: there are none."""
+    deck = turn.deck
+    if not deck.settings.rerun_stale or deck.run.halted:
+        return False
+    stale = sorted(index for index in deck.marks.stale if deck.tasks[index].selected and not deck.tasks[index].gone)
+    for index in stale[: turn.portion]:
+        again(turn, deck.tasks[index], e.PLAIN, "rerun_stale")
+    return bool(stale)
+
+
 def cascade(turn: Turn, portion: int) -> int:
     """Carry a retry on to what builds on its tasks. Returns what is left of the portion; 0: call again.
 

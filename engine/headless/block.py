@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..protocol.messages import GpuLine, RunningTask, Status
 from .lines import done_count, status_fields, where
 from .painted import Line, Tone, cell_width, fit
-from .text import field_text, hhmmss, mib_text
+from .text import eta_text, field_text, hhmmss, mib_text
 
 MAX_ROWS = 8
 """Lines about GPUs and CPU tasks."""
@@ -46,7 +46,7 @@ def bar(part: float, width: int, *, unicode: bool = True) -> str:
 def _overall(deck: str, status: Status, frame: Frame) -> Line:
     counts = status.counts
     part = done_count(counts) / counts.total if counts.total else 0.0
-    eta = f"eta {hhmmss(status.eta_s)}" if status.eta_s is not None else f"{hhmmss(status.at)} so far"
+    eta = eta_text(status.eta_s, status.unmeasured) or f"{hhmmss(status.at)} so far"
     name = field_text(deck) + (" SIM" if frame.simulated else "")
     name = fit(name, min(cell_width(name), max(8, frame.columns // 3)))
     room = frame.columns - 1 - cell_width(name) - len(eta) - 4 - 7

@@ -22,7 +22,7 @@ from ..protocol.messages import (
 )
 from ..protocol.words import nodes_text
 from .painted import Line, Tone, Weight
-from .text import beside, field_text, hhmmss, mib_text, plural, ranges, short_time, wh_text
+from .text import beside, eta_text, field_text, hhmmss, mib_text, plural, ranges, short_time, wh_text
 
 
 def where(gpus: tuple[int, ...], nodes: tuple[str, ...] = (), *, simulated: bool = False) -> str:
@@ -160,7 +160,7 @@ _SHOWN_COUNTS = ("pending", "queued", "waiting", "backoff", "unknown", "failed",
 
 def status_line(message: Status, *, simulated: bool = False) -> Line:
     fields = status_fields(message, simulated=simulated)
-    eta = f"eta {hhmmss(message.eta_s)}" if message.eta_s is not None else ""
+    eta = eta_text(message.eta_s, message.unmeasured)
     return Line(event(message.at, "deck", "status", *fields, eta), tone="dim")
 
 

@@ -55,6 +55,15 @@ def log_line(text: str) -> str:
     return shorten(printable(text.expandtabs(4)), MAX_DIGEST_CHARS)
 
 
+def eta_text(left_s: float | None, unmeasured: int) -> str:
+    """ "eta 03:00:00", "eta at least 03:00:00, 2 tasks not measured yet"; empty where nobody knows."""
+    if left_s is None:
+        return ""
+    if not unmeasured:
+        return f"eta {hhmmss(left_s)}"
+    return f"eta at least {hhmmss(left_s)}, {plural(unmeasured, 'task')} not measured yet"
+
+
 def hhmmss(seconds: float) -> str:
     """Hours run on beyond 24."""
     if not math.isfinite(seconds):

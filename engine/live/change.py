@@ -36,7 +36,7 @@ def under(file: DeckFile, options: RunOptions, look: Look) -> DeckFile:
     return replace(
         file,
         settings=on_gpus(file.settings, options),
-        selected=select(file.tasks, options, look),
+        selected=select(file.settings, file.tasks, options, look),
         places={**file.places, **given},
     )
 

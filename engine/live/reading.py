@@ -14,9 +14,9 @@ from ..core.spec import DeckFile, DeckSettings
 from ..errors import UsageError
 from ..opening.box_gpus import BoxGpus
 from ..opening.deck_file import check_before_start
-from ..opening.history import History
 from ..opening.left_out import with_running
 from ..opening.opening import OpenDeck
+from ..opening.past import past_of
 from ..opening.run_options import decode
 from ..opening.visible import choose
 from ..ports import GpuInfo
@@ -103,7 +103,7 @@ class Reader:
         return self._facts() if options.only or options.exclude or options.limit is not None else ()
 
     def _look(self, facts: Sequence[Fact]) -> Look:
-        return History(facts, self._opened.gpus.inventory.gpus).look
+        return past_of(facts, self._opened.gpus.inventory.gpus)
 
     def _gpus(self, settings: DeckSettings) -> tuple[tuple[GpuInfo, ...], tuple[str, ...]]:
         """The GPUs that the settings ask for, as far as they can change while the engine lives."""

@@ -23,10 +23,9 @@ from ..core.devices import Gpu
 from ..core.events import AttemptStarting, Fact
 from ..core.flags import flags, is_pending
 from ..core.meant import nothing_matches
-from ..core.phases import NAMES, WAITING, Queued
-from ..core.readiness import spread
+from ..core.phases import NAMES
 from ..core.recorded import Recorded, recorded
-from ..core.replay import replay
+from ..core.restore import derive, replay
 from ..core.selector import Subject, parse_selector
 from ..core.spec import DeckFile, DeckSettings
 from ..errors import EngineUnavailableError, TaskFileError, UsageError
@@ -152,7 +151,7 @@ class Offline:
                 self.file.path, self.options, gpus, self.facts, self.journal, self.environment, [], content=content
             )
             read = _Read(self.state, self.holder, self.elsewhere, self.facts, self.journal)
-            return make_plan(_replayed(old, read, derive=True)[0], old, self.file, self.file.digest)
+            return make_plan(_replayed(old, read, told=True)[0], old, self.file, self.file.digest)
         return None
 
     def select(self, selectors: Sequence[str]) -> list[Task]:
@@ -250,7 +249,7 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str], *, un
             f"{first_of(broken)}; until the file is mended, tasks are shown as far as the journal knows them"
         )
         file = file_despite(path, options, settings, read.facts)
-    deck, starts, logs = _replayed(file, read, derive=not broken)
+    deck, starts, logs = _replayed(file, read, told=not broken)
     return Offline(
         deck,
         file,
@@ -304,7 +303,7 @@ def _read(state: StateDir | None, *, untouched: bool) -> _Read:
     return _Read(state, holder, elsewhere, facts, recorded(facts), damage)
 
 
-def _replayed(file: DeckFile, read: _Read, *, derive: bool) -> tuple[Deck, Mapping[str, AttemptStarting], LogFolder]:
+def _replayed(file: DeckFile, read: _Read, *, told: bool) -> tuple[Deck, Mapping[str, AttemptStarting], LogFolder]:
     settings = file.settings
     deck = build(file, gpus=_core_gpus(settings), cores=host.cores(), on_cpu=settings.gpus == "none")
     if read.state is not None and read.journal.lasting:
@@ -319,21 +318,10 @@ def _replayed(file: DeckFile, read: _Read, *, derive: bool) -> tuple[Deck, Mappi
     except OSError as error:
         raise EngineUnavailableError(f"log_dir {settings.log_dir} cannot be read: {error.strerror}") from error
     stand_in_for_left_out(deck, logs)
-    if derive and deck.run.number:
-        _derive(deck)
+    if told and deck.run.number:
+        derive(deck)
     return deck, starts, logs
 
 
 def _core_gpus(settings: DeckSettings) -> list[Gpu]:
     return core_gpus(settings, simulated(settings))
-
-
-def _derive(deck: Deck) -> None:
-    """Let what follows from the facts follow: queued and blocked. Without a run under way nothing is queued."""
-    over, deck.run.ended = deck.run.ended, False
-    while deck.opened < len(deck.tasks) or deck.dirty:
-        spread(deck)
-    deck.run.ended = over
-    for task in deck.tasks if over else ():
-        if isinstance(task.phase, Queued):
-            deck.move(task, WAITING)

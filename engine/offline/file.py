@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from ..adapters import host
 from ..adapters.simulated_gpus import simulated_gpus
-from ..core.events import Fact, OptionsChanged, RunStarted
+from ..core.events import Fact
 from ..core.recorded import Recorded
 from ..core.spec import DeckFile, DeckSettings
 from ..errors import TaskFileError, UsageError
-from ..opening.history import History
 from ..opening.left_out import with_running
+from ..opening.past import before_the_run, past_of
 from ..opening.settings_despite import settings_despite
 from ..ports import GpuInfo
 from ..taskfile.load import load, load_settings
@@ -47,7 +47,7 @@ def load_as_run(
     place of what the file says now. Raises TaskFileError; a selection that means nothing any more is a line in
     *warnings*."""
     box = Box(len(gpus) or None, host.cores(), journal.shards)
-    look = History(_before_the_run(facts), gpus).look
+    look = past_of(before_the_run(facts), gpus)
     try:
         file = load(path, options, box, environ=environment, look=look, content=content)
     except UsageError as error:
@@ -55,11 +55,6 @@ def load_as_run(
         everything = replace(options, only=(), exclude=(), limit=None, with_needs=False)
         file = load(path, everything, box, environ=environment, look=look, content=content)
     return with_running(file, journal)
-
-
-def _before_the_run(facts: Sequence[Fact]) -> Sequence[Fact]:
-    starts = (at for at in range(len(facts) - 1, -1, -1) if isinstance(facts[at], (RunStarted, OptionsChanged)))
-    return facts[: next(starts, len(facts))]
 
 
 def simulated(settings: DeckSettings) -> tuple[GpuInfo, ...]:

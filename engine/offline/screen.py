@@ -69,8 +69,7 @@ class OfflineScreen:
         return [_stamp(path) for path in (self._place.path, *looked_at)]
 
     def head(self) -> DeckHead:
-        """Without an engine nobody can say when it may be over."""
-        return msgspec.structs.replace(self._look.head(), eta_s=None)
+        return self._look.head()
 
     def gpus(self) -> Sequence[GpuRow]:
         """Those that the deck has, or has used; nobody reads them."""

@@ -16,7 +16,7 @@ from ..taskfile.options import Box, RunOptions
 from ..taskfile.problems import check_together
 from .backends import require_cluster
 from .box_gpus import BoxGpus, gpus_for
-from .history import History
+from .past import past_of
 
 
 def load_for(
@@ -32,7 +32,7 @@ def load_for(
     """Read the task file for a start on these GPUs, after what *facts* tell, *journal* in short; *content*: in place of
     what it says now. Raises TaskFileError and UsageError."""
     box = Box(gpus.count, gpus.cores, journal.shards)
-    look = History(facts, gpus.inventory.gpus).look
+    look = past_of(facts, gpus.inventory.gpus)
     return load(path, options, box, environ=environment, look=look, content=content)
 
 

@@ -159,8 +159,11 @@ class Status:
     waiting_why: tuple[str, ...]
     """The most common reasons why something waits, longest first: "14 tasks: every GPU is busy"."""
     eta_s: float | None
+    """Seconds until everything that can run has run; with `unmeasured` tasks at least so many; None: not known."""
     at: float
     wall: float
+    unmeasured: int = 0
+    """Tasks that have still to run and whose length nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)

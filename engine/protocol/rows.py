@@ -221,7 +221,10 @@ class DeckHead(msgspec.Struct, frozen=True, kw_only=True):
     waits: tuple[str, ...] = ()
     """`rounds` and `waiting_why` in one, each thing once; without jobs that are pending, whose rows tell why."""
     eta_s: float | None = None
-    """None: not known, or the deck is paused or halted."""
+    """Seconds until everything that can run has run; at least so many where tasks are `unmeasured`. None: not known, or
+    the deck is paused or halted."""
+    unmeasured: int = 0
+    """Tasks that have still to run and whose length nobody knows."""
     held: int = 0
     changed: int = 0
     stale: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 
 from ..counting import plural
@@ -27,6 +28,11 @@ def counts_text(counts: Counts) -> str:
     )  # fmt: skip
     parts = [f"{getattr(counts, name):,} {name}" for name in names if getattr(counts, name)]
     return f"{plural(counts.total, 'task')}: {', '.join(parts)}" if parts else plural(counts.total, "task")
+
+
+def silent_text(since_wall_s: float) -> str:
+    """Of a GPU whose driver gives no readings any more: "silent since 14:02:11"."""
+    return f"silent since {time.strftime('%H:%M:%S', time.localtime(since_wall_s))}"
 
 
 _NODE = re.compile(r"(.*?)(\d+)")

@@ -19,6 +19,7 @@ from ..logs.described import describe
 from ..logs.examine import hint_of
 from ..ports import Clock
 from ..protocol.messages import Message, Note, RunFinished, TaskEnded, TaskSettled, TaskStarted, TaskSubmitted
+from .forecasts import Forecasts
 from .numbers import counts_of
 from .status import Times, status_of
 from .summary import Summary
@@ -40,12 +41,14 @@ class Reporter:
         show: Callable[[Message], None],
         *,
         cwd: str,
+        forecasts: Forecasts | None = None,
     ) -> None:
         self._deck = deck
         self._attempts = attempts
         self._clock = clock
         self.show = show
         self._cwd = cwd
+        self._forecasts = forecasts or Forecasts(deck, lambda: clock.now().boot_s)
         self._below = os.path.join(cwd, "")
         self._starts: dict[tuple[str, int], e.AttemptStarting] = {}
         self._adopted = set[str]()
@@ -264,7 +267,8 @@ class Reporter:
         self.show(Note(level, text, self.times.since(now.boot_s), now.wall_s))  # pyright: ignore[reportArgumentType]
 
     def status(self) -> None:
-        self.show(status_of(self._deck, self.times, self._clock.now(), self.log_of))
+        now = self._clock.now()
+        self.show(status_of(self._deck, self.times, now, self.log_of, self._forecasts.newest()))
 
     def run_over(self, exit_code: int) -> None:
         """The run has ended and the engine stays: told once."""

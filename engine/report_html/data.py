@@ -136,6 +136,8 @@ class Report:
     failures: Sequence[FailurePart]
     failed: int
     """More than `failures` tells of, perhaps."""
+    simulated: bool = False
+    """Its GPUs are: what is told of them is not real."""
     tables: Sequence[MetricsPart] = field(default_factory=tuple[MetricsPart, ...])
 
     @property

@@ -53,6 +53,7 @@ def gather(offline: Offline) -> Report:
         metrics=names,
         failures=[_failure(offline, task) for task in failed[:MOST_FAILURES]],
         failed=len(failed),
+        simulated=isinstance(deck.settings.gpus, int),
         tables=list(_tables(results, _ways(deck.tasks, names))),
     )
 

@@ -104,6 +104,7 @@ def _facts(report: Report) -> str:
         ("task file", text(report.file)),
         ("commit", text(newest) + (f" and {len(others)} more" if others else "")),
         ("host", text(report.host)),
+        ("GPUs", "SIM: simulated, their use and energy are not real" if report.simulated else ""),
         ("as of", stamp(report.made) + (", while it runs" if report.engine_runs else "")),
     ]
     return f"<dl>{''.join(f'<div><dt>{name}</dt><dd>{said}</dd></div>' for name, said in facts if said)}</dl>"
@@ -119,7 +120,13 @@ def _figures(report: Report) -> str:
         shown += _run_figures(report.runs[0])
     if report.energy_wh is not None:
         count = sum(attempt.energy_wh is not None for run in report.runs for attempt in run.attempts)
-        shown.append((wh_text(report.energy_wh), "energy", f"of {plural(count, 'attempt')}, also failed ones"))
+        shown.append(
+            (
+                wh_text(report.energy_wh),
+                "energy SIM" if report.simulated else "energy",
+                f"of {plural(count, 'attempt')}, also failed ones",
+            )
+        )
     return (
         '<ul class="figures">'
         + "".join(f"<li><b>{value}</b> {name}<br><small>{more}</small></li>" for value, name, more in shown)

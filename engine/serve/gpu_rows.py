@@ -9,14 +9,11 @@ from typing import TypeVar
 
 from ..adapters import host
 from ..core.deck import Deck
-from ..core.devices import Gpu
+from ..core.devices import Gpu, is_stale
 from ..core.readings import GpuReading, Process
 from ..ports import Clock, GpuInfo, Telemetry
 from ..protocol.wire import GpuMemory, GpuProcess, GpuRow
 from ..report.numbers import why_unused
-
-STALE_S = 5.0
-"""Readings come once a second; one that is older says that the driver hangs."""
 
 Closer = Callable[[str], Telemetry | None]
 """By UUID, what only people look at."""
@@ -143,7 +140,7 @@ class GpuRows:
 
     def _stale_since(self, gpu: Gpu) -> float | None:
         now, reading = self._clock.now(), gpu.reading
-        if reading is None or now.boot_s - reading.at <= STALE_S:
+        if reading is None or not is_stale(gpu, now.boot_s):
             return None
         known = self._stale.get(gpu.uuid)
         if known is None or known[0] != reading.at:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -201,6 +202,12 @@ class Requests:
         if stuck and len(stuck) == len(tasks):
             state = NAMES[type(stuck[0].phase)]
             raise UsageError(f"{stuck[0].name} {stands(state)}: only what has ended can be retried")
+        out = [task for task in tasks if not (task.selected or task.gone or task.attempt())]
+        if out and len(out) == len(tasks):
+            raise UsageError(
+                f"{out[0].name} is left out of this run (--only, --exclude or --limit): "
+                f"`gpudeck --headless --only {shlex.quote(out[0].name)}` runs it"
+            )
         _check_env(args.env)
         left = {task.index for task in stuck}
         names = tuple(task.name for task in tasks if task.index not in left)

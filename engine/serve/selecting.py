@@ -6,12 +6,10 @@ import asyncio
 from collections.abc import Generator, Mapping, Sequence
 
 from ..core.deck import Deck, Task
-from ..core.flags import flags, is_pending
 from ..core.meant import nothing_matches
-from ..core.phases import NAMES, Failed
-from ..core.selector import Facts, Selector, parse_selector
+from ..core.selector import Selector, parse_selector
+from ..core.subject import subject
 from ..errors import UsageError
-from ..protocol.states import PENDING
 
 _PORTION = 500
 """Tasks that are looked at without letting anything else happen: some milliseconds."""
@@ -64,19 +62,3 @@ def _search(
         portion = tasks[start : start + _PORTION]
         hits += [task for task in portion if selector.matches(subject(deck, task, index_of))]
         yield
-
-
-def subject(deck: Deck, task: Task, index_of: Mapping[str, int]) -> Facts:
-    """A task as selectors see it."""
-    attempt = task.attempt()
-    last = task.ended[-1] if task.ended else None
-    uuids = attempt.gpus if attempt is not None else last.gpus if last is not None else ()
-    outcome = last.outcome if last is not None else task.phase.outcome if isinstance(task.phase, Failed) else None
-    return Facts(
-        name=task.name,
-        tags=task.spec.tags,
-        params=task.spec.params,
-        states=[NAMES[type(task.phase)], *([PENDING] if is_pending(task) else ()), *flags(deck, task)],
-        reason=outcome.reason if outcome is not None else "",
-        gpus=[text for uuid in uuids for text in (str(index_of.get(uuid, uuid)), uuid)],
-    )

@@ -10,6 +10,7 @@ from ..core.deck import Deck, Task
 from ..core.events import Fact
 from ..core.explain import Explainer
 from ..core.flags import count_flags, is_stale, take_flagged
+from ..core.forecast import Forecast
 from ..core.gates import GateState
 from ..core.marks import is_of_other_work
 from ..core.outcome import Outcome
@@ -19,7 +20,8 @@ from ..logs.described import describe
 from ..ports import Clock, GpuInfo
 from ..progress.seen import Seen
 from ..protocol.wire import Cluster, DeckHead, GpuRow, State, TaskRow
-from ..report.numbers import counts_of, eta_s, slot_count, stands_still, used_slots
+from ..report.forecasts import Forecasts
+from ..report.numbers import counts_of, slot_count, used_slots
 from .cluster_rows import ClusterRows, pending_in_words
 from .gpu_rows import Closer, GpuRows
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 _SLOW_S = 1.0
 """How often what costs a look at many tasks is worked out anew."""
 _ROUND_LINES = 5
+_RETOLD = 1_000
+"""Dependents of one gate whose rows say anew what blocks them: a look at more would hold up the loop."""
 
 
 @dataclass(slots=True)
@@ -40,7 +44,6 @@ class _Slow:
     shut_rounds: tuple[str, ...] = ()
     waiting_why: tuple[str, ...] = ()
     waits: tuple[str, ...] = ()
-    eta_s: float | None = None
 
 
 class DeckView:
@@ -59,10 +62,12 @@ class DeckView:
         file_problem: Callable[[], str] = lambda: "",
         closer: Closer = lambda _: None,
         cluster: ClusterWatch | None = None,
+        forecasts: Forecasts | None = None,
     ) -> None:
         """*file*: the task file. *infos*: the box's GPUs by UUID. *seen*: by token, what logs tell. *last_metrics*:
         by task, those of its newest attempt that is over. *closer*: by UUID, readings that only people look at.
-        *cluster*: asks the cluster where jobs run, while somebody watches; None: tasks run on this box."""
+        *cluster*: asks the cluster where jobs run, while somebody watches; None: tasks run on this box.
+        *forecasts*: of when all has run; None: nobody can say."""
         self._deck = deck
         self._clock = clock
         self._file = file
@@ -72,6 +77,7 @@ class DeckView:
         self._file_plan = file_plan
         self._file_problem = file_problem
         self._cluster = cluster
+        self._forecasts = forecasts
         self._cluster_rows = ClusterRows(deck)
         self._slow = _Slow()
         self._gpu_rows = GpuRows(deck, clock, infos, closer)
@@ -89,8 +95,12 @@ class DeckView:
 
     def changed(self) -> set[int]:
         """Tasks whose rows may differ from what was shown, by index; each call begins anew."""
-        moved, self._deck.moved = self._deck.moved, set()
-        return moved | take_flagged(self._deck)
+        deck = self._deck
+        moved, deck.moved = deck.moved, set()
+        retold, deck.retold = deck.retold, {}
+        for gate in retold:
+            moved.update(index for index in gate.dependents[:_RETOLD] if isinstance(deck.tasks[index].phase, Blocked))
+        return moved | take_flagged(deck)
 
     def rows(self, indexes: list[int]) -> list[TaskRow]:
         """Rows of these tasks, about 0.01 ms each."""
@@ -165,6 +175,7 @@ class DeckView:
         deck, slow = self._deck, self._slow
         flagged = count_flags(deck)
         now = self._clock.now().boot_s
+        eta = self._forecasts.newest() if self._forecasts is not None else Forecast(None)
         if now - slow.at >= _SLOW_S:
             slow = self._slow = self._worked_out(now)
         return DeckHead(
@@ -184,7 +195,8 @@ class DeckView:
             shut_rounds=slow.shut_rounds,
             waiting_why=slow.waiting_why,
             waits=slow.waits,
-            eta_s=None if stands_still(deck) else slow.eta_s,
+            eta_s=None if eta.left_s is None else round(eta.left_s, 1),
+            unmeasured=eta.unmeasured,
             held=flagged.held,
             changed=flagged.changed,
             stale=flagged.stale,
@@ -202,7 +214,7 @@ class DeckView:
         rest = sums(deck, at, submitted=False) if deck.cluster else why
         told = {each.text for each in rest}
         waits = (*(text for text in rounds if text not in told), *(each.line for each in rest))
-        return _Slow(at, rounds, shut, tuple(each.line for each in why), waits, eta_s(deck, at))
+        return _Slow(at, rounds, shut, tuple(each.line for each in why), waits)
 
     def _rounds(self, at: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What keeps the next round of each group closed; and of that, what waits for a failure to be mended."""

@@ -22,8 +22,8 @@ from ..core.replay import replay
 from ..core.spec import DeckFile, TaskSpec
 from ..logs.files import LogFolder
 from ..opening.backends import passed_over_nodelists
-from ..opening.history import History
 from ..opening.left_out import is_done
+from ..opening.past import past_of
 from ..opening.run_options import continued, decode
 from ..opening.submitted import Sent, submitted
 from ..snapshot.fit import check_snapshot
@@ -96,7 +96,8 @@ def read_subject(path: str, options: RunOptions, environ: Mapping[str, str]) -> 
         options = continued(decode(journal.options), options)
         environment = load_environment(state.path) or environment
     box = taskfile.Box(gpus_of_a_node(environ) or None, host.cores(), journal.shards)
-    file = load(path, options, box, environ=environment, look=History(facts, ()).look)
+    look = past_of(facts, ())
+    file = load(path, options, box, environ=environment, look=look)
     deck = build(file, gpus=(), cores=host.cores())
     replay(deck, facts)
     logs = LogFolder(file.settings.log_dir, (spec.name for spec in file.tasks))

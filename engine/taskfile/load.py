@@ -97,7 +97,7 @@ class _Reading:
         if not tasks and not self.problems:
             self.problems.add(0, "no task is enabled")
         self.problems.raise_any()
-        selected = select(tasks, self.options, look)
+        selected = select(self.settings, tasks, self.options, look)
         return DeckFile(
             path=self.source.path,
             stem=stem_of(self.source.path, self.options),

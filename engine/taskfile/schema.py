@@ -144,6 +144,7 @@ DECK: Table = {
     "no_gpu": Key(kinds.choice("auto", "cpu", "fail"), '"auto"', "what GPU tasks do on a box without NVIDIA devices"),
     "log_dir": Key(kinds.text(what="a path"), '"logs", or "logs/STEM" where the file is not tasks.toml', "log folder"),
     "skip_existing": Key(kinds.flag(), "true", "tasks that are done are not run again"),
+    "rerun_stale": Key(kinds.flag(), "false", "stale tasks run again by themselves, whatever started the deck"),
     "order": Key(kinds.choice("file", "longest"), '"file"', "longest: longest expected first"),
     "round_barrier": Key(kinds.choice("succeeded", "ended"), '"succeeded"', "what a round waits for; also per task"),
     "halt": Key(

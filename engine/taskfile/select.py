@@ -5,26 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from ..core.meant import meant
-from ..core.selector import Facts, Selector, Subject, parse_selector
-from ..core.spec import TaskSpec
+from ..core.selector import Facts, Subject, parse_selector
+from ..core.spec import DeckSettings, TaskSpec
 from ..errors import UsageError
 from .index import Index
 from .options import RunOptions
 
-Look = Callable[[TaskSpec], Subject]
-"""A task as it stands now."""
+Look = Callable[[DeckSettings, Sequence[TaskSpec]], Sequence[Subject]]
+"""All tasks of a file as they stand now, in their order."""
 
 
-def select(tasks: Sequence[TaskSpec], options: RunOptions, look: Look | None = None) -> frozenset[str] | None:
+def select(
+    settings: DeckSettings, tasks: Sequence[TaskSpec], options: RunOptions, look: Look | None = None
+) -> frozenset[str] | None:
     """The names that the options leave in; None: all. Raises UsageError where a selector matches nothing."""
     if not options.only and not options.exclude and options.limit is None:
         return None
-    see = look or _without_history
+    selectors = [parse_selector(text) for text in (*options.only, *options.exclude)]
+    if look is not None and any(selector.needs_history for selector in selectors):
+        subjects = look(settings, tasks)
+    else:
+        subjects = [Facts(task.name, task.tags, task.params) for task in tasks]
     chosen: Iterable[TaskSpec] = tasks
     if options.only:
-        chosen = _matching("--only", options.only, tasks, see, history=look is not None)
+        chosen = _matching("--only", options.only, tasks, subjects, history=look is not None)
     if options.exclude:
-        out = {task.name for task in _matching("--exclude", options.exclude, tasks, see, history=look is not None)}
+        out = {task.name for task in _matching("--exclude", options.exclude, tasks, subjects, history=look is not None)}
         chosen = [task for task in chosen if task.name not in out]
     if options.limit is not None:
         chosen = _first(chosen, options.limit)
@@ -34,12 +40,8 @@ def select(tasks: Sequence[TaskSpec], options: RunOptions, look: Look | None = N
     return frozenset(_with_needs(names, tasks) if options.with_needs else names)
 
 
-def _without_history(task: TaskSpec) -> Subject:
-    return Facts(task.name, task.tags, task.params)
-
-
 def _matching(
-    option: str, texts: Sequence[str], tasks: Sequence[TaskSpec], see: Look, *, history: bool
+    option: str, texts: Sequence[str], tasks: Sequence[TaskSpec], subjects: Sequence[Subject], *, history: bool
 ) -> list[TaskSpec]:
     """Tasks that at least one selector matches, in file order."""
     hits: set[str] = set()
@@ -47,15 +49,11 @@ def _matching(
         selector = parse_selector(text)
         if selector.needs_history and not history:
             raise UsageError(f"{option} {text}: states, reasons and GPUs are known only of a deck that has run")
-        found = _hits(selector, tasks, see)
+        found = {subject.name for subject in subjects if selector.matches(subject)}
         if not found:
             raise UsageError(f"{option} {text}: no task matches{_hint(text, tasks)}")
         hits |= found
     return [task for task in tasks if task.name in hits]
-
-
-def _hits(selector: Selector, tasks: Sequence[TaskSpec], see: Look) -> set[str]:
-    return {task.name for task in tasks if selector.matches(see(task))}
 
 
 def _hint(text: str, tasks: Sequence[TaskSpec]) -> str:

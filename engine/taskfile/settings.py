@@ -35,6 +35,7 @@ def deck_settings(checker: Checker, layers: Layers, options: RunOptions) -> Deck
         log_dir=_log_dir(said, folder, stem_of(path, options)),
         state_dir=os.path.join(folder, os.path.expanduser(cast("str", get("state_dir")))),
         skip_existing=cast("bool", get("skip_existing")),
+        rerun_stale=cast("bool", get("rerun_stale")),
         order=cast("Literal['file']", get("order")),
         halt=cast("Halt | None", get("halt")),
         foreign=cast("Literal['avoid']", get("foreign")),

@@ -17,6 +17,7 @@ from gpudeck.engine.protocol import wire
 from gpudeck.engine.protocol.states import is_pending, shown_state
 from gpudeck.engine.protocol.wire import ClusterRow, TaskRow
 from gpudeck.engine.protocol.words import nodes_text
+from gpudeck.engine.report.forecasts import Forecasts
 from gpudeck.engine.report.status import Times, counts_of, status_of
 from gpudeck.engine.serve.cluster_rows import ClusterRows
 from gpudeck.engine.serve.details import details_of
@@ -36,7 +37,9 @@ class WorldClock:
 
 
 def view_of(found: Cluster) -> DeckView:
-    return DeckView(found.deck, WorldClock(found), file="tasks.toml", infos={})
+    return DeckView(
+        found.deck, WorldClock(found), file="tasks.toml", infos={}, forecasts=Forecasts(found.deck, lambda: found.now)
+    )
 
 
 def row_of(found: Cluster, name: str) -> TaskRow:

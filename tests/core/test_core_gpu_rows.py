@@ -11,10 +11,11 @@ import pytest
 from core_world import World, spec, world
 
 from gpudeck.engine.core import inputs as i
+from gpudeck.engine.core.devices import STALE_S
 from gpudeck.engine.core.instant import Instant
 from gpudeck.engine.ports import GpuInfo, Telemetry
 from gpudeck.engine.protocol.wire import GpuMemory, GpuRow
-from gpudeck.engine.serve.gpu_rows import STALE_S, GpuRows
+from gpudeck.engine.serve.gpu_rows import GpuRows
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
 

@@ -10,6 +10,7 @@ import pytest
 
 from gpudeck.engine.client import Connection
 from gpudeck.engine.protocol.wire import GpuRow
+from tests.e2e.decks import Deck
 from tests.fakes.live_deck import DEADLINE_S, LiveDeck, live_deck
 from tests.fakes.nvml_double.box import Box
 from tests.fakes.nvml_double.build import outside
@@ -56,7 +57,7 @@ def watched(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     assert not code, "an engine of its own finds the double as a library: this needs a C compiler"
     with live_deck(tmp_path, DECK) as deck:
         deck.env |= {name: environment[name] for name in ("LD_LIBRARY_PATH", "GPUDECK_NVML_DOUBLE")}
-        deck.tune("serve.gpu_rows", STALE_S=0.5)
+        deck.tune("core.devices", STALE_S=0.5)
         deck.start()
         with deck.client() as client:
             yield Watched(deck, box, client)
@@ -99,6 +100,19 @@ def test_readings_are_told_to_be_stale_while_the_driver_hangs(watched: Watched) 
 
     watched.box.release()
     watched.until(lambda: watched.gpu(0).stale_since is None)
+
+
+def test_status_shows_no_old_readings_as_if_they_were_of_now(watched: Watched) -> None:
+    watched.box.set(**{"gpu.0.util": 77})
+    watched.until(lambda: watched.gpu(0).util_percent == 77)
+    assert "77 %" in Deck(watched.deck.folder, env=watched.deck.env).command("status").out
+    watched.box.hang("all")
+    watched.until(lambda: watched.gpu(0).stale_since is not None)
+
+    for words in (("status",), ("gpus", "-f", "tasks.toml")):
+        shown = Deck(watched.deck.folder, env=watched.deck.env).command(*words).out
+        assert "77 %" not in shown
+        assert "silent since " in shown
 
 
 def test_gpus_that_do_nothing_new_are_not_told_again(watched: Watched) -> None:

@@ -138,6 +138,10 @@ def test_without_a_terminal_a_status_comes_only_when_something_changed():
     assert shown([status(), later, news]).count(" status ") == 2
 
 
+def test_a_status_with_tasks_that_nobody_has_measured_tells_a_lower_bound():
+    assert "eta at least 01:10:00, 2 tasks not measured yet" in shown([status(unmeasured=2)])
+
+
 def test_a_status_before_the_interval_is_over_is_not_shown():
     soon = status(at=331.0, counts=Counts(total=40))
     assert shown([status(), soon]).count(" status ") == 1

@@ -56,6 +56,12 @@ def test_every_number_is_the_one_that_table_tells(deck: Deck) -> None:
         assert found.value(row["task"], "time") == pytest.approx(end["duration_s"], abs=0.002)
 
 
+def test_a_report_of_simulated_gpus_says_so(deck: Deck) -> None:
+    deck.write(SWEEP)
+    deck.run()
+    assert "SIM: simulated, their use and energy are not real" in written(deck).text
+
+
 def test_a_failure_has_its_reason_and_last_lines_as_text(deck: Deck) -> None:
     deck.write(SWEEP)
     deck.run()

@@ -187,6 +187,7 @@ no_gpu = "fail"
 log_dir = "/l"
 state_dir = "/s"
 skip_existing = false
+rerun_stale = true
 order = "longest"
 round_barrier = "ended"
 halt = "soon,fail=30%"
@@ -201,7 +202,8 @@ reload = "off"
         + TASK
     )
     expected = DeckSettings(
-        "n", ("7", "6"), {"6": 2, "7": 2}, 3, "fail", "/l", "/s", False, "longest", Halt("soon", fail_percent=30.0),
+        "n", ("7", "6"), {"6": 2, "7": 2}, 3, "fail", "/l", "/s", False, True, "longest",
+        Halt("soon", fail_percent=30.0),
         "fit", 512, 300.0, 1, 0, 30.0, "off", "local",
     )  # fmt: skip
     assert load_settings("tasks.toml") == expected == load("tasks.toml").settings

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from gpudeck.engine.core.selector import Facts, parse_selector
-from gpudeck.engine.core.spec import TaskSpec
+from gpudeck.engine.core.spec import DeckSettings, TaskSpec
 from gpudeck.engine.errors import UsageError
 from gpudeck.engine.taskfile.load import load
 from gpudeck.engine.taskfile.options import RunOptions
@@ -102,8 +103,11 @@ def test_states_can_be_chosen_where_they_are_known(tmp_path: Path):
     path = tmp_path / "tasks.toml"
     path.write_text(TEXT)
 
-    def look(task: TaskSpec) -> Facts:
-        return Facts(task.name, task.tags, task.params, ("failed",) if "asym" in task.name else ("succeeded",))
+    def look(_: DeckSettings, tasks: Sequence[TaskSpec]) -> list[Facts]:
+        return [
+            Facts(task.name, task.tags, task.params, ("failed",) if "asym" in task.name else ("succeeded",))
+            for task in tasks
+        ]
 
     made = load(str(path), RunOptions(only=("state:failed",)), look=look)
     assert made.selected == {"train-asym-0.25", "train-asym-0.50"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 from textual.app import App, ComposeResult
 
 import gpudeck.tui
+from gpudeck.engine.adapters import host
 from gpudeck.tui.drawing.host import Disk, DiskWatch, HostReading, HostWatch, look_at_disk, read_host
 from gpudeck.tui.drawing.spans import pack
 from gpudeck.tui.settings.config import Thresholds
@@ -88,6 +90,18 @@ def test_this_host_can_be_read(tmp_path: Path) -> None:
     assert reading.cores > 0
     assert 0 < (reading.memory_used or 0) <= (reading.memory_total or 0)
     assert (reading.disk.total or 0) > 0
+
+
+def test_cores_and_memory_are_those_that_tasks_are_admitted_by(tmp_path: Path) -> None:
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        reading = read_host(look_at_disk(str(tmp_path)))
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+    assert reading.cores == 1
+    assert reading.memory_total == host.mem_total_mib() << 20
 
 
 def test_a_folder_that_does_not_exist_yet_is_on_the_disk_of_its_parent(tmp_path: Path) -> None:

@@ -171,6 +171,12 @@ def test_a_paused_deck_promises_no_end() -> None:
     assert not any("left" in text for text in texts(deck_with(paused="paused", eta_s=50.0), 120))
 
 
+def test_tasks_that_nobody_has_measured_make_the_time_left_a_lower_bound() -> None:
+    shown = texts(deck_with(eta_s=3 * 3600.0, unmeasured=2), 160)[1]
+    assert "at least ~3h00m left" in shown
+    assert "2 tasks not measured yet" in shown
+
+
 def test_an_ended_run_says_so_and_tells_no_eta() -> None:
     shown = texts(deck_with(ended=True, eta_s=50.0))
     assert "run 3 ended" in shown[0]

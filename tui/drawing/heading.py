@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ...engine.counting import plural
 from ...engine.protocol.counts import Counts
 from ...engine.protocol.wire import DeckHead
 from ..acting.actions import BY_ID
@@ -131,8 +132,12 @@ def _second(head: DeckHead, width: int, now_s: float) -> Line:
         what = "submitted" if head.backend == "slurm" else "slots"
         words.append(f"{what} {head.used_slots}/{head.slots}")
     if head.eta_s is not None and not (head.ended or head.paused):
-        words.append(f"{about(head.eta_s)} left")
-        words.append(clock(now_s + head.eta_s, now_s))
+        if head.unmeasured:
+            words.append(f"at least {about(head.eta_s)} left")
+            words.append(f"{plural(head.unmeasured, 'task')} not measured yet")
+        else:
+            words.append(f"{about(head.eta_s)} left")
+            words.append(clock(now_s + head.eta_s, now_s))
     while len(words) > 1 and len(_APART.join(words)) > width // 2:
         words.pop()
     text = _APART.join(words)

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ...engine.adapters import host
+
 PERIOD_S = 2.0
 _SOON_S = 0.2
 _SILENT_S = 6.0
@@ -128,16 +130,17 @@ class HostWatch:
 
 
 def read_host(disk: Disk) -> HostReading:
-    """Rounded as it is shown, so that a reading that looks the same is the same. CPU: since it was last read."""
+    """Cores and memory as admission counts them: what our affinity and cgroups leave. Rounded as it is shown, so that a
+    reading that looks the same is the same. CPU: since it was last read."""
     import psutil  # once the first picture stands: it takes 20 ms
 
-    memory = psutil.virtual_memory()
+    total, available = host.mem_total_mib() << 20, host.mem_available_mib() << 20
     return HostReading(
         cpu_percent=round(psutil.cpu_percent()),
-        cores=os.cpu_count() or 0,
+        cores=host.cores(),
         load=_load(),
-        memory_used=_rounded(memory.total - memory.available),
-        memory_total=memory.total,
+        memory_used=_rounded(max(0, total - available)),
+        memory_total=total,
         disk=replace(disk, free=None if disk.free is None else _rounded(disk.free)),
     )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 from ...engine.protocol.wire import GpuRow
+from ...engine.protocol.words import silent_text
 from ..drawing.format import clean, cut_middle
 from ..drawing.spans import Span
 
@@ -33,8 +32,7 @@ def note(gpu: GpuRow) -> tuple[Span, ...]:
     if gpu.lost:
         return ((f"does not answer: {clean(gpu.lost)}", "bad"),)
     if gpu.stale_since is not None:
-        since = time.strftime("%H:%M:%S", time.localtime(gpu.stale_since))
-        return ((f"silent since {since}", "bad"),)
+        return ((silent_text(gpu.stale_since), "bad"),)
     said = [clean(line) for line in gpu.health]
     if gpu.note and gpu.note_kind != "drained":
         said.insert(0, clean(gpu.note))

@@ -1,0 +1,73 @@
+"""Runs of tasks that `--only` chooses by how they stand, and what of the others remains."""
+
+from __future__ import annotations
+
+from tests.rigs.desk import Desk, at_desk
+
+CHAIN = """
+    [deck]
+    gpus = "none"
+    [[task]]
+    name = "a"
+    command = "true a"
+    [[task]]
+    name = "b"
+    command = "true b"
+    needs = ["a"]
+    [[task]]
+    name = "c"
+    command = "true c"
+    [[task]]
+    name = "bad"
+    command = "true bad"
+"""
+ENDS = {"a": 1, "b": 0, "c": 0, "bad": 1}
+
+
+@at_desk(CHAIN, ENDS)
+async def test_only_blocked_tasks_run_where_status_shows_them_so(desk: Desk) -> None:
+    await desk.run()
+    assert (await desk.row("b"))["state"] == "blocked"
+    desk.started.clear()
+    await desk.run("--only", "state:blocked", "--with-needs")
+    assert sorted(desk.started) == ["a"]
+    assert (await desk.row("b"))["state"] == "blocked"
+
+
+@at_desk(CHAIN, ENDS)
+async def test_only_stale_tasks_run_where_status_shows_them_so(desk: Desk) -> None:
+    desk.ending["a"] = type(desk.ending["a"])(0)
+    await desk.run()
+    await desk.start()
+    await desk.command("retry", "a")
+    await desk.until_state("a", "succeeded")
+    await desk.leave()
+    assert (await desk.row("b"))["stale"]
+    desk.started.clear()
+    await desk.run("--only", "state:stale")
+    assert desk.started == ["b"]
+
+
+@at_desk(CHAIN, ENDS)
+async def test_tasks_that_an_earlier_run_left_out_are_still_failed_for_the_next_selection(desk: Desk) -> None:
+    await desk.run()
+    await desk.run("--only", "c")
+    desk.started.clear()
+    await desk.run("--only", "state:failed")
+    assert sorted(desk.started) == ["a", "bad"]
+
+
+@at_desk(CHAIN, ENDS)
+async def test_a_retry_of_a_task_that_an_ended_run_left_out_says_how_to_run_it(desk: Desk) -> None:
+    await desk.run()
+    await desk.run("--only", "c")
+    done = await desk.command("retry", "bad")
+    assert done.code == 2
+    assert (
+        "bad is left out of this run (--only, --exclude or --limit): `gpudeck --headless --only bad` runs it"
+        in done.err
+    )
+    await desk.leave()
+    desk.started.clear()
+    await desk.run("--only", "bad")
+    assert desk.started == ["bad"]
