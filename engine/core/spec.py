@@ -122,6 +122,16 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """How to read the progress of a task from its output."""
+
+    regex: str
+    """Groups are the step and the total, or the percentage alone, or the step alone."""
+    total: int | None = None
+    """Steps in all, for a regex that finds the step alone."""
+
+
+@dataclass(frozen=True, slots=True)
 class Watch:
     """Signs of a stuck or diverged attempt. Times in seconds."""
 
@@ -139,8 +149,8 @@ class Extras:
     launch: Launch = "command"
     nproc: int | None = None
     nodes: int = 1
-    progress: str = ""
-    """Regular expression: groups are the step and the total, or the percentage alone."""
+    progress: Progress | None = None
+    """None: the usual forms."""
     metrics: tuple[Metric, ...] = ()
     watch: Watch | None = None
     slurm: tuple[tuple[str, object], ...] = ()

@@ -55,8 +55,10 @@ class Followed:
 def request_of(found: Followed, off: Collection[tuple[str, str]]) -> dict[str, Any]:
     """What the helper needs to follow an attempt. *off*: (task, name) of patterns that are not to be used."""
     extras = found.spec.extras
-    watch = extras.watch
+    watch, progress = extras.watch, extras.progress
     without = {name for task, name in off if task == found.task.name}
+    if "progress" in without:
+        progress = None
     pattern = watch.pattern if watch is not None and not found.hit and "watch" not in without else ""
     return {
         "do": "follow",
@@ -66,7 +68,8 @@ def request_of(found: Followed, off: Collection[tuple[str, str]]) -> dict[str, A
         "err": found.paths.err,
         "started_wall": found.started_wall,
         "command": _command(found.spec),
-        "progress": "" if "progress" in without else extras.progress,
+        "progress": progress.regex if progress is not None else "",
+        "total": progress.total if progress is not None else None,
         "metrics": [_metric(metric, without) for metric in extras.metrics],
         "silent_s": watch.silent_s if watch is not None else None,
         "was_silent": found.silent,

@@ -257,7 +257,9 @@ TASK: Table = {
         kinds.size("none"), '"none"', "disk that one attempt's logs may take; beyond it their middle is left out"
     ),
     "progress": Key(
-        kinds.regex(), "the usual forms", "finds the step and the total in its output, or the percentage alone"
+        kinds.progress(),
+        "the usual forms",
+        "finds the step and the total in its output, the percentage alone, or the step of a total that is given here",
     ),
     "metrics": Key(
         kinds.other("table of tables", readers.table, _METRICS),

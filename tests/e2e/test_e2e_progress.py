@@ -100,6 +100,18 @@ def test_final_progress_and_metrics_are_kept(deck: Deck) -> None:
     }
 
 
+def test_a_script_that_counts_iterations_shows_how_far_it_is_of_those_that_its_command_asks_for(deck: Deck) -> None:
+    loop = "for n in 100 200 300; do echo iter $n: loss 3.2; done; sleep 0.5"
+    write(
+        deck,
+        f'name = "option"\ncommand = ["bash", "-c", "{loop}", "train.py", "--max_iters=1000"]',
+        f'name = "table"\ncommand = "{loop}"\nprogress = {{ regex = \'iter (\\d+):\', total = 600 }}',
+        'name = "dump"\ncommand = "echo MAX_EPOCH: 200; echo WARMUP_EPOCH: 1; echo epoch 50/200 acc 0.5; sleep 0.5"',
+    )
+    assert deck.run().code == 0
+    assert [deck.record(name)["end"]["progress"] for name in ("option", "table", "dump")] == [0.3, 0.5, 0.25]
+
+
 def test_metrics_of_a_task_of_a_moment_are_kept_too(deck: Deck) -> None:
     write(deck, 'name = "a"\ncommand = "echo acc=0.5"\nmetrics.acc = { regex = \'acc=(.*)\' }')
     assert deck.run().code == 0

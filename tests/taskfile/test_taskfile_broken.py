@@ -1253,6 +1253,36 @@ progress = "step ([0-9"
         ['tasks.toml:4: task "a": progress is no regular expression: unterminated character set at position 6'],
     ),
     (
+        "progress table without regex",
+        """
+[[task]]
+name = "a"
+command = "true"
+progress = { total = 5000 }
+""",
+        ["tasks.toml:4: task \"a\": progress needs regex: progress = { regex = 'iter (\\d+):', total = 5000 }"],
+    ),
+    (
+        "progress total",
+        """
+[[task]]
+name = "a"
+command = "true"
+progress = { regex = 'iter (\\d+):', total = 0 }
+""",
+        ['tasks.toml:4: task "a": progress.total must be at least 1, got 0'],
+    ),
+    (
+        "progress key",
+        """
+[[task]]
+name = "a"
+command = "true"
+progress = { regex = 'iter (\\d+):', totl = 5000 }
+""",
+        ['tasks.toml:4: task "a": progress has the unknown key "totl": did you mean total?'],
+    ),
+    (
         "metrics as text",
         """
 [[task]]
