@@ -139,7 +139,12 @@ class Watch:
     idle_gpu_s: float | None = None
     pattern: str = ""
     """Regular expression, both streams."""
-    action: Literal["notify", "fail"] = "notify"
+    action: Literal["notify", "fail", "succeed"] = "notify"
+
+    @property
+    def judges(self) -> bool:
+        """A line of the output tells how an attempt ended, whatever its exit code."""
+        return bool(self.pattern) and self.action != "notify"
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,7 +207,7 @@ class Follower:
         def look() -> None:
             hit = next((line for line in lines if search(line)), None)
             if hit is not None:
-                hits.append(printable(hit).strip()[:SHOWN_CHARS])
+                hits.append(printable(hit).strip()[:SHOWN_CHARS] or "…")
 
         if not self._guarded(WATCH, look):
             self._pattern = None

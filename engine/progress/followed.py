@@ -35,8 +35,10 @@ class Followed:
     line: str = ""
     silent: bool = False
     """Nothing was written for as long as its watch rule allows."""
-    hit: bool = False
-    """Its watch pattern has been found."""
+    hit: str = ""
+    """The line in which its watch pattern has been found."""
+    judge: Callable[[str], None] | None = None
+    """Set once its leader has ended: told that line, or "" where there is none."""
     rest_until: float = 0.0
     """Its files did not answer: they are let alone until then."""
     gone_at: float = 0.0

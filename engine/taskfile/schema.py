@@ -66,7 +66,11 @@ WATCH: Table = {
     "silent": Key(kinds.duration(zero=False), "", "no output for so long"),
     "idle_gpu": Key(kinds.duration(zero=False), "", "all of its GPUs are idle for so long"),
     "pattern": Key(kinds.regex(), "", "a line of either stream matches"),
-    "action": Key(kinds.choice("notify", "fail"), '"notify"', "notify says so, fail stops the attempt too"),
+    "action": Key(
+        kinds.choice("notify", "fail", "succeed"),
+        '"notify"',
+        "notify says so, fail stops the attempt too; succeed stops it as done where pattern matches",
+    ),
 }
 
 METRIC: Table = {

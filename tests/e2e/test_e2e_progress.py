@@ -11,6 +11,7 @@ from gpudeck.engine.adapters.processes import proc
 from tests.e2e.decks import Deck, Engine, until
 
 HEAD = '[deck]\ngpus = "none"\ncpu_slots = 4\n'
+DONE = 'watch = { pattern = "Training complete", action = "succeed" }'
 FAIL_ON_NAN = 'watch = { pattern = "nan", action = "fail" }'
 
 
@@ -60,6 +61,41 @@ def test_a_run_that_prints_nan_is_stopped_and_failed(deck: Deck) -> None:
     assert end["digest"][-1] == "loss nan"
     assert 'bad is being stopped by its watch rule: its output has "nan"' in ran.notes
     assert deck.record("bad")["end"]["reason"] == 'watch: its output has "nan": loss nan'
+
+
+def test_a_run_that_prints_nan_and_ends_at_once_has_failed_whatever_its_exit_code(deck: Deck) -> None:
+    write(
+        deck,
+        f'name = "nan"\ncommand = "echo loss 0.1; printf \'loss nan\'"\n{FAIL_ON_NAN}',
+        f'name = "well"\ncommand = "echo loss 0.1"\n{FAIL_ON_NAN}',
+    )
+    ran = deck.run()
+    nan, well = ran.ended("nan")[0], ran.ended("well")[0]
+    assert (nan["outcome"], nan["reason"], well["outcome"]) == ("failed", 'watch: its output has "nan": loss nan', "ok")
+
+
+def test_a_last_line_is_told_of_although_the_task_has_ended(deck: Deck) -> None:
+    write(deck, 'name = "nan"\ncommand = "printf \'loss nan\'"\nwatch = { pattern = "nan" }')
+    ran = deck.run()
+    assert (ran.code, ran.ended("nan")[0]["outcome"]) == (0, "ok")
+    assert 'nan: its output has "nan": loss nan' in ran.notes
+
+
+def test_a_run_that_says_that_it_is_done_is_stopped_and_has_succeeded(deck: Deck) -> None:
+    write(
+        deck,
+        f'name = "hangs"\ncommand = "echo Training complete; sleep 60"\n{DONE}',
+        f'name = "dies"\ncommand = "echo Training complete; exit 3"\n{DONE}',
+        f'name = "other"\ncommand = "exit 3"\n{DONE}',
+        f'name = "lacks"\ncommand = "echo Training complete; exit 3"\noutputs = ["model.pt"]\n{DONE}',
+    )
+    ran = deck.run()
+    ends = {name: ran.ended(name)[0] for name in ("hangs", "dies", "other", "lacks")}
+    assert {name: end["outcome"] for name, end in ends.items()} == {
+        "hangs": "ok", "dies": "ok", "other": "failed", "lacks": "failed",
+    }  # fmt: skip
+    assert ends["lacks"]["reason"] == "missing output: model.pt"
+    assert 'hangs is done and is being stopped: its output has "Training complete"' in ran.notes
 
 
 def test_a_silent_run_is_told_of_and_goes_on(deck: Deck) -> None:

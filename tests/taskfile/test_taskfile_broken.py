@@ -1283,6 +1283,16 @@ progress = { regex = 'iter (\\d+):', totl = 5000 }
         ['tasks.toml:4: task "a": progress has the unknown key "totl": did you mean total?'],
     ),
     (
+        "watch that succeeds without a line",
+        """
+[[task]]
+name = "a"
+command = "true"
+watch = { silent = "30m", action = "succeed" }
+""",
+        ['tasks.toml:4: task "a": watch.action = "succeed" needs pattern: only a line can say that the work is done'],
+    ),
+    (
         "metrics as text",
         """
 [[task]]
