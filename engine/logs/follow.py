@@ -97,16 +97,16 @@ class Follower:
         """By path: the names and keys that are looked for in it."""
         for place, metric in enumerate(ask["metrics"]):
             self._add_metric(METRIC + place, metric, started_wall)
-        for name, (last, best) in ask["known"].items():
-            values = self._values.setdefault(name, Values())
-            values.last, values.best = last, best
+        for name, known in ask["known"].items():
+            self._values.setdefault(name, Values()).go_on(*known)
         self._silent_s: float | None = ask["silent_s"]
         self._grew_s: float | None = None
         self._is_silent: bool = ask["was_silent"]
         self._pattern = re.compile(ask["pattern"]).search if ask["pattern"] else None
         self._line = ""
         self._sent: dict[str, Any] = {
-            "share": None, "ends_at": None, "metrics": {}, "best": {}, "line": "", "silent": self._is_silent,
+            "share": None, "ends_at": None, "metrics": {}, "best": {}, "curve": [], "line": "",
+            "silent": self._is_silent,
         }  # fmt: skip
         self.hits: list[str] = []
         """Lines in which the watch pattern was found since they were last taken."""
@@ -123,12 +123,13 @@ class Follower:
             self._finders.append((what, name, finder(metric["regex"])))
 
     @property
-    def known(self) -> dict[str, tuple[float | None, float | None]]:
-        """The last and best value of each metric, for another follower of the same attempt."""
-        return {name: (value.last, value.best) for name, value in self._values.items() if value.last is not None}
+    def known(self) -> dict[str, tuple[float | None, float | None, list[float], int]]:
+        """The last and best value of each metric and its curve, for another follower of the same attempt."""
+        return {name: value.known for name, value in self._values.items() if value.last is not None}
 
     def look(self, *, final: bool = False) -> dict[str, Any]:
-        """Read what is new. Returns what has changed: "share", "ends_at" (CLOCK_BOOTTIME), "metrics" and their "best",
+        """Read what is new. Returns what has changed: "share", "ends_at" (CLOCK_BOOTTIME), "metrics", their "best",
+        and the "curve" of the first of them,
         the last "line", and whether it is "silent"."""
         self._guard.at(self.id, FILES)
         grew, lines = False, list[str]()
@@ -247,6 +248,7 @@ class Follower:
             "ends_at": self._steady(ends_at, now),
             "metrics": to_text({name: value.last for name, value in self._values.items() if value.last is not None}),
             "best": to_text({name: value.best for name, value in self._values.items() if value.best is not None}),
+            "curve": next((list(one.curve) for one in self._values.values() if one.last is not None), list[float]()),
             "line": self._line,
             "silent": self._is_silent,
         }

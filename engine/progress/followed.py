@@ -11,6 +11,7 @@ from ..core.deck import Task
 from ..core.spec import Metric, TaskSpec
 from ..logs.files import AttemptPaths
 from ..logs.follow import METRIC, PROGRESS, WATCH
+from .reported import Reported
 from .seen import Seen
 
 
@@ -32,6 +33,7 @@ class Followed:
     """What the core was told of that."""
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     best: dict[str, float] = field(default_factory=dict[str, float])
+    curve: Sequence[float] = ()
     line: str = ""
     silent: bool = False
     """Nothing was written for as long as its watch rule allows."""
@@ -48,10 +50,15 @@ class Followed:
     asked_at: float = 0.0
     """Since when that is awaited."""
 
+    @property
+    def reported(self) -> Reported:
+        """Its metrics as they are now."""
+        return Reported(dict(self.metrics), dict(self.best), tuple(self.curve))
+
     def seen(self, now: float) -> Seen:
         """A picture of it. *now*: CLOCK_BOOTTIME."""
         eta_s = None if self.ends_at is None else max(0.0, self.ends_at - now)
-        return Seen(self.fraction, eta_s, dict(self.metrics), self.line, dict(self.best))
+        return Seen(self.fraction, eta_s, dict(self.metrics), self.line, dict(self.best), self.curve)
 
 
 def request_of(found: Followed, off: Collection[tuple[str, str]]) -> dict[str, Any]:
@@ -76,7 +83,10 @@ def request_of(found: Followed, off: Collection[tuple[str, str]]) -> dict[str, A
         "silent_s": watch.silent_s if watch is not None else None,
         "was_silent": found.silent,
         "pattern": pattern,
-        "known": {name: [last, found.best.get(name)] for name, last in found.metrics.items()},
+        "known": {
+            name: [last, found.best.get(name), () if place else found.curve]
+            for place, (name, last) in enumerate(found.metrics.items())
+        },
     }
 
 

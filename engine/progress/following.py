@@ -7,7 +7,7 @@ left out from then on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from ..logs.supervisor import Request, Supervisor
 from ..ports import Sink
 from .followed import Followed, name_of, request_of
 from .last_metrics import LastMetrics
+from .reported import Reported
 from .roll import Roll
 from .seen import NOTHING, Seen
 from .watching import WatchRules
@@ -104,7 +105,7 @@ class Following:
         found = self._roll.of(token)
         return NOTHING if found is None else found.seen(self._now())
 
-    def last_metrics(self, task: str) -> Mapping[str, float]:
+    def last_metrics(self, task: str) -> Reported:
         """What the newest attempt of a task said in the end, as far as that has been read."""
         return self._last.of(task)
 
@@ -119,7 +120,7 @@ class Following:
         looks = bool(spec.extras.metrics) or (watch is not None and bool(watch.pattern))
         if not reads or (found is None and not looks):
             if found is not None:
-                self._last.keep(found.task.name, found.metrics)
+                self._last.keep(found.task.name, found.reported)
             done(NOTHING if found is None else found.seen(self._now()))
             self._roll.forget(token)
             return
@@ -128,7 +129,7 @@ class Following:
             requests = [request_of(found, self._off)]
         else:
             requests = list[Request]()
-        self._last.keep(found.task.name, found.metrics)
+        self._last.keep(found.task.name, found.reported)
         found.done, found.asked_at = done, self._now()
         self._reader.send(*requests, {"do": "final", "id": found.id})
         self._arm()
@@ -284,12 +285,13 @@ class Following:
             found.metrics |= from_text(changes["metrics"])
         if "best" in changes:
             found.best |= from_text(changes["best"])
+        found.curve = changes.get("curve", found.curve)
         found.line = changes.get("line", found.line)
         if "silent" in changes:
             found.silent = changes["silent"]
             self._rules.silence(found)
         if found.done is not None:
-            self._last.keep(found.task.name, found.metrics)
+            self._last.keep(found.task.name, found.reported)
         self._last.moved(found.task.name)
 
     def _tell_core(self, found: Followed) -> None:

@@ -96,10 +96,20 @@ def test_another_follower_goes_on_from_what_is_known(attempt: Attempt) -> None:
     attempt.say("loss 0.1", "loss 0.2", "::gpudeck lr=0.5")
     first = attempt.follow(metrics=loss)
     first.look()
-    assert first.known == {"loss": (0.2, 0.1), "lr": (0.5, 0.5)}
+    assert first.known == {"loss": (0.2, 0.1, [0.1, 0.2], 1), "lr": (0.5, 0.5, [0.5], 1)}
     attempt.out.write_text("loss 0.3\n")
     changes = attempt.follow(metrics=loss, known=first.known).look()
     assert (changes["metrics"], changes["best"]) == ({"loss": 0.3, "lr": 0.5}, {"loss": 0.1, "lr": 0.5})
+    assert changes["curve"] == [0.1, 0.2, 0.3]
+
+
+def test_the_curve_of_a_metric_has_a_few_points_from_its_beginning_to_its_end(attempt: Attempt) -> None:
+    follower = attempt.follow(metrics=[metric("loss", regex=r"loss (\S+)")])
+    for number in range(1, 101):
+        attempt.say(f"loss {number}", "loss nan")
+        curve = follower.look()["curve"]
+        assert (curve[0], curve[-1], curve == sorted(curve), len(curve) <= 16) == (1, number, True, True)
+    assert len(curve) > 8
 
 
 def test_many_names_on_gpudeck_lines_are_not_all_kept(attempt: Attempt) -> None:
