@@ -76,14 +76,15 @@ _SETTINGS = re.compile(r"(?:Namespace|Args|Arguments|Config)\(")
 _RATE = re.compile(r"\b(?:s|ms|secs?|seconds|tokens|samples|images|img|flops)/$", re.IGNORECASE)
 _ELSEWHERE = re.compile(
     r"\bbest\b|\bload|\bresum|\brestor|\bsav(?:e|ed|ing)\b|\bcheckpoint|\bwarm|\bevery\b|\blast\b|\bpatience|\bfrom\b"
-    r"|\buntil\b|\bper\b|\bafter\b|\b(?:total|max|num|number\sof)\s(?:\w{1,16}\s)?$",
+    r"|\buntil\b|\bper\b|\bafter\b|\b(?:total|max|num|number\sof)\s(?:\w{1,16}\s)?$"
+    r"|\b(?:valid\w{0,10}|val|eval\w{0,10}|test\w{0,10}|predict\w{0,10})\W{1,3}$",
     re.IGNORECASE,
 )
 """What is counted behind such a word is not where the task is now."""
 _OVER = re.compile(r"\b(?:finished|done|completed?|ended|took|over|summary)\b", re.IGNORECASE)
 _SIZED = r"(\d[\d.,]*[kKMGT]?)"
 _AFTER_BAR = re.compile(rf"[^|]{{0,400}}\|\s{{0,12}}{_SIZED}/{_SIZED}[^\[]{{0,12}}\[([^\]]{{0,400}})")
-_DRAWN = re.compile(rf"^\s{{0,12}}({_NUMBER})/({_NUMBER})\s{{1,4}}(?:\[[=>.\-# ]*\]|[━─╸╺]{{3,}})")
+_DRAWN = re.compile(rf"^\s{{0,12}}({_NUMBER})/({_NUMBER})\s{{1,4}}(?:\[[=>.\-# ]*\]|[━─╸╺]{{3,}}|-\s\d{{1,6}}m?s\b)")
 _RICH = re.compile(rf"[━─╸╺]{{3,}}\s{{0,4}}(?:(\d{{1,3}})\s?%|({_NUMBER})/({_NUMBER}))")
 _ROW = re.compile(rf"^\s{{0,12}}({_NUMBER})/({_NUMBER})\s")
 _ETA = re.compile(
@@ -114,6 +115,12 @@ _BRACKETS = re.compile(
     rf"^(?:\[[^\]]{{0,40}}\d\d:\d\d[^\]]{{0,20}}\]\s?)?\s{{0,4}}\[\s{{0,6}}({_NUMBER})\s?/\s?({_NUMBER})\s?\]"
     rf"(?:\s{{0,2}}\[\s{{0,6}}({_NUMBER})\s?/\s?({_NUMBER})\s?\])?"
 )
+_PAIRS = re.compile(
+    rf"\[\s{{0,6}}({_NUMBER})\s?/\s?({_NUMBER})\s?\]\s{{0,2}}\[\s{{0,6}}({_NUMBER})\s?/\s?({_NUMBER})\s?\]"
+)
+_BEHIND = re.compile(rf"\]?:?\s{{0,3}}\[\s{{0,6}}({_NUMBER})\s?/\s?({_NUMBER})\s?\]")
+"""`Epoch: [3/100]  [ 625/1251]`"""
+_END_OF = re.compile(r"\b(?:end of|finished|completed|done with)\s{1,4}$", re.IGNORECASE)
 _BUILDS = re.compile(
     r"\s{0,3}(?:/\S|:|\S{0,40}c\+\+|\S{0,40}g\+\+|clang|\S{0,40}nvcc|gcc|Building|Linking|Compiling|Generating|RUN\b|COPY\b|FROM\b)"
 )
@@ -240,19 +247,20 @@ def marks_in(line: str) -> list[Mark]:
 def _counters(line: str) -> Iterator[Mark]:
     aside = False
     epoch_seen = stepped = False
+    end = 0
     for match in _COUNTER.finditer(line):
         word, kind, number, total = match.groups()
         rank = _WORDS[word.lower()]
         aside = aside or (kind or "").lower() in _ASIDE_LOOPS
         epoch_seen = epoch_seen or rank is Rank.EPOCH
         stepped = stepped or rank is Rank.STEP
+        end = match.end()
         if rank is not Rank.STEP and _is_elsewhere(line, match.start()):
             continue
         mark = _mark(Rank.ASIDE if aside else rank, _whole(number), _whole(total), label=word.lower())
         if mark is not None:
-            yield mark._replace(
-                closed=rank is not Rank.STEP and _has_results(line, match.end()), counted=rank is Rank.STEP
-            )
+            closed = rank is not Rank.STEP and (_has_results(line, end) or _END_OF.search(line, 0, match.start()))
+            yield mark._replace(closed=bool(closed), counted=rank is Rank.STEP)
     if not epoch_seen:
         for mark in _epoch_alone(line):
             stepped = stepped or mark.total is not None
@@ -262,15 +270,19 @@ def _counters(line: str) -> Iterator[Mark]:
         number, total = (_whole(numbers[0]), 100.0) if len(numbers) == 1 else map(_whole, numbers)
         yield from _steps(number, total, "drawn")
     elif not stepped:
-        yield from _ratios(line, of_epoch=epoch_seen)
+        yield from _ratios(line, end, of_epoch=epoch_seen)
 
 
-def _ratios(line: str, *, of_epoch: bool) -> Iterator[Mark]:
-    """Counters that no word names: `[2/25][750/1583]`, `[ 150/390 ( 38%)]`, `Done  12 out of  40`, `[3/10]`."""
+def _ratios(line: str, start: int, *, of_epoch: bool) -> Iterator[Mark]:
+    """Counters that no word names: `[2/25][750/1583]`, `[ 150/390 ( 38%)]`, `Done  12 out of  40`, `[3/10]`; behind
+    *start*, where the last that one names ends."""
+    if of_epoch and (found := _BEHIND.match(line, start)) is not None:
+        yield from _steps(_whole(found[1]), _whole(found[2]), "batch")
+        return
     train = _TRAIN.search(line)
     if train is not None:
         yield Mark(Rank.EPOCH, float(train[1]), None, "epoch", unit="epoch")
-    if (found := _OF_FRAME.search(line) or _OF_PERCENT.search(line)) is not None:
+    if (found := _OF_FRAME.search(line, start) or _OF_PERCENT.search(line, start)) is not None:
         before = line[: found.start()]
         if _SCORE.search(before) is not None:
             return
@@ -281,7 +293,7 @@ def _ratios(line: str, *, of_epoch: bool) -> Iterator[Mark]:
             yield from _steps(_whole(found[1]), _whole(found[2]), "of percent")
     elif (found := _OUT_OF.search(line)) is not None:
         yield from _steps(_whole(found[1]), _whole(found[2]), "out of")
-    elif not of_epoch and (found := _BRACKETS.match(line)) is not None:
+    elif not of_epoch and (found := _BRACKETS.match(line) or _PAIRS.search(line)) is not None:
         number, total = _whole(found[1]), _whole(found[2])
         if found[3] is not None:
             mark = _mark(Rank.EPOCH, number, total, label="epoch")
