@@ -1,7 +1,8 @@
-"""Numbers in words, the same wherever they are told. Pure."""
+"""Numbers in words and figures, the same wherever they are told. Pure."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 
@@ -19,3 +20,16 @@ def ranges(numbers: Iterable[int]) -> str:
         else:
             runs.append([number, number])
     return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def measured(value: float, decimals: int | None = -1) -> str:
+    """A number that was measured: four digits of it, or so many *decimals* (None: with an exponent). What these would
+    make zero keeps its digits: 0.000153 is 1.53e-04 among numbers of three decimals."""
+    if not math.isfinite(value):
+        return str(value)
+    if decimals is None:
+        return f"{value:.3e}"
+    if decimals < 0:
+        return f"{value:.4g}"
+    text = f"{value:.{decimals}f}"
+    return f"{value:.2e}" if value and not float(text) else text

@@ -118,7 +118,7 @@ class Engine:
         self._ending.run_over = self._reporter.run_over
         self._attempts.guard_starts(self._state.bar)
         completing = self._attempts.completing
-        completing.following = self._following
+        completing.following = self._attempts.outcomes.following = self._following
         completing.behind = lambda: self._loop.behind
         self._writer.on_ended = lambda paths: self._from_thread(lambda: completing.written(paths))
         self._loop.prepare = self._attempts.prepare

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from ..core.deck import Deck
 from ..core.effects import Examine
+from ..core.ends import is_done
 from ..core.events import AttemptEnded
 from ..core.inputs import Examined, Input, LeaderExited, TreeGone
 from ..core.outcome import Outcome
 from ..core.phases import Closing, Stopping
+from ..core.spec import Watch
 from ..logs.digest import blamed_log, digest_of
 from ..logs.examine import examine
 from ..logs.files import AttemptPaths, telling_log
@@ -19,11 +21,15 @@ from ..logs.ranks import tails
 from ..logs.record import stamps_in
 from ..logs.told import read_record
 from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Sink
+from ..progress.following import Following, LastLook
+from ..progress.watching import pattern_hit
 from .begun import BegunAttempts
 from .box import Box
 
 KILLED = 128 + signal.SIGKILL
 _STOPS_TO_EXPLAIN = ("timeout", "watch")
+_JUDGED = ("ok", "exit", "missing output", "stale output")
+"""Ends of which a watch rule's pattern tells more; not so of those by a signal, or for lack of memory."""
 
 
 class Told(NamedTuple):
@@ -52,9 +58,30 @@ class Outcomes:
         """Tokens whose leader is gone without a code."""
         self._told: dict[str, Told] = {}
         """By token, until the end of an attempt is reported."""
+        self.following: Following | None = None
+        """Knows what the logs of attempts tell."""
 
     def examine(self, effect: Examine) -> None:
         """Look at what an ended attempt left; `Examined` tells the core."""
+        task = self._deck.by_name[effect.task]
+        watch = task.spec.extras.watch
+        if is_done(task):
+            self._examine(effect, said_done=True)
+        elif watch is not None and watch.judges and self.following is not None:
+            begun = self._begun.of(effect.token, task, effect.attempt)
+            ended = LastLook(effect.token, task, begun.spec, begun.paths, begun.started_wall)
+            self.following.verdict(ended, lambda line: self._judge(effect, watch, line))
+        else:
+            self._examine(effect)
+
+    def _judge(self, effect: Examine, watch: Watch, line: str) -> None:
+        """*line*: in which the pattern of its watch rule was found; empty: in none."""
+        if line and watch.action == "fail":
+            self._examine(effect, failed=pattern_hit(watch, line))
+        else:
+            self._examine(effect, said_done=bool(line))
+
+    def _examine(self, effect: Examine, *, said_done: bool = False, failed: str = "") -> None:
         task = self._deck.by_name[effect.task]
         begun = self._begun.of(effect.token, task, effect.attempt)
         success = self._deck.successes.get(task.name)
@@ -75,13 +102,18 @@ class Outcomes:
                 oom_killed=may_be_killed and self._box.oom_kills() > begun.oom_kills,
                 before=stamps_in(read_record(begun.paths.json)) if begun.before is None else begun.before,
                 success_wall=success_wall,
+                said_done=said_done,
             )
+            if failed and outcome.reason in _JUDGED:
+                outcome = Outcome("watch", effect.exit_code, effect.signal, failed)
             return outcome, Told() if outcome.ok else _told(begun.paths)
 
         def done(found: tuple[Outcome, Told] | None) -> None:
             if found is None:
                 self._box.notice(f"{task.name} has ended; its logs and outputs cannot be looked at yet: no answer")
-                asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self.examine, effect)
+                asyncio.get_running_loop().call_later(
+                    LOOK_AGAIN_S, lambda: self._examine(effect, said_done=said_done, failed=failed)
+                )
                 return
             outcome, self._told[effect.token] = found
             self._post(Examined(effect.token, outcome))
@@ -111,7 +143,7 @@ class Outcomes:
         task = self._deck.active.get(token)
         match task.phase if task is not None else None:
             case Stopping(why=why) if why in _STOPS_TO_EXPLAIN:
-                return True
+                return task is not None and not is_done(task)
             case Closing(outcome=outcome) if outcome.reason in _STOPS_TO_EXPLAIN:
                 return True
             case _:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
+from ..counting import measured
 from ..headless.painted import Line, Tone
 from ..headless.text import field_text, hhmmss, mib_text, ranges
 from ..protocol.states import ACTIVE, DONE, ENDED, is_pending, shown_state
@@ -106,7 +107,7 @@ def progress_text(row: TaskRow) -> str:
     """ "43 %  eta 00:12:00  loss=0.31"; "" where nothing is known."""
     parts = [f"{100 * row.progress:.0f} %"] if row.progress is not None else []
     parts += [f"eta {hhmmss(row.eta_s)}"] if row.eta_s is not None else []
-    parts += [f"{name}={value:g}" for name, value in list(row.metrics.items())[:3]]
+    parts += [f"{name}={measured(row.best.get(name, value))}" for name, value in list(row.metrics.items())[:3]]
     return "  ".join(parts)
 
 

@@ -137,6 +137,8 @@ def outcome_of(task: Task, attempt: Attempt) -> e.Outcome | None:
             return e.Outcome("lost", attempt.exit_code, None, "the box was restarted before what it left had ended")
         return phase.outcome
     if isinstance(phase, Stopping) and _stopped(task, attempt, phase):
+        if is_done(task):
+            return attempt.outcome
         return e.Outcome(phase.why, attempt.exit_code, attempt.exited_signal, _why_stopped(task, phase))
     if attempt.spawn_error:
         return e.Outcome("spawn error", attempt.exit_code, None, attempt.spawn_error)
@@ -145,11 +147,20 @@ def outcome_of(task: Task, attempt: Attempt) -> e.Outcome | None:
         return by_cluster
     if attempt.outcome is not None:
         return attempt.outcome
-    if attempt.exit_code in task.begun_policy.success_codes and not task.begun_spec.outputs:
+    watch = task.spec.extras.watch
+    judged = watch is not None and watch.judges
+    if attempt.exit_code in task.begun_policy.success_codes and not task.begun_spec.outputs and not judged:
         return e.Outcome("ok", attempt.exit_code)
     if attempt.exit_code is None and attempt.exited_signal is None:
         return e.Outcome("lost", detail="it is gone and nobody knows its exit code")
     return None
+
+
+def is_done(task: Task) -> bool:
+    """Its output has said that the work is done, and it is being stopped for that."""
+    watch = task.spec.extras.watch
+    stopping = isinstance(task.phase, Stopping) and task.phase.why == "watch"
+    return stopping and watch is not None and watch.action == "succeed"
 
 
 def _stopped(task: Task, attempt: Attempt, phase: Stopping) -> bool:

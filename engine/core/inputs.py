@@ -138,7 +138,7 @@ class Progressed:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A watch rule of an attempt whose action is "fail" has hit."""
+    """A watch rule of an attempt whose action is "fail" or "succeed" has hit."""
 
     token: str
     why: str

@@ -122,6 +122,16 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """How to read the progress of a task from its output."""
+
+    regex: str
+    """Groups are the step and the total, or the percentage alone, or the step alone."""
+    total: int | None = None
+    """Steps in all, for a regex that finds the step alone."""
+
+
+@dataclass(frozen=True, slots=True)
 class Watch:
     """Signs of a stuck or diverged attempt. Times in seconds."""
 
@@ -129,7 +139,12 @@ class Watch:
     idle_gpu_s: float | None = None
     pattern: str = ""
     """Regular expression, both streams."""
-    action: Literal["notify", "fail"] = "notify"
+    action: Literal["notify", "fail", "succeed"] = "notify"
+
+    @property
+    def judges(self) -> bool:
+        """A line of the output tells how an attempt ended, whatever its exit code."""
+        return bool(self.pattern) and self.action != "notify"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +154,8 @@ class Extras:
     launch: Launch = "command"
     nproc: int | None = None
     nodes: int = 1
-    progress: str = ""
-    """Regular expression: groups are the step and the total, or the percentage alone."""
+    progress: Progress | None = None
+    """None: the usual forms."""
     metrics: tuple[Metric, ...] = ()
     watch: Watch | None = None
     slurm: tuple[tuple[str, object], ...] = ()

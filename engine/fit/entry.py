@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from ..core.spec import TaskSpec
 from ..runs.book import Entry
@@ -37,7 +38,9 @@ def entry_of(
         "memory": f"{resources.memory_mib}MiB" if resources.memory_mib else None,
         "launch": extras.launch,
         "nproc": extras.nproc if gpus == resources.gpus else None,
-        "progress": extras.progress,
+        "progress": {key: value for key, value in asdict(extras.progress).items() if value is not None}
+        if extras.progress is not None
+        else None,
         "log_cap": f"{extras.log_cap_mib}MiB" if extras.log_cap_mib else None,
         "timeout": limit_s,
         "grace": policy.grace_s,

@@ -34,13 +34,17 @@ def examine(
     before: Mapping[str, OutputStamp],
     oom_killed: bool = False,
     success_wall: float | None = None,
+    said_done: bool = False,
 ) -> Outcome:
     """How an attempt ended, for one whose end nobody asked for (a stop's reason is known without looking).
 
     *before* is what `stamp_outputs` said just before its start. *success_wall* is when the task's last recorded success
     ended, if it has one: outputs not touched since were left by it and are good although this attempt left them as they
-    were. For reason "ok" `detail` is a warning or empty. Raises nothing.
+    were. *said_done*: its output has said so, whatever its exit code. For reason "ok" `detail` is a warning or empty.
+    Raises nothing.
     """
+    if said_done:
+        return _judge_outputs(spec, exit_code, started_wall, before, success_wall)
     if exit_code is None and signal is None:
         return Outcome("lost", detail="its exit code could not be learned")
     if exit_code in spec.policy.success_codes and signal is None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from .growing import MetricsFile, Stream
-from .marks import epochs_in, reader_of, said_in
+from .marks import reader_of, said_in
 from .metrics import MAX_METRICS, Values, documents, finder, numbers_at, to_text
 from .pace import Pace
 from .progress import Tracker
@@ -83,27 +83,30 @@ class Follower:
         started_wall: float = ask["started_wall"]
         self._begun_s = time.monotonic() - max(0.0, time.time() - started_wall)
         self._tracker = Tracker(
-            read=reader_of(ask["progress"]) if ask["progress"] else None, epochs=epochs_in(ask["command"])
+            read=reader_of(ask["progress"], ask["total"]) if ask["progress"] else None, command=ask["command"]
         )
         self._own_pattern = bool(ask["progress"])
         self._pace = Pace()
         self._pace_key: object = None
+        self._promised: float | None = None
+        """The end that the program itself has told last, by CLOCK_BOOTTIME: used where there is nothing better."""
+        self._share_by_time = 0.0
         self._values: dict[str, Values] = {}
         self._finders: list[tuple[int, str, Callable[[str], list[float]]]] = []
         self._files: dict[str, tuple[MetricsFile, list[tuple[str, str]]]] = {}
         """By path: the names and keys that are looked for in it."""
         for place, metric in enumerate(ask["metrics"]):
             self._add_metric(METRIC + place, metric, started_wall)
-        for name, (last, best) in ask["known"].items():
-            values = self._values.setdefault(name, Values())
-            values.last, values.best = last, best
+        for name, known in ask["known"].items():
+            self._values.setdefault(name, Values()).go_on(*known)
         self._silent_s: float | None = ask["silent_s"]
         self._grew_s: float | None = None
         self._is_silent: bool = ask["was_silent"]
         self._pattern = re.compile(ask["pattern"]).search if ask["pattern"] else None
         self._line = ""
         self._sent: dict[str, Any] = {
-            "share": None, "ends_at": None, "metrics": {}, "best": {}, "line": "", "silent": self._is_silent,
+            "share": None, "ends_at": None, "metrics": {}, "best": {}, "curve": [], "line": "",
+            "silent": self._is_silent,
         }  # fmt: skip
         self.hits: list[str] = []
         """Lines in which the watch pattern was found since they were last taken."""
@@ -120,12 +123,13 @@ class Follower:
             self._finders.append((what, name, finder(metric["regex"])))
 
     @property
-    def known(self) -> dict[str, tuple[float | None, float | None]]:
-        """The last and best value of each metric, for another follower of the same attempt."""
-        return {name: (value.last, value.best) for name, value in self._values.items() if value.last is not None}
+    def known(self) -> dict[str, tuple[float | None, float | None, list[float], int]]:
+        """The last and best value of each metric and its curve, for another follower of the same attempt."""
+        return {name: value.known for name, value in self._values.items() if value.last is not None}
 
     def look(self, *, final: bool = False) -> dict[str, Any]:
-        """Read what is new. Returns what has changed: "share", "ends_at" (CLOCK_BOOTTIME), "metrics" and their "best",
+        """Read what is new. Returns what has changed: "share", "ends_at" (CLOCK_BOOTTIME), "metrics", their "best",
+        and the "curve" of the first of them,
         the last "line", and whether it is "silent"."""
         self._guard.at(self.id, FILES)
         grew, lines = False, list[str]()
@@ -144,6 +148,9 @@ class Follower:
 
     def _read(self, lines: list[str]) -> None:
         self._line = printable(lines[-1][: 2 * SHOWN_CHARS]).strip()[:SHOWN_CHARS] or self._line
+        for stream in self._streams:
+            for line in stream.passed_over():
+                self._tracker.read_settings(line)
         if self._own_pattern:
             if not self._guarded(PROGRESS, lambda: self._feed(lines)):
                 self._tracker.stop_reading()
@@ -201,7 +208,7 @@ class Follower:
         def look() -> None:
             hit = next((line for line in lines if search(line)), None)
             if hit is not None:
-                hits.append(printable(hit).strip()[:SHOWN_CHARS])
+                hits.append(printable(hit).strip()[:SHOWN_CHARS] or "…")
 
         if not self._guarded(WATCH, look):
             self._pattern = None
@@ -224,23 +231,38 @@ class Follower:
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
         share = self._tracker.share
         rank = self._tracker.rank
+        if (left_s := self._tracker.left_s()) is not None:
+            self._promised = now + left_s
         if self._tracker.key != self._pace_key:
             self._pace, self._pace_key = Pace(), self._tracker.key
         ends_at: float | None = None
         if share is not None and rank is not None:
             self._pace.add(now, share)
             ends_at = self._pace.end(now, rank)
+        if ends_at is None and share != 1.0:
+            ends_at = self._promised
+        if share is None and ends_at is not None:
+            share = self._share_of_time(now, ends_at)
         state: dict[str, Any] = {
             "share": None if share is None else round(share, 4),
             "ends_at": self._steady(ends_at, now),
             "metrics": to_text({name: value.last for name, value in self._values.items() if value.last is not None}),
             "best": to_text({name: value.best for name, value in self._values.items() if value.best is not None}),
+            "curve": next((list(one.curve) for one in self._values.values() if one.last is not None), list[float]()),
             "line": self._line,
             "silent": self._is_silent,
         }
         changes = {name: value for name, value in state.items() if value != self._sent[name]}
         self._sent = state
         return changes
+
+    def _share_of_time(self, now: float, ends_at: float) -> float | None:
+        """The share that is done by the end that the program promises; it says nothing else. It does not go back."""
+        age_s = time.monotonic() - self._begun_s
+        left_s = max(0.0, ends_at - now)
+        if age_s > 0:
+            self._share_by_time = max(self._share_by_time, min(0.99, age_s / (age_s + left_s)))
+        return self._share_by_time
 
     def _steady(self, ends_at: float | None, now: float) -> float | None:
         """The end that was told last, unless it has moved by more than a second and a hundredth of what is left."""

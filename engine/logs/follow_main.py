@@ -86,6 +86,8 @@ class Helper:
             case "drop":
                 self._followers.pop(request["id"], None)
                 return None
+            case "judge":
+                return {"judge": request["id"], **self._judge(request["id"])}
             case "final":
                 return {"final": request["id"], **self._final(request["id"])}
             case "look":
@@ -109,6 +111,13 @@ class Helper:
                 seen[follower.id] = changes
         self._store.keep(self._followers.values())
         return {"seen": seen, **self._news(*self._followers.values())}
+
+    def _judge(self, attempt: int) -> dict[str, Any]:
+        """Everything that it has written, to the last byte; its last look comes later."""
+        follower = self._followers.get(attempt)
+        if follower is None:
+            return {}
+        return {"seen": {attempt: follower.look(final=True)}, **self._news(follower)}
 
     def _final(self, attempt: int) -> dict[str, Any]:
         follower = self._followers.pop(attempt, None)

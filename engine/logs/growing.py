@@ -29,6 +29,8 @@ class Stream:
         self._most_bytes = most_bytes
         self._identity: tuple[int, int] | None = None
         self._offset = 0
+        self._start = 0
+        """Where the first read began, of a log that was long by then; 0: at its beginning."""
         self._carry = ""
         self._settled = True
         """The rest without a line end has been given out."""
@@ -56,21 +58,33 @@ class Stream:
         text = self._more(found.st_size) if grew else ""
         return grew, self._split(text, final=final or not grew)
 
+    def passed_over(self) -> list[str]:
+        """The lines at the beginning of a log of which only the end was read: what a program says of its settings."""
+        if self._start <= 0:
+            return []
+        raw = self._bytes(0, min(self._start, self._most_bytes))
+        self._start = 0
+        return [clean(piece) for piece in _BREAKS.split(raw.decode("utf-8", "replace")) if piece]
+
     def _more(self, size: int) -> str:
         start = max(self._offset, size - self._most_bytes)
         if start > self._offset:
+            self._start = start if self._offset == 0 else self._start
             self._carry, self._midway = "", True
         self._offset = size
+        raw = self._bytes(start, size - start)
+        self._offset = start + len(raw) if raw else self._offset
+        return raw.decode("utf-8", "replace")
+
+    def _bytes(self, start: int, count: int) -> bytes:
         try:
             fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
             try:
-                raw = os.pread(fd, size - start, start)
+                return os.pread(fd, count, start)
             finally:
                 os.close(fd)
         except OSError:
-            return ""
-        self._offset = start + len(raw)
-        return raw.decode("utf-8", "replace")
+            return b""
 
     def _split(self, text: str, *, final: bool) -> list[str]:
         if text:

@@ -175,15 +175,17 @@ class _ToldMetrics(msgspec.Struct):
     end: _ToldEnd | None = None
 
 
-def last_metrics(path: str) -> dict[str, float]:
-    """What an attempt that is over reported last, as its attempt-N.json says; {} when it does not."""
+def last_scores(path: str) -> tuple[dict[str, float], dict[str, float]]:
+    """What an attempt that is over reported last, and the best of it, as its attempt-N.json says; {} when it does
+    not."""
     try:
         with open(path, "rb") as file:
             told = msgspec.json.decode(file.read(), type=_ToldMetrics)
     except (OSError, msgspec.DecodeError):
-        return {}
-    scores = {} if told.end is None else told.end.metrics
-    return {name: last["last"] for name, score in scores.items() if (last := from_text(score)).keys() >= {"last"}}
+        return {}, {}
+    scores = {} if told.end is None else {name: from_text(score) for name, score in told.end.metrics.items()}
+    last = {name: score["last"] for name, score in scores.items() if "last" in score}
+    return last, {name: score["best"] for name, score in scores.items() if "best" in score}
 
 
 def stamps_in(record: Mapping[str, Any]) -> Mapping[str, OutputStamp]:

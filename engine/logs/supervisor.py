@@ -152,7 +152,7 @@ class Supervisor:
             if answer["hello"] != PROTOCOL:
                 self._give_up("gpudeck was replaced by another version; start the engine anew")
                 return
-        elif "final" not in answer:
+        elif "final" not in answer and "judge" not in answer:
             self._asked_at, self._wait_s = None, FIRST_WAIT_S
         self._answer(answer)
 

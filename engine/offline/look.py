@@ -96,13 +96,18 @@ class OfflineLook:
 
     def with_metrics(self, rows: Sequence[TaskRow]) -> list[TaskRow]:
         """From their attempt-N.json."""
-        from ..progress.reported import read_all
+        from ..progress.reported import Reported, best_of, read_all
 
         tasks = self.deck.deck.by_name
         over = [(row.name, task.ended[-1].number) for row in rows if (task := tasks[row.name]).ended]
         paths = [(name, number, self.deck.paths(name, number).json) for name, number in over]
         told = {name: metrics for name, _, metrics in read_all(paths)}
-        return [msgspec.structs.replace(row, metrics=told.get(row.name, row.metrics)) for row in rows]
+
+        def told_of(row: TaskRow, metrics: Reported) -> TaskRow:
+            best = best_of(tasks[row.name].spec, metrics.best)
+            return msgspec.structs.replace(row, metrics=metrics.last, best=best)
+
+        return [told_of(row, told[row.name]) if row.name in told else row for row in rows]
 
     def hints(self, rows: Sequence[TaskRow]) -> Mapping[str, str]:
         tasks = (self.deck.deck.by_name[row.name] for row in rows)

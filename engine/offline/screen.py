@@ -13,7 +13,7 @@ from ..adapters import host
 from ..attach import find_state
 from ..commands.place import Place
 from ..errors import DeckError, UsageError
-from ..progress.reported import Told, read_all
+from ..progress.reported import Reported, Told, best_of, read_all
 from ..protocol.wire import DeckHead, GpuRow, Reply, TaskRow, decode, encode
 from .deck import open_offline
 from .details import OfflineDetails
@@ -92,7 +92,9 @@ class OfflineScreen:
         wanted = [attempt for attempt in over if attempt not in known]
         for start in range(0, len(wanted), _AT_ONCE):
             attempts = wanted[start : start + _AT_ONCE]
-            yield read_all([(name, number, logs.paths(name, number, False).json) for name, number in attempts])
+            told = read_all([(name, number, logs.paths(name, number, False).json) for name, number in attempts])
+            specs = {name: deck.by_name[name].spec for name, _, _ in told}
+            yield [(name, number, Reported(one.last, best_of(specs[name], one.best))) for name, number, one in told]
 
     def answer(self, op: str, args: Mapping[str, Any]) -> Any:
         """What an engine would answer to a request of READS. Raises UsageError."""

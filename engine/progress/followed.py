@@ -11,6 +11,7 @@ from ..core.deck import Task
 from ..core.spec import Metric, TaskSpec
 from ..logs.files import AttemptPaths
 from ..logs.follow import METRIC, PROGRESS, WATCH
+from .reported import Reported
 from .seen import Seen
 
 
@@ -32,11 +33,14 @@ class Followed:
     """What the core was told of that."""
     metrics: dict[str, float] = field(default_factory=dict[str, float])
     best: dict[str, float] = field(default_factory=dict[str, float])
+    curve: Sequence[float] = ()
     line: str = ""
     silent: bool = False
     """Nothing was written for as long as its watch rule allows."""
-    hit: bool = False
-    """Its watch pattern has been found."""
+    hit: str = ""
+    """The line in which its watch pattern has been found."""
+    judge: Callable[[str], None] | None = None
+    """Set once its leader has ended: told that line, or "" where there is none."""
     rest_until: float = 0.0
     """Its files did not answer: they are let alone until then."""
     gone_at: float = 0.0
@@ -46,17 +50,24 @@ class Followed:
     asked_at: float = 0.0
     """Since when that is awaited."""
 
+    @property
+    def reported(self) -> Reported:
+        """Its metrics as they are now."""
+        return Reported(dict(self.metrics), dict(self.best), tuple(self.curve))
+
     def seen(self, now: float) -> Seen:
         """A picture of it. *now*: CLOCK_BOOTTIME."""
         eta_s = None if self.ends_at is None else max(0.0, self.ends_at - now)
-        return Seen(self.fraction, eta_s, dict(self.metrics), self.line, dict(self.best))
+        return Seen(self.fraction, eta_s, dict(self.metrics), self.line, dict(self.best), self.curve)
 
 
 def request_of(found: Followed, off: Collection[tuple[str, str]]) -> dict[str, Any]:
     """What the helper needs to follow an attempt. *off*: (task, name) of patterns that are not to be used."""
     extras = found.spec.extras
-    watch = extras.watch
+    watch, progress = extras.watch, extras.progress
     without = {name for task, name in off if task == found.task.name}
+    if "progress" in without:
+        progress = None
     pattern = watch.pattern if watch is not None and not found.hit and "watch" not in without else ""
     return {
         "do": "follow",
@@ -66,12 +77,16 @@ def request_of(found: Followed, off: Collection[tuple[str, str]]) -> dict[str, A
         "err": found.paths.err,
         "started_wall": found.started_wall,
         "command": _command(found.spec),
-        "progress": "" if "progress" in without else extras.progress,
+        "progress": progress.regex if progress is not None else "",
+        "total": progress.total if progress is not None else None,
         "metrics": [_metric(metric, without) for metric in extras.metrics],
         "silent_s": watch.silent_s if watch is not None else None,
         "was_silent": found.silent,
         "pattern": pattern,
-        "known": {name: [last, found.best.get(name)] for name, last in found.metrics.items()},
+        "known": {
+            name: [last, found.best.get(name), () if place else found.curve]
+            for place, (name, last) in enumerate(found.metrics.items())
+        },
     }
 
 

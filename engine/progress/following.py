@@ -7,7 +7,7 @@ left out from then on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from ..logs.supervisor import Request, Supervisor
 from ..ports import Sink
 from .followed import Followed, name_of, request_of
 from .last_metrics import LastMetrics
+from .reported import Reported
 from .roll import Roll
 from .seen import NOTHING, Seen
 from .watching import WatchRules
@@ -104,7 +105,7 @@ class Following:
         found = self._roll.of(token)
         return NOTHING if found is None else found.seen(self._now())
 
-    def last_metrics(self, task: str) -> Mapping[str, float]:
+    def last_metrics(self, task: str) -> Reported:
         """What the newest attempt of a task said in the end, as far as that has been read."""
         return self._last.of(task)
 
@@ -115,9 +116,11 @@ class Following:
         self._last.forget(ended.task.name)
         found = self._roll.of(token)
         reads = not self._useless and not self._closed
-        if not reads or (found is None and not spec.extras.metrics):
+        watch = spec.extras.watch
+        looks = bool(spec.extras.metrics) or (watch is not None and bool(watch.pattern))
+        if not reads or (found is None and not looks):
             if found is not None:
-                self._last.keep(found.task.name, found.metrics)
+                self._last.keep(found.task.name, found.reported)
             done(NOTHING if found is None else found.seen(self._now()))
             self._roll.forget(token)
             return
@@ -126,9 +129,24 @@ class Following:
             requests = [request_of(found, self._off)]
         else:
             requests = list[Request]()
-        self._last.keep(found.task.name, found.metrics)
+        self._last.keep(found.task.name, found.reported)
         found.done, found.asked_at = done, self._now()
         self._reader.send(*requests, {"do": "final", "id": found.id})
+        self._arm()
+
+    def verdict(self, ended: LastLook, judge: Callable[[str], None]) -> None:
+        """Tell *judge* the line of the output in which the pattern of the watch rule stands, looked for to the last
+        byte; "": in none, or nobody can tell."""
+        found = self._roll.of(ended.token)
+        if self._useless or self._closed or (found is not None and found.hit):
+            judge(found.hit if found is not None else "")
+            return
+        requests: list[Request] = []
+        if found is None:
+            found = self._roll.add(ended.token, ended.task, ended.spec, ended.paths, ended.started_wall)
+            requests = [request_of(found, self._off)]
+        found.judge, found.asked_at = judge, self._now()
+        self._reader.send(*requests, {"do": "judge", "id": found.id})
         self._arm()
 
     def sampled(self, readings: Sequence[GpuReading]) -> None:
@@ -152,9 +170,11 @@ class Following:
         self._timer = None
         now = self._now()
         self._reader.check()
-        for found in self._roll.ending():
-            if now - found.asked_at > LAST_LOOK_S:
-                self._ended(found)
+        for found in self._roll:
+            if found.asked_at and now - found.asked_at > LAST_LOOK_S:
+                self._judged(found)
+                if found.done is not None:
+                    self._ended(found)
         requests = self._compare(now)
         if self._roll:
             self._idle = 0
@@ -206,12 +226,13 @@ class Following:
             return False
         before, now, found.spec = found.spec.extras, task.spec.extras, task.spec
         if before.watch != now.watch:
-            found.hit = found.silent = False
+            found.hit, found.silent = "", False
         return before != now
 
     def _anew(self) -> list[Request]:
         now = self._now()
         requests = [request_of(found, self._off) for found in self._roll if found.rest_until <= now]
+        requests += [{"do": "judge", "id": found.id} for found in self._roll if found.judge is not None]
         return [*requests, *({"do": "final", "id": found.id} for found in self._roll.ending())]
 
     def _blame(self, attempt: int, what: int, pattern: bool) -> None:
@@ -228,14 +249,15 @@ class Following:
         for found in self._roll:
             if found.told_end is not None:
                 self._post(Progressed(found.token, None, None))
+            self._judged(found)
             self._ended(found)
 
     # -- its answers --------------------------------------------------------------------------------------------------
 
     def _answered(self, answer: dict[str, Any]) -> None:
         if "hello" in answer:
-            for found in self._roll.ending():
-                found.asked_at = self._now()
+            for found in self._roll:
+                found.asked_at = self._now() if found.asked_at else 0.0
         for key, changes in answer.get("seen", {}).items():
             found = self._roll.numbered(int(key))
             if found is not None and changes:
@@ -246,6 +268,8 @@ class Following:
         for number, line in answer.get("hits", ()):
             if (found := self._roll.numbered(number)) is not None:
                 self._rules.pattern(found, line)
+        if "judge" in answer and (found := self._roll.numbered(answer["judge"])) is not None:
+            self._judged(found)
         if "final" in answer:
             found = self._roll.numbered(answer["final"])
             if found is not None and found.done is not None:
@@ -261,12 +285,13 @@ class Following:
             found.metrics |= from_text(changes["metrics"])
         if "best" in changes:
             found.best |= from_text(changes["best"])
+        found.curve = changes.get("curve", found.curve)
         found.line = changes.get("line", found.line)
         if "silent" in changes:
             found.silent = changes["silent"]
             self._rules.silence(found)
         if found.done is not None:
-            self._last.keep(found.task.name, found.metrics)
+            self._last.keep(found.task.name, found.reported)
         self._last.moved(found.task.name)
 
     def _tell_core(self, found: Followed) -> None:
@@ -285,6 +310,12 @@ class Following:
             self._off.add((found.task.name, name))
             text = f"{found.task.name}: its pattern for {name} takes seconds for a line and is not used any more"
             self._notice(f"{text}: make it simpler")
+
+    def _judged(self, found: Followed) -> None:
+        judge, found.judge = found.judge, None
+        if judge is not None:
+            found.asked_at = 0.0 if found.done is None else found.asked_at
+            judge(found.hit)
 
     def _ended(self, found: Followed) -> None:
         self._roll.forget(found.token)

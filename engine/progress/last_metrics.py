@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from ..core.deck import Deck
 from ..logs.files import AttemptPaths
 from .past_metrics import PastMetrics
+from .reported import Reported
 
-_NONE: Mapping[str, float] = {}
+_NONE = Reported()
 
 
 class LastMetrics:
@@ -20,18 +21,18 @@ class LastMetrics:
     ) -> None:
         """*paths*: `LogFolder.paths`."""
         self._deck = deck
-        self._last: dict[str, Mapping[str, float]] = {}
+        self._last: dict[str, Reported] = {}
         """Who reported nothing is not in it."""
         self._past = PastMetrics(deck, loop, paths, self._recalled)
 
-    def of(self, task: str) -> Mapping[str, float]:
+    def of(self, task: str) -> Reported:
         """As far as that has been read."""
         return self._last.get(task, _NONE)
 
-    def keep(self, task: str, metrics: Mapping[str, float]) -> None:
+    def keep(self, task: str, metrics: Reported) -> None:
         """Its attempt has ended with these; the task's row shows them."""
-        if metrics:
-            self._last[task] = dict(metrics)
+        if metrics.last:
+            self._last[task] = metrics
             self.moved(task)
 
     def forget(self, task: str) -> None:
@@ -47,6 +48,6 @@ class LastMetrics:
     def close(self) -> None:
         self._past.close()
 
-    def _recalled(self, task: str, metrics: Mapping[str, float]) -> None:
+    def _recalled(self, task: str, metrics: Reported) -> None:
         if task not in self._last:
             self.keep(task, metrics)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from ..adapters.background import Background
 from ..core.deck import Deck, Task
 from ..logs.files import AttemptPaths
-from .reported import Told, read_all
+from .reported import Reported, Told, read_all
 
 FIRST_S = 1.0
 """Who opens a deck sees it first."""
@@ -28,7 +28,7 @@ class PastMetrics:
         deck: Deck,
         loop: asyncio.AbstractEventLoop,
         paths: Callable[[str, int, bool], AttemptPaths],
-        take: Callable[[str, Mapping[str, float]], None],
+        take: Callable[[str, Reported], None],
     ) -> None:
         """Begins by itself. *take* is told a task and what its newest attempt said."""
         self._deck = deck

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -19,6 +19,8 @@ class Seen:
     last_line: str = ""
     """Printable, of either stream, shortened."""
     best: Mapping[str, float] = field(default_factory=dict[str, float])
+    curve: Sequence[float] = ()
+    """What the first of the metrics has been from its beginning on, a few points."""
 
 
 NOTHING = Seen()

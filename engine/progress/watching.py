@@ -9,6 +9,7 @@ from ..core.deck import Task
 from ..core.inputs import Watched
 from ..core.phases import Running
 from ..core.readings import GpuReading
+from ..core.spec import Watch
 from ..ports import Sink
 from .followed import Followed
 
@@ -29,26 +30,39 @@ class WatchRules:
             self._hit(found.task, found.token, f"silent for {_span(watch.silent_s)}{said}")
 
     def pattern(self, found: Followed, line: str) -> None:
-        """Its pattern was found in a line; told once."""
+        """Its pattern was found in a line; told once. Of an attempt that has ended the rule's action is its end."""
         watch = found.spec.extras.watch
-        if watch is not None and found.done is None and not found.hit:
-            found.hit = True
-            self._hit(found.task, found.token, f'its output has "{watch.pattern}": {line}')
+        if watch is None or found.hit:
+            return
+        found.hit = line
+        if watch.action == "notify":
+            self._notice(f"{found.task.name}: {pattern_hit(watch, line)}")
+        elif found.done is None and found.judge is None:
+            self._hit(found.task, found.token, pattern_hit(watch, line), done=watch.action == "succeed")
 
     def idle(self, readings: Sequence[GpuReading], active: Mapping[str, Task], now: float) -> None:
         """GPUs were read. *now*: CLOCK_BOOTTIME."""
         for token, idle_s in self._idle_gpus.take(readings, active, now):
             self._hit(active[token], token, f"its GPUs have been idle for {_span(idle_s)}")
 
-    def _hit(self, task: Task, token: str, why: str) -> None:
+    def _hit(self, task: Task, token: str, why: str, *, done: bool = False) -> None:
+        """*done*: it says that its work is done."""
         watch = task.spec.extras.watch
         if watch is None or not isinstance(task.phase, Running):
             return
-        if watch.action == "fail":
+        if done:
+            self._notice(f"{task.name} is done and is being stopped: {why}")
+            self._post(Watched(token, why))
+        elif watch.action == "fail":
             self._notice(f"{task.name} is being stopped by its watch rule: {why}")
             self._post(Watched(token, why))
         else:
             self._notice(f"{task.name}: {why}")
+
+
+def pattern_hit(watch: Watch, line: str) -> str:
+    """What is said of a line in which a rule's pattern was found."""
+    return f'its output has "{watch.pattern}": {line}'
 
 
 def _span(seconds: float) -> str:

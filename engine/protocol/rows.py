@@ -78,6 +78,11 @@ class TaskRow(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """0 to 1."""
     eta_s: float | None = None
     metrics: Mapping[str, float] = {}
+    """As they are now, or were last."""
+    best: Mapping[str, float] = {}
+    """Of those of which the task file says `best = "max"` or `"min"`."""
+    curve: tuple[float, ...] = ()
+    """What the first of the metrics has been since its attempt began, at most 16 points; the last is the last value."""
 
 
 class GpuProcess(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

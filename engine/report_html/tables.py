@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
+from ..counting import measured
 from ..headless.text import hhmmss, mib_text, ranges, wh_text
 from ..results.table_formats import decimals_for
 from ..results.tabulate import Cell, Table
@@ -53,9 +53,9 @@ def _row(task: TaskPart, metrics: Sequence[str], decimals: dict[str, int | None]
     ]
     for name in metrics:
         value = task.metrics.get(name)
-        shown = None if value is None else _number(value, decimals[name])
+        shown = None if value is None else measured(value, decimals[name])
         if name in task.last:
-            shown = f'{shown} <small class="quiet">last {_number(task.last[name], decimals[name])}</small>'
+            shown = f'{shown} <small class="quiet">last {measured(task.last[name], decimals[name])}</small>'
         cells.append(figure(shown, value))
     return f'<tr data-state="{text(task.state)}">{"".join(cells)}</tr>'
 
@@ -91,7 +91,7 @@ def _decimals(table: Table, metric: str) -> int | None:
 def _metric(one: Cell, decimals: int | None, *, best: bool) -> str:
     if one.mean is None:
         return figure(None, None)
-    shown = _number(one.mean, decimals) + (f" ± {_number(one.std, decimals)}" if one.std is not None else "")
+    shown = measured(one.mean, decimals) + (f" ± {measured(one.std, decimals)}" if one.std is not None else "")
     return figure(f"<strong>{shown}</strong>" if best else shown, one.mean)
 
 
@@ -119,9 +119,3 @@ def runs_table(runs: Sequence[RunPart]) -> str:
         '<div class="wide" tabindex="0" role="region" aria-label="Runs"><table><caption>Runs of the deck</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
-
-
-def _number(value: float, decimals: int | None) -> str:
-    if not math.isfinite(value):
-        return text(str(value))
-    return f"{value:.3e}" if decimals is None else f"{value:.{decimals}f}"

@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+from ..counting import measured
 from .tabulate import Cell, Table
 
 MISSING = "-"
@@ -128,14 +129,8 @@ def _shown(cell: Cell, decimals: int | None, plus_minus: str, usual: int) -> str
     if mean is None:
         return MISSING
     std = cell.std
-    text = _number(mean, decimals) + (f"{plus_minus}{_number(std, decimals)}" if std is not None else "")
+    text = measured(mean, decimals) + (f"{plus_minus}{measured(std, decimals)}" if std is not None else "")
     return f"{text} (n={len(cell.values)})" if cell.spread and len(cell.values) != usual else text
-
-
-def _number(value: float, decimals: int | None) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    return f"{value:.3e}" if decimals is None else f"{value:.{decimals}f}"
 
 
 def _exact(value: float | None) -> str:

@@ -18,6 +18,7 @@ from ..core.phases import NAMES, Backoff, Blocked, Failed, Phase, Unknown
 from ..core.why_waiting import holds_back, sums
 from ..logs.described import describe
 from ..ports import Clock, GpuInfo
+from ..progress.reported import Reported, best_of
 from ..progress.seen import Seen
 from ..protocol.wire import Cluster, DeckHead, GpuRow, State, TaskRow
 from ..report.forecasts import Forecasts
@@ -33,6 +34,9 @@ _SLOW_S = 1.0
 _ROUND_LINES = 5
 _RETOLD = 1_000
 """Dependents of one gate whose rows say anew what blocks them: a look at more would hold up the loop."""
+
+
+_NOTHING = Reported()
 
 
 @dataclass(slots=True)
@@ -57,7 +61,7 @@ class DeckView:
         file: str,
         infos: Mapping[str, GpuInfo],
         seen: Callable[[str], Seen | None] = lambda _: None,
-        last_metrics: Callable[[str], Mapping[str, float]] = lambda _: {},
+        last_metrics: Callable[[str], Reported] = lambda _: Reported(),
         file_plan: Callable[[], str] = lambda: "",
         file_problem: Callable[[], str] = lambda: "",
         closer: Closer = lambda _: None,
@@ -114,6 +118,7 @@ class DeckView:
         attempt = task.attempt()
         last = task.ended[-1] if task.ended else None
         seen = self._seen(attempt.token) if attempt is not None else None
+        told = _reported(seen) if seen is not None else self._last_metrics(spec.name) if task.ended else _NOTHING
         outcome = last.outcome if last is not None else phase.outcome if isinstance(phase, Failed) else None
         return TaskRow(
             index=task.index,
@@ -152,7 +157,9 @@ class DeckView:
             tags=spec.tags,
             progress=None if seen is None else seen.fraction,
             eta_s=None if seen is None else seen.eta_s,
-            metrics=seen.metrics if seen is not None else self._last_metrics(task.name) if task.ended else {},
+            metrics=told.last,
+            best=best_of(spec, told.best) if told.best else {},
+            curve=tuple(told.curve),
         )
 
     def _gpus(self, uuids: tuple[str, ...]) -> tuple[int, ...]:
@@ -235,6 +242,10 @@ def _reason(phase: Phase, outcome: Outcome | None) -> str:
     if isinstance(phase, Unknown):
         return phase.why
     return "" if outcome is None or outcome.ok else describe(outcome)
+
+
+def _reported(seen: Seen) -> Reported:
+    return Reported(seen.metrics, seen.best, seen.curve)
 
 
 def _state(task: Task) -> State:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, cast
 
-from ..core.spec import Extras, Leftovers, Metric, Policy, Resources, RetryOn, StopScope, Watch
+from ..core.spec import Extras, Leftovers, Metric, Policy, Progress, Resources, RetryOn, StopScope, Watch
 from .defaults import OF_TASK
 from .problems import BadValueError
 from .schema import TASK
@@ -109,7 +109,7 @@ def extras(
         launch=launch,
         nproc=nproc,
         nodes=cast("int", get("nodes")),
-        progress=cast("str", get("progress", "")),
+        progress=cast("Progress | None", get("progress")),
         metrics=metrics,
         watch=watch,
         slurm=slurm,

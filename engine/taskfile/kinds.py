@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from ..core.spec import Progress
 from . import units
 from .problems import BadValueError, did_you_mean
 from .values import as_text, is_list, is_table, kind_of, shown
@@ -192,6 +193,40 @@ def regex() -> Kind:
         return pattern
 
     return Kind("regular expression", read, {"type": "string", "minLength": 1, "format": "regex"})
+
+
+def progress() -> Kind:
+    """A regular expression, or a table of one and the total of what it counts."""
+    keys = {"regex": regex(), "total": whole(1)}
+
+    def read(value: object) -> object:
+        if not is_table(value):
+            return Progress(cast("str", keys["regex"].read(value)))
+        for key in value:
+            if key not in keys:
+                raise BadValueError(
+                    f'has the unknown key "{key}": {did_you_mean(key, list(keys)) or "it knows regex, total"}'
+                )
+        if "regex" not in value:
+            raise BadValueError("needs regex: progress = { regex = 'iter (\\d+):', total = 5000 }")
+        found: dict[str, object] = {}
+        for key, item in value.items():
+            try:
+                found[key] = keys[key].read(item)
+            except BadValueError as error:
+                raise BadValueError(error.words, key, *error.inside) from None
+        return Progress(cast("str", found["regex"]), cast("int | None", found.get("total")))
+
+    schema: dict[str, object] = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["regex"],
+        "properties": {
+            "regex": keys["regex"].schema,
+            "total": {"anyOf": [keys["total"].schema, {"type": "string", "pattern": r"\{\w+\}"}]},
+        },
+    }
+    return Kind("regular expression, or { regex, total }", read, {"anyOf": [keys["regex"].schema, schema]})
 
 
 def command() -> Kind:

@@ -66,7 +66,11 @@ WATCH: Table = {
     "silent": Key(kinds.duration(zero=False), "", "no output for so long"),
     "idle_gpu": Key(kinds.duration(zero=False), "", "all of its GPUs are idle for so long"),
     "pattern": Key(kinds.regex(), "", "a line of either stream matches"),
-    "action": Key(kinds.choice("notify", "fail"), '"notify"', "notify says so, fail stops the attempt too"),
+    "action": Key(
+        kinds.choice("notify", "fail", "succeed"),
+        '"notify"',
+        "notify says so, fail stops the attempt too; succeed stops it as done where pattern matches",
+    ),
 }
 
 METRIC: Table = {
@@ -258,7 +262,9 @@ TASK: Table = {
         kinds.size("none"), '"none"', "disk that one attempt's logs may take; beyond it their middle is left out"
     ),
     "progress": Key(
-        kinds.regex(), "the usual forms", "finds the step and the total in its output, or the percentage alone"
+        kinds.progress(),
+        "the usual forms",
+        "finds the step and the total in its output, the percentage alone, or the step of a total that is given here",
     ),
     "metrics": Key(
         kinds.other("table of tables", readers.table, _METRICS),

@@ -61,6 +61,8 @@ def watch(value: object) -> Watch | None:
     said = read_table(value, WATCH)
     if not said:
         return None
+    if said.get("action") == "succeed" and "pattern" not in said:
+        raise BadValueError('= "succeed" needs pattern: only a line can say that the work is done', "action")
     return Watch(
         silent_s=cast("float", said.get("silent")),
         idle_gpu_s=cast("float", said.get("idle_gpu")),

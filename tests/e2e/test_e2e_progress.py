@@ -11,6 +11,7 @@ from gpudeck.engine.adapters.processes import proc
 from tests.e2e.decks import Deck, Engine, until
 
 HEAD = '[deck]\ngpus = "none"\ncpu_slots = 4\n'
+DONE = 'watch = { pattern = "Training complete", action = "succeed" }'
 FAIL_ON_NAN = 'watch = { pattern = "nan", action = "fail" }'
 
 
@@ -62,6 +63,41 @@ def test_a_run_that_prints_nan_is_stopped_and_failed(deck: Deck) -> None:
     assert deck.record("bad")["end"]["reason"] == 'watch: its output has "nan": loss nan'
 
 
+def test_a_run_that_prints_nan_and_ends_at_once_has_failed_whatever_its_exit_code(deck: Deck) -> None:
+    write(
+        deck,
+        f'name = "nan"\ncommand = "echo loss 0.1; printf \'loss nan\'"\n{FAIL_ON_NAN}',
+        f'name = "well"\ncommand = "echo loss 0.1"\n{FAIL_ON_NAN}',
+    )
+    ran = deck.run()
+    nan, well = ran.ended("nan")[0], ran.ended("well")[0]
+    assert (nan["outcome"], nan["reason"], well["outcome"]) == ("failed", 'watch: its output has "nan": loss nan', "ok")
+
+
+def test_a_last_line_is_told_of_although_the_task_has_ended(deck: Deck) -> None:
+    write(deck, 'name = "nan"\ncommand = "printf \'loss nan\'"\nwatch = { pattern = "nan" }')
+    ran = deck.run()
+    assert (ran.code, ran.ended("nan")[0]["outcome"]) == (0, "ok")
+    assert 'nan: its output has "nan": loss nan' in ran.notes
+
+
+def test_a_run_that_says_that_it_is_done_is_stopped_and_has_succeeded(deck: Deck) -> None:
+    write(
+        deck,
+        f'name = "hangs"\ncommand = "echo Training complete; sleep 60"\n{DONE}',
+        f'name = "dies"\ncommand = "echo Training complete; exit 3"\n{DONE}',
+        f'name = "other"\ncommand = "exit 3"\n{DONE}',
+        f'name = "lacks"\ncommand = "echo Training complete; exit 3"\noutputs = ["model.pt"]\n{DONE}',
+    )
+    ran = deck.run()
+    ends = {name: ran.ended(name)[0] for name in ("hangs", "dies", "other", "lacks")}
+    assert {name: end["outcome"] for name, end in ends.items()} == {
+        "hangs": "ok", "dies": "ok", "other": "failed", "lacks": "failed",
+    }  # fmt: skip
+    assert ends["lacks"]["reason"] == "missing output: model.pt"
+    assert 'hangs is done and is being stopped: its output has "Training complete"' in ran.notes
+
+
 def test_a_silent_run_is_told_of_and_goes_on(deck: Deck) -> None:
     write(deck, 'name = "quiet"\ncommand = "echo hello; read _ < gate"\nwatch = { silent = "200ms" }')
     gate = deck.gate()
@@ -98,6 +134,18 @@ def test_final_progress_and_metrics_are_kept(deck: Deck) -> None:
         "val": {"last": 0.7, "best": 0.7},
         "lr": {"last": 0.01, "best": 0.01},
     }
+
+
+def test_a_script_that_counts_iterations_shows_how_far_it_is_of_those_that_its_command_asks_for(deck: Deck) -> None:
+    loop = "for n in 100 200 300; do echo iter $n: loss 3.2; done; sleep 0.5"
+    write(
+        deck,
+        f'name = "option"\ncommand = ["bash", "-c", "{loop}", "train.py", "--max_iters=1000"]',
+        f'name = "table"\ncommand = "{loop}"\nprogress = {{ regex = \'iter (\\d+):\', total = 600 }}',
+        'name = "dump"\ncommand = "echo MAX_EPOCH: 200; echo WARMUP_EPOCH: 1; echo epoch 50/200 acc 0.5; sleep 0.5"',
+    )
+    assert deck.run().code == 0
+    assert [deck.record(name)["end"]["progress"] for name in ("option", "table", "dump")] == [0.3, 0.5, 0.25]
 
 
 def test_metrics_of_a_task_of_a_moment_are_kept_too(deck: Deck) -> None:

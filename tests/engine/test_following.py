@@ -11,7 +11,7 @@ import pytest
 
 from gpudeck.engine.core.deck import Task
 from gpudeck.engine.core.inputs import GpuReading, Progressed, Watched
-from gpudeck.engine.core.spec import Metric, Watch
+from gpudeck.engine.core.spec import Metric, Progress, Watch
 from gpudeck.engine.logs import helper
 from gpudeck.engine.progress.seen import NOTHING
 from tests.fakes.following_rig import PATIENCE_S, Rig, rigged, task
@@ -126,7 +126,7 @@ async def test_silence_stops_the_attempt(rig: Rig) -> None:
     assert rig.posted == [Watched(token, "silent for 0.2 s; its last line: hello")]
 
 
-@rigged(task("a", progress=CATASTROPHE, metrics=(Metric("m", regex=r"m=(\d)"),)), task("b"))
+@rigged(task("a", progress=Progress(CATASTROPHE), metrics=(Metric("m", regex=r"m=(\d)"),)), task("b"))
 async def test_a_pattern_that_hangs_is_given_up_with_one_warning(rig: Rig) -> None:
     token, other = rig.run("a"), rig.run("b")
     rig.say("a", BAIT, "m=1")
@@ -224,7 +224,7 @@ async def test_metrics_of_an_attempt_stay_until_the_next_has_ended(rig: Rig) -> 
     rig.say("a", "loss 0.5")
     told = rig.end(first)
     await rig.until(lambda: told)
-    assert rig.following.last_metrics("a") == {"loss": 0.5}
+    assert rig.following.last_metrics("a").last == {"loss": 0.5}
     told = rig.end(rig.run("a"))
     await rig.until(lambda: told)
-    assert rig.following.last_metrics("a") == {}
+    assert rig.following.last_metrics("a").last == {}

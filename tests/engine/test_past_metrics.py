@@ -17,9 +17,10 @@ from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.phases import Ended
 from gpudeck.engine.core.spec import DeckFile, DeckSettings
 from gpudeck.engine.logs.files import LogFolder
-from gpudeck.engine.logs.record import last_metrics
+from gpudeck.engine.logs.record import last_scores
 from gpudeck.engine.progress import past_metrics
 from gpudeck.engine.progress.past_metrics import PastMetrics
+from gpudeck.engine.progress.reported import Reported
 from tests.fakes.following_rig import task
 from tests.fakes.live_deck import LiveDeck, live_deck
 
@@ -28,7 +29,7 @@ REPORTING = """
 gpus = "sim:2"
 [[task]]
 name = "told"
-command = "echo acc=0.25; echo acc=0.5"
+command = "echo acc=0.25; echo acc=0.75; echo acc=0.5"
 metrics.acc = { regex = 'acc=([0-9.]+)', best = "max" }
 [[task]]
 name = "long"
@@ -42,18 +43,20 @@ def deck(tmp_path: Path) -> Iterator[LiveDeck]:
         yield deck
 
 
-def test_the_next_engine_shows_the_metrics_of_what_ended_under_the_one_before(deck: LiveDeck) -> None:
+def test_the_best_of_a_metric_and_its_curve_are_shown_and_its_best_by_the_next_engine(deck: LiveDeck) -> None:
     first = deck.start()
     with deck.client() as client:
         deck.until_states(client, told="succeeded", long="running")
-        deck.until_rows(client, lambda rows: rows["told"].metrics)
+        told = deck.until_rows(client, lambda rows: rows["told"].metrics)["told"]
+        assert (told.best, told.curve) == ({"acc": 0.75}, (0.25, 0.75, 0.5))
         record = deck.folder / "logs" / "told" / "attempt-1.json"
-        deck.until(lambda: last_metrics(str(record)), "attempt-1.json has them")
+        deck.until(lambda: last_scores(str(record))[0], "attempt-1.json has them")
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
     deck.start()
     with deck.client() as client:
-        deck.until_rows(client, lambda rows: rows["told"].metrics == {"acc": 0.5})
+        told = deck.until_rows(client, lambda rows: rows["told"].metrics == {"acc": 0.5})["told"]
+        assert told.best == {"acc": 0.75}
 
 
 class Folder:
@@ -76,8 +79,8 @@ class Folder:
         async def whole() -> None:
             done = asyncio.Event()
 
-            def take(name: str, metrics: object) -> None:
-                self.told[name] = dict(metrics)  # pyright: ignore[reportCallIssue, reportArgumentType]
+            def take(name: str, metrics: Reported) -> None:
+                self.told[name] = dict(metrics.last)
                 if len(self.told) == until:
                     done.set()
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 import pytest
 
+from gpudeck.engine.counting import measured
 from gpudeck.engine.results.table_formats import FORMATS, decimals_for
 from gpudeck.engine.results.tabulate import Cell, Column, Table
 
@@ -107,3 +108,8 @@ def test_numbers_get_as_many_decimals_as_they_deserve(
     means: list[float], deviations: list[float], decimals: int | None
 ) -> None:
     assert decimals_for(means, deviations) == decimals
+
+
+def test_a_small_number_among_large_ones_is_not_zero() -> None:
+    shown = [measured(value, 3) for value in (1.5, 0.000153, -0.0004, 0.0)]
+    assert shown == ["1.500", "1.53e-04", "-4.00e-04", "0.000"]

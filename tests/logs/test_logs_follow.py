@@ -36,7 +36,7 @@ class Attempt:
 
     def follow(self, **ask: Any) -> Follower:
         fixed = {"id": 7, "token": "t", "out": str(self.out), "err": str(self.err), "started_wall": time.time()}
-        keys = {"command": "", "progress": "", "metrics": [], "silent_s": None, "pattern": ""}
+        keys = {"command": "", "progress": "", "total": None, "metrics": [], "silent_s": None, "pattern": ""}
         return Follower({**fixed, **keys, "was_silent": False, "known": {}, **ask}, self.places)
 
     def say(self, *lines: str) -> None:
@@ -96,10 +96,20 @@ def test_another_follower_goes_on_from_what_is_known(attempt: Attempt) -> None:
     attempt.say("loss 0.1", "loss 0.2", "::gpudeck lr=0.5")
     first = attempt.follow(metrics=loss)
     first.look()
-    assert first.known == {"loss": (0.2, 0.1), "lr": (0.5, 0.5)}
+    assert first.known == {"loss": (0.2, 0.1, [0.1, 0.2], 1), "lr": (0.5, 0.5, [0.5], 1)}
     attempt.out.write_text("loss 0.3\n")
     changes = attempt.follow(metrics=loss, known=first.known).look()
     assert (changes["metrics"], changes["best"]) == ({"loss": 0.3, "lr": 0.5}, {"loss": 0.1, "lr": 0.5})
+    assert changes["curve"] == [0.1, 0.2, 0.3]
+
+
+def test_the_curve_of_a_metric_has_a_few_points_from_its_beginning_to_its_end(attempt: Attempt) -> None:
+    follower = attempt.follow(metrics=[metric("loss", regex=r"loss (\S+)")])
+    for number in range(1, 101):
+        attempt.say(f"loss {number}", "loss nan")
+        curve = follower.look()["curve"]
+        assert (curve[0], curve[-1], curve == sorted(curve), len(curve) <= 16) == (1, number, True, True)
+    assert len(curve) > 8
 
 
 def test_many_names_on_gpudeck_lines_are_not_all_kept(attempt: Attempt) -> None:
@@ -211,3 +221,45 @@ def test_the_last_line_is_short_and_printable(attempt: Attempt) -> None:
     attempt.say("\x1b]0;title\x07\x1b[1mloss\x1b[0m 0.1" + "x" * 5000)
     line = attempt.follow().look()["line"]
     assert (line[:8], len(line)) == ("loss 0.1", 200)
+
+
+def test_the_end_that_a_program_promises_is_shown_where_nothing_better_is_known(attempt: Attempt) -> None:
+    follower = attempt.follow(started_wall=time.time() - 3600)
+    attempt.say("[11/20 10:00:00 d2.utils.events]:  eta: 3:00:00  iter: 1999  total_loss: 0.71  time: 0.3  lr: 0.02")
+    changes = follower.look()
+    left_s = changes["ends_at"] - time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert (changes["share"], left_s) == (pytest.approx(0.25, abs=0.01), pytest.approx(10800, abs=5))
+
+
+def test_the_end_of_an_epoch_is_not_taken_for_the_end_of_the_task(attempt: Attempt) -> None:
+    follower = attempt.follow(started_wall=time.time() - 3600)
+    attempt.say(
+        "Epoch: [0]  [ 120/5004]  eta: 0:12:34  lr: 0.1  loss: 6.9 (6.9)  time: 0.1544  data: 0.0002  max mem: 99"
+    )
+    assert {"share", "ends_at"}.isdisjoint(follower.look())
+
+
+def test_an_end_that_is_far_beyond_the_epoch_is_that_of_the_task(attempt: Attempt) -> None:
+    follower = attempt.follow(started_wall=time.time() - 3600)
+    attempt.say(
+        "Epoch(train)   [1][  50/7330]  lr: 1e-3  eta: 1 day, 1:00:00  time: 0.4912  data_time: 0.01  loss: 2.1"
+    )
+    left_s = follower.look()["ends_at"] - time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert left_s == pytest.approx(90000, abs=5)
+
+
+def test_settings_at_the_head_of_a_long_log_tell_how_many_epochs_there_are(attempt: Attempt) -> None:
+    """An engine that is started anew reads the end of it, and the head once."""
+    attempt.say("Namespace(epochs=90, lr=0.1)", *["x" * 99] * 2000, "Epoch: [3][ 10/391]", "Epoch: [4][391/391]")
+    assert attempt.follow().look()["share"] == pytest.approx(4 / 90, abs=0.001)
+
+
+def test_a_pattern_with_a_total_counts_up_to_it(attempt: Attempt) -> None:
+    attempt.say("iter 80:")
+    assert attempt.follow(progress=r"iter (\d+):", total=5000).look()["share"] == 0.016
+
+
+def test_a_number_alone_is_no_percentage_but_a_step_of_those_that_the_command_names(attempt: Attempt) -> None:
+    attempt.say("iter 80:")
+    assert "share" not in attempt.follow(progress=r"iter (\d+):").look()
+    assert attempt.follow(progress=r"iter (\d+):", command="train --max_iters=5000").look()["share"] == 0.016

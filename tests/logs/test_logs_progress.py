@@ -118,7 +118,7 @@ def test_huggings_faces_bar_is_the_task() -> None:
 
 def test_lightnings_bars_need_the_number_of_epochs() -> None:
     line = "Epoch {}:  50%|████▏     | 143/286 [00:12<00:17,  9.70it/s, v_num=0]"
-    assert fed([line.format(0), line.format(1)], Tracker(epochs=4)) == [0.125, 0.375]
+    assert fed([line.format(0), line.format(1)], Tracker(command="train --max_epochs 4")) == [0.125, 0.375]
     assert fed([line.format(0), line.format(1)]) == [None, None]
 
 

@@ -1253,6 +1253,46 @@ progress = "step ([0-9"
         ['tasks.toml:4: task "a": progress is no regular expression: unterminated character set at position 6'],
     ),
     (
+        "progress table without regex",
+        """
+[[task]]
+name = "a"
+command = "true"
+progress = { total = 5000 }
+""",
+        ["tasks.toml:4: task \"a\": progress needs regex: progress = { regex = 'iter (\\d+):', total = 5000 }"],
+    ),
+    (
+        "progress total",
+        """
+[[task]]
+name = "a"
+command = "true"
+progress = { regex = 'iter (\\d+):', total = 0 }
+""",
+        ['tasks.toml:4: task "a": progress.total must be at least 1, got 0'],
+    ),
+    (
+        "progress key",
+        """
+[[task]]
+name = "a"
+command = "true"
+progress = { regex = 'iter (\\d+):', totl = 5000 }
+""",
+        ['tasks.toml:4: task "a": progress has the unknown key "totl": did you mean total?'],
+    ),
+    (
+        "watch that succeeds without a line",
+        """
+[[task]]
+name = "a"
+command = "true"
+watch = { silent = "30m", action = "succeed" }
+""",
+        ['tasks.toml:4: task "a": watch.action = "succeed" needs pattern: only a line can say that the work is done'],
+    ),
+    (
         "metrics as text",
         """
 [[task]]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.core.spec import DeckFile, OwnChecks, TaskSpec
+from gpudeck.engine.core.spec import DeckFile, OwnChecks, Progress, TaskSpec
 from gpudeck.engine.errors import TaskFileError
 from gpudeck.engine.ports import GpuInfo, Inventory
 from gpudeck.engine.taskfile.finish import RuntimeValues, finish
@@ -205,6 +205,13 @@ def test_what_cannot_be_done_yet_loads_and_is_refused_at_the_start(text: str, ex
         assert list(caught.value.problems) == expected
     else:
         refuse_later(made)
+
+
+def test_progress_may_say_how_many_steps_there_are():
+    made = deck(
+        "[vars]\nsteps = 5000\n" + entry("progress = { regex = 'iter (\\d+):', total = \"{steps}\" }"),
+    )
+    assert made.tasks[0].extras.progress == Progress(r"iter (\d+):", 5000)
 
 
 def test_the_users_own_checks_know_vars_and_keep_what_is_known_when_they_run():

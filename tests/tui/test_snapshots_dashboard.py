@@ -54,9 +54,8 @@ def test_finished_deck(pictures: SnapshotAssertion, size: Size) -> None:
 @at(MIDDLE)
 def test_sorted_with_sparklines(pictures: SnapshotAssertion, size: Size) -> None:
     async def steps(rig: SnapshotRig) -> None:
-        for value in (2.9, 2.2, 1.4, 1.6, 0.9):
-            changed = msgspec.structs.replace(ROWS[6], metrics={"loss": value})
-            await rig.brings(rows={6: changed})
+        changed = msgspec.structs.replace(ROWS[6], metrics={"loss": 0.9}, curve=(2.9, 2.2, 1.4, 1.6, 0.9))
+        await rig.brings(rows={6: changed})
         await rig.press("s")
         await rig.until_seen("sorted by state")
 

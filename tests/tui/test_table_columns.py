@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from gpudeck.tui.drawing.view import SPARK_CELLS
 from gpudeck.tui.widgets.columns import COLUMNS, DEFAULT, WIDE, chosen, known, lay_out
 from gpudeck.tui.widgets.table.contents import Contents, measured
-from gpudeck.tui.widgets.table.history import History
 from tests.tui.table_rig import row, running
 
 FULL = {"name": 40, "flags": 1, "progress": 1, "eta": 7, "gpu": 3, "attempt": 1, "metric": 26, "reason": 60, "round": 1}
@@ -71,14 +70,10 @@ def test_optional_columns_are_measured_when_they_were_chosen() -> None:
 
 
 def test_the_line_of_a_metric_gets_room_once_a_row_has_had_two_values() -> None:
-    history = History()
-    contents = Contents(history)
-    history.note([running(0, metrics={"loss": 3.0}), running(1, metrics={"accuracy": 0.5})])
-    contents.reset([running(0, metrics={"loss": 3.0}), running(1, metrics={"accuracy": 0.5})], ())
+    contents = Contents()
+    contents.reset([running(0, metrics={"loss": 3.0}, curve=(3.0,)), running(1, metrics={"accuracy": 0.5})], ())
     before = contents.cells["metric"]
-    changed = running(0, metrics={"loss": 2.0})
-    history.note([changed])
-    assert contents.update([changed], ())
+    assert contents.update([running(0, metrics={"loss": 2.0}, curve=(3.0, 2.0))], ())
     assert contents.cells["metric"] == before + 1 + SPARK_CELLS
 
 
@@ -88,19 +83,3 @@ def test_why_has_the_room_of_lines_that_no_metric_has_yet() -> None:
         return next(place.width for place in places if place.column.id == "reason")
 
     assert why(17) > why(26)
-
-
-def test_the_history_begins_anew_with_an_attempt() -> None:
-    history = History()
-    for attempt, value in ((1, 3.0), (1, 2.0), (1, 2.0), (2, 9.0), (2, 8.0)):
-        history.note([running(0, attempt=attempt, metrics={"loss": value})])
-    assert history.of(running(0, attempt=2)) == (9.0, 8.0)
-
-
-def test_the_history_of_an_ended_attempt_stays() -> None:
-    history = History()
-    for value in (3.0, 2.0):
-        history.note([running(0, metrics={"loss": value})])
-    ended = row(0, "succeeded", attempt=1, metrics={"loss": 2.0})
-    history.note([ended])
-    assert history.of(ended) == (3.0, 2.0)

@@ -19,8 +19,8 @@ from tests.tui.table_rig import NOW_S, row, running
 HOSTILE = "\x1b]52;c;aGk=\x07\x9b31m\u202eevil\u2066[/][red]\x00\r\n字字\u200d\ufe0f\ud800"
 
 
-def said(column: str, found: TaskRow, width: int = 40, history: tuple[float, ...] = ()) -> str:
-    return "".join(text for text, _ in cell(column, found, width, Moment(NOW_S, history)))
+def said(column: str, found: TaskRow, width: int = 40) -> str:
+    return "".join(text for text, _ in cell(column, found, width, Moment(NOW_S)))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_heaps_of_accents_stay_on_their_line() -> None:
 
 
 @given(st.lists(st.floats(), max_size=20), st.integers(0, 12))
-def test_a_sparkline_has_a_cell_for_each_of_the_last_values(values: list[float], width: int) -> None:
+def test_a_sparkline_has_a_cell_for_each_value_or_all_its_width(values: list[float], width: int) -> None:
     assert len(f.sparkline(values, width)) == min(len(values), width)
 
 
@@ -110,12 +110,13 @@ any_rows = st.builds(
     progress=st.none() | st.floats(),
     eta_s=st.none() | st.floats(),
     metrics=st.dictionaries(texts, st.floats(), max_size=2),
+    curve=st.lists(st.floats(), max_size=9).map(tuple),
 )
 
 
-@given(any_rows, st.sampled_from(list(COLUMNS)), st.integers(1, 40), st.lists(st.floats(), max_size=9))
-def test_any_row_has_a_cell_in_every_column(found: TaskRow, column: str, width: int, history: list[float]) -> None:
-    pieces = cell(column, found, width, Moment(NOW_S, history))
+@given(any_rows, st.sampled_from(list(COLUMNS)), st.integers(1, 40))
+def test_any_row_has_a_cell_in_every_column(found: TaskRow, column: str, width: int) -> None:
+    pieces = cell(column, found, width, Moment(NOW_S))
     assert "".join(text for text, _ in pieces) == f.clean("".join(text for text, _ in pieces))
     plain_text(column, found, NOW_S)
 
@@ -153,7 +154,15 @@ def test_a_cpu_task_that_began_says_so() -> None:
 
 
 def test_a_metric_stands_with_its_history() -> None:
-    assert said("metric", running(0, metrics={"loss": 0.25}), 20, (3.0, 2.0, 1.0)) == "loss   0.25 █▅▁"
+    assert said("metric", running(0, metrics={"loss": 0.25}, curve=(3.0, 2.0, 1.0)), 20) == "loss   0.25 █▅▁"
+
+
+def test_a_sparkline_is_of_all_that_a_metric_has_been() -> None:
+    assert f.sparkline([float(value) for value in range(17)], 8) == "▁▂▃▄▅▆▇█"
+
+
+def test_a_metric_with_a_best_shows_that() -> None:
+    assert said("metric", running(0, metrics={"acc": 0.904}, best={"acc": 0.9086}), 12) == "acc   0.9086"
 
 
 def test_a_succeeded_task_says_no_reason_and_a_waiting_one_the_reason_before() -> None:

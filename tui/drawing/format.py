@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from rich.cells import cell_len
 
+from ...engine.counting import measured
 from ...engine.counting import plural as plural
 from ...engine.counting import ranges as ranges
 
@@ -157,7 +158,7 @@ def percent(share: float) -> str:
 
 def number(value: float) -> str:
     """A metric in at most NUMBER_CELLS, but for some that are negative and tiny or huge."""
-    return f"{value:.4g}"
+    return measured(value)
 
 
 def size(count_bytes: float) -> str:
@@ -192,9 +193,14 @@ def bar(share: float, width: int) -> tuple[str, str]:
     return done, "─" * (width - len(done))
 
 
+def _place(cell: int, width: int, count: int) -> int:
+    return round(cell * (count - 1) / (width - 1)) if width > 1 else count - 1
+
+
 def sparkline(values: Sequence[float], width: int) -> str:
-    """The last *width* of *values*, scaled between their least and greatest; a blank where a value is not finite."""
-    shown = values[-width:] if width > 0 else ()
+    """All of *values* from the first to the last in at most *width* cells, scaled between their least and greatest; a
+    blank where a value is not finite."""
+    shown = values if len(values) <= width else [values[_place(cell, width, len(values))] for cell in range(width)]
     finite = [value for value in shown if math.isfinite(value)]
     if not finite:
         return " " * len(shown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -91,8 +91,8 @@ class Moment:
 
     now_s: float
     """Seconds since the epoch."""
-    history: Sequence[float] | None = ()
-    """Earlier values of the row's metric; None: no row has any, so that they take no room."""
+    sparks: bool = True
+    """Whether there is room for what the row's metric has been; not where no row has any of it."""
 
 
 def cell(column: str, row: TaskRow, width: int, moment: Moment) -> Cell:
@@ -117,7 +117,7 @@ def cell(column: str, row: TaskRow, width: int, moment: Moment) -> Cell:
         case "job":
             return ((cut(clean(row.job), width), "muted"),)
         case "metric":
-            return metric_cell(row, width, moment.history)
+            return metric_cell(row, width, sparks=moment.sparks)
         case "reason":
             return reason_cell(row, width, moment.now_s)
         case _:
@@ -201,23 +201,24 @@ def node_text(row: TaskRow) -> str:
 
 
 def metric(row: TaskRow) -> tuple[str, float] | None:
-    """The one that the table shows: the first that the task has named."""
-    return next(iter(row.metrics.items()), None)
+    """The one that the table shows: the first that the task has named; its best, where the file says which that is."""
+    first = next(iter(row.metrics.items()), None)
+    return None if first is None else (first[0], row.best.get(first[0], first[1]))
 
 
-def metric_cell(row: TaskRow, width: int, history: Sequence[float] | None) -> Cell:
+def metric_cell(row: TaskRow, width: int, *, sparks: bool) -> Cell:
     found = metric(row)
     if found is None:
         return _NOTHING
     name, value = clean(found[0]), number(found[1])
-    spark_cells = SPARK_CELLS if history is not None and width >= SPARK_CELLS + 10 else 0
+    spark_cells = SPARK_CELLS if sparks and width >= SPARK_CELLS + 10 else 0
     text_cells = width - spark_cells - bool(spark_cells)
     name_cells = min(METRIC_NAME_CELLS, text_cells - len(value) - 1)
     name = cut(name, name_cells) if name_cells > 3 else ""
     value = fit(value, text_cells - width_of(name), right=True)
     pieces: list[Piece] = [(name, "muted"), (value, "plain" if row.state in ACTIVE else "muted")]
-    if spark_cells and history and len(history) > 1:
-        pieces.append((" " + sparkline(history, spark_cells), "metric"))
+    if spark_cells and len(row.curve) > 1:
+        pieces.append((" " + sparkline(row.curve, spark_cells), "metric"))
     return tuple(pieces)
 
 
@@ -289,7 +290,7 @@ def plain_text(column: str, row: TaskRow, now_s: float) -> str:
         case "progress":
             return "" if row.progress is None else percent(row.progress)
         case "metric":
-            return " ".join(f"{clean(name)}={number(value)}" for name, value in row.metrics.items())
+            return " ".join(f"{clean(name)}={number(row.best.get(name, value))}" for name, value in row.metrics.items())
         case "reason":
             return "; ".join(filter(None, (rung_text(row), clean(row.pending), clean(row.reason))))
         case "name":

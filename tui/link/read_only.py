@@ -36,7 +36,7 @@ class ReadOnlyFeed(Feed):
         self._look: OfflineScreen | None = None
         self._why = ""
         """Why the engine that has the deck cannot be followed."""
-        self._metrics: dict[tuple[str, int], Mapping[str, float]] = {}
+        self._metrics: dict[tuple[str, int], tuple[Mapping[str, float], Mapping[str, float]]] = {}
         """By task and attempt that is over, as far as they have been read."""
         self._shown = threading.Event()
         """The files tell, not an engine."""
@@ -105,13 +105,13 @@ class ReadOnlyFeed(Feed):
         for told in look.metrics(self._metrics):
             if self._closing:
                 return
-            self._metrics.update(((name, number), metrics) for name, number, metrics in told)
+            self._metrics.update(((name, number), (metrics.last, metrics.best)) for name, number, metrics in told)
             news = {named[name].index: self._with_metrics(named[name]) for name, _, _ in told}
             self._put(lambda change, news=news: change.rows.update(news))
 
     def _with_metrics(self, row: TaskRow) -> TaskRow:
-        metrics = self._metrics.get((row.name, row.attempt))
-        return row if metrics is None else msgspec.structs.replace(row, metrics=metrics)
+        told = self._metrics.get((row.name, row.attempt))
+        return row if told is None else msgspec.structs.replace(row, metrics=told[0], best=told[1])
 
     def _link(self, link: Link) -> None:
         """That an engine has gone is told with what the files tell then."""

@@ -8,7 +8,6 @@ from ....engine.protocol.states import ACTIVE
 from ....engine.protocol.wire import TaskRow
 from ...drawing.format import NUMBER_CELLS, clean, width_of
 from ...drawing.view import FLAGS, METRIC_NAME_CELLS, SPARK_CELLS, flags, gpu_text, node_text, own_text, rung_text
-from .history import History
 
 _MEASURED_OWN = ("entry", "group", "tags", "params")
 _SPARK = 1 + SPARK_CELLS
@@ -19,11 +18,10 @@ _PREFIX_CELLS = 28
 class Contents:
     """Cells by the id of a column. They only grow until the rows are other ones: columns do not jump."""
 
-    def __init__(self, history: History | None = None) -> None:
+    def __init__(self) -> None:
         self.cells: dict[str, int] = {}
         self.sparks = False
         """Some row's metric has had several values: their line needs room."""
-        self._history = history or History()
 
     def reset(self, rows: Iterable[TaskRow], columns: Sequence[str]) -> None:
         self.cells = {}
@@ -42,7 +40,7 @@ class Contents:
         return grown
 
     def _make_room_for_sparks(self, rows: Iterable[TaskRow]) -> bool:
-        if self.sparks or not any(len(self._history.of(row)) > 1 for row in rows if row.metrics):
+        if self.sparks or not any(len(row.curve) > 1 for row in rows):
             return False
         self.sparks = True
         self.cells["metric"] = self.cells.get("metric", 0) + _SPARK

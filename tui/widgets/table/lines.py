@@ -61,7 +61,7 @@ class TableLines:
         known = self._known.get(row.index)
         if known is not None and known[0] == made_of:
             return known[1]
-        moment = Moment(now_s, self._state.history.of(row) if self._state.contents.sparks else None)
+        moment = Moment(now_s, sparks=self._state.contents.sparks)
         cells = [cell(each.column.id, row, each.width, moment) for each in self.places]
         line = row_line(self.places, cells, width, paint, ground, marked=marked)
         if len(self._known) >= _KEPT:

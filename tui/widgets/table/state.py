@@ -8,7 +8,6 @@ from ....engine.protocol.wire import TaskRow
 from ...drawing.filtering import Filter
 from ...model import DeckModel
 from .contents import Contents
-from .history import History
 from .order import Order
 
 
@@ -19,8 +18,7 @@ class TableState:
         self._columns = columns
         self.deck = DeckModel()
         self.order = Order()
-        self.history = History()
-        self.contents = Contents(self.history)
+        self.contents = Contents()
         self.marked: frozenset[str] = frozenset()
         """Names; also of tasks that are not shown now, or not there."""
         self.cursor: int | None = None
@@ -52,13 +50,11 @@ class TableState:
         uuids = {gpu.index: gpu.uuid for gpu in deck.gpus}
         if changed is None or deck is not self.deck:
             self.deck = deck
-            self.history.note(deck.rows.values())
             self.contents.reset(deck.rows.values(), self._columns)
             self.order.reset(deck.rows, uuids)
             grown = True
         else:
             rows = [row for index in changed if (row := deck.rows.get(index)) is not None]
-            self.history.note(rows)
             grown = self.contents.update(rows, self._columns)
             self.order.look_at(deck.rows, uuids)
             self.order.update(changed)

@@ -1,0 +1,25 @@
+"""What real programs print, a row each in samples/prints.toml: how far the task is, and what that is counted in."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpudeck.engine.logs.growing import clean
+from gpudeck.engine.logs.marks import Rank
+from gpudeck.engine.logs.progress import Tracker
+
+PRINTS: list[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "samples/prints.toml").read_text())["print"]
+
+
+@pytest.mark.parametrize("row", PRINTS, ids=lambda row: row["program"])
+def test_what_a_real_program_prints_is_its_progress(row: dict[str, Any]) -> None:
+    tracker = Tracker(command=row.get("command", ""))
+    for line in row["text"].split("\n"):
+        tracker.feed(clean(line))
+    known = "done" in row
+    share = pytest.approx(row["done"] / row["total"], abs=1e-6) if known else None
+    assert (tracker.share, tracker.rank) == (share, Rank[row["unit"].upper()] if known else None)
