@@ -215,6 +215,8 @@ class LocalLauncher:
         """What is free is free before the core hears of it."""
         if isinstance(item, TreeGone) and self._claims is not None:
             self._claims.release(item.token)
+        if isinstance(item, TreeGone) and item.never_ran:
+            self._warm.refused()
         self._sink(item)
 
     def _begin_told(self, order: StartOrder, path: str) -> tuple[int, int] | None:

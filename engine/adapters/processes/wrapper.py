@@ -22,15 +22,17 @@ from .oom import ChildrenFirst
 TEXT = """\
 umask 77; set -C; read -r u _ </proc/uptime; printf 'start %s %s\\n' "$u" "$$" 2>/dev/null >"$1" || exit 125
 umask UMASK; set +C; trap : HUP INT QUIT TERM USR1 USR2 ALRM; r=$1 d=$2 o=$3 e=$4; shift 4
-end() { read -r u _ </proc/uptime; printf 'end %s %s\\n' "$1" "$u" >>"$r"; exit "$2"; }
+end() { trap - EXIT; read -r u _ </proc/uptime; printf 'end %s %s\\n' "$1" "$u" >>"$r"; exit "$2"; }
 cd -- "$d" 2>/dev/null || end spawn-cwd 125
 { true >>"$o" && true >>"$e"; } 2>/dev/null || end spawn-log 125
+trap 'end spawn-fork 125' EXIT
 (exec "$@") </dev/null >>"$o" 2>>"$e" 9>&-
 c=$?; end "$c" "$c"
 """
 """Signals are caught, not ignored: a shell hands ignored ones on to the command, caught ones it resets. The command is
 executed, not looked up, so that names of builtins mean programs; in a subshell of its own, so that "Killed" is not said
-into its stderr. dash reads byte by byte: what it has to read is kept short. The record is its owner's alone, and the
+into its stderr. A shell that cannot fork ends by itself, which the trap on EXIT tells from an end of the command. dash
+reads byte by byte: what it has to read is kept short. The record is its owner's alone, and the
 command gets the umask that the engine was started with."""
 
 _AHEAD = """\
