@@ -85,6 +85,10 @@ class Orders:
         """Raises OSError."""
         self._logs.make_folder(made.header.task, made.header.attempt, made.paths)
 
+    def claim(self, made: Made, *, again: bool) -> None:
+        """Its number is its own from now on. Raises OSError, NumberTakenError where it is another deck's."""
+        self._logs.claim(made.header.attempt, made.paths, again=again, make=made.order.job is None)
+
     def again(self, task: Task, start: AttemptStarting) -> tuple[AttemptHeader, tuple[Link, ...]] | None:
         """What an earlier engine's attempt was made of and what should point to it. None where the journal does not
         tell: the task is another by now, or may have resumed. Touches nothing."""

@@ -9,6 +9,7 @@ from ..core.deck import Deck, Task
 from ..core.effects import Launch
 from ..core.inputs import JournalState, LeaderExited, Spawned, SpawnRefused, TreeGone
 from ..errors import may_pass
+from ..logs.files import NumberTakenError
 from ..ports import LOOK_TIMEOUT_S, Aside, Launcher, Sink, SpawnRefusedError, StartOrder
 from ..snapshot.code import Code
 from .orders import Made, Orders
@@ -68,11 +69,11 @@ class Starts:
         task = self._deck.by_name[effect.task]
         made = self._made.pop(effect.token, None)
         if made is not None:
-            self._start(task, effect, made)
+            self._start(task, effect, self._claimed(effect, made))
         elif self._code is not None and not self._has_code(task):
             self._await_code(self._code, task, effect)
         elif not self._may_hang(task, effect):
-            self._start(task, effect, self._make(task, effect))
+            self._start(task, effect, self._claimed(effect, self._make(task, effect)))
         else:
             self._make_aside(task, effect)
 
@@ -106,7 +107,7 @@ class Starts:
             else:
                 self._start(task, effect, made)
 
-        self._aside.submit(lambda: self._make(task, effect), done, timeout_s=LOOK_TIMEOUT_S)
+        self._aside.submit(lambda: self._claimed(effect, self._make(task, effect)), done, timeout_s=LOOK_TIMEOUT_S)
 
     def _may_hang(self, task: Task, effect: Launch) -> bool:
         spec = task.begun_spec
@@ -137,6 +138,15 @@ class Starts:
             return error
         return made
 
+    def _claimed(self, effect: Launch, made: Made | OSError) -> Made | OSError:
+        """Its fact is on disk: the number of its logs is claimed."""
+        if isinstance(made, Made):
+            try:
+                self._orders.claim(made, again=effect.again)
+            except OSError as error:
+                return error
+        return made
+
     def _start(self, task: Task, effect: Launch, made: Made | OSError) -> None:
         barred = self.guard()
         if barred:
@@ -161,6 +171,9 @@ class Starts:
         """What it needs cannot be had: a full disk passes, a file in the place of its log folder does not."""
         self._launcher.drop(token)
         words = _words(error)
+        if isinstance(error, NumberTakenError):
+            self._post(SpawnRefused(token, words, taken=error.highest))
+            return
         if may_pass(error):
             self._post(SpawnRefused(token, words))
             return

@@ -75,8 +75,8 @@ def _task(deck: Deck, fact: TaskFact) -> None:
         remember(deck, task, fact)
     match fact:
         case e.StartRevoked():
-            task.attempts -= 1
-            task.revoked += 1
+            task.attempts = fact.taken or task.attempts - 1
+            task.revoked = 0 if fact.taken else task.revoked + 1
             deck.move(task, QUEUED)
             deck.no_starts_until = max(deck.no_starts_until, fact.until)
             deck.wake(fact.until, "plan")

@@ -147,6 +147,7 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
         attempt.rung, attempt.card_mib, attempt.nodes, attempt.job,
     )  # fmt: skip
     task.ended = (*task.ended, ended)
+    task.revoked = 0
     task.act = ""
     counts_as = fact.fingerprint or attempt.fingerprint
     if not fact.never_ran:

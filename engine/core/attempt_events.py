@@ -58,6 +58,8 @@ class StartRevoked:
     why: str
     until: float
     """Not tried again before."""
+    taken: int = 0
+    """Logs of somebody else have its number: the highest that is not free."""
 
 
 @dataclass(frozen=True, slots=True)

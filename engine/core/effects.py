@@ -22,6 +22,8 @@ class Launch:
     """What a retry by hand puts over the task's own environment; None unsets."""
     card_mib: int = 0
     """Memory of the smallest of its GPUs, where [[gpu_profile]] makes that matter."""
+    again: bool = False
+    """A start under this number has come to nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,9 @@ def start(turn: Turn, placement: Placement) -> None:
     turn.record(fact)
     unfinished = task.unfinished == task.spec.fingerprint and not task.again.fresh
     may_resume = task.spec.resume is not None and unfinished
-    turn.do(Launch(task.name, number, token, placement.gpus, rung, may_resume, task.again.env, card_mib))
+    turn.do(
+        Launch(task.name, number, token, placement.gpus, rung, may_resume, task.again.env, card_mib, task.revoked > 0)
+    )
 
 
 def _terms(turn: Turn, task: Task) -> int:

@@ -64,6 +64,8 @@ class SpawnRefused:
     why: str
     claimed: tuple[tuple[str, str], ...] = ()
     """GPUs of it (UUIDs) that another deck has, and who that is."""
+    taken: int = 0
+    """Where logs of somebody else have its number: the highest that is not free."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,8 +174,8 @@ def refused(turn: Turn, item: i.SpawnRefused) -> None:
         end(turn, task, attempt, e.Outcome(task.phase.why))
     else:
         note_claims([gpu for uuid, _ in item.claimed if (gpu := turn.deck.gpus.get(uuid))], dict(item.claimed), turn.at)
-        until = turn.at if item.claimed else turn.at + REFUSED_WAIT_S
-        turn.record(e.StartRevoked(task.name, attempt.number, item.why, until))
+        until = turn.at if item.claimed or item.taken else turn.at + REFUSED_WAIT_S
+        turn.record(e.StartRevoked(task.name, attempt.number, item.why, until, item.taken))
         reconsider(turn.deck, task)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -49,6 +50,15 @@ class AttemptPaths:
         stem = f"{self.stem}.rank{rank}" if rank else self.stem
         out = f"{stem}.log"
         return replace(self, out=out, err=out if self.err == self.out else f"{stem}.err")
+
+
+class NumberTakenError(FileExistsError):
+    """Files of an attempt with this number are there, and are not its own."""
+
+    def __init__(self, highest: int) -> None:
+        """*highest*: of all numbers that are taken there."""
+        super().__init__(errno.EEXIST, "files of its number are in its log folder (do two decks share one log_dir?)")
+        self.highest = highest
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +151,22 @@ class LogFolder(LogNames):
         else:
             self._found.add(self._top(paths.dir))
 
+    def claim(self, attempt: int, paths: AttemptPaths, *, again: bool, make: bool) -> None:
+        """Take the number of an attempt that begins now, before any other deck with this LOG_DIR does. *again*: a start
+        under it has come to nothing, and may have left an empty log. *make*: the log too, so that of two decks one gets
+        it. Raises NumberTakenError, and OSError."""
+        if again and not _size(paths.out):
+            return
+        try:
+            if os.path.lexists(paths.json):
+                raise FileExistsError
+            if make:
+                os.close(os.open(paths.out, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
+            elif os.path.lexists(paths.out):
+                raise FileExistsError
+        except FileExistsError:
+            raise NumberTakenError(max(attempt, highest_in(paths.dir))) from None
+
     def links(self, paths: AttemptPaths, gpu_indices: Iterable[int]) -> tuple[Link, ...]:
         """What should point to this attempt from its start on: latest.log, latest.err and LOG_DIR/gpuN.log, for
         `make_link`. Relative, so that the folder can be moved or copied."""
@@ -200,6 +226,13 @@ def _make_folder(path: str) -> bool:
     except FileNotFoundError:
         os.makedirs(path, exist_ok=True)
     return True
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def telling_log(paths: AttemptPaths) -> str:

@@ -230,7 +230,8 @@ class Reporter:
         """Once for each reason: a full disk refuses every two seconds."""
         if fact.why != self._said_refused:
             self._said_refused = fact.why
-            self.note("warning", f"{fact.task} could not be started: {fact.why}; tried again")
+            again = f"it goes on as attempt {fact.taken + 1}" if fact.taken else "tried again"
+            self.note("warning", f"{fact.task} could not be started: {fact.why}; {again}")
 
     def _streak(self, fact: e.AttemptEnded) -> None:
         """Many fast failures of one entry in a row point to the command, not to bad luck."""

@@ -201,7 +201,7 @@ def test_a_new_engine_takes_back_a_gpu_that_nobody_has(box: Box) -> None:
     box.start("a", "1", "GPU-0")
     box.engine_dies("a")
     box.wrapper_dies("1")
-    box.deck("a").adopt("1", ["GPU-0"], "task", None)
+    box.deck("a").adopt("1", ["GPU-0"], "task")
     box.deck("a").others(GPUS)
     assert box.others("b") == {"GPU-0": says("a")}
 
@@ -211,13 +211,13 @@ def test_a_new_engine_does_not_take_a_gpu_that_another_deck_got_meanwhile(box: B
     box.engine_dies("a")
     box.wrapper_dies("1")
     box.start("b", "2", "GPU-0")
-    box.deck("a").adopt("1", ["GPU-0"], "task", None)
+    box.deck("a").adopt("1", ["GPU-0"], "task")
     assert box.others("a") == {"GPU-0": says("b")}
 
 
 def test_a_new_engine_has_such_a_gpu_when_the_other_deck_leaves_it(box: Box) -> None:
     box.start("b", "2", "GPU-0")
-    box.deck("a").adopt("1", ["GPU-0"], "task", None)
+    box.deck("a").adopt("1", ["GPU-0"], "task")
     box.end("b", "2")
     assert box.others("a") == {}
     assert box.others("b") == {"GPU-0": says("a")}

@@ -115,7 +115,7 @@ class SharedBox(RuleBasedStateMachine):
             if attempt.wrapper is None:
                 del deck.attempts[token]
             else:
-                deck.claims.adopt(token, sorted(attempt.gpus), token, None)
+                deck.claims.adopt(token, sorted(attempt.gpus), token)
         # The wrappers of this test are no processes: they hand over before the next engine looks.
         for attempt in deck.attempts.values():
             self.wrapper_ends(attempt)

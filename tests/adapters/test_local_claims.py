@@ -240,3 +240,19 @@ async def test_many_attempts_cost_the_engine_one_descriptor_for_claims(rig: Rig)
         rig.start("sleep", "300", gpus=["GPU-0"])
     pidfds = 5
     assert len(os.listdir("/proc/self/fd")) == first + pidfds
+
+
+@claimed
+async def test_what_is_waited_for_has_the_claim_and_what_is_not_keeps_no_gpu(rig: Rig) -> None:
+    script = "setsid -f script -qc 'sleep 300' /dev/null; sleep 300 & echo $!"
+    token = rig.start("sh", "-c", script, gpus=["GPU-0"], leftovers="wait")
+    pid = await rig.pid_from(token)
+    await rig.leader_end(token)
+    assert Path(f"/proc/{pid}/fd/{WRAPPER_FD}").exists()
+    assert other(rig) == {"GPU-0": OURS}
+    kill(pid)
+    protected = (await rig.tree_end(token)).left_behind
+    assert [lives(each) for each in protected] == [True] * len(protected) != []
+    assert other(rig) == {}
+    for each in protected:
+        kill(each)

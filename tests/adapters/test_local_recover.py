@@ -285,10 +285,13 @@ async def test_a_torn_end_line_counts_for_nothing(rig: Rig) -> None:
     assert rig.launcher.recover([known]) == {OLD: "lost"}
 
 
-@launched
-async def test_an_attempt_whose_log_could_not_be_written_never_ran(rig: Rig) -> None:
-    known = dead_wrapper(rig, start_line(999_999, 1) + "end spawn-log 11.00\n")
-    assert rig.launcher.recover([known]) == {OLD: "never ran"}
+@pytest.mark.parametrize("refused", ["spawn-log", "spawn-fork"])
+def test_an_attempt_that_got_no_log_or_no_process_never_ran(tmp_path: Path, refused: str) -> None:
+    async def body(rig: Rig) -> None:
+        known = dead_wrapper(rig, start_line(999_999, 1) + f"end {refused} 11.00\n")
+        assert rig.launcher.recover([known]) == {OLD: "never ran"}
+
+    run(tmp_path, body)
 
 
 @launched

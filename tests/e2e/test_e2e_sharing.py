@@ -234,7 +234,7 @@ def test_the_lock_file_costs_tasks_no_attempt(two: Callable[[int], Pair]) -> Non
 
 def test_what_a_task_left_on_its_gpu_keeps_others_away_while_no_engine_claims_it(two: Callable[[int], Pair]) -> None:
     pair = two(1)
-    left = tasks(1).replace("read _ <gate; echo end {i} >>log.txt", "sleep 300 & echo $! >>left")
+    left = tasks(1).replace("read _ <gate; echo end {i} >>log.txt", "sleep 300 9>&- & echo $! >>left")
     first = pair.deck("first", left.replace("gpus = 1", 'gpus = 1\n        leftovers = "wait"'))
     second = pair.deck("second", tasks(1))
     running = first.start()
@@ -246,3 +246,44 @@ def test_what_a_task_left_on_its_gpu_keeps_others_away_while_no_engine_claims_it
     running.finish()
     waits(second, f"pid {pid}")
     assert second.lines("log.txt") == []
+
+
+LEAVES = """
+    [deck]
+    name = "pets"
+    foreign_quiet = "0s"
+    [[task]]
+    name = "left"
+    leftovers = "wait"
+    command = "(read _ <gate; echo end >>log.txt) & echo begin >>log.txt"
+"""
+
+
+def test_what_a_task_waits_for_keeps_its_gpu_after_kill_9_of_its_engine(two: Callable[[int], Pair]) -> None:
+    pair = two(1)
+    first, second = pair.deck("first", LEAVES), pair.deck("second", tasks(1))
+    running = first.start()
+    running.started("left")
+    until(lambda: first.lines("log.txt") == ["begin"])
+    running.kill()
+    waiting = waits(second, "deck pets of")
+    again = first.start()
+    again.event("deck_opened")
+    first.gates[0].let()
+    assert again.finish().code == 0
+    waiting.started("t0")
+    assert first.lines("log.txt") == ["begin", "end"]
+
+
+def test_what_a_task_waits_for_frees_its_gpu_when_it_ends_though_no_engine_comes(
+    two: Callable[[int], Pair],
+) -> None:
+    pair = two(1)
+    first, second = pair.deck("first", LEAVES), pair.deck("second", tasks(1))
+    running = first.start()
+    running.started("left")
+    until(lambda: first.lines("log.txt") == ["begin"])
+    running.kill()
+    waiting = waits(second, "deck pets of")
+    first.gates[0].let()
+    waiting.started("t0")

@@ -3,17 +3,19 @@
 A claim is a lock on the GPU's byte of one file. It is taken for writing, which only works while no other deck has it,
 and at once turned into one for reading, which the same deck may take again for its next slot. Two open file
 descriptions carry it: the engine's, until the attempt's tree is gone, and one of the attempt's wrapper, so that it
-outlives an engine that dies. The user's processes carry none: their daemons would keep it for ever.
+outlives an engine that dies. The user's processes carry none, for their daemons would keep it for ever; those of a task
+that waits for what it leaves do, for that is part of its work.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...ports import SpawnRefusedError
 from .. import host
+from . import file
 from .file import LockFile, UnusableError, lock_folder
 from .held import Held, Wrapper
 from .names import GATHERING, Board, Entry, describe
@@ -28,8 +30,10 @@ class _Claim:
 
     gpus: frozenset[str]
     task: str
-    wrapper: Wrapper | None = None
-    """Of an earlier engine: it may have the claim."""
+    holders: Callable[[], Iterable[Wrapper]] = tuple
+    """Of an attempt of an earlier engine: processes of which one may have the claim."""
+    fd: int | None = None
+    """The description of its wrapper, where more processes have that than end with the attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +115,33 @@ class Claims:
             self._reopen()
         raise SpawnRefusedError(f"the lock file in {self._folder} is being replaced again and again")
 
+    def keep(self, token: str, fd: int) -> None:
+        """When the attempt is released, let go of what *fd*, which `take` returned, has locked, and close it: its
+        command has it too, and may leave a program that the attempt does not wait for."""
+        self._claims[token].fd = fd
+
     def release(self, token: str) -> None:
         """Nothing of the attempt lives any more. One without a claim is not an error."""
-        if self._claims.pop(token, None) is not None:
-            self._drop_unwanted()
+        claim = self._claims.pop(token, None)
+        if claim is None:
+            return
+        if claim.fd is not None:
+            for uuid in claim.gpus:
+                file.unlock(claim.fd, file.byte_of(uuid))
+            os.close(claim.fd)
+        self._drop_unwanted()
 
-    def adopt(self, token: str, gpus: Sequence[str], task: str, wrapper: Wrapper | None) -> None:
-        """Go on with an attempt of an earlier engine. *wrapper*: pid and start of its wrapper, if that lives.
+    def adopt(
+        self, token: str, gpus: Sequence[str], task: str, holders: Callable[[], Iterable[Wrapper]] = tuple
+    ) -> None:
+        """Go on with an attempt of an earlier engine. *holders* tells pid and start of its processes that may have the
+        claim, as far as they are known by now.
 
         Where another deck has taken a GPU of it meanwhile, the claim is had once that lets go.
         """
         wanted = _real(gpus)
         if wanted:
-            self._claims[token] = _Claim(wanted, task, wrapper)
+            self._claims[token] = _Claim(wanted, task, holders)
             self._ready()
             self._take_missing()
 
@@ -159,6 +177,10 @@ class Claims:
     def close(self) -> None:
         """Let go of everything; attempts that run keep theirs through their wrappers. Idempotent."""
         self._closed = True
+        for claim in self._claims.values():
+            if claim.fd is not None:
+                os.close(claim.fd)
+                claim.fd = None
         if self._open is not None:
             if not self._claims:
                 self._open.board.remove()
@@ -217,7 +239,7 @@ class Claims:
         before = set(held.gpus)
         for claim in self._claims.values():
             for uuid in claim.gpus - held.gpus:
-                if claim.wrapper is None or not held.join(uuid, claim.wrapper):
+                if not any(held.join(uuid, holder) for holder in claim.holders()):
                     held.seize(uuid)
         if self._gathering.gpus and held.may_gather():
             for uuid in self._gathering.gpus - held.gpus:

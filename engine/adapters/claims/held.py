@@ -56,7 +56,7 @@ class Held:
         return False
 
     def join(self, uuid: str, wrapper: Wrapper) -> bool:
-        """Lock one together with a wrapper of an earlier engine of this deck, if that has it.
+        """Lock one together with a process that an earlier engine of this deck gave it to, if that has it.
 
         It must have it before and after we do: else another deck may have come in between.
         """

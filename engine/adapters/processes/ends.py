@@ -15,6 +15,8 @@ from .record import Record
 from .trees import Trees, World
 from .wrapper import UNABLE
 
+_NO_FORK = "no more processes are allowed (ulimit -u, pids.max of its cgroup)"
+
 
 class Ends:
     """Follows every attempt's leader to its end and tells the sink once; `Trees` does so for the rest."""
@@ -103,6 +105,8 @@ class Ends:
         at = min(max(written.end_uptime_s + self._lag_s, attempt.started_s), boottime_s())
         if written.end == "spawn-log" and attempt.stop is None:
             self._explain_log(attempt, at)
+        elif written.end == "spawn-fork" and attempt.stop is None:
+            self.trees.gone(attempt, never_ran=_NO_FORK)
         elif written.end == "spawn-cwd":
             self._explain(attempt, UNABLE, at, partial(spawn_error.explain_cwd, attempt.cwd))
         else:

@@ -215,6 +215,8 @@ class LocalLauncher:
         """What is free is free before the core hears of it."""
         if isinstance(item, TreeGone) and self._claims is not None:
             self._claims.release(item.token)
+        if isinstance(item, TreeGone) and item.never_ran:
+            self._warm.refused()
         self._sink(item)
 
     def _begin_told(self, order: StartOrder, path: str) -> tuple[int, int] | None:
@@ -252,6 +254,8 @@ class LocalLauncher:
         held = None
         if self._claims is not None and order.claims:
             held = self._claims.take(order.token, order.claims, order.env.get("GPUDECK_TASK", ""))
+            if held is not None and order.leftovers == "wait":
+                self._claims.keep(order.token, held)
         try:
             before = proc.boot_tick()
             pid = self._spawner.spawn(order, path, held)
@@ -261,7 +265,7 @@ class LocalLauncher:
             self._warm.refused()
             raise
         finally:
-            if held is not None:
+            if held is not None and order.leftovers != "wait":
                 os.close(held)
         return pid, self._start_of(pid, before, proc.boot_tick())
 
@@ -270,8 +274,12 @@ class LocalLauncher:
         if self._claims is None or not known.claims:
             return
         attempt = self._trees.attempts.get(known.token)
-        wrapper = (known.pid, known.start_ticks) if attempt is None else attempt.identity
-        self._claims.adopt(known.token, known.claims, known.task, wrapper)
+        if attempt is None:
+            self._claims.adopt(known.token, known.claims, known.task, lambda: [(known.pid, known.start_ticks)])
+        else:
+            self._claims.adopt(
+                known.token, known.claims, known.task, lambda: [attempt.identity, *attempt.strays.items()]
+            )
 
     def _record(self, token: str) -> str:
         return f"{self._dir}/{token}"

@@ -1,7 +1,7 @@
 """The record file of an attempt: made by its wrapper before anything runs, closed by it with the exit code.
 
     start UPTIME PID       the wrapper's pid, and a moment at which it held it
-    end CODE UPTIME        CODE is a number, or spawn-cwd, spawn-log
+    end CODE UPTIME        CODE is a number, or spawn-cwd, spawn-log, spawn-fork
 
 UPTIME is the first number of /proc/uptime, in seconds.
 
@@ -43,8 +43,13 @@ class Record:
     wrapper: Wrapper | None = None
     """None: its line is missing or torn, nothing ran."""
     end: str = ""
-    """The code as written, or "spawn-cwd", "spawn-log"; "" while it runs or when nobody wrote it."""
+    """The code as written, or "spawn-cwd", "spawn-log", "spawn-fork"; "" while it runs or when nobody wrote it."""
     end_uptime_s: float = 0.0
+
+    @property
+    def never_ran(self) -> bool:
+        """The box refused the command what it needs to begin."""
+        return self.void or self.end in ("spawn-log", "spawn-fork")
 
 
 def read(path: str) -> Record:

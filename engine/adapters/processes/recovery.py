@@ -91,7 +91,7 @@ class Recovery:
         """Another boot or namespace: its tree went with it. None where no end was written."""
         if not written.end:
             return None
-        if written.end == "spawn-log":
+        if written.never_ran:
             return self._never_ran(token)
         now = boottime_s()
         code = int(written.end) if written.end.isdigit() else 125
@@ -109,7 +109,7 @@ class Recovery:
             return self._claimed_alive(known, path)
         if claimed and known.pid:
             return self._dead(_attempt(known, path, known.pid, known.start_ticks), known)
-        if claimed or written.void or written.end == "spawn-log":
+        if claimed or written.never_ran:
             return self._never_ran(known.token)
         if written.wrapper is None:
             return self._torn(known, path)

@@ -98,8 +98,8 @@ class WarmShells:
     def prepare(self, order: StartOrder, record: str) -> None:
         """Tell a shell of an attempt, if there is one that can be told. It gets ready and begins nothing."""
         self._told[order.token] = None
-        if not self._waiting:
-            return
+        if not self._waiting or (order.claims and order.leftovers == "wait"):
+            return  # a shell's claim is closed here when it begins: nobody could take it back from the command
         shell = self._waiting[0]
         arguments, env = arguments_of(order, record)
         script = script_of(shell, arguments, env, claims=bool(order.claims))

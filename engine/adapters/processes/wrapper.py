@@ -21,16 +21,18 @@ from .oom import ChildrenFirst
 
 TEXT = """\
 umask 77; set -C; read -r u _ </proc/uptime; printf 'start %s %s\\n' "$u" "$$" 2>/dev/null >"$1" || exit 125
-umask UMASK; set +C; trap : HUP INT QUIT TERM USR1 USR2 ALRM; r=$1 d=$2 o=$3 e=$4; shift 4
-end() { read -r u _ </proc/uptime; printf 'end %s %s\\n' "$1" "$u" >>"$r"; exit "$2"; }
+umask UMASK; set +C; trap : HUP INT QUIT TERM USR1 USR2 ALRM; r=$1 d=$2 o=$3 e=$4 l=$5; shift 5
+end() { trap - EXIT; read -r u _ </proc/uptime; printf 'end %s %s\\n' "$1" "$u" >>"$r"; exit "$2"; }
 cd -- "$d" 2>/dev/null || end spawn-cwd 125
 { true >>"$o" && true >>"$e"; } 2>/dev/null || end spawn-log 125
-(exec "$@") </dev/null >>"$o" 2>>"$e" 9>&-
+trap 'end spawn-fork 125' EXIT
+([ "$l" = wait ] || exec 9>&-; exec "$@") </dev/null >>"$o" 2>>"$e"
 c=$?; end "$c" "$c"
 """
 """Signals are caught, not ignored: a shell hands ignored ones on to the command, caught ones it resets. The command is
 executed, not looked up, so that names of builtins mean programs; in a subshell of its own, so that "Killed" is not said
-into its stderr. dash reads byte by byte: what it has to read is kept short. The record is its owner's alone, and the
+into its stderr. A shell that cannot fork ends by itself, which the trap on EXIT tells from an end of the command. dash
+reads byte by byte: what it has to read is kept short. The record is its owner's alone, and the
 command gets the umask that the engine was started with."""
 
 _AHEAD = """\
@@ -50,7 +52,7 @@ UNABLE = 125
 
 _SHELL = "/bin/sh"
 _ENV = "/usr/bin/env"
-_IDENTIFIER = re.compile(r"(?![cdeoru]\Z)[A-Za-z_][A-Za-z0-9_]*\Z")
+_IDENTIFIER = re.compile(r"(?![cdeloru]\Z)[A-Za-z_][A-Za-z0-9_]*\Z")
 """Not the names that the wrapper itself uses: exported to it, its values would reach the command."""
 _DEFAULTS = tuple(s for s in signal.valid_signals() if s not in (signal.SIGKILL, signal.SIGSTOP))
 _CANNOT = 'printf "gpudeck: %s\\n" "$1" >&2; exit 126'
@@ -73,10 +75,14 @@ def arguments_of(order: StartOrder, record: str) -> tuple[list[str], Mapping[str
     odd = [name for name in new if not _IDENTIFIER.match(name)]
     _plain.update(new.difference(odd))
     if not odd:
-        return [record, order.cwd, order.stdout, order.stderr, *order.argv], order.env
+        return [*_own_arguments(order, record), *order.argv], order.env
     env = {name: value for name, value in order.env.items() if name in _plain}
     said = [f"{name}={value}" for name, value in order.env.items() if name not in env]
-    return [record, order.cwd, order.stdout, order.stderr, _ENV, "--", *said, *order.argv], env
+    return [*_own_arguments(order, record), _ENV, "--", *said, *order.argv], env
+
+
+def _own_arguments(order: StartOrder, record: str) -> tuple[str, ...]:
+    return record, order.cwd, order.stdout, order.stderr, order.leftovers
 
 
 class Spawner:
@@ -93,7 +99,8 @@ class Spawner:
         self._limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
     def spawn(self, order: StartOrder, record: str, claims: int | None = None) -> int:
-        """Start the wrapper and return its pid. *claims*: a descriptor that it keeps and its command does not get.
+        """Start the wrapper and return its pid. *claims*: a descriptor that it keeps; its command gets it where what
+        it leaves is waited for, and so belongs to the attempt.
 
         A command that no kernel would take (too long, with a NUL) ends with 126 and a line on stderr. Raises
         SpawnRefusedError when no process came to be.
@@ -109,7 +116,7 @@ class Spawner:
                 raise SpawnRefusedError(f"cannot start a process: {error.strerror}") from error
             why = "command and environment are too long"
         try:
-            arguments = [record, order.cwd, order.stdout, order.stderr, "/bin/sh", "-c", _CANNOT, "gpudeck", why]
+            arguments = [*_own_arguments(order, record), "/bin/sh", "-c", _CANNOT, "gpudeck", why]
             return self._spawn(self._text, arguments, {"GPUDECK_TOKEN": order.token}, claims)
         except OSError as error:
             raise SpawnRefusedError(f"cannot start a process: {error.strerror}") from error
