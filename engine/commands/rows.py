@@ -116,10 +116,10 @@ def util_text(gpu: GpuRow) -> str:
 
 
 def memory_text(gpu: GpuRow) -> str:
-    size = "-" if gpu.total_mib is None else mib_text(gpu.total_mib)
-    if gpu.used_mib is None or gpu.total_mib is None or gpu.stale_since is not None:
-        return size
-    return f"{mib_text(gpu.used_mib)} of {size}"
+    if gpu.total_mib is None:
+        return "-"
+    used = "-" if gpu.used_mib is None or gpu.stale_since is not None else mib_text(gpu.used_mib)
+    return f"{used} of {mib_text(gpu.total_mib)}"
 
 
 def gpu_note(gpu: GpuRow) -> str:

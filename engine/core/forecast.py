@@ -11,10 +11,10 @@ from .deck import Deck, Task
 from .devices import Gpu
 from .learned import Entry
 from .phases import ACTIVE, QUEUED, Attempt, Backoff, Queued, Starting, Unknown, Waiting
-from .simulate import Ahead, simulate
 from .spec import DeckFile
 
 if TYPE_CHECKING:
+    from .simulate import Ahead
     from .task import Success
 
 SIMULATED = 1_000
@@ -104,6 +104,8 @@ def gpu_slots(deck: Deck) -> int:
 
 def _simulated_s(deck: Deck, left: Sequence[_Left]) -> float:
     """A deck of what is left, in which that runs on which runs now."""
+    from .simulate import simulate  # the whole core, which those that only show a forecast do not need
+
     by_name = {item.task.name: item for item in left}
     rest = build(
         DeckFile("", "", deck.settings, tuple(item.task.begun_spec for item in left)),
@@ -155,6 +157,8 @@ def _teach(entry: Entry, before: Entry) -> None:
 
 
 def _goes_on(rest: Deck, item: _Left) -> Ahead:
+    from .simulate import Ahead
+
     attempt = item.attempt
     if attempt is None:
         raise RuntimeError(f"{item.task.name} does not run")

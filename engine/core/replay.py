@@ -8,6 +8,8 @@ from dataclasses import replace
 from .apply import apply
 from .deck import Deck, Task
 from .events import AttemptStarting, Fact
+from .phases import WAITING, Queued
+from .readiness import spread
 
 
 def replay(deck: Deck, facts: Iterable[Fact]) -> dict[str, AttemptStarting]:
@@ -27,6 +29,17 @@ def replay(deck: Deck, facts: Iterable[Fact]) -> dict[str, AttemptStarting]:
     for fact in lasting.values():
         _keep_terms(deck.by_name[fact.task], fact)
     return lasting
+
+
+def derive(deck: Deck) -> None:
+    """Let what follows from the facts follow: queued and blocked. Without a run under way nothing is queued."""
+    over, deck.run.ended = deck.run.ended, False
+    while deck.opened < len(deck.tasks) or deck.dirty:
+        spread(deck)
+    deck.run.ended = over
+    for task in deck.tasks if over else ():
+        if isinstance(task.phase, Queued):
+            deck.move(task, WAITING)
 
 
 def _keep_terms(task: Task, fact: AttemptStarting) -> None:

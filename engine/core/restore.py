@@ -11,24 +11,13 @@ from .ends import arm_timeout
 from .events import TaskRetried
 from .fate import Fate, Unproven
 from .gates import GateState
-from .phases import ACTIVE, FINAL, WAITING, Cancelled, Closing, Queued, Running, Starting, Stopping, Unknown
-from .readiness import reconsider, spread, success_of
+from .phases import ACTIVE, FINAL, Cancelled, Closing, Running, Starting, Stopping, Unknown
+from .readiness import reconsider, success_of
 from .replay import replay as replay
 from .turn import Turn
 
 _STOPPED = ("timeout", "cancelled", "interrupted")
 """Reasons why what a leader left is being stopped."""
-
-
-def derive(deck: Deck) -> None:
-    """Let what follows from the facts follow: queued and blocked. Without a run under way nothing is queued."""
-    over, deck.run.ended = deck.run.ended, False
-    while deck.opened < len(deck.tasks) or deck.dirty:
-        spread(deck)
-    deck.run.ended = over
-    for task in deck.tasks if over else ():
-        if isinstance(task.phase, Queued):
-            deck.move(task, WAITING)
 
 
 def take_over(turn: Turn, fates: Mapping[str, Fate]) -> None:

@@ -7,17 +7,19 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from ..atomic import write_atomic
 from ..core.outcome import Outcome
-from .gitstate import GitState
 from .metrics import from_text, to_text
 from .outputs import OutputStamp
 from .secrets import masked_command, masked_env
 from .told import read_record as read_record
+
+if TYPE_CHECKING:
+    from .gitstate import GitState
 
 
 @dataclass(frozen=True, slots=True)

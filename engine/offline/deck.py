@@ -25,7 +25,7 @@ from ..core.flags import flags, is_pending
 from ..core.meant import nothing_matches
 from ..core.phases import NAMES
 from ..core.recorded import Recorded, recorded
-from ..core.restore import derive, replay
+from ..core.replay import derive, replay
 from ..core.selector import Subject, parse_selector
 from ..core.spec import DeckFile, DeckSettings
 from ..errors import EngineUnavailableError, TaskFileError, UsageError

@@ -9,7 +9,7 @@ from ..core.build import build
 from ..core.deck import Deck
 from ..core.events import Fact, OptionsChanged, RunEnded, RunStarted
 from ..core.phases import FINAL, Phase, Waiting
-from ..core.restore import derive, replay
+from ..core.replay import derive, replay
 from ..core.selector import Subject
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..core.subject import subject

@@ -209,6 +209,7 @@ def test_beside_a_live_engine_the_running_attempt_stays(deck: Deck) -> None:
     gate = deck.gate()
     engine = deck.start()
     engine.event("task_started", task="slow", attempt=3)
+    until(lambda: "attempt-3.err" in files(deck, "slow"))
     cleaned(deck, keep_last=0)
     logs = [name for name in files(deck, "slow") if name.startswith("attempt") and not name.endswith(".json")]
     assert logs == ["attempt-3.err", "attempt-3.log"]
