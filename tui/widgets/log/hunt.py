@@ -8,6 +8,7 @@ from typing import Literal
 from ...logs.hits import Hits, Told
 from ...logs.query import Query
 from ...logs.search import Search, Way
+from ...logs.viewport import Frame
 from .stream import LogStream
 
 Step = Literal[1, -1]
@@ -30,6 +31,8 @@ class LogHunt:
             self._base = -1
         elif stream.frame.at_end and not stream.frame.at_start:
             self._base, self._pending = stream.frame.below, -1
+        self._jumped_from: Frame | None = None
+        """What is seen until the hit comes into sight."""
         self._search: Search | None = None
         self._searched_size = 0
         origin = 0 if query.kind == "errors" else stream.frame.top
@@ -39,10 +42,9 @@ class LogHunt:
     def go(self, step: Step) -> None:
         """To the next hit from the one that it stands on, or from what is seen if that is elsewhere; or to the one
         before; around the end of the file."""
-        frame = self._stream.frame
-        if not frame.top <= self.current < max(frame.below, frame.top + 1):
+        if not self._is_on_its_hit():
             self.current = -1
-        self._base = self.current if self.current >= 0 else frame.top - (step > 0)
+        self._base = self.current if self.current >= 0 else self._stream.frame.top - (step > 0)
         self._pending, self._either, self._leads = step, False, True
         self._resolve()
 
@@ -63,8 +65,12 @@ class LogHunt:
         hits, frame = self.hits, self._stream.frame
         if hits.running or not hits.whole or frame.size > max(self._searched_size, hits.high):
             return False
-        seen = frame.top <= self.current < max(frame.below, frame.top + 1)
-        return not len(hits) or (seen and self.current == (hits.last if step > 0 else hits.first))
+        return not len(hits) or (self._is_on_its_hit() and self.current == (hits.last if step > 0 else hits.first))
+
+    def _is_on_its_hit(self) -> bool:
+        """Whether the hit that it stands on is in sight, or about to be: nobody has scrolled away."""
+        frame = self._stream.frame
+        return frame is self._jumped_from or frame.top <= self.current < max(frame.below, frame.top + 1)
 
     def end(self) -> None:
         """Forget it."""
@@ -164,5 +170,5 @@ class LogHunt:
         return True
 
     def _jump(self, target: int) -> None:
-        self.current = target
+        self.current, self._jumped_from = target, self._stream.frame
         self._stream.move(lambda view: view.seek(target))
