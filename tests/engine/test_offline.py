@@ -15,12 +15,12 @@ from zlib import crc32
 import pytest
 
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
-from gpudeck.engine.adapters.state.lock import DeckLock
+from gpudeck.engine.adapters.state.lock import DeckLock, held_by
 from gpudeck.engine.core.phases import Blocked, Failed, Running, Starting, Succeeded, Waiting
 from gpudeck.engine.errors import EngineUnavailableError, TaskFileError, UsageError
 from gpudeck.engine.offline.deck import Offline, open_offline
 from gpudeck.engine.taskfile.options import RunOptions
-from tests.e2e.decks import Deck, deck_in, until
+from tests.e2e.decks import Deck, Engine, deck_in, until
 
 MIXED = """
     [deck]
@@ -80,6 +80,12 @@ def mixed(deck: Deck, mixed_once: Path) -> Deck:
     return deck
 
 
+def kill(deck: Deck, engine: Engine) -> None:
+    """End the engine; what it was about to start has its lock until the exec, and such a deck would count as run."""
+    engine.kill()
+    until(lambda: held_by(str(deck.folder / ".gpudeck/tasks")) is None)
+
+
 def look(deck: Deck, given: RunOptions | None = None) -> Offline:
     return open_offline(str(deck.folder / "tasks.toml"), given or RunOptions(), os.environ)
 
@@ -117,7 +123,7 @@ def test_looking_changes_no_file_after_an_engine_was_killed(deck: Deck) -> None:
     gate = deck.gate()
     engine = deck.start()
     engine.started("first")
-    engine.kill()
+    kill(deck, engine)
     before = tree(deck.folder)
     offline = look(deck)
     assert tree(deck.folder) == before
@@ -131,7 +137,7 @@ def test_looking_makes_no_file_where_the_index_of_the_wal_is_gone(deck: Deck) ->
     gate = deck.gate()
     engine = deck.start()
     engine.started("first")
-    engine.kill()
+    kill(deck, engine)
     (deck.folder / ".gpudeck/tasks/deck.db-shm").unlink()
     before = tree(deck.folder)
     offline = look(deck)

@@ -1,4 +1,4 @@
-"""What real programs print, a row each in samples/prints.toml: how far the task is, and what that is counted in."""
+"""Prints in the formats of real programs, a row each in samples/prints.toml: how far the task is, in which unit."""
 
 from __future__ import annotations
 
