@@ -39,9 +39,9 @@ def wants_thoroughness(config: pytest.Config) -> bool:
 
 
 def workers(config: pytest.Config) -> int:
-    """How many processes share the tests: none for a file or two, two for more."""
+    """How many processes share the tests: none for a file or two; else one more than cores, for a test often waits."""
     files = [name for name in config.args if os.path.isfile(name.partition("::")[0])]
-    return 0 if files and len(files) == len(config.args) < 3 else 2
+    return 0 if files and len(files) == len(config.args) < 3 else min(len(os.sched_getaffinity(0)) + 1, 5)
 
 
 def ignored(path: Path, config: pytest.Config) -> bool | None:

@@ -10,8 +10,7 @@ from typing import get_args
 
 import pytest
 
-from gpudeck.tui.drawing.heading import heading
-from gpudeck.tui.model import DeckModel, Link, LinkKind
+from tests.inside.root import DeckModel, Link, LinkKind, heading
 
 ROOT = Path(__file__).parents[1]
 

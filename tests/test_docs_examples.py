@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tui.cli import main
-from gpudeck.tui.settings import config
-from gpudeck.tui.shell.arguments import parse
-from gpudeck.tui.shell.verbs import DECK, VERBS
+from tests.inside.root import DECK, VERBS, config, main, parse
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])

@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from gpudeck.engine.adapters.alarm import Alarm
 from tests.fakes.local_rig import until
+from tests.inside.adapters import Alarm
 
 
 def now_s() -> float:

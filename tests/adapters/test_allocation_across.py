@@ -8,14 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.allocation.across import across
-from gpudeck.engine.adapters.allocation.look import look_at_allocation
-from gpudeck.engine.adapters.allocation.nodes import Allocation, Node, step, step_anywhere
-from gpudeck.engine.adapters.allocation.probe import AllocationProbe
-from gpudeck.engine.adapters.simulated import SimulatedProbe
 from gpudeck.engine.core.inputs import GpuReading
 from gpudeck.engine.errors import EngineUnavailableError
 from gpudeck.engine.ports import Telemetry
+from tests.inside.adapters import (
+    Allocation,
+    AllocationProbe,
+    Node,
+    SimulatedProbe,
+    across,
+    look_at_allocation,
+    step,
+    step_anywhere,
+)
 
 TWO = Allocation(
     "7", (Node("node1", gpus=2, cpus=4, memory_mib=8000), Node("node2", gpus=2, cpus=8, memory_mib=32000)), "node1"

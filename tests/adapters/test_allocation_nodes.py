@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpudeck.engine.adapters.allocation.nodes import Allocation, Node, Share, nodes_of, shares, step
+from tests.inside.adapters import Allocation, Node, Share, nodes_of, shares, step
 
 ALIKE = """JobId=1 JobName=inner.sh
    JobState=RUNNING Reason=None Dependency=(null)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from gpudeck.engine.adapters.allocation.nodes import Allocation, Node
-from gpudeck.engine.adapters.allocation.probe import AllocationProbe, node_of
-from gpudeck.engine.adapters.simulated import SimulatedProbe
+from tests.inside.adapters import Allocation, AllocationProbe, Node, SimulatedProbe, node_of
 
 TWO = (Node("node1", gpus=2), Node("node2", gpus=2, model="a100"))
 

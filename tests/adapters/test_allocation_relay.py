@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.allocation import relay as shells
-from gpudeck.engine.adapters.allocation.relay import relayed
+from tests.inside.adapters import relay as shells
+from tests.inside.adapters import relayed
 
 TIMEOUT_S = 60.0
 SRUN = """#!/bin/bash

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gpudeck.engine.adapters.background import Background
+from tests.inside.adapters import Background
 
 LONG_S = 30.0
 TIME_S = 3.0

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.claims.claims import Claims
-from gpudeck.engine.adapters.claims.file import byte_of
-from gpudeck.engine.adapters.claims.names import Entry, describe
 from tests.fakes.claims_box import GPUS, Box, says
+from tests.inside.adapters import Claims, Entry, byte_of, describe
 
 
 @pytest.fixture

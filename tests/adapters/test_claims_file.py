@@ -14,11 +14,9 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters.claims.file import LockFile, byte_of, inherited, is_locked, lock_folder
-from gpudeck.engine.adapters.claims.held import WRAPPER_FD, Held
-from gpudeck.engine.adapters.processes import proc
 from tests.fakes.claims_box import GPUS, Box, says
 from tests.fakes.local_rig import kill, lives
+from tests.inside.adapters import WRAPPER_FD, Held, LockFile, byte_of, inherited, is_locked, lock_folder, proc
 
 
 @pytest.fixture

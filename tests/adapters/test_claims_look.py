@@ -6,10 +6,8 @@ import json
 import os
 from pathlib import Path
 
-from gpudeck.engine.adapters.claims.claims import Claims
-from gpudeck.engine.adapters.claims.look import claims_on
-from gpudeck.engine.commands.gpus_report import report
 from gpudeck.engine.ports import GpuInfo, Inventory
+from tests.inside.adapters import Claims, claims_on, report
 
 GPUS = ("GPU-0", "GPU-1", "GPU-2")
 

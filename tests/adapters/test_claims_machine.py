@@ -11,8 +11,8 @@ from pathlib import Path
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from gpudeck.engine.adapters.claims.claims import Claims
 from gpudeck.engine.ports import SpawnRefusedError
+from tests.inside.adapters import Claims
 
 GPUS = [f"GPU-{number}" for number in range(4)]
 SOME = st.lists(st.sampled_from(GPUS), min_size=1, max_size=4, unique=True)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.state.lock import DeckLock, Machine, read_holder, this_machine
 from gpudeck.engine.errors import EngineUnavailableError
+from tests.inside.adapters import DeckLock, Machine, read_holder, this_machine
 
 HOLD = """
 import os, sys

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.commands.gpus_report import report
 from gpudeck.engine.core.inputs import GpuReading, Process
 from gpudeck.engine.ports import GpuInfo, Inventory
-from gpudeck.engine.sampler import sample_once
 from tests.fakes.gpus import FakeProbe
+from tests.inside.adapters import report, sample_once
 
 CARD = GpuInfo(uuid="GPU-5f2a", index=3, name="NVIDIA A40", total_mib=46068)
 BUSY = GpuReading(

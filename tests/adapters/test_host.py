@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters import host
+from tests.inside.adapters import host
 
 GIB_MIB = 1024
 _AFFINITY = len(os.sched_getaffinity(0))

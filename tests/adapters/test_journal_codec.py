@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.adapters.journal.codec import FactCodec, Row, UnknownFactError, place
 from gpudeck.engine.core.events import (
     FACTS,
     AttemptEnded,
@@ -29,6 +28,7 @@ from gpudeck.engine.core.events import (
 from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.terms import PLAIN
 from tests.fakes.any_facts import any_fact, facts_of
+from tests.inside.adapters import FactCodec, Row, UnknownFactError, place
 
 CODEC = FactCodec()
 

@@ -12,14 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.journal.codec import FactCodec
-from gpudeck.engine.adapters.journal.journal import SqliteJournal, read_facts
-from gpudeck.engine.adapters.journal.look import look_at
-from gpudeck.engine.adapters.journal.opening import open_db
-from gpudeck.engine.adapters.journal.schema import SCHEMA
 from gpudeck.engine.errors import EngineUnavailableError
 from tests.fakes.journal import appended, numbered, numbers
 from tests.fakes.journal_child import started
+from tests.inside.adapters import SCHEMA, FactCodec, SqliteJournal, look_at, open_db, read_facts
 
 KILLS = 8
 

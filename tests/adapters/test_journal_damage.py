@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.adapters.journal.journal import SqliteJournal, read_facts
 from gpudeck.engine.errors import EngineUnavailableError
 from tests.fakes.journal import appended, numbered, numbers
+from tests.inside.adapters import SqliteJournal, read_facts
 
 WAL_HEAD_BYTES, FRAME_HEAD_BYTES = 32, 24
 """https://sqlite.org/fileformat2.html#the_write_ahead_log"""

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from tests.fakes.journal import appended, numbered, numbers
 from tests.fakes.journal_child import started
 from tests.fakes.small_disk import small_disk
+from tests.inside.adapters import SqliteJournal
 
 CHILD = ("-m", "tests.fakes.journal_child")
 MOUNT = 'mount -t tmpfs -o size=16m none "$1" && f=$1 && shift && exec "$@" fill "$f"'

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.journal.journal import SqliteJournal
-from gpudeck.engine.adapters.journal.schema import SCHEMA, Schema
 from gpudeck.engine.errors import EngineUnavailableError
 from tests.fakes.journal import appended, numbered, numbers
+from tests.inside.adapters import SCHEMA, Schema, SqliteJournal
 
 
 def _add_a_table(connection: sqlite3.Connection) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.core.events import Fact
 from tests.fakes.journal import appended, numbered, numbers
+from tests.inside.adapters import SqliteJournal
 
 LONG_S = 20.0
 

@@ -11,13 +11,11 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters.claims.claims import Claims
-from gpudeck.engine.adapters.claims.held import WRAPPER_FD
-from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.core.fate import Unproven
 from gpudeck.engine.core.inputs import Input, TreeGone
 from gpudeck.engine.ports import Known, SpawnRefusedError
 from tests.fakes.local_rig import Rig, kill, lives, run, until
+from tests.inside.adapters import WRAPPER_FD, Claims, proc
 
 
 def claims(folder: Path, deck: str = "ours") -> Claims:

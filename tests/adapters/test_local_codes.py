@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.host import boottime_s
-from gpudeck.engine.adapters.processes import proc, record
-from gpudeck.engine.adapters.processes.proc import Features
 from tests.fakes.local_rig import PYTHON, Rig, kill, launched, run, until
+from tests.inside.adapters import Features, boottime_s, proc, record
 
 SHELL_FUNCTION = {"BASH_FUNC_module%%": "() { echo loaded; }"}
 

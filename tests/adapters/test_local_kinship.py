@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.processes import launcher as local
-from gpudeck.engine.adapters.processes import proc, record, recovery
-from gpudeck.engine.adapters.processes.proc import Features
-from gpudeck.engine.adapters.watch import send
 from gpudeck.engine.core.fate import Unproven
 from gpudeck.engine.ports import Known
 from tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine
 from tests.fakes.local_rig import Rig, kill, launched, lives, run, until
+from tests.inside.adapters import Features, proc, record, recovery, send
+from tests.inside.adapters import launcher as local
 
 TERM = signal.SIGTERM
 NAMELESS = "env -i setsid sh -c 'echo $$ >daemon; exec sleep 99'"

@@ -11,12 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters import watch
-from gpudeck.engine.adapters.background import Background
-from gpudeck.engine.adapters.processes import proc
-from gpudeck.engine.adapters.processes.proc import Features
 from gpudeck.engine.core.inputs import LeaderExited, TreeGone
 from tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
+from tests.inside.adapters import Background, Features, proc, watch
 
 
 @pytest.fixture(autouse=True)

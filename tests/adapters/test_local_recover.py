@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.processes import on_gpus, proc, record, recovery
-from gpudeck.engine.adapters.processes.wrapper import arguments_of, wrapper_text
 from gpudeck.engine.core.fate import Fate, Unproven
 from gpudeck.engine.core.inputs import GpuReading, Process
 from gpudeck.engine.ports import Known, StartOrder
 from tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine
 from tests.fakes.local_rig import Rig, kill, launched, lives, run, until
+from tests.inside.adapters import arguments_of, on_gpus, proc, record, recovery, wrapper_text
 
 TERM = signal.SIGTERM
 LONG_S = 1000.0

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.core.spec import StopScope
 from tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
+from tests.inside.adapters import proc
 
 DEAF = (
     "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(99)"

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpudeck.engine.adapters.nvml.details import reasons_in_words
-from gpudeck.engine.adapters.nvml.device import Device
-from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 from gpudeck.engine.core.inputs import GpuReading
 from gpudeck.engine.ports import Telemetry
 from tests.fakes.nvml_double.box import Box
 from tests.fakes.still_clock import StillClock
+from tests.inside.adapters import Device, NvmlProbe, reasons_in_words
 
 NO_PERMISSION, UNKNOWN = 4, 999
 _CLOSER = ("nvmlDeviceGetClockInfo", "nvmlDeviceGetCurrentClocksThrottleReasons")

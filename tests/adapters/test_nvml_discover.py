@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.nvml.hardware import has_nvidia_hardware
-from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 from tests.fakes.nvml_double.box import Box
 from tests.fakes.nvml_double.build import KINDS, double
+from tests.inside.adapters import NvmlProbe, has_nvidia_hardware
 
 GPU_IS_LOST, UNKNOWN = 15, 999
 

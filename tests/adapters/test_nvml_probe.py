@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 from gpudeck.engine.core.inputs import GpuReading
 from tests.fakes.nvml_double.box import Box
 from tests.fakes.nvml_double.build import KINDS, double, outside
+from tests.inside.adapters import NvmlProbe
 
 _LONG_S = 3600.0
 _PATIENCE_S = 10.0

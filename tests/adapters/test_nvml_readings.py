@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.nvml.calls import Nvml
-from gpudeck.engine.adapters.nvml.device import Device
-from gpudeck.engine.adapters.nvml.owners import Owners
 from gpudeck.engine.core.inputs import GpuReading
 from tests.fakes.nvml_double.box import Box
 from tests.fakes.still_clock import StillClock
+from tests.inside.adapters import Device, Nvml, Owners
 
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, TIMEOUT = 3, 4, 9, 10
 FUNCTION_NOT_FOUND, GPU_IS_LOST, UNKNOWN = 13, 15, 999

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.processes.oom import RAISED_BY, ChildrenFirst
+from tests.inside.adapters import RAISED_BY, ChildrenFirst
 
 OWN = Path("/proc/self/oom_score_adj")
 TELL = ["cat", str(OWN)]

@@ -7,7 +7,7 @@ import queue
 import threading
 import time
 
-from gpudeck.engine.adapters.sampling import MIN_GAP_S, Sampling
+from tests.inside.adapters import MIN_GAP_S, Sampling
 
 _LONG_S = 3600.0
 _PATIENCE_S = 10.0

@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from gpudeck.engine.adapters.simulated import TOTAL_MIB, SimulatedProbe
-from gpudeck.engine.adapters.simulated_use import told_use
 from gpudeck.engine.core.events import AttemptStarting
 from gpudeck.engine.core.inputs import GpuReading
 from gpudeck.engine.core.spec import Resources, TaskSpec, Work
+from tests.inside.adapters import TOTAL_MIB, SimulatedProbe, told_use
 
 
 class Clock:

@@ -6,7 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from gpudeck.engine.adapters.slurm.inotify import Arrivals
+from tests.inside.adapters import Arrivals
 from tests.slurm.launcher_rig import until
 
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")

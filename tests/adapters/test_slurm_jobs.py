@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.slurm import batches
-from gpudeck.engine.adapters.slurm.jobs import Job, Jobs, is_of
-from gpudeck.engine.adapters.slurm.parse import AccountedJob, QueuedJob
 from tests.fakes.job_rig import JOB, order_in
+from tests.inside.adapters import AccountedJob, Job, Jobs, QueuedJob, batches, is_of
 
 TOKEN, OTHER = "a" * 24, "b" * 24
 BATCH, OTHERS = "c" * 24, "d" * 24

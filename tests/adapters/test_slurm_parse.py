@@ -7,19 +7,21 @@ import time
 
 import pytest
 
-from gpudeck.engine.adapters.slurm import jobfiles
-from gpudeck.engine.adapters.slurm.parse import (
+from gpudeck.engine.core.spec import StopScope
+from tests.inside.adapters import (
     AccountedJob,
     QueuedJob,
+    cause_of,
     expand_nodes,
+    in_words,
+    jobfiles,
     refusal,
     sacct_jobs,
     squeue_jobs,
+    stand,
     submitted_id,
     timestamp,
 )
-from gpudeck.engine.adapters.slurm.states import cause_of, in_words, stand
-from gpudeck.engine.core.spec import StopScope
 
 TOKEN = "02aad5f5cac7b7a1b8440f63"
 STAMP = "2026-11-23T09:36:17"

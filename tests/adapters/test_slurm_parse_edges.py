@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpudeck.engine.adapters.slurm import jobfiles
-from gpudeck.engine.adapters.slurm.parse import refusal, squeue_jobs, submitted_id
-from gpudeck.engine.adapters.slurm.states import cause_of, stand
+from tests.inside.adapters import cause_of, jobfiles, refusal, squeue_jobs, stand, submitted_id
 
 
 def test_of_a_long_complaint_the_last_two_lines_are_told_once() -> None:

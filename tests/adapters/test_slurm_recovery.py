@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.slurm.recovery import Left
 from gpudeck.engine.ports import Known
+from tests.inside.adapters import Left
 
 TOKEN, JOB = "a" * 24, "12"
 

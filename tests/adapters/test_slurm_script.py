@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.slurm.arrays import array_script, asks
-from gpudeck.engine.adapters.slurm.quoting import quoted
-from gpudeck.engine.adapters.slurm.script import ignored_nodelist, job_name, script
 from tests.fakes.job_rig import JOB, TOKEN, order_in
+from tests.inside.adapters import array_script, asks, ignored_nodelist, job_name, quoted, script
 
 FOLDER = Path("/logs/train")
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters.slurm.arrays import array_script, asks
-from gpudeck.engine.adapters.slurm.calls import small_environment
-from gpudeck.engine.adapters.slurm.script import SBATCH, script
 from tests.fakes.job_rig import order_in
+from tests.inside.adapters import SBATCH, array_script, asks, script, small_environment
 
 FOLDER = Path("/work")
 

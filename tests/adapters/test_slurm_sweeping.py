@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from gpudeck.engine.adapters.slurm.sweeping import sweep
+from tests.inside.adapters import sweep
 
 DAY_S = 86_400.0
 

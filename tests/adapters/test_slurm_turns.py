@@ -8,9 +8,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.adapters.slurm.jobs import Job, Place
-from gpudeck.engine.adapters.slurm.turns import Turns
 from tests.fakes.job_rig import JOB, order_in
+from tests.inside.adapters import Job, Place, Turns
 
 FOLDER = Path("/logs")
 Ready = list[tuple[Job, Place]]

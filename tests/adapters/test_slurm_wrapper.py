@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.slurm import jobfiles
 from tests.e2e.decks import until
 from tests.fakes.job_rig import PATIENCE_S, TOKEN, Node, ending, look_often, node_in, python, text_of
+from tests.inside.adapters import jobfiles
 
 ODD_NAME = "a b 'c' \"d\" $(e) `f` %j \\g"
 HOSTILE = {

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.slurm import jobfiles
-from gpudeck.engine.adapters.slurm.script import script
 from tests.fakes.job_rig import Node, ended_in, order_in
+from tests.inside.adapters import jobfiles, script
 
 JOBS = 100
 AT_ONCE = 16

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.slurm import jobfiles
 from tests.e2e.decks import lives, until
 from tests.fakes.job_rig import PATIENCE_S, TOKEN, Node, carriers, change_wrapper, ending, look_often, node_in
+from tests.inside.adapters import jobfiles
 
 HEARS = """
 for signal; do trap "echo $signal" "$signal"; done

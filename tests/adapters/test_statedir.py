@@ -12,11 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.state.folder import StateDir, open_state_dir
-from gpudeck.engine.adapters.state.kept_environment import load_environment, save_environment
-from gpudeck.engine.adapters.state.lock import Machine
-from gpudeck.engine.adapters.state.mounts import file_system
 from gpudeck.engine.errors import EngineUnavailableError, UsageError
+from tests.inside.adapters import Machine, StateDir, file_system, load_environment, open_state_dir, save_environment
 
 ME = os.geteuid()
 GPU7 = Machine(host="gpu7", machine_id="7" * 32, boot_id="b7", pid_ns=7)

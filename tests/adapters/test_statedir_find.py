@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.state.folder import find_state_dir, open_state_dir
-from gpudeck.engine.adapters.state.lock import DeckLock, Machine, held_by, this_machine
 from gpudeck.engine.errors import EngineUnavailableError
+from tests.inside.adapters import DeckLock, Machine, find_state_dir, held_by, open_state_dir, this_machine
 
 GPU7 = Machine(host="gpu7", machine_id="7" * 32, boot_id="b7", pid_ns=7)
 GPU8 = Machine(host="gpu8", machine_id="8" * 32, boot_id="b8", pid_ns=8)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from gpudeck.engine.errors import EngineUnavailableError, UsageError
-from gpudeck.engine.opening.visible import choose, cuda_visible_devices
 from gpudeck.engine.ports import GpuInfo, Inventory
+from tests.inside.adapters import choose, cuda_visible_devices
 
 
 def box(count: int, *, start: int = 0) -> Inventory:

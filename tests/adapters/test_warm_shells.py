@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters.processes import proc, warm
-from gpudeck.engine.adapters.processes.warm import Shell
 from gpudeck.engine.ports import SpawnRefusedError
 from tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
+from tests.inside.adapters import Shell, proc, warm
 
 
 class Queue:

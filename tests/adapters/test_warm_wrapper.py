@@ -14,12 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.claims.claims import Claims
-from gpudeck.engine.adapters.claims.held import WRAPPER_FD
-from gpudeck.engine.adapters.processes import proc, record, warm, wrapper
-from gpudeck.engine.adapters.processes.warm import Shell, script_of
 from gpudeck.engine.ports import Known, SpawnRefusedError, StartOrder
 from tests.fakes.local_rig import PYTHON, Rig, kill, launched, lives, run, until
+from tests.inside.adapters import WRAPPER_FD, Claims, Shell, proc, record, script_of, warm, wrapper
 
 OLD = f"old-{os.getpid()}"
 ANY_BYTES = os.fsdecode(bytes(range(1, 256)))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.taskfile.load import load
 from tests.commands.commands_rig import GATED, Commanded
 from tests.e2e.decks import lives, until
+from tests.inside.commands import load
 from tests.rigs.desk import Desk, at_desk, typed_in
 
 FILE = """\

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tui.cli import main
-from gpudeck.tui.shell.arguments import parse, parser_of
-from gpudeck.tui.shell.verbs import DECK, VERBS
+from tests.inside.commands import DECK, VERBS, main, parse, parser_of
 
 
 def test_selectors_of_a_command_are_no_values_of_vars() -> None:

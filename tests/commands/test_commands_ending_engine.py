@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.state.sockets import listen
 from gpudeck.engine.protocol.wire import Reply
 from tests.commands.commands_rig import MIXED, Commanded
 from tests.fakes.ending_engine import EndingEngine
+from tests.inside.commands import listen
 from tests.rigs.desk import Desk, at_desk
 
 ENDING = Reply(id=0, ok=False, error="the engine was just ending", code=75)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tui.shell.verbs import VERBS
 from tests.commands.commands_rig import MIXED
+from tests.inside.commands import VERBS
 from tests.rigs.desk import typed_in
 
 _OF_SELECTORS = [

@@ -8,13 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.command import Command
-from gpudeck.engine.hints import Hints
 from gpudeck.engine.protocol.messages import Note, reworded
-from gpudeck.tui.shell.arguments import parse
-from gpudeck.tui.shell.verbs import VERBS
 from tests.commands.commands_rig import MIXED, Commanded
 from tests.commands.run_rig import ONE
+from tests.inside.commands import VERBS, Command, Hints, parse
 from tests.rigs.desk import Desk, at_desk
 
 FILE = Hints("exp 1.toml")

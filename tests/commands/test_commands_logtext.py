@@ -10,8 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.commands.logfile import BLOCK_BYTES, LogFile
-from gpudeck.engine.commands.logtext import LINE_CHARS, Lines
+from tests.inside.commands import BLOCK_BYTES, LINE_CHARS, Lines, LogFile
 
 COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 PIECES = [b"\x1b", b"[", b"]0;", b"31", b"8", b"m", b"\x07", b"\r", b"\n", b"\xc2\x9b", b"\x00", b"a", b"\xff", b"\t"]

@@ -13,8 +13,8 @@ import pytest
 
 import gpudeck
 from gpudeck.engine.core.selector import REASONS, STATES
-from gpudeck.engine.logs.signs import GPU_MEMORY_HINT
 from tests.commands.commands_rig import GATED, MIXED, Commanded, typed
+from tests.inside.commands import GPU_MEMORY_HINT
 from tests.rigs.desk import Desk, Ends, at_desk, finished, typed_in
 
 OFFLINE = "gpudeck: no engine runs this deck"

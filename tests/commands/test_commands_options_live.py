@@ -6,10 +6,9 @@ import pytest
 
 from gpudeck.engine.core.events import OptionsChanged, RunStarted
 from gpudeck.engine.errors import UsageError
-from gpudeck.engine.opening.run_options import decode
-from gpudeck.engine.taskfile.options import RunOptions
 from tests.commands.commands_rig import Commanded, typed
 from tests.e2e.decks import until
+from tests.inside.commands import RunOptions, decode
 from tests.rigs.desk import Desk, at_desk
 
 MANY = """

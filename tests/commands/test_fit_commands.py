@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.runs.home import FIT, file_in
 from tests.commands.commands_rig import Commanded
 from tests.commands.run_rig import Piped, kill_engine
 from tests.e2e.decks import until
+from tests.inside.commands import FIT, file_in
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 LIMITED = f"""

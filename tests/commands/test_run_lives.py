@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.runs.book import Book
-from gpudeck.engine.runs.engines import Engines
-from gpudeck.engine.runs.home import home_of
 from tests.commands.commands_rig import Commanded, typed
 from tests.commands.run_rig import (
     ONE,
@@ -25,6 +22,7 @@ from tests.commands.run_rig import (
     until_run,
 )
 from tests.e2e.decks import until
+from tests.inside.commands import Book, Engines, home_of
 
 WAITS = "echo begin; read _ <gate; echo end"
 Start = Callable[..., Piped]

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from gpudeck.engine.errors import UsageError
-from gpudeck.engine.runs.wanted import Wanted, wanted_of
-from gpudeck.tui.shell.arguments import parse
+from tests.inside.commands import Wanted, parse, wanted_of
 
 
 def wanted(*words: str, environ: Mapping[str, str] | None = None) -> Wanted:

@@ -6,9 +6,18 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.commands.explain import _instead, _state  # pyright: ignore[reportPrivateUsage]
-from gpudeck.engine.commands.rows import is_text, note_text, place_text, state_text, time_text, tone, waits_text
 from gpudeck.engine.protocol.wire import State, TaskRow
+from tests.inside.commands import (
+    _instead,
+    _state,
+    is_text,
+    note_text,
+    place_text,
+    state_text,
+    time_text,
+    tone,
+    waits_text,
+)
 
 
 def row(state: State = "starting", **more: Any) -> TaskRow:

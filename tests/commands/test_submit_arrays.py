@@ -5,14 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from gpudeck.engine.attempt.orders import Made
 from gpudeck.engine.core.spec import DeckSettings, Policy, Resources, TaskSpec, Work
-from gpudeck.engine.logs.files import AttemptPaths
-from gpudeck.engine.logs.record import AttemptHeader
-from gpudeck.engine.submit.arrays import Arrayed, Piece, arrayed
-from gpudeck.engine.submit.cannot import not_expressed
-from gpudeck.engine.submit.waits import Waits
 from tests.fakes.job_rig import order_in
+from tests.inside.commands import Arrayed, AttemptHeader, AttemptPaths, Made, Piece, Waits, arrayed, not_expressed
 
 PATHS = AttemptPaths("/l/a.log", "/l/a.err", "/l/a.json", "/l")
 

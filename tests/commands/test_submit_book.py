@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.submit import book
-from gpudeck.engine.submit.book import Record, Stands
 from tests.fakes.paper_slurm import PaperSlurm
+from tests.inside.commands import Record, Stands, book
 
 TOKEN = "a" * 24
 

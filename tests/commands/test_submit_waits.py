@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpudeck.engine.core.spec import DeckSettings, Halt, Policy, Resources, TaskSpec, Work
-from gpudeck.engine.submit.cannot import not_expressed
-from gpudeck.engine.submit.waits import Waits, missing, waits_of
+from tests.inside.commands import Waits, missing, not_expressed, waits_of
 
 
 def spec(name: str, **more: object) -> TaskSpec:

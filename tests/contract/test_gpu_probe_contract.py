@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gpudeck.engine.adapters.nvml.probe import NvmlProbe
-from gpudeck.engine.adapters.simulated import SimulatedProbe
 from gpudeck.engine.core.inputs import GpuReading
 from gpudeck.engine.ports import GpuProbe
 from tests.fakes.gpus import FakeProbe
 from tests.fakes.nvml_double.build import KINDS, double
+from tests.inside.contract import NvmlProbe, SimulatedProbe
 
 _LONG_S = 3600.0
 _PATIENCE_S = 10.0

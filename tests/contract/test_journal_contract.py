@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.journal import writer
-from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.core.events import FACTS, TaskHeld
 from gpudeck.engine.ports import Journal, JournalBrokenError
 from tests.fakes.journal import MemoryJournal, appended, numbered, numbers
+from tests.inside.contract import SqliteJournal, writer
 
 LONG_S = 20.0
 

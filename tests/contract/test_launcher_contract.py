@@ -12,13 +12,11 @@ from typing import Protocol
 
 import pytest
 
-from gpudeck.engine.adapters import watch
-from gpudeck.engine.adapters.processes.launcher import LocalLauncher, become_subreaper
-from gpudeck.engine.adapters.processes.proc import Features
 from gpudeck.engine.core.inputs import Input, LeaderExited, TreeGone
 from gpudeck.engine.ports import Known, Launcher, StartOrder
 from tests.fakes.launcher import FakeLauncher
 from tests.fakes.local_rig import until
+from tests.inside.contract import Features, LocalLauncher, become_subreaper, watch
 
 KINDS = {
     "local": None,

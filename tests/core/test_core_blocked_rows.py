@@ -5,7 +5,7 @@ from __future__ import annotations
 from core_world import World, spec, world
 
 from gpudeck.engine.core.instant import Instant
-from gpudeck.engine.serve.view import DeckView
+from tests.inside.core import DeckView
 
 
 class StillClock:

@@ -9,21 +9,29 @@ import pytest
 from core_cluster import Cluster, cluster
 from core_world import spec
 
-from gpudeck.engine.adapters.slurm.cluster import ClusterView, Gpus, Partition, UserJob
 from gpudeck.engine.core.instant import Instant
 from gpudeck.engine.core.spec import Extras, Work
-from gpudeck.engine.logs.files import AttemptPaths
 from gpudeck.engine.protocol import wire
 from gpudeck.engine.protocol.states import is_pending, shown_state
 from gpudeck.engine.protocol.wire import ClusterRow, TaskRow
 from gpudeck.engine.protocol.words import nodes_text
-from gpudeck.engine.report.forecasts import Forecasts
-from gpudeck.engine.report.status import Times, counts_of, status_of
-from gpudeck.engine.serve.cluster_rows import ClusterRows
-from gpudeck.engine.serve.details import details_of
-from gpudeck.engine.serve.selecting import select
-from gpudeck.engine.serve.timeline import TimelineArgs, attempts_of
-from gpudeck.engine.serve.view import DeckView
+from tests.inside.core import (
+    AttemptPaths,
+    ClusterRows,
+    ClusterView,
+    DeckView,
+    Forecasts,
+    Gpus,
+    Partition,
+    TimelineArgs,
+    Times,
+    UserJob,
+    attempts_of,
+    counts_of,
+    details_of,
+    select,
+    status_of,
+)
 
 TODAY_14_05 = time.mktime((*time.localtime()[:3], 14, 5, 0, 0, 0, -1))
 

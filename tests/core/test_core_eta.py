@@ -9,8 +9,7 @@ from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.forecast import Forecast, forecast
 from gpudeck.engine.core.instant import Instant
 from gpudeck.engine.core.spec import DeckSettings, Halt
-from gpudeck.engine.report.forecasts import Forecasts
-from gpudeck.engine.serve.view import DeckView
+from tests.inside.core import DeckView, Forecasts
 
 HOUR = 3600.0
 

@@ -15,7 +15,7 @@ from gpudeck.engine.core.devices import STALE_S
 from gpudeck.engine.core.instant import Instant
 from gpudeck.engine.ports import GpuInfo, Telemetry
 from gpudeck.engine.protocol.wire import GpuMemory, GpuRow
-from gpudeck.engine.serve.gpu_rows import GpuRows
+from tests.inside.core import GpuRows
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
 

@@ -10,8 +10,8 @@ import pytest
 import gpudeck.distributed as gd
 from gpudeck.distributed.saying import line
 from gpudeck.distributed.task import Task, load_task
-from gpudeck.engine.logs.marks import said_in
 from tests.distributed.ranks import clean_environment
+from tests.inside.distributed import said_in
 
 _ALONE = """
 import sys

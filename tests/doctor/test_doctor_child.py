@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.doctor import child as child_module
-from gpudeck.engine.doctor.child import Child, run
-from gpudeck.engine.doctor.patience import within
 from tests.e2e.decks import lives, until
+from tests.inside.doctor import Child, run, within
+from tests.inside.doctor import child as child_module
 
 
 def script(tmp_path: Path, text: str, limit_s: float = 20.0):

@@ -5,15 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 from gpudeck.engine.core.spec import DeckSettings
-from gpudeck.engine.doctor import gpu_checks
-from gpudeck.engine.doctor.card_checks import check_cards, is_idle
-from gpudeck.engine.doctor.child import Ended
-from gpudeck.engine.doctor.finding import Finding
-from gpudeck.engine.doctor.gpu_look import Gpus, look_at, read_each
 from gpudeck.engine.ports import Inventory
 from tests.fakes.nvml_double.box import Box
+from tests.inside.doctor import Ended, Finding, Gpus, NvmlProbe, check_cards, gpu_checks, is_idle, look_at, read_each
 
 
 def cards(settings: DeckSettings | None = None) -> dict[str, Finding]:

@@ -11,22 +11,26 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.spec import DeckSettings, TaskSpec
-from gpudeck.engine.doctor import host_look
-from gpudeck.engine.doctor.host_checks import (
+from tests.inside.doctor import (
+    Disk,
+    Interpreter,
+    Limits,
+    Logout,
+    Ports,
     check_disk,
     check_kernel,
-    check_limits,
+    check_load,
     check_logout,
     check_ports,
     check_shared_memory,
+    check_slurm,
+    host_look,
+    load,
+    look_for_programs,
+    look_for_slurm,
+    workers_in,
 )
-from gpudeck.engine.doctor.host_look import Disk, Limits, Ports
-from gpudeck.engine.doctor.load_checks import check_load, workers_in
-from gpudeck.engine.doctor.program_checks import look_for_programs
-from gpudeck.engine.doctor.slurm import check_slurm, look_for_slurm
-from gpudeck.engine.doctor.subject import Interpreter
-from gpudeck.engine.linger import Logout
-from gpudeck.engine.taskfile.load import load
+from tests.inside.doctor import host_checks_check_limits as check_limits
 
 
 def tasks_of(tmp_path: Path, text: str) -> list[TaskSpec]:

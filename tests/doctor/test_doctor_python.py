@@ -9,10 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.doctor.finding import Finding
-from gpudeck.engine.doctor.isolation import Place, check_isolation, look_from_each
-from gpudeck.engine.doctor.python_checks import Wanted, check_python, has_torch, look_inside
-from gpudeck.engine.doctor.subject import Interpreter
+from tests.inside.doctor import (
+    Finding,
+    Interpreter,
+    Place,
+    Wanted,
+    check_isolation,
+    check_python,
+    has_torch,
+    look_from_each,
+    look_inside,
+)
 
 TORCH = """
     import os

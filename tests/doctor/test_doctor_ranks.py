@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.doctor.child import Ended
-from gpudeck.engine.doctor.ranks import Launched, check_ranks, launch
-from gpudeck.engine.doctor.subject import Interpreter
 from tests.e2e.decks import lives
+from tests.inside.doctor import Ended, Interpreter, Launched, check_ranks, launch
 
 SPOILED = """
 import os, pathlib

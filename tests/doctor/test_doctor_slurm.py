@@ -9,23 +9,29 @@ from dataclasses import replace
 
 import pytest
 
-from gpudeck.engine.adapters.slurm.cluster import partitions_of
 from gpudeck.engine.core.spec import Extras, Policy, Resources, TaskSpec, Work
-from gpudeck.engine.doctor.child import Ended
-from gpudeck.engine.doctor.finding import Finding
-from gpudeck.engine.doctor.slurm_checks import (
+from tests.e2e.decks import Deck
+from tests.inside.doctor import (
+    NEEDED,
+    Ended,
+    Finding,
+    SlurmFacts,
+    Trial,
+    Wish,
+    associations_of,
+    caller,
     check_account,
     check_answer,
     check_gpus,
-    check_limits,
     check_partitions,
     check_requests,
+    check_trial,
+    config_of,
+    look,
+    partitions_of,
 )
-from gpudeck.engine.doctor.slurm_look import NEEDED, SlurmFacts, associations_of, caller, config_of, look
-from gpudeck.engine.doctor.slurm_trial import Trial, check_trial
-from gpudeck.engine.doctor.slurm_wishes import Wish
-from gpudeck.engine.doctor.slurm_wishes import wishes as wishes_in
-from tests.e2e.decks import Deck
+from tests.inside.doctor import slurm_checks_check_limits as check_limits
+from tests.inside.doctor import wishes as wishes_in
 
 SINFO = """\
 main*|up|idle|2|0/16/0/16|gpu:a100:4|gpu:a100:0(IDX:N/A)|

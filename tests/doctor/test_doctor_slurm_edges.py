@@ -7,12 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.slurm.cluster import partitions_of
-from gpudeck.engine.adapters.slurm.states import FAILED
-from gpudeck.engine.doctor.slurm_checks import check_gpus, check_limits
-from gpudeck.engine.doctor.slurm_look import NEEDED, Association, SlurmFacts, caller, look
-from gpudeck.engine.doctor.slurm_trial import Trial, check_trial
-from gpudeck.engine.doctor.slurm_wishes import Wish
+from tests.inside.doctor import (
+    FAILED,
+    NEEDED,
+    Association,
+    SlurmFacts,
+    Trial,
+    Wish,
+    caller,
+    check_gpus,
+    check_trial,
+    look,
+    partitions_of,
+)
+from tests.inside.doctor import slurm_checks_check_limits as check_limits
 
 PLAIN = Wish("a", (), (), "", "", "", 0, (), array=False, python="", cwd="/")
 

@@ -6,13 +6,11 @@ import signal
 
 import pytest
 
-from gpudeck.engine.attach import attach
 from gpudeck.engine.core.events import AttemptStarting
 from gpudeck.engine.errors import UsageError
-from gpudeck.engine.live.add import Addition, add
-from gpudeck.engine.taskfile.options import RunOptions
 from tests.e2e.decks import PATIENCE_S, Deck, Gate
 from tests.e2e.live_edits import AUTO, OFF, apply, begun, gpus_of, save, task, waits
+from tests.inside.e2e import Addition, RunOptions, add, attach
 
 # -- on request --------------------------------------------------------------------------------------------------------
 

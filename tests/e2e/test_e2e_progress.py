@@ -7,8 +7,8 @@ import os
 import signal
 from pathlib import Path
 
-from gpudeck.engine.adapters.processes import proc
 from tests.e2e.decks import Deck, Engine, until
+from tests.inside.e2e import proc
 
 HEAD = '[deck]\ngpus = "none"\ncpu_slots = 4\n'
 DONE = 'watch = { pattern = "Training complete", action = "succeed" }'

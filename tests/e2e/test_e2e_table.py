@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.command import Command
-from gpudeck.engine.commands.table import run, table
 from gpudeck.engine.errors import DeckError, UsageError
-from gpudeck.engine.taskfile.options import RunOptions
 from tests.e2e.decks import Deck
+from tests.inside.e2e import Command, RunOptions, run, table
 
 SWEEP = """
 [deck]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.client import Connection
 from gpudeck.engine.protocol.wire import GpuRow
 from tests.e2e.decks import Deck
 from tests.fakes.live_deck import DEADLINE_S, LiveDeck, live_deck
 from tests.fakes.nvml_double.box import Box
 from tests.fakes.nvml_double.build import outside
+from tests.inside.e2e import Connection
 
 DECK = """
     [deck]

@@ -13,14 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.state.lock import held_by
-from gpudeck.engine.attach import attach
 from gpudeck.engine.errors import DeckError
 from gpudeck.engine.protocol.wire import REQUEST_LIMIT
-from gpudeck.engine.taskfile.options import RunOptions
 from tests.commands.commands_rig import Commanded
 from tests.e2e.decks import until
 from tests.e2e.live_rig import NOBODY, as_user, commanded, give, run_as, watching
+from tests.inside.e2e import RunOptions, attach, held_by
 
 GATED = """
     [deck]

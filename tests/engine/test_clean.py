@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.commands.clean import clean
 from gpudeck.engine.errors import TaskFileError, UsageError
-from gpudeck.engine.taskfile.options import RunOptions
 from tests.e2e.decks import Deck, deck_in, until
+from tests.inside.engine import RunOptions, clean
 
 FAILING = """
     [deck]

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.attempt.orders import Box, Orders
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.effects import Launch
-from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.ports import JobOrder, StartOrder
-from gpudeck.engine.taskfile.load import load
+from tests.inside.engine import Box, LogFolder, Orders, load
 
 CALLER = {"PATH": "/bin", "CUDA_VISIBLE_DEVICES": "5", "KEPT": "yes"}
 

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.attempt.orders import Box, Orders
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.effects import Launch
-from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.ports import JobOrder
-from gpudeck.engine.taskfile.load import load
+from tests.inside.engine import Box, LogFolder, Orders, load
 
 
 def job(folder: Path, body: str = "", slurm: str = "") -> JobOrder:

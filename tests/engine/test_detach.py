@@ -17,10 +17,9 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.detach import start_detached
 from gpudeck.engine.errors import EngineUnavailableError
-from gpudeck.engine.linger import Logout
 from tests.e2e.decks import lives, until
+from tests.inside.engine import Logout, start_detached
 
 NOWHERE = Logout("elsewhere", kills=False, lingers=False)
 

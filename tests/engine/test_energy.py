@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpudeck.engine.attempt.usage import Usage
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.inputs import GpuReading
 from gpudeck.engine.core.phases import Attempt
+from tests.inside.engine import Usage
 
 
 def attempt(token: str, *gpus: str, at: float = 0.0) -> Attempt:

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.engine import Engine
-from gpudeck.engine.opening.opening import open_deck
 from gpudeck.engine.protocol.messages import Message, TaskEnded, TaskStarted
-from gpudeck.engine.taskfile.options import RunOptions
+from tests.inside.engine import Engine, RunOptions, open_deck
 
 PATIENCE_S = 30.0
 DECK = """

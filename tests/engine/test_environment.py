@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from gpudeck.engine.attempt.environment import attempt_environment, base_environment
 from gpudeck.engine.core.spec import TaskSpec, Work
+from tests.inside.engine import attempt_environment, base_environment
 
 GIVEN = {
     "attempt": 2,

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.fit.search import Search, grid
+from tests.inside.engine import Search, grid
 
 
 def searched(search: Search, limit: int) -> tuple[Search, list[int]]:

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.spec import Metric, Watch
-from gpudeck.engine.logs import helper, supervisor
-from gpudeck.engine.logs.follow import FILES, WATCH
 from tests.fakes.following_rig import Rig, rigged, task
 from tests.fakes.local_rig import lives
+from tests.inside.engine import FILES, WATCH, helper, supervisor
 
 
 @rigged(task("a"))

@@ -12,12 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.commands.init import init
 from gpudeck.engine.errors import TaskFileError, UsageError
-from gpudeck.engine.taskfile.commands import names_for, read_commands
-from gpudeck.engine.taskfile.load import load
-from gpudeck.engine.taskfile.names import check_name
 from tests.e2e.decks import Deck, caller_environment
+from tests.inside.engine import check_name, init, load, names_for, read_commands
 
 
 @pytest.fixture

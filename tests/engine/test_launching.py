@@ -10,9 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from gpudeck.engine.attempt.launching import launch_env, launched, ranks_of, threads_each
 from gpudeck.engine.core.spec import Extras, Policy, Resources, TaskSpec, Work
-from gpudeck.engine.logs.files import AttemptPaths, LogNames
+from tests.inside.engine import AttemptPaths, LogNames, launch_env, launched, ranks_of, threads_each
 
 PATHS = LogNames("/logs").paths("t", 3, merge_stderr=False)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.linger import Logout, kills_processes, lingers, look
 from tests.e2e.decks import deck_in
+from tests.inside.engine import Logout, kills_processes, lingers, look
 
 SESSION = "0::/user.slice/user-1000.slice/session-3.scope\n"
 MANAGER = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/vte-spawn-1.scope\n"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpudeck.engine.attempt.node_usage import rounds_in
-from gpudeck.engine.attempt.usage import Usage
+from tests.inside.engine import Usage, rounds_in
 
 TWO_CARDS = """\
 1000,0,50,1000,8000,40,100.00

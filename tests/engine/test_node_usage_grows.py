@@ -7,14 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gpudeck.engine.attempt.cluster import cards_of
-from gpudeck.engine.attempt.node_usage import NodeUsage
-from gpudeck.engine.attempt.usage import Usage
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.events import AttemptStarting
 from gpudeck.engine.core.phases import Attempt, Running, Starting
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Extras, Resources, TaskSpec, Work
+from tests.inside.engine import NodeUsage, Usage, cards_of
 
 
 class Inline:

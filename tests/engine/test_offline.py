@@ -14,13 +14,10 @@ from zlib import crc32
 
 import pytest
 
-from gpudeck.engine.adapters.journal.journal import SqliteJournal
-from gpudeck.engine.adapters.state.lock import DeckLock, held_by
 from gpudeck.engine.core.phases import Blocked, Failed, Running, Starting, Succeeded, Waiting
 from gpudeck.engine.errors import EngineUnavailableError, TaskFileError, UsageError
-from gpudeck.engine.offline.deck import Offline, open_offline
-from gpudeck.engine.taskfile.options import RunOptions
 from tests.e2e.decks import Deck, Engine, deck_in, until
+from tests.inside.engine import DeckLock, Offline, RunOptions, SqliteJournal, held_by, open_offline
 
 MIXED = """
     [deck]

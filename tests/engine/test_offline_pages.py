@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from gpudeck.engine.errors import UsageError
-from gpudeck.engine.offline.deck import open_offline
-from gpudeck.engine.offline.pages import OfflinePages
-from gpudeck.engine.taskfile.options import RunOptions
 from tests.e2e.decks import Deck, deck_in
+from tests.inside.engine import OfflinePages, RunOptions, open_offline
 
 MIXED = """
     [deck]

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.command import Command
-from gpudeck.engine.commands.place import Place
 from gpudeck.engine.errors import UsageError
-from gpudeck.engine.offline.screen import OfflineScreen, can_be_shown
 from tests.e2e.decks import Deck, deck_in
+from tests.inside.engine import Command, OfflineScreen, Place, can_be_shown
 from tests.tui.read_only_rig import MIXED
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gpudeck.engine.errors import UsageError
-from gpudeck.engine.opening.run_options import as_before, changed, continued, difference
-from gpudeck.engine.taskfile.options import RunOptions
+from tests.inside.engine import RunOptions, as_before, changed, continued, difference
 
 RUNNING = RunOptions(set={"lr": "0.1"}, profile="smoke", only=("a*",), with_needs=True, gpus="0-3")
 

@@ -14,12 +14,9 @@ from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.phases import Ended, Failed
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
-from gpudeck.engine.logs.files import LogNames
 from gpudeck.engine.protocol.pages import AttemptRow
-from gpudeck.engine.serve.failures import FailuresArgs, failures
-from gpudeck.engine.serve.graph import AT_ONCE as GRAPH_AT_ONCE
-from gpudeck.engine.serve.graph import Graphs
-from gpudeck.engine.serve.timeline import AT_ONCE, TimelineArgs, timeline
+from tests.inside.engine import GRAPH_AT_ONCE, FailuresArgs, Graphs, LogNames, TimelineArgs, failures, timeline
+from tests.inside.engine import TIMELINE_AT_ONCE as AT_ONCE
 
 _T = TypeVar("_T")
 INDEX = {"GPU-0": 0}

@@ -16,13 +16,9 @@ from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.phases import Ended
 from gpudeck.engine.core.spec import DeckFile, DeckSettings
-from gpudeck.engine.logs.files import LogFolder
-from gpudeck.engine.logs.record import last_scores
-from gpudeck.engine.progress import past_metrics
-from gpudeck.engine.progress.past_metrics import PastMetrics
-from gpudeck.engine.progress.reported import Reported
 from tests.fakes.following_rig import task
 from tests.fakes.live_deck import LiveDeck, live_deck
+from tests.inside.engine import LogFolder, PastMetrics, Reported, last_scores, past_metrics
 
 REPORTING = """
 [deck]

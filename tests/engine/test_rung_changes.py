@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpudeck.engine.core.spec import Command, TaskSpec, Work
-from gpudeck.engine.serve.rungs import rung_changes
+from tests.inside.engine import rung_changes
 
 Env = tuple[tuple[str, str | None], ...]
 

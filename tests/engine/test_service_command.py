@@ -10,13 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.state.kept_environment import load_environment, save_environment
-from gpudeck.engine.adapters.state.lock import DeckLock
-from gpudeck.engine.command import Command
-from gpudeck.engine.commands.service import run, service
 from gpudeck.engine.errors import EngineUnavailableError, TaskFileError, UsageError
-from gpudeck.engine.taskfile.options import RunOptions
 from tests.fakes.screen import PtyScreen
+from tests.inside.engine import Command, DeckLock, RunOptions, load_environment, run, save_environment, service
 
 DECK = '[deck]\nname = "noise"\ngpus = "sim:1"\n[[task]]\nname = "a"\ncommand = "true"\n[profile.smoke]\n'
 

@@ -11,10 +11,8 @@ from shutil import which
 
 import pytest
 
-from gpudeck.engine.commands.service_unit import Deck, find_unit, unit_text, units_folder, write_unit
 from gpudeck.engine.errors import UsageError
-from gpudeck.engine.opening.run_options import decode
-from gpudeck.engine.taskfile.options import RunOptions
+from tests.inside.engine import Deck, RunOptions, decode, find_unit, unit_text, units_folder, write_unit
 
 DECK = Deck("/data/noise/tasks.toml", "tasks", "noise", "/data/noise")
 ODD = [

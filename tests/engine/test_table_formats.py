@@ -10,9 +10,7 @@ from typing import Literal
 
 import pytest
 
-from gpudeck.engine.counting import measured
-from gpudeck.engine.results.table_formats import FORMATS, decimals_for
-from gpudeck.engine.results.tabulate import Cell, Column, Table
+from tests.inside.engine import FORMATS, Cell, Column, Table, decimals_for, measured
 
 
 def table(*cells: Cell, text: str = "a", best: Literal["max", "min", "last"] = "last") -> Table:

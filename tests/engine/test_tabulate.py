@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from gpudeck.engine.errors import UsageError
-from gpudeck.engine.results.results import Result
-from gpudeck.engine.results.tabulate import Cell, Layout, Table, tabulate
+from tests.inside.engine import Cell, Layout, Result, Table, tabulate
 
 ACC = Layout({"acc": "max"})
 

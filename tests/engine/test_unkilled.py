@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from gpudeck.engine.attempt.unkilled import LATE_S, Unkilled
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.events import AttemptStarting, RunStarted
 from gpudeck.engine.core.inputs import Tick
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Resources, TaskSpec, Work
 from gpudeck.engine.core.step import Core
+from tests.inside.engine import LATE_S, Unkilled
 
 
 class Rig:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tui.cli import main
+from tests.inside.examples import main
 
 ROOT = Path(__file__).parents[2]
 FILES = [ROOT / "tasks.toml", *sorted((ROOT / "examples").glob("*/tasks.toml"))]

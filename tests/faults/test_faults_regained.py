@@ -12,9 +12,8 @@ import pytest
 
 from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, RunStarted
 from gpudeck.engine.core.recorded import Recorded, recorded
-from gpudeck.engine.logs.record import read_record
-from gpudeck.engine.opening.regained import regain
 from tests.e2e.decks import Deck, deck_in, until
+from tests.inside.faults import read_record, regain
 
 DECK = """
     [deck]

@@ -2,8 +2,7 @@ import html
 
 from headless_samples import failed_row, finished, note, opened, shown, started
 
-from gpudeck.engine.headless.github import command
-from gpudeck.engine.headless.stepsummary import MAX_BYTES, page
+from tests.inside.headless import MAX_BYTES, command, page
 
 CI = {"GITHUB_ACTIONS": "true"}
 

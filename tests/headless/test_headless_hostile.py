@@ -21,13 +21,9 @@ from headless_samples import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.headless import HeadlessOptions
-from gpudeck.engine.headless.block import Frame, block_lines, cell_width
-from gpudeck.engine.headless.junit import junit_xml
-from gpudeck.engine.headless.stepsummary import page
-from gpudeck.engine.headless.text import log_line
 from gpudeck.engine.protocol.jsonlines import json_lines
 from gpudeck.engine.protocol.messages import GpuLine, RunningTask
+from tests.inside.headless import Frame, HeadlessOptions, block_lines, cell_width, junit_xml, log_line, page
 
 EVIL = st.sampled_from(
     [

@@ -6,9 +6,9 @@ import jsonschema
 import pytest
 from headless_samples import every_kind, failed_row, finished, note, shown, started
 
-from gpudeck.engine.headless import HeadlessOptions
 from gpudeck.engine.protocol.jsonlines import event_name, json_lines
 from gpudeck.engine.protocol.messages import Message
+from tests.inside.headless import HeadlessOptions
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SCHEMA: dict[str, Any] = json.loads((DOCS / "json-lines.schema.json").read_text())

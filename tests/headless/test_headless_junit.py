@@ -6,7 +6,7 @@ import pytest
 from headless_samples import ManualClock, failed, failed_row, finished, opened, row, settled, shown, started
 
 from gpudeck.engine.errors import UsageError
-from gpudeck.engine.headless import HeadlessOptions, HeadlessOutput
+from tests.inside.headless import HeadlessOptions, HeadlessOutput
 
 
 def junit(messages, path: Path) -> ET.Element:

@@ -1,10 +1,22 @@
 import pytest
 from headless_samples import ended, failed, note, opened, settled, shown, started, status
 
-from gpudeck.engine.headless import HeadlessOptions
-from gpudeck.engine.headless.lines import end_line, note_line, opened_lines, settled_line, start_line, status_line
-from gpudeck.engine.headless.text import hhmmss, mib_text, printable, ranges, short_time, wh_text
 from gpudeck.engine.protocol.messages import Counts, GpuLine
+from tests.inside.headless import (
+    HeadlessOptions,
+    end_line,
+    hhmmss,
+    mib_text,
+    note_line,
+    opened_lines,
+    printable,
+    ranges,
+    settled_line,
+    short_time,
+    start_line,
+    status_line,
+    wh_text,
+)
 
 VERBOSE = HeadlessOptions(verbose=True)
 QUIET = HeadlessOptions(quiet=True)

@@ -8,9 +8,8 @@ import pytest
 from headless_samples import ManualClock, ended, finished, note, opened, started, status, wait_until
 from screen import PtyScreen
 
-from gpudeck.engine.headless import HeadlessOptions, HeadlessOutput
-from gpudeck.engine.headless.block import Frame, bar, block_lines, cell_width, fit
 from gpudeck.engine.protocol.messages import GpuLine, RunningTask
+from tests.inside.headless import Frame, HeadlessOptions, HeadlessOutput, bar, block_lines, cell_width, fit
 
 XTERM = {"TERM": "xterm-256color"}
 PLAIN = HeadlessOptions(color=False)

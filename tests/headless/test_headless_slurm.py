@@ -2,11 +2,18 @@
 
 from headless_samples import ended, failed, failed_row, finished, opened, row, started, status, submitted
 
-from gpudeck.engine.headless.block import Frame, block_lines
-from gpudeck.engine.headless.lines import end_line, opened_lines, start_line, status_line, submit_line
-from gpudeck.engine.headless.narrate import Narrator
-from gpudeck.engine.headless.summary import summary_lines
 from gpudeck.engine.protocol.messages import Counts, RunningTask
+from tests.inside.headless import (
+    Frame,
+    Narrator,
+    block_lines,
+    end_line,
+    opened_lines,
+    start_line,
+    status_line,
+    submit_line,
+    summary_lines,
+)
 
 ON_NODES = {"gpus": (), "pid": 0, "job": "1234", "nodes": ("node1", "node2")}
 OVER = {"gpus": (), "job": "1234", "nodes": ("node1",), "peak_mib": None, "mean_util_percent": None}

@@ -1,8 +1,7 @@
 from headless_samples import TRACEBACK, failed_row, finished, opened, row, shown
 
-from gpudeck.engine.headless import HeadlessOptions
-from gpudeck.engine.headless.summary import summary_lines
 from gpudeck.engine.protocol.messages import Counts
+from tests.inside.headless import HeadlessOptions, summary_lines
 
 GOLDEN = """
 task     state      attempts  gpu          time  reason

@@ -11,8 +11,7 @@ import threading
 import pytest
 from headless_samples import ManualClock, finished, started, wait_until
 
-from gpudeck.engine.headless import HeadlessOptions, HeadlessOutput, writer
-from gpudeck.engine.headless.writer import AppendLog, AsideLog, StreamWriter
+from tests.inside.headless import AppendLog, AsideLog, HeadlessOptions, HeadlessOutput, StreamWriter, writer
 
 
 def gap(count: int) -> str:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.errors import DeckError, TaskFileError, UsageError
-from gpudeck.engine.live import add as module
-from gpudeck.engine.live.add import Added, Addition, add
-from gpudeck.engine.taskfile.load import load
+from tests.inside.live import Added, Addition
+from tests.inside.live import add_add as add
+from tests.inside.live import live_add as module
+from tests.inside.live import load_load as load
 
 FILE = """\
 # what this is about

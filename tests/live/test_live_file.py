@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 
 from gpudeck.engine.core import reload
-from gpudeck.engine.engine import Engine
 from gpudeck.engine.errors import EngineUnavailableError, UsageError
-from gpudeck.engine.live import apply as module
-from gpudeck.engine.live import live_file, looking, watch
-from gpudeck.engine.opening.opening import open_deck
 from gpudeck.engine.protocol.messages import Message, Note, TaskEnded
-from gpudeck.engine.taskfile.options import RunOptions
 from tests.fakes.live_deck import live_deck
+from tests.inside.live import Engine, RunOptions, live_file, looking, open_deck, watch
+from tests.inside.live import apply as module
 
 PATIENCE_S = 30.0
 

@@ -23,7 +23,8 @@ from gpudeck.engine.core.spec import (
     Watch,
     Work,
 )
-from gpudeck.engine.live.kept import load, save, take_back
+from tests.inside.live import kept_load as load
+from tests.inside.live import save, take_back
 
 FULL = TaskSpec(
     name="a",

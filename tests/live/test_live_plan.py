@@ -9,8 +9,7 @@ from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.phases import CANCELLED, QUEUED, Attempt, Running, Starting
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
-from gpudeck.engine.live import words
-from gpudeck.engine.live.plan import Change, FilePlan, as_they_stand, make_plan, settings_for_now
+from tests.inside.live import Change, FilePlan, as_they_stand, make_plan, settings_for_now, words
 
 
 def spec(name: str, **more: object) -> TaskSpec:

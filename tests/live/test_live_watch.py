@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.live import watch as module
-from gpudeck.engine.live.watch import FileWatch
 from tests.e2e.decks import until
+from tests.inside.live import FileWatch
+from tests.inside.live import watch as module
 
 PATIENCE_S = 20.0
 

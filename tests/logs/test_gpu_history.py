@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpudeck.engine.logs.gpu_history import (
-    MOST_POINTS,
-    Curve,
-    GpuHistory,
-    Point,
-    encode_history,
-    points_of,
-    read_history,
-)
+from tests.inside.logs import MOST_POINTS, Curve, GpuHistory, Point, encode_history, points_of, read_history
 
 
 def test_a_week_of_readings_is_at_most_512_points() -> None:

@@ -15,13 +15,20 @@ from gpudeck.engine.core.build import build
 from gpudeck.engine.core.events import AttemptEnded, AttemptStarting
 from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Extras, TaskSpec, Work
-from gpudeck.engine.logs import cap
-from gpudeck.engine.logs.cap import LogCaps, Punch, keep_within, punch
-from gpudeck.engine.logs.digest import digest
-from gpudeck.engine.logs.files import AttemptPaths, LogFolder
-from gpudeck.engine.logs.holes import told
-from gpudeck.engine.logs.tail import lines_of, read_tail
 from tests.e2e.decks import until
+from tests.inside.logs import (
+    AttemptPaths,
+    LogCaps,
+    LogFolder,
+    Punch,
+    cap,
+    digest,
+    keep_within,
+    lines_of,
+    punch,
+    read_tail,
+    told,
+)
 
 MIB = 1 << 20
 

@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.logs.chatter import is_chatter, stands_alone
-from gpudeck.engine.logs.digest import digest
-from gpudeck.engine.logs.failure import classify
-from gpudeck.engine.logs.tail import lines_of
+from tests.inside.logs import classify, digest, is_chatter, lines_of, stands_alone
 
 WANDB = (Path(__file__).parent / "samples" / "wandb.err").read_text()
 SYNCED = WANDB[WANDB.index("wandb: \nwandb: Run history") :]

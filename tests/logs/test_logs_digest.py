@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.logs.digest import digest
-from gpudeck.engine.logs.tail import printable
+from tests.inside.logs import digest, printable
 
 SAMPLES = Path(__file__).parent / "samples"
 

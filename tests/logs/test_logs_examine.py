@@ -7,7 +7,7 @@ import pytest
 
 from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.spec import Extras, Policy, TaskSpec, Work
-from gpudeck.engine.logs.examine import describe, examine, hint_of, outputs_exist, stamp_outputs
+from tests.inside.logs import describe, examine, hint_of, outputs_exist, stamp_outputs
 
 BEGIN = 1_000_000.0
 

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.logs.failure import classify, signal_name
-from gpudeck.engine.logs.signs import SIGNS
-from gpudeck.engine.logs.tail import lines_of
+from tests.inside.logs import SIGNS, classify, lines_of, signal_name
 
 SAMPLES = Path(__file__).parent / "samples"
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from gpudeck.engine.logs.files import Link, LogFolder, LogNames, make_link, safe_name
+from tests.inside.logs import Link, LogFolder, LogNames, make_link, safe_name
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.logs import follow
-from gpudeck.engine.logs.follow import METRIC, PROGRESS, WATCH, Follower, HungError, limited_cpu, telling
+from tests.inside.logs import METRIC, PROGRESS, WATCH, Follower, HungError, follow, limited_cpu, telling
 
 CATASTROPHE = "(a+a+)+c"
 BAIT = "a" * 60 + "b"

@@ -6,8 +6,7 @@ import threading
 
 import pytest
 
-from gpudeck.engine.logs import gitstate
-from gpudeck.engine.logs.gitstate import GitStates, git_state
+from tests.inside.logs import GitStates, git_state, gitstate
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.logs.growing import FILE_BYTES, LINE_CHARS, MOST_BYTES, MetricsFile, Stream
+from tests.inside.logs import FILE_BYTES, LINE_CHARS, MOST_BYTES, MetricsFile, Stream
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.logs.marks import Rank, marks_in, number_of, reader_of, said_in
+from tests.inside.logs import Rank, marks_in, number_of, reader_of, said_in
 
 LIGHTNING = "Epoch 3:  42%|████▏     | 120/286 [00:12<00:17,  9.70it/s, v_num=0]"
 HUGGING_FACE = "  1%|▏         | 10/1000 [00:12<20:37,  1.25s/it]"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.logs.metrics import Values, documents, finder, from_text, numbers_at, to_text
+from tests.inside.logs import Values, documents, finder, from_text, numbers_at, to_text
 
 
 @pytest.mark.parametrize(("by", "best"), [("max", 0.9), ("min", 0.1), ("last", 0.5)])

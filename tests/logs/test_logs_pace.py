@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.logs.marks import Rank
-from gpudeck.engine.logs.pace import Pace
+from tests.inside.logs import Pace, Rank
 
 
 def paced(*samples: tuple[float, float]) -> Pace:

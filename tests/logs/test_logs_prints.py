@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.logs.growing import clean
-from gpudeck.engine.logs.marks import Rank
-from gpudeck.engine.logs.progress import Tracker
+from tests.inside.logs import Rank, Tracker, clean
 
 PRINTS: list[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "samples/prints.toml").read_text())["print"]
 

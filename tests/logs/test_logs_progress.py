@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.logs.growing import clean
-from gpudeck.engine.logs.marks import Rank, reader_of
-from gpudeck.engine.logs.progress import Tracker
+from tests.inside.logs import Rank, Tracker, clean, reader_of
 
 SAMPLES = Path(__file__).parent / "samples"
 

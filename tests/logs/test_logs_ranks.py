@@ -10,8 +10,7 @@ import pytest
 
 from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.spec import TaskSpec, Work
-from gpudeck.engine.logs.digest import digest
-from gpudeck.engine.logs.examine import describe, examine, hint_of
+from tests.inside.logs import describe, digest, examine, hint_of
 
 LAUNCHER = """\
 W1120 10:49:21.996000 10828 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 10833 closing

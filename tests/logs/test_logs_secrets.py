@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpudeck.engine.logs.secrets import is_secret, masked_command, masked_env
+from tests.inside.logs import is_secret, masked_command, masked_env
 
 
 @pytest.mark.parametrize(

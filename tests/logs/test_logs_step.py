@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.spec import TaskSpec, Work
-from gpudeck.engine.logs.examine import describe, examine
-from gpudeck.engine.logs.step import split_step, step_cause
+from tests.inside.logs import describe, examine, split_step, step_cause
 
 EXITED = """\
 srun: error: node2: task 3: Exited with exit code 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpudeck.engine.logs.totals import Totals
+from tests.inside.logs import Totals
 
 
 @pytest.mark.parametrize(

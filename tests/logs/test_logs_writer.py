@@ -10,12 +10,18 @@ from dataclasses import replace
 import pytest
 
 from gpudeck.engine.core.outcome import Outcome
-from gpudeck.engine.logs import writer as writer_module
-from gpudeck.engine.logs.files import Link
-from gpudeck.engine.logs.outputs import OutputStamp
-from gpudeck.engine.logs.record import AttemptEnd, AttemptHeader, Placed, read_record, stamps_in
-from gpudeck.engine.logs.writer import AttemptJsonWriter
 from tests.fakes.small_disk import small_disk
+from tests.inside.logs import (
+    AttemptEnd,
+    AttemptHeader,
+    AttemptJsonWriter,
+    Link,
+    OutputStamp,
+    Placed,
+    read_record,
+    stamps_in,
+)
+from tests.inside.logs import writer as writer_module
 
 END = AttemptEnd(Outcome("ok", 0), "ok", ended_wall=1_000_005.0, duration_s=5.0, peak_mib=4242, mean_util_percent=87.5)
 

@@ -8,13 +8,20 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.spec import Notify
-from gpudeck.engine.notify import sender
-from gpudeck.engine.notify.delivery import Surroundings
-from gpudeck.engine.notify.happening import Happening
-from gpudeck.engine.notify.mark import Mark
-from gpudeck.engine.notify.message import MAX_LINES, Notice, Origin, fold
-from gpudeck.engine.notify.sender import Sender, Settings
-from gpudeck.engine.notify.targets import Targets, resolve
+from tests.inside.notify import (
+    MAX_LINES,
+    Happening,
+    Mark,
+    Notice,
+    Origin,
+    Sender,
+    Settings,
+    Surroundings,
+    Targets,
+    fold,
+    resolve,
+    sender,
+)
 
 ORIGIN = Origin("demo", "/home/a/tasks.toml", "box", "/home/a/logs")
 DEADLINE_S = 30.0

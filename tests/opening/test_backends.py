@@ -12,7 +12,7 @@ from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.spec import DeckFile, DeckSettings
 from gpudeck.engine.errors import EngineUnavailableError, UsageError
-from gpudeck.engine.opening.backends import refuse_elsewhere, require_cluster, tokens_recorded
+from tests.inside.opening import refuse_elsewhere, require_cluster, tokens_recorded
 
 ON_BOX = DeckFile("/t/tasks.toml", "tasks", DeckSettings(), (), shown="tasks.toml")
 ON_SLURM = replace(ON_BOX, settings=DeckSettings(backend="slurm"))

@@ -10,8 +10,7 @@ import pytest
 from gpudeck.engine.core.events import AttemptStarting
 from gpudeck.engine.core.recorded import Recorded, recorded
 from gpudeck.engine.core.spec import DeckSettings
-from gpudeck.engine.opening.backends import may_have_jobs
-from gpudeck.engine.opening.regained import regain
+from tests.inside.opening import may_have_jobs, regain
 
 END = {"at": "", "kind": "ok", "exit_code": 0, "signal": None, "duration_s": 1.0}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.report_html.page import page
+from tests.inside.report_html import page
 from tests.report_html.report_samples import EVIL, report
 from tests.tui.web_rig import Browser, browser
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from gpudeck.engine.report_html.page import page
+from tests.inside.report_html import page
 from tests.report_html.report_samples import EVIL, Page, report
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from gpudeck.engine.serve.cluster_watch import PERIOD_S, ClusterWatch
+from tests.inside.server import PERIOD_S, ClusterWatch
 
 SINFO = "gpu*|up|idle|2|4/12/0/16|gpu:4|gpu:1|"
 

@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.state.lock import held_by, read_holder
-from gpudeck.engine.adapters.state.sockets import connect
-from gpudeck.engine.client import Gone
 from gpudeck.engine.protocol.wire import Bye
 from tests.fakes import forked
 from tests.fakes.live_deck import live_deck
+from tests.inside.server import Gone, connect, held_by, read_holder
 
 NETWORK = Path(__file__).parents[1] / "fakes" / "network_mount"
 WAITS = "while [ ! -e go ]; do sleep 0.02; done"

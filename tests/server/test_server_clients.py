@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters.state.sockets import Listener, listen
 from gpudeck.engine.errors import UsageError
 from gpudeck.engine.protocol.messages import Counts
 from gpudeck.engine.protocol.wire import PORTION, REQUEST_LIMIT, Cluster, DeckHead, GpuRow, Hello, Request, TaskRow
-from gpudeck.engine.serve.server import Server
+from tests.inside.server import Listener, Server, listen
 
 DEADLINE_S = 20.0
 

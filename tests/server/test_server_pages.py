@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.client import Connection
 from gpudeck.engine.errors import UsageError
 from tests.fakes.live_deck import LiveDeck, live_deck
+from tests.inside.server import Connection
 
 DECK = """
 [deck]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.state.sockets import connect, listen, peer_uid
+from tests.inside.server import connect, listen, peer_uid
 
 
 def answers(address: str) -> bool:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.client import Connection
 from gpudeck.engine.errors import UsageError
 from gpudeck.engine.protocol.wire import Delta, Ready
 from tests.fakes.live_deck import live_deck
+from tests.inside.server import Connection
 
 FUTURE = {"type": "hello", "protocol": 99, "version": "9.0", "pid": 1, "host": "h", "deck": "d", "file": "/f"}
 DECK = '[deck]\ngpus = "sim:1"\n[[task]]\nname = "long"\ncommand = "sleep 60"\n'

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.attach import find_state
-from gpudeck.engine.taskfile.load import load_settings
-from gpudeck.engine.taskfile.options import RunOptions
+from tests.inside.server import RunOptions, find_state, load_settings
 
 TASK = '[[task]]\nname = "a"\ncommand = "true"\n'
 SAYING = {

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.doctor.slurm_look import caller, look
-from gpudeck.engine.doctor.slurm_trial import try_job
-from gpudeck.engine.doctor.slurm_wishes import Wish
 from tests.e2e.decks import Deck
+from tests.inside.slurm import Wish, caller, look, try_job
 from tests.slurm.rig import Cluster
 
 pytestmark = pytest.mark.slurm

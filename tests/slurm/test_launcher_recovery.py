@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.slurm.jobfiles import void
 from gpudeck.engine.core.inputs import Pending, Spawned, Submitted
+from tests.inside.slurm import void
 from tests.slurm.launcher_rig import Rig, on_cluster, run, stand_in, until
 from tests.slurm.rig import Cluster
 
@@ -114,7 +114,7 @@ async def test_elements_of_an_array_whose_numbers_were_never_written_are_found(r
 
 
 def test_one_that_nobody_knows_any_more_and_whose_heart_has_stopped_is_lost(cluster: Cluster, tmp_path: Path):
-    from gpudeck.engine.adapters.slurm.limits import Limits
+    from tests.inside.slurm import Limits
 
     async def body(rig: Rig) -> None:
         token = os.urandom(12).hex()

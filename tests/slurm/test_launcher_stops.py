@@ -95,7 +95,7 @@ async def test_a_warning_reaches_those_who_catch_it(rig: Rig):
 
 
 def test_a_wrapper_that_hangs_is_ended_by_slurm_after_the_grace(cluster: Cluster, tmp_path: Path):
-    from gpudeck.engine.adapters.slurm.limits import Limits
+    from tests.inside.slurm import Limits
 
     async def body(rig: Rig) -> None:
         pids = rig.folder / "pids"

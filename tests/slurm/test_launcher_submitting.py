@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.slurm.limits import Limits
 from gpudeck.engine.core.inputs import SpawnRefused, Submitted
+from tests.inside.slurm import Limits
 from tests.slurm.launcher_rig import Rig, on_cluster, run, stand_in, until
 from tests.slurm.rig import Cluster, running_cluster
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.slurm.limits import Limits
 from gpudeck.engine.core.inputs import LeaderExited, Submitted
 from tests.e2e.decks import lives
+from tests.inside.slurm import Limits
 from tests.slurm.launcher_rig import Rig, on_cluster, run, until
 from tests.slurm.rig import Cluster
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.slurm.batches import Taken, submit
 from tests.fakes.job_rig import TOKEN, order_in
+from tests.inside.slurm import Taken, submit
 
 TOLD = f'{{"token": "{TOKEN}"}}\n'.encode()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.slurm.killed import says_killed, says_memory
+from tests.inside.slurm import says_killed, says_memory
 from tests.slurm.launcher_rig import Rig, run
 from tests.slurm.rig import Cluster, running_cluster
 

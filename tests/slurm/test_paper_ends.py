@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.host import boottime_s
-from gpudeck.engine.adapters.slurm import ends, jobfiles
-from gpudeck.engine.adapters.slurm.states import in_words
 from gpudeck.engine.core.inputs import Pending, Submitted
+from tests.inside.slurm import boottime_s, ends, in_words, jobfiles
 from tests.slurm.launcher_rig import until
 from tests.slurm.paper_rig import PaperRig, on_paper
 

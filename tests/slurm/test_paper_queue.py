@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.slurm.states import in_words
 from gpudeck.engine.core.inputs import Pending, Submitted
+from tests.inside.slurm import in_words
 from tests.slurm.launcher_rig import until
 from tests.slurm.paper_rig import PaperRig, on_paper
 

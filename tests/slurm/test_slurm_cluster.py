@@ -7,16 +7,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from gpudeck.engine.adapters.slurm.calls import Answer, run_program, small_environment
-from gpudeck.engine.adapters.slurm.cluster import (
+from tests.e2e.decks import until
+from tests.inside.slurm import (
+    Answer,
     ClusterView,
     Gpus,
     UserJob,
     cluster_of,
     partitions_of,
     read_cluster,
+    run_program,
+    small_environment,
 )
-from tests.e2e.decks import until
 from tests.slurm.rig import Cluster
 
 SINFO = """\

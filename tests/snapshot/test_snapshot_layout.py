@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpudeck.engine.snapshot.layout import MANY, MOST_BYTES, MOST_FILE_BYTES, Seen, layout_of
+from tests.inside.snapshot import MANY, MOST_BYTES, MOST_FILE_BYTES, Seen, layout_of
 
 
 def seen(

@@ -9,12 +9,17 @@ import pytest
 
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, TaskSpec, Work
 from gpudeck.engine.errors import TaskFileError
-from gpudeck.engine.snapshot.fit import check_snapshot
-from gpudeck.engine.snapshot.git import GitError, git
-from gpudeck.engine.snapshot.layout import MOST_FILE_BYTES
-from gpudeck.engine.snapshot.make import Snapshot, make
-from gpudeck.engine.snapshot.remove import discard, written_in
-from gpudeck.engine.snapshot.repository import Repository
+from tests.inside.snapshot import (
+    MOST_FILE_BYTES,
+    GitError,
+    Repository,
+    Snapshot,
+    check_snapshot,
+    discard,
+    git,
+    make,
+    written_in,
+)
 from tests.snapshot.repositories import Repo, repo_in
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.errors import TaskFileError
-from gpudeck.engine.taskfile.load import load, load_settings
+from tests.inside.taskfile import load, load_settings
 
 BROKEN: list[tuple[str, str, list[str]]] = [
     (

@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Extras, Policy, Resources, TaskSpec
-from gpudeck.engine.taskfile.defaults import OF_DECK, OF_TASK
-from gpudeck.engine.taskfile.fingerprint import IGNORED_VARIABLES
-from gpudeck.engine.taskfile.jsonschema import json_schema
-from gpudeck.engine.taskfile.load import load
-from gpudeck.engine.taskfile.reference import PAGE
-from gpudeck.engine.taskfile.schema import DECK, TASK
+from tests.inside.taskfile import DECK, IGNORED_VARIABLES, OF_DECK, OF_TASK, PAGE, TASK, json_schema, load
 
 IN_RESOURCES = {"gpu_memory": "gpu_memory_mib", "memory": "memory_mib"} | {
     key: key for key in ("gpus", "gpu_ids", "exclusive", "mig_profile")

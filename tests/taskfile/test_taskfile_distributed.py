@@ -8,8 +8,7 @@ import pytest
 
 from gpudeck.engine.core.spec import TaskSpec
 from gpudeck.engine.errors import TaskFileError
-from gpudeck.engine.taskfile.load import load
-from gpudeck.engine.taskfile.options import RunOptions
+from tests.inside.taskfile import RunOptions, load
 
 HEAD = '[distributed]\nstrategy = "ddp"\ntimeout = "45m"\n'
 TASK = '[[task]]\nname = "a"\ncommand = "t"\n'

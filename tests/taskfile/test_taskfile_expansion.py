@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from gpudeck.engine.core.spec import DeckFile, TaskSpec, Watch
 from gpudeck.engine.errors import TaskFileError
-from gpudeck.engine.taskfile.load import load
-from gpudeck.engine.taskfile.options import Box, RunOptions
-from gpudeck.engine.taskfile.placeholders import without_markers
+from tests.inside.taskfile import Box, RunOptions, load, without_markers
 
 ENVIRON = {"HOME": "/home/me", "PATH": os.environ["PATH"]}
 

@@ -9,7 +9,7 @@ import pytest
 
 from gpudeck.engine.core.spec import TaskSpec
 from gpudeck.engine.errors import TaskFileError
-from gpudeck.engine.taskfile.load import load
+from tests.inside.taskfile import load
 
 BASE = 'name = "a"\ncommand = ["train", "--lr", "0.1"]\n'
 

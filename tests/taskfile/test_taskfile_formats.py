@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.errors import TaskFileError
-from gpudeck.engine.taskfile.load import load
+from tests.inside.taskfile import load
 
 ENTRY = """
 [[task]]

@@ -13,9 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpudeck.engine.errors import TaskFileError
-from gpudeck.engine.taskfile.finish import RuntimeValues, finish
-from gpudeck.engine.taskfile.load import load
-from gpudeck.engine.taskfile.quoting import HOLE, Place, places
+from tests.inside.taskfile import HOLE, Place, RuntimeValues, finish, load, places
 
 PRINTS = "p() { printf '<%s>' \"$@\"; }\n"
 

@@ -14,13 +14,22 @@ from hypothesis import strategies as st
 
 from gpudeck.engine.core.spec import DeckSettings, Halt
 from gpudeck.engine.errors import TaskFileError, UsageError
-from gpudeck.engine.taskfile.find import find_task_file
-from gpudeck.engine.taskfile.interpreter import default_python, named_python
-from gpudeck.engine.taskfile.lines import Lines
-from gpudeck.engine.taskfile.load import load, load_settings
-from gpudeck.engine.taskfile.options import RunOptions
-from gpudeck.engine.taskfile.problems import BadValueError
-from gpudeck.engine.taskfile.units import deck_gpus, duration_s, halt, signal_name, size_mib, slots_per_gpu
+from tests.inside.taskfile import (
+    BadValueError,
+    Lines,
+    RunOptions,
+    deck_gpus,
+    default_python,
+    duration_s,
+    find_task_file,
+    halt,
+    load,
+    load_settings,
+    named_python,
+    signal_name,
+    size_mib,
+    slots_per_gpu,
+)
 
 TASK = '[[task]]\nname = "a"\ncommand = "x"\n'
 

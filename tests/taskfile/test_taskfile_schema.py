@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 
 import gpudeck
 from gpudeck.engine.errors import DeckError, TaskFileError
-from gpudeck.engine.taskfile.jsonschema import FILE, json_schema, written
-from gpudeck.engine.taskfile.load import load
-from gpudeck.engine.taskfile.reference import PAGE, filled
-from gpudeck.engine.taskfile.schema import DECK, TASK
+from tests.inside.taskfile import DECK, FILE, PAGE, TASK, filled, json_schema, load, written
 
 ROOT = Path(gpudeck.__file__).parent
 SCHEMA = jsonschema.Draft202012Validator(json_schema())

@@ -10,8 +10,7 @@ import pytest
 from gpudeck.engine.core.selector import Facts, parse_selector
 from gpudeck.engine.core.spec import DeckSettings, TaskSpec
 from gpudeck.engine.errors import UsageError
-from gpudeck.engine.taskfile.load import load
-from gpudeck.engine.taskfile.options import RunOptions
+from tests.inside.taskfile import RunOptions, load
 
 TEXT = """
 [[task]]

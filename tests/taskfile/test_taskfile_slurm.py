@@ -10,11 +10,7 @@ import pytest
 from gpudeck.engine.core.spec import DeckFile
 from gpudeck.engine.errors import TaskFileError
 from gpudeck.engine.ports import Inventory
-from gpudeck.engine.taskfile.cluster import gpus_in
-from gpudeck.engine.taskfile.finish import RuntimeValues, asked
-from gpudeck.engine.taskfile.fit import check_fit
-from gpudeck.engine.taskfile.load import load
-from gpudeck.engine.taskfile.options import Box, RunOptions
+from tests.inside.taskfile import Box, RunOptions, RuntimeValues, asked, check_fit, gpus_in, load
 
 ON_SLURM = '[deck]\nbackend = "slurm"\n'
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpudeck.engine.taskfile.load import load
-from gpudeck.engine.taskfile.options import RunOptions
+from tests.inside.taskfile import RunOptions, load
 
 
 def test_a_key_that_the_command_line_says_too_is_named_once(tmp_path: Path) -> None:

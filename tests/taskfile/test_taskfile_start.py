@@ -11,11 +11,7 @@ import pytest
 from gpudeck.engine.core.spec import DeckFile, OwnChecks, Progress, TaskSpec
 from gpudeck.engine.errors import TaskFileError
 from gpudeck.engine.ports import GpuInfo, Inventory
-from gpudeck.engine.taskfile.finish import RuntimeValues, finish
-from gpudeck.engine.taskfile.fit import check_environment, check_fit
-from gpudeck.engine.taskfile.later import refuse_later
-from gpudeck.engine.taskfile.load import load
-from gpudeck.engine.taskfile.options import RunOptions
+from tests.inside.taskfile import RunOptions, RuntimeValues, check_environment, check_fit, finish, load, refuse_later
 
 
 def deck(text: str, options: RunOptions | None = None) -> DeckFile:

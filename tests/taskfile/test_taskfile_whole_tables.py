@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.spec import TaskSpec, Work
-from gpudeck.engine.taskfile.layers import expanded_with
-from gpudeck.engine.taskfile.load import load
+from tests.inside.taskfile import expanded_with, load
 
 
 @pytest.fixture

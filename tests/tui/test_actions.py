@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pytest
 
-from gpudeck.tui.acting.actions import ACTIONS, BY_ID, Where, footer_of, on
+from tests.inside.tui import ACTIONS, BY_ID, Where, footer_of, on
 
 TOGETHER: tuple[tuple[Where, ...], ...] = (("tasks", "deck"), ("gpus", "deck"))
 """Places whose keys hold at the same time. In a log its own keys come before those of the deck."""

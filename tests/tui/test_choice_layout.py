@@ -13,8 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import Button, Static
 
 import gpudeck.tui
-from gpudeck.tui.acting.questions import Option
-from gpudeck.tui.screens.choice import Choice
+from tests.inside.tui import Choice, Option
 
 PLAN = "changed, finished     train-sym-0.25 (command): they run again, unless their results are kept (--keep)"
 

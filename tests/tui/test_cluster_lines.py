@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.protocol.wire import Cluster, ClusterRow
-from gpudeck.tui.drawing.spans import length
-from gpudeck.tui.gpus.cluster import OLD_S, height_of, lines_of
+from tests.inside.tui import OLD_S, height_of, length
+from tests.inside.tui import cluster_lines_of as lines_of
 
 NOW_S = 1_800_000_000.0
 GPU: dict[str, Any] = {

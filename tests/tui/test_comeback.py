@@ -9,12 +9,10 @@ from typing import cast
 
 import pytest
 
-from gpudeck.engine.client import Connection
 from gpudeck.engine.errors import EngineUnavailableError
 from gpudeck.engine.protocol.wire import Hello
-from gpudeck.tui.link import comeback
-from gpudeck.tui.link.comeback import Again, Comeback
 from tests.fakes.live_deck import DEADLINE_S
+from tests.inside.tui import Again, Comeback, Connection, comeback
 
 HOUR_S = 3600.0
 OLD = 7

@@ -12,8 +12,7 @@ from shutil import which
 import pytest
 
 from gpudeck.engine.errors import UsageError
-from gpudeck.tui.shell.completion import SHELLS, print_script, script
-from gpudeck.tui.shell.verbs import VERBS
+from tests.inside.tui import SHELLS, VERBS, print_script, script
 
 DECK = """
 [vars]

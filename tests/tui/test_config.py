@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tui.acting.actions import BY_ID, use_keys
-from gpudeck.tui.settings.config import Config, Thresholds, load
+from tests.inside.tui import BY_ID, Config, Thresholds, load, use_keys
 
 
 def loaded(folder: Path, text: str) -> Config:

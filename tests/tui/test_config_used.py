@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from gpudeck.tui.settings import config
-from gpudeck.tui.settings.config import Config, Thresholds
+from tests.inside.tui import Config, Thresholds, config
 
 TUI = Path(config.__file__).parent.parent
 

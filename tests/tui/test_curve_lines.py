@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.logs.metrics import finder
-from gpudeck.tui.curves.lines import KEPT, Curve, Curves, from_wire, guesses, to_wire
+from tests.inside.tui import KEPT, Curve, Curves, finder, from_wire, guesses, to_wire
 
 
 def fed(*lines: str, **patterns: str) -> dict[str, Curve]:

@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.tui.curves.charts import chart
-from gpudeck.tui.curves.lines import Curve
-from gpudeck.tui.curves.plot import plot
-from gpudeck.tui.drawing.paragraphs import cells
+from tests.inside.tui import Curve, cells, chart, plot
 
 FLOATS = st.floats(allow_nan=True, allow_infinity=True)
 

@@ -12,11 +12,8 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters.processes import proc
-from gpudeck.tui.curves import reader
-from gpudeck.tui.curves.feed import CurveFeed
-from gpudeck.tui.curves.lines import Curve, from_wire
-from gpudeck.tui.curves.reader import ALIKE, sampled
+from tests.inside.tui import ALIKE, Curve, CurveFeed, from_wire, proc, sampled
+from tests.inside.tui import curves_reader as reader
 
 _PATIENCE_S = 30.0
 

@@ -7,14 +7,11 @@ from pathlib import Path
 import msgspec
 from textual.widgets import Input
 
-from gpudeck.tui.acting.actions import ACTIONS, Action
-from gpudeck.tui.settings.keys import RESERVED
-from gpudeck.tui.widgets.deck_header import DeckHeader
-from gpudeck.tui.widgets.table.task_table import TaskTable
 from tests.fakes.snapshot_deck import ROWS, head, row
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_rig import LARGE, MIDDLE, SMALL, Size, SnapshotRig, at, over_picture, whole
 from tests.fakes.snapshot_tasks import FAILED, answer
+from tests.inside.tui import ACTIONS, RESERVED, Action, DeckHeader, TaskTable
 
 TUI = Path(__file__).parents[2] / "tui"
 MID_RUN = whole(ROWS, head(), EIGHT)

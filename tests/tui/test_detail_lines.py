@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.protocol.wire import TaskRow
-from gpudeck.tui.drawing.format import command_text
-from gpudeck.tui.drawing.paragraphs import cells, folded, harmless, links
-from gpudeck.tui.task.files import Left, git_text
-from gpudeck.tui.task.lines import Known, lines_of
+from tests.inside.tui import Known, Left, cells, command_text, folded, git_text, harmless, links
+from tests.inside.tui import task_lines_lines_of as lines_of
 
 NOW_S = 1_800_000_000.0
 ENERGY = {"energy_wh": 1240.0, "mean_power_w": 310.2}

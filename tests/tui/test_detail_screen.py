@@ -8,18 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tui.messages import OpenTask
-from gpudeck.tui.screens import detail
-from gpudeck.tui.screens.choice import Choice
-from gpudeck.tui.screens.dashboard import Dashboard
-from gpudeck.tui.screens.detail import Detail
-from gpudeck.tui.screens.logs import LogScreen
-from gpudeck.tui.widgets.detail_view import DetailView
 from tests.fakes.screen_rig import SIZES, OnDeck, ScreenRig, over
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_rig import SnapshotRig, over_picture, whole
 from tests.fakes.snapshot_tasks import FAILED, answer
+from tests.inside.tui import Choice, Dashboard, Detail, DetailView, LogScreen, OpenTask, detail
 
 DECK = """
 [deck]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpudeck.engine.protocol.wire import GpuRow, State, TaskRow
-from gpudeck.tui.acting.acting import doing, doing_deck
-from gpudeck.tui.acting.questions import Doing, Question, Refusal, Request
+from tests.inside.tui import Doing, Question, Refusal, Request, doing, doing_deck
 
 
 def row(name: str, state: State, **more: object) -> TaskRow:

@@ -12,11 +12,10 @@ from textual.pilot import Pilot
 
 from gpudeck.engine.protocol.pages import Failure
 from gpudeck.engine.protocol.wire import TaskRow
-from gpudeck.tui.drawing.errors import filter_for, groups_of, lines_of, summary
-from gpudeck.tui.drawing.filtering import parse
-from gpudeck.tui.messages import Acted, FilterTable, OpenLogs, OpenTask
-from gpudeck.tui.task.digests import Digests
-from gpudeck.tui.widgets.error_list import ErrorList
+from tests.inside.tui import Acted, Digests, ErrorList, FilterTable, OpenLogs, OpenTask, groups_of, summary
+from tests.inside.tui import errors_filter_for as filter_for
+from tests.inside.tui import errors_lines_of as lines_of
+from tests.inside.tui import filtering_parse as parse
 from tests.tui.pages_rig import HOSTILE, NOW_S, PageApp, drive, is_harmless, lines
 
 SIZES = [(80, 24), (120, 40), (200, 60), (30, 8), (1, 1)]

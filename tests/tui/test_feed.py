@@ -7,15 +7,10 @@ import signal
 import threading
 from pathlib import Path
 
-from gpudeck.engine.client import Connection
-from gpudeck.engine.command import Command
-from gpudeck.engine.commands.place import Place
 from gpudeck.engine.errors import EngineUnavailableError, TaskFileError
-from gpudeck.tui.link.feed import Feed
-from gpudeck.tui.model import DeckModel, Link
-from gpudeck.tui.open_screen import feed_of
 from tests.fakes import forked
 from tests.fakes.live_deck import DEADLINE_S, LiveDeck, live_deck
+from tests.inside.tui import Command, Connection, DeckModel, Feed, Link, Place, feed_of
 
 ENDLESS = """
 [deck]

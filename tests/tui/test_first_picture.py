@@ -12,14 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.client import Connection
 from gpudeck.engine.errors import EngineUnavailableError
-from gpudeck.tui import pages
-from gpudeck.tui.app import GpudeckApp
-from gpudeck.tui.link.ask import Asker
-from gpudeck.tui.link.feed import Feed
-from gpudeck.tui.settings.config import Config
-from gpudeck.tui.settings.themes import THEMES
+from tests.inside.tui import THEMES, Asker, Config, Connection, Feed, GpudeckApp, pages
 
 DEADLINE_S = 30.0
 LATE = (

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.protocol.wire import GpuRow
-from gpudeck.tui.curves.braille import area
-from gpudeck.tui.widgets.gpu_history import GpuHistory, Series
+from tests.inside.tui import GpuHistory, Series, area
 
 # -- series -----------------------------------------------------------------------------------------------------------
 

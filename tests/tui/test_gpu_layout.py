@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.tui.gpus.layout import FOLDED, FULL, SHORT, Layout, Step, lay_out
+from tests.inside.tui import FOLDED, FULL, SHORT, Layout, Step
+from tests.inside.tui import layout_lay_out as lay_out
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,8 @@ import pytest
 from rich.cells import cell_len
 
 from gpudeck.engine.protocol.wire import GpuMemory, GpuRow
-from gpudeck.tui.gpus.layout import FOLDED, FULL, SHORT
-from gpudeck.tui.gpus.lines import Drawn, lines_of
-from gpudeck.tui.settings.config import Thresholds
-from gpudeck.tui.widgets.gpu_history import GpuHistory
+from tests.inside.tui import FOLDED, FULL, SHORT, Drawn, GpuHistory, Thresholds
+from tests.inside.tui import lines_lines_of as lines_of
 from tests.tui.gpu_samples import NOTHING, gpu, lost
 
 HEIGHTS = (FULL, SHORT, FOLDED)

@@ -14,8 +14,7 @@ from textual.pilot import Pilot
 
 import gpudeck.tui
 from gpudeck.engine.protocol.wire import GpuRow
-from gpudeck.tui.gpus.layout import FOLDED, FULL
-from gpudeck.tui.widgets.gpu_panes import GpuPanes
+from tests.inside.tui import FOLDED, FULL, GpuPanes
 from tests.tui.gpu_samples import NOTHING, gpu, gpus, lost
 
 STYLES = Path(gpudeck.tui.__file__).parent / "styles"

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 import gpudeck.tui
 from gpudeck.engine.protocol.wire import GpuProcess
-from gpudeck.tui.screens.gpu_processes import GpuProcesses, read_commands, table
+from tests.inside.tui import GpuProcesses, read_commands, table
 from tests.tui.gpu_samples import gpu
 
 DEADLINE_S = 20.0

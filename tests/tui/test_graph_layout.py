@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.protocol.pages import Graph, GraphBarrier
-from gpudeck.tui.drawing.format import width_of
-from gpudeck.tui.graph.layout import BOX_HEIGHT, lay_out, same_shape
-from gpudeck.tui.graph.lines import line_of
+from tests.inside.tui import BOX_HEIGHT, line_of, same_shape, width_of
+from tests.inside.tui import graph_layout_lay_out as lay_out
 from tests.tui.graph_samples import box, drawn, edge, graph
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gpudeck.engine.protocol.pages import GraphBarrier
 from gpudeck.engine.protocol.wire import TaskRow
-from gpudeck.tui.drawing.filtering import parse
-from gpudeck.tui.drawing.format import width_of
-from gpudeck.tui.graph.lines import filter_for, told
+from tests.inside.tui import filtering_parse as parse
+from tests.inside.tui import lines_filter_for as filter_for
+from tests.inside.tui import told, width_of
 from tests.tui.graph_samples import box, drawn, edge, graph
 
 

@@ -8,8 +8,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gpudeck.engine.protocol.pages import Graph, GraphBarrier, GraphBox, GraphEdge
-from gpudeck.tui.messages import FilterTable
-from gpudeck.tui.widgets.graph_view import GraphView
+from tests.inside.tui import FilterTable, GraphView
 from tests.tui.pages_rig import HOSTILE, PageApp, drive, is_harmless, lines
 
 SIZES = [(80, 24), (120, 40), (200, 60), (30, 8), (1, 1)]

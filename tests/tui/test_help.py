@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from gpudeck.tui.acting.actions import ACTIONS, BY_ID, Where, on, shown
-from gpudeck.tui.drawing.format import width_of
-from gpudeck.tui.drawing.help_pages import BRIEF, KEY_CELLS, LEAST_CELLS, PLACES, HelpLine, Pages, brief, pages_of
-from gpudeck.tui.drawing.view import FLAGS, LOOKS
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_pages import PAGES
 from tests.fakes.snapshot_rig import SnapshotRig, over_picture, whole
 from tests.fakes.snapshot_tasks import FAILED, answer
+from tests.inside.tui import (
+    ACTIONS,
+    BRIEF,
+    BY_ID,
+    FLAGS,
+    KEY_CELLS,
+    LEAST_CELLS,
+    LOOKS,
+    PLACES,
+    HelpLine,
+    Pages,
+    Where,
+    brief,
+    on,
+    pages_of,
+    shown,
+    width_of,
+)
 
 INSIDE = {"80x24": (76, 22), "120x40": (116, 38), "200x60": (196, 58)}
 OVER: dict[str, tuple[str, ...]] = {

@@ -13,11 +13,19 @@ import pytest
 from textual.app import App, ComposeResult
 
 import gpudeck.tui
-from gpudeck.engine.adapters import host
-from gpudeck.tui.drawing.host import Disk, DiskWatch, HostReading, HostWatch, look_at_disk, read_host
-from gpudeck.tui.drawing.spans import pack
-from gpudeck.tui.settings.config import Thresholds
-from gpudeck.tui.widgets.host_line import HostLine, host_parts
+from tests.inside.tui import (
+    Disk,
+    DiskWatch,
+    HostLine,
+    HostReading,
+    HostWatch,
+    Thresholds,
+    host,
+    host_parts,
+    look_at_disk,
+    pack,
+    read_host,
+)
 
 DEADLINE_S = 20.0
 GIB = 1 << 30

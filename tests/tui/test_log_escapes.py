@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.tui.logs.escapes import PLAIN, Sgr, Span, changed, cleaned
-from gpudeck.tui.logs.lines import last_frame, shown_text
 from tests.fakes.hostile_logs import HOSTILE_LINES, dangers
+from tests.inside.tui import PLAIN, Sgr, Span, changed, cleaned, last_frame, shown_text
 
 
 def looks(text: str) -> list[tuple[str, Sgr]]:

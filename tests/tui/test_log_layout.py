@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.tui.drawing.log_layout import Parts, alone, shares, together
+from tests.inside.tui import Parts, alone, shares, together
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gpudeck.tui.log_source import source_of
+from tests.inside.tui import source_of
 from tests.tui.log_rig import Rig, in_app, source
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tui.logs import reader as reader_module
-from gpudeck.tui.logs.reader import Reader
-from gpudeck.tui.logs.viewport import Frame, Viewport
+from tests.inside.tui import Frame, Reader, Viewport
+from tests.inside.tui import logs_reader as reader_module
 
 PATIENCE_S = 20.0
 

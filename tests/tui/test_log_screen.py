@@ -7,20 +7,23 @@ from typing import Any
 
 import pytest
 
-from gpudeck.tui.log_source import paged
-from gpudeck.tui.messages import OpenLogs
-from gpudeck.tui.outside import with_content
-from gpudeck.tui.screens import deck_screen, logs
-from gpudeck.tui.screens.choice import Choice
-from gpudeck.tui.screens.dashboard import Dashboard
-from gpudeck.tui.screens.logs import LogScreen
-from gpudeck.tui.widgets.log.stream import LogStream
-from gpudeck.tui.widgets.log.view import LogView
 from tests.fakes.screen_rig import SIZES, OnDeck, ScreenRig, over
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_rig import SnapshotRig, over_picture, whole
 from tests.fakes.snapshot_tasks import FAILED, RUNNING, answer, write_failed, write_running
+from tests.inside.tui import (
+    Choice,
+    Dashboard,
+    LogScreen,
+    LogStream,
+    LogView,
+    OpenLogs,
+    deck_screen,
+    logs,
+    paged,
+    with_content,
+)
 
 DECK = """
 [deck]

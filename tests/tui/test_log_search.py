@@ -14,15 +14,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.logs.cap import punch
-from gpudeck.engine.logs.error_lines import NEEDLES, tells_an_error
-from gpudeck.tui.logs import scan
-from gpudeck.tui.logs.files import LogFile
-from gpudeck.tui.logs.hits import Hits, Told
-from gpudeck.tui.logs.query import ERRORS, Matcher, Query, parse
-from gpudeck.tui.logs.search import Search
-from gpudeck.tui.logs.shapes import Shapes
 from tests.fakes.opened_logs import closing_logs, opened
+from tests.inside.tui import (
+    ERRORS,
+    NEEDLES,
+    Hits,
+    LogFile,
+    Matcher,
+    Query,
+    Search,
+    Shapes,
+    Told,
+    punch,
+    scan,
+    tells_an_error,
+)
+from tests.inside.tui import query_parse as parse
 
 SAMPLES = Path(__file__).parents[1] / "logs" / "samples"
 

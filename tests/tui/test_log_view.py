@@ -9,14 +9,8 @@ import pytest
 from textual.events import MouseScrollUp
 from textual.widgets import Input
 
-from gpudeck.tui.logs.source import LogSource
-from gpudeck.tui.logs.viewport import Frame
-from gpudeck.tui.widgets.log.columns import LogColumns
-from gpudeck.tui.widgets.log.panes import BOTH
-from gpudeck.tui.widgets.log.rows import occurrences
-from gpudeck.tui.widgets.log.view import LogView
-from gpudeck.tui.widgets.log.words import search_words, status_words
 from tests.fakes.hostile_logs import HOSTILE_LINES, dangers
+from tests.inside.tui import BOTH, Frame, LogColumns, LogSource, LogView, occurrences, search_words, status_words
 from tests.tui.log_rig import Rig, in_app, numbered, source
 
 

@@ -11,12 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.engine.logs.cap import punch
-from gpudeck.tui.logs.breaks import Breaks
-from gpudeck.tui.logs.files import LogFile
-from gpudeck.tui.logs.viewport import MOST_ROWS, Frame, Viewport
 from tests.fakes.hostile_logs import dangers, hostile_file
 from tests.fakes.opened_logs import closing_logs, opened
+from tests.inside.tui import MOST_ROWS, Breaks, Frame, LogFile, Viewport, punch
 
 MOST = 32
 """Bytes of a line in these tests; in earnest it is megabytes."""

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from gpudeck.tui.outside import editor_of, pager_of
+from tests.inside.tui import editor_of, pager_of
 
 APP = """
 import sys

@@ -6,12 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tui.screens.dashboard import Dashboard
-from gpudeck.tui.screens.errors import ErrorsScreen
-from gpudeck.tui.screens.graph import GraphScreen
-from gpudeck.tui.screens.page import PageScreen
-from gpudeck.tui.screens.timeline import TimelineScreen
 from tests.fakes.screen_rig import OnDeck, ScreenRig, over
+from tests.inside.tui import Dashboard, ErrorsScreen, GraphScreen, PageScreen, TimelineScreen
 
 DECK = """
 [deck]

@@ -13,7 +13,7 @@ from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.geometry import Region
 from textual.strip import Strip
 
-from gpudeck.tui.terminal.painted import Painted
+from tests.inside.tui import Painted
 
 CONSOLE = Console(color_system="truecolor", force_terminal=True)
 WIDTH, HEIGHT = 40, 6

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tui.link import pulse
-from gpudeck.tui.link.pulse import PATIENCE_S, QUIET_S, TICK_S, Pulse
 from tests.fakes.live_deck import live_deck
 from tests.fakes.screen_rig import ScreenRig, run, screen_on
+from tests.inside.tui import PATIENCE_S, QUIET_S, TICK_S, Pulse, pulse
 
 DECK = """
 [deck]

@@ -12,17 +12,12 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters.processes.proc import stat
-from gpudeck.engine.adapters.state.lock import this_machine
-from gpudeck.tui.link import read_only
-from gpudeck.tui.model import Link
-from gpudeck.tui.screens.choice import Choice
-from gpudeck.tui.widgets.table.task_table import TaskTable
 from tests.fakes.live_deck import LiveDeck, live_deck
 from tests.fakes.screen_rig import ScreenRig, run
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_rig import NOW_S, SnapshotRig, over_picture, whole
+from tests.inside.tui import Choice, Link, TaskTable, read_only, stat, this_machine
 from tests.tui.read_only_rig import MIXED, finish, kept, looking_at
 
 FAILED, RUNNING, QUEUED = "train-sym-0.5", "train-asym-0.125", "train-both-0.625"

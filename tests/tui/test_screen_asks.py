@@ -8,13 +8,10 @@ import msgspec
 import pytest
 from textual.widgets import Button
 
-from gpudeck.tui.screens.choice import Choice
-from gpudeck.tui.screens.dashboard import Dashboard
-from gpudeck.tui.settings.config import Config
-from gpudeck.tui.widgets.table.task_table import TaskTable
 from tests.fakes.snapshot_deck import ROWS, head, row
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_rig import SMALL, SnapshotRig, over_picture, whole
+from tests.inside.tui import Choice, Config, Dashboard, TaskTable
 
 MID_RUN = whole(ROWS, head(), EIGHT)
 FAILED, RUNNING, QUEUED, HELD = "train-sym-0.5", "train-asym-0.125", "train-both-0.625", "distill-ddp"

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.adapters.processes import proc
-from gpudeck.tui.screens.choice import Choice
-from gpudeck.tui.screens.dashboard import Dashboard
 from tests.fakes.screen_rig import OnDeck, ScreenRig, over
+from tests.inside.tui import Choice, Dashboard, proc
 
 DECK = """
 [deck]

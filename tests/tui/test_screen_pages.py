@@ -8,20 +8,22 @@ import msgspec
 import pytest
 
 from gpudeck.engine.protocol.pages import Failures
-from gpudeck.tui.screens.choice import Choice
-from gpudeck.tui.screens.dashboard import Dashboard
-from gpudeck.tui.screens.deck_screen import DeckScreen
-from gpudeck.tui.screens.detail import Detail
-from gpudeck.tui.screens.errors import ErrorsScreen
-from gpudeck.tui.screens.graph import GraphScreen
-from gpudeck.tui.screens.logs import LogScreen
-from gpudeck.tui.screens.page import PageScreen
-from gpudeck.tui.screens.timeline import TimelineScreen
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_pages import FAILURES, PAGES, builtins
 from tests.fakes.snapshot_rig import SnapshotRig, over_picture, whole
 from tests.fakes.snapshot_tasks import FAILED, NEVER, answer
+from tests.inside.tui import (
+    Choice,
+    Dashboard,
+    DeckScreen,
+    Detail,
+    ErrorsScreen,
+    GraphScreen,
+    LogScreen,
+    PageScreen,
+    TimelineScreen,
+)
 
 ANSWERS = {"show": answer(FAILED, NEVER), **PAGES}
 MID_RUN = whole(ROWS, head(), EIGHT)

@@ -7,15 +7,22 @@ from typing import Any
 import pytest
 
 from gpudeck.engine.protocol.wire import TaskRow
-from gpudeck.tui.drawing.filtering import parse
-from gpudeck.tui.drawing.view import Moment, cell, gpu_words, plain_text
-from gpudeck.tui.log_source import source_of
-from gpudeck.tui.logs.viewport import Frame
-from gpudeck.tui.screens.logs import title_of
-from gpudeck.tui.widgets.columns import COLUMNS, chosen, lay_out
-from gpudeck.tui.widgets.log.words import nothing_words
-from gpudeck.tui.widgets.table.contents import measured
-from gpudeck.tui.widgets.table.order import sort_key
+from tests.inside.tui import (
+    COLUMNS,
+    Frame,
+    Moment,
+    cell,
+    chosen,
+    gpu_words,
+    measured,
+    nothing_words,
+    plain_text,
+    sort_key,
+    source_of,
+    title_of,
+)
+from tests.inside.tui import columns_lay_out as lay_out
+from tests.inside.tui import filtering_parse as parse
 from tests.tui.table_rig import NOW_S, row, running
 
 

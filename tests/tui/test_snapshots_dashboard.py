@@ -7,12 +7,11 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from gpudeck.engine.protocol.messages import Counts
-from gpudeck.tui.model import Link
-from gpudeck.tui.settings.config import Config
 from tests.fakes.snapshot_deck import NEXT_CLOSED, ROWS, ended, head, row
 from tests.fakes.snapshot_gpus import EIGHT, gpu, remember
 from tests.fakes.snapshot_rig import LARGE, LIVE, MIDDLE, NOW_S, SMALL, Size, SnapshotRig, at, shown, whole
 from tests.fakes.snapshot_tasks import FAILED, NEVER, RUNNING, answer, write_failed, write_running
+from tests.inside.tui import Config, Link
 
 ANSWERS = {"show": answer(FAILED, RUNNING, NEVER)}
 MID_RUN = whole(ROWS, head(), EIGHT)

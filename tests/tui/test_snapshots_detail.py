@@ -6,14 +6,11 @@ from typing import Any
 
 from syrupy.assertion import SnapshotAssertion
 
-from gpudeck.tui.messages import OpenTask
-from gpudeck.tui.screens.detail import Detail
-from gpudeck.tui.widgets.detail_view import DetailView
-from gpudeck.tui.widgets.waiting import WORDS
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_rig import LARGE, MIDDLE, SMALL, Size, SnapshotRig, Steps, at, shown, whole
 from tests.fakes.snapshot_tasks import FAILED, NEVER, RUNNING, WAITING, answer, write_failed, write_running
+from tests.inside.tui import WORDS, Detail, DetailView, OpenTask
 
 ANSWERS = {"show": answer(FAILED, RUNNING, WAITING, NEVER)}
 

@@ -8,10 +8,10 @@ import msgspec
 from syrupy.assertion import SnapshotAssertion
 
 from gpudeck.engine.protocol.wire import GpuRow
-from gpudeck.tui.screens.gpu_processes import GpuProcesses
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import TROUBLED, gpu, process, remember
 from tests.fakes.snapshot_rig import MIDDLE, SMALL, Size, SnapshotRig, at, shown, whole
+from tests.inside.tui import GpuProcesses
 
 ONE_TASK = ROWS[6:7]
 COMMANDS = {

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from syrupy.assertion import SnapshotAssertion
 
-from gpudeck.tui.messages import OpenLogs
-from gpudeck.tui.screens.logs import LogScreen
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_rig import MIDDLE, SMALL, Size, SnapshotRig, Steps, at, shown, whole
@@ -26,6 +24,7 @@ from tests.fakes.snapshot_tasks import (
     write_failed,
     write_running,
 )  # fmt: skip
+from tests.inside.tui import LogScreen, OpenLogs
 
 STARTING = task("train-both-0.125", "starting", running=lasting("train-both-0.125", 1, 4, (3,)))
 DONE = task(

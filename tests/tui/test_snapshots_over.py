@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from gpudeck.tui.link.ask import Answer
-from gpudeck.tui.screens.choice import Choice
-from gpudeck.tui.settings.config import Config
 from tests.fakes.snapshot_deck import OOM, ROWS, ended, head
 from tests.fakes.snapshot_gpus import EIGHT, TROUBLED
 from tests.fakes.snapshot_rig import MIDDLE, SMALL, Size, SnapshotRig, at, shown, whole
+from tests.inside.tui import Answer, Choice, Config
 
 MID_RUN = whole(ROWS, head(), EIGHT)
 PLAN = {

@@ -6,7 +6,6 @@ from typing import Any
 
 from syrupy.assertion import SnapshotAssertion
 
-from gpudeck.tui.screens.page import PageScreen
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_pages import (
@@ -17,6 +16,7 @@ from tests.fakes.snapshot_pages import (
 )  # fmt: skip
 from tests.fakes.snapshot_rig import LARGE, MIDDLE, SMALL, Size, SnapshotRig, at, shown, whole
 from tests.fakes.snapshot_tasks import write_failed
+from tests.inside.tui import PageScreen
 
 
 def page(key: str, answers: dict[str, Any], size: Size, seen: str, *keys: str) -> str:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import msgspec
 from syrupy.assertion import SnapshotAssertion
 
-from gpudeck.tui.messages import OpenTask
-from gpudeck.tui.model import Link
-from gpudeck.tui.screens.detail import Detail
 from tests.fakes.snapshot_rig import LARGE, NOW_S, SMALL, Size, SnapshotRig, at, shown, whole
 from tests.fakes.snapshot_slurm import CLUSTER, PENDING, ROWS, RUNNING, slurm_head
 from tests.fakes.snapshot_tasks import answer
+from tests.inside.tui import Detail, Link, OpenTask
 
 ANSWERS = {"show": answer(RUNNING, PENDING)}
 DECK = whole(ROWS, slurm_head(), cluster=CLUSTER)

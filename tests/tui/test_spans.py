@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.tui.drawing.spans import Part, bar, cut, pack
+from tests.inside.tui import Part, bar, cut, pack
 
 
 def test_the_least_important_part_goes_first_and_is_cut_before() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudeck.tui.drawing.view import SPARK_CELLS
-from gpudeck.tui.widgets.columns import COLUMNS, DEFAULT, WIDE, chosen, known, lay_out
-from gpudeck.tui.widgets.table.contents import Contents, measured
+from tests.inside.tui import COLUMNS, DEFAULT, SPARK_CELLS, WIDE, Contents, chosen, known, measured
+from tests.inside.tui import columns_lay_out as lay_out
 from tests.tui.table_rig import row, running
 
 FULL = {"name": 40, "flags": 1, "progress": 1, "eta": 7, "gpu": 3, "attempt": 1, "metric": 26, "reason": 60, "round": 1}

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.selector import STATES
-from gpudeck.tui.drawing.filtering import parse
-from gpudeck.tui.drawing.view import FLAGS, LOOKS
-from gpudeck.tui.widgets.columns import COLUMNS
+from tests.inside.tui import COLUMNS, FLAGS, LOOKS
+from tests.inside.tui import filtering_parse as parse
 
 PAGE = (Path(__file__).parents[2] / "docs" / "task-table.md").read_text()
 

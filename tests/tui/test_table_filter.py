@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gpudeck.engine.core.selector import parse_selector
 from gpudeck.engine.errors import UsageError
-from gpudeck.tui.drawing.filtering import parse, subject
+from tests.inside.tui import filtering_parse as parse
+from tests.inside.tui import subject
 from tests.tui.table_rig import row, running
 
 UUIDS = {0: "GPU-aaaa", 1: "GPU-bbbb"}

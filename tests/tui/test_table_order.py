@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gpudeck.engine.protocol.wire import TaskRow
-from gpudeck.tui.drawing.filtering import parse
-from gpudeck.tui.model import Change, DeckModel
-from gpudeck.tui.widgets.table import order as table_order
-from gpudeck.tui.widgets.table.order import Order, arranged, natural
-from gpudeck.tui.widgets.table.state import TableState
+from tests.inside.tui import Change, DeckModel, Order, TableState, arranged, natural
+from tests.inside.tui import filtering_parse as parse
+from tests.inside.tui import order as table_order
 from tests.tui.table_rig import change, deck_of, row, running
 
 STATES = ("waiting", "queued", "running", "backoff", "succeeded", "failed", "blocked")

@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gpudeck.engine.protocol.wire import TaskRow
-from gpudeck.tui.model import Change, DeckModel
+from tests.inside.tui import Change, DeckModel
 from tests.tui.table_rig import TableApp, deck_of, drive, row, running
 
 MOVES = ("down", "up", "top", "bottom", "page_down", "page_up")

@@ -7,8 +7,7 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from gpudeck.tui.model import Change, DeckModel
-from gpudeck.tui.widgets.table.task_table import JUMP_S, TaskTable
+from tests.inside.tui import JUMP_S, Change, DeckModel, TaskTable
 from tests.tui.table_rig import TableApp, change, cursor_line, deck_of, drive, lines, row, running
 
 SIZES = [(80, 24), (120, 40), (200, 60)]

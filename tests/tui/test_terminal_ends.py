@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.adapters.processes import proc
 from tests.e2e.decks import GPUDECK
 from tests.fakes.pty_screen import PtyScreen
 from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, kinds_deck
+from tests.inside.tui import proc
 
 pytestmark = pytest.mark.terminal
 

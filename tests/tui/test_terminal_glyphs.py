@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from gpudeck.tui.drawing.view import FLAGS, LOOKS
-from gpudeck.tui.terminal.plain_glyphs import plain, takes_glyphs
+from tests.inside.tui import FLAGS, LOOKS, plain, takes_glyphs
 
 TUI = Path(__file__).parents[2] / "tui"
 SAME = {frozenset(pair) for pair in (("stopping", "closing"), ("pending", "starting"))}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gpudeck.tui.terminal.output import Output
+from tests.inside.tui import Output
 
 PATIENCE_S = 10.0
 

@@ -10,10 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.protocol.pages import AttemptRow
-from gpudeck.tui.drawing.format import width_of
-from gpudeck.tui.timeline.lanes import Lane, lanes_of, tone_of
-from gpudeck.tui.timeline.lines import pieces
-from gpudeck.tui.timeline.window import Window, axis, whole
+from tests.inside.tui import Lane, Window, axis, lanes_of, pieces, tone_of, whole, width_of
 
 NOW_S = 2000.0
 

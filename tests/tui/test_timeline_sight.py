@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from gpudeck.engine.protocol.pages import AttemptRow
-from gpudeck.tui.timeline.lanes import lanes_of
-from gpudeck.tui.timeline.sight import Sight
+from tests.inside.tui import Sight, lanes_of
 
 NOW_S = 1e6
 

@@ -9,9 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gpudeck.engine.protocol.pages import AttemptRow
-from gpudeck.tui.messages import OpenTask
-from gpudeck.tui.timeline.lanes import lanes_of
-from gpudeck.tui.widgets.timeline_view import TimelineView
+from tests.inside.tui import OpenTask, TimelineView, lanes_of
 from tests.tui.pages_rig import HOSTILE, NOW_S, PageApp, drive, is_harmless, lines
 
 SIZES = [(80, 24), (120, 40), (200, 60), (40, 10), (20, 5), (1, 1)]

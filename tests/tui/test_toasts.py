@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from textual.notifications import Notification
 
-from gpudeck.tui.acting.toasts import MOST, Toast, Toasts, but_not, came_to_nothing, outcome
+from tests.inside.tui import MOST, Toast, Toasts, but_not, came_to_nothing, outcome
 
 
 class Corner:

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from gpudeck.engine.protocol.wire import TaskRow
-from gpudeck.tui.drawing import format as f
-from gpudeck.tui.drawing.view import Moment, cell, plain_text
-from gpudeck.tui.widgets.columns import COLUMNS
+from tests.inside.tui import COLUMNS, Moment, cell, plain_text
+from tests.inside.tui import format as f
 from tests.tui.table_rig import NOW_S, row, running
 
 HOSTILE = "\x1b]52;c;aGk=\x07\x9b31m\u202eevil\u2066[/][red]\x00\r\n字字\u200d\ufe0f\ud800"

@@ -9,10 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.protocol.messages import Counts
-from gpudeck.tui.drawing.format import clock
-from gpudeck.tui.drawing.heading import Note, heading, notes, width_of_line
-from gpudeck.tui.model import DeckModel, Link, LinkKind
-from gpudeck.tui.terminal.plain_glyphs import plain
+from tests.inside.tui import DeckModel, Link, LinkKind, Note, clock, heading, notes, plain, width_of_line
 from tests.tui.table_rig import NOW_S, deck_of, head_of
 
 COUNTS = Counts(total=300, waiting=20, queued=100, running=8, backoff=1, succeeded=150, cached=5, failed=3, blocked=13)

@@ -11,15 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tui.link import unanswered
-from gpudeck.tui.link.ask import Answer
-from gpudeck.tui.link.unanswered import Unanswered
-from gpudeck.tui.messages import OpenLogs, OpenTask
-from gpudeck.tui.screens.dashboard import Dashboard
-from gpudeck.tui.screens.logs import LogScreen
-from gpudeck.tui.widgets.key_bar import KeyBar
-from gpudeck.tui.widgets.log.view import LogView
 from tests.fakes.screen_rig import OnDeck, ScreenRig, over
+from tests.inside.tui import Answer, Dashboard, KeyBar, LogScreen, LogView, OpenLogs, OpenTask, Unanswered, unanswered
 
 DECK = """
 [deck]

@@ -6,9 +6,7 @@ import os
 
 import pytest
 
-from gpudeck.tui.web.environment import is_tab, marked, without_tab
-from gpudeck.tui.web.guard import Guard
-from gpudeck.tui.web.open_web import screen_command
+from tests.inside.tui import Guard, is_tab, marked, screen_command, without_tab
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.tui.web.last_words import words_of
 from tests.fakes.live_deck import LiveDeck, live_deck
+from tests.inside.tui import words_of
 from tests.tui.web_rig import Browser, browser, web_on
 
 pytestmark = pytest.mark.browser

@@ -1,0 +1,28 @@
+"""What the tests of tests/commands use of the inside of gpudeck: what moves there is changed here alone."""
+
+from gpudeck.engine.adapters.state.sockets import listen
+from gpudeck.engine.attempt.orders import Made
+from gpudeck.engine.command import Command
+from gpudeck.engine.commands.explain import _instead, _state
+from gpudeck.engine.commands.logfile import BLOCK_BYTES, LogFile
+from gpudeck.engine.commands.logtext import LINE_CHARS, Lines
+from gpudeck.engine.commands.rows import is_text, note_text, place_text, state_text, time_text, tone, waits_text
+from gpudeck.engine.hints import Hints
+from gpudeck.engine.logs.files import AttemptPaths
+from gpudeck.engine.logs.record import AttemptHeader
+from gpudeck.engine.logs.signs import GPU_MEMORY_HINT
+from gpudeck.engine.opening.run_options import decode
+from gpudeck.engine.runs.book import Book
+from gpudeck.engine.runs.engines import Engines
+from gpudeck.engine.runs.home import FIT, file_in, home_of
+from gpudeck.engine.runs.wanted import Wanted, wanted_of
+from gpudeck.engine.submit import book
+from gpudeck.engine.submit.arrays import Arrayed, Piece, arrayed
+from gpudeck.engine.submit.book import Record, Stands
+from gpudeck.engine.submit.cannot import not_expressed
+from gpudeck.engine.submit.waits import Waits, missing, waits_of
+from gpudeck.engine.taskfile.load import load
+from gpudeck.engine.taskfile.options import RunOptions
+from gpudeck.tui.cli import main
+from gpudeck.tui.shell.arguments import parse, parser_of
+from gpudeck.tui.shell.verbs import DECK, VERBS

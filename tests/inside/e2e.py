@@ -1,0 +1,10 @@
+"""What the tests of tests/e2e use of the inside of gpudeck: what moves there is changed here alone."""
+
+from gpudeck.engine.adapters.processes import proc
+from gpudeck.engine.adapters.state.lock import held_by
+from gpudeck.engine.attach import attach
+from gpudeck.engine.client import Connection
+from gpudeck.engine.command import Command
+from gpudeck.engine.commands.table import run, table
+from gpudeck.engine.live.add import Addition, add
+from gpudeck.engine.taskfile.options import RunOptions

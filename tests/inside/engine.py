@@ -1,0 +1,50 @@
+"""What the tests of tests/engine use of the inside of gpudeck: what moves there is changed here alone."""
+
+from gpudeck.engine.adapters.journal.journal import SqliteJournal
+from gpudeck.engine.adapters.state.kept_environment import load_environment, save_environment
+from gpudeck.engine.adapters.state.lock import DeckLock, held_by
+from gpudeck.engine.attempt.cluster import cards_of
+from gpudeck.engine.attempt.environment import attempt_environment, base_environment
+from gpudeck.engine.attempt.launching import launch_env, launched, ranks_of, threads_each
+from gpudeck.engine.attempt.node_usage import NodeUsage, rounds_in
+from gpudeck.engine.attempt.orders import Box, Orders
+from gpudeck.engine.attempt.unkilled import LATE_S, Unkilled
+from gpudeck.engine.attempt.usage import Usage
+from gpudeck.engine.command import Command
+from gpudeck.engine.commands.clean import clean
+from gpudeck.engine.commands.init import init
+from gpudeck.engine.commands.place import Place
+from gpudeck.engine.commands.service import run, service
+from gpudeck.engine.commands.service_unit import Deck, find_unit, unit_text, units_folder, write_unit
+from gpudeck.engine.counting import measured
+from gpudeck.engine.detach import start_detached
+from gpudeck.engine.engine import Engine
+from gpudeck.engine.fit.search import Search, grid
+from gpudeck.engine.linger import Logout, kills_processes, lingers, look
+from gpudeck.engine.logs import helper, supervisor
+from gpudeck.engine.logs.files import AttemptPaths, LogFolder, LogNames
+from gpudeck.engine.logs.follow import FILES, WATCH
+from gpudeck.engine.logs.record import last_scores
+from gpudeck.engine.offline.deck import Offline, open_offline
+from gpudeck.engine.offline.pages import OfflinePages
+from gpudeck.engine.offline.screen import OfflineScreen, can_be_shown
+from gpudeck.engine.opening.opening import open_deck
+from gpudeck.engine.opening.run_options import as_before, changed, continued, decode, difference
+from gpudeck.engine.progress import past_metrics
+from gpudeck.engine.progress.past_metrics import PastMetrics
+from gpudeck.engine.progress.reported import Reported
+from gpudeck.engine.progress.seen import NOTHING
+from gpudeck.engine.results.results import Result
+from gpudeck.engine.results.table_formats import FORMATS, decimals_for
+from gpudeck.engine.results.tabulate import Cell, Column, Layout, Table, tabulate
+from gpudeck.engine.serve.failures import FailuresArgs, failures
+from gpudeck.engine.serve.graph import AT_ONCE as GRAPH_AT_ONCE
+from gpudeck.engine.serve.graph import Graphs
+from gpudeck.engine.serve.rungs import rung_changes
+from gpudeck.engine.serve.timeline import AT_ONCE as TIMELINE_AT_ONCE
+from gpudeck.engine.serve.timeline import TimelineArgs, timeline
+from gpudeck.engine.taskfile.commands import names_for, read_commands
+from gpudeck.engine.taskfile.load import load
+from gpudeck.engine.taskfile.names import check_name
+from gpudeck.engine.taskfile.options import RunOptions
+from gpudeck.tui.acting.actions import AT_REST

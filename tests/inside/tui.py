@@ -1,0 +1,129 @@
+"""What the tests of tests/tui use of the inside of gpudeck: what moves there is changed here alone."""
+
+from gpudeck.engine.adapters import host
+from gpudeck.engine.adapters.processes import proc
+from gpudeck.engine.adapters.processes.proc import stat
+from gpudeck.engine.adapters.state.lock import this_machine
+from gpudeck.engine.client import Connection
+from gpudeck.engine.command import Command
+from gpudeck.engine.commands.place import Place
+from gpudeck.engine.logs.cap import punch
+from gpudeck.engine.logs.error_lines import NEEDLES, tells_an_error
+from gpudeck.engine.logs.metrics import finder
+from gpudeck.tui import pages
+from gpudeck.tui.acting.acting import doing, doing_deck
+from gpudeck.tui.acting.actions import ACTIONS, BY_ID, Action, Where, footer_of, on, shown, use_keys
+from gpudeck.tui.acting.questions import Doing, Option, Question, Refusal, Request
+from gpudeck.tui.acting.toasts import MOST, Toast, Toasts, but_not, came_to_nothing, outcome
+from gpudeck.tui.app import GpudeckApp
+from gpudeck.tui.curves import reader as curves_reader
+from gpudeck.tui.curves.braille import area
+from gpudeck.tui.curves.charts import chart
+from gpudeck.tui.curves.feed import CurveFeed
+from gpudeck.tui.curves.lines import KEPT, Curve, Curves, from_wire, guesses, to_wire
+from gpudeck.tui.curves.plot import plot
+from gpudeck.tui.curves.reader import ALIKE, sampled
+from gpudeck.tui.drawing import format
+from gpudeck.tui.drawing.errors import filter_for as errors_filter_for
+from gpudeck.tui.drawing.errors import groups_of, summary
+from gpudeck.tui.drawing.errors import lines_of as errors_lines_of
+from gpudeck.tui.drawing.filtering import parse as filtering_parse
+from gpudeck.tui.drawing.filtering import subject
+from gpudeck.tui.drawing.format import clock, command_text, width_of
+from gpudeck.tui.drawing.heading import Note, heading, notes, width_of_line
+from gpudeck.tui.drawing.help_pages import BRIEF, KEY_CELLS, LEAST_CELLS, PLACES, HelpLine, Pages, brief, pages_of
+from gpudeck.tui.drawing.host import Disk, DiskWatch, HostReading, HostWatch, look_at_disk, read_host
+from gpudeck.tui.drawing.log_layout import Parts, alone, shares, together
+from gpudeck.tui.drawing.paragraphs import cells, folded, harmless, links
+from gpudeck.tui.drawing.spans import Part, bar, cut, length, pack
+from gpudeck.tui.drawing.view import FLAGS, LOOKS, SPARK_CELLS, Moment, cell, gpu_words, plain_text
+from gpudeck.tui.gpus.cluster import OLD_S, height_of
+from gpudeck.tui.gpus.cluster import lines_of as cluster_lines_of
+from gpudeck.tui.gpus.layout import FOLDED, FULL, SHORT, Layout, Step
+from gpudeck.tui.gpus.layout import lay_out as layout_lay_out
+from gpudeck.tui.gpus.lines import Drawn
+from gpudeck.tui.gpus.lines import lines_of as lines_lines_of
+from gpudeck.tui.graph.layout import BOX_HEIGHT, same_shape
+from gpudeck.tui.graph.layout import lay_out as graph_layout_lay_out
+from gpudeck.tui.graph.lines import filter_for as lines_filter_for
+from gpudeck.tui.graph.lines import line_of, told
+from gpudeck.tui.link import comeback, pulse, read_only, unanswered
+from gpudeck.tui.link.ask import Answer, Asker
+from gpudeck.tui.link.comeback import Again, Comeback
+from gpudeck.tui.link.feed import Feed
+from gpudeck.tui.link.pulse import PATIENCE_S, QUIET_S, TICK_S, Pulse
+from gpudeck.tui.link.unanswered import Unanswered
+from gpudeck.tui.log_source import paged, source_of
+from gpudeck.tui.logs import reader as logs_reader
+from gpudeck.tui.logs import scan
+from gpudeck.tui.logs.breaks import Breaks
+from gpudeck.tui.logs.escapes import PLAIN, Sgr, Span, changed, cleaned
+from gpudeck.tui.logs.files import LogFile
+from gpudeck.tui.logs.hits import Hits, Told
+from gpudeck.tui.logs.lines import last_frame, shown_text
+from gpudeck.tui.logs.query import ERRORS, Matcher, Query
+from gpudeck.tui.logs.query import parse as query_parse
+from gpudeck.tui.logs.reader import Reader
+from gpudeck.tui.logs.search import Search
+from gpudeck.tui.logs.shapes import Shapes
+from gpudeck.tui.logs.source import LogSource
+from gpudeck.tui.logs.viewport import MOST_ROWS, Frame, Viewport
+from gpudeck.tui.messages import Acted, FilterTable, OpenLogs, OpenTask
+from gpudeck.tui.model import Change, DeckModel, Link, LinkKind
+from gpudeck.tui.open_screen import feed_of
+from gpudeck.tui.outside import editor_of, pager_of, with_content
+from gpudeck.tui.screens import deck_screen, detail, logs
+from gpudeck.tui.screens.choice import Choice
+from gpudeck.tui.screens.dashboard import Dashboard
+from gpudeck.tui.screens.deck_screen import DeckScreen
+from gpudeck.tui.screens.detail import Detail
+from gpudeck.tui.screens.errors import ErrorsScreen
+from gpudeck.tui.screens.gpu_processes import GpuProcesses, read_commands, table
+from gpudeck.tui.screens.graph import GraphScreen
+from gpudeck.tui.screens.logs import LogScreen, title_of
+from gpudeck.tui.screens.page import PageScreen
+from gpudeck.tui.screens.timeline import TimelineScreen
+from gpudeck.tui.settings import config
+from gpudeck.tui.settings.config import Config, Thresholds, load
+from gpudeck.tui.settings.keys import RESERVED
+from gpudeck.tui.settings.themes import THEMES
+from gpudeck.tui.shell.completion import SHELLS, print_script, script
+from gpudeck.tui.shell.verbs import VERBS
+from gpudeck.tui.task.digests import Digests
+from gpudeck.tui.task.files import Left, git_text
+from gpudeck.tui.task.lines import Known
+from gpudeck.tui.task.lines import lines_of as task_lines_lines_of
+from gpudeck.tui.terminal.output import Output
+from gpudeck.tui.terminal.painted import Painted
+from gpudeck.tui.terminal.plain_glyphs import plain, takes_glyphs
+from gpudeck.tui.timeline.lanes import Lane, lanes_of, tone_of
+from gpudeck.tui.timeline.lines import pieces
+from gpudeck.tui.timeline.sight import Sight
+from gpudeck.tui.timeline.window import Window, axis, whole
+from gpudeck.tui.web.environment import is_tab, marked, without_tab
+from gpudeck.tui.web.guard import Guard
+from gpudeck.tui.web.last_words import words_of
+from gpudeck.tui.web.open_web import screen_command
+from gpudeck.tui.widgets.columns import COLUMNS, DEFAULT, WIDE, chosen, known
+from gpudeck.tui.widgets.columns import lay_out as columns_lay_out
+from gpudeck.tui.widgets.deck_header import DeckHeader
+from gpudeck.tui.widgets.detail_view import DetailView
+from gpudeck.tui.widgets.error_list import ErrorList
+from gpudeck.tui.widgets.gpu_history import GpuHistory, Series
+from gpudeck.tui.widgets.gpu_panes import GpuPanes
+from gpudeck.tui.widgets.graph_view import GraphView
+from gpudeck.tui.widgets.host_line import HostLine, host_parts
+from gpudeck.tui.widgets.key_bar import KeyBar
+from gpudeck.tui.widgets.log.columns import LogColumns
+from gpudeck.tui.widgets.log.panes import BOTH
+from gpudeck.tui.widgets.log.rows import occurrences
+from gpudeck.tui.widgets.log.stream import LogStream
+from gpudeck.tui.widgets.log.view import LogView
+from gpudeck.tui.widgets.log.words import nothing_words, search_words, status_words
+from gpudeck.tui.widgets.table import order
+from gpudeck.tui.widgets.table.contents import Contents, measured
+from gpudeck.tui.widgets.table.order import Order, arranged, natural, sort_key
+from gpudeck.tui.widgets.table.state import TableState
+from gpudeck.tui.widgets.table.task_table import JUMP_S, TaskTable
+from gpudeck.tui.widgets.timeline_view import TimelineView
+from gpudeck.tui.widgets.waiting import WORDS
