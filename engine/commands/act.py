@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..client import Connection, Gone
@@ -12,7 +12,7 @@ from ..command import Command
 from ..errors import UsageError
 from ..headless.text import field_text
 from ..protocol.states import ACTIVE
-from ..protocol.wire import REQUEST_LIMIT, TaskRow
+from ..protocol.wire import TaskRow
 from ..runs.typed import variables_of
 from ..taskfile.kinds import LARGEST
 from .asking import agreed, refuse_unasked
@@ -56,9 +56,7 @@ def run(command: Command) -> int:
         if command.flag("debug"):
             simulated = connection.request("status")["head"]["simulated"]
             more["env"] = {**debug_env(chosen, simulated=simulated), **more["env"]}
-        note = ""
-        for portion in portions([row.name for row in chosen]):
-            note = connection.request(verb, tasks=portion, **more).get("note", "")
+        note = connection.request(verb, tasks=[row.name for row in chosen], **more).get("note", "")
         told.done(before, rows_of(connection, [row.name for row in chosen]), more.get("value"), field_text(note))
         if note:
             place.say(field_text(note))
@@ -149,17 +147,3 @@ def _question(command: Command, rows: Sequence[TaskRow]) -> str:
     states = ", ".join(f"{count} {state}" for state, count in Counter(row.state for row in rows).items())
     names = field_text(names_text([row.name for row in rows]))
     return f"{command.verb} {len(rows)} tasks ({states}): {names}?"
-
-
-def portions(names: Sequence[str]) -> Iterator[list[str]]:
-    """A request has a limit."""
-    portion: list[str] = []
-    size = 0
-    for name in names:
-        if size > REQUEST_LIMIT // 4:
-            yield portion
-            portion, size = [], 0
-        portion.append(name)
-        size += len(name) + 4
-    if portion:
-        yield portion

@@ -12,7 +12,6 @@ from ..command import Command
 from ..errors import TaskFileError
 from ..headless.text import field_text, plural
 from ..protocol.states import ENDED
-from .act import portions
 from .asking import agreed
 from .look import LiveLook, Look
 from .place import Place
@@ -132,8 +131,8 @@ class _Telling:
 def _run_again(engine: Connection) -> list[str]:
     """Finished tasks that have been changed, by whichever edit."""
     again = _changed(LiveLook(engine))
-    for portion in portions(again):
-        engine.request("retry", tasks=portion)
+    if again:
+        engine.request("retry", tasks=again)
     return again
 
 

@@ -24,8 +24,8 @@ from .rows import State as State
 from .rows import TaskRow as TaskRow
 
 PROTOCOL = 1
-REQUEST_LIMIT = 1 << 20
-"""Bytes of a request's line. Longer ones end the connection."""
+REQUEST_LIMIT = 8 << 20
+"""Bytes of a request's line: the names of 100,000 tasks. Longer ones end the connection."""
 PORTION = 500
 """Rows in one `tasks` or `delta` line at most."""
 

@@ -158,19 +158,18 @@ def in_container(name: str, folder: Path) -> tuple[str, ...]:
     return ("unshare", *own, "sh", "-c", "\n".join([*lines, 'exec "$@"']), "sh")
 
 
-def as_user(command: Sequence[str] = (GPUDECK,)) -> tuple[str, ...]:
+def as_user(command: Sequence[str] = (GPUDECK,), uid: int = NOBODY.pw_uid) -> tuple[str, ...]:
     """The command as another user, who may read everything (the interpreter may lie in root's home) and write only
     what is theirs."""
     reads = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
-    ids = (f"--reuid={NOBODY.pw_uid}", f"--regid={NOBODY.pw_gid}", "--clear-groups")
+    ids = (f"--reuid={uid}", f"--regid={NOBODY.pw_gid}", "--clear-groups")
     return ("setpriv", *ids, *reads, *command)
 
 
-def give(path: Path) -> None:
+def give(path: Path, uid: int = NOBODY.pw_uid) -> None:
     """The folder and what is in it belongs to the other user."""
-    shutil.chown(path, NOBODY.pw_uid, NOBODY.pw_gid)
-    for each in path.rglob("*"):
-        shutil.chown(each, NOBODY.pw_uid, NOBODY.pw_gid)
+    for each in (path, *path.rglob("*")):
+        shutil.chown(each, uid, NOBODY.pw_gid)
 
 
 def run_as(deck: Commanded, prefix: Sequence[str], *words: str) -> Ran:

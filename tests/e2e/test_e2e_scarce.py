@@ -11,6 +11,8 @@ import pytest
 from tests.e2e.decks import GPUDECK, Deck, deck_in
 from tests.e2e.live_rig import as_user, give
 
+ONLY_HERE = 61803
+"""A user of whom no other test has processes: the kernel counts all that a user has."""
 ENOUGH_FOR_A_FEW = 14
 """Processes and threads: the engine, its threads and helper, and some shells without their commands."""
 
@@ -19,7 +21,7 @@ ENOUGH_FOR_A_FEW = 14
 def deck() -> Iterator[Deck]:
     """A deck of another user: the kernel counts no processes of root's."""
     with tempfile.TemporaryDirectory() as name:
-        give(Path(name))
+        give(Path(name), ONLY_HERE)
         with deck_in(Path(name, "deck")) as deck:
             deck.env["HOME"] = str(deck.folder)
             yield deck
@@ -27,7 +29,7 @@ def deck() -> Iterator[Deck]:
 
 def limited(processes: int) -> tuple[str, ...]:
     """A command of theirs that gets no more than so many processes and threads."""
-    return as_user(("prlimit", f"--nproc={processes}", GPUDECK))
+    return as_user(("prlimit", f"--nproc={processes}", GPUDECK), ONLY_HERE)
 
 
 def test_a_task_whose_command_gets_no_process_waits_and_costs_no_attempt(deck: Deck) -> None:
@@ -42,7 +44,7 @@ def test_a_task_whose_command_gets_no_process_waits_and_costs_no_attempt(deck: D
         matrix.i = [31, 32, 33, 34, 35, 36, 37, 38]
         """
     )
-    give(deck.folder)
+    give(deck.folder, ONLY_HERE)
     deck.prefix = limited(ENOUGH_FOR_A_FEW)
     ran = deck.run()
     assert (ran.code, set(ran.states.values())) == (0, {"succeeded"}), ran.out + ran.err

@@ -12,7 +12,17 @@ import pytest
 
 from gpudeck.engine.errors import UsageError
 from gpudeck.engine.protocol.messages import Counts
-from gpudeck.engine.protocol.wire import PORTION, REQUEST_LIMIT, Cluster, DeckHead, GpuRow, Hello, Request, TaskRow
+from gpudeck.engine.protocol.wire import (
+    PORTION,
+    REQUEST_LIMIT,
+    Cluster,
+    DeckHead,
+    GpuRow,
+    Hello,
+    Request,
+    TaskRow,
+    encode,
+)
 from tests.inside.server import Listener, Server, listen
 
 DEADLINE_S = 20.0
@@ -378,6 +388,16 @@ def test_a_request_without_end_is_refused(tmp_path: Path) -> None:
         wire = await rig.greeted()
         wire.send(b"x" * (REQUEST_LIMIT + 2))
         assert b"at most" in await wire.ended()
+
+    served(tmp_path, body)
+
+
+def test_one_request_names_as_many_tasks_as_a_deck_may_have(tmp_path: Path) -> None:
+    async def body(rig: Rig) -> None:
+        wire = await rig.greeted()
+        names = [f"train-resnet50-lr0.0001-wd0.05-bs256-seed{number}" for number in range(100_000)]
+        wire.send(encode(Request(id=7, op="explain", args={"tasks": names})))
+        assert (await wire.until("reply"))[-1]["id"] == 7
 
     served(tmp_path, body)
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
+from textual.strip import Strip
 
 from gpudeck import tui
 from gpudeck.tui.logs.source import LogSource
@@ -87,9 +88,18 @@ class Rig:
     @property
     def lines(self) -> list[str]:
         """The screen as it is drawn."""
+        return [strip.text for strip in self._strips]
+
+    def colours(self, line: int) -> list[tuple[object, object]]:
+        """Ink and paper of each piece of text in a line of the screen."""
+        pieces = [(piece.text, piece.style) for piece in self._strips[line]]
+        return [(style and style.color, style and style.bgcolor) for text, style in pieces if text.strip()]
+
+    @property
+    def _strips(self) -> list[Strip]:
         width, height = self.app.size
         drawn = self.app.screen._compositor.render_strips(self.app.size)
-        return [strip.crop(0, width).text for strip in drawn[:height]]
+        return [strip.crop(0, width) for strip in drawn[:height]]
 
     @property
     def screen(self) -> str:

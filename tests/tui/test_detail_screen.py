@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from textual.geometry import Region
 
 from tests.fakes.screen_rig import SIZES, OnDeck, ScreenRig, over
 from tests.fakes.snapshot_deck import ROWS, head
@@ -172,6 +173,20 @@ def test_n_and_p_go_through_the_tasks_in_the_tables_order_whatever_else_is_press
         assert rig.app.screen.targets() == (screen.task_name,)  # pyright: ignore[reportAttributeAccessIssue]
 
     on_deck(body)
+
+
+def test_what_the_mouse_has_marked_on_a_page_can_be_read() -> None:
+    async def body(rig: SnapshotRig) -> None:
+        rig.app.screen.post_message(OpenTask(FAILED["name"]))
+        await rig.until_on(Detail)
+        await rig.until_said("Attempt 3")
+        view = rig.app.screen.query_one(DetailView)
+        view.text_select_all()
+        marked = [piece for strip in view.render_lines(Region(0, 0, 60, 10)) for piece in strip if piece.text.strip()]
+        assert marked
+        assert all(piece.style and piece.style.color != piece.style.bgcolor for piece in marked)
+
+    over_picture(whole(ROWS, head(), EIGHT), body, (80, 24), answers={"show": answer(FAILED)})
 
 
 def test_every_size_can_be_drawn_and_scrolled() -> None:

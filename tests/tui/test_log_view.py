@@ -538,6 +538,18 @@ def test_selected_text_is_copied_without_colours(tmp_path: Path) -> None:
     in_app(test)
 
 
+def test_selected_text_can_be_read(tmp_path: Path) -> None:
+    async def test(rig: Rig) -> None:
+        await rig.show(source(tmp_path, b"one \x1b[31mtwo\x1b[0m\n"))
+        await rig.sees("one two")
+        plain = rig.colours(0)
+        rig.view.active.text_select_all()
+        await rig.until(lambda: rig.colours(0) != plain)
+        assert all(ink != paper for ink, paper in rig.colours(0)), rig.colours(0)
+
+    in_app(test)
+
+
 def test_growth_does_not_move_what_is_being_selected(tmp_path: Path) -> None:
     async def test(rig: Rig) -> None:
         shown = source(tmp_path, numbered(100), running=True)

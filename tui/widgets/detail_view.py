@@ -16,7 +16,7 @@ from textual.strip import Strip
 
 from ..drawing.format import width_of
 from ..drawing.paragraphs import Line, Link
-from .line_view import LineView
+from .line_view import LineView, selected_style
 
 _PARTS = ("title", "plain", "strong", "muted", "running", "good", "bad", "warn", "link", "curve", "cursor")
 
@@ -147,7 +147,7 @@ class DetailView(LineView, inherit_bindings=False):
         if marked is None:
             return pieces
         first, last = marked
-        style = self.screen.get_component_rich_style("screen--selection")
+        style = selected_style(self.screen)
         found: list[Segment] = []
         start = 0
         for text, look, _ in pieces:

@@ -5,10 +5,17 @@ from __future__ import annotations
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Size
+from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from ..drawing.format import cut, fit
+
+
+def selected_style(screen: Screen[object]) -> Style:
+    """Of text that the mouse has marked: a background alone. The theme's own colour of such text is a transparent one,
+    which Rich would draw as the background."""
+    return Style(bgcolor=screen.get_component_rich_style("screen--selection").bgcolor)
 
 
 class LineView(ScrollView, can_focus=True, inherit_bindings=False):

@@ -13,9 +13,7 @@ from .orphans import reap
 from .proc import Stat
 from .record import Record
 from .trees import Trees, World
-from .wrapper import UNABLE
-
-_NO_FORK = "no more processes are allowed (ulimit -u, pids.max of its cgroup)"
+from .wrapper import NO_FORK, UNABLE
 
 
 class Ends:
@@ -106,7 +104,7 @@ class Ends:
         if written.end == "spawn-log" and attempt.stop is None:
             self._explain_log(attempt, at)
         elif written.end == "spawn-fork" and attempt.stop is None:
-            self.trees.gone(attempt, never_ran=_NO_FORK)
+            self.trees.gone(attempt, never_ran=NO_FORK)
         elif written.end == "spawn-cwd":
             self._explain(attempt, UNABLE, at, partial(spawn_error.explain_cwd, attempt.cwd))
         else:

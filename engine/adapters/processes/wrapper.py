@@ -49,6 +49,7 @@ _FOR_STARTS = 48
 """More that are left to attempts before any is spent on shells that only wait."""
 UNABLE = 125
 """Exit code of a wrapper that never ran its command."""
+NO_FORK = "no more processes are allowed (ulimit -u, pids.max of its cgroup)"
 
 _SHELL = "/bin/sh"
 _ENV = "/usr/bin/env"
@@ -85,6 +86,11 @@ def _own_arguments(order: StartOrder, record: str) -> tuple[str, ...]:
     return record, order.cwd, order.stdout, order.stderr, order.leftovers
 
 
+def _refused(error: OSError) -> SpawnRefusedError:
+    """What the kernel's refusal of a process is told as."""
+    return SpawnRefusedError(NO_FORK if error.errno == errno.EAGAIN else f"cannot start a process: {error.strerror}")
+
+
 class Spawner:
     """Starts wrappers. They get default signal dispositions, /dev/null as 0 to 2 and, where GPUs are claimed for them,
     the claims as 9; no other descriptor."""
@@ -113,13 +119,13 @@ class Spawner:
             why = str(error)
         except OSError as error:
             if error.errno != errno.E2BIG:
-                raise SpawnRefusedError(f"cannot start a process: {error.strerror}") from error
+                raise _refused(error) from error
             why = "command and environment are too long"
         try:
             arguments = [*_own_arguments(order, record), "/bin/sh", "-c", _CANNOT, "gpudeck", why]
             return self._spawn(self._text, arguments, {"GPUDECK_TOKEN": order.token}, claims)
         except OSError as error:
-            raise SpawnRefusedError(f"cannot start a process: {error.strerror}") from error
+            raise _refused(error) from error
 
     def spawn_ahead(self, env: Mapping[str, str], pipe: int, claims: int | None) -> int:
         """Start a wrapper that waits at *pipe* for what it is to wrap, and return its pid. *claims*: as for `spawn`.
@@ -141,7 +147,7 @@ class Spawner:
         try:
             lowest = os.dup(self._null)
         except OSError as error:
-            raise SpawnRefusedError(f"cannot start a process: {error.strerror}") from error
+            raise _refused(error) from error
         os.close(lowest)
         if 0 <= self._limit <= lowest + SPARE_DESCRIPTORS + more:
             raise SpawnRefusedError(f"no more open files are allowed (ulimit -n is {self._limit})")

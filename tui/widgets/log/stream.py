@@ -17,6 +17,7 @@ from textual.widget import Widget
 
 from ...logs.reader import Move, Reader
 from ...logs.viewport import Frame
+from ..line_view import selected_style
 from .paint import Marks, Paint, Sight
 from .words import nothing_words
 
@@ -197,7 +198,7 @@ class LogStream(Widget, can_focus=True):
             ),
             self.rich_style,
             lambda name: self.get_component_rich_style(f"log-stream--{name}", partial=True),
-            lambda: self.screen.get_component_rich_style("screen--selection"),
+            lambda: selected_style(self.screen),
         )
         return super().render_lines(crop)
 
