@@ -181,10 +181,15 @@ def test_what_the_mouse_has_marked_on_a_page_can_be_read() -> None:
         await rig.until_on(Detail)
         await rig.until_said("Attempt 3")
         view = rig.app.screen.query_one(DetailView)
+
+        def colours() -> list[tuple[object, object]]:
+            pieces = [piece for strip in view.render_lines(Region(0, 0, 60, 10)) for piece in strip]
+            return [(p.style and p.style.color, p.style and p.style.bgcolor) for p in pieces if p.text.strip()]
+
+        plain = colours()
         view.text_select_all()
-        marked = [piece for strip in view.render_lines(Region(0, 0, 60, 10)) for piece in strip if piece.text.strip()]
-        assert marked
-        assert all(piece.style and piece.style.color != piece.style.bgcolor for piece in marked)
+        await rig.until(lambda: colours() != plain, "it is marked")
+        assert all(ink != paper for ink, paper in colours())
 
     over_picture(whole(ROWS, head(), EIGHT), body, (80, 24), answers={"show": answer(FAILED)})
 
