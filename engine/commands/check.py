@@ -8,6 +8,7 @@ from typing import Any
 
 from ..adapters import host
 from ..attempt.environment import base_environment
+from ..attempt.programs import look_for_programs
 from ..command import Command
 from ..core.spec import DeckFile
 from ..errors import EngineUnavailableError, TaskFileError
@@ -67,7 +68,8 @@ def _checked(path: str, options: RunOptions, warnings: list[str]) -> DeckFile:
         trouble = str(error)
     file = load(path, options, Box(gpus and gpus.count, host.cores(), {}), environ=environment)
     fit = [lambda: check_fit(file, gpus.fitting())] if gpus is not None else []
-    warnings += [*file.warnings, *filter(None, [trouble]), *_unset(file, environment), *_notify(file)]
+    nowhere = _nowhere(file, environment)
+    warnings += [*file.warnings, *filter(None, [trouble]), *_unset(file, environment), *_notify(file), *nowhere]
     check_together(*fit, lambda: refuse_later(file), lambda: _check_snapshot(file))
     return file
 
@@ -86,6 +88,19 @@ def _unset(file: DeckFile, environment: Mapping[str, str]) -> tuple[str, ...]:
     except TaskFileError as error:
         return error.problems
     return ()
+
+
+def _nowhere(file: DeckFile, environment: Mapping[str, str]) -> list[str]:
+    """Folders, programs, scripts and partitions that tasks name and that are not there."""
+    tasks = [spec for spec in file.tasks if file.selected is None or spec.name in file.selected]
+    on_slurm = file.settings.backend == "slurm"
+    missing = look_for_programs(tasks, environment, here=not on_slurm)
+    found = [f"{each.task}: {each.text}: {each.remedy}" for each in missing if not each.later]
+    if on_slurm:
+        from .plan_slurm import unknown_partitions  # brings with it what makes jobs
+
+        found += unknown_partitions(tasks)
+    return found
 
 
 def _notify(file: DeckFile) -> list[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..adapters.slurm.cluster import partition_names
 from ..adapters.slurm.jobfiles import control_folder
 from ..adapters.slurm.script import script
+from ..core.spec import TaskSpec
 from ..errors import EngineUnavailableError
 from ..logs.secrets import mask, secrets_in
 from ..submit.subject import Subject, read_subject
@@ -45,7 +46,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps([_row(job) for job in jobs], indent=2))
         return 0
-    for line in [*subject.warnings, *subject.file.later, *_unknown_partitions(subject)]:
+    for line in [*subject.warnings, *subject.file.later, *unknown_partitions(subject.selected)]:
         print(f"warning: {line}")
     print("\n".join(_text(jobs)))
     return 0
@@ -73,9 +74,9 @@ def planned(subject: Subject) -> list[PlannedJob]:
     return jobs
 
 
-def _unknown_partitions(subject: Subject) -> Iterator[str]:
-    """Where Slurm is here and answers at once."""
-    asked = [str(dict(spec.extras.slurm).get("partition", "")) for spec in subject.selected]
+def unknown_partitions(tasks: Iterable[TaskSpec]) -> Iterator[str]:
+    """Those that tasks name, a line each, where Slurm is here and answers at once."""
+    asked = [str(dict(spec.extras.slurm).get("partition", "")) for spec in tasks]
     names = list(dict.fromkeys(name for text in asked for name in text.split(",") if name))
     known = partition_names(os.environ) if names else []
     for name in names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..attempt.environment import base_environment
 from ..headless.text import plural
 from ..opening.visible import cuda_visible_devices
 from ..ports import GpuInfo
@@ -14,7 +15,7 @@ from .gpu_look import Gpus, look_at
 from .in_task import check_given, given_gpus, task_name
 from .load_checks import check_load
 from .own import run_own
-from .program_checks import check_programs, look_for_programs
+from .program_checks import check_programs
 from .ranks import check_ranks, launch
 from .slurm import check_cluster, check_slurm, look_for_slurm
 from .subject import Chosen, Interpreter, Subject, choose_gpus
@@ -62,7 +63,7 @@ def examine(subject: Subject, environ: Mapping[str, str], *, ranks: int = 0) -> 
         yield from _python(scene, python)
     yield from _host(scene)
     if subject.file is not None:
-        yield from check_programs(look_for_programs(subject.tasks, subject.interpreters[0]))
+        yield from check_programs(subject.tasks, base_environment(scene.environ), here=not scene.cluster)
         yield from run_own(subject.file, subject.interpreters[0])
 
 

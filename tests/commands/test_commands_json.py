@@ -77,6 +77,25 @@ async def test_check_tells_a_sound_file_and_what_is_wrong_with_another(desk: Des
     assert wrong["problems"][0].startswith("tasks.toml:12: ")
 
 
+@at_desk("""
+    [[task]]
+    name = "misspelled"
+    command = "pyton train.py"
+    [[task]]
+    name = "elsewhere"
+    command = ["python", "trian.py"]
+    [[task]]
+    name = "made"
+    needs = ["misspelled"]
+    command = "python made.py"
+""")
+async def test_check_warns_of_programs_and_scripts_that_are_nowhere(desk: Desk) -> None:
+    told = await desk.told("check")
+    first, second = told["warnings"]
+    assert (told["sound"], first.partition(":")[0], second.partition(":")[0]) == (True, "misspelled", "elsewhere")
+    assert ("pyton is not on the task's PATH" in first, "trian.py is not in" in second) == (True, True)
+
+
 @at_desk(GATED)
 async def test_apply_tells_the_plan_and_what_came_of_it(desk: Desk) -> None:
     await two_run(desk)

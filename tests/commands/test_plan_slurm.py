@@ -92,7 +92,10 @@ def test_a_partition_that_slurm_does_not_know_is_told_where_slurm_is(deck: Deck)
     sinfo.chmod(0o755)
     done = deck.command("plan", "--backend", "slurm", env={"PATH": f"{programs}:{deck.env['PATH']}"})
     assert done.code == 0
-    assert "warning: partition gpu is not known to Slurm here: did you mean gpus?" in done.out.splitlines()
+    told = "warning: partition gpu is not known to Slurm here: did you mean gpus?"
+    assert told in done.out.splitlines()
+    done = deck.command("check", "--backend", "slurm", env={"PATH": f"{programs}:{deck.env['PATH']}"})
+    assert (done.code, told in done.out.splitlines()) == (0, True)
     sinfo.write_text("#!/bin/sh\necho no answer >&2; exit 1\n")
     done = deck.command("plan", "--backend", "slurm", env={"PATH": f"{programs}:{deck.env['PATH']}"})
     assert (done.code, "not known" in done.out) == (0, False)

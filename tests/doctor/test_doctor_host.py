@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import stat
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ import pytest
 from gpudeck.engine.core.spec import DeckSettings, TaskSpec
 from tests.inside.doctor import (
     Disk,
-    Interpreter,
     Limits,
     Logout,
     Ports,
@@ -141,8 +139,7 @@ def test_more_workers_than_cores_are_warned_of_with_how_many_fit(tmp_path: Path)
 
 
 def missing(tmp_path: Path, text: str) -> list[tuple[str, bool]]:
-    python = Interpreter(sys.executable, os.environ, str(tmp_path))
-    return [(each.text, each.later) for each in look_for_programs(tasks_of(tmp_path, text), python)]
+    return [(each.text, each.later) for each in look_for_programs(tasks_of(tmp_path, text), os.environ)]
 
 
 def test_programs_and_scripts_that_are_not_there_are_named_once_an_entry(tmp_path: Path):
@@ -162,12 +159,21 @@ def test_programs_and_scripts_that_are_not_there_are_named_once_an_entry(tmp_pat
         [[task]]
         name = "d"
         command = ["no-such-program"]
+        [[task]]
+        name = "e"
+        command = "pyton train.py > x"
+        [[task]]
+        name = "f"
+        cwd = "nowhere"
+        command = "pyton train.py"
     """
     assert missing(tmp_path, text) == [
         (f"train.py is not in {tmp_path}", False),
         (f"{tmp_path}/./run.sh is not executable", False),
         (f"made.py is not in {tmp_path}", True),
         ("no-such-program is not on the task's PATH", False),
+        ("pyton is not on the task's PATH", False),
+        (f"cwd {tmp_path}/nowhere is not there", False),
     ]
 
 
@@ -184,6 +190,16 @@ def test_what_is_there_or_cannot_be_known_is_not_complained_about(tmp_path: Path
         [[task]]
         name = "c"
         command = "python -m mypkg.train --config x.py; read x"
+        [[task]]
+        name = "d"
+        command = "for x in 1 2; do ls; done"
+        [[task]]
+        name = "e"
+        env.PATH = "/opt/tools"
+        command = ["/bin/sh"]
+        [[task]]
+        name = "f"
+        command = "A=1 nothing-here"
     """
     assert missing(tmp_path, text) == []
 

@@ -3,6 +3,7 @@
 from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 from gpudeck.engine.adapters.slurm.cluster import partitions_of
 from gpudeck.engine.adapters.slurm.states import FAILED
+from gpudeck.engine.attempt.programs import look_for_programs
 from gpudeck.engine.doctor import child, gpu_checks, host_look
 from gpudeck.engine.doctor.card_checks import check_cards, is_idle
 from gpudeck.engine.doctor.child import Child, Ended, run
@@ -14,7 +15,6 @@ from gpudeck.engine.doctor.host_look import Disk, Limits, Ports
 from gpudeck.engine.doctor.isolation import Place, check_isolation, look_from_each
 from gpudeck.engine.doctor.load_checks import check_load, workers_in
 from gpudeck.engine.doctor.patience import within
-from gpudeck.engine.doctor.program_checks import look_for_programs
 from gpudeck.engine.doctor.python_checks import Wanted, check_python, has_torch, look_inside
 from gpudeck.engine.doctor.ranks import Launched, check_ranks, launch
 from gpudeck.engine.doctor.slurm import check_slurm, look_for_slurm
