@@ -5,14 +5,27 @@ from __future__ import annotations
 import os
 
 from ..command import Command
+from ..errors import UsageError
 from ..taskfile.find import find_task_file
 
 
 def task_file(command: Command) -> str:
-    """The task file that a command is about, as given or found; with --runs that of the commands that were run here.
-    Raises UsageError where there is none."""
+    """The task file that a command is about, as given or found; with --runs, or where there is no other, that of the
+    commands that were run here. Raises UsageError where there is none."""
     if command.flag("runs"):
-        from ..runs.home import runs_file
+        return _runs_file(command)
+    try:
+        return find_task_file(command.file, os.environ, os.getcwd())
+    except UsageError as error:
+        if "runs" not in command.given:  # the verb is not about them
+            raise
+        try:
+            return _runs_file(command)
+        except UsageError:
+            raise error from None
 
-        return runs_file(command.file, os.environ)
-    return find_task_file(command.file, os.environ, os.getcwd())
+
+def _runs_file(command: Command) -> str:
+    from ..runs.home import runs_file
+
+    return runs_file(command.file, os.environ)

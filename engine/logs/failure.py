@@ -66,7 +66,7 @@ def classify(
     if sign is not None and sign.kind in ("gpu memory", "host memory"):
         where = "CUDA" if sign.kind == "gpu memory" else "host"
         return Finding("oom", _detail(", ".join(filter(None, (where, who))), _memory_words(line)), hint=sign.hint)
-    said = _said(block, line, context, _signal_of_rank(root) or killed_by)
+    said = _said(block, line, context, err_tail, _signal_of_rank(root) or killed_by)
     if oom_killed and (_killed(root, killed_by) or _WORKER_KILLED.search(said)):
         return Finding(
             "oom", _detail(", ".join(filter(None, ("host", who))), "killed by the kernel"), hint=HOST_MEMORY_HINT
@@ -121,12 +121,14 @@ def _lost_its_gpu(err: Sequence[str]) -> bool:
     return any((found := first_sign(line)) is not None and found[0].kind == "device" for line in warnings)
 
 
-def _said(block: Traceback | None, sign_line: str, context: Sequence[str], killed_by: int | None) -> str:
+def _said(
+    block: Traceback | None, sign_line: str, context: Sequence[str], err: Sequence[str], killed_by: int | None
+) -> str:
     if block is not None:
         return block.summary
     if killed_by in _SILENT_SIGNALS:
         return ""
-    return sign_line or telling_line(context)
+    return sign_line or telling_line(context, err)
 
 
 def _who(root: RootCause | None, ranks: int) -> str:
@@ -153,7 +155,8 @@ def _killed(root: RootCause | None, killed_by: int | None) -> bool:
 def _memory_words(line: str) -> str:
     """ "Tried to allocate 2.00 GiB. GPU 0 has …" of torch's line, without the class and the words said anyway."""
     found = _OOM_WORDS.match(line)
-    return line[found.end() :] if found else line
+    left = line[found.end() :] if found else line
+    return left if any(map(str.isalnum, left)) else ""
 
 
 def _detail(who: str, said: str) -> str:

@@ -74,11 +74,14 @@ def near_error(err: Sequence[str], out: Sequence[str]) -> tuple[Sequence[str], i
     return None
 
 
-def telling_line(context: Sequence[str]) -> str:
-    """Of the last lines the one that tells why; "" where there are none."""
+def telling_line(context: Sequence[str], err: Sequence[str]) -> str:
+    """Of the last lines the one that tells why, else the very last; "" where there is none, and where stdout ends with
+    how far the program came. *err*: stderr."""
     words = last_words(context)
     found = (line for tells in (*_CERTAIN, _has_error_word) for line in reversed(words) if tells(line))
-    return next(found, words[-1] if words else "")
+    last = words[-1] if words else ""
+    tells_nothing = last not in err and (len(last.split()) < 2 or _PROGRESS.search(last))
+    return next(found, "" if tells_nothing else last)
 
 
 def last_words(lines: Sequence[str]) -> list[str]:

@@ -49,7 +49,7 @@ def tails(err_log: str, out_log: str) -> Tails:
     root = root_cause(err) or root_cause(out) or (step_cause(err) if logs else None)
     if root is None:
         own, _ = _split(err)
-        return Tails(own or err, out)
+        return Tails(own if own or out else err, out)
     if logs:
         return _of_ranks(err, out, root, logs, out_log)
     if not any(block.rank == root.rank for block in tracebacks(err)):

@@ -117,6 +117,11 @@ SIGNS: tuple[Sign, ...] = (
     ),
     _sign(
         "other",
+        r"invalid device ordinal",
+        "the task sees only its own GPUs, from 0 on: cuda:0 or LOCAL_RANK, and gpus = for as many as it uses",
+    ),
+    _sign(
+        "other",
         r"device-side assert triggered|an illegal memory access was encountered",
         "retry --debug tells the true line (CUDA_LAUNCH_BLOCKING=1); often a label or index out of range",
     ),

@@ -87,7 +87,7 @@ def test_every_example_is_right(verb: str) -> None:
         (["--gpus", "none", "fit", "--var", "batch", "x.py"], "a command goes before its options: gpudeck fit …"),
         (["--gpus", "none", "fit", "--", "true"], "a command goes before its options: gpudeck fit …"),
         (["--gpus", "none", "--var", "batch"], "unrecognized arguments: --var; see"),
-        (["status", "one.toml"], "unrecognized arguments: one.toml; -f names the task file"),
+        (["status", "gone.toml"], "unrecognized arguments: gone.toml; -f names the task file"),
     ],
 )
 def test_words_in_another_order_are_refused_with_the_right_one(
@@ -96,6 +96,28 @@ def test_words_in_another_order_are_refused_with_the_right_one(
     with pytest.raises(SystemExit) as refused:
         parse(words)
     assert (refused.value.code, said in capsys.readouterr().err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "selectors"),
+    [(["status"], ()), (["pause"], ()), (["ls"], ()), (["ls", "a", "b"], ("a", "b")), (["retry", "a"], ("a",))],
+)
+def test_the_task_file_may_be_the_first_word_of_each_command(
+    tmp_path: Path, words: list[str], selectors: tuple[str, ...]
+) -> None:
+    file = tmp_path / "sweep.toml"
+    file.touch()
+    verb, *rest = words
+    command = parse([verb, str(file), *rest])
+    assert (command.verb, command.file, command.words) == (verb, str(file), selectors)
+
+
+def test_a_task_file_is_no_selector(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "sweep.toml"
+    file.touch()
+    with pytest.raises(SystemExit):
+        parse(["retry", str(file)])
+    assert "the following arguments are required: SEL" in capsys.readouterr().err
 
 
 def test_each_command_stands_apart_from_what_it_does_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:

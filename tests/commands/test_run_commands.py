@@ -159,6 +159,13 @@ def test_a_mistake_keeps_what_was_run_before(deck: Commanded) -> None:
     assert list(runs_of(deck)) == ["true"]
 
 
+def test_where_there_is_no_task_file_commands_are_about_what_was_run_here(deck: Commanded) -> None:
+    (deck.folder / "tasks.toml").unlink(missing_ok=True)
+    assert deck.command(*ONE, "--name", "r", "echo", "hello").code == 0
+    assert [row["name"] for row in json.loads(deck.command("ls", "--json").out)] == ["r"]
+    assert deck.command("logs", "r").out == "hello\n"
+
+
 def test_other_commands_say_where_nothing_was_run(deck: Commanded) -> None:
     done = deck.command("ls", "--runs")
     assert (done.code, f"nothing was run in {deck.folder}" in done.err) == (2, True)

@@ -344,6 +344,20 @@ def test_a_tail_full_of_one_line_costs_little(line):
     assert time.process_time() - started < 2
 
 
+@pytest.mark.parametrize("out", ["start\n", "epoch 3 loss 0.21\n"])
+def test_how_far_a_program_came_is_no_reason_of_its_end(out: str):
+    assert found("", out=out, exit_code=9).detail == ""
+
+
+def test_of_memory_that_ran_out_only_words_are_told():
+    assert found("OSError: (12, 'Cannot allocate memory')\n").detail == "host"
+
+
+def test_a_device_that_the_task_was_not_given_has_a_hint():
+    said = "RuntimeError: CUDA error: invalid device ordinal\n"
+    assert "sees only its own GPUs" in found(said).hint
+
+
 def test_without_stderr_the_last_line_of_stdout_is_the_detail():
     assert found("", out="loading\nunable to locate 2 gpus\n").detail == "unable to locate 2 gpus"
 

@@ -145,6 +145,16 @@ def test_of_ranks_that_were_stopped_their_stacks_are_shown_and_not_their_launche
     assert "\n".join(digest(ranks.err, ranks.out)) == stack.rstrip()
 
 
+def test_of_ranks_that_were_stopped_in_the_middle_their_last_lines_are_shown_and_not_their_launchers(
+    ranks: Ranks,
+) -> None:
+    asked = "W1123 09:14:19.511000 10 torch/distributed/elastic/agent/server/api.py:753] Received 15 death signal\n"
+    gone = "torch.distributed.elastic.multiprocessing.api.SignalException: Process 10 got signal: 15"
+    Path(ranks.err).write_text(asked + trace(gone, "time.sleep(monitor_interval)"))
+    Path(ranks.out).write_text("step 1 loss=nan\n")
+    assert digest(ranks.err, ranks.out) == ("step 1 loss=nan",)
+
+
 def test_a_rank_that_nccls_watchdog_ended_is_not_the_reason_where_another_raised(ranks: Ranks) -> None:
     ranks.left("Watchdog caught collective operation timeout\n", trace("ValueError: bad rate"), rank=0, code=-6)
     assert "rank 1 of 2: ValueError: bad rate" in ranks.reason
@@ -168,11 +178,11 @@ def test_an_error_file_that_tells_nothing_harms_nothing(ranks: Ranks, content: s
 
 
 def test_a_launcher_that_was_asked_to_end_on_another_node_is_not_the_reason(ranks: Ranks) -> None:
-    ranks.left("", "dead loss\n", rank=1, code=1)
+    ranks.left("", "no data left\n", rank=1, code=1)
     stack = trace("torch.distributed.elastic.multiprocessing.api.SignalException: Process 10 got signal: 15")
     error = {"message": {"message": "SignalException", "extraInfo": {"py_callstack": stack}}}
     (ranks.folder / "attempt-1.error.json").write_text(json.dumps(error))
-    assert ranks.reason == "rank 1 of 2: exit code 1: dead loss"
+    assert ranks.reason == "rank 1 of 2: exit code 1: no data left"
 
 
 def test_a_port_that_another_process_has_is_a_reason_of_its_own(ranks: Ranks) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...engine.command import Command
+from .options import one_task, some_tasks
 from .verbs import DECK, VERBS, Verb
 
 _NEGATIVE = re.compile(r"-\d+")
@@ -21,6 +22,10 @@ def parse(arguments: Sequence[str]) -> Command:
     verb = VERBS[words.pop(0)] if words and words[0] in VERBS and words[0] != DECK else VERBS[DECK]
     parser = parser_of(verb.name)
     found, rest = parser.parse_known_args(words)
+    if verb.words in ("none", "select") and not file and not vars(found).get("file"):
+        file = _taken_file(found.words if "words" in found else rest)
+        if verb.words == "select" and file and not found.words and {some_tasks, one_task} & {*verb.adds}:
+            parser.error("the following arguments are required: SEL")
     # What argparse leaves over are options that nobody knows, and words that stand behind an option.
     unknown = [word for word in rest if word.startswith("-") and not _NEGATIVE.fullmatch(word)]
     if verb.name == DECK and unknown:
@@ -112,6 +117,12 @@ def _leading_file(words: list[str]) -> tuple[str | None, list[str]]:
     if len(words) > 1 and words[0].startswith("-f") and len(words[0]) > 2:
         return words[0][2:], words[1:]
     return None, words
+
+
+def _taken_file(words: list[str]) -> str | None:
+    """The task file where a deck's is named first, as for commands that take nothing else; taken from *words*."""
+    names_file = bool(words) and words[0].endswith(".toml") and os.path.isfile(words[0])
+    return words.pop(0) if names_file else None
 
 
 def _command(verb: Verb, found: argparse.Namespace, parser: argparse.ArgumentParser) -> Command:
