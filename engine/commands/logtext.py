@@ -44,7 +44,7 @@ class Lines:
 
     def end(self) -> str:
         """The same, and forget it."""
-        text, self._rest = self.rest() + "", ""
+        text, self._rest = self.rest(), ""
         self._decoder.reset()
         return text
 
@@ -57,10 +57,9 @@ class Lines:
         if not self._colour or "\x1b" not in line:
             return printable(line)
         colours = [found[0] for found in _COLOUR.finditer(line)]
-        kept = printable(_COLOUR.sub(_PLACE, line.replace(_PLACE, "")))
-        for code in colours:
-            kept = kept.replace(_PLACE, code if _harmless(code) else "", 1)
-        return kept + "\x1b[0m"
+        texts = printable(_COLOUR.sub(_PLACE, line.replace(_PLACE, ""))).split(_PLACE)
+        shown = [code if _harmless(code) else "" for code in colours]
+        return "".join(piece for pair in zip(texts, [*shown, "\x1b[0m"], strict=True) for piece in pair)
 
 
 def _harmless(code: str) -> bool:

@@ -11,12 +11,13 @@ from typing import cast
 
 from ..errors import TaskFileError
 from .lines import Lines
+from .problems import printable
 from .values import SourceFloat, has_nul, is_list, is_table
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _NUL = re.compile(r"\\u0000|\\U00000000")
 _PLAINER = {
-    "Cannot overwrite a value": "this key is there twice",
+    "Cannot overwrite a value": "this key is there twice: {key}",
     "Cannot declare": "this table is there twice",
     "Expected '=' after a key in a key/value pair": "expected KEY = VALUE",
     "Invalid value": "this is no TOML value (text needs quotes)",
@@ -111,4 +112,5 @@ def _syntax(path: str, text: str, message: str) -> str:
     words = next((plain for start, plain in _PLAINER.items() if words.startswith(start)), words)
     if match is None or match[1] is None:
         return f"{path}:{text.rstrip().count(chr(10)) + 1}: the file ends inside a list or text that is not closed"
-    return f"{path}:{match[1]}: {words} (column {match[2]})"
+    key = text.splitlines()[int(match[1]) - 1].partition("=")[0].strip()
+    return f"{path}:{match[1]}: {words.replace('{key}', printable(key))} (column {match[2]})"

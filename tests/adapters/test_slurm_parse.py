@@ -139,6 +139,7 @@ def test_a_refusal_is_told_in_sbatchs_words() -> None:
         ("gpu[08-10,12],login1", ("gpu08", "gpu09", "gpu10", "gpu12", "login1")),
         ("r[1-2]n[1-2]", ("r1n1", "r1n2", "r2n1", "r2n2")),
         ("odd[", ("odd[",)),
+        ("n[0-999999999]", ("n0-999999999",)),
     ],
 )
 def test_lists_of_nodes(text: str, nodes: tuple[str, ...]) -> None:

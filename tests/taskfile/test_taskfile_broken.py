@@ -1594,7 +1594,7 @@ name = a
 name = "a"
 name = "b"
 """,
-        ["tasks.toml:3: this key is there twice (column 11)"],
+        ["tasks.toml:3: this key is there twice: name (column 11)"],
     ),
     (
         "toml open list",

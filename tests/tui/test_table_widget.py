@@ -259,6 +259,9 @@ def test_marks_and_filter_are_told_above_the_lines() -> None:
             app.table.mark()
             assert 0 in drawn.ys
         assert lines(app)[0].endswith("1 marked  /task-1  1 of 5")
+        app.table.set_filter("task-2")
+        await pilot.pause()
+        assert lines(app)[0].endswith("0 marked, 1 not shown  /task-2  1 of 5")
 
     drive(body, queued(5))
 

@@ -204,6 +204,6 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, simulated:
     keys = iter("123456789acefgim")
     answers = [
         Option("no", "nothing"),
-        *(Option(id_, text, _OWN_KEYS.get(id_) or next(keys)) for id_, (text, _, _) in groups.items()),
+        *(Option(id_, text, _OWN_KEYS.get(id_) or next(keys, "")) for id_, (text, _, _) in groups.items()),
     ]
     return Question("Retry", (), tuple(answers), then)

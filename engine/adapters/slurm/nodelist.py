@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+_MOST = 100_000
+"""Nodes in one range. More is no list of Slurm's."""
+
 
 def expand_nodes(nodes: str) -> tuple[str, ...]:
     """Names in a compressed list: "gpu[01-03,7],login1". What is no such list is one name."""
@@ -27,7 +30,7 @@ def _expanded(part: str) -> Iterator[str]:
         return
     for piece in inside.split(","):
         first, dash, last = piece.partition("-")
-        if dash and first.isdecimal() and last.isdecimal():
+        if dash and first.isdecimal() and last.isdecimal() and int(last) - int(first) < _MOST:
             numbers = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
         else:
             numbers = [piece]

@@ -40,10 +40,12 @@ class TableLines:
         )
 
     def _note(self, width: int) -> str:
-        order, marks = self._state.order, len(self._state.marked)
+        order, marked, rows = self._state.order, self._state.marked, self._state.deck.rows
         parts = [hidden] if (hidden := hidden_sort(self.places, order.column, descending=order.descending)) else []
-        if marks:
-            parts.append(f"{count(marks)} marked")
+        if marked:
+            seen = sum(rows[index].name in marked for index in order.shown) if order.filter.text else len(marked)
+            hidden_marks = f", {count(len(marked) - seen)} not shown" if seen < len(marked) else ""
+            parts.append(f"{count(seen)} marked{hidden_marks}")
         if order.filter.text:
             text = cut(clean(order.filter.text), max(10, width // 3))
             parts.append(f"/{text}  {count(len(order.shown))} of {count(len(self._state.deck.rows))}")
