@@ -10,13 +10,15 @@ from typing import assert_never
 
 from ..attempt.attempts import Attempts
 from ..core import events as e
-from ..core.deck import Deck
+from ..core.deck import Deck, Task
 from ..core.devices import gib
 from ..core.explain import Explainer
-from ..core.phases import Blocked
+from ..core.phases import Blocked, Ended, Failed
 from ..core.together import mixed_in_words
 from ..logs.described import describe
+from ..logs.digest import digest
 from ..logs.examine import hint_of
+from ..logs.files import telling_log
 from ..ports import Clock
 from ..protocol.messages import Message, Note, RunFinished, TaskEnded, TaskSettled, TaskStarted, TaskSubmitted
 from .forecasts import Forecasts
@@ -60,7 +62,7 @@ class Reporter:
         self._told_run = deck.run.number if deck.run.ended else 0
         """The run whose end has been told; by an earlier engine, where it had ended before."""
         self.times = Times(started.boot_s, started.wall_s)
-        self.summary = Summary(deck, self.times, clock)
+        self.summary = Summary(deck, self.times, clock, self._read)
         self._index = {gpu.uuid: gpu.index for gpu in deck.gpus.values()}
 
     def know_gpus(self) -> None:
@@ -120,7 +122,7 @@ class Reporter:
         now = self._clock.now()
         self._told_run = 0
         self.times = Times(now.boot_s, now.wall_s)
-        self.summary = Summary(self._deck, self.times, self._clock)
+        self.summary = Summary(self._deck, self.times, self._clock, self._read)
 
     def _cached(self, fact: e.TaskCached) -> None:
         if fact.why == "journal":
@@ -285,6 +287,14 @@ class Reporter:
     def ending(self, exit_code: int, why: str) -> RunFinished:
         """The last message of a run, not shown yet. Made once."""
         return self.summary.finish(exit_code, why, counts_of(self._deck))
+
+    def _read(self, task: Task, ended: Ended) -> tuple[str, tuple[str, ...]]:
+        """The log to look into after an attempt, and of a failed one the lines that tell why."""
+        paths = self._attempts.begun.paths(task.name, ended.number)
+        if not isinstance(task.phase, Failed):
+            return self.shorten(paths.out), ()
+        lines, hint = digest(paths.err, paths.out), hint_of(ended.outcome, task.spec)
+        return self.shorten(telling_log(paths)), (*lines, f"hint: {hint}") if hint and lines else lines
 
     # -- names --------------------------------------------------------------------------------------------------------
 

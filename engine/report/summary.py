@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..core.deck import Deck, Task
 from ..core.events import AttemptEnded, AttemptStarting
 from ..core.explain import Explainer
 from ..core.flags import is_pending
-from ..core.phases import NAMES, Blocked, Failed
+from ..core.phases import NAMES, Blocked, Ended, Failed
 from ..logs.described import describe
 from ..ports import Clock
 from ..protocol.messages import Counts, RunFinished, SummaryRow
@@ -31,10 +32,19 @@ class _Last:
     kind: str
 
 
+_MOST_READ = 100
+"""Failures of which logs are read at the end; each takes some ms."""
+
+
 class Summary:
     """Collects while the run goes on."""
 
-    def __init__(self, deck: Deck, times: Times, clock: Clock) -> None:
+    def __init__(
+        self, deck: Deck, times: Times, clock: Clock, read: Callable[[Task, Ended], tuple[str, tuple[str, ...]]]
+    ) -> None:
+        """*read*: the log to look into after an attempt of this run that ended before this engine began, and of a
+        failed one the lines that tell why."""
+        self._read = read
         self._deck = deck
         self._times = times
         self._clock = clock
@@ -91,10 +101,12 @@ class Summary:
             if on:
                 self._busy_s[index] += max(0.0, now.boot_s - on[("", 0)])
         explainer = Explainer(self._deck, now.boot_s)
+        tasks = [task for task in self._deck.tasks if task.selected]
+        self._recall(tasks)
         return RunFinished(
             exit_code=exit_code,
             counts=counts,
-            rows=tuple(self._row(task, explainer) for task in self._deck.tasks if task.selected),
+            rows=tuple(self._row(task, explainer) for task in tasks),
             wall_s=self._times.since(now.boot_s),
             task_s=self._task_s,
             gpu_busy_s={gpu.index: self._busy_s.get(gpu.index, 0.0) for gpu in self._deck.gpus.values()},
@@ -103,6 +115,21 @@ class Summary:
             wall=now.wall_s,
             energy_wh=self._energy_wh,
         )
+
+    def _recall(self, tasks: Sequence[Task]) -> None:
+        """Take in what ended in this run under an earlier engine."""
+        unread = _MOST_READ
+        for task in tasks:
+            ended = task.ended[-1] if task.ended else None
+            if ended is None or ended.run != self._deck.run.number or task.name in self._last:
+                continue
+            log, digest = "", ()
+            if unread or not isinstance(task.phase, Failed):
+                log, digest = self._read(task, ended)
+                unread -= isinstance(task.phase, Failed)
+            gpus = tuple(self._index[uuid] for uuid in ended.gpus if uuid in self._index)
+            reason, kind = ("", "") if ended.outcome.ok else (describe(ended.outcome), ended.outcome.reason)
+            self._last[task.name] = _Last(gpus, ended.duration_s, reason, log, digest, ended.job, ended.nodes, kind)
 
     def _why(self, task: Task, explainer: Explainer) -> str:
         """What kept a task from starting."""

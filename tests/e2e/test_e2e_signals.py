@@ -66,6 +66,37 @@ def test_the_next_start_continues_what_was_interrupted_uncharged(deck: Deck) -> 
     assert ran.rows["saves-0"]["attempts"] == 2
 
 
+def test_the_summary_of_a_continued_run_tells_also_what_ended_before(deck: Deck) -> None:
+    deck.write(
+        """
+        [deck]
+        gpus = "sim:2"
+        halt = "never"
+        [[task]]
+        name = "bad"
+        command = "echo ValueError: no data >&2; exit 3"
+        [[task]]
+        name = "late"
+        after = ["bad"]
+        command = "echo $$ >>pids; while [ ! -e go ]; do sleep 0.01; done"
+        """
+    )
+    engine = deck.start()
+    pids(deck, 1)
+    engine.signal(signal.SIGINT)
+    before = engine.finish().rows["bad"]
+    (deck.folder / "go").touch()
+    after = deck.run().rows["bad"]
+    assert (before["gpus"], before["log"], before["digest"][0]) == (
+        [0],
+        "logs/bad/attempt-1.err",
+        "ValueError: no data",
+    )
+    told = ("gpus", "log", "digest", "reason", "kind")
+    assert [after[key] for key in told] == [before[key] for key in told]
+    assert after["duration_s"] == pytest.approx(before["duration_s"], abs=0.01)
+
+
 DEAF = """
     [deck]
     gpus = "sim:1"
