@@ -129,7 +129,8 @@ class GpuRows:
             mib = process.used_mib or 0
             if process.token in gpu.holders or _in_container(process, gpu, reading):
                 continue
-            if process.token in self._deck.active:
+            ended_since = process.token and reading.at < gpu.ended_at
+            if process.token in self._deck.active or ended_since:
                 deck += mib
             elif process.user and process.user == self._me:
                 mine += mib

@@ -112,6 +112,18 @@ def test_a_task_of_the_deck_on_another_gpu_than_its_own_counts_as_the_decks() ->
     assert seen.row(1 - place).processes[0].task == "a"
 
 
+def test_what_a_task_used_that_has_just_ended_is_nobody_elses() -> None:
+    found = world(spec("a"))
+    seen = Seen(found)
+    found.advance(10)
+    seen.read(i.Process(10, 9000, token=seen.token("a")), used_mib=9000)
+
+    found.advance(1)
+    found.end("a")
+
+    assert seen.row().memory == GpuMemory(deck_mib=9000)
+
+
 def test_a_container_s_processes_that_came_with_the_task_count_as_the_decks() -> None:
     found = world(spec("a"))
     seen = Seen(found)
