@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -56,6 +57,10 @@ def pytest_runtest_logstart(nodeid: str) -> None:
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return sets.workers(config)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return sets.scheduler(config, log)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -10,6 +10,7 @@ import os
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,15 @@ def workers(config: pytest.Config) -> int:
     """How many processes share the tests: none for a file or two; else one more than cores, for a test often waits."""
     files = [name for name in config.args if os.path.isfile(name.partition("::")[0])]
     return 0 if files and len(files) == len(config.args) < 3 else min(len(os.sched_getaffinity(0)) + 1, 5)
+
+
+def scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests of `torchrun` that look at one deck stay with one process, which runs it once; None: as tests come."""
+    if config.option.markexpr != "torchrun":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    return LoadFileScheduling(config, log)
 
 
 def ignored(path: Path, config: pytest.Config) -> bool | None:
