@@ -161,7 +161,8 @@ class Launcher(Protocol):
     def recover(self, attempts: Sequence[Known]) -> Mapping[str, Fate]:
         """Find out what became of attempts of an earlier engine, by record file, pid and start time.
 
-        Returns by token "adopted" (runs; the sink gets its end), "ended" (the sink gets `LeaderExited` and `TreeGone`
+        Returns by token "adopted" (runs; the sink gets `Spawned` where its start was never recorded, and its end),
+        "ended" (the sink gets `LeaderExited` and `TreeGone`
         with what the record tells), "never ran" (the sink gets `TreeGone(never_ran=True)`), "lost" (proven absent
         without a code; the sink gets `LeaderExited(code=None)` and `TreeGone`) or `Unproven` (the sink gets nothing).
         """

@@ -1,0 +1,13 @@
+"""What the tests of tests/sim use of the inside of gpudeck: what moves there is changed here alone."""
+
+from gpudeck.engine import loop
+from gpudeck.engine.adapters import host
+from gpudeck.engine.attempt import outcomes
+from gpudeck.engine.attempt.completing import Completing
+from gpudeck.engine.core import begins, ends, step
+from gpudeck.engine.core import replay as replay_module
+from gpudeck.engine.logs.files import LogFolder
+from gpudeck.engine.loop import Loop
+from gpudeck.engine.opening.left_behind import unsettled
+from gpudeck.engine.report.reporter import Reporter
+from gpudeck.engine.takeup import TakeUp

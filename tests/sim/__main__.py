@@ -1,0 +1,58 @@
+"""Worlds from seeds; prints each promise that was broken.
+
+python -m tests.sim [--first SEED] [--runs N]     of one world alone the whole trace
+python -m tests.sim --doublecheck                 each seed twice: the same trace
+python -m tests.sim --planted                     which world notices each planted defect
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+import traceback
+
+from tests.sim.planted import PLANTED
+from tests.sim.seeds import noticed, world_of
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.sim")
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--doublecheck", action="store_true")
+    parser.add_argument("--planted", action="store_true")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="gpudeck-sim-", dir="/dev/shm") as folder:
+        return _plant(folder) if args.planted else _runs(args, folder)
+
+
+def _plant(folder: str) -> int:
+    missed = 0
+    for name, plant in PLANTED.items():
+        with plant():
+            seed, error = noticed(folder)
+        missed += error is None
+        print(f"{name}: " + (f"world {seed}: {error}" if error else f"not noticed in {seed} worlds"), flush=True)
+    return missed
+
+
+def _runs(args: argparse.Namespace, folder: str) -> int:
+    began, failed = time.monotonic(), 0
+    for seed in range(args.first, args.first + args.runs):
+        world, error = world_of(seed, folder)
+        if args.runs == 1:
+            print("\n".join(world.box.trace))
+            traceback.print_exception(error)
+        if args.doublecheck and error is None and world_of(seed, folder)[0].box.trace != world.box.trace:
+            error = AssertionError("the same seed gave another run")
+        if error is not None:
+            failed += 1
+            print(f"world {seed}: {type(error).__name__}: {error}", flush=True)
+    print(f"{args.runs} worlds, {failed} broken, {60 * args.runs / (time.monotonic() - began):.0f} a minute")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

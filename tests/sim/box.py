@@ -1,0 +1,164 @@
+"""The world outside of engines as data: time, processes and their trees, GPUs and who claims them, disks."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from gpudeck.engine.core.events import Fact
+from gpudeck.engine.core.instant import Instant
+
+WALL_S = 1.7e9
+
+
+@dataclass(slots=True)
+class Behaviour:
+    """What an execution of a task does, however it was started."""
+
+    code: int = 0
+    runs_s: float = 5.0
+    reacts_s: float = 0.2
+    """From a signal to its end; a deaf one ends by KILL alone."""
+    deaf: bool = False
+    leaves_s: float = 0.0
+    """How long a child of it outlives the leader."""
+
+
+@dataclass(slots=True)
+class Process:
+    """The tree of one attempt."""
+
+    token: str
+    deck: str
+    task: str
+    attempt: int
+    gpus: tuple[str, ...]
+    pid: int
+    boot: str
+    behaviour: Behaviour
+    began: float
+    leader: bool = True
+    tree: bool = True
+    code: int | None = None
+    """How the leader ended; None: it runs, or was ended by the box going down."""
+    record: bool = True
+    """The wrapper's record stands in the state folder."""
+
+
+@dataclass(slots=True)
+class Disk:
+    """What a crash leaves of one deck."""
+
+    facts: list[Fact] = field(default_factory=list)
+    full: bool = False
+
+
+class Simulated:
+    """One box. Everything that happens is decided by *seed*."""
+
+    def __init__(self, seed: int, gpus: int) -> None:
+        self.random = Random(seed)
+        self.gpus = tuple(f"GPU-{index}" for index in range(gpus))
+        self.now = 1000.0
+        self._wall_s = WALL_S
+        self.boot = "boot-1"
+        self.processes: dict[str, Process] = {}
+        """By token, every one that ever was."""
+        self.started: list[Process] = []
+        self.disks: dict[str, Disk] = {}
+        self.claims: dict[str, str] = {}
+        """GPU by UUID: the deck that has it, engine or tree."""
+        self.lost: dict[str, float] = {}
+        """GPUs that are gone, and since when."""
+        self.foreign: dict[str, float] = {}
+        """GPUs that somebody else computes on, and since when."""
+        self.trace: list[str] = []
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._count = itertools.count()
+        self._pids = itertools.count(100)
+
+    # -- time
+
+    def instant(self) -> Instant:
+        return Instant(self.now, self._wall_s + self.now)
+
+    def after(self, seconds: float, do: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (self.now + seconds, next(self._count), do))
+
+    @property
+    def next_event(self) -> float | None:
+        return self._events[0][0] if self._events else None
+
+    def happen(self) -> None:
+        """The next event, at its time."""
+        at, _, do = heapq.heappop(self._events)
+        self.now = max(self.now, at)
+        do()
+
+    def say(self, text: str) -> None:
+        self.trace.append(f"{self.now:.4f} {text}")
+
+    # -- processes
+
+    def spawn(self, token: str, deck: str, task: str, attempt: int, gpus: tuple[str, ...], how: Behaviour) -> Process:
+        process = Process(token, deck, task, attempt, gpus, next(self._pids), self.boot, how, self.now)
+        self.processes[token] = process
+        self.started.append(process)
+        self.begun(process)
+        self.say(f"{deck} begins {task} attempt {attempt} on {','.join(gpus) or 'cpu'}")
+        self.after(how.runs_s, lambda: self.exits(process, how.code))
+        return process
+
+    def exits(self, process: Process, code: int) -> None:
+        """The leader ends, if it still runs; what it leaves goes later."""
+        if not process.leader or process.boot != self.boot:
+            return
+        process.leader, process.code = False, code
+        self.say(f"{process.task} attempt {process.attempt} of {process.deck} exits with {code}")
+        if process.behaviour.leaves_s:
+            self.after(process.behaviour.leaves_s, lambda: self.goes(process))
+        else:
+            self.goes(process)
+        self.tell(process)
+
+    def goes(self, process: Process) -> None:
+        """Nothing of it lives any more."""
+        if process.tree and not process.leader:
+            process.tree = False
+            self.tell(process)
+
+    tell: Callable[[Process], None] = staticmethod(lambda _: None)
+    """Told of each end; whoever follows the process passes it on."""
+    begun: Callable[[Process], None] = staticmethod(lambda _: None)
+    """Told of each start."""
+
+    def signal(self, process: Process, number: int) -> None:
+        """To the whole tree."""
+        how = process.behaviour
+        if process.leader:
+            if number == 9:
+                self.exits(process, 137)
+                self.goes(process)
+            elif not how.deaf:
+                self.after(how.reacts_s, lambda: self.exits(process, 128 + number))
+        elif number == 9 or not how.deaf:
+            self.goes(process)
+
+    def go_down(self) -> None:
+        """The box loses its power: every process ends, and no record tells how."""
+        self.boot = f"boot-{int(self.boot.split('-')[1]) + 1}"
+        self.say("the box goes down")
+        for process in self.processes.values():
+            process.leader = process.tree = False
+        self._wall_s += self.now
+        self.now = 10.0
+        self._wall_s -= self.now
+        self.lost, self.foreign = {}, {}
+        # What was to happen by the clock before happens no more: processes are gone, writes are lost.
+        self._events = []
+
+    def alive(self) -> list[Process]:
+        return [process for process in self.processes.values() if process.tree]

@@ -1,0 +1,93 @@
+"""A seed becomes a plan: decks, what their tasks do, and how often what goes wrong. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
+from tests.sim.box import Behaviour
+
+VERBS = ("cancel", "kill", "retry", "hold", "release", "pause", "unpause", "priority")
+FAULTS = ("kill", "box down", "disk full", "refused", "second start", "gpu lost", "foreign")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    seed: int
+    gpus: int
+    decks: dict[str, DeckFile]
+    behaviours: dict[tuple[str, str, int], Behaviour]
+    """By deck, task and attempt; others end well after 5 s."""
+    odds: dict[str, float] = field(default_factory=dict)
+    """Of each fault, and of "verb": how likely it is at each piece that an engine runs."""
+    faults_end: float = 200.0
+    """Seconds of the world's time after which nothing goes wrong any more."""
+
+    def behaviour(self, deck: str, task: str, attempt: int) -> Behaviour:
+        return self.behaviours.get((deck, task, attempt), Behaviour())
+
+
+def plan_of(seed: int) -> Plan:
+    """Swarm: each plan has only some of the faults, and those more or less often."""
+    random = Random(seed)
+    gpus = random.choice([0, 1, 1, 2, 2, 4])
+    decks = {name: _deck(random, gpus) for name in ("a", "b", "c")[: random.choice([1, 1, 2, 3])]}
+    behaviours = {
+        (deck, task.name, attempt): _behaviour(random)
+        for deck, file in decks.items()
+        for task in file.tasks
+        for attempt in range(1, 6)
+    }
+    chosen = [name for name in (*FAULTS, "verb") if random.random() < 0.6]
+    odds = {name: random.choice([0.002, 0.01, 0.03]) for name in chosen}
+    for rare in ("box down", "disk full"):
+        if rare in odds:
+            odds[rare] /= 10
+    return Plan(seed, gpus, decks, behaviours, odds)
+
+
+def _behaviour(random: Random) -> Behaviour:
+    return Behaviour(
+        code=random.choice([0, 0, 0, 1, 3]),
+        runs_s=random.choice([0.0, 0.05, 1.0, 5.0, 30.0, 120.0]),
+        reacts_s=random.choice([0.0, 0.2, 3.0]),
+        deaf=random.random() < 0.15,
+        leaves_s=random.choice([0.0, 0.0, 0.0, 0.3, 20.0]),
+    )
+
+
+def _deck(random: Random, gpus: int) -> DeckFile:
+    tasks: list[TaskSpec] = []
+    round_ = 0
+    for letter in "pqrst"[: random.randint(1, 5)]:
+        round_ += random.choice([0, 0, 1])
+        wanted = random.choice([0, 1, 1, 1, 2, "all"])
+        if isinstance(wanted, int):
+            wanted = min(wanted, gpus)
+        resources = Resources(gpus=wanted, max_parallel=random.choice([None, None, 1]))
+        policy = Policy(
+            retries=random.choice([0, 1, 2]),
+            backoff_s=random.choice([0.5, 5.0]),
+            timeout_s=random.choice([None, None, 20.0]),
+            leftovers=random.choice(["stop", "wait"]),
+            grace_s=random.choice([1.0, 10.0]),
+        )
+        before = [task.name for task in tasks]
+        for number in range(random.randint(1, 3)):
+            name = f"{letter}{number}"
+            needs = (random.choice(before),) if before and random.random() < 0.3 else ()
+            tasks.append(
+                TaskSpec(
+                    name=name,
+                    entry=letter,
+                    position=len(tasks),
+                    work=Work(("true",)),
+                    fingerprint=f"fp-{name}",
+                    resources=resources,
+                    policy=policy,
+                    needs=needs,
+                    round=round_,
+                )
+            )
+    return DeckFile("/tasks.toml", "tasks", replace(DeckSettings(), cpu_slots=2), tuple(tasks))

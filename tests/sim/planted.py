@@ -1,0 +1,155 @@
+"""Defects that are planted one at a time, each of which simulated worlds must notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from gpudeck.engine.core.events import Fact, TaskHeld
+from gpudeck.engine.core.fate import Fate
+from gpudeck.engine.core.inputs import TreeGone
+from gpudeck.engine.core.outcome import Outcome
+from gpudeck.engine.core.readings import GpuReading
+from gpudeck.engine.core.retry import Decision
+from gpudeck.engine.core.spec import DeckFile, Policy, TaskSpec
+from gpudeck.engine.ports import Known
+from tests.inside.sim import Completing, Loop, begins, ends, loop, outcomes, replay_module, step
+from tests.sim.engine import SimEngine
+from tests.sim.journal import SimJournal
+from tests.sim.launcher import SimLauncher
+
+_Patch = AbstractContextManager[Any]
+
+
+def _instead(where: object, name: str, make: Callable[[Any], Any]) -> Callable[[], _Patch]:
+    """A context in which something is what *make* makes of it."""
+    return lambda: mock.patch.object(where, name, make(getattr(where, name)))
+
+
+def _reads(**other: object) -> Callable[[Any], Any]:
+    """Readings of GPUs that say something else."""
+    return lambda observe: lambda gpu, reading, *rest, **more: observe(gpu, _other(reading, other), *rest, **more)
+
+
+def _other(reading: GpuReading, other: Mapping[str, Any]) -> GpuReading:
+    return replace(reading, **other)
+
+
+def _forgets(**keys: object) -> Callable[[Any], Any]:
+    """A task file of which some keys are lost on the way."""
+
+    def made(fresh: Callable[[SimEngine], object]) -> Callable[[SimEngine], object]:
+        def without(engine: SimEngine) -> object:
+            whole: DeckFile = engine.file
+            engine.file = replace(whole, tasks=tuple(_without(spec, keys) for spec in whole.tasks))
+            try:
+                return fresh(engine)
+            finally:
+                engine.file = whole
+
+        return without
+
+    return made
+
+
+def _without(spec: TaskSpec, keys: Mapping[str, Any]) -> TaskSpec:
+    of_resources = {key: value for key, value in keys.items() if key == "max_parallel"}
+    rest = {key: value for key, value in keys.items() if key not in of_resources}
+    return replace(spec, resources=replace(spec.resources, **of_resources), **rest)
+
+
+def _no_kill(stop: Callable[..., None]) -> Callable[..., None]:
+    return lambda launcher, token, **how: stop(launcher, token, **{**how, "grace_s": 1e9})
+
+
+def _never_ran(recover: Callable[..., Fate]) -> Callable[..., Fate]:
+    def forgetful(launcher: SimLauncher, known: Known) -> Fate:
+        launcher._soon(lambda: launcher._sink(TreeGone(known.token, launcher._box.now, never_ran=True)))
+        return "never ran"
+
+    return forgetful
+
+
+def _slot_with_leader(tell: Callable[..., None]) -> Callable[..., None]:
+    def early(launcher: SimLauncher, token: str) -> None:
+        tell(launcher, token)
+        process, told = launcher._box.processes[token], launcher._followed.get(token)
+        if told is not None and "leader" in told and "tree" not in told:
+            told.append("tree")
+            launcher._release(process.gpus)
+            launcher._sink(TreeGone(token, launcher._box.now))
+
+    return early
+
+
+def _at_once(submit: Callable[..., None]) -> Callable[..., None]:
+    def unsynced(
+        journal: SimJournal, facts: Sequence[Fact], *, durable: bool, done: Any = None, keep: bool = False
+    ) -> None:
+        submit(journal, facts, durable=durable, keep=keep)
+        if done is not None:
+            done(None)
+
+    return unsynced
+
+
+def _uncharged(decide: Callable[..., Decision]) -> Callable[..., Decision]:
+    return lambda *given, **more: replace(decide(*given, **more), charged=False)
+
+
+def _next_failed(decide: Callable[..., Decision]) -> Callable[..., Decision]:
+    def final(*given: Any, **more: Any) -> Decision:
+        decision = decide(*given, **more)
+        return replace(decision, next="failed") if decision.next == "backoff" else decision
+
+    return final
+
+
+def _one_too_high(examine: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    def high(*given: Any, **more: Any) -> Outcome:
+        outcome = examine(*given, **more)
+        return outcome if outcome.ok else replace(outcome, exit_code=(outcome.exit_code or 0) + 1)
+
+    return high
+
+
+def _no_holds(apply: Callable[..., None]) -> Callable[..., None]:
+    return lambda deck, fact: None if isinstance(fact, TaskHeld) else apply(deck, fact)
+
+
+def _forgets_at_once(written: object) -> Callable[..., None]:
+    def early(completing: Completing, paths: Sequence[str]) -> None:
+        for path in paths:
+            if path in completing._unwritten:
+                completing._launcher.forget(completing._unwritten.pop(path))
+
+    return early
+
+
+PLANTED: dict[str, Callable[[], _Patch]] = {
+    "a start is done before its fact is written": lambda: mock.patch.object(loop, "_PASSING", (object,)),
+    "the journal says that it has synced, and has not": _instead(SimJournal, "submit", _at_once),
+    "a full disk is not minded": _instead(Loop, "_unwritten", lambda _: lambda self, step, _error: self._finish(step)),
+    "GPUs of other decks are taken": _instead(SimLauncher, "_others", lambda _: lambda *_: False),
+    "what runs is taken for what never began": _instead(SimLauncher, "_recover", _never_ran),
+    "a slot is free when the leader has ended": _instead(SimLauncher, "_tell", _slot_with_leader),
+    "no KILL follows": _instead(SimLauncher, "stop", _no_kill),
+    "failures cost no retry": _instead(
+        ends, "decide", lambda decide: lambda *a, **k: replace(decide(*a, **k), charged=False)
+    ),
+    "the first failure is final": _instead(ends, "decide", _next_failed),
+    "timeouts are not armed": _instead(begins, "arm_timeout", lambda _: lambda *_, **__: None),
+    "every end is a success": _instead(outcomes, "examine", lambda _: lambda *_, **__: Outcome("ok", 0)),
+    "exit codes are one too high": _instead(outcomes, "examine", _one_too_high),
+    "holds are forgotten by the next engine": _instead(replay_module, "apply", _no_holds),
+    "lost GPUs are used": _instead(step, "observe", _reads(lost="")),
+    "GPUs of other people are used": _instead(step, "observe", _reads(processes=(), used_mib=0)),
+    "needs are not waited for": _instead(SimEngine, "fresh", _forgets(needs=())),
+    "rounds are not waited for": _instead(SimEngine, "fresh", _forgets(round=0)),
+    "max_parallel is not kept": _instead(SimEngine, "fresh", _forgets(max_parallel=None)),
+    "retries are forgotten": _instead(SimEngine, "fresh", _forgets(policy=Policy(retries=0))),
+    "a record goes before the end is on disk": _instead(Completing, "written", _forgets_at_once),
+}

@@ -1,0 +1,140 @@
+"""What must hold of a simulated world, told from its processes and disks alone: nothing here asks an engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from gpudeck.engine.core.events import (
+    AttemptEnded,
+    AttemptStarting,
+    Fact,
+    GpuQuarantined,
+    RunStarted,
+    TaskCancelled,
+    TaskRetried,
+)
+from gpudeck.engine.core.recorded import recorded
+from gpudeck.engine.core.spec import DeckFile
+from tests.sim.box import Process, Simulated
+
+LATE_S = 40.0
+"""So long after a timeout and its grace, with an engine there, nothing of an attempt lives."""
+LEARNED_S = 25.0
+"""So long after a card was lost or somebody took it an engine knows."""
+
+
+Acknowledged = Mapping[tuple[str, str, int], int | None]
+"""Exit codes that observers were told of, by deck, task and attempt."""
+
+
+class Broken(AssertionError):  # noqa: N818
+    """A promise was not kept."""
+
+
+def at_spawn(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) -> None:
+    """Of an attempt that has just begun; *facts*: what is on disk then."""
+    if any(
+        old is not new and (old.deck, old.task, old.attempt) == (new.deck, new.task, new.attempt) for old in box.started
+    ):
+        raise Broken(f"{_name(new)} was started twice")
+    spec = next(spec for spec in file.tasks if spec.name == new.task)
+    done = {old.task for old in box.started if old.deck == new.deck and old.code == 0 and not old.leader}
+    earlier = {other.name for other in file.tasks if other.round < spec.round}
+    cancelled = {fact.task for fact in facts if isinstance(fact, TaskCancelled)}
+    cancelled |= {fact.task for fact in facts if isinstance(fact, AttemptEnded) and fact.next == "cancelled"}
+    if missing := ({*spec.needs} | (earlier - cancelled)) - done:
+        raise Broken(f"{_name(new)} began before {', '.join(sorted(missing))} had succeeded")
+    for uuid in new.gpus:
+        since = min(box.lost.get(uuid, box.now), box.foreign.get(uuid, box.now))
+        if box.now - since > LEARNED_S:
+            raise Broken(f"{_name(new)} began on {uuid}, which is lost or another's since {box.now - since:.0f} s")
+
+
+def of_a_moment(box: Simulated, files: Mapping[str, DeckFile], served_since: Mapping[str, float]) -> None:
+    """Of all that lives. *served_since*: when the engine of each deck began, of those that have one."""
+    holders: dict[str, Process] = {}
+    tasks: dict[tuple[str, str], Process] = {}
+    entries: Counter[tuple[str, str]] = Counter()
+    for process in box.alive():
+        for uuid in process.gpus:
+            if uuid in holders:
+                raise Broken(f"{uuid} has two holders: {_name(holders[uuid])} and {_name(process)}")
+            holders[uuid] = process
+        if (other := tasks.setdefault((process.deck, process.task), process)) is not process:
+            raise Broken(f"two attempts of one task live: {_name(other)} and {_name(process)}")
+        spec = next(spec for spec in files[process.deck].tasks if spec.name == process.task)
+        entries[process.deck, spec.entry] += 1
+        if (most := spec.resources.max_parallel) is not None and entries[process.deck, spec.entry] > most:
+            raise Broken(f"{entries[process.deck, spec.entry]} of {spec.entry} live, max_parallel is {most}")
+        if spec.policy.timeout_s is not None and process.leader:
+            late_s = spec.policy.grace_s + LATE_S
+            since = served_since.get(process.deck, box.now)
+            if box.now > max(process.began + spec.policy.timeout_s, since) + late_s:
+                lived_s = box.now - process.began
+                raise Broken(f"{_name(process)} lives {lived_s:.0f} s, its timeout is {spec.policy.timeout_s:g} s")
+
+
+def of_a_journal(
+    box: Simulated,
+    deck: str,
+    file: DeckFile,
+    facts: list[Fact],
+    acknowledged: Mapping[tuple[str, str, int], int | None],
+) -> None:
+    """Of what is on disk when somebody opens it."""
+    told = recorded(facts)
+    for (whose, task, attempt), code in acknowledged.items():
+        end = told.ends.get((task, attempt)) if whose == deck else None
+        if whose == deck and (end is None or end.outcome.exit_code != code):
+            raise Broken(f"the end of {task} attempt {attempt} of {deck} was told ({code}) and is lost")
+    for fact in facts:
+        if isinstance(fact, AttemptEnded):
+            _code(box, deck, fact, told.starts.get((fact.task, fact.attempt)))
+    _retries(deck, file, facts)
+    unknown = {p.token for p in box.started if p.deck == deck} - told.tokens
+    if unknown:
+        raise Broken(f"{_name(box.processes[unknown.pop()])} began and the journal does not know it")
+
+
+def _code(box: Simulated, deck: str, fact: AttemptEnded, start: AttemptStarting | None) -> None:
+    process = None if start is None else box.processes.get(start.token)
+    name, code = f"{fact.task} attempt {fact.attempt} of {deck}", fact.outcome.exit_code
+    if process is None:
+        if not fact.never_ran:
+            raise Broken(f"{name} ended and never began")
+        return
+    if code is not None and code != process.code:
+        raise Broken(f"{name} ended with {process.code}, told is {code}")
+    if fact.outcome.ok and process.code != 0:
+        raise Broken(f"{name} ended with {process.code} and is told as done")
+    if process.tree:
+        raise Broken(f"{name} is told as ended and lives")
+
+
+def _retries(deck: str, file: DeckFile, facts: list[Fact]) -> None:
+    """No task is tried more often than it may be, none given up while it has tries left."""
+    allowed = {spec.name: spec.policy.retries for spec in file.tasks}
+    charged: Counter[str] = Counter()
+    for fact in facts:
+        match fact:
+            case RunStarted():
+                charged.clear()
+            case GpuQuarantined():  # what failed there may be tried once more elsewhere
+                charged.subtract(fact.tasks)
+            case TaskRetried():
+                charged[fact.task] = 0
+            case AttemptEnded() if fact.outcome.reason in ("exit", "timeout") and not fact.never_ran:
+                charged[fact.task] += 1
+                tries, most = charged[fact.task], allowed[fact.task] + 1
+                if tries > most:
+                    raise Broken(f"{fact.task} of {deck} was tried {tries} times, of {most}")
+                given_up = fact.next == "failed" and tries < most
+                if given_up:
+                    raise Broken(f"{fact.task} of {deck} was given up after {tries} of {most} tries")
+            case _:
+                pass
+
+
+def _name(process: Process) -> str:
+    return f"{process.task} attempt {process.attempt} of {process.deck}"

@@ -1,0 +1,35 @@
+"""From seeds to what their worlds came to."""
+
+from __future__ import annotations
+
+import time
+
+from tests.sim.plan import plan_of
+from tests.sim.world import World
+
+MOST_S = 300.0
+"""For one planted defect."""
+
+
+def world_of(seed: int, folder: str) -> tuple[World, BaseException | None]:
+    """The world of a seed after its run, and what was broken in it. *folder*: for logs; on a disk in memory it is
+    quick."""
+    world = World(plan_of(seed), f"{folder}/{seed}")
+    try:
+        world.run()
+    except Exception as error:  # also what an engine did not catch
+        return world, error
+    finally:
+        world.close()
+    return world, None
+
+
+def noticed(folder: str, most: int = 1_000_000) -> tuple[int, BaseException | None]:
+    """The first seed in whose world something is broken, and what; None: in none of *most*, or of `MOST_S`."""
+    began, seed = time.monotonic(), 0
+    while seed < most and time.monotonic() - began < MOST_S:
+        seed += 1
+        _, error = world_of(seed, folder)
+        if error is not None:
+            return seed, error
+    return seed, None

@@ -1,0 +1,77 @@
+"""Engines in simulated worlds: killed between any two awaits, on boxes that go down, disks that are full, GPUs that are
+lost or taken. `python -m tests.sim` runs more of them, and shows one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.sim.planted import PLANTED
+from tests.sim.seeds import noticed, world_of
+
+_BLOCK = 20
+_FEW, _MANY = 300, 3000
+
+
+@pytest.fixture
+def folder() -> Iterator[str]:
+    """On a disk in memory."""
+    with tempfile.TemporaryDirectory(prefix="gpudeck-sim-", dir="/dev/shm") as name:
+        yield name
+
+
+def _keeps_all_promises(first: int, folder: str) -> None:
+    for seed in range(first, first + _BLOCK):
+        _, error = world_of(seed, folder)
+        if error is not None:
+            raise AssertionError(f"python -m tests.sim --first {seed} --runs 1") from error
+
+
+@pytest.mark.parametrize("first", range(1, _FEW, _BLOCK))
+def test_every_promise_is_kept_in_every_world(first: int, folder: str) -> None:
+    _keeps_all_promises(first, folder)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(_FEW + 1, _MANY, _BLOCK))
+def test_every_promise_is_kept_in_many_more_worlds(first: int, folder: str) -> None:
+    _keeps_all_promises(first, folder)
+
+
+def test_a_world_is_the_same_each_time_whatever_python_hashes_by() -> None:
+    def traces(hash_seed: str) -> bytes:
+        command = (sys.executable, "-c", _TRACES)
+        root = Path(__file__).resolve().parents[2]
+        path = os.pathsep.join((str(root), os.environ.get("PYTHONPATH", "")))
+        env = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
+        return subprocess.run(command, env=env, cwd=root, capture_output=True, check=True).stdout
+
+    assert traces("1") == traces("2") != b""
+
+
+_TRACES = """
+import tempfile
+from tests.sim.seeds import world_of
+with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+    for seed in (4, 9, 13, 61, 76):
+        print("\\n".join(world_of(seed, folder)[0].box.trace))
+"""
+
+
+@pytest.mark.parametrize("name", ["a start is done before its fact is written", "GPUs of other decks are taken"])
+def test_a_planted_defect_is_noticed(name: str, folder: str) -> None:
+    with PLANTED[name]():
+        assert noticed(folder, most=100)[1] is not None
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", sorted(PLANTED))
+def test_each_planted_defect_is_noticed(name: str, folder: str) -> None:
+    with PLANTED[name]():
+        assert noticed(folder, most=1000)[1] is not None
