@@ -244,7 +244,8 @@ class Deck:
             self.cpu_tasks -= attempt.cpu_slots
         if self.cpu_surplus:
             self._count_cpu_surplus()
-        at = attempt.gone_at or attempt.exited_at or attempt.at
+        # It ended with the box, whose clock has begun anew since: every reading is of after that.
+        at = -1e9 if attempt.rebooted else attempt.gone_at or attempt.exited_at or attempt.at
         for gpu in self.gpus_of(attempt):
             gpu.release(attempt.token, at=at)
         self.plan_due = True

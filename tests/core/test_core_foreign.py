@@ -244,3 +244,17 @@ def test_a_hidden_process_from_before_our_start_stays_foreign_beside_our_task() 
     gpu = found.deck.gpus["GPU-0"]
     assert found.running() == {"a": (0,)}
     assert (str(gpu.foreign), gpu.others_mib) == ("another process, pid 99, 5.0 GiB", 5 * GIB)
+
+
+def test_after_a_reboot_what_cards_read_counts_also_where_a_start_was_taken_back() -> None:
+    found = world(spec("a"))
+    starting = next(place for place, fact in enumerate(found.facts) if isinstance(fact, e.AttemptStarting))
+    del found.facts[starting + 1 :]  # the box went down before the engine could start it
+    found.procs.clear()
+    found.advance(1000)
+    found.refuse = 100
+    found.restart(reboot=True)
+    found.restart()
+    found.strangers["GPU-0"] = (i.Process(99, 5 * GIB, user="bob"),)
+    found.sample()
+    assert str(found.deck.gpus["GPU-0"].foreign) == "bob, pid 99, 5.0 GiB"
