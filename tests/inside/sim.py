@@ -6,6 +6,7 @@ from gpudeck.engine.attempt import outcomes
 from gpudeck.engine.attempt.completing import Completing
 from gpudeck.engine.core import begins, ends, step
 from gpudeck.engine.core import replay as replay_module
+from gpudeck.engine.live.kept import take_back
 from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.loop import Loop
 from gpudeck.engine.opening.left_behind import unsettled

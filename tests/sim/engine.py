@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +14,7 @@ from gpudeck.engine.core.build import build
 from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.devices import Gpu
-from gpudeck.engine.core.events import Fact
+from gpudeck.engine.core.events import AttemptStarting, Fact
 from gpudeck.engine.core.inputs import DevicesSampled, GpuReading, JournalState, Verb
 from gpudeck.engine.core.inputs import Process as GpuProcess
 from gpudeck.engine.core.recorded import recorded
@@ -23,7 +23,7 @@ from gpudeck.engine.core.spec import DeckFile
 from gpudeck.engine.core.step import Core
 from gpudeck.engine.errors import EngineEndingError
 from gpudeck.engine.loop import Loop
-from tests.inside.sim import LogFolder, Reporter, TakeUp, unsettled
+from tests.inside.sim import LogFolder, Reporter, TakeUp, take_back, unsettled
 from tests.sim.box import Behaviour, Disk, Process, Simulated
 from tests.sim.journal import SimJournal
 from tests.sim.launcher import SimLauncher
@@ -41,16 +41,21 @@ class SimEngine:
         box: Simulated,
         deck: str,
         file: DeckFile,
+        before: DeckFile | None,
+        takes: Sequence[str] | None,
         folder: str,
         behaviour: Callable[[str, int], Behaviour],
         refusals: Callable[[], str],
         failed: Callable[[BaseException], None],
+        slots: int,
         acknowledged: Callable[[Fact], None],
     ) -> None:
-        """*failed* is told of exceptions, *acknowledged* of what observers are told and is on disk."""
-        self.box, self.name, self.file = box, deck, file
+        """*before*: the file as the deck took it last; *takes*: see `TakeUp.begin`. *failed* is told of exceptions,
+        *acknowledged* of what observers are told and is on disk."""
+        self.box, self.name, self.file, self._before, self._takes = box, deck, file, before, takes
         self.acknowledged = acknowledged
         self.since = box.now
+        self._slots = slots
         self.loop = SimLoop(lambda: box.now, failed)
         self.journal = SimJournal(box, box.disks.setdefault(deck, Disk()))
         self.over = False
@@ -65,20 +70,28 @@ class SimEngine:
     # -- opening
 
     def fresh(self) -> Deck:
-        cards = [Gpu(uuid, place, place, total_mib=CARD_MIB, unread=True) for place, uuid in enumerate(self.box.gpus)]
+        cards = [
+            Gpu(uuid, place, place, slots=self._slots, total_mib=CARD_MIB, unread=True)
+            for place, uuid in enumerate(self.box.gpus)
+        ]
         return build(self.file, gpus=cards, cores=4, on_cpu=not cards)
 
-    def _restored(self) -> Deck:
+    def replayed(self) -> tuple[Deck, Mapping[str, AttemptStarting]]:
+        """What the journal says: a deck, and the starts of attempts that have not ended."""
         facts = list(self.journal.load())
-        deck = self.fresh()
-        self._starts = replay(deck, facts)
+        deck, before = self.fresh(), self._before or self.file
+        take_back(deck, (), recorded(facts), lambda: {spec.name: spec for spec in before.tasks})
+        return deck, replay(deck, facts)
+
+    def _restored(self) -> Deck:
+        deck, self._starts = self.replayed()
         for gpu in deck.present_gpus.values():
             gpu.forget_neighbours()
         self._logs = LogFolder(os.path.join(self._folder, self.name), (spec.name for spec in self.file.tasks))
         for task in deck.tasks:
             if not task.attempts:
                 task.attempts = max(task.attempts, self._logs.highest(task.name))
-        self._told = recorded(facts)
+        self._told = recorded(self.journal.load())
         left = [each.token for each in self.box.processes.values() if each.deck == self.name and each.record]
         self._unsettled = unsettled(left, self._told)
         return deck
@@ -138,7 +151,7 @@ class SimEngine:
             attempts=self.attempts,
             reporter=self._reporter,
             clock=SimpleNamespace(now=box.instant),
-        ).begin(("failed",) if not self._told.run else ("new",))
+        ).begin(self._takes)
         self._sample()
 
     # -- life

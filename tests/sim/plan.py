@@ -10,6 +10,7 @@ from tests.sim.box import Behaviour
 
 VERBS = ("cancel", "kill", "retry", "hold", "release", "pause", "unpause", "priority")
 FAULTS = ("kill", "box down", "disk full", "refused", "second start", "gpu lost", "foreign")
+"""Of an engine's pieces; "edit" is one of each start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,10 @@ class Plan:
     """By deck, task and attempt; others end well after 5 s."""
     odds: dict[str, float] = field(default_factory=dict)
     """Of each fault, and of "verb": how likely it is at each piece that an engine runs."""
+    edits: float = 0.0
+    """How likely the task file is another at each start of an engine."""
+    slots: int = 1
+    """Tasks on a GPU at once."""
     faults_end: float = 200.0
     """Seconds of the world's time after which nothing goes wrong any more."""
 
@@ -44,7 +49,23 @@ def plan_of(seed: int) -> Plan:
     for rare in ("box down", "disk full"):
         if rare in odds:
             odds[rare] /= 10
-    return Plan(seed, gpus, decks, behaviours, odds)
+    return Plan(seed, gpus, decks, behaviours, odds, random.choice([0.0, 0.0, 0.5]), random.choice([1, 1, 1, 2]))
+
+
+def edited(random: Random, file: DeckFile) -> DeckFile:
+    """The file after somebody has been at it: a task more, fewer, or with another command."""
+    tasks = list(file.tasks)
+    at = random.randrange(len(tasks))
+    match random.choice(["more", "fewer", "other"]):
+        case "more":
+            names = {task.name for task in tasks}
+            free = next(name for number in range(99) if (name := f"{tasks[at].entry}{number}") not in names)
+            tasks.append(replace(tasks[at], name=free, needs=(), fingerprint=f"fp-{free}"))
+        case "fewer" if len(tasks) > 1 and not any(tasks[at].name in task.needs for task in tasks):
+            del tasks[at]
+        case _:
+            tasks[at] = replace(tasks[at], fingerprint=f"{tasks[at].fingerprint}'", work=Work(("false",)))
+    return replace(file, tasks=tuple(replace(task, position=place) for place, task in enumerate(tasks)))
 
 
 def _behaviour(random: Random) -> Behaviour:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from gpudeck.engine.core.events import (
     AttemptEnded,
@@ -15,7 +15,7 @@ from gpudeck.engine.core.events import (
     TaskRetried,
 )
 from gpudeck.engine.core.recorded import recorded
-from gpudeck.engine.core.spec import DeckFile
+from gpudeck.engine.core.spec import DeckFile, TaskSpec
 from tests.sim.box import Process, Simulated
 
 LATE_S = 40.0
@@ -51,19 +51,23 @@ def at_spawn(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) ->
             raise Broken(f"{_name(new)} began on {uuid}, which is lost or another's since {box.now - since:.0f} s")
 
 
-def of_a_moment(box: Simulated, files: Mapping[str, DeckFile], served_since: Mapping[str, float]) -> None:
-    """Of all that lives. *served_since*: when the engine of each deck began, of those that have one."""
-    holders: dict[str, Process] = {}
+def of_a_moment(
+    box: Simulated, specs: Mapping[str, Mapping[str, TaskSpec]], served_since: Mapping[str, float], slots: int
+) -> None:
+    """Of all that lives. *served_since*: when the engine of each deck began, of those that have one. *slots*: of a
+    GPU."""
+    holders: dict[str, list[Process]] = {}
     tasks: dict[tuple[str, str], Process] = {}
     entries: Counter[tuple[str, str]] = Counter()
     for process in box.alive():
         for uuid in process.gpus:
-            if uuid in holders:
-                raise Broken(f"{uuid} has two holders: {_name(holders[uuid])} and {_name(process)}")
-            holders[uuid] = process
+            there = holders.setdefault(uuid, [])
+            there.append(process)
+            if len(there) > slots or there[0].deck != process.deck:
+                raise Broken(f"{uuid} has too many holders: {', '.join(map(_name, there))}")
         if (other := tasks.setdefault((process.deck, process.task), process)) is not process:
             raise Broken(f"two attempts of one task live: {_name(other)} and {_name(process)}")
-        spec = next(spec for spec in files[process.deck].tasks if spec.name == process.task)
+        spec = specs[process.deck][process.task]
         entries[process.deck, spec.entry] += 1
         if (most := spec.resources.max_parallel) is not None and entries[process.deck, spec.entry] > most:
             raise Broken(f"{entries[process.deck, spec.entry]} of {spec.entry} live, max_parallel is {most}")
@@ -78,11 +82,12 @@ def of_a_moment(box: Simulated, files: Mapping[str, DeckFile], served_since: Map
 def of_a_journal(
     box: Simulated,
     deck: str,
-    file: DeckFile,
+    specs: Mapping[str, TaskSpec],
+    removed: Collection[str],
     facts: list[Fact],
-    acknowledged: Mapping[tuple[str, str, int], int | None],
+    acknowledged: Acknowledged,
 ) -> None:
-    """Of what is on disk when somebody opens it."""
+    """Of what is on disk when somebody opens it. *removed*: tasks that have left the file at some time."""
     told = recorded(facts)
     for (whose, task, attempt), code in acknowledged.items():
         end = told.ends.get((task, attempt)) if whose == deck else None
@@ -91,7 +96,7 @@ def of_a_journal(
     for fact in facts:
         if isinstance(fact, AttemptEnded):
             _code(box, deck, fact, told.starts.get((fact.task, fact.attempt)))
-    _retries(deck, file, facts)
+    _retries(deck, specs, removed, facts)
     unknown = {p.token for p in box.started if p.deck == deck} - told.tokens
     if unknown:
         raise Broken(f"{_name(box.processes[unknown.pop()])} began and the journal does not know it")
@@ -112,24 +117,25 @@ def _code(box: Simulated, deck: str, fact: AttemptEnded, start: AttemptStarting 
         raise Broken(f"{name} is told as ended and lives")
 
 
-def _retries(deck: str, file: DeckFile, facts: list[Fact]) -> None:
+def _retries(deck: str, specs: Mapping[str, TaskSpec], removed: Collection[str], facts: list[Fact]) -> None:
     """No task is tried more often than it may be, none given up while it has tries left."""
-    allowed = {spec.name: spec.policy.retries for spec in file.tasks}
+    allowed = {name: spec.policy.retries for name, spec in specs.items()}
     charged: Counter[str] = Counter()
+    more: Counter[str] = Counter()
     for fact in facts:
         match fact:
             case RunStarted():
                 charged.clear()
             case GpuQuarantined():  # what failed there may be tried once more elsewhere
-                charged.subtract(fact.tasks)
+                more.update(fact.tasks)
             case TaskRetried():
                 charged[fact.task] = 0
             case AttemptEnded() if fact.outcome.reason in ("exit", "timeout") and not fact.never_ran:
                 charged[fact.task] += 1
                 tries, most = charged[fact.task], allowed[fact.task] + 1
-                if tries > most:
+                if tries > most + more[fact.task]:
                     raise Broken(f"{fact.task} of {deck} was tried {tries} times, of {most}")
-                given_up = fact.next == "failed" and tries < most
+                given_up = fact.next == "failed" and tries < most and fact.task not in removed
                 if given_up:
                     raise Broken(f"{fact.task} of {deck} was given up after {tries} of {most} tries")
             case _:

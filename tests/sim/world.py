@@ -15,12 +15,11 @@ from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.inputs import Verb
 from gpudeck.engine.core.phases import FINAL, NAMES, Backoff, Queued, Waiting
 from gpudeck.engine.core.recorded import recorded
-from gpudeck.engine.core.replay import replay
 from tests.inside.sim import host
 from tests.sim import promises
 from tests.sim.box import Process, Simulated
 from tests.sim.engine import SimEngine, cleared
-from tests.sim.plan import Plan
+from tests.sim.plan import Plan, edited
 from tests.sim.promises import Broken
 
 PIECES = 200_000
@@ -45,6 +44,11 @@ class World:
         self.box.tell = self._told
         self.box.begun = self._begun
         self.random = Random(plan.seed + 1)
+        self.files = dict(plan.decks)
+        """As they are now."""
+        self.specs = {deck: {spec.name: spec for spec in file.tasks} for deck, file in plan.decks.items()}
+        """Every task that a deck ever had."""
+        self.removed = {deck: set[str]() for deck in plan.decks}
         self.engines: dict[str, SimEngine] = {}
         self.acknowledged: dict[tuple[str, str, int], int | None] = {}
         """Exit codes that observers were told of and that were on disk."""
@@ -128,15 +132,25 @@ class World:
             return
         self.box.say(f"an engine of {deck} starts")
         self._check_disk(deck)
-        plan = self.plan
+        plan, before, runs = self.plan, self.files[deck], deck in self.box.disks
+        if runs and self._faults and self.random.random() < plan.edits:
+            self.files[deck] = edited(self.random, before)
+            now = {spec.name for spec in self.files[deck].tasks}
+            self.removed[deck] |= {spec.name for spec in before.tasks} - now
+            self.specs[deck] |= {spec.name: spec for spec in self.files[deck].tasks}
+            self.box.say(f"the file of {deck} has {len(self.files[deck].tasks)} tasks, some others")
+        headless = not runs or self.random.random() < 0.5
         engine = SimEngine(
             self.box,
             deck,
-            plan.decks[deck],
+            self.files[deck],
+            before,
+            ("failed", "changed", "stale") if headless else None,
             self.folder,
             lambda task, attempt: plan.behaviour(deck, task, attempt),
             self._refusal,
             self._failed,
+            plan.slots,
             lambda fact: self._acknowledge(deck, fact),
         )
         self.engines[deck] = engine
@@ -162,7 +176,7 @@ class World:
         raise error
 
     def _begun(self, new: Process) -> None:
-        promises.at_spawn(self.box, self.plan.decks[new.deck], self.box.disks[new.deck].facts, new)
+        promises.at_spawn(self.box, self.files[new.deck], self.box.disks[new.deck].facts, new)
 
     def _told(self, process: Process) -> None:
         if (engine := self.engines.get(process.deck)) is not None:
@@ -237,20 +251,21 @@ class World:
     def _check(self) -> None:
         """Of the world, whoever looks."""
         served = {deck: engine.since for deck, engine in self.engines.items()}
-        promises.of_a_moment(self.box, self.plan.decks, served)
+        promises.of_a_moment(self.box, self.specs, served, self.plan.slots)
         for engine in self.engines.values():
             if not engine.loop.ready and engine.journal.idle and self.random.random() < _LOOKED_AT:
                 self._check_replay(engine)
 
     def _check_disk(self, deck: str) -> None:
         if (disk := self.box.disks.get(deck)) is not None:
-            promises.of_a_journal(self.box, deck, self.plan.decks[deck], disk.facts, self.acknowledged)
+            promises.of_a_journal(self.box, deck, self.specs[deck], self.removed[deck], disk.facts, self.acknowledged)
 
     def _check_replay(self, engine: SimEngine) -> None:
         """What the journal says is what the engine knows."""
-        again = engine.fresh()
-        replay(again, engine.journal.load())
-        for live, told in zip(engine.deck.tasks, again.tasks, strict=True):
+        again, _ = engine.replayed()
+        for told in again.tasks:
+            if (live := engine.deck.by_name.get(told.name)) is None:
+                raise Broken(f"{told.name} of {engine.name} is in the journal alone")
             known, said = (NAMES[type(task.phase)] for task in (live, told))
             if known != said and not {known, said} <= _ALIKE:
                 raise Broken(f"{live.name} of {engine.name}: the engine says {known}, the journal {said}")
@@ -283,7 +298,7 @@ class World:
                 engine.ask(Verb("release", names, act="end2"))
 
     def _check_end(self) -> None:
-        for deck, file in self.plan.decks.items():
+        for deck, file in self.files.items():
             self._check_disk(deck)
             if self._unfinished(deck):
                 raise Broken(f"the run of {deck} ({len(file.tasks)} tasks) has not ended")
