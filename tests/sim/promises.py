@@ -83,11 +83,12 @@ def of_a_journal(
     box: Simulated,
     deck: str,
     specs: Mapping[str, TaskSpec],
-    removed: Collection[str],
+    edited: Collection[str],
     facts: list[Fact],
     acknowledged: Acknowledged,
 ) -> None:
-    """Of what is on disk when somebody opens it. *removed*: tasks that have left the file at some time."""
+    """Of what is on disk when somebody opens it. *edited*: tasks that have left the file or
+    were changed in it: what ends after that is not tried again."""
     told = recorded(facts)
     for (whose, task, attempt), code in acknowledged.items():
         end = told.ends.get((task, attempt)) if whose == deck else None
@@ -96,7 +97,7 @@ def of_a_journal(
     for fact in facts:
         if isinstance(fact, AttemptEnded):
             _code(box, deck, fact, told.starts.get((fact.task, fact.attempt)))
-    _retries(deck, specs, removed, facts)
+    _retries(deck, specs, edited, facts)
     unknown = {p.token for p in box.started if p.deck == deck} - told.tokens
     if unknown:
         raise Broken(f"{_name(box.processes[unknown.pop()])} began and the journal does not know it")
@@ -117,7 +118,7 @@ def _code(box: Simulated, deck: str, fact: AttemptEnded, start: AttemptStarting 
         raise Broken(f"{name} is told as ended and lives")
 
 
-def _retries(deck: str, specs: Mapping[str, TaskSpec], removed: Collection[str], facts: list[Fact]) -> None:
+def _retries(deck: str, specs: Mapping[str, TaskSpec], edited: Collection[str], facts: list[Fact]) -> None:
     """No task is tried more often than it may be, none given up while it has tries left."""
     allowed = {name: spec.policy.retries for name, spec in specs.items()}
     charged: Counter[str] = Counter()
@@ -135,7 +136,7 @@ def _retries(deck: str, specs: Mapping[str, TaskSpec], removed: Collection[str],
                 tries, most = charged[fact.task], allowed[fact.task] + 1
                 if tries > most + more[fact.task]:
                     raise Broken(f"{fact.task} of {deck} was tried {tries} times, of {most}")
-                given_up = fact.next == "failed" and tries < most and fact.task not in removed
+                given_up = fact.next == "failed" and tries < most and fact.task not in edited
                 if given_up:
                     raise Broken(f"{fact.task} of {deck} was given up after {tries} of {most} tries")
             case _:

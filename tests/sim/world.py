@@ -48,7 +48,7 @@ class World:
         """As they are now."""
         self.specs = {deck: {spec.name: spec for spec in file.tasks} for deck, file in plan.decks.items()}
         """Every task that a deck ever had."""
-        self.removed = {deck: set[str]() for deck in plan.decks}
+        self.edited = {deck: set[str]() for deck in plan.decks}
         self.engines: dict[str, SimEngine] = {}
         self.acknowledged: dict[tuple[str, str, int], int | None] = {}
         """Exit codes that observers were told of and that were on disk."""
@@ -135,8 +135,8 @@ class World:
         plan, before, runs = self.plan, self.files[deck], deck in self.box.disks
         if runs and self._faults and self.random.random() < plan.edits:
             self.files[deck] = edited(self.random, before)
-            now = {spec.name for spec in self.files[deck].tasks}
-            self.removed[deck] |= {spec.name for spec in before.tasks} - now
+            now = {spec.name: spec.fingerprint for spec in self.files[deck].tasks}
+            self.edited[deck] |= {spec.name for spec in before.tasks if now.get(spec.name) != spec.fingerprint}
             self.specs[deck] |= {spec.name: spec for spec in self.files[deck].tasks}
             self.box.say(f"the file of {deck} has {len(self.files[deck].tasks)} tasks, some others")
         headless = not runs or self.random.random() < 0.5
@@ -258,7 +258,7 @@ class World:
 
     def _check_disk(self, deck: str) -> None:
         if (disk := self.box.disks.get(deck)) is not None:
-            promises.of_a_journal(self.box, deck, self.specs[deck], self.removed[deck], disk.facts, self.acknowledged)
+            promises.of_a_journal(self.box, deck, self.specs[deck], self.edited[deck], disk.facts, self.acknowledged)
 
     def _check_replay(self, engine: SimEngine) -> None:
         """What the journal says is what the engine knows."""
