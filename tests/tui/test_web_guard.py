@@ -14,10 +14,10 @@ def guard() -> Guard:
     return Guard(["127.0.0.1", "box"], loopback=True)
 
 
-@pytest.mark.parametrize("offered", [None, "", "x", "é", "\udcff", "A" * 43])
-def test_only_the_token_opens(guard: Guard, offered: str | None):
-    assert not guard.knows(offered, offered)
-    assert guard.knows(offered, guard.token)
+@pytest.mark.parametrize("offered", ["", "x", "é", "\udcff", "A" * 43])
+def test_only_the_token_opens(guard: Guard, offered: str):
+    assert not guard.knows(offered)
+    assert guard.knows(guard.token)
 
 
 def test_each_server_has_a_token_of_its_own_that_cannot_be_guessed():
