@@ -462,6 +462,19 @@ command = "true"
         ['tasks.toml:2: task "gpu0.log": name "gpu0.log" is taken in the log folder'],
     ),
     (
+        "name own folder",
+        """
+[[task]]
+name = ".{kind}"
+command = "true {kind}"
+matrix.kind = ["snapshots", "jobs", "other"]
+""",
+        [
+            'tasks.toml:2: task ".{kind}": name ".snapshots" is taken in the log folder',
+            'tasks.toml:2: task ".{kind}": name ".jobs" is taken in the log folder',
+        ],
+    ),
+    (
         "name empty by value",
         """
 [[task]]
