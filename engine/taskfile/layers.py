@@ -11,11 +11,13 @@ from datetime import date, time
 from typing import cast
 
 from .check import Checker
+from .lines import line_of_number
 from .options import RunOptions
 from .placeholders import BUILT_IN, Scope, has_slots, lone, names_in, template
 from .problems import BadValueError, did_you_mean
 from .readers import IDENTIFIER
 from .schema import MERGED, PROFILE, TOP
+from .source import MAX_DIGITS
 from .stem import NAME, NAME_WORDS
 from .values import MAX_DEPTH, SourceFloat, as_text, deeper, has_nul, is_list, is_table
 
@@ -137,7 +139,7 @@ def _matrix_line(checker: Checker, key: str) -> int:
 
 def set_value(text: str) -> object:
     """What `--set K=TEXT` means: a TOML value where it is one, else the text itself, as dates are."""
-    if "\n" in text or "#" in text:
+    if "\n" in text or "#" in text or line_of_number(text, MAX_DIGITS):
         return text
     try:
         value: object = tomllib.loads(f"x = {text}", parse_float=SourceFloat)["x"]

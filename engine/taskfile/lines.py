@@ -9,6 +9,8 @@ import re
 import tomllib
 from bisect import bisect_right
 
+from .values import MAX_DEPTH
+
 Path = tuple[str | int, ...]
 
 _STRING = r"""\"\"\"(?:\\.|[^\\])*?\"{3,5}|'''.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'"""
@@ -95,7 +97,7 @@ def line_of_number(text: str, characters: int) -> int:
 
 
 def _note(found: dict[Path, int], path: Path, line: int) -> None:
-    for size in range(1, len(path) + 1):
+    for size in range(1, min(len(path), MAX_DEPTH) + 1):
         found.setdefault(path[:size], line)
 
 
