@@ -6,8 +6,11 @@ import contextlib
 import os
 
 
-def write_atomic(path: str, content: bytes, *, mode: int | None = None, durable: bool = True, draft: str = "") -> None:
-    """Replace a file, or make it. *mode*: its permissions, whatever the umask; None: those of any new file.
+def write_atomic(
+    path: str, content: bytes, *, mode: int | None = None, durable: bool = True, draft: str = "", kept: bool = False
+) -> None:
+    """Replace a file, or make it. *mode*: its permissions, whatever the umask; None: those of any new file. *kept*: it
+    is there, and its owner and permissions stay.
     *durable*: after a power cut, too, it holds the old or the new content. *draft*: what it is called until it is
     whole, where nobody else may write it: what a crash has left under that name is written over.
 
@@ -20,6 +23,8 @@ def write_atomic(path: str, content: bytes, *, mode: int | None = None, durable:
         with open(fd, "wb") as file:
             if mode is not None:
                 os.fchmod(fd, mode)
+            if kept:
+                take_after(fd, path)
             file.write(content)
             file.flush()
             if durable:
@@ -31,6 +36,16 @@ def write_atomic(path: str, content: bytes, *, mode: int | None = None, durable:
         raise
     if durable:
         sync_dir(os.path.dirname(path))
+
+
+def take_after(fd: int, path: str) -> None:
+    """Owner and mode as the file at *path* has them; the owner as far as this user may give it. Raises OSError."""
+    told = os.stat(path)
+    for owner in (told.st_uid, -1):
+        with contextlib.suppress(PermissionError):
+            os.fchown(fd, owner, told.st_gid)
+            break
+    os.fchmod(fd, told.st_mode & 0o7777)
 
 
 def sync_dir(path: str) -> None:

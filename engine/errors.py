@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 
 class DeckError(Exception):
@@ -37,6 +38,20 @@ class EngineEndingError(EngineUnavailableError):
 
     exit_code = 75
     """EX_TEMPFAIL of sysexits.h."""
+
+
+@contextlib.contextmanager
+def threads_needed() -> Generator[None]:
+    """Python tells by its words alone that the system gives no thread."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) != "can't start new thread":
+            raise
+        raise EngineUnavailableError(
+            "no thread can be started: the limit of processes (ulimit -u, pids.max of the cgroup) or of memory "
+            "(ulimit -v) is reached: raise it, or end other programs"
+        ) from None
 
 
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR})

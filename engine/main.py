@@ -99,7 +99,7 @@ def _schema(_: Command) -> int:
 def _engine(command: Command) -> int:
     from .commands.task_file import task_file
     from .engine_command import serve
-    from .errors import DeckError
+    from .errors import DeckError, threads_needed
     from .opening.run_options import decode
 
     said = command.given.get("options")
@@ -107,7 +107,8 @@ def _engine(command: Command) -> int:
     mode = "service" if command.flag("service") else "detached"
     flags = {name: command.flag(name) for name in ("as_root", "takeover", "quiet_start", "notes_only")}
     try:
-        return serve(task_file(command), options, os.environ, mode=mode, **flags)
+        with threads_needed():
+            return serve(task_file(command), options, os.environ, mode=mode, **flags)
     except DeckError as error:
         print(f"{error}\nexit {error.exit_code}", file=sys.stderr)
         return error.exit_code

@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if "_ARGCOMPLETE" in os.environ:
         return _complete()
-    from ..engine.errors import DeckError, EngineUnavailableError
+    from ..engine.errors import DeckError, EngineUnavailableError, threads_needed
     from ..engine.hints import Hints
 
     command = None
@@ -39,7 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             from .shell.completion import print_script
 
             return print_script(command.words)
-        code = _screen(command, arguments) if command.verb == DECK else run_command(command)
+        with threads_needed():
+            code = _screen(command, arguments) if command.verb == DECK else run_command(command)
         sys.stdout.flush()
         return code
     except DeckError as error:

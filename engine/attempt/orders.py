@@ -11,8 +11,9 @@ from ..core.deck import Deck, Task
 from ..core.effects import Launch
 from ..core.events import AttemptStarting
 from ..core.spec import TaskSpec, Work
+from ..globs import matches
 from ..logs.files import AttemptPaths, Link, LogFolder
-from ..logs.outputs import OutputStamp, matches, stamp_outputs
+from ..logs.outputs import OutputStamp, stamp_outputs
 from ..logs.record import AttemptHeader, encode, header_record
 from ..logs.secrets import mask, secrets_in
 from ..ports import JobOrder, StartOrder

@@ -6,6 +6,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ..core.deck import Deck, Task
 from ..core.spec import Command, TaskSpec
@@ -69,6 +70,10 @@ class ToldCommands:
         else:
             masked = masked_command([mask(word, secrets) for word in command])
         return masked if isinstance(masked, str) else tuple(masked)
+
+    def hiding(self, task: Task) -> Callable[[str], str]:
+        """What takes secrets of the task's environment out of a text."""
+        return partial(mask, secrets=self._secrets_of(task.name))
 
     def launch(self, task: Task) -> ToldLaunch | None:
         """What starts the command; None: nothing does, it is executed itself."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -146,5 +145,4 @@ def _take_back(path: str, before: bytes, after: bytes) -> None:
     if _content(path) != after:
         say(f"{path} was changed meanwhile and keeps what was added")
         return
-    target = os.path.realpath(path)
-    write_atomic(target, before, mode=stat.S_IMODE(os.stat(target).st_mode))
+    write_atomic(os.path.realpath(path), before, kept=True)

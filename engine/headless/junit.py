@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -12,11 +11,9 @@ from ..atomic import write_atomic
 from ..errors import UsageError
 from ..protocol.messages import DeckOpened, Message, RunFinished, SummaryRow, TaskEnded, TaskSettled, TaskStarted
 from ..protocol.states import DONE, FAILED
-from .text import beside, log_line
+from .text import beside, log_line, printable
 
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_REFERENCES = {ord(sign): f"&#{ord(sign)};" for sign in "&<>\"'\t\n\r"}
-_TEXT_REFERENCES = {ord(sign): f"&#{ord(sign)};" for sign in "&<>\r"}
+_REFERENCES = {ord(sign): f"&#{ord(sign)};" for sign in "&<>\"'"}
 
 
 class JunitFile:
@@ -85,7 +82,7 @@ def _known(message: TaskStarted | TaskEnded | TaskSettled) -> SummaryRow:
 def junit_xml(
     deck: str, rows: Iterable[SummaryRow], wall_s: float, began_wall: float, energy_wh: float | None = None
 ) -> Iterator[str]:
-    """The document, in pieces. Characters that XML cannot carry are left out."""
+    """The document, in pieces. What no reader can print, XML cannot carry either: it is shown as an escape."""
     rows = list(rows)
     failures = sum(row.state == "failed" for row in rows)
     errors = sum(row.state == "unknown" for row in rows)
@@ -115,14 +112,14 @@ def _verdict(row: SummaryRow) -> str:
             said = ": ".join(filter(None, (row.state, said)))
         return f"<skipped message={_attribute(said)}/>\n"
     tag = "failure" if row.state == "failed" else "error"
-    text = "\n".join([row.reason, row.log, *map(log_line, row.digest)])
-    text = _NOT_XML.sub("", text).translate(_TEXT_REFERENCES)
+    lines = [printable(row.reason), printable(row.log), *map(log_line, row.digest)]
+    text = "\n".join(lines).translate(_REFERENCES)
     kind = _attribute(row.kind or row.state)
     return f"<{tag} type={kind} message={_attribute(row.reason or row.state)}>{text}</{tag}>\n"
 
 
 def _attribute(text: str) -> str:
-    return f'"{_NOT_XML.sub("", text).translate(_REFERENCES)}"'
+    return f'"{printable(text).translate(_REFERENCES)}"'
 
 
 def _check_place(path: str) -> None:

@@ -7,6 +7,7 @@ import errno
 import io
 import os
 import select
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import TextIO
 MAX_PENDING_CHARS = 64 * 2**20
 BEHIND_CHARS = 16 * 2**10
 MAX_PENDING_TEXTS = 10_000
+_WAITS = "gpudeck: all is done; the rest of the output waits for who reads it (Ctrl-C leaves it unread)"
 
 
 class StreamWriter:
@@ -71,7 +73,8 @@ class StreamWriter:
             self._wake.notify_all()
 
     def close(self, patience_s: float = 10.0) -> None:
-        """Write what is pending; give up when nothing of it was taken for *patience_s*. Idempotent."""
+        """Write what is pending, however long a reader pauses; once nothing of it was taken for *patience_s*, a line on
+        stderr tells what is waited for. Idempotent."""
         with self._wake:
             self._closing = True
             self._wake.notify_all()
@@ -79,6 +82,10 @@ class StreamWriter:
         while self._thread.is_alive() and seen != self._written:
             seen = self._written
             self._thread.join(patience_s)
+        if self._thread.is_alive():
+            with contextlib.suppress(OSError, ValueError):
+                print(_WAITS, file=sys.stderr, flush=True)
+            self._thread.join()
 
     def _run(self) -> None:
         while text := self._take():

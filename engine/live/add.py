@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..atomic import take_after
 from ..core.spec import DeckFile
 from ..errors import EngineUnavailableError, TaskFileError, UsageError
 from ..taskfile.load import load
@@ -118,7 +119,7 @@ def _written_beside(source: Source, text: str):
         with open(fd, "wb") as file:
             file.write(old + end + block)
             file.flush()
-            os.fchmod(fd, os.stat(target).st_mode & 0o7777)
+            take_after(fd, target)
             os.fsync(fd)
         yield new
     except OSError as error:

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from ..core.outcome import Outcome
 from ..core.spec import TaskSpec
+from ..globs import matches
 from .described import describe
 from .failure import classify, hint_for
-from .outputs import OutputStamp, is_empty, matches, outputs_exist, stamp_of, stamp_outputs
+from .outputs import OutputStamp, is_empty, outputs_exist, stamp_of, stamp_outputs
 from .ranks import tails
 from .signs import PORT_HINT
 from .tail import printable

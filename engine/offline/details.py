@@ -23,5 +23,14 @@ class OfflineDetails:
     def of(self, task: Task, index_of: Mapping[str, int]) -> TaskDetails:
         """*index_of*: GPUs by UUID."""
         self._offline.gpus_of(task)  # which its command names
-        command, launch = self._commands.of(task), self._commands.launch(task)
-        return details_of(self._offline.deck, task, self._offline.paths, index_of, host.boottime_s(), command, launch)
+        told = self._commands
+        return details_of(
+            self._offline.deck,
+            task,
+            self._offline.paths,
+            index_of,
+            host.boottime_s(),
+            told.of(task),
+            told.launch(task),
+            told.hiding(task),
+        )

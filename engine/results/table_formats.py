@@ -1,4 +1,4 @@
-"""A table as Markdown, LaTeX, CSV, TSV or JSON. Pure."""
+"""A table as Markdown, LaTeX, CSV, TSV or JSON. Pure. What a terminal would obey in a value is left out."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from ..counting import measured
+from ..logs.tail import printable
 from .tabulate import Cell, Table
 
 MISSING = "-"
@@ -54,7 +55,7 @@ def separated(table: Table, delimiter: str) -> str:
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
     writer.writerow(heads)
     for texts, cells in table.rows:
-        row: list[object] = [*texts]
+        row: list[object] = ["\t".join(map(printable, text.split("\t"))) for text in texts]
         for cell in cells:
             row += [_exact(cell.mean), _exact(cell.std), len(cell.values)] if spread else [_exact(cell.mean)]
         writer.writerow(row)
@@ -149,14 +150,14 @@ def _finite(value: float | None) -> float | None:
 
 
 def _cell_text(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    return printable(text).replace("|", "\\|").replace("<", "\\<")
 
 
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\n": " ",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
 }  # fmt: skip
 
 
 def _latex_text(text: str) -> str:
-    return "".join(_LATEX.get(char, char) for char in text)
+    return "".join(_LATEX.get(char, char) for char in printable(text))

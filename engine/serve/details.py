@@ -141,9 +141,10 @@ def details_of(
     at: float,
     command: Command,
     launch: ToldLaunch | None = None,
+    hide: Callable[[str], str] = str,
 ) -> TaskDetails:
     """*paths* tells where an attempt's files are; *index_of* a GPU's index by UUID; *at* is CLOCK_BOOTTIME; *command*
-    and *launch* are as people are to see them."""
+    and *launch* are as people are to see them; *hide* takes secrets out of a text."""
     spec = task.spec
     return TaskDetails(
         name=spec.name,
@@ -153,7 +154,7 @@ def details_of(
         flags=flags(deck, task),
         command=command,
         launch=launch,
-        env=_env(spec),
+        env=_env(spec, hide),
         cwd=spec.cwd,
         python=spec.python,
         fingerprint=spec.fingerprint,
@@ -176,20 +177,25 @@ def details_of(
         retried_env=masked_env(task.again.env),
         retried_not_on=tuple(str(index_of.get(uuid, uuid)) for uuid in task.again.not_on),
         waits_for=tuple(obstacle.text for obstacle in explain(deck, task, at, hour)),
-        running=_running(deck, task, paths, index_of, at),
-        attempts=_attempts(task, paths, index_of),
+        running=_running(deck, task, paths, index_of, at, hide),
+        attempts=_attempts(task, paths, index_of, hide),
         gpu_memory=memory_in_words(deck, task),
     )
 
 
-def _env(spec: TaskSpec) -> Mapping[str, str | None]:
+def _env(spec: TaskSpec, hide: Callable[[str], str]) -> Mapping[str, str | None]:
     """Without what every attempt gets, and what tells runs of `gpudeck run` apart."""
     told = masked_env(spec.work.env).items()
-    return {name: value and without_markers(value) for name, value in told if name not in _OURS}
+    return {name: value and hide(without_markers(value)) for name, value in told if name not in _OURS}
 
 
 def _running(
-    deck: Deck, task: Task, paths: Callable[[str, int], AttemptPaths], index_of: Mapping[str, int], at: float
+    deck: Deck,
+    task: Task,
+    paths: Callable[[str, int], AttemptPaths],
+    index_of: Mapping[str, int],
+    at: float,
+    hide: Callable[[str], str],
 ) -> RunningDetails | None:
     attempt = task.attempt()
     if attempt is None:
@@ -206,8 +212,8 @@ def _running(
         log=files.out,
         err=files.err,
         json=files.json,
-        rung_changes=rung_changes(task.spec.on_card(attempt.card_mib), attempt.rung),
-        gpu_profile=profile_changes(task.spec, attempt.card_mib),
+        rung_changes=tuple(map(hide, rung_changes(task.spec.on_card(attempt.card_mib), attempt.rung))),
+        gpu_profile=tuple(map(hide, profile_changes(task.spec, attempt.card_mib))),
         mixed=mixed_in_words(deck.models(attempt.gpus)),
         job=attempt.job,
         nodes=attempt.nodes,
@@ -218,7 +224,7 @@ def _running(
 
 
 def _attempts(
-    task: Task, paths: Callable[[str, int], AttemptPaths], index_of: Mapping[str, int]
+    task: Task, paths: Callable[[str, int], AttemptPaths], index_of: Mapping[str, int], hide: Callable[[str], str]
 ) -> tuple[AttemptDetails, ...]:
     found: list[AttemptDetails] = []
     for ended in task.ended:
@@ -236,8 +242,8 @@ def _attempts(
                 err=files.err,
                 json=files.json,
                 rung=ended.rung,
-                rung_changes=rung_changes(task.spec.on_card(ended.card_mib), ended.rung),
-                gpu_profile=profile_changes(task.spec, ended.card_mib),
+                rung_changes=tuple(map(hide, rung_changes(task.spec.on_card(ended.card_mib), ended.rung))),
+                gpu_profile=tuple(map(hide, profile_changes(task.spec, ended.card_mib))),
                 job=ended.job,
                 nodes=ended.nodes,
                 script=files.script if ended.job else "",

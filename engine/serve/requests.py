@@ -176,6 +176,7 @@ class Requests:
                 at,
                 self._attempts.commands.of(task),
                 self._attempts.commands.launch(task),
+                self._attempts.commands.hiding(task),
             )
         )
 

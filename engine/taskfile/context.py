@@ -44,6 +44,8 @@ class Context:
     """Names of tasks with enabled = false and their lines."""
     disabled_rounds: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
     """Group and round of these."""
+    characters: int = 0
+    """In the commands and variables that were made for single tasks."""
     sharded: set[str] = field(default_factory=set[str])
     """What tasks with shards are called without their shard."""
     plain: object = None

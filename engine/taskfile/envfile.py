@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from .problems import BadValueError
@@ -13,6 +14,8 @@ _COMMENT = re.compile(r"\s+#.*$")
 
 def read_env_file(path: str) -> dict[str, str]:
     """Variables of a file. Raises BadValueError naming the line that is none."""
+    if os.path.exists(path) and not os.path.isfile(path) and path != os.devnull:
+        raise BadValueError(f"names {path}, which is no file")
     try:
         with open(path, encoding="utf-8-sig") as file:
             lines = file.read().splitlines()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Sequence
 from hashlib import blake2b
 
 from ..core.spec import Command
+from ..globs import matches
 from .problems import BadValueError
 
 IGNORED_VARIABLES = ("WANDB_*", "NCCL_*", "*_DEBUG", "OMP_*", "*_KEY", "*_TOKEN")
@@ -34,7 +34,7 @@ def digest_files(patterns: Sequence[str], cwd: str) -> str:
     total = blake2b(digest_size=_BYTES)
     for pattern in patterns:
         path = os.path.join(cwd, os.path.expanduser(pattern))
-        files = sorted(file for file in glob.glob(path, recursive=True) if os.path.isfile(file))
+        files = sorted(file for file in matches(path) if os.path.isfile(file))
         if not files:
             raise BadValueError(f"has {pattern}, which matches no file")
         for file in files:

@@ -11,15 +11,20 @@ from datetime import date, time
 from typing import cast
 
 from .check import Checker
+from .lines import line_of_number
 from .options import RunOptions
 from .placeholders import BUILT_IN, Scope, has_slots, lone, names_in, template
 from .problems import BadValueError, did_you_mean
 from .readers import IDENTIFIER
 from .schema import MERGED, PROFILE, TOP
+from .source import MAX_DIGITS
 from .stem import NAME, NAME_WORDS
-from .values import SourceFloat, has_nul, is_list, is_table
+from .values import MAX_DEPTH, SourceFloat, as_text, deeper, has_nul, is_list, is_table
 
 Path = tuple[str | int, ...]
+
+_MAX_FILLED = 1_000_000
+"""Characters that placeholders may put into [vars]: each line of `b = "{a}{a}"` doubles what is above it."""
 
 
 @dataclass(slots=True)
@@ -134,7 +139,7 @@ def _matrix_line(checker: Checker, key: str) -> int:
 
 def set_value(text: str) -> object:
     """What `--set K=TEXT` means: a TOML value where it is one, else the text itself, as dates are."""
-    if "\n" in text or "#" in text:
+    if "\n" in text or "#" in text or line_of_number(text, MAX_DIGITS):
         return text
     try:
         value: object = tomllib.loads(f"x = {text}", parse_float=SourceFloat)["x"]
@@ -201,6 +206,7 @@ class _Filling:
     done: dict[str, object]
     before: Mapping[str, object] = field(default_factory=dict[str, object])
     """What a var that is changed was: its own name in it."""
+    left: int = _MAX_FILLED
 
     def resolve(self, key: str, above: tuple[str, ...] = ()) -> object:
         """The value of a var; *above*: the vars that it is wanted for. Raises BadValueError inside it."""
@@ -208,14 +214,22 @@ class _Filling:
             return self.done[key]
         if key in above:
             raise BadValueError("is made of itself: " + " → ".join((*above[above.index(key) :], key)))
+        if len(above) > MAX_DEPTH:
+            raise BadValueError(f"is made of vars that are made of others, more than {MAX_DEPTH} in a row")
         value, known = self.written[key], dict[str, object]()
         for name in names_in(value):
             if name == key and key in self.before:
                 known[name] = self.before[key]
             elif name in self.written:
                 known[name] = self.resolve(name, (*above, key))
-        self.done[key] = filled(value, Scope({**self.done, **known}, self.environ), home=True)
-        return self.done[key]
+            self.left -= len(as_text(known.get(name, "")))
+            if self.left < 0:
+                raise BadValueError(f"is too long: placeholders put more than {_MAX_FILLED:,} characters into [vars]")
+        made = filled(value, Scope({**self.done, **known}, self.environ), home=True)
+        if deeper(made, MAX_DEPTH):
+            raise BadValueError(f"is nested more than {MAX_DEPTH} deep")
+        self.done[key] = made
+        return made
 
 
 def filled(value: object, scope: Scope, *, home: bool = False) -> object:

@@ -1,13 +1,15 @@
 """In which line of a TOML text a table or key stands; the parser itself does not tell.
 
-Only for texts that the parser has accepted, so the scan can trust their syntax.
+`Lines` is only for texts that the parser has accepted, so the scan can trust their syntax.
 """
 
 from __future__ import annotations
 
-import json
 import re
+import tomllib
 from bisect import bisect_right
+
+from .values import MAX_DEPTH
 
 Path = tuple[str | int, ...]
 
@@ -77,8 +79,25 @@ class Lines:
                 at = _after_value(text, at)
 
 
+def line_of_nesting(text: str, depth: int) -> int:
+    """Where brackets are nested deeper than *depth*, in a text that may be too deep for the parser; 0: nowhere."""
+    for match in _VALUE_TOKEN.finditer(text):
+        depth -= (match[0] in "[{") - (match[0] in "]}")
+        if depth < 0:
+            return text.count("\n", 0, match.start()) + 1
+    return 0
+
+
+def line_of_number(text: str, characters: int) -> int:
+    """Where a number has more than *characters*; 0: nowhere."""
+    for match in re.finditer(rf"{_STRING}|#[^\n]*|\b([0-9]\w{{{characters}}})", text, re.DOTALL):
+        if match[1]:
+            return text.count("\n", 0, match.start()) + 1
+    return 0
+
+
 def _note(found: dict[Path, int], path: Path, line: int) -> None:
-    for size in range(1, len(path) + 1):
+    for size in range(1, min(len(path), MAX_DEPTH) + 1):
         found.setdefault(path[:size], line)
 
 
@@ -92,7 +111,7 @@ def _keys(text: str, at: int) -> tuple[Path, int]:
     keys: list[str | int] = []
     while match := _KEY.match(text, at):
         at, word = match.end(), match[1]
-        keys.append(json.loads(word) if word[0] == '"' and "\\" in word else word.strip("\"'"))
+        keys.append(next(iter(tomllib.loads(f"{word} = 0"))) if word[0] in "\"'" else word)
         if not match[2]:
             break
     return tuple(keys), at

@@ -10,7 +10,7 @@ from . import readers
 from .layers import filled
 from .placeholders import BUILT_IN, Scope, lone
 from .problems import BadValueError, did_you_mean
-from .values import as_text, is_list, is_table, kind_of, same, shown
+from .values import as_text, identity, is_list, is_table, kind_of, shown
 
 Values = tuple[object, ...]
 MAX_TASKS = 1_000_000
@@ -183,9 +183,11 @@ def _with_changes(
             hint = did_you_mean(unknown, plain.keys) or "it has " + (", ".join(plain.keys) or "none")
             raise BadValueError(f"has {unknown}, which is no axis: {hint}", "exclude")
     rows = [dict(zip(plain.keys, row, strict=True)) for row in plain.values]
-    rows = [
-        row for row in rows if not any(all(same(row[key], value) for key, value in item.items()) for item in exclude)
-    ]
+    excluded: dict[tuple[str, ...], set[object]] = {}
+    for entry in exclude:
+        keys = tuple(sorted(entry))
+        excluded.setdefault(keys, set()).add(_identity(entry, keys))
+    rows = [row for row in rows if not any(_identity(row, keys) in found for keys, found in excluded.items())]
     rows = _included(rows, plain.keys, include)
     if not rows:
         raise BadValueError("is empty: exclude leaves no combination")
@@ -194,19 +196,25 @@ def _with_changes(
     return _of_tables(keys, rows)
 
 
-def _has(row: Mapping[str, object], values: Mapping[str, object]) -> bool:
-    return all(same(row[key], value) for key, value in values.items())
+def _identity(row: Mapping[str, object], keys: tuple[str, ...]) -> object:
+    """Equal where the values of *keys* are."""
+    return tuple([identity(row[key]) for key in keys])
 
 
 def _included(
     rows: list[dict[str, object]], axes: Sequence[str], include: Sequence[Mapping[str, object]]
 ) -> list[dict[str, object]]:
     """An include adds its other keys to every combination that has its axis values; to none: it is one itself."""
-    original = len(rows)
+    found: dict[tuple[str, ...], dict[object, list[dict[str, object]]]] = {}
+    original = tuple(rows)
     for item in include:
-        own = {key: value for key, value in item.items() if key in axes}
+        own = tuple(sorted(key for key in item if key in axes))
         extra = {key: value for key, value in item.items() if key not in axes}
-        hits = [row for row in rows[:original] if _has(row, own)]
+        if own not in found:
+            found[own] = {}
+            for row in original:
+                found[own].setdefault(_identity(row, own), []).append(row)
+        hits = found[own].get(_identity(item, own), ())
         for row in hits:
             row.update(extra)
         if not hits:

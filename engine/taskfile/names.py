@@ -15,7 +15,9 @@ MAX_BYTES = 120
 
 _GOOD = re.compile(r"[A-Za-z0-9._=,+@][A-Za-z0-9._=,+@-]*(?:/[A-Za-z0-9._=,+@-]+)*")
 _BAD_CHARACTER = re.compile(r"[^A-Za-z0-9._=,+@/-]")
-_OWN_FILE = re.compile(r"(?:.*/)?(?:deck\.log|gpu\d+\.log|latest\.(?:log|err)|attempt-\d+\.[^/]*)(?:/.*)?")
+_OWN_FILE = re.compile(
+    r"(?:.*/)?(?:deck\.log|gpu\d+\.log|latest\.(?:log|err)|attempt-\d+\.[^/]*)(?:/.*)?|\.(?:jobs|snapshots)(?:/.*)?"
+)
 _DOTS = re.compile(r"(?:.*/)?\.\.?(?:/.*)?")
 
 

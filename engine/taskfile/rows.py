@@ -14,7 +14,7 @@ from .entry import Plan
 from .executes import Executed
 from .fingerprint import digest_files
 from .interpreter import Python, named_python
-from .matrix import MISSING
+from .matrix import MAX_TASKS, MISSING
 from .moving import Moving, Values
 from .names import check_name, clash
 from .placeholders import Row
@@ -29,6 +29,8 @@ Shard = tuple[int, int]
 _SHAPE_KEYS = frozenset((*fields.RESOURCE_KEYS, *fields.POLICY_KEYS, "nproc", "progress", "log_cap"))
 _EXTRA_KEYS = frozenset(("launch", "nproc", "nodes", "progress", "metrics", "watch", "slurm", "log_cap"))
 _NO_EXTRAS = Extras()
+_MAX_CHARACTERS = 2**30
+"""Of the commands and variables of all tasks."""
 
 
 class Rows:
@@ -54,6 +56,7 @@ class Rows:
 
     def tasks(self, position: int) -> list[TaskSpec]:
         """The tasks, numbered from *position* in the file's order. Raises SkipError when one of them is wrong."""
+        self._check_count(position)
         name, made = self.plan.name, list[TaskSpec]()
         names: list[str] = []
         for row, values in zip(self.plan.scopes.table.texts, self.plan.scopes.table.values, strict=True):
@@ -70,6 +73,14 @@ class Rows:
         if self.plan.said.failed:
             raise SkipError
         return made
+
+    def _check_count(self, before: int) -> None:
+        count = len(self.plan.scopes.table.texts) * (self.plan.scopes.shards or 1)
+        if before + count > MAX_TASKS:
+            file = f", the file {before + count:,}" if before else ""
+            words = f"makes {count:,} tasks{file}; more than {MAX_TASKS:,} are refused"
+            self.plan.said.note(BadValueError(words), "shards" if self.plan.scopes.shards else "matrix")
+            raise SkipError
 
     def _shards(self, base: str, row: Row, values: Values, position: int, made: list[TaskSpec]) -> None:
         count, before = self.plan.scopes.shards or 0, len(made)
@@ -238,7 +249,21 @@ class Rows:
         made = work, plan.identity(work, digest, shard)
         if self._work_stays and plan.fixed and shard is None:
             self._work = made
+        self._check_text(plan, work)
         return made
+
+    def _check_text(self, plan: WorkPlan, work: Work) -> None:
+        """Count the text that was made for one task alone."""
+        if isinstance(plan.command, Moving):
+            command = work.command
+            self.context.characters += len(command) if isinstance(command, str) else sum(map(len, command))
+        if plan.env.fixed is None:
+            made = zip(plan.env.parts, work.env, strict=False)
+            self.context.characters += sum(len(text or "") for part, (_, text) in made if callable(part))
+        if self.context.characters > _MAX_CHARACTERS:
+            words = f"is too long for so many tasks: together they come to more than {_MAX_CHARACTERS:,} characters"
+            self.plan.said.note(BadValueError(words), "command")
+            raise SkipError
 
     def _digest(self, files: object, cwd: str) -> str:
         known = (files, cwd)

@@ -10,12 +10,20 @@ from hashlib import blake2b
 from typing import cast
 
 from ..errors import TaskFileError
+<<<<<<< HEAD
 from .lines import Lines
 from .problems import printable
 from .values import SourceFloat, has_nul, is_list, is_table
+=======
+from .lines import Lines, line_of_nesting, line_of_number
+from .values import MAX_DEPTH, SourceFloat, deeper, has_nul, is_list, is_table
+>>>>>>> a76c5e61624b4f507bb6f0c5d83a8ded75fd6cee
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+MAX_DIGITS = 1000
+
 _NUL = re.compile(r"\\u0000|\\U00000000")
+_LONG = re.compile(rf"[0-9]\w{{{MAX_DIGITS}}}")
 _PLAINER = {
     "Cannot overwrite a value": "this key is there twice: {key}",
     "Cannot declare": "this table is there twice",
@@ -52,19 +60,26 @@ def read_source(path: str, content: bytes | None = None) -> Source:
     text = _decoded(path, content)
     if not text.strip():
         raise TaskFileError([f"{path}: the file is empty: it needs at least one [[task]] with a name and a command"])
+    if _LONG.search(text) and (line := line_of_number(text, MAX_DIGITS)):
+        raise TaskFileError([f"{path}:{line}: a number has more than {MAX_DIGITS:,} digits"])
     try:
         data = tomllib.loads(text, parse_float=SourceFloat)
     except tomllib.TOMLDecodeError as error:
         raise TaskFileError([_syntax(path, text, str(error))]) from None
-    except ValueError as error:
-        raise TaskFileError([f"{path}: not TOML: {error}"]) from None
     except RecursionError:
-        raise TaskFileError([f"{path}: lists or tables are nested too deeply"]) from None
+        raise _too_deep(path, line_of_nesting(text, MAX_DEPTH)) from None
+    lines = Lines(text)
+    if deep := deeper(data, MAX_DEPTH):
+        raise _too_deep(path, lines.of(*deep))
     nul = _NUL.search(text)
     if nul is not None and has_nul(data):
         line = text.count("\n", 0, nul.start()) + 1
         raise TaskFileError([f"{path}:{line}: no text may hold a NUL character: it would end the text where it stands"])
-    return Source(os.path.abspath(path), path, text, data, Lines(text), digest_of(content))
+    return Source(os.path.abspath(path), path, text, data, lines, digest_of(content))
+
+
+def _too_deep(path: str, line: int) -> TaskFileError:
+    return TaskFileError([f"{path}:{line}: lists or tables are nested more than {MAX_DEPTH} deep"])
 
 
 def drop_key(data: object, key: str) -> None:

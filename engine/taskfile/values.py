@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from typing import TypeGuard
 
+MAX_DEPTH = 100
+"""Of tables and lists in each other."""
 SHOWN_CHARACTERS = 60
 """Longest text that an error message repeats whole."""
 
@@ -83,6 +85,20 @@ def has_nul(value: object) -> bool:
     return isinstance(value, str) and "\0" in value
 
 
-def same(one: object, other: object) -> bool:
-    """Equality as a user means it: 0.50 is 0.5, but true is not 1."""
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
+def deeper(value: object, depth: int) -> tuple[str | int, ...]:
+    """The way to what is nested deeper than *depth* in a value; () where nothing is."""
+    if not depth:
+        return ("",)
+    for key, item in value.items() if is_table(value) else enumerate(value) if is_list(value) else ():
+        if (is_list(item) or is_table(item)) and (below := deeper(item, depth - 1)):
+            return (key, *below)
+    return ()
+
+
+def identity(value: object) -> object:
+    """What a value is known by, as a user means it: 0.50 is 0.5, but true is not 1. Can be looked up in a set."""
+    if is_list(value):
+        return tuple(map(identity, value))
+    if is_table(value):
+        return frozenset((key, identity(item)) for key, item in value.items())
+    return isinstance(value, bool), value

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -126,6 +128,39 @@ def test_a_missing_wal_of_a_killed_engine_is_noticed_and_the_rest_is_kept(tmp_pa
     held, damage = reopened(copy / "deck.db")
     assert held == [0, 1, 2, 3, 4]
     assert "its -wal is missing" in damage
+
+
+def cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+@pytest.mark.parametrize(
+    "harm", [lambda _: b"", cut, lambda content: content[:-1], lambda _: Random(1).randbytes(99_999)]
+)
+def test_a_wal_that_has_lost_commits_since_its_engine_was_killed_is_damage(
+    tmp_path: Path, harm: Callable[[bytes], bytes]
+):
+    path = tmp_path / "deck.db"
+    live = tmp_path / "live.db"
+    journal = SqliteJournal.open(str(live))
+    for number in range(40):
+        appended(journal, numbered(number)).result(20)
+    for suffix in ("", "-wal", "-shm"):
+        shutil.copy(f"{live}{suffix}", f"{path}{suffix}")
+    journal.close()
+    wal = path.with_name("deck.db-wal")
+    wal.write_bytes(harm(wal.read_bytes()))
+    held, damage = reopened(path)
+    assert held == list(range(len(held)))
+    assert "its -wal is damaged, the last commits in it are gone" in damage
+
+
+def test_an_index_from_before_the_box_crashed_proves_nothing(tmp_path: Path):
+    path = tmp_path / "deck.db"
+    left_live(path, 10)
+    path.with_name("deck.db-wal").write_bytes(b"")
+    os.utime(f"{path}-shm", (0, 0))
+    assert reopened(path) == ([], "")
 
 
 @pytest.mark.parametrize("offset", [5, 20, 32, 45, 100, 5 * 4120])

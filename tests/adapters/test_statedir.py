@@ -13,7 +13,15 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.errors import EngineUnavailableError, UsageError
-from tests.inside.adapters import Machine, StateDir, file_system, load_environment, open_state_dir, save_environment
+from tests.inside.adapters import (
+    Machine,
+    StateDir,
+    file_system,
+    load_environment,
+    open_state_dir,
+    record,
+    save_environment,
+)
 
 ME = os.geteuid()
 GPU7 = Machine(host="gpu7", machine_id="7" * 32, boot_id="b7", pid_ns=7)
@@ -86,6 +94,12 @@ def test_records_that_are_left_tell_of_unfinished_attempts(project: Path):
     state = opened(project)
     (Path(state.attempts) / "token").touch()
     assert state.unfinished() == 1
+
+
+def test_a_start_that_came_to_nothing_does_not_keep_a_deck_on_its_host(project: Path):
+    state = opened(project)
+    assert record.claim(f"{state.attempts}/token")
+    assert state.unfinished() == 0
 
 
 @pytest.mark.parametrize("place", [".gpudeck", ".gpudeck/tasks", ".gpudeck/tasks/attempts"])

@@ -200,6 +200,20 @@ def test_a_secret_that_a_command_names_is_written_down_nowhere(deck: Deck) -> No
     assert deck.record("t")["command"] == ["true", "***"]
 
 
+def test_a_secret_that_a_variable_holds_is_shown_by_nothing(deck: Deck) -> None:
+    """Neither by an engine nor by `show` alone, which knows the environment of the last start."""
+    deck.write('[[task]]\nname = "t"\ngpus = 0\nenv = { X = "{env.CALLER_PASSWORD}" }\ncommand = "read _ <gate"\n')
+    gate = deck.gate()
+    engine = deck.start(env={"CALLER_PASSWORD": "sesame-open"})
+    engine.started("t")
+    while_it_runs = deck.command("show", "t").out
+    gate.let()
+    engine.finish()
+    for shown in (while_it_runs, deck.command("show", "t").out, deck.command("show", "t", "--json").out):
+        assert "***" in shown
+        assert "sesame-open" not in shown
+
+
 def test_a_continued_run_refuses_other_values(deck: Deck) -> None:
     deck.write('[vars]\nx = 1\n[[task]]\nname = "t"\ngpus = 0\ncommand = "echo {x}; read _ <gate"\n')
     gate = deck.gate()

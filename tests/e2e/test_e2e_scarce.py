@@ -32,6 +32,15 @@ def limited(processes: int) -> tuple[str, ...]:
     return as_user(("prlimit", f"--nproc={processes}", GPUDECK), ONLY_HERE)
 
 
+def test_a_box_without_another_thread_is_one_line(deck: Deck) -> None:
+    deck.write('[[task]]\nname = "a"\ngpus = 0\ncommand = "true"\n')
+    give(deck.folder)
+    deck.prefix = limited(1)
+    ran = deck.run()
+    assert (ran.code, ran.err.count("\n")) == (3, 1), ran.err
+    assert ran.err.startswith("gpudeck: no thread can be started: the limit of processes (ulimit -u, ")
+
+
 def test_a_task_whose_command_gets_no_process_waits_and_costs_no_attempt(deck: Deck) -> None:
     deck.write(
         """

@@ -152,6 +152,7 @@ def test_a_deck_that_has_ended_may_go_on_anywhere(deck: Commanded, gpu8: dict[st
     assert deck.command("wait").code == 1
     deck.command("stop")
     until(lambda: not lives(engine))
+    (deck.folder / ".gpudeck/tasks/attempts/of-a-start-that-came-to-nothing").write_text("void\n")
     told = run_on(deck, gpu8, "retry", "long")
     assert told.code == 0, told.err
     until(lambda: len(deck.lines("pids")) == 2)

@@ -54,6 +54,17 @@ def test_latex_writes_deviations() -> None:
     assert r"0.550 $\pm$ 0.071" in FORMATS["latex"](table(mean(0.5, 0.6)))
 
 
+@pytest.mark.parametrize("form", ["md", "latex", "csv", "tsv"])
+def test_a_value_cannot_write_to_the_terminal_or_break_its_row(form: str) -> None:
+    text = FORMATS[form](table(value(1), text="\x1b[31mred\r\x9b2J\u202e"))
+    assert text.replace("\n", "").replace("\t", "").isprintable()
+    assert "red" in text
+
+
+def test_markdown_keeps_tags_of_names_as_text() -> None:
+    assert r"| \<img src=x>0 |" in FORMATS["md"](table(value(1), text="<img src=x>"))
+
+
 def test_markdown_keeps_bars_of_names_out_of_its_own() -> None:
     assert r"| a\|b0 |" in FORMATS["md"](table(value(1), text="a|b"))
 

@@ -97,6 +97,7 @@ def test_json_lines_stay_json(text: str, digest: tuple[str, ...]):
 def test_junit_stays_xml(text: str, digest: tuple[str, ...]):
     rows = [failed_row(task=text, reason=text, log=text, digest=digest), row(task=text, state="blocked", reason=text)]
     document = "".join(junit_xml(text, rows, 1.0, 0.0))
+    assert document.replace("\n", "").isprintable()
     assert [case.tag for case in ET.fromstring(document.encode()).findall("./testsuite/testcase/*")] == [
         "failure",
         "skipped",

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from headless_samples import ManualClock, finished, started, wait_until
@@ -62,12 +63,17 @@ def test_a_reader_that_stalls_holds_up_nobody_and_misses_nothing():
     assert [int(line) for line in received] == list(range(5000))
 
 
-def test_closing_gives_up_on_a_reader_that_takes_nothing():
-    with pipe() as (_, stream):
+def test_a_reader_that_pauses_at_the_end_is_waited_for_and_that_is_said(capsys):
+    with pipe() as (reader, stream):
         out = StreamWriter(stream, gap)
         out.write("x" * 1_000_000)
-        out.close(patience_s=0.05)
-        assert not out.idle
+        with ThreadPoolExecutor() as pool:
+            closing = pool.submit(out.close, patience_s=0.01)
+            wait_until(lambda: "the rest of the output waits" in capsys.readouterr().err)
+            assert not closing.done()
+            assert len(reader.read(1_000_000)) == 1_000_000
+            closing.result(10)
+        assert out.idle
 
 
 def test_what_nobody_takes_is_dropped_beyond_the_limit_and_that_is_said(monkeypatch):

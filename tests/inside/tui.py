@@ -100,6 +100,8 @@ from gpudeck.tui.timeline.lanes import Lane, lanes_of, tone_of
 from gpudeck.tui.timeline.lines import pieces
 from gpudeck.tui.timeline.sight import Sight
 from gpudeck.tui.timeline.window import Window, axis, whole
+from gpudeck.tui.web import door
+from gpudeck.tui.web.door import Door
 from gpudeck.tui.web.environment import is_tab, marked, without_tab
 from gpudeck.tui.web.guard import Guard
 from gpudeck.tui.web.last_words import words_of

@@ -131,15 +131,18 @@ def test_an_edit_made_meanwhile_is_not_lost(path: Path, monkeypatch: pytest.Monk
     assert path.read_text() == FILE + "# mine\n"
 
 
-def test_mode_link_and_line_ends_stay(tmp_path: Path):
+def test_owner_mode_link_and_line_ends_stay(tmp_path: Path):
     target = tmp_path / "real.toml"
     target.write_bytes(FILE.rstrip("\n").replace("\n", "\r\n").encode())
+    owner = (65534, 65534) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    os.chown(target, *owner)
     target.chmod(0o640)
     path = tmp_path / "tasks.toml"
     path.symlink_to(target)
     added(path, Addition(["true"]))
     assert path.is_symlink()
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    assert (target.stat().st_uid, target.stat().st_gid) == owner
     content = target.read_bytes()
     assert content.count(b"\n") == content.count(b"\r\n")
     assert command_of(path, "true") == ("true",)

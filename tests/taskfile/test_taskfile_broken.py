@@ -462,6 +462,19 @@ command = "true"
         ['tasks.toml:2: task "gpu0.log": name "gpu0.log" is taken in the log folder'],
     ),
     (
+        "name own folder",
+        """
+[[task]]
+name = ".{kind}"
+command = "true {kind}"
+matrix.kind = ["snapshots", "jobs", "other"]
+""",
+        [
+            'tasks.toml:2: task ".{kind}": name ".snapshots" is taken in the log folder',
+            'tasks.toml:2: task ".{kind}": name ".jobs" is taken in the log folder',
+        ],
+    ),
+    (
         "name empty by value",
         """
 [[task]]
@@ -2163,6 +2176,130 @@ command = "true"
 """,
         ["tasks.toml:2: [deck]: log_dir has a placeholder, and [deck] knows none"],
     ),
+    (
+        "quoted key with a long escape",
+        """
+[[task]]
+name = "a"
+command = "true"
+"caf\\U000000e9" = 1
+""",
+        ['tasks.toml:4: task "a": unknown key "café"'],
+    ),
+    (
+        "quoted key with a tab beside an escape",
+        """
+[[task]]
+name = "a"
+command = "true"
+"a\tb\\n" = 1
+""",
+        ['tasks.toml:4: task "a": unknown key "a\\tb\\n"'],
+    ),
+    (
+        "dotted key of very many parts",
+        f"""
+[[task]]
+name = "a"
+command = "true"
+[vars]
+{".".join(["a"] * 3500)} = 1
+""",
+        ["tasks.toml:5: lists or tables are nested more than 100 deep"],
+    ),
+    (
+        "very many brackets",
+        f'''
+[[task]]
+name = "a"
+command = "true"
+[vars]
+text = "{"[" * 2000}"
+x = {"[" * 2000 + "]" * 2000}
+''',
+        ["tasks.toml:6: lists or tables are nested more than 100 deep"],
+    ),
+    (
+        "numbers of very many digits",
+        f"""
+[[task]]
+name = "a"
+command = "true {"1" * 2000}"
+[vars]
+x = 0x{"f" * 9000}
+y = {"1" * 9000}
+""",
+        ["tasks.toml:5: a number has more than 1,000 digits"],
+    ),
+    (
+        "vars that grow tenfold with each line",
+        """
+[vars]
+a0 = "0123456789"
+"""
+        + "".join(f'a{number} = "{f"{{a{number - 1}}}" * 10}"\n' for number in range(1, 6))
+        + """
+[[task]]
+name = "a"
+command = "true"
+""",
+        ["tasks.toml:7: [vars]: a5 is too long: placeholders put more than 1,000,000 characters into [vars]"],
+    ),
+    (
+        "lists in vars that hold the one above ten times",
+        f"""
+[vars]
+a0 = ["{"x" * 10_000}"]
+"""
+        + "".join(f"a{number} = {[f'{{a{number - 1}}}'] * 10}\n" for number in range(1, 3))
+        + """
+[[task]]
+name = "a"
+command = "true"
+""",
+        ["tasks.toml:4: [vars]: a2 is too long: placeholders put more than 1,000,000 characters into [vars]"],
+    ),
+    (
+        "vars made of vars made of vars",
+        """
+[[task]]
+name = "a"
+command = "true"
+[vars]
+"""
+        + "".join(f'a{number} = "{{a{number + 1}}}"\n' for number in range(101))
+        + 'a101 = "end"',
+        ["tasks.toml:5: [vars]: a0 is made of vars that are made of others, more than 100 in a row"],
+    ),
+    (
+        "lists in vars around the one above",
+        """
+[[task]]
+name = "a"
+command = "true"
+[vars]
+a0 = [1]
+"""
+        + "".join(f'a{number} = ["{{a{number - 1}}}"]\n' for number in range(1, 101)),
+        ["tasks.toml:105: [vars]: a100 is nested more than 100 deep"],
+    ),
+    (
+        "more tasks than are ever run",
+        """
+[[task]]
+name = "first-{i}"
+command = "true"
+matrix.i = [1, 2]
+[[task]]
+name = "a-{i}"
+command = "true"
+shards = 100_000
+matrix.i = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+""",
+        [
+            'tasks.toml:8: task "a-{i}": shards makes 1,000,000 tasks, the file 1,000,002; more than 1,000,000 are refused'
+        ],
+    ),
 ]
 """A title, a file without its first (empty) line, the lines to say; {folder} is where the file lies."""
 
@@ -2191,6 +2328,15 @@ def test_of_very_many_problems_the_rest_is_counted(tmp_path: Path, monkeypatch: 
         load("tasks.toml")
     assert len(caught.value.problems) == 101
     assert caught.value.problems[-1] == "tasks.toml: and 1,400 more"
+
+
+def test_commands_that_are_too_long_for_so_many_tasks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("gpudeck.engine.taskfile.rows._MAX_CHARACTERS", 10_000)
+    path = tmp_path / "tasks.toml"
+    more = f'matrix.i = {list(range(20))}\nenv = {{ X = "{{i}}{{long}}" }}'
+    path.write_text(f'[vars]\nlong = "{"x" * 600}"\n[[task]]\nname = "{{i}}"\ncommand = "echo {{i}}"\n{more}\n')
+    with pytest.raises(TaskFileError, match=r":5: .* too long for so many tasks: .* more than 10,000 characters"):
+        load(str(path))
 
 
 def test_what_is_wrong_with_the_deck_hides_nothing_of_what_is_wrong_with_tasks(tmp_path: Path):

@@ -241,6 +241,21 @@ matrix.exclude = [{ a = 0.50, b = "x" }, { c = true, a = 1 }]
     assert names == ["0.5-y-true", "0.5-y-false", "1-x-false", "1-y-false"]
 
 
+def test_a_large_matrix_with_thousands_of_changes_is_made_at_once(folder: Path):
+    """Each change compared with each combination would take minutes."""
+    pairs = [f"{{ i = {at % 300}, j = {500 + at} }}" for at in range(3000)]
+    more = [f"{{ i = 299, j = {at % 300}, k = {at} }}" for at in range(3000)]
+    body = f"""[[task]]
+name = "{{i}}-{{j}}-{{k}}"
+command = "true {{k}}"
+matrix.i = {list(range(300))}
+matrix.j = {list(range(300))}
+matrix.exclude = [{",".join([*pairs, *(f"{{ i = {at} }}" for at in range(299))])}]
+matrix.include = [{",".join(more)}]
+"""
+    assert [task.name for task in deck(folder, body).tasks] == [f"299-{at}-{2700 + at}" for at in range(300)]
+
+
 def test_a_matrix_of_includes_alone_is_these_combinations(folder: Path):
     body = '[[task]]\nname = "{a}"\ncommand = "true"\nmatrix.include = [{ a = 1 }, { a = 2 }]\n'
     assert [task.name for task in deck(folder, body).tasks] == ["1", "2"]

@@ -94,6 +94,25 @@ def test_fingerprint_files_add_their_contents(tmp_path: Path):
     assert fingerprint(tmp_path, BASE + 'fingerprint_files = ["*.yaml"]') != first
 
 
+def test_links_in_a_circle_are_not_followed_for_ever(tmp_path: Path):
+    for name in ("one", "two"):
+        (tmp_path / name).symlink_to(".")
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "lr.yaml").write_text("lr: 1")
+    body = BASE + 'fingerprint_files = ["**/*.yaml"]'
+    first = fingerprint(tmp_path, body)
+    (tmp_path / "below" / "lr.yaml").write_text("lr: 2")
+    assert fingerprint(tmp_path, body) != first
+
+
+def test_env_file_that_is_no_file_is_refused_unread(tmp_path: Path):
+    os.mkfifo(tmp_path / "fifo")
+    for path in ("fifo", "/dev/zero"):
+        with pytest.raises(TaskFileError, match=f"env_file names .*{path}, which is no file"):
+            task(tmp_path, BASE + f'env_file = "{path}"')
+    assert task(tmp_path, BASE + 'env_file = "/dev/null"').work.env == ()
+
+
 def test_env_file_counts_below_env(tmp_path: Path):
     (tmp_path / ".env").write_text("# comment\nexport A=1\nB='two words' \nC = 3 # three\n\n")
     made = task(tmp_path, BASE + 'env_file = ".env"\nenv = { A = "9" }')

@@ -116,7 +116,7 @@ def test_the_deck_table_is_read_without_the_variables_that_vars_are_made_of():
 
 def test_a_value_of_set_that_is_no_toml_is_text():
     Path("tasks.toml").write_text('[vars]\nr = 1\n[[task]]\nname = "a"\ncommand = ["x", "{r}"]\n')
-    for text in ("/data/x y", "a=b", "1 2", "", "[1", "2026-01-02 03:04:05"):
+    for text in ("/data/x y", "a=b", "1 2", "", "[1", "2026-01-02 03:04:05", f"0x{'f' * 9000}"):
         assert load("tasks.toml", RunOptions(set={"r": text})).tasks[0].work.command == ("x", text)
 
 

@@ -80,11 +80,11 @@ def test_a_click_on_the_key_bar_is_the_key(deck: LiveDeck, tmp_path: Path):
     in_browser(deck, tmp_path, body)
 
 
-def test_the_page_is_drawn_and_the_token_does_not_stay_in_its_address(deck: LiveDeck, tmp_path: Path):
+def test_the_page_is_drawn_and_leaves_nothing_that_another_port_would_get(deck: LiveDeck, tmp_path: Path):
     async def body(page: Browser, web: Web) -> None:
         empty = await page.picture(tmp_path / "early.png")
         await page.until_drawn("GPU 0")
-        assert await page.value("location.href") == f"{web.base}/"
+        assert await page.value("location.href") == web.url
         assert await page.value("document.cookie") == ""
         await page.value("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
         drawn = await page.picture(tmp_path / "page.png")
@@ -96,7 +96,7 @@ def test_the_page_is_drawn_and_the_token_does_not_stay_in_its_address(deck: Live
     in_browser(deck, tmp_path, body)
 
 
-def test_a_page_that_is_loaded_again_needs_no_token_and_gets_a_screen_of_its_own(deck: LiveDeck, tmp_path: Path):
+def test_a_page_that_is_loaded_again_gets_a_screen_of_its_own(deck: LiveDeck, tmp_path: Path):
     async def body(page: Browser, web: Web) -> None:
         first = tabs(web)
         page.drawn = ""
@@ -113,7 +113,7 @@ def test_a_page_of_somebody_else_in_the_same_browser_does_not_get_in(deck: LiveD
         await page.until("document.title == 'evil'", "the other page is there")
         await until(lambda: not tabs(web), "the tab's process has ended")
         script = (
-            f"new Promise(done => {{ const s = new WebSocket('{web.base.replace('http', 'ws')}/ws');"
+            f"new Promise(done => {{ const s = new WebSocket('{web.url.replace('http', 'ws')}/ws');"
             " s.onopen = () => done('in'); s.onerror = () => done('refused') })"
         )
         assert await page.value(script) == "refused"

@@ -34,8 +34,7 @@ class Web:
     def __init__(self, process: subprocess.Popen[str], url: str) -> None:
         self.process = process
         self.url = url
-        self.base, _, self.token = url.partition("?token=")
-        self.base = self.base.rstrip("/")
+        self.base, _, self.token = url.rpartition("/")
         self.port = int(self.base.rpartition(":")[2])
 
     def interrupt(self) -> int:

@@ -109,7 +109,7 @@ def _login() -> str:
 def _say(sock: socket.socket, host: str, token: str, *, loopback: bool) -> None:
     port = sock.getsockname()[1]
     shown = socket.gethostname() if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
-    print(f"http://{shown}:{port}/?token={token}", flush=True)
+    print(f"http://{shown}:{port}/{token}", flush=True)
     if loopback:
         there = f"{_login()}{socket.gethostname()}"
         print(f"from another box: ssh -L {port}:{shown}:{port} {there}, then open the same address", file=sys.stderr)

@@ -10,11 +10,11 @@ _PAGE = """<!DOCTYPE html>
 <meta charset="utf-8">
 <title>{title}</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="/static/css/xterm.css">
+<link rel="stylesheet" href="{base}/static/css/xterm.css">
 <style nonce="{nonce}">
-@font-face {{ font-family: "Roboto Mono"; src: url("/static/fonts/RobotoMono-VariableFont_wght.ttf");
+@font-face {{ font-family: "Roboto Mono"; src: url("{base}/static/fonts/RobotoMono-VariableFont_wght.ttf");
   font-weight: 100 700; }}
-@font-face {{ font-family: "Roboto Mono"; src: url("/static/fonts/RobotoMono-Italic-VariableFont_wght.ttf");
+@font-face {{ font-family: "Roboto Mono"; src: url("{base}/static/fonts/RobotoMono-Italic-VariableFont_wght.ttf");
   font-style: italic; font-weight: 100 700; }}
 html, body {{ margin: 0; height: 100%; background: #121212; overflow: hidden; }}
 #terminal {{ width: 100vw; height: 100vh; }}
@@ -28,7 +28,6 @@ body.-closed #over {{ display: flex; }}
 #over button {{ font: inherit; padding: .5em 1.5em; }}
 </style>
 <script nonce="{nonce}">
-history.replaceState(null, "", location.pathname);
 document.fonts.load('16px "Roboto Mono"');
 window.WebSocket = class extends WebSocket {{
   constructor(...where) {{
@@ -41,7 +40,7 @@ window.WebSocket = class extends WebSocket {{
 }};
 addEventListener("DOMContentLoaded", () => document.getElementById("again").onclick = () => location.reload());
 </script>
-<script src="/static/js/textual.js"></script>
+<script src="{base}/static/js/textual.js"></script>
 </head>
 <body>
 <div id="terminal" class="textual-terminal" data-session-websocket-url="{websocket}" data-font-size="{font_size}"></div>
@@ -57,9 +56,11 @@ _POLICY = (
 )
 
 
-def page(title: str, websocket: str, nonce: str, font_size: int) -> str:
-    """*websocket*: its whole address. *nonce*: as in `headers`."""
-    return _PAGE.format(title=escape(title), websocket=escape(websocket, quote=True), nonce=nonce, font_size=font_size)
+def page(title: str, base: str, websocket: str, nonce: str, font_size: int) -> str:
+    """*base*: what addresses begin with. *websocket*: its whole address. *nonce*: as in `headers`."""
+    return _PAGE.format(
+        title=escape(title), base=base, websocket=escape(websocket, quote=True), nonce=nonce, font_size=font_size
+    )
 
 
 def headers(websocket: str, nonce: str) -> dict[str, str]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import secrets
 import signal
 import socket
+import sys
 import weakref
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from aiohttp import web
 from textual_serve.server import Server, to_int
 
+from .door import Door
 from .guard import Guard
 from .page import headers, page
 from .tab import Tab
@@ -29,6 +33,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+_NO_MORE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -38,24 +43,28 @@ class WebScreen(Server):
     def __init__(self, command: str, guard: Guard, *, title: str) -> None:
         super().__init__(command, title=title)  # pyright: ignore[reportUnknownMemberType]
         self._guard = guard
+        self._door: Door | None = None
         self._tabs: weakref.WeakSet[web.WebSocketResponse] = weakref.WeakSet()
-        self._cookie = "gpudeck"
+        self._base = f"/{guard.token}"
+        """Of all addresses: a cookie would go to every port of the host, and to whoever listens there."""
 
     async def serve_on(self, sock: socket.socket, ready: Callable[[], None]) -> None:
         """Serve until SIGINT or SIGTERM. *ready* is called when browsers can come."""
-        # Browsers send a cookie to every port of a host.
-        self._cookie = f"gpudeck_{sock.getsockname()[1]}"
         over = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, over.set)
+        loop.set_exception_handler(_Short())
         runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=CLOSING_S)
         await runner.setup()
+        assert runner.server is not None
+        self._door = Door(runner.server)
+        listening = await loop.create_server(self._door, sock=sock)
         try:
-            await web.SockSite(runner, sock).start()
             ready()
             await over.wait()
         finally:
+            listening.close()
             await asyncio.gather(*(tab.close() for tab in list(self._tabs)), return_exceptions=True)
             await runner.cleanup()
 
@@ -67,10 +76,11 @@ class WebScreen(Server):
         app = web.Application(middlewares=[guarded], client_max_size=1 << 16)
         app.add_routes(
             [
-                web.get("/", self._index),
-                web.get("/ws", self._websocket),
-                web.get("/download/{key}", self.handle_download),
-                web.static("/static", self.statics_path),
+                web.get(self._base, self._index),
+                web.get(f"{self._base}/", self._index),
+                web.get(f"{self._base}/ws", self._websocket),
+                web.get(f"{self._base}/download/{{key}}", self.handle_download),
+                web.static(f"{self._base}/static", self.statics_path),
             ]
         )
         return app
@@ -82,11 +92,13 @@ class WebScreen(Server):
         if not self._guard.is_ours(request.headers.get("Host")):
             return _refusal("this server does not go by that name")
         origin = request.headers.get("Origin")
-        needed = request.path == "/ws"
+        needed = request.path.endswith("/ws")
         if (needed or origin is not None) and not self._guard.same_origin(origin, request.headers.get("Host")):
             return _refusal("only its own pages may ask")
-        if not self._guard.knows(request.query.get("token"), request.cookies.get(self._cookie)):
-            return _refusal("open the address that `gpudeck --web` has printed, with its token")
+        if not self._guard.knows(f"{request.path}/".split("/")[1]):
+            return _refusal("open the whole address that `gpudeck --web` has printed")
+        assert self._door is not None
+        self._door.welcome(request.transport)
         try:
             response = await handler(request)
         except web.HTTPException as error:
@@ -99,15 +111,13 @@ class WebScreen(Server):
     # -- what there is ------------------------------------------------------------------------------------------------
 
     async def _index(self, request: web.Request) -> web.Response:
-        websocket, nonce = f"ws://{request.host}/ws", secrets.token_urlsafe(16)
+        websocket, nonce = f"ws://{request.host}{self._base}/ws", secrets.token_urlsafe(16)
         size = min(40, max(6, to_int(request.query.get("fontsize", "16"), 16)))
-        response = web.Response(
-            text=page(self.title, websocket, nonce, size),
+        return web.Response(
+            text=page(self.title, self._base, websocket, nonce, size),
             content_type="text/html",
             headers=headers(websocket, nonce),
         )
-        response.set_cookie(self._cookie, self._guard.token, httponly=True, samesite="Strict", path="/")
-        return response
 
     async def _websocket(self, request: web.Request) -> web.StreamResponse:
         if len(self._tabs) >= MAX_TABS:
@@ -139,5 +149,21 @@ class WebScreen(Server):
         return websocket
 
 
+class _Short:
+    """Says once that no connection can be taken, where asyncio prints a traceback for each."""
+
+    said = False
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not isinstance(error, OSError) or error.errno not in _NO_MORE:
+            loop.default_exception_handler(context)
+        elif not self.said:
+            self.said = True
+            print(f"gpudeck: the page takes no more connections: {error.strerror}", file=sys.stderr, flush=True)
+
+
 def _refusal(why: str) -> web.Response:
-    return web.Response(status=403, text=f"refused: {why}\n", headers=_HEADERS)
+    refused = web.Response(status=403, text=f"refused: {why}\n", headers=_HEADERS)
+    refused.force_close()
+    return refused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
@@ -9,6 +10,7 @@ import time
 from dataclasses import dataclass
 
 from ...atomic import sync_dir
+from ..host import boottime_s
 from .schema import APPLICATION_ID
 
 _MAX_VERSION = 9999
@@ -51,6 +53,25 @@ def has_wal(path: str) -> bool:
     return os.path.exists(path + "-wal")
 
 
+def indexed_frames(path: str) -> int:
+    """How many frames of the -wal SQLite's index of it (-shm) tells of; 0 without an index.
+    https://sqlite.org/walformat.html#the_wal_index_file_format"""
+    try:
+        with open(path + "-shm", "rb") as file:
+            return int.from_bytes(file.read(20)[16:], sys.byteorder)
+    except FileNotFoundError:
+        return 0
+
+
+def committed_frames(path: str) -> int:
+    """How many frames had reached the disk when who wrote them was killed; 0 where that cannot be told any more: no
+    index outlives a crash of the box for certain. To be called before SQLite opens the db and makes the index anew."""
+    with contextlib.suppress(FileNotFoundError):
+        if os.stat(path + "-shm").st_mtime > time.time() - boottime_s():
+            return indexed_frames(path)
+    return 0
+
+
 def unread_commits(path: str, page_bytes: int) -> int:
     """How many commits in the -wal lie behind a frame that SQLite could not read and stopped at, as it does silently.
 
@@ -59,8 +80,7 @@ def unread_commits(path: str, page_bytes: int) -> int:
     https://sqlite.org/fileformat2.html#the_write_ahead_log
     """
     try:
-        with open(path + "-shm", "rb") as file:
-            read = int.from_bytes(file.read(20)[16:], sys.byteorder)
+        read = indexed_frames(path)
         with open(path + "-wal", "rb") as file:
             salts = {file.read(32)[16:24], file.read(24)[8:16]}
             file.seek(32 + read * (24 + page_bytes))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ...core.events import Fact
 from ...tuning import without_collector
 from .codec import FactCodec
-from .files import Glance, glance, has_wal, unread_commits
+from .files import Glance, committed_frames, glance, has_wal, indexed_frames, unread_commits
 from .schema import connect
 
 CODEC = FactCodec()
@@ -46,7 +46,7 @@ def read(path: str, codec: FactCodec, seen: Glance, *, alone: bool = False, mode
     contents = Contents(problem=seen.problem)
     if seen.problem or not seen.exists:
         return contents
-    had_wal = has_wal(path)
+    had_wal, committed = has_wal(path), committed_frames(path)
     connection = connect(path, mode if had_wal else "mode=ro&immutable=1")
     connection.text_factory = bytes
     page_bytes = 0
@@ -65,8 +65,11 @@ def read(path: str, codec: FactCodec, seen: Glance, *, alone: bool = False, mode
         contents.problem = contents.problem or str(error)
     finally:
         connection.close()
-    if alone and had_wal and not contents.problem and (lost := unread_commits(path, page_bytes)) > 1:
-        contents.problem = f"its -wal is damaged, {lost} commits in it cannot be read"
+    if alone and had_wal and not contents.problem:
+        if (lost := unread_commits(path, page_bytes)) > 1:
+            contents.problem = f"its -wal is damaged, {lost} commits in it cannot be read"
+        elif indexed_frames(path) < committed:
+            contents.problem = "its -wal is damaged, the last commits in it are gone"
     return contents
 
 

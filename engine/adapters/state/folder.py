@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from ...errors import DeckError, EngineUnavailableError, UsageError
+from ..processes import record
 from .lock import Machine, left_elsewhere, this_machine
 from .mounts import MOUNTS, NETWORK_FILE_SYSTEMS, file_system
 from .own_folders import make_leaf, make_root, owners_of, refuse_strange, whose
@@ -28,8 +29,9 @@ class StateDir:
         return os.path.join(self.path, "attempts")
 
     def unfinished(self) -> int:
-        """How many attempts have a record, which is dropped when their end is in the journal."""
-        return len(os.listdir(self.attempts))
+        """How many attempts have a record, which is dropped when their end is in the journal. Starts that came to
+        nothing do not count: their records stay against wrappers that are late."""
+        return sum(not record.read(os.path.join(self.attempts, name)).void for name in os.listdir(self.attempts))
 
     def left_elsewhere(self) -> str:
         """Where no engine runs the deck: what to say when its tasks were left on another machine; "" when not."""
