@@ -10,14 +10,9 @@ from hashlib import blake2b
 from typing import cast
 
 from ..errors import TaskFileError
-<<<<<<< HEAD
-from .lines import Lines
-from .problems import printable
-from .values import SourceFloat, has_nul, is_list, is_table
-=======
 from .lines import Lines, line_of_nesting, line_of_number
+from .problems import printable
 from .values import MAX_DEPTH, SourceFloat, deeper, has_nul, is_list, is_table
->>>>>>> a76c5e61624b4f507bb6f0c5d83a8ded75fd6cee
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 MAX_DIGITS = 1000
@@ -127,5 +122,5 @@ def _syntax(path: str, text: str, message: str) -> str:
     words = next((plain for start, plain in _PLAINER.items() if words.startswith(start)), words)
     if match is None or match[1] is None:
         return f"{path}:{text.rstrip().count(chr(10)) + 1}: the file ends inside a list or text that is not closed"
-    key = text.splitlines()[int(match[1]) - 1].partition("=")[0].strip()
+    key = text.split("\n")[int(match[1]) - 1].partition("=")[0].strip()
     return f"{path}:{match[1]}: {words.replace('{key}', printable(key))} (column {match[2]})"
