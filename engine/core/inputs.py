@@ -84,6 +84,8 @@ class LeaderExited:
     """Why it ended, as the cluster says; empty: it says nothing that the code does not tell."""
     detail: str = ""
     """The same in words, one line."""
+    nodes: tuple[str, ...] = ()
+    """Where a cluster's job ended that ran nothing; empty: not told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from .jobs import Job, is_of
 from .killed import says_memory
 from .leaving import Leaving
 from .limits import Limits
+from .nodelist import expand_nodes
 from .parse import AccountedJob
 from .states import cause_of, in_words, stand, word
 from .telling import Telling
@@ -159,13 +160,14 @@ class Judging:
             self._telling.never_ran(job, "what its job waited for has failed, and Slurm took it off the queue")
             return
         cause, detail = cause_of(job.state), in_words(job.state, job.nodes)
-        if cause:
-            self._telling.over(job, None, cause=cause, detail=detail)
+        nodes = expand_nodes(job.nodes)
+        if cause and cause != "launch":
+            self._telling.over(job, None, cause=cause, detail=detail, nodes=nodes)
             return
         where = f"on {job.nodes}" if job.nodes else "where it ran"
         detail += _because(job)
         why = f"its job began nothing ({detail}): see its log, and whether {self._control.folder} is there {where}"
-        self._telling.over(job, UNABLE, spawn_error=why)
+        self._telling.over(job, UNABLE, spawn_error=why, nodes=nodes)
 
     def _look_for_memory(self, job: Job, then: Callable[[bool | None], None]) -> None:
         """A job that Slurm kills for its memory may fail like any other: its log tells."""

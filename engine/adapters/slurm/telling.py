@@ -63,13 +63,14 @@ class Telling:
         spawn_error: str = "",
         cause: Cause = "",
         detail: str = "",
+        nodes: tuple[str, ...] = (),
     ) -> None:
-        """It ended, at *wall* as its node counts, and nothing of it lives."""
+        """It ended, at *wall* as its node counts, and nothing of it lives. *nodes*: on which it ran nothing."""
         if job.stage == "gone":
             return
         self._jobs.remove(job)
         at = self._at(wall)
-        self._sink(LeaderExited(job.token, code, at, spawn_error=spawn_error, cause=cause, detail=detail))
+        self._sink(LeaderExited(job.token, code, at, spawn_error=spawn_error, cause=cause, detail=detail, nodes=nodes))
         self._sink(TreeGone(job.token, self._now()))
 
     def refused(self, job: Job, why: str) -> None:
