@@ -80,6 +80,39 @@ async def test_a_job_that_vanished_before_it_began_never_runs(rig: PaperRig):
 
 
 @on_paper
+async def test_a_job_that_squeue_leaves_out_is_not_submitted_again_while_the_controller_has_it(rig: PaperRig):
+    token, number = await rig.submitted()
+    rig.slurm.unlist(number)
+    for _ in range(4):
+        await rig.later(110)
+        await rig.looks()
+    assert (rig.over(token), rig.said(token, "claim"), rig.slurm.calls("scancel")) == (False, "", [])
+    (rig.slurm.folder / "unlisted" / number).unlink()
+    for _ in range(3):
+        await rig.later(110)
+    await rig.never_ran(token)
+
+
+@on_paper
+async def test_a_running_job_that_squeue_leaves_out_is_not_lost_while_the_controller_has_it(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.unlist(number)
+    for _ in range(4):
+        await rig.later(910)
+        await rig.looks()
+    assert (rig.over(token), rig.said(token, "stop")) == (False, "")
+
+
+@on_paper
+async def test_anothers_job_of_the_same_number_does_not_keep_one_alive(rig: PaperRig):
+    token, number = await rig.submitted()
+    rig.slurm.row(number, "PENDING", text="x")
+    rig.slurm.unlist(number)
+    await rig.later(110)
+    await rig.never_ran(token)
+
+
+@on_paper
 async def test_a_job_that_comes_back_into_the_queue_has_not_vanished(rig: PaperRig):
     token, number = await rig.submitted()
     await rig.looks()
@@ -365,8 +398,9 @@ async def test_a_job_that_is_over_and_began_nothing_says_where_to_look(rig: Pape
     token, number = await rig.submitted()
     rig.slurm.row(number, "FAILED", nodes="node1")
     end = await rig.end(token)
-    assert (end.code, end.spawn_error) == (
+    assert (end.code, end.nodes, end.spawn_error) == (
         125,
+        ("node1",),
         f"its job began nothing (Slurm says FAILED): see its log, and whether {rig.control} is there on node1",
     )
 
@@ -393,6 +427,26 @@ async def test_what_the_queue_has_forgotten_the_accounting_may_know(rig: PaperRi
     assert (end.cause, f"-j {number}" in rig.slurm.calls("sacct")[0], " -S " in rig.slurm.calls("sacct")[0]) == (
         "timeout", True, True,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "cause", "words"),
+    [
+        ("CANCELLED by 1000", "cancelled", "by scancel"),
+        ("CANCELLED", "node_fail", "Slurm dropped it on node1 and names nobody who cancelled it"),
+    ],
+)
+def test_what_a_controller_has_dropped_was_not_cancelled_by_anybody(
+    state: str, cause: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async def body(rig: PaperRig) -> None:
+        token, number = await rig.submitted()
+        rig.slurm.accounts(rig.account(token, number, state))
+        rig.slurm.drop(number)
+        end = await rig.end(token)
+        assert (end.cause, end.detail) == (cause, words)
+
+    on_paper(body)(tmp_path, monkeypatch)
 
 
 @on_paper

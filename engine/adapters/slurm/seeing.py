@@ -14,6 +14,9 @@ from .parse import QueuedJob
 from .states import stand
 from .telling import Telling
 
+_SHOWN_S = 60.0
+"""So long the controller's word on a job stands against a queue that does not show it."""
+
 
 class Seeing:
     """All calls on the loop's thread."""
@@ -74,8 +77,8 @@ class Seeing:
         if job.stage in ("queued", "sending"):
             return
         if job.id in picture.ids or job.over_since is not None:
-            job.absent = None
-        elif picture.asked_at > job.since:
+            job.absent, job.shown_gone = None, False
+        elif picture.asked_at > max(job.since, job.shown_at + _SHOWN_S):
             job.absent = (job.absent[0] if job.absent else picture.asked_at, picture.asked_at)
             job.array_stays = "_" in job.id and job.id.partition("_")[0] in arrays
             self._judging.suspect(job)

@@ -11,6 +11,8 @@ Stand = Literal["pending", "running", "over"]
 _PENDING = frozenset(
     ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
 )
+DROPPED = "DROPPED"
+"""Our word for a job that the accounting calls cancelled and names nobody for: a controller that lost its state."""
 _CAUSES: dict[str, Cause] = {
     "TIMEOUT": "timeout",
     "DEADLINE": "timeout",
@@ -20,6 +22,7 @@ _CAUSES: dict[str, Cause] = {
     "BOOT_FAIL": "node_fail",
     "CANCELLED": "cancelled",
     "REVOKED": "cancelled",
+    DROPPED: "node_fail",
     "LAUNCH_FAILED": "launch",
     "RECONFIG_FAIL": "launch",
 }
@@ -31,6 +34,11 @@ _LAUNCH_REASONS = ("launchfail", "launch failed", "failed to launch", "prolog", 
 def word(state: str) -> str:
     """The state itself: "CANCELLED by 1000" is CANCELLED, as is "CANCELLED+"."""
     return state.split(None, 1)[0].rstrip("+") if state.strip() else ""
+
+
+def accounted(state: str) -> str:
+    """What sacct's word for a state is here: of what somebody cancelled it says by whom, "CANCELLED by 1000"."""
+    return DROPPED if state.strip() == "CANCELLED" else state
 
 
 def stand(state: str) -> Stand:
@@ -60,6 +68,7 @@ def in_words(state: str, nodes: str = "") -> str:
         "NODE_FAIL": f"Slurm lost {_node(nodes)}",
         "BOOT_FAIL": f"Slurm could not boot {_node(nodes)}",
         "CANCELLED": "by scancel",
+        DROPPED: f"Slurm dropped it{where} and names nobody who cancelled it",
     }.get(word(state), f"Slurm says {word(state)}" if state else "")
 
 
