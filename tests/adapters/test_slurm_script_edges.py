@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.job_rig import order_in
-from tests.inside.adapters import SBATCH, array_script, asks, script, small_environment
+from tests.inside.adapters import SBATCH, array_script, asks, script, small_environment, unasked
 
 FOLDER = Path("/work")
 
@@ -28,7 +28,27 @@ def test_a_warning_comes_no_earlier_than_slurm_can() -> None:
 def test_sbatch_gets_all_of_the_small_environment_and_nothing_else() -> None:
     assert SBATCH[:3] == ("sbatch", "--parsable", "--export=ALL")
     full = {"PATH": "/bin", "HOME": "/h", "SLURM_CONF": "/c", "SLURM_JOB_ID": "1", "SBATCH_REQUEUE": "1", "KEY": "x"}
-    assert small_environment(full) == {"PATH": "/bin", "HOME": "/h", "SLURM_CONF": "/c"}
+    kept = {"PATH": "/bin", "HOME": "/h", "SLURM_CONF": "/c"}
+    users = {"SBATCH_ACCOUNT": "proj", "SLURM_CLUSTERS": "big", "KRB5CCNAME": "FILE:/t"}
+    assert small_environment({**full, **users}) == {**kept, **users}
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        ({}, {"SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_RESERVATION"}),
+        ({"account": "vision"}, {"SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_RESERVATION"}),
+        ({"extra": ["-p short", "--reservation=course"], "qos": "high"}, {"SBATCH_ACCOUNT"}),
+        ({"extra": ["#SBATCH -Aproj"]}, {"SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_RESERVATION"}),
+    ],
+)
+def test_what_the_task_file_says_goes_before_what_the_shell_sets_for_sbatch(
+    options: dict[str, Any], left: set[str]
+) -> None:
+    job = order_in(FOLDER, options=options).job
+    assert job is not None
+    shell = dict.fromkeys(["SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_RESERVATION"], "x")
+    assert set(unasked(shell, job)) == left
 
 
 def test_no_element_of_an_array_is_put_back_into_the_queue() -> None:

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 _SBATCH = """
-script=${!#}
+script=$(readlink /proc/$$/fd/0)
+if [ ! -f "$script" ]; then script=${!#}; exec <"$script"; fi
 exec 9>$here/lock
 flock 9
 echo "$script" >>$here/sbatch.calls
@@ -26,7 +27,7 @@ while IFS= read -r line; do
         "#SBATCH --job-name="*) name=${line#*=} ;;
         "#SBATCH --array="*) last=${line#*=} ;;
     esac
-done <"$script"
+done
 row() { echo "$1|PENDING|Priority|N/A||${comment//\\"/}|${name//\\"/}" >$here/queue/$1; }
 if [ -z "${last-}" ]; then row $id; else for i in $(seq 0 ${last#0-}); do row ${id}_$i; done; fi
 [ -z "${mute-}" ] || exit 1
@@ -75,7 +76,7 @@ case "$1 $2" in
             echo "   Comment=$comment"
             exit 0
         done
-        echo "slurm_load_jobs error: Invalid job id specified" >&2
+        case $3 in *_*) echo "Job $3 not found" ;; *) echo "slurm_load_jobs error: Invalid job id specified" >&2 ;; esac
         exit 1
         ;;
 esac

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpudeck.engine.core.inputs import Pending, SpawnRefused, Submitted
+from tests.inside.slurm import Taken, submit
 from tests.slurm.launcher_rig import until
 from tests.slurm.paper_rig import PaperRig, on_paper
 
@@ -19,6 +21,30 @@ async def test_what_slurm_takes_is_told_with_its_number(rig: PaperRig):
     assert (number, rig.told_of(token)[0], rig.slurm.calls("sbatch")) == (
         "101", "Submitted", [str(rig.folder / "logs" / token / "attempt-1.sh")],
     )  # fmt: skip
+
+
+@on_paper
+async def test_a_call_that_is_held_up_submits_what_it_was_called_for_and_not_what_was_submitted_since(rig: PaperRig):
+    rig.slurm.sbatch("[ $did != 1 ] || until [ -e $here/go ]; do sleep 0.02; done")
+    order = rig.order("true")
+    late = asyncio.get_running_loop().run_in_executor(None, submit, [order], "", str(rig.control), rig.environ)
+    await until(lambda: rig.slurm.calls("sbatch"))
+    again = replace(order, token="feed" * 6)
+    assert isinstance(submit([again], "", str(rig.control), rig.environ), Taken)
+    (rig.slurm.folder / "go").touch()
+    await late
+    assert (rig.jobs_named(order.token), rig.jobs_named(again.token)) == (["PENDING"], ["PENDING"])
+
+
+@on_paper
+async def test_what_the_shell_sets_for_sbatch_is_heeded_where_the_task_says_nothing(rig: PaperRig):
+    rig.slurm.sbatch('echo "${SBATCH_ACCOUNT-}" >>$here/accounts')
+    rig.environ["SBATCH_ACCOUNT"] = "proj"
+    rig.launcher.close()
+    rig.launcher = rig.launch()
+    await rig.submitted()
+    await rig.submitted(options={"array": False, "account": "vision"})
+    assert (rig.slurm.folder / "accounts").read_text() == "proj\n\n"
 
 
 @on_paper

@@ -18,7 +18,8 @@ Shown = Literal["there", "gone", "silent"]
 _MOST = 100
 """Jobs of one turn; a call each, since Slurm shows one at a time."""
 _TIMEOUT_S = 20.0
-_UNKNOWN = "Invalid job id"
+_UNKNOWN = re.compile(r"Invalid job id|^Job \S+ not found", re.MULTILINE)
+"""The second of an element, and on its standard output."""
 _STATE = re.compile(r"\bJobState=(\w+)")
 
 
@@ -66,7 +67,7 @@ def shown(answer: Answer, comment: str) -> Shown:
     state = _STATE.search(answer.out)
     if answer.ok and state is not None:
         return "there" if comment in answer.out and stand(state[1]) != "over" else "gone"
-    return "gone" if _UNKNOWN in answer.err or answer.code == NOT_BEGUN else "silent"
+    return "gone" if _UNKNOWN.search(answer.err + answer.out) or answer.code == NOT_BEGUN else "silent"
 
 
 def _comment(job: Job) -> str:
