@@ -119,6 +119,17 @@ def test_what_is_asked_of_slurm_says_nothing_about_the_work():
 
 
 @pytest.mark.parametrize(
+    ("said", "minutes"),
+    [
+        ("90", 90), ('"90"', 90), ('"90:30"', 90.5), ('"24:00:00"', 1440), ('"1-12"', 2160), ('"1-12:30"', 2190),
+        ('"1-12:00:30"', 2160.5), ('"90s"', 1.5), ('"1h30m"', 90), ("1.5", 1.5),
+    ],
+)  # fmt: skip
+def test_a_limit_is_read_as_sbatch_reads_it(said: str, minutes: float):
+    assert options(f"[slurm]\ntime = {said}\n" + entry())["time"] == minutes * 60
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         (
@@ -126,8 +137,8 @@ def test_what_is_asked_of_slurm_says_nothing_about_the_work():
             'tasks.toml:2: [slurm]: unknown key "partion": did you mean partition?',
         ),
         (
-            '[slurm]\ntime = "1-00:00:00"\n' + entry(),
-            'tasks.toml:2: [slurm]: time must be a duration such as "30s", "6h" or "1h30m", got "1-00:00:00"',
+            '[slurm]\ntime = "1-00:00:00:00"\n' + entry(),
+            'tasks.toml:2: [slurm]: time must be a limit such as "24h", "24:00:00" or 90 (minutes), got "1-00:00:00:00"',
         ),
         (
             entry('slurm = { mem = 3 }'),
@@ -143,7 +154,7 @@ def test_what_is_asked_of_slurm_says_nothing_about_the_work():
         ),
         (
             '[[task]]\nname = "a-{h}"\ncommand = "x {h}"\nmatrix.h = ["1x"]\nslurm.time = "{h}"\n',
-            'tasks.toml:5: task "a-1x": slurm.time must be a duration such as "30s", "6h" or "1h30m", got "1x"',
+            'tasks.toml:5: task "a-1x": slurm.time must be a limit such as "24h", "24:00:00" or 90 (minutes), got "1x"',
         ),
         (entry('slurm = "gpu"'), 'tasks.toml:4: task "a": slurm must be a table, got text: "gpu"'),
         (
