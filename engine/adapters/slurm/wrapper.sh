@@ -434,7 +434,7 @@ gd_start() {
     if [ -n "$gd_setup" ]; then exec 8>"$gd_files.setup"; fi
     cores=${SLURM_CPUS_PER_TASK:+$((SLURM_CPUS_PER_TASK * (gd_tasks ? gd_tasks : 1)))}
     cores=$((${cores:-${SLURM_CPUS_ON_NODE:-1}} / gd_ranks))
-    if ((gd_tasks && gd_nodes > 1)); then gd_meet; fi
+    if ((gd_tasks && gd_nodes > 1)); then gd_meet; elif ((gd_tasks)); then gd_address=127.0.0.1; fi
     if ((gd_tasks)); then
         gd_argv=("$(type -P srun || echo srun)" --kill-on-bad-exit=1 --export=ALL --nodes="$gd_nodes"
             --ntasks="$((gd_nodes * gd_tasks))" --ntasks-per-node="$gd_tasks"
