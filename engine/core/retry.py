@@ -17,7 +17,7 @@ FREE_REQUEUES = 3
 PORT_RETRIES = 3
 """How often one run tries a task again, uncharged, whose port was another process's."""
 NODE_RETRIES = 5
-"""How often one run tries a task again, uncharged, under which nodes of a cluster failed: as often as Slurm itself does
+"""How often one run tries a task again, uncharged, under which nodes of a cluster failed: as often as Slurm itself
 (max_batch_requeue). A command that takes its nodes down does not go through all of them."""
 CLUSTER_BACKOFF_S = 10.0
 """Before a task is given to the cluster again that ended by no fault of its own: what follows is the queue's business."""

@@ -37,7 +37,8 @@ class Wish:
 
 
 def wishes(tasks: Sequence[TaskSpec], log_dir: str, environ: Mapping[str, str]) -> list[Wish]:
-    """The commonest first; each as of a first attempt. *environ*: for {env.NAME}, and what it says for all jobs of the user."""
+    """The commonest first; each as of a first attempt. *environ*: for {env.NAME}, and SBATCH_ACCOUNT and
+    the like."""
     found: dict[tuple[str, ...], Wish] = {}
     for task in tasks:
         wish = _wish(task, _order(task, log_dir, environ), environ)

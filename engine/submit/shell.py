@@ -230,7 +230,8 @@ submit() {
         [ -n "${!variable-}" ] && ! grep -qE "^#SBATCH (--${long,,}\b${short:+|-$short})" "$script" &&
             wishes+=("$variable=${!variable}")
     done
-    id=$(ask env ${wishes[@]+"${wishes[@]}"} sbatch --parsable --export=ALL ${dependency:+--kill-on-invalid-dep=yes "--dependency=$dependency"} \
+    id=$(ask env ${wishes[@]+"${wishes[@]}"} sbatch --parsable --export=ALL \
+        ${dependency:+--kill-on-invalid-dep=yes "--dependency=$dependency"} \
         "$script" 2>.answer)
     code=$?
     id=${id%%;*}

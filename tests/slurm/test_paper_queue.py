@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.inputs import Pending, Submitted
-from tests.inside.slurm import in_words
+from tests.inside.slurm import in_words, never_starts
 from tests.slurm.launcher_rig import until
 from tests.slurm.paper_rig import PaperRig, on_paper
 
@@ -21,6 +21,21 @@ async def test_why_a_job_waits_is_told_once(rig: PaperRig):
     rig.slurm.row(number, "PENDING", reason="Resources")
     await until(lambda: len(rig.of(Pending, token)) == 2)
     assert [item.why for item in rig.of(Pending, token)] == ["Priority", "Resources"]
+
+
+@on_paper
+async def test_a_job_that_will_never_start_as_it_is_says_so_and_warns_once(rig: PaperRig):
+    words = "its time limit is longer than its partition's"
+    for _ in range(2):
+        token, number = await rig.submitted(task="long")
+        rig.slurm.row(number, "PENDING", reason="PartitionTimeLimit")
+        await until(lambda token=token: f"PartitionTimeLimit: {words}" in [each.why for each in rig.of(Pending, token)])
+    assert rig.notes == [f"long: Slurm will not start job 101 as it is (PartitionTimeLimit): {words}"]
+
+
+@pytest.mark.parametrize("reason", ["Priority", "QOSMaxJobsPerUserLimit", "AssocGrpGRES", "QOSMaxGRESPerUser"])
+def test_a_limit_that_passes_as_other_jobs_end_is_no_reason_to_warn(reason: str):
+    assert never_starts(reason) == ""
 
 
 @on_paper

@@ -118,6 +118,12 @@ def test_what_is_asked_of_slurm_says_nothing_about_the_work():
     assert deck('[slurm]\nqos = "x"\n' + entry('slurm.mem = "1GiB"')).tasks[0].fingerprint == plain
 
 
+def test_several_gpus_without_cores_on_a_cluster_are_warned_of():
+    said = deck(ON_SLURM + entry("gpus = 4")).warnings
+    assert said == ("tasks.toml: a: several GPUs and no cpus: Slurm mostly gives a single core to all of them",)
+    assert deck(ON_SLURM + entry("gpus = 4\ncpus = 8")).warnings == deck(entry("gpus = 4")).warnings == ()
+
+
 @pytest.mark.parametrize(
     ("said", "minutes"),
     [
@@ -137,8 +143,8 @@ def test_a_limit_is_read_as_sbatch_reads_it(said: str, minutes: float):
             'tasks.toml:2: [slurm]: unknown key "partion": did you mean partition?',
         ),
         (
-            '[slurm]\ntime = "1-00:00:00:00"\n' + entry(),
-            'tasks.toml:2: [slurm]: time must be a limit such as "24h", "24:00:00" or 90 (minutes), got "1-00:00:00:00"',
+            '[slurm]\ntime = "1-0:0:0:0"\n' + entry(),
+            'tasks.toml:2: [slurm]: time must be a limit such as "24h", "24:00:00" or 90 (minutes), got "1-0:0:0:0"',
         ),
         (
             entry('slurm = { mem = 3 }'),
@@ -225,7 +231,7 @@ def test_one_warning_names_all_that_says_nothing_on_slurm():
 
 
 def test_a_deck_whose_keys_all_mean_something_warns_of_nothing():
-    assert deck(ON_SLURM + '[slurm]\nqos = "x"\n' + entry("gpus = 2")).warnings == ()
+    assert deck(ON_SLURM + '[slurm]\nqos = "x"\n' + entry("gpus = 2\ncpus = 8")).warnings == ()
 
 
 @pytest.mark.parametrize(

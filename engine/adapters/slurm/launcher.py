@@ -72,7 +72,9 @@ class SlurmLauncher:
             Showing(self._calls), limits=limits, note=note, now=now,
         )  # fmt: skip
         self._avoiding = Avoiding(loop, self._calls, note=note)
-        self._seeing = Seeing(self._jobs, self._telling, self._cancelling, self._leaving, self._judging, self._avoiding)
+        self._seeing = Seeing(
+            self._jobs, self._telling, self._cancelling, self._leaving, self._judging, self._avoiding, note=note
+        )
         self._asking = Asking(
             loop,
             self._calls,

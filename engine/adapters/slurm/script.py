@@ -18,8 +18,8 @@ from .quoting import environment, quoted
 from .wrapper import WRAPPER
 
 SBATCH = ("sbatch", "--parsable", "--export=ALL")
-"""On the script, opened: a call that is held up reads what it was called for, also once another submission of the attempt
-has put another script in its place. Called with a small environment: all of it reaches the job."""
+"""On the script, opened: a call that is held up reads what it was called for, also once another submission of the
+attempt has put another script in its place. Called with a small environment: all of it reaches the job."""
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_LENGTH = 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from ...core.outcome import Cause
@@ -29,6 +30,27 @@ _CAUSES: dict[str, Cause] = {
 FAILED = frozenset(("FAILED", *_CAUSES))
 """Of jobs that are over, and were no success."""
 _LAUNCH_REASONS = ("launchfail", "launch failed", "failed to launch", "prolog", "jobholdmaxrequeue")
+
+_NEVER = {
+    "PartitionTimeLimit": "its time limit is longer than its partition's",
+    "PartitionNodeLimit": "its partition gives no job so many nodes, or these are down",
+    "BadConstraints": "no node is as it asks for, or these are down",
+    "AccountNotAllowed": "its account may not use this partition",
+    "InvalidAccount": "its account is not valid",
+    "QOSNotAllowed": "its partition or account does not have this QOS",
+    "InvalidQOS": "its QOS is not valid",
+    "DependencyNeverSatisfied": "what it waits for has failed",
+    "JobHeldUser": "it is held until `scontrol release`",
+    "JobHeldAdmin": "it is held until an administrator releases it",
+}
+_OF_EACH_JOB = re.compile(r"(?:QOS|Assoc)(?:Max\w*PerJob(?:Limit)?|Min\w+)")
+"""Limits of a job alone: they do not pass as other jobs end."""
+
+
+def never_starts(reason: str) -> str:
+    """Why a job that waits for this will not start as it is; "" where time may help."""
+    limit = "it asks for more, or less, than your account or its QOS lets a job have"
+    return _NEVER.get(reason, limit if _OF_EACH_JOB.fullmatch(reason) else "")
 
 
 def word(state: str) -> str:
