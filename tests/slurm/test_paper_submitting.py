@@ -95,6 +95,34 @@ async def test_a_submission_that_is_taken_ends_the_pauses(rig: PaperRig):
     assert rig.notes[2].endswith("tried again in 0.05 s")
 
 
+FULL = "{ echo 'sbatch: error: QOSMaxSubmitJobPerUserLimit' >&2; exit 1; }"
+
+
+@on_paper
+async def test_an_array_that_a_limit_refuses_gets_smaller_without_a_pause(rig: PaperRig):
+    rig.limits = replace(rig.limits, back_off_s=1000.0)
+    rig.again()
+    rig.slurm.sbatch(f'! grep -qE -- "--array=0-([3-9]|..)" "$script" || {FULL}')
+    tokens = [rig.start("true", options={"array": True}) for _ in range(20)]
+    for token in tokens:
+        await rig.told(Submitted, token)
+
+
+@on_paper
+async def test_where_a_limit_is_reached_the_next_goes_out_as_soon_as_one_has_ended(rig: PaperRig):
+    rig.limits = replace(rig.limits, back_off_s=1000.0, longest_back_off_s=1000.0)
+    rig.again()
+    rig.slurm.sbatch(f"[ $(ls $here/queue | wc -l) -lt 2 ] || {FULL}")
+    (first, number), _ = await rig.running(), await rig.submitted()
+    last = rig.start("true")
+    await until(lambda: rig.notes)
+    await rig.looks()
+    assert not rig.of(Submitted, last)
+    rig.slurm.drop(number)
+    rig.end_with(first, 0)
+    await rig.told(Submitted, last)
+
+
 @on_paper
 async def test_those_that_were_refused_go_before_those_that_came_later(rig: PaperRig):
     rig.slurm.sbatch("[ $did -gt 1 ] && hang; echo Resource temporarily unavailable >&2; exit 1")
