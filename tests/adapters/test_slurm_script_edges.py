@@ -55,6 +55,15 @@ def test_no_element_of_an_array_is_put_back_into_the_queue() -> None:
     assert "--no-requeue" in header(array_script([order_in(FOLDER), order_in(FOLDER)], "feed" * 6))
 
 
+@pytest.mark.parametrize(
+    ("names", "name"),
+    [(["train-0.1", "train-0.25"], "train-"), (["t1", "t10"], "t-"), (["dump", "train"], "tasks-")],
+)
+def test_an_array_is_named_after_what_its_tasks_are_called_alike(names: list[str], name: str) -> None:
+    orders = [order_in(FOLDER, task=task) for task in names]
+    assert f"--job-name={name}feedfeed" in header(array_script(orders, "feed" * 6))
+
+
 def test_the_users_own_lines_come_last_in_an_array_too() -> None:
     orders = [order_in(FOLDER, options={"extra": ["--requeue"]}) for _ in range(2)]
     assert header(array_script(orders, "feed" * 6))[-1] == "--requeue"
