@@ -45,6 +45,7 @@ def ending(turn: Turn, item: i.LeaderExited | i.TreeGone | i.Examined) -> None:
             attempt.exited_at, attempt.exit_code, attempt.exited_signal = item.at, item.code, item.signal
             attempt.spawn_error = item.spawn_error
             attempt.cause, attempt.cause_detail, attempt.ended_on = item.cause, item.detail, item.nodes
+            attempt.by_itself = item.by_itself
         case i.TreeGone():
             attempt.gone_at, attempt.left_behind = item.at, item.left_behind
             attempt.never_ran = item.never_ran
@@ -168,6 +169,8 @@ def _stopped(task: Task, attempt: Attempt, phase: Stopping) -> bool:
     """Whether it ended because it was asked to: not before. Clocks of two boots cannot be compared, and those of two
     machines not to the second."""
     succeeded = attempt.exit_code in task.begun_policy.success_codes
+    if succeeded and attempt.by_itself:
+        return False
     if attempt.rebooted or (attempt.where and not succeeded):
         return not succeeded
     return (attempt.exited_at or 0.0) + UPTIME_STEP_S > phase.asked_at

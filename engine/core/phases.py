@@ -74,6 +74,8 @@ class Attempt:
     """Where the cluster runs it."""
     ended_on: tuple[str, ...] = ()
     """Where its job ended that had not begun it."""
+    by_itself: bool = False
+    """It ended before a stop that was on its way had reached it."""
     began: bool = True
     """A process of it has existed, or may; False: the cluster has not begun it."""
     pending: str = ""

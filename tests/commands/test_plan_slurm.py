@@ -74,7 +74,11 @@ def test_keys_in_the_environment_are_not_shown(deck: Deck) -> None:
 def test_of_several_jobs_is_shown_what_they_ask_for_and_run_without_the_shell_around_it(deck: Deck) -> None:
     deck.write(TWO)
     lines = deck.command("plan", "--backend", "slurm").out.splitlines()
-    assert (len(lines) < 40, "#SBATCH --gres=gpu:2" in lines, "python train.py" in "\n".join(lines)) == (True, True, True)
+    assert (len(lines) < 40, "#SBATCH --gres=gpu:2" in lines, "python train.py" in "\n".join(lines)) == (
+        True,
+        True,
+        True,
+    )
     assert "gd_environment" not in "\n".join(lines)
 
 

@@ -117,6 +117,15 @@ class Cluster(World):
         self.begins(task, nodes=(node,))
         self.end(task, 127)
 
+    def succeeds_by_itself(self, task: str) -> None:
+        """A stop was on its way."""
+        proc = self.proc(task)
+        Outside.leader_exits(self, proc, 0)
+        assert proc.exit is not None
+        self.inbox[-1] = proc.exit = replace(proc.exit, by_itself=True)
+        self.tree_goes(proc)
+        self.settle()
+
     # -- a new engine -------------------------------------------------------------------------------------------------
 
     def _reboot(self) -> None:

@@ -323,6 +323,14 @@ def test_a_job_that_had_succeeded_before_it_was_cancelled_has_succeeded():
     assert found.phase("a") == "succeeded"
 
 
+def test_a_job_that_succeeds_while_its_stop_is_on_its_way_has_succeeded():
+    found = begun()
+    found.give(i.Shutdown(now=False, by="TERM"))
+    found.advance(1.0)
+    found.succeeds_by_itself("a")
+    assert found.phase("a") == "succeeded"
+
+
 def test_pending_jobs_are_withdrawn_when_the_engine_stops_its_tasks_and_come_again():
     found = cluster(spec("a"))
     found.give(i.Shutdown(now=False, by="INT"))

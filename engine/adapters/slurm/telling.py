@@ -66,13 +66,19 @@ class Telling:
         cause: Cause = "",
         detail: str = "",
         nodes: tuple[str, ...] = (),
+        by_itself: bool = False,
     ) -> None:
         """It ended, at *wall* as its node counts, and nothing of it lives. *nodes*: on which it ran nothing."""
         if job.stage == "gone":
             return
         self._jobs.remove(job)
         at = self._at(wall)
-        self._sink(LeaderExited(job.token, code, at, spawn_error=spawn_error, cause=cause, detail=detail, nodes=nodes))
+        self._sink(
+            LeaderExited(
+                job.token, code, at, spawn_error=spawn_error, cause=cause, detail=detail, nodes=nodes,
+                by_itself=by_itself,
+            )
+        )  # fmt: skip
         self._sink(TreeGone(job.token, self._now()))
 
     def refused(self, job: Job, why: str) -> None:
