@@ -1,5 +1,5 @@
-"""`gpudeck plan` of a deck on Slurm: what each job asks for and runs, and of a single one its whole script, as an engine
-would submit it. It needs no Slurm."""
+"""`gpudeck plan` of a deck on Slurm: what each job asks for and runs, and of a single one its whole script, as an
+engine would submit it. It needs no Slurm."""
 
 from __future__ import annotations
 

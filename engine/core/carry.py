@@ -102,8 +102,8 @@ def _carry_learned(old: Deck, new: Deck) -> None:
         before = old.entries.get(name)
         if before is not None:
             for known in (
-                "durations", "longest_s", "placed_s", "typical_s", "peak", "fast_failures", "past_minute", "good_starts",
-                "failed_starts",
+                "durations", "longest_s", "placed_s", "typical_s", "peak", "fast_failures", "past_minute",
+                "good_starts", "failed_starts",
             ):  # fmt: skip
                 setattr(entry, known, getattr(before, known))
 

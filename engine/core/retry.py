@@ -20,7 +20,7 @@ NODE_RETRIES = 5
 """How often one run tries a task again, uncharged, under which nodes of a cluster failed: as often as Slurm itself
 (max_batch_requeue). A command that takes its nodes down does not go through all of them."""
 CLUSTER_BACKOFF_S = 10.0
-"""Before a task is given to the cluster again that ended by no fault of its own: what follows is the queue's business."""
+"""Before a task that the cluster has let down is given to it again: what follows is the queue's business."""
 PORT_BACKOFF_S = 5.0
 """Before the first of these; then it doubles: a process that just ended lets go of its port, one that runs does not."""
 

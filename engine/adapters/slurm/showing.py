@@ -46,20 +46,20 @@ class Showing:
 
     def _answered(self, jobs: Sequence[Job], found: Sequence[Shown] | None) -> None:
         self._running = False
-        for job, shown in zip(jobs, found or ["silent"] * len(jobs), strict=False):
-            self._wanted.pop(job)(shown)
+        for place, job in enumerate(jobs):
+            self._wanted.pop(job)(found[place] if found and place < len(found) else "silent")
         self._next()
 
 
 def _show_all(asked: Sequence[tuple[str, str]], environ: Mapping[str, str]) -> list[Shown]:
-    """Blocks. Once it is silent it is not asked for the rest."""
+    """Blocks. Once it is silent it is not asked for the rest, of which nothing is in what this returns."""
     found: list[Shown] = []
     for job_id, comment in asked:
         answer = run_program(("scontrol", "show", "job", job_id), environ, timeout_s=_TIMEOUT_S)
         found.append(shown(answer, comment))
         if found[-1] == "silent":
             break
-    return found + ["silent"] * (len(asked) - len(found))
+    return found
 
 
 def shown(answer: Answer, comment: str) -> Shown:

@@ -187,8 +187,8 @@ class Submitting:
             job.order = job.order and anywhere(job.order)
 
     def _refused(self, batch: Sequence[Job], why: str, *, hold: bool = True) -> None:
-        """Not now: the same attempts again later, first in line, once the queue was seen without them. *hold*: and after
-        a pause."""
+        """Not now: the same attempts again later, first in line, once the queue was seen without them. *hold*: and
+        after a pause."""
         again = [job for job in batch if job.stage == "sending"]
         for job in again:
             job.refused_at = self._now()
