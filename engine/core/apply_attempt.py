@@ -163,7 +163,8 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
             learn_duration(deck, task, fact)
     elif not fact.never_ran:
         ran = attempt.began or fact.outcome.exit_code is not None
-        if ran and fact.outcome.reason != "spawn error":
+        missing = fact.outcome.reason == "spawn error" or (fact.avoid and start_failed(fact.outcome, fact.duration_s))
+        if ran and not missing:
             task.unfinished = counts_as
             if task.again.fresh:
                 # It has begun anew; what comes next may go on from there.
@@ -173,7 +174,7 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
         learn_memory(deck, fact)
     if fact.outcome.ok or fact.duration_s >= FAST_S:
         task.entry.fast_failures = 0
-    elif fact.outcome.reason not in _BLAMELESS:
+    elif fact.charged and fact.outcome.reason not in _BLAMELESS:
         task.entry.fast_failures += 1
     if fact.duration_s >= FAST_S and not attempt.rebooted:
         task.entry.past_minute.update(dict.fromkeys(attempt.gpus, fact.at))

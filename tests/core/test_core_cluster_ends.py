@@ -204,6 +204,13 @@ def test_a_program_that_is_nowhere_fails_as_ever_on_the_second_node():
     assert_restores(found)
 
 
+def test_a_task_whose_program_was_not_on_its_node_has_nothing_to_resume():
+    found = cluster(spec("a", resume=Resume("again", ())))
+    found.misses_its_program("a", "n1")
+    found.advance(15.0)
+    assert [launch.may_resume for launch in found.launched] == [False, False]
+
+
 def test_a_code_of_127_after_an_hour_is_the_commands_own():
     found = cluster(spec("a"))
     found.begins("a", nodes=("n1",))

@@ -106,3 +106,7 @@ def test_a_node_that_does_not_have_the_program_fails_no_task(deck: Deck, cluster
     ran = deck.run()
     assert (ran.code, deck.lines("seen")) == (0, ["node1"] * 4), ran.out + ran.err
     assert {end["next"] for end in ran.events if end["event"] == "task_ended" and end["exit_code"]} == {"backoff"}
+    told = [note["text"] for note in ran.events if note["event"] == "note" and "could not start" in note["text"]]
+    assert [text.partition(" ")[2] for text in told] == [
+        "could not start on node2: tasks of t{i} avoid it while there is another"
+    ]
