@@ -64,8 +64,8 @@ def check_times(facts: SlurmFacts, wanted: Sequence[Wish]) -> Iterator[Finding]:
         found = [each for name in wish.partition.split(",") if (each := partition_of(facts.partitions, name))]
         limits = {each.name: facts.times.get(each.name, math.inf) / 60 for each in found}
         if limits and all(asked > limit for limit in limits.values()):
-            most = ", ".join(f"{name} {limit:g}" for name, limit in limits.items())
-            text = f"{wish.task} asks for {asked} min, and a job may last no longer than ({most}): it never starts"
+            most = ", ".join(f"{limit:g} in {name}" for name, limit in limits.items())
+            text = f"{wish.task} asks for {asked} min, and a job may last {most}: it never starts"
             yield fail("time", text, "a shorter timeout, or time in [slurm], or another partition")
 
 

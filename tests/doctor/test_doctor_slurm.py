@@ -158,7 +158,7 @@ def test_a_time_that_no_partition_of_the_task_allows_is_a_failure():
     found = only(check_times(facts, wishes([task(time=7260.0)])))
     assert (found.level, found.text) == (
         "fail",
-        "a asks for 121 min, and a job may last no longer than (main 120): it never starts",
+        "a asks for 121 min, and a job may last 120 in main: it never starts",
     )
 
 
