@@ -15,7 +15,8 @@ _NOT_FOUND = (126, 127)
 
 def start_failed(outcome: Outcome, duration_s: float) -> bool:
     """Whether nothing of the command ran: its job began nothing, or its program was not there."""
-    return outcome.reason == "spawn error" or (outcome.exit_code in _NOT_FOUND and duration_s < SOON_S)
+    not_found = outcome.reason == "exit" and outcome.exit_code in _NOT_FOUND and duration_s < SOON_S
+    return not_found or outcome.reason == "spawn error"
 
 
 def suspects(attempt: Attempt, outcome: Outcome, duration_s: float) -> tuple[str, ...]:

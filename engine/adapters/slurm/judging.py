@@ -202,7 +202,7 @@ class Judging:
         if shown == "there":
             job.shown_at = self._now()
         if shown != "gone":
-            job.absent = None
+            job.absent, job.looked_up = None, False
 
     def _tell_forgotten(self, job: Job) -> None:
         """It had not begun. Of an element that is cancelled while it waits Slurm keeps no word, and sacct still has it
