@@ -252,7 +252,9 @@ class Reporter:
         for node in fact.avoid:
             if (task.spec.entry, node) not in self._avoided:
                 self._avoided.add((task.spec.entry, node))
-                text = f"{fact.task} could not start on {node}: tasks of {task.spec.entry} avoid it while there is another"
+                text = (
+                    f"{fact.task} could not start on {node}: tasks of {task.spec.entry} avoid it while there is another"
+                )
                 self.note("warning", text)
 
     def _stopping(self, fact: e.StopRequested) -> None:

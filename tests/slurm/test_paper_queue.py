@@ -103,8 +103,7 @@ async def test_a_job_that_squeue_leaves_out_is_not_submitted_again_while_the_con
         await rig.looks()
     assert (rig.over(token), rig.said(token, "claim"), rig.slurm.calls("scancel")) == (False, "", [])
     (rig.slurm.folder / "unlisted" / number).unlink()
-    for _ in range(3):
-        await rig.later(110)
+    await rig.gone_in_time(token)
     await rig.never_ran(token)
 
 
