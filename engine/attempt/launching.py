@@ -42,10 +42,15 @@ _ON_NODES = {
 """What runs on each node of several: bash, with the launcher's Python and the rest of its words."""
 
 _STEP = (
+    'gd_cores=$((${SLURM_CPUS_ON_NODE:-1} / $1)); export MASTER_ADDR="${MASTER_ADDR:-127.0.0.1}" '
+    'MASTER_PORT="${MASTER_PORT:-$((15000 + $$ % 10000))}"; '
+    "unset SLURM_CPUS_PER_TASK SLURM_TRES_PER_TASK SLURM_NTASKS_PER_NODE; "
     'exec srun --kill-on-bad-exit=1 --overlap --nodes=1 ${SLURMD_NODENAME:+--nodelist="$SLURMD_NODENAME"} '
-    '--ntasks="$1" env CUDA_VISIBLE_DEVICES="$CUDA_VISIBLE_DEVICES" "${@:2}"'
+    '--ntasks="$1" --cpus-per-task=$((gd_cores > 0 ? gd_cores : 1)) '
+    'env CUDA_VISIBLE_DEVICES="$CUDA_VISIBLE_DEVICES" "${@:2}"'
 )
-"""On this box, inside a job: srun itself would show each rank all GPUs of the job."""
+"""On this box, inside a job: srun itself would show each rank all GPUs of the job, and hold each to the cores that the
+job has for a task of its own."""
 
 _SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1")
 _OF_GRACE = 0.8

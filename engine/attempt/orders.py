@@ -157,7 +157,7 @@ class Orders:
             self._ranks(spec, effect),
             script=paths.script,
             options=asked(spec, self._values(spec, effect, paths)),
-            avoid=task.avoid_nodes,
+            avoid=task.avoid_nodes | task.entry.failed_starts,
             own_env=[name for name, _ in env],
         )
         return replace(job, record=encode(header_record(header, host="", git=header.git)))

@@ -1,4 +1,5 @@
-"""`gpudeck plan` of a deck on Slurm: the script of each job, as an engine would submit it. It needs no Slurm."""
+"""`gpudeck plan` of a deck on Slurm: what each job asks for and runs, and of a single one its whole script, as an
+engine would submit it. It needs no Slurm."""
 
 from __future__ import annotations
 
@@ -98,9 +99,17 @@ def _text(jobs: Sequence[PlannedJob]) -> list[str]:
         lines += [
             "",
             f"==> {job.task}, attempt {job.attempt}{_after(job.waits)}: {job.kept} <==",
-            job.script.rstrip("\n"),
+            job.script.rstrip("\n") if len(running) == 1 else _gist(job.script),
         ]
+    if len(running) > 1:
+        lines += ["", "The whole script of one, with its environment and the wrapper: gpudeck plan --only TASK"]
     return [*lines[1:], "", ", ".join([f"{len(running)} of {len(jobs)} tasks would be submitted", *more])]
+
+
+def _gist(script: str) -> str:
+    """What it asks Slurm for, and its command."""
+    asked = [line for line in script.partition("\n\n")[0].splitlines() if line.startswith("#SBATCH")]
+    return "\n".join([*asked, script.partition("\ngd_argv=(")[2].partition(")\ngd_environment() {")[0]])
 
 
 def _in(jobs: Sequence[PlannedJob], state: str) -> list[PlannedJob]:

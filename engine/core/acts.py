@@ -35,6 +35,7 @@ class Moved:
     joined_requeues: int
     quarantine_requeues: int
     port_retries: int
+    node_retries: int
     avoid: frozenset[str]
     again: RetryOptions
 
@@ -138,6 +139,7 @@ def moved(task: Task) -> Moved:
         joined_requeues=task.joined_requeues,
         quarantine_requeues=task.quarantine_requeues,
         port_retries=task.port_retries,
+        node_retries=task.node_retries,
         avoid=task.avoid,
         again=task.again,
     )

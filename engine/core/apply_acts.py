@@ -12,7 +12,7 @@ from .phases import FINAL, WAITING, Backoff, Blocked, Cached, Cancelled, Failed,
 
 _RESTORED = (
     "act", "decided", "forced", "retries_used", "oom_ends", "free_requeues", "joined_requeues", "quarantine_requeues",
-    "port_retries", "avoid", "again",
+    "port_retries", "node_retries", "avoid", "again",
 )  # fmt: skip
 
 

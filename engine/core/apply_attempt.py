@@ -8,6 +8,7 @@ from typing import assert_never
 from . import events as e
 from .apply_run import count_settled, unsettle
 from .deck import Deck, Task
+from .node_faults import start_failed
 from .phases import (
     FINAL,
     QUEUED,
@@ -150,6 +151,7 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
     task.revoked = 0
     task.act = ""
     counts_as = fact.fingerprint or attempt.fingerprint
+    _judge_nodes(task, fact, attempt)
     if not fact.never_ran:
         task.result = counts_as
     if fact.outcome.ok:
@@ -160,10 +162,9 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
         if not attempt.rebooted:
             learn_duration(deck, task, fact)
     elif not fact.never_ran:
-        if fact.outcome.reason == "node_fail":
-            task.avoid_nodes = task.avoid_nodes | frozenset(attempt.nodes)
         ran = attempt.began or fact.outcome.exit_code is not None
-        if ran and fact.outcome.reason != "spawn error":
+        missing = fact.outcome.reason == "spawn error" or (fact.avoid and start_failed(fact.outcome, fact.duration_s))
+        if ran and not missing:
             task.unfinished = counts_as
             if task.again.fresh:
                 # It has begun anew; what comes next may go on from there.
@@ -173,7 +174,7 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
         learn_memory(deck, fact)
     if fact.outcome.ok or fact.duration_s >= FAST_S:
         task.entry.fast_failures = 0
-    elif fact.outcome.reason not in _BLAMELESS:
+    elif fact.charged and fact.outcome.reason not in _BLAMELESS:
         task.entry.fast_failures += 1
     if fact.duration_s >= FAST_S and not attempt.rebooted:
         task.entry.past_minute.update(dict.fromkeys(attempt.gpus, fact.at))
@@ -182,6 +183,18 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
         gpu = deck.gpus.get(uuid)
         if gpu is not None and gpu.quarantine is not None and gpu.quarantine.probing == attempt.token:
             gpu.quarantine.probing = ""
+
+
+def _judge_nodes(task: Task, fact: e.AttemptEnded, attempt: Attempt) -> None:
+    task.avoid_nodes = task.avoid_nodes | frozenset(fact.avoid)
+    if fact.outcome.reason == "node_fail":
+        return
+    good, bad = task.entry.good_starts, task.entry.failed_starts
+    bad.update(fact.avoid)
+    good.difference_update(fact.avoid)
+    if attempt.began and not start_failed(fact.outcome, fact.duration_s):
+        good.update(attempt.nodes)
+        bad.difference_update(attempt.nodes)
 
 
 def _charge(deck: Deck, task: Task, fact: e.AttemptEnded, attempt: Attempt) -> None:
@@ -195,7 +208,10 @@ def _charge(deck: Deck, task: Task, fact: e.AttemptEnded, attempt: Attempt) -> N
         else:
             task.free_requeues += 1
     elif fact.next == "backoff" and not fact.charged:
-        task.port_retries += 1
+        if fact.outcome.reason == "port taken":
+            task.port_retries += 1
+        elif fact.outcome.reason != "preempted":
+            task.node_retries += 1
         return
     elif fact.outcome.reason == "oom" and rungs_of(task, attempt):
         task.oom_ends += 1

@@ -83,8 +83,9 @@ def run_ended(deck: Deck) -> None:
 def fresh(task: Task) -> None:
     """A new budget: retries, rungs and free requeues as on the first day."""
     task.retries_used = task.oom_ends = task.free_requeues = task.joined_requeues = task.quarantine_requeues = 0
-    task.port_retries = 0
+    task.port_retries = task.node_retries = 0
     task.avoid = task.avoid_nodes = _NOTHING
+    task.entry.failed_starts.clear()
     task.again = PLAIN
     task.act = ""
     task.decided = task.forced = False

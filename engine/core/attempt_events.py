@@ -146,3 +146,5 @@ class AttemptEnded:
     fingerprint: str = ""
     never_ran: bool = False
     """It was stopped before its command was executed."""
+    avoid: tuple[str, ...] = ()
+    """Nodes of a cluster that may be why: the next attempt goes elsewhere."""

@@ -7,6 +7,7 @@ from . import inputs as i
 from .causes import outcome_by_cause
 from .deck import Deck, Task
 from .effects import Examine, Stop
+from .node_faults import is_the_nodes, suspects
 from .phases import Attempt, Closing, Running, Starting, Stopping, StopWhy
 from .readiness import reconsider
 from .retry import Decision, decide
@@ -43,7 +44,8 @@ def ending(turn: Turn, item: i.LeaderExited | i.TreeGone | i.Examined) -> None:
         case i.LeaderExited():
             attempt.exited_at, attempt.exit_code, attempt.exited_signal = item.at, item.code, item.signal
             attempt.spawn_error = item.spawn_error
-            attempt.cause, attempt.cause_detail = item.cause, item.detail
+            attempt.cause, attempt.cause_detail, attempt.ended_on = item.cause, item.detail, item.nodes
+            attempt.by_itself = item.by_itself
         case i.TreeGone():
             attempt.gone_at, attempt.left_behind = item.at, item.left_behind
             attempt.never_ran = item.never_ran
@@ -167,6 +169,8 @@ def _stopped(task: Task, attempt: Attempt, phase: Stopping) -> bool:
     """Whether it ended because it was asked to: not before. Clocks of two boots cannot be compared, and those of two
     machines not to the second."""
     succeeded = attempt.exit_code in task.begun_policy.success_codes
+    if succeeded and attempt.by_itself:
+        return False
     if attempt.rebooted or (attempt.where and not succeeded):
         return not succeeded
     return (attempt.exited_at or 0.0) + UPTIME_STEP_S > phase.asked_at
@@ -193,8 +197,10 @@ def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome, verdict: D
     halted = bool(turn.deck.run.halted) or task.gone
     asked = isinstance(task.phase, (Stopping, Closing)) and task.phase.why == "cancelled"
     unwanted = attempt.unwanted or asked
+    avoid = suspects(attempt, outcome, duration_s)
+    node = outcome.reason == "node_fail" or is_the_nodes(turn.deck, task, avoid, turn.at)
     choice = verdict or decide(
-        task, attempt, outcome, at=turn.at, cancelled=unwanted, halted=halted, rebooted=attempt.rebooted
+        task, attempt, outcome, at=turn.at, cancelled=unwanted, halted=halted, rebooted=attempt.rebooted, node=node
     )
     counts_as = attempt.counts_as or attempt.fingerprint
     other_work = counts_as != task.spec.fingerprint and not task.gone
@@ -206,7 +212,7 @@ def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome, verdict: D
     never_ran = attempt.never_ran or (not attempt.began and outcome.reason in ("cancelled", "interrupted"))
     fact = e.AttemptEnded(
         task.name, attempt.number, outcome, exited_at, wall, duration_s, choice.next, choice.until, choice.charged,
-        attempt.peak_mib, attempt.left_behind, counts_as, never_ran,
+        attempt.peak_mib, attempt.left_behind, counts_as, never_ran, avoid,
     )  # fmt: skip
     turn.record(fact)
     if other_work and takes_changed and fact.next in ("succeeded", "failed"):

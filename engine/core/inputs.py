@@ -84,6 +84,10 @@ class LeaderExited:
     """Why it ended, as the cluster says; empty: it says nothing that the code does not tell."""
     detail: str = ""
     """The same in words, one line."""
+    nodes: tuple[str, ...] = ()
+    """Where a cluster's job ended that ran nothing; empty: not told."""
+    by_itself: bool = False
+    """It ended before any stop had reached it: known where that may take a second."""
 
 
 @dataclass(frozen=True, slots=True)

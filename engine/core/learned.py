@@ -79,6 +79,10 @@ class Entry:
     """Failures within a minute in a row, over all its tasks."""
     past_minute: dict[str, float] = field(default_factory=dict[str, float])
     """GPUs on which one of its attempts got past a minute, and when last."""
+    good_starts: set[str] = field(default_factory=set[str])
+    """Nodes of a cluster on which one of its tasks has started, when one last tried,"""
+    failed_starts: set[str] = field(default_factory=set[str])
+    """and those on which one could not."""
 
     def learn(self, duration_s: float) -> bool:
         """Take a successful duration in. True when it is the entry's first, or much longer than what those of its tasks

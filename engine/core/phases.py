@@ -72,6 +72,10 @@ class Attempt:
     """The cluster's id of it; empty: none yet."""
     nodes: tuple[str, ...] = ()
     """Where the cluster runs it."""
+    ended_on: tuple[str, ...] = ()
+    """Where its job ended that had not begun it."""
+    by_itself: bool = False
+    """It ended before a stop that was on its way had reached it."""
     began: bool = True
     """A process of it has existed, or may; False: the cluster has not begun it."""
     pending: str = ""

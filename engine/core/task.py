@@ -77,6 +77,8 @@ class Task:
     """Requeued uncharged in this run because its GPU was quarantined."""
     port_retries: int = 0
     """Tried again uncharged in this run because a port that it uses was taken."""
+    node_retries: int = 0
+    """Tried again uncharged in this run because a node of the cluster was at fault."""
     revoked: int = 0
     """Starts that came to nothing; part of the next token, so that a late process of such a start runs nothing."""
     unfinished: str = ""
@@ -84,7 +86,7 @@ class Task:
     avoid: frozenset[str] = frozenset()
     """GPUs that it failed on in this run."""
     avoid_nodes: frozenset[str] = frozenset()
-    """Nodes of a cluster that failed under it in this run."""
+    """Nodes of a cluster that failed under it, or on which it could not start, in this run."""
     settled_in: int = 0
     """The run that counts this task as settled; 0: none."""
     result: str = ""

@@ -60,7 +60,9 @@ def check_cluster(
         return
     wanted = wishes(tasks, log_dir, environ)
     yield from slurm_checks.check_partitions(facts, wanted)
+    yield from slurm_checks.check_times(facts, wanted)
     yield from slurm_checks.check_gpus(facts, wanted)
+    yield from slurm_checks.check_cores(tasks)
     yield from slurm_checks.check_account(facts, wanted)
     sacct = facts.associations is not None and shutil.which("sacct", path=environ.get("PATH")) is not None
     yield from slurm_checks.check_limits(facts, wanted, max_submitted, sacct=sacct)

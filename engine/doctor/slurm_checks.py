@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from ..adapters.slurm.cluster import Partition
+from ..core.spec import TaskSpec
 from ..headless.text import plural
+from ..taskfile.cluster import few_cores
 from ..taskfile.problems import did_you_mean
 from .child import Ended
 from .finding import Finding, fail, ok, warn
@@ -51,6 +54,25 @@ def _check_partition(partitions: Sequence[Partition], name: str) -> Finding:
     if not found.nodes_up:
         return warn(check, text, "jobs wait until a node is back")
     return ok(check, text)
+
+
+def check_times(facts: SlurmFacts, wanted: Sequence[Wish]) -> Iterator[Finding]:
+    """That a partition of each lets a job last as long as the task asks for: many clusters take it all the same, and
+    never start it."""
+    for wish in wanted:
+        asked = next((int(word.removeprefix("--time=")) for word in wish.arguments if word.startswith("--time=")), 0)
+        found = [each for name in wish.partition.split(",") if (each := partition_of(facts.partitions, name))]
+        limits = {each.name: facts.times.get(each.name, math.inf) / 60 for each in found}
+        if limits and all(asked > limit for limit in limits.values()):
+            most = ", ".join(f"{limit:g} in {name}" for name, limit in limits.items())
+            text = f"{wish.task} asks for {asked} min, and a job may last {most}: it never starts"
+            yield fail("time", text, "a shorter timeout, or time in [slurm], or another partition")
+
+
+def check_cores(tasks: Sequence[TaskSpec]) -> Iterator[Finding]:
+    words = few_cores(tasks)
+    if words:
+        yield warn("cores", words, "cpus, of each node: 8 a GPU is usual")
 
 
 def partition_of(partitions: Sequence[Partition], name: str) -> Partition | None:
@@ -101,6 +123,14 @@ def check_limits(facts: SlurmFacts, wanted: Sequence[Wish], max_submitted: int, 
     if most is not None and most <= max_submitted:
         fine = False
         yield warn(name, f"the cluster holds {most} jobs, max_submitted is {max_submitted}", "a smaller max_submitted")
+    if facts.most_submitted is not None and facts.most_submitted <= max_submitted:
+        fine = False
+        words = f"you may have {facts.most_submitted} jobs submitted (MaxSubmitJobs), max_submitted is {max_submitted}"
+        yield warn(
+            name,
+            words,
+            f"max_submitted = {max(1, facts.most_submitted - 1)} in [slurm]: Slurm counts an ended one a moment longer",
+        )
     if largest == 0 and any(wish.array for wish in wanted):
         fine = False
         yield fail(name, "the cluster takes no job arrays (MaxArraySize 0)", "array = false")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..adapters.host import login_of
 from ..adapters.slurm.calls import small_environment
 from ..adapters.slurm.cluster import SINFO, Partition, partitions_of
+from ..taskfile.problems import BadValueError
+from ..taskfile.units import sbatch_time_s
 from .child import Ended, run
 
 NEEDED = ("sbatch", "squeue", "scancel", "sinfo", "scontrol")
@@ -38,6 +41,10 @@ class SlurmFacts:
     config: Mapping[str, str] = field(default_factory=dict[str, str])
     """`scontrol show config`."""
     partitions: tuple[Partition, ...] = ()
+    times: Mapping[str, float] = field(default_factory=dict[str, float])
+    """How long a job may last, seconds by partition; those without a limit are not in it."""
+    most_submitted: int | None = None
+    """Jobs that the user may have in the queue and running, the least that any QOS or association says."""
     associations: tuple[Association, ...] | None = None
     """None: nobody keeps accounts here, or the user has no name to keep them under."""
 
@@ -71,7 +78,17 @@ def look(call: Call) -> SlurmFacts:
             return SlurmFacts((), version, f"{name}: {ended.how}")
     answer_s = (time.perf_counter() - before) / 2
     known = config_of(config.out)
-    return SlurmFacts((), version, "", answer_s, known, tuple(partitions_of(sinfo.out)), _associations(call, known))
+    times = times_of(call("sinfo", "-h", "-a", "-o", "%R|%l").out)
+    found = SlurmFacts((), version, "", answer_s, known, tuple(partitions_of(sinfo.out)), times)
+    whose = _whose(call, known)
+    if not whose:
+        return found
+    told = call("sacctmgr", "-n", "-P", "show", "associations", *whose, "format=account,qos")
+    return replace(
+        found,
+        most_submitted=_most_submitted(call, whose),
+        associations=associations_of(told.out.splitlines()) if told.code == 0 else None,
+    )
 
 
 def config_of(text: str) -> dict[str, str]:
@@ -80,17 +97,33 @@ def config_of(text: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, equals, value in pairs if equals}
 
 
-def _associations(call: Call, config: Mapping[str, str]) -> tuple[Association, ...] | None:
+def times_of(text: str) -> dict[str, float]:
+    """ "main|1-00:00:00" lines."""
+    found: dict[str, float] = {}
+    for name, _, limit in (line.partition("|") for line in text.splitlines()):
+        with contextlib.suppress(BadValueError):  # infinite
+            found[name] = sbatch_time_s(limit)
+    return found
+
+
+def _most_submitted(call: Call, whose: Sequence[str]) -> int | None:
+    """Of all QOS the least counts: which of them a job gets is not known here."""
+    told = [
+        call("sacctmgr", "-n", "-P", "show", "associations", *whose, "format=maxsubmitjobs").out,
+        call("sacctmgr", "-n", "-P", "show", "qos", "format=maxsubmitjobsperuser").out,
+    ]
+    return min((int(word) for word in " ".join(told).replace("|", " ").split() if word.isdecimal()), default=None)
+
+
+def _whose(call: Call, config: Mapping[str, str]) -> tuple[str, ...]:
+    """Words that name the user's associations; empty where nobody keeps them."""
     if "slurmdbd" not in config.get("AccountingStorageType", ""):
-        return None
+        return ()
     if shutil.which("sacctmgr", path=call.env.get("PATH")) is None:
-        return None
+        return ()
     login = login_of(os.getuid(), nameless="")
-    if not login:
-        return None  # accounts are of names
-    whose = (f"user={login}", f"cluster={config.get('ClusterName', '')}")
-    ended = call("sacctmgr", "-n", "-P", "show", "associations", *whose, "format=account,qos")
-    return associations_of(ended.out.splitlines()) if ended.code == 0 else None
+    # accounts are of names
+    return (f"user={login}", f"cluster={config.get('ClusterName', '')}") if login else ()
 
 
 def associations_of(lines: Sequence[str]) -> tuple[Association, ...]:

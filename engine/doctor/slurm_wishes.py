@@ -37,10 +37,11 @@ class Wish:
 
 
 def wishes(tasks: Sequence[TaskSpec], log_dir: str, environ: Mapping[str, str]) -> list[Wish]:
-    """The commonest first; each as of a first attempt. *environ*: for {env.NAME}."""
+    """The commonest first; each as of a first attempt. *environ*: for {env.NAME}, and SBATCH_ACCOUNT and
+    the like."""
     found: dict[tuple[str, ...], Wish] = {}
     for task in tasks:
-        wish = _wish(task, _order(task, log_dir, environ))
+        wish = _wish(task, _order(task, log_dir, environ), environ)
         key = wish.arguments + wish.extra
         known = found.get(key)
         found[key] = wish if known is None else replace(known, tasks=known.tasks + 1)
@@ -56,16 +57,16 @@ def _order(task: TaskSpec, log_dir: str, environ: Mapping[str, str]) -> JobOrder
     return job_order(task, 1, ranks, script="", options=asked(task, values), avoid=(), own_env=())
 
 
-def _wish(task: TaskSpec, order: JobOrder) -> Wish:
+def _wish(task: TaskSpec, order: JobOrder, environ: Mapping[str, str]) -> Wish:
     arguments = resources(order)
     gres = next((word.removeprefix("--gres=") for word in arguments if word.startswith("--gres=")), "")
     return Wish(
         task=task.name,
         arguments=tuple(arguments),
         extra=tuple(extra_lines(order)),
-        partition=str(order.options.get("partition", "")),
-        account=str(order.options.get("account", "")),
-        qos=str(order.options.get("qos", "")),
+        partition=str(order.options.get("partition") or environ.get("SBATCH_PARTITION", "")),
+        account=str(order.options.get("account") or environ.get("SBATCH_ACCOUNT", "")),
+        qos=str(order.options.get("qos") or environ.get("SBATCH_QOS", "")),
         gpus=order.gpus,
         gpu_types=tuple(filter(None, gpus_by_type(gres))),
         array=bool(order.options.get("array")),

@@ -32,6 +32,8 @@ _PORT_TAKEN = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 """A network's error that is a cause: no other process of the task has ended by it yet."""
 
 _RANK = re.compile(r"\s*rank\s+: (\d+)")
+_TIME = re.compile(r"\s*time\s+: (\S+)")
+_ABORTED = -6
 _EXIT_CODE = re.compile(r"\s*exitcode\s+: (-?\d+)")
 
 
@@ -67,6 +69,13 @@ class RootCause:
     exit_code: int | None
     """Negative: the number of the signal that ended it; None: not told."""
     lines: tuple[str, ...]
+    time: str = ""
+    """When its launcher saw it, by its node's clock: "2026-11-20_10:49:21"; empty: not told."""
+
+    @property
+    def killed(self) -> bool:
+        """Not by NCCL's watchdog, which ends a rank so that waits for one which is gone."""
+        return self.exit_code is not None and self.exit_code < 0 and self.exit_code != _ABORTED
 
 
 def _is_follow_up(line: str) -> bool:
@@ -74,11 +83,11 @@ def _is_follow_up(line: str) -> bool:
 
 
 def root_cause(lines: Sequence[str]) -> RootCause | None:
-    """The last `Root Cause (first observed failure)` block, None without a whole one."""
-    for start in range(len(lines) - 1, -1, -1):
-        if "Root Cause (first observed failure)" in lines[start]:
-            return _read_root_cause(lines[start : start + 200])
-    return None
+    """The `Root Cause (first observed failure)` block, None without a whole one. Of several nodes each has a launcher:
+    the failure that the first of them saw first, and within the same second a killed rank before one that noticed."""
+    starts = [at for at, line in enumerate(lines) if "Root Cause (first observed failure)" in line]
+    found = [root for at in reversed(starts) if (root := _read_root_cause(lines[at : at + 200])) is not None]
+    return min(found, key=lambda root: (root.time, not root.killed), default=None)
 
 
 def tracebacks(lines: Sequence[str]) -> tuple[Traceback, ...]:
@@ -112,6 +121,7 @@ def choose(found: Sequence[Traceback], root: RootCause | None) -> Traceback | No
 
 def _read_root_cause(lines: Sequence[str]) -> RootCause | None:
     rank = exit_code = None
+    time = ""
     kept: list[str] = []
     for line in lines:
         if line.startswith("===="):
@@ -119,9 +129,11 @@ def _read_root_cause(lines: Sequence[str]) -> RootCause | None:
         kept.append(line)
         if rank is None and (found := _RANK.match(line)):
             rank = int(found[1])
+        elif not time and (found := _TIME.match(line)):
+            time = found[1]
         elif exit_code is None and (found := _EXIT_CODE.match(line)):
             exit_code = int(found[1])
-    return None if rank is None or exit_code is None else RootCause(rank, exit_code, tuple(kept))
+    return None if rank is None or exit_code is None else RootCause(rank, exit_code, tuple(kept), time)
 
 
 def _read_stream(stream: Sequence[tuple[int, str]], rank: int | None) -> Iterator[Traceback]:

@@ -25,8 +25,6 @@ _MOST_LOOKED_AT = 64
 _LAUNCHER_ENDS = re.compile(r"torch\.distributed\.elastic\.\S{1,80}\.(?:ChildFailedError|SignalException)\b")
 _LAUNCHER_LOGS = re.compile(r"\[?[WEI]\d{4} .{1,60} torch/distributed/elastic/")
 _HEADER = "Traceback (most recent call last)"
-_ABORTED = -6
-"""NCCL's watchdog ends a rank so that waits for one which is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +98,7 @@ def _blamed(ranks: Sequence[_Rank], root: RootCause) -> int:
     if lacking:
         return root.rank if root.rank in lacking else lacking[0]
     named = next((rank for rank in ranks if rank.number == root.rank), None)
-    killed = root.exit_code is not None and root.exit_code < 0 and root.exit_code != _ABORTED
-    if killed or (named is not None and named.raised):
+    if root.killed or (named is not None and named.raised):
         return root.rank
     raised = [rank for rank in ranks if rank.raised]
     return min(raised, key=lambda rank: rank.written).number if raised else root.rank

@@ -58,6 +58,8 @@ class Reporter:
         self._said_refused = ""
         self._said_outputs = False
         self._fast: set[str] = set()
+        self._avoided: set[tuple[str, str]] = set()
+        """Entries and nodes."""
         started = clock.now()
         self._told_run = deck.run.number if deck.run.ended else 0
         """The run whose end has been told; by an earlier engine, where it had ended before."""
@@ -221,6 +223,7 @@ class Reporter:
             )
         )
         self._streak(fact)
+        self._node(fact)
 
     def _place(self, fact: e.AttemptEnded) -> tuple[str, tuple[str, ...]]:
         """Job and nodes of an attempt on a cluster."""
@@ -242,6 +245,19 @@ class Reporter:
             return
         self._fast.add(task.spec.entry)
         self.note("error", f"the last {FAST_FAILURES} attempts of {task.spec.entry} failed within a minute each")
+
+    def _node(self, fact: e.AttemptEnded) -> None:
+        """A node of the cluster that starts nothing, once for each entry."""
+        task = self._deck.by_name.get(fact.task)
+        if task is None or fact.charged or fact.outcome.reason == "node_fail":
+            return
+        for node in fact.avoid:
+            if (task.spec.entry, node) not in self._avoided:
+                self._avoided.add((task.spec.entry, node))
+                text = (
+                    f"{fact.task} could not start on {node}: tasks of {task.spec.entry} avoid it while there is another"
+                )
+                self.note("warning", text)
 
     def _stopping(self, fact: e.StopRequested) -> None:
         if fact.why == "timeout":

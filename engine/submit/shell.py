@@ -88,7 +88,7 @@ touch submitted || exit 3
 
 # Nothing of this shell but these reaches sbatch and the jobs: the scripts have their environment in them.
 small=()
-for variable in PATH HOME USER LOGNAME LANG TZ SLURM_CONF; do
+for variable in PATH HOME USER LOGNAME LANG TZ SLURM_CONF SLURM_CLUSTERS KRB5CCNAME; do
     [ -n "${!variable-}" ] && small+=("$variable=${!variable}")
 done
 ask() { env -i "${small[@]}" timeout 60 "$@" 9>&-; }
@@ -224,7 +224,14 @@ submit() {
     if [ -n "$batch" ]; then
         for i in "${!tokens[@]}"; do echo "$i ${tokens[i]}"; done >"$control/$batch.map" || stop "$control is full"
     fi
-    id=$(ask sbatch --parsable --export=ALL ${dependency:+--kill-on-invalid-dep=yes "--dependency=$dependency"} \
+    wishes=()  # what is set for all jobs, where the script says nothing: sbatch would heed it before the script
+    for i in ACCOUNT,A PARTITION,p QOS,q RESERVATION,; do
+        variable=SBATCH_${i%,*} long=${i%,*} short=${i#*,}
+        [ -n "${!variable-}" ] && ! grep -qE "^#SBATCH (--${long,,}\b${short:+|-$short})" "$script" &&
+            wishes+=("$variable=${!variable}")
+    done
+    id=$(ask env ${wishes[@]+"${wishes[@]}"} sbatch --parsable --export=ALL \
+        ${dependency:+--kill-on-invalid-dep=yes "--dependency=$dependency"} \
         "$script" 2>.answer)
     code=$?
     id=${id%%;*}

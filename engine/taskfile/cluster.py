@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
@@ -141,6 +142,27 @@ def why_not(task: TaskSpec, *, on_slurm: bool, in_job: bool) -> Iterator[tuple[s
         yield "nodes", f'nodes = {extras.nodes} needs backend = "slurm" in [deck]'
     if extras.launch == "srun" and not in_job:
         yield "launch", 'launch = "srun" needs backend = "slurm" in [deck], or gpudeck started inside a Slurm job'
+
+
+_CORES = re.compile(r"(?:#SBATCH)?\s*(?:-c|-B|--cpus-per-|--cores-per-|--mincpus|--exclusive)")
+
+
+def few_cores(tasks: Sequence[TaskSpec]) -> str:
+    """What to say, once, of tasks on several GPUs that ask for no cores; "" where there is none."""
+    names = [task.name for task in tasks if _asks_for_no_cores(task)]
+    others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return (
+        f"{names[0]}{others}: several GPUs and no cpus: Slurm mostly gives a single core to all of them"
+        if names
+        else ""
+    )
+
+
+def _asks_for_no_cores(task: TaskSpec) -> bool:
+    wanted, options = task.resources, dict(task.extras.slurm)
+    if wanted.gpus == "all" or wanted.gpus < 2 or wanted.cpus or wanted.exclusive or options.get("exclusive"):
+        return False
+    return not any(_CORES.match(str(line)) for line in cast("Sequence[object]", options.get("extra", ())))
 
 
 def _has(table: object, key: str) -> bool:

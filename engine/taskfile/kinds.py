@@ -160,6 +160,23 @@ def duration(*, zero: bool = True, none: bool = False) -> Kind:
     return Kind("duration" + (' or "none"' if none else ""), read, schema)
 
 
+def sbatch_time() -> Kind:
+    """Seconds, read as sbatch reads --time."""
+
+    def read(value: object) -> object:
+        seconds = units.sbatch_time_s(value)
+        if not seconds:
+            raise BadValueError("must be more than 0")
+        return seconds
+
+    pattern = r"^((\d+(\.\d+)?(ms|s|m|h|d))+|(\d+-)?\d+(:\d+){0,2})$"
+    return Kind(
+        "duration, or as --time",
+        read,
+        {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": pattern}]},
+    )
+
+
 def size(*words: str) -> Kind:
     """MiB, or one of *words*; "none" reads as None."""
 

@@ -10,7 +10,7 @@ from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..tuning import without_collector
 from .card_profiles import card_profiles, note_unknown, swept_over
 from .check import Checker
-from .cluster import OF_ALL, passed_over, why_not
+from .cluster import OF_ALL, few_cores, passed_over, why_not
 from .context import Context
 from .entry import plan_entry
 from .graph import check_order
@@ -107,6 +107,7 @@ class _Reading:
                 *warnings(tasks, self.source.shown),
                 *swept_over(self.checker, self.context.profiles, tasks),
                 *self._passed_over(),
+                *self._few_cores(tasks),
             ),
             selected=selected,
             shown=self.source.shown,
@@ -205,6 +206,10 @@ class _Reading:
                 line = self.source.lines.of(*self.entries[task.line].path(key))
                 found.add(line, words, where=f'task "{task.name}"')
         return tuple(found.lines())
+
+    def _few_cores(self, tasks: Sequence[TaskSpec]) -> tuple[str, ...]:
+        words = few_cores(tasks) if self.context.on_slurm else ""
+        return (f"{self.source.shown}: {words}",) if words else ()
 
     def _passed_over(self) -> tuple[str, ...]:
         """A warning of what says nothing with this backend."""

@@ -45,7 +45,11 @@ SLURM: Table = {
     "partition": Key(kinds.text(empty=True), "", "--partition"),
     "account": Key(kinds.text(empty=True), "", "--account"),
     "qos": Key(kinds.text(empty=True), "", "--qos"),
-    "time": Key(kinds.duration(zero=False), "timeout + grace", "--time, rounded up to minutes"),
+    "time": Key(
+        kinds.sbatch_time(),
+        "timeout + grace",
+        '--time, such as "24h" or "1-12:00:00"; a bare number is minutes, as sbatch has it',
+    ),
     "gres": Key(kinds.text(), "gpu:{num_gpus}", "--gres; one of GPUs is left out for tasks with gpus = 0"),
     "mem": Key(kinds.size(), "memory", "--mem, of each node"),
     "constraint": Key(kinds.text(empty=True), "", "--constraint"),

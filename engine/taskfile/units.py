@@ -25,6 +25,7 @@ MOST_GPUS = 1024
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
+_SBATCH_TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<clock>\d+(?::\d+){0,2})")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _HALT = re.compile(r"(soon|now),fail=(\d+(?:\.\d+)?)(%?)")
 _RANGE = re.compile(r"(\d+)-(\d+)")
@@ -49,6 +50,22 @@ def _seconds(value: object) -> float:
     if not isinstance(value, str) or not _DURATION.fullmatch(value):
         raise BadValueError(f'must be a duration such as "30s", "6h" or "1h30m", got {shown(value)}')
     return sum(float(number) * SECONDS[unit] for number, unit in _DURATION_PART.findall(value))
+
+
+def sbatch_time_s(value: object) -> float:
+    """Seconds of a limit as sbatch's --time has it: 90 and "90" are minutes, "24:00:00", "1-12"; also of "24h"."""
+    found = _SBATCH_TIME.fullmatch(value) if isinstance(value, str) else None
+    if found is not None:
+        clock = [float(part) for part in found["clock"].split(":")]
+        days = found["days"]
+        units = (3600, 60, 1) if days or len(clock) == 3 else (60, 1)
+        return duration_s(86400 * int(days or 0) + sum(n * unit for n, unit in zip(clock, units, strict=False)))
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return 60 * duration_s(value)
+    try:
+        return duration_s(value)
+    except BadValueError:
+        raise BadValueError(f'must be a limit such as "24h", "24:00:00" or 90 (minutes), got {shown(value)}') from None
 
 
 def size_mib(value: object) -> int:

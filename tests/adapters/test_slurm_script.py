@@ -114,7 +114,7 @@ def test_tasks_that_ask_for_the_same_share_an_array() -> None:
     orders = [order_in(FOLDER, task=name, script=f"/logs/{name}.sh") for name in ("a", "b c")]
     text = array_script(orders, "feed" * 6, at_once=1)
     assert [line for line in text.splitlines() if "array" in line or "job-name" in line] == [
-        "#SBATCH --job-name=a-feedfeed",
+        "#SBATCH --job-name=tasks-feedfeed",
         f'#SBATCH --comment="gpudeck-array {"feed" * 6}"',
         "#SBATCH --array=0-1%1",
     ]

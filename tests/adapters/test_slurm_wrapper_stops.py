@@ -51,6 +51,15 @@ def test_a_stop_by_the_engine_is_not_told_as_one_by_slurm(tmp_path: Path) -> Non
     assert (node.ended.code, node.ended.signal) == (143, "")
 
 
+def test_whether_a_command_had_ended_before_its_stop_came_is_told(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    stopped = node_in(tmp_path / "one", "bash", "-c", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.1; done")
+    assert (codes_after(stopped, "file"), stopped.ended.by_itself) == (0, False)
+    (tmp_path / "two").mkdir()
+    over = node_in(tmp_path / "two", "bash", "-c", "sleep 99 & echo ready; exit 0", linger_s=20.0)
+    assert (codes_after(over, "file"), over.ended.by_itself) == (0, True)
+
+
 def test_a_command_that_heeds_the_signal_ends_with_its_own_code(tmp_path: Path) -> None:
     node = node_in(tmp_path, "bash", "-c", "trap 'exit 9' INT; echo ready; while :; do sleep 0.1; done")
     assert codes_after(node, "file", name="INT") == 9
@@ -233,7 +242,7 @@ def test_what_may_be_left_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_waiting_for_leftovers_can_be_ended(tmp_path: Path) -> None:
     node = node_in(tmp_path, "bash", "-c", "sleep 99 & echo ready; exit 5", leftovers="wait")
-    assert codes_after(node, "file") == 5
+    assert (codes_after(node, "file"), node.ended.by_itself) == (5, False)
 
 
 @pytest.fixture

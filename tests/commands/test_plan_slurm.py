@@ -66,9 +66,20 @@ def test_the_backend_of_the_file_is_enough(deck: Deck) -> None:
 
 def test_keys_in_the_environment_are_not_shown(deck: Deck) -> None:
     deck.write(TWO)
-    done = deck.command("plan", "--backend", "slurm", env={"WANDB_API_KEY": "sesame-open"})
+    done = deck.command("plan", "--backend", "slurm", "--only", "train", env={"WANDB_API_KEY": "sesame-open"})
     assert "WANDB_API_KEY" in done.out
     assert "sesame-open" not in done.out
+
+
+def test_of_several_jobs_is_shown_what_they_ask_for_and_run_without_the_shell_around_it(deck: Deck) -> None:
+    deck.write(TWO)
+    lines = deck.command("plan", "--backend", "slurm").out.splitlines()
+    assert (len(lines) < 40, "#SBATCH --gres=gpu:2" in lines, "python train.py" in "\n".join(lines)) == (
+        True,
+        True,
+        True,
+    )
+    assert "gd_environment" not in "\n".join(lines)
 
 
 def test_nothing_is_made_by_planning(deck: Deck) -> None:

@@ -85,6 +85,17 @@ def test_nothing_of_the_caller_reaches_sbatch(deck: Deck, slurm: PaperSlurm) -> 
     assert not names & {"SBATCH_REQUEUE", "SECRET"}
 
 
+def test_what_the_shell_sets_for_sbatch_holds_where_the_script_says_nothing(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write('[slurm]\npartition = "gpu"\nextra = ["-qhigh"]\n[[task]]\nname = "a"\ncommand = "true"\n')
+    written(deck)
+    slurm.sbatch("env >$here/env")
+    names = ("SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_RESERVATION")
+    deck.env.update(dict.fromkeys(names, "mine"))
+    assert submitted(deck).code == 0
+    kept = {line.partition("=")[0] for line in (slurm.folder / "env").read_text().splitlines()}
+    assert kept & {*names} == {"SBATCH_ACCOUNT", "SBATCH_RESERVATION"}
+
+
 def test_after_five_refusals_in_a_row_no_more_is_tried(deck: Deck, slurm: PaperSlurm) -> None:
     deck.write('[[task]]\nname = "t{i}"\nmatrix.i = [1, 2, 3, 4, 5, 6, 7]\ncommand = "true"\n')
     written(deck)

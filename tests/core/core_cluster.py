@@ -81,13 +81,16 @@ class Cluster(World):
         job.began_wall, job.nodes = self.wall - ago_s, nodes
         return i.Spawned(proc.token, at=self.now - ago_s, nodes=nodes, job=job.number)
 
-    def ends(self, task: str, code: int | None, cause: Cause, detail: str = "", *, ago_s: float = 0.0) -> None:
-        """A job ends, begun or not, and the cluster says why."""
+    def ends(
+        self, task: str, code: int | None, cause: Cause, detail: str = "", *, ago_s: float = 0.0,
+        nodes: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        """A job ends, begun or not, and the cluster says why; *nodes*: on which it began nothing."""
         proc = self.proc(task)
         Outside.leader_exits(self, proc, code)
         assert proc.exit is not None
         self.inbox.pop()
-        proc.exit = replace(proc.exit, cause=cause, detail=detail, at=self.now - ago_s)
+        proc.exit = replace(proc.exit, cause=cause, detail=detail, at=self.now - ago_s, nodes=nodes)
         self.inbox.append(proc.exit)
         self.tree_goes(proc)
         self.settle()
@@ -99,6 +102,29 @@ class Cluster(World):
         if self.jobs[proc.token].began_wall is None and not spawn_error:
             self.inbox.append(self._began(proc, 0.0, ("node1",)))
         Outside.leader_exits(self, proc, code, signal=signal, spawn_error=spawn_error, outcome=outcome)
+
+    def begins_nothing(self, task: str, node: str) -> None:
+        """A job ends on a node without having run anything."""
+        proc = self.proc(task)
+        Outside.leader_exits(self, proc, 125, spawn_error="its job began nothing")
+        assert proc.exit is not None
+        self.inbox[-1] = proc.exit = replace(proc.exit, nodes=(node,))
+        self.tree_goes(proc)
+        self.settle()
+
+    def misses_its_program(self, task: str, node: str) -> None:
+        """A job runs on a node that does not have its program."""
+        self.begins(task, nodes=(node,))
+        self.end(task, 127)
+
+    def succeeds_by_itself(self, task: str) -> None:
+        """A stop was on its way."""
+        proc = self.proc(task)
+        Outside.leader_exits(self, proc, 0)
+        assert proc.exit is not None
+        self.inbox[-1] = proc.exit = replace(proc.exit, by_itself=True)
+        self.tree_goes(proc)
+        self.settle()
 
     # -- a new engine -------------------------------------------------------------------------------------------------
 

@@ -54,7 +54,15 @@ def deck_facts(deck: Deck, now: float) -> dict[str, object]:
         "marks": {uuid: (gpu.mark, gpu.exclusive, gpu.quarantine) for uuid, gpu in deck.gpus.items()},
         "in use": (deck.cpu_used, deck.cpu_tasks, deck.cores_used),
         "entries": {
-            entry.name: (entry.running, list(entry.durations), entry.typical_s, entry.peak, entry.past_minute)
+            entry.name: (
+                entry.running,
+                list(entry.durations),
+                entry.typical_s,
+                entry.peak,
+                entry.past_minute,
+                entry.good_starts,
+                entry.failed_starts,
+            )
             for entry in deck.entries.values()
         },
         "flags": (deck.held, deck.marks.changed, deck.marks.stale),
@@ -75,6 +83,7 @@ def task_facts(task: Task, now: float) -> dict[str, object]:
             task.joined_requeues,
             task.quarantine_requeues,
             task.port_retries,
+            task.node_retries,
         ),
         "ended": task.ended,
         "unfinished": task.unfinished,

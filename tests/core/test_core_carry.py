@@ -41,6 +41,8 @@ def other_than(value: Any) -> Any:
             return f"{value}x"
         case dict():
             return {41: 42}
+        case set():
+            return {"41"}
         case deque():
             return deque([41.0])
         case _:

@@ -79,11 +79,19 @@ def test_a_job_that_is_gone_without_a_trace_is_lost():
 # -- what comes next --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cause", ["timeout", "oom", "preempted", "node_fail"])
-def test_what_is_no_fault_of_the_command_is_tried_again_by_default(cause: Cause):
+@pytest.mark.parametrize("cause", ["timeout", "oom"])
+def test_limits_that_a_job_ran_into_use_a_retry(cause: Cause):
     found = begun(retries=1)
     found.ends("a", None, cause)
     assert (found.phase("a"), found.task("a").retries_used) == ("backoff", 1)
+    assert_restores(found)
+
+
+@pytest.mark.parametrize("word", ["preempted", "node_fail"])
+def test_what_the_cluster_took_away_is_tried_again_without_any_retries(word: Cause):
+    found = begun()
+    found.ends("a", None, word)
+    assert (found.phase("a"), found.task("a").retries_used) == ("backoff", 0)
     assert_restores(found)
 
 
@@ -96,18 +104,127 @@ def test_retry_on_names_them_one_by_one(word: Cause):
         assert found.phase("a") == phase
 
 
-def test_a_preempted_job_uses_a_retry():
-    found = begun(retries=1)
-    for _ in range(2):
+def test_a_job_is_preempted_as_often_as_it_may_be_and_never_waits_for_long():
+    found = begun()
+    for _ in range(20):
         found.ends("a", None, "preempted")
-        found.advance(60.0)
-    assert found.phase("a") == "failed"
+        assert found.phase("a") == "backoff"
+        found.advance(15.0)
+    assert len(found.launched) == 21
 
 
-def test_a_job_that_could_not_be_launched_is_not_tried_again():
+def test_a_command_that_takes_its_nodes_down_does_not_go_through_all_of_them():
+    found = begun()
+    for number in range(6):
+        found.ends("a", None, "node_fail")
+        found.advance(15.0)
+        if number < 5:
+            found.begins("a", nodes=(f"n{number}",))
+    assert (found.phase("a"), len(found.launched)) == ("failed", 6)
+    assert_restores(found)
+
+
+def test_a_chain_of_time_limits_does_not_wait_longer_each_time():
+    found = cluster(spec("a", retries=20, backoff_s=10.0, resume=Resume("again", ())))
+    for _ in range(10):
+        found.begins("a")
+        found.advance(3600.0)
+        found.ends("a", None, "timeout")
+        found.advance(15.0)
+    assert (found.phase("a"), len(found.launched)) == ("starting", 11)
+    for wait_s in (15.0, 30.0):  # what fails in between does
+        found.end("a", 1)
+        assert found.phase("a") == "backoff"
+        found.advance(wait_s)
+        assert found.phase("a") == "starting"
+    found.end("a", 1)
+    found.advance(30.0)
+    assert found.phase("a") == "backoff"
+
+
+def test_a_job_that_could_not_be_launched_nobody_knows_where_is_not_tried_again():
     found = begun(retries=3)
     found.ends("a", None, "launch")
     assert found.phase("a") == "failed"
+
+
+# -- nodes that run nothing -------------------------------------------------------------------------------------------
+
+
+def test_a_broken_node_costs_tasks_no_attempt_of_theirs_and_is_avoided_by_all_of_their_entry():
+    found = cluster(*[spec(f"t{number}", entry="t") for number in range(4)], jobs=2)
+    found.begins_nothing("t0", "n2")
+    found.begins_nothing("t1", "n2")
+    for name in ("t0", "t1"):
+        task = found.task(name)
+        assert (found.phase(name), task.retries_used, task.avoid_nodes) == ("backoff", 0, {"n2"})
+    assert found.task("t3").entry.failed_starts == {"n2"}
+    assert_restores(found)
+
+
+def test_a_folder_that_no_node_sees_fails_the_task_after_the_second_node():
+    found = cluster(spec("a"))
+    found.begins_nothing("a", "n1")
+    found.advance(15.0)
+    found.begins_nothing("a", "n2")
+    assert (found.phase("a"), last(found).detail) == ("failed", "its job began nothing")
+
+
+def test_a_task_is_not_sent_to_the_same_broken_node_again_and_again():
+    found = cluster(spec("a"))
+    found.begins_nothing("a", "n1")
+    found.advance(15.0)
+    found.begins_nothing("a", "n1")
+    assert found.phase("a") == "failed"
+
+
+def test_a_node_without_the_program_takes_no_retry_where_another_has_it():
+    found = cluster(*[spec(f"t{number}", entry="t") for number in range(6)], jobs=6)
+    for number in (0, 1, 2):
+        found.misses_its_program(f"t{number}", "n2")
+    found.misses_its_program("t3", "n3")
+    assert found.phase("t3") == "failed", "missing on two nodes, and nowhere there"
+    found.begins("t4", nodes=("n1",))
+    found.advance(6.0)
+    found.misses_its_program("t5", "n3")
+    assert [found.phase(f"t{number}") for number in (0, 1, 2, 5)] == ["backoff"] * 4
+    assert_restores(found)
+
+
+def test_a_program_that_is_nowhere_fails_as_ever_on_the_second_node():
+    found = cluster(spec("a", retries=1))
+    found.misses_its_program("a", "n1")
+    assert found.task("a").retries_used == 0
+    found.advance(15.0)
+    found.misses_its_program("a", "n2")
+    assert found.task("a").retries_used == 1
+    found.advance(30.0)
+    found.misses_its_program("a", "n3")
+    assert found.phase("a") == "failed"
+    assert_restores(found)
+
+
+def test_a_task_whose_program_was_not_on_its_node_has_nothing_to_resume():
+    found = cluster(spec("a", resume=Resume("again", ())))
+    found.misses_its_program("a", "n1")
+    found.advance(15.0)
+    assert [launch.may_resume for launch in found.launched] == [False, False]
+
+
+def test_a_code_of_127_after_an_hour_is_the_commands_own():
+    found = cluster(spec("a"))
+    found.begins("a", nodes=("n1",))
+    found.advance(3600.0)
+    found.end("a", 127)
+    assert (found.phase("a"), found.task("a").avoid_nodes) == ("failed", frozenset())
+
+
+def test_a_node_on_which_a_task_does_well_again_is_not_avoided_any_more():
+    found = cluster(spec("a", entry="t"), spec("b", entry="t"))
+    found.misses_its_program("a", "n1")
+    found.begins("b", nodes=("n1",))
+    found.end("b", 0)
+    assert found.task("a").entry.failed_starts == set()
 
 
 def test_a_ladder_of_out_of_memory_ends_goes_on_on_a_cluster():
@@ -117,16 +234,16 @@ def test_a_ladder_of_out_of_memory_ends_goes_on_on_a_cluster():
 
 
 def test_a_task_that_was_preempted_may_resume():
-    found = begun(retries=1, backoff_s=1.0, resume=Resume("again", ()))
+    found = begun(retries=1, resume=Resume("again", ()))
     found.ends("a", None, "preempted")
-    found.advance(10.0)
+    found.advance(15.0)
     assert [launch.may_resume for launch in found.launched] == [False, True]
 
 
 def test_a_task_that_never_began_has_nothing_to_resume():
-    found = cluster(spec("a", retries=1, backoff_s=1.0, resume=Resume("again", ())))
+    found = cluster(spec("a", retries=1, resume=Resume("again", ())))
     found.ends("a", None, "node_fail")
-    found.advance(10.0)
+    found.advance(15.0)
     assert [launch.may_resume for launch in found.launched] == [False, False]
 
 
@@ -143,9 +260,9 @@ def test_ends_that_the_cluster_caused_speak_against_no_command():
 
 
 def test_nodes_that_failed_under_a_task_are_left_out_of_its_next_attempts():
-    found = begun(retries=2, backoff_s=1.0)
+    found = begun()
     found.ends("a", None, "node_fail")
-    found.advance(10.0)
+    found.advance(15.0)
     found.begins("a", nodes=("n3",))
     found.ends("a", None, "node_fail")
     assert found.task("a").avoid_nodes == {"n1", "n2", "n3"}
@@ -210,6 +327,14 @@ def test_a_job_that_had_succeeded_before_it_was_cancelled_has_succeeded():
     found = begun()
     found.verb("cancel", "a")
     found.ends("a", 0, "", ago_s=4.0)
+    assert found.phase("a") == "succeeded"
+
+
+def test_a_job_that_succeeds_while_its_stop_is_on_its_way_has_succeeded():
+    found = begun()
+    found.give(i.Shutdown(now=False, by="TERM"))
+    found.advance(1.0)
+    found.succeeds_by_itself("a")
     assert found.phase("a") == "succeeded"
 
 

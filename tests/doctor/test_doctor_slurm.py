@@ -22,13 +22,16 @@ from tests.inside.doctor import (
     caller,
     check_account,
     check_answer,
+    check_cores,
     check_gpus,
     check_partitions,
     check_requests,
+    check_times,
     check_trial,
     config_of,
     look,
     partitions_of,
+    times_of,
 )
 from tests.inside.doctor import slurm_checks_check_limits as check_limits
 from tests.inside.doctor import wishes as wishes_in
@@ -137,9 +140,36 @@ def test_a_partition_has_to_be_there_and_up(name: str, level: str, part: str):
     assert (found.level, part in found.line) == (level, True), found
 
 
+def test_fewer_jobs_than_the_engine_would_submit_are_told_with_what_to_write():
+    facts = replace(FACTS, most_submitted=20)
+    found = only(check_limits(facts, wishes([task()]), 200, sacct=True))
+    assert found.text == "you may have 20 jobs submitted (MaxSubmitJobs), max_submitted is 200"
+    assert found.remedy.startswith("max_submitted = 19 in [slurm]")
+
+
 def test_without_a_default_partition_tasks_have_to_name_one():
     facts = replace(FACTS, partitions=FACTS.partitions[1:])
     assert only(check_partitions(facts, wishes([task()]))).remedy == "partition in [slurm]: cpu, shut, broken"
+
+
+def test_a_time_that_no_partition_of_the_task_allows_is_a_failure():
+    facts = replace(FACTS, times=times_of("main|2:00:00\ncpu|infinite\nshut|1-00:00:00\n"))
+    assert list(check_times(facts, wishes([task(time=7200.0), task("b", time=9e5, partition="main,cpu")]))) == []
+    found = only(check_times(facts, wishes([task(time=7260.0)])))
+    assert (found.level, found.text) == (
+        "fail",
+        "a asks for 121 min, and a job may last 120 in main: it never starts",
+    )
+
+
+def test_several_gpus_without_cores_are_warned_of():
+    gang = task(gpus=4)
+    with_cores = replace(gang, resources=replace(gang.resources, cpus=8))
+    sound = [task(), with_cores, task(gpus=4, exclusive=True), task(gpus=4, extra=("--cpus-per-gpu=4",))]
+    assert list(check_cores(sound)) == []
+    found = only(check_cores([*sound, gang, gang]))
+    words = "a and 1 more: several GPUs and no cpus: Slurm mostly gives a single core to all of them"
+    assert (found.level, found.text) == ("warn", words)
 
 
 def test_a_type_of_gpu_that_the_partition_does_not_have_is_a_failure():

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 _SBATCH = """
-script=${!#}
+script=$(readlink /proc/$$/fd/0)
+if [ ! -f "$script" ]; then script=${!#}; exec <"$script"; fi
 exec 9>$here/lock
 flock 9
 echo "$script" >>$here/sbatch.calls
@@ -26,7 +27,7 @@ while IFS= read -r line; do
         "#SBATCH --job-name="*) name=${line#*=} ;;
         "#SBATCH --array="*) last=${line#*=} ;;
     esac
-done <"$script"
+done
 row() { echo "$1|PENDING|Priority|N/A||${comment//\\"/}|${name//\\"/}" >$here/queue/$1; }
 if [ -z "${last-}" ]; then row $id; else for i in $(seq 0 ${last#0-}); do row ${id}_$i; done; fi
 [ -z "${mute-}" ] || exit 1
@@ -58,7 +59,28 @@ echo "$*" >>$here/sacct.calls  # after it was read: whoever sees one call more t
 [ -z "${off-}" ] || { echo "Slurm accounting storage is disabled" >&2; exit 1; }
 [ -z "$says" ] || echo "$says"
 """
-_SCONTROL = "cat $here/config 2>/dev/null\n"
+_SCONTROL = """
+case "$1 $2" in
+    "show config") cat $here/config 2>/dev/null ;;
+    "show job")
+        echo "$3" >>$here/shown.calls
+        if [ -e $here/squeue.fails ]; then
+            echo "slurm_load_jobs error: Unable to contact slurm controller (connect failure)" >&2
+            exit 1
+        fi
+        for job in $here/queue/$3 $here/unlisted/$3; do
+            [ -e $job ] || continue
+            IFS='|' read -r id state _ _ nodes comment name <$job
+            echo "JobId=$id JobName=$name"
+            echo "   JobState=$state Reason=None Dependency=(null)"
+            echo "   Comment=$comment"
+            exit 0
+        done
+        case $3 in *_*) echo "Job $3 not found" ;; *) echo "slurm_load_jobs error: Invalid job id specified" >&2 ;; esac
+        exit 1
+        ;;
+esac
+"""
 
 
 class PaperSlurm:
@@ -127,6 +149,11 @@ class PaperSlurm:
     def drop(self, job: str) -> None:
         """The queue forgets it."""
         (self.folder / "queue" / job).unlink()
+
+    def unlist(self, job: str) -> None:
+        """squeue does not show it any more, the controller still does."""
+        (self.folder / "unlisted").mkdir(exist_ok=True)
+        (self.folder / "queue" / job).rename(self.folder / "unlisted" / job)
 
     def states(self, token: str) -> list[str]:
         """Of the jobs whose comment names it."""

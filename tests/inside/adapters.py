@@ -51,7 +51,7 @@ from gpudeck.engine.adapters.slurm.parse import (
 )
 from gpudeck.engine.adapters.slurm.quoting import quoted
 from gpudeck.engine.adapters.slurm.recovery import Left
-from gpudeck.engine.adapters.slurm.script import SBATCH, ignored_nodelist, job_name, script
+from gpudeck.engine.adapters.slurm.script import SBATCH, ignored_nodelist, job_name, script, unasked
 from gpudeck.engine.adapters.slurm.states import cause_of, in_words, stand
 from gpudeck.engine.adapters.slurm.sweeping import sweep
 from gpudeck.engine.adapters.slurm.turns import Turns

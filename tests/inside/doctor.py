@@ -18,9 +18,26 @@ from gpudeck.engine.doctor.patience import within
 from gpudeck.engine.doctor.python_checks import Wanted, check_python, has_torch, look_inside
 from gpudeck.engine.doctor.ranks import Launched, check_ranks, launch
 from gpudeck.engine.doctor.slurm import check_slurm, look_for_slurm
-from gpudeck.engine.doctor.slurm_checks import check_account, check_answer, check_gpus, check_partitions, check_requests
+from gpudeck.engine.doctor.slurm_checks import (
+    check_account,
+    check_answer,
+    check_cores,
+    check_gpus,
+    check_partitions,
+    check_requests,
+    check_times,
+)
 from gpudeck.engine.doctor.slurm_checks import check_limits as slurm_checks_check_limits
-from gpudeck.engine.doctor.slurm_look import NEEDED, Association, SlurmFacts, associations_of, caller, config_of, look
+from gpudeck.engine.doctor.slurm_look import (
+    NEEDED,
+    Association,
+    SlurmFacts,
+    associations_of,
+    caller,
+    config_of,
+    look,
+    times_of,
+)
 from gpudeck.engine.doctor.slurm_trial import Trial, check_trial
 from gpudeck.engine.doctor.slurm_wishes import Wish, wishes
 from gpudeck.engine.doctor.subject import Interpreter

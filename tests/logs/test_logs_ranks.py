@@ -125,6 +125,19 @@ def test_a_rank_that_was_killed_is_the_reason_and_not_what_others_raised(ranks: 
     assert ranks.outcome(oom_killed=True).reason == "oom"
 
 
+@pytest.mark.parametrize(("second", "noticed"), [("21", "22"), ("21", "21")])
+def test_of_several_nodes_the_first_rank_that_failed_is_the_reason_not_the_last_that_is_reported(
+    ranks: Ranks, second: str, noticed: str
+) -> None:
+    texts = ("", trace(LOST), "", "")
+    ranks.left(*texts, rank=1, code=1)
+    seen = LAUNCHER.replace("10:49:21\n", f"10:49:{noticed}\n").format(rank=1, code=1)
+    first = LAUNCHER.replace("10:49:21\n", f"10:49:{second}\n").format(rank=2, code=-9)
+    for reports in (first + seen, seen + first):
+        Path(ranks.err).write_text(reports)
+        assert ranks.reason == "rank 2 of 4 killed by KILL"
+
+
 def test_of_a_rank_that_crashed_neither_the_launchers_log_nor_its_end_is_taken_for_its_words(ranks: Ranks) -> None:
     launcher = "E1123 09:10:11.864000 33 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode)\n"
     ranks.left(f"Fatal Python error: Segmentation fault\n{launcher}", "", rank=0, code=-11)

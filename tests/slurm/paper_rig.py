@@ -125,14 +125,18 @@ class PaperRig(Rig):
         name = name or f"task-{token[:8]}"
         return f"{number}|{state}|0:15|2026-11-23T10:00:00|2026-11-23T11:00:00|node1|{text}|{name}"
 
-    async def over_in_time(self, token: str) -> LeaderExited:
-        """How it ended, once enough time has gone by."""
+    async def gone_in_time(self, token: str) -> None:
+        """Time goes by until its end is told."""
 
         def over() -> bool:
             self.ahead_s += 2
             return self.over(token)
 
         await until(over)
+
+    async def over_in_time(self, token: str) -> LeaderExited:
+        """How it ended, once enough time has gone by."""
+        await self.gone_in_time(token)
         return await self.end(token)
 
     def over(self, token: str) -> bool:

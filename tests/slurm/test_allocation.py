@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.decks import Deck, until
-from tests.slurm.rig import Cluster
+from tests.slurm.rig import Cluster, running_cluster
 
 pytestmark = pytest.mark.slurm
 
@@ -148,3 +148,30 @@ def test_standard_error_of_a_task_on_another_node_is_what_it_wrote(deck: Deck, c
     names = ("ends", "fails", "is-killed", "is-stopped")
     assert [deck.text(f"logs/{name}/attempt-1.err") for name in names] == [f"{name}\n" for name in names]
     assert [row["kind"] for row in rows(deck).values()] == ["ok", "exit", "signal", "timeout"]
+
+
+def test_a_job_that_asked_for_gpus_of_any_type_uses_them_on_all_of_its_nodes(tmp_path: Path) -> None:
+    deck = Deck(tmp_path)
+    with running_cluster(NODES=2, GPUS=2, CPUS=4, KILL_WAIT=2, GPU_TYPES="a100") as cluster:
+        deck.env.update(cluster.env)
+        deck.write('[[task]]\nname = "t{i}"\nmatrix.i = [0, 1, 2, 3]\ncommand = "echo $SLURMD_NODENAME >>seen"\n')
+        inside(cluster, deck, "--gres=gpu:2")
+        assert ended(deck) == 0, said(deck)
+    deck.close()
+    assert len(deck.lines("seen")) == 4
+
+
+def test_ranks_that_srun_starts_share_the_cores_of_their_task(deck: Deck, cluster: Cluster) -> None:
+    deck.write(
+        """
+        [[task]]
+        name = "t{i}"
+        matrix.i = [0, 1]
+        gpus = 2
+        launch = "srun"
+        command = "echo $SLURMD_NODENAME $SLURM_CPUS_PER_TASK $MASTER_ADDR ${MASTER_PORT:+port} >>seen"
+        """
+    )
+    inside(cluster, deck, "--gres=gpu:2")
+    assert ended(deck) == 0, said(deck)
+    assert sorted(deck.lines("seen")) == [f"node{n} 2 127.0.0.1 port" for n in (1, 1, 2, 2)]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.inputs import Pending, Submitted
+from tests.e2e.decks import Deck
 from tests.slurm.launcher_rig import Rig, on_cluster, run, until
 from tests.slurm.rig import Cluster
 
@@ -86,3 +87,26 @@ def test_a_job_that_waits_for_busy_nodes_goes_on_avoiding_the_one_that_failed(cl
         assert (excluded(rig, job), rig.notes) == ("node1", [])
 
     run(cluster, tmp_path, body)
+
+
+def test_a_node_that_does_not_have_the_program_fails_no_task(deck: Deck, cluster: Cluster) -> None:
+    deck.write(
+        """
+        [deck]
+        backend = "slurm"
+        [[task]]
+        name = "t{i}"
+        matrix.i = [0, 1, 2, 3]
+        gpus = 4
+        command = "exec ./on-$SLURMD_NODENAME"
+        """
+    )
+    deck.write("#!/bin/sh\nsleep 1; echo $SLURMD_NODENAME >>seen\n", "on-node1")
+    (deck.folder / "on-node1").chmod(0o755)
+    ran = deck.run()
+    assert (ran.code, deck.lines("seen")) == (0, ["node1"] * 4), ran.out + ran.err
+    assert {end["next"] for end in ran.events if end["event"] == "task_ended" and end["exit_code"]} == {"backoff"}
+    told = [note["text"] for note in ran.events if note["event"] == "note" and "could not start" in note["text"]]
+    assert [text.partition(" ")[2] for text in told] == [
+        "could not start on node2: tasks of t{i} avoid it while there is another"
+    ]

@@ -92,3 +92,16 @@ def test_accounts_are_read_where_somebody_keeps_them(accounted_cluster: Cluster)
 
 def test_without_accounting_none_are_read(cluster: Cluster):
     assert look(caller({**os.environ, **cluster.env})).associations is None
+
+
+def test_how_long_and_how_many_jobs_may_be_is_read_where_slurm_says_it(accounted_cluster: Cluster):
+    facts = look(caller({**os.environ, **accounted_cluster.env}))
+    assert (dict(facts.times), facts.most_submitted) == ({}, None)
+    accounted_cluster.call("scontrol", "update", "PartitionName=high", "MaxTime=90")
+    accounted_cluster.call("sacctmgr", "-i", "modify", "qos", "normal", "set", "MaxSubmitJobsPerUser=5")
+    try:
+        facts = look(caller({**os.environ, **accounted_cluster.env}))
+        assert (dict(facts.times), facts.most_submitted) == ({"high": 5400.0}, 5)
+    finally:
+        accounted_cluster.call("scontrol", "update", "PartitionName=high", "MaxTime=INFINITE")
+        accounted_cluster.call("sacctmgr", "-i", "modify", "qos", "normal", "set", "MaxSubmitJobsPerUser=-1")

@@ -51,7 +51,7 @@ def good(ran: Ran) -> bool:
 def test_variables_meant_for_slurms_programs_reach_neither_them_nor_the_job(deck: Deck, cluster: Cluster) -> None:
     write(deck)
     hostile = {
-        "SBATCH_PARTITION": "nope", "SBATCH_EXPORT": "NONE", "SBATCH_HOLD": "1", "SBATCH_WAIT": "1",
+        "SBATCH_CONSTRAINT": "nope", "SBATCH_EXPORT": "NONE", "SBATCH_HOLD": "1", "SBATCH_WAIT": "1",
         "SBATCH_TIMELIMIT": "0:01", "SBATCH_OUTPUT": "/nope/x", "SBATCH_ARRAY_INX": "0-9", "SBATCH_CLUSTERS": "other",
         "SQUEUE_FORMAT": "%i", "SQUEUE_STATES": "RUNNING", "SQUEUE_USERS": "nobody", "SCANCEL_STATE": "PENDING",
         "SLURM_JOB_ID": "99999", "SLURM_CPUS_PER_TASK": "5", "SLURM_TIME_FORMAT": "relative",

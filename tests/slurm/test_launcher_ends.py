@@ -148,13 +148,13 @@ async def test_what_is_forgotten_leaves_only_its_script_and_its_logs(rig: Rig):
 @on_cluster
 async def test_an_environment_that_would_change_what_slurm_does_changes_nothing(rig: Rig):
     hostile = {
-        "SBATCH_PARTITION": "nowhere", "SBATCH_GRES": "gpu:99", "SBATCH_EXPORT": "NONE", "SLURM_JOB_ID": "1",
-        "SQUEUE_FORMAT": "%A", "SQUEUE_STATES": "PENDING", "SLURM_CLUSTERS": "other", "SACCT_FORMAT": "jobid",
+        "SBATCH_CONSTRAINT": "nowhere", "SBATCH_GRES": "gpu:99", "SBATCH_EXPORT": "NONE", "SLURM_JOB_ID": "1",
+        "SQUEUE_FORMAT": "%A", "SQUEUE_STATES": "PENDING", "SACCT_FORMAT": "jobid",
         "SCANCEL_STATE": "PENDING", "SBATCH_HOLD": "1", "SBATCH_REQUEUE": "1", "SLURM_TIME_FORMAT": "relative",
     }  # fmt: skip
     rig.environ.update(hostile)
     rig.again()
-    token = rig.start('echo "$SBATCH_GRES$SBATCH_PARTITION"')
+    token = rig.start('echo "$SBATCH_GRES$SBATCH_CONSTRAINT"')
     assert (await rig.end(token)).code == 0
     assert rig.log(token) == "\n"
     stopped = rig.start("sleep 1000")

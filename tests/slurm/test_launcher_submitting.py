@@ -30,7 +30,7 @@ def test_a_job_whose_sbatch_died_after_it_was_taken_is_found_and_runs_once(clust
 
 
 def test_a_job_that_comes_after_it_was_given_up_runs_nothing_and_leaves_the_queue(cluster: Cluster, tmp_path: Path):
-    late = 'cp "$3" "$HERE/script"; kill -9 $$'
+    late = 'cat >"$HERE/script"; kill -9 $$'
 
     async def body(rig: Rig) -> None:
         token = rig.start_counted()

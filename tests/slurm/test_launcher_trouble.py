@@ -11,7 +11,7 @@ import pytest
 from gpudeck.engine.core.inputs import LeaderExited, Submitted
 from tests.e2e.decks import lives
 from tests.inside.slurm import Limits
-from tests.slurm.launcher_rig import Rig, on_cluster, run, until
+from tests.slurm.launcher_rig import Rig, on_cluster, run, stand_in, until
 from tests.slurm.rig import Cluster
 
 pytestmark = pytest.mark.slurm
@@ -130,6 +130,23 @@ async def test_a_job_whose_node_does_not_share_the_folder_is_a_spawn_error_that_
     moved.rename(rig.control)
     end = await rig.end(token)
     assert f"whether {rig.control} is there on node1" in end.spawn_error
+
+
+def test_jobs_that_squeue_does_not_show_stay_while_the_controller_has_them(cluster: Cluster, tmp_path: Path):
+    asked = tmp_path / "bin" / "asked"
+    stand_in(tmp_path / "bin", "squeue", "exit 0")
+
+    async def body(rig: Rig) -> None:
+        one = rig.start("true", options={"extra": ["--hold"]})
+        tokens = [one, *(rig.start("true", options={"extra": ["--hold"], "array": True}) for _ in range(2))]
+        jobs = [(await rig.told(Submitted, token)).job for token in tokens]
+        await until(lambda: asked.exists() and all(f"show job {job}\n" in asked.read_text() for job in jobs))
+        for job in {job.partition("_")[0] for job in jobs}:
+            rig.cluster.call("scontrol", "release", job)
+        assert [(await rig.end(token)).code for token in tokens] == [0, 0, 0]
+
+    environ = stand_in(tmp_path / "bin", "scontrol", 'echo "$*" >>"$HERE/asked"; exec "$REAL" "$@"')
+    run(cluster, tmp_path, body, environ=environ)
 
 
 def test_a_job_that_ended_and_was_forgotten_meanwhile_is_told_as_the_accounting_says(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.inputs import Pending, Submitted
-from tests.inside.slurm import in_words
+from tests.inside.slurm import in_words, never_starts
 from tests.slurm.launcher_rig import until
 from tests.slurm.paper_rig import PaperRig, on_paper
 
@@ -21,6 +21,21 @@ async def test_why_a_job_waits_is_told_once(rig: PaperRig):
     rig.slurm.row(number, "PENDING", reason="Resources")
     await until(lambda: len(rig.of(Pending, token)) == 2)
     assert [item.why for item in rig.of(Pending, token)] == ["Priority", "Resources"]
+
+
+@on_paper
+async def test_a_job_that_will_never_start_as_it_is_says_so_and_warns_once(rig: PaperRig):
+    words = "its time limit is longer than its partition's"
+    for _ in range(2):
+        token, number = await rig.submitted(task="long")
+        rig.slurm.row(number, "PENDING", reason="PartitionTimeLimit")
+        await until(lambda token=token: f"PartitionTimeLimit: {words}" in [each.why for each in rig.of(Pending, token)])
+    assert rig.notes == [f"long: Slurm will not start job 101 as it is (PartitionTimeLimit): {words}"]
+
+
+@pytest.mark.parametrize("reason", ["Priority", "QOSMaxJobsPerUserLimit", "AssocGrpGRES", "QOSMaxGRESPerUser"])
+def test_a_limit_that_passes_as_other_jobs_end_is_no_reason_to_warn(reason: str):
+    assert never_starts(reason) == ""
 
 
 @on_paper
@@ -77,6 +92,38 @@ async def test_a_job_that_vanished_before_it_began_never_runs(rig: PaperRig):
     await rig.later(20)
     await rig.never_ran(token)
     assert rig.said(token, "claim") == "void"
+
+
+@on_paper
+async def test_a_job_that_squeue_leaves_out_is_not_submitted_again_while_the_controller_has_it(rig: PaperRig):
+    token, number = await rig.submitted()
+    rig.slurm.unlist(number)
+    for _ in range(4):
+        await rig.later(110)
+        await rig.looks()
+    assert (rig.over(token), rig.said(token, "claim"), rig.slurm.calls("scancel")) == (False, "", [])
+    (rig.slurm.folder / "unlisted" / number).unlink()
+    await rig.gone_in_time(token)
+    await rig.never_ran(token)
+
+
+@on_paper
+async def test_a_running_job_that_squeue_leaves_out_is_not_lost_while_the_controller_has_it(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.unlist(number)
+    for _ in range(4):
+        await rig.later(910)
+        await rig.looks()
+    assert (rig.over(token), rig.said(token, "stop")) == (False, "")
+
+
+@on_paper
+async def test_anothers_job_of_the_same_number_does_not_keep_one_alive(rig: PaperRig):
+    token, number = await rig.submitted()
+    rig.slurm.row(number, "PENDING", text="x")
+    rig.slurm.unlist(number)
+    await rig.later(110)
+    await rig.never_ran(token)
 
 
 @on_paper
@@ -365,8 +412,9 @@ async def test_a_job_that_is_over_and_began_nothing_says_where_to_look(rig: Pape
     token, number = await rig.submitted()
     rig.slurm.row(number, "FAILED", nodes="node1")
     end = await rig.end(token)
-    assert (end.code, end.spawn_error) == (
+    assert (end.code, end.nodes, end.spawn_error) == (
         125,
+        ("node1",),
         f"its job began nothing (Slurm says FAILED): see its log, and whether {rig.control} is there on node1",
     )
 
@@ -393,6 +441,26 @@ async def test_what_the_queue_has_forgotten_the_accounting_may_know(rig: PaperRi
     assert (end.cause, f"-j {number}" in rig.slurm.calls("sacct")[0], " -S " in rig.slurm.calls("sacct")[0]) == (
         "timeout", True, True,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "cause", "words"),
+    [
+        ("CANCELLED by 1000", "cancelled", "by scancel"),
+        ("CANCELLED", "node_fail", "Slurm dropped it on node1 and names nobody who cancelled it"),
+    ],
+)
+def test_what_a_controller_has_dropped_was_not_cancelled_by_anybody(
+    state: str, cause: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async def body(rig: PaperRig) -> None:
+        token, number = await rig.submitted()
+        rig.slurm.accounts(rig.account(token, number, state))
+        rig.slurm.drop(number)
+        end = await rig.end(token)
+        assert (end.cause, end.detail) == (cause, words)
+
+    on_paper(body)(tmp_path, monkeypatch)
 
 
 @on_paper

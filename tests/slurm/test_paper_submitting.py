@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpudeck.engine.core.inputs import Pending, SpawnRefused, Submitted
+from tests.inside.slurm import Taken, submit
 from tests.slurm.launcher_rig import until
 from tests.slurm.paper_rig import PaperRig, on_paper
 
@@ -19,6 +21,30 @@ async def test_what_slurm_takes_is_told_with_its_number(rig: PaperRig):
     assert (number, rig.told_of(token)[0], rig.slurm.calls("sbatch")) == (
         "101", "Submitted", [str(rig.folder / "logs" / token / "attempt-1.sh")],
     )  # fmt: skip
+
+
+@on_paper
+async def test_a_call_that_is_held_up_submits_what_it_was_called_for_and_not_what_was_submitted_since(rig: PaperRig):
+    rig.slurm.sbatch("[ $did != 1 ] || until [ -e $here/go ]; do sleep 0.02; done")
+    order = rig.order("true")
+    late = asyncio.get_running_loop().run_in_executor(None, submit, [order], "", str(rig.control), rig.environ)
+    await until(lambda: rig.slurm.calls("sbatch"))
+    again = replace(order, token="feed" * 6)
+    assert isinstance(submit([again], "", str(rig.control), rig.environ), Taken)
+    (rig.slurm.folder / "go").touch()
+    await late
+    assert (rig.jobs_named(order.token), rig.jobs_named(again.token)) == (["PENDING"], ["PENDING"])
+
+
+@on_paper
+async def test_what_the_shell_sets_for_sbatch_is_heeded_where_the_task_says_nothing(rig: PaperRig):
+    rig.slurm.sbatch('echo "${SBATCH_ACCOUNT-}" >>$here/accounts')
+    rig.environ["SBATCH_ACCOUNT"] = "proj"
+    rig.launcher.close()
+    rig.launcher = rig.launch()
+    await rig.submitted()
+    await rig.submitted(options={"array": False, "account": "vision"})
+    assert (rig.slurm.folder / "accounts").read_text() == "proj\n\n"
 
 
 @on_paper
@@ -67,6 +93,34 @@ async def test_a_submission_that_is_taken_ends_the_pauses(rig: PaperRig):
     rig.start("true")
     await until(lambda: len(rig.notes) == 3)
     assert rig.notes[2].endswith("tried again in 0.05 s")
+
+
+FULL = "{ echo 'sbatch: error: QOSMaxSubmitJobPerUserLimit' >&2; exit 1; }"
+
+
+@on_paper
+async def test_an_array_that_a_limit_refuses_gets_smaller_without_a_pause(rig: PaperRig):
+    rig.limits = replace(rig.limits, back_off_s=1000.0)
+    rig.again()
+    rig.slurm.sbatch(f'! grep -qE -- "--array=0-([3-9]|..)" "$script" || {FULL}')
+    tokens = [rig.start("true", options={"array": True}) for _ in range(20)]
+    for token in tokens:
+        await rig.told(Submitted, token)
+
+
+@on_paper
+async def test_where_a_limit_is_reached_the_next_goes_out_as_soon_as_one_has_ended(rig: PaperRig):
+    rig.limits = replace(rig.limits, back_off_s=1000.0, longest_back_off_s=1000.0)
+    rig.again()
+    rig.slurm.sbatch(f"[ $(ls $here/queue | wc -l) -lt 2 ] || {FULL}")
+    (first, number), _ = await rig.running(), await rig.submitted()
+    last = rig.start("true")
+    await until(lambda: rig.notes)
+    await rig.looks()
+    assert not rig.of(Submitted, last)
+    rig.slurm.drop(number)
+    rig.end_with(first, 0)
+    await rig.told(Submitted, last)
 
 
 @on_paper

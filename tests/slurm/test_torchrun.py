@@ -92,6 +92,16 @@ def test_srun_tells_its_ranks_where_the_first_node_is(deck: Deck, cluster: Clust
     assert deck.lines("seen") == ["127.0.0.1"] * 4
 
 
+def test_srun_tells_its_ranks_where_to_meet_on_one_node_too(deck: Deck, cluster: Cluster) -> None:
+    told = '" ".join([os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]])'
+    written(deck, "srun", f'import os\nopen("seen", "a").write({told} + "\\n")\n')
+    file = deck.folder / "tasks.toml"
+    file.write_text(file.read_text().replace("nodes = 2", "nodes = 1"))
+    assert deck.run().code == 0
+    (place,) = set(deck.lines("seen"))
+    assert (place.startswith("127.0.0.1 15"), len(deck.lines("seen"))) == (True, 2)
+
+
 def test_what_the_task_says_of_the_meeting_point_holds(deck: Deck, cluster: Cluster) -> None:
     written(deck, "srun", 'import os\nopen("seen", "a").write(os.environ["MASTER_ADDR"] + "\\n")\n')
     file = deck.folder / "tasks.toml"

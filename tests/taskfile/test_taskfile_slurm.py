@@ -118,6 +118,23 @@ def test_what_is_asked_of_slurm_says_nothing_about_the_work():
     assert deck('[slurm]\nqos = "x"\n' + entry('slurm.mem = "1GiB"')).tasks[0].fingerprint == plain
 
 
+def test_several_gpus_without_cores_on_a_cluster_are_warned_of():
+    said = deck(ON_SLURM + entry("gpus = 4")).warnings
+    assert said == ("tasks.toml: a: several GPUs and no cpus: Slurm mostly gives a single core to all of them",)
+    assert deck(ON_SLURM + entry("gpus = 4\ncpus = 8")).warnings == deck(entry("gpus = 4")).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "minutes"),
+    [
+        ("90", 90), ('"90"', 90), ('"90:30"', 90.5), ('"24:00:00"', 1440), ('"1-12"', 2160), ('"1-12:30"', 2190),
+        ('"1-12:00:30"', 2160.5), ('"90s"', 1.5), ('"1h30m"', 90), ("1.5", 1.5),
+    ],
+)  # fmt: skip
+def test_a_limit_is_read_as_sbatch_reads_it(said: str, minutes: float):
+    assert options(f"[slurm]\ntime = {said}\n" + entry())["time"] == minutes * 60
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -126,8 +143,8 @@ def test_what_is_asked_of_slurm_says_nothing_about_the_work():
             'tasks.toml:2: [slurm]: unknown key "partion": did you mean partition?',
         ),
         (
-            '[slurm]\ntime = "1-00:00:00"\n' + entry(),
-            'tasks.toml:2: [slurm]: time must be a duration such as "30s", "6h" or "1h30m", got "1-00:00:00"',
+            '[slurm]\ntime = "1-0:0:0:0"\n' + entry(),
+            'tasks.toml:2: [slurm]: time must be a limit such as "24h", "24:00:00" or 90 (minutes), got "1-0:0:0:0"',
         ),
         (
             entry('slurm = { mem = 3 }'),
@@ -143,7 +160,7 @@ def test_what_is_asked_of_slurm_says_nothing_about_the_work():
         ),
         (
             '[[task]]\nname = "a-{h}"\ncommand = "x {h}"\nmatrix.h = ["1x"]\nslurm.time = "{h}"\n',
-            'tasks.toml:5: task "a-1x": slurm.time must be a duration such as "30s", "6h" or "1h30m", got "1x"',
+            'tasks.toml:5: task "a-1x": slurm.time must be a limit such as "24h", "24:00:00" or 90 (minutes), got "1x"',
         ),
         (entry('slurm = "gpu"'), 'tasks.toml:4: task "a": slurm must be a table, got text: "gpu"'),
         (
@@ -214,7 +231,7 @@ def test_one_warning_names_all_that_says_nothing_on_slurm():
 
 
 def test_a_deck_whose_keys_all_mean_something_warns_of_nothing():
-    assert deck(ON_SLURM + '[slurm]\nqos = "x"\n' + entry("gpus = 2")).warnings == ()
+    assert deck(ON_SLURM + '[slurm]\nqos = "x"\n' + entry("gpus = 2\ncpus = 8")).warnings == ()
 
 
 @pytest.mark.parametrize(

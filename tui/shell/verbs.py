@@ -222,7 +222,7 @@ VERBS: dict[str, Verb] = {
         ),
         Verb(
             "plan",
-            "show what a start would run, where and when; with --backend slurm the script of each job",
+            "show what a start would run, where and when; with --backend slurm what each job asks for",
             "gpudeck plan --limit 2",
             (o.file_words, o.json, o.run_options),
         ),

@@ -82,7 +82,7 @@ def step(node: Node, *, gpus: int, cpus: int | None, memory_mib: int | None) -> 
     cpus = cpus or (max(1, node.cpus * gpus // node.gpus) if node.gpus else 1)
     found = [*_STEP, f"--nodelist={node.name}", f"--cpus-per-task={max(1, min(cpus, node.cpus))}"]
     if gpus:
-        found.append(f"--gres=gpu:{node.model}:{gpus}" if node.model else f"--gres=gpu:{gpus}")
+        found.append(f"--gres=gpu:{gpus}")  # a type that the job did not ask for by name is none of its, to Slurm 22.05
     else:
         found.append(_NO_GPUS)
     if node.memory_mib:

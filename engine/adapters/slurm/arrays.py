@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 
 from ...ports import JobOrder, StartOrder
@@ -22,9 +24,10 @@ def asks(job: JobOrder) -> tuple[str, ...]:
 
 
 def array_name(orders: Sequence[StartOrder], batch: str) -> str:
-    """A name that no other job has, after the first of its tasks."""
-    job = orders[0].job
-    return job_name("" if job is None else job.task, batch)
+    """A name that no other job has, after what its tasks are called alike: "train" of train-0.1, train-0.2."""
+    names = [order.job.task for order in orders if order.job is not None]
+    alike = os.path.commonprefix(names)  # noqa: RUF071  (of letters, as is meant)
+    return job_name(re.sub(r"[^A-Za-z]+$", "", alike) or "tasks", batch)
 
 
 def array_script(orders: Sequence[StartOrder], batch: str, *, at_once: int | None = None) -> str:

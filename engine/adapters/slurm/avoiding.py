@@ -16,6 +16,7 @@ from ...ports import JobOrder, StartOrder
 from .calls import NOT_BEGUN, Answer, Calls, run_program
 from .jobs import Job
 from .parse import refusal
+from .script import unasked
 
 _TIMEOUT_S = 30.0
 _AGAIN_S = 60.0
@@ -90,7 +91,7 @@ class Avoiding:
 
 def _free(job_id: str, order: JobOrder, environ: Mapping[str, str]) -> Answer | None:
     """Let it run on any node if Slurm says that it cannot run elsewhere. Blocks."""
-    test = run_program(("sbatch", "--test-only", order.script), environ, timeout_s=_TIMEOUT_S)
+    test = run_program(("sbatch", "--test-only", order.script), unasked(environ, order), timeout_s=_TIMEOUT_S)
     if test.ok or test.code == NOT_BEGUN or refusal(test.code, test.err).kind != "no":
         return None
     own = str(order.options.get("exclude", ""))

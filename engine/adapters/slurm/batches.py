@@ -14,7 +14,7 @@ from .avoiding import anywhere
 from .calls import NOT_BEGUN, run_program
 from .jobfiles import map_text, write
 from .parse import Refusal, refusal, submitted_id
-from .script import SBATCH, script
+from .script import SBATCH, script, unasked
 
 TIMEOUT_S = 30.0
 
@@ -69,7 +69,9 @@ def _submit(orders: Sequence[StartOrder], batch: str, control: str, environ: Map
         path = _write(orders, batch, control)
     except OSError as error:
         return Unwritten(f"its script cannot be written: {error.filename or control}: {error.strerror or error}")
-    answer = run_program((*SBATCH, path), environ, timeout_s=TIMEOUT_S)
+    job = orders[0].job
+    environ = environ if job is None else unasked(environ, job)
+    answer = run_program(SBATCH, environ, timeout_s=TIMEOUT_S, stdin=path)
     job_id = submitted_id(answer.out) if answer.ok else None
     if job_id:
         return Taken(job_id)

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "SLURM_CONF")
+ASKED = ("SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_RESERVATION")
+"""What people set for all of their jobs. To sbatch these go before the lines of a script."""
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "SLURM_CONF", "SLURM_CLUSTERS", "KRB5CCNAME", *ASKED)
 """What Slurm's programs may see of an environment: all else could change what they do, or what a job gets."""
 _KEPT_THREADS = 4
 _REAP_S = 2.0
@@ -48,14 +50,21 @@ def small_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name] for name in _KEPT if name in environ}
 
 
-def run_program(argv: Sequence[str], environ: Mapping[str, str], *, timeout_s: float) -> Answer:
-    """Run a program to its end. Blocks; raises nothing. In a group of its own: Ctrl-C is not meant for it."""
+def run_program(
+    argv: Sequence[str], environ: Mapping[str, str], *, timeout_s: float, stdin: str = os.devnull
+) -> Answer:
+    """Run a program to its end, on the file *stdin*. Blocks; raises nothing. In a group of its own: Ctrl-C is not meant
+    for it."""
     began_s = time.monotonic()
+    try:
+        source = open(stdin, "rb")  # noqa: SIM115  (the child's own, closed here below)
+    except OSError as error:
+        return Answer(NOT_BEGUN, "", f"{stdin}: {error.strerror or error}")
     try:
         child = subprocess.Popen(
             argv,
             env=environ,
-            stdin=subprocess.DEVNULL,
+            stdin=source,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
@@ -65,6 +74,8 @@ def run_program(argv: Sequence[str], environ: Mapping[str, str], *, timeout_s: f
         )
     except OSError as error:
         return Answer(NOT_BEGUN, "", f"{argv[0]}: {error.strerror or error}")
+    finally:
+        source.close()
     code: int | None = None
     try:
         out, err = child.communicate(timeout=timeout_s)

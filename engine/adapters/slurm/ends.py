@@ -168,7 +168,7 @@ class Ends:
             explain = partial(explain_code, ended.code, order.stderr, order.cwd)
             self._control.read(explain, partial(self._explained, job, ended))
         else:
-            self._telling.over(job, ended.code, wall=ended.wall, cause=cause, detail=detail)
+            self._telling.over(job, ended.code, wall=ended.wall, cause=cause, detail=detail, by_itself=ended.by_itself)
 
     def _tell_unable(self, job: Job, ended: Ended) -> None:
         why = _unable(ended.error, job)

@@ -52,6 +52,8 @@ class Ended:
     """spawn-cwd, spawn-log or setup."""
     signal: str = ""
     """What the wrapper was told last: "TERM", or "limit" for Slurm's time limit."""
+    by_itself: bool = False
+    """The command ended before the wrapper had told it to."""
 
 
 def control_folder(log_dir: str) -> str:
@@ -114,7 +116,8 @@ def read_ended(text: str) -> Ended | None:
     if not code or not text.endswith("\n"):
         return None
     number = int(code) if code.isdecimal() else None
-    return Ended(number, _number(said.get("wall", "")), "" if number is not None else code, said.get("signal", ""))
+    error = "" if number is not None else code
+    return Ended(number, _number(said.get("wall", "")), error, said.get("signal", ""), said.get("stopped") == "0")
 
 
 def stop_text(signal: int | str, grace_s: float, scope: StopScope) -> str:

@@ -50,6 +50,10 @@ class Job:
     """The first and the last of the looks at the queue, one after the other, that did not show it."""
     array_stays: bool = False
     """The last of these showed others of its array."""
+    shown_gone: bool = False
+    """The controller has said so, too."""
+    shown_at: float = 0.0
+    """When the controller last showed it though the queue did not."""
     refused_at: float | None = None
     """When Slurm last would not take it for now."""
     claimed: bool = False

@@ -17,8 +17,10 @@ from .jobs import Job, is_of
 from .killed import says_memory
 from .leaving import Leaving
 from .limits import Limits
+from .nodelist import expand_nodes
 from .parse import AccountedJob
-from .states import cause_of, in_words, stand, word
+from .showing import Showing, Shown
+from .states import accounted, cause_of, in_words, stand, word
 from .telling import Telling
 
 _NEVER_SATISFIED = "DependencyNeverSatisfied"
@@ -39,6 +41,7 @@ class Judging:
         ends: Ends,
         leaving: Leaving,
         accounting: Accounting,
+        showing: Showing,
         *,
         limits: Limits,
         note: Callable[[str, str], None],
@@ -50,6 +53,7 @@ class Judging:
         self._ends = ends
         self._leaving = leaving
         self._accounting = accounting
+        self._showing = showing
         self._limits = limits
         self._note = note
         self._now = now
@@ -159,13 +163,14 @@ class Judging:
             self._telling.never_ran(job, "what its job waited for has failed, and Slurm took it off the queue")
             return
         cause, detail = cause_of(job.state), in_words(job.state, job.nodes)
-        if cause:
-            self._telling.over(job, None, cause=cause, detail=detail)
+        nodes = expand_nodes(job.nodes)
+        if cause and cause != "launch":
+            self._telling.over(job, None, cause=cause, detail=detail, nodes=nodes)
             return
         where = f"on {job.nodes}" if job.nodes else "where it ran"
         detail += _because(job)
         why = f"its job began nothing ({detail}): see its log, and whether {self._control.folder} is there {where}"
-        self._telling.over(job, UNABLE, spawn_error=why)
+        self._telling.over(job, UNABLE, spawn_error=why, nodes=nodes)
 
     def _look_for_memory(self, job: Job, then: Callable[[bool | None], None]) -> None:
         """A job that Slurm kills for its memory may fail like any other: its log tells."""
@@ -182,11 +187,22 @@ class Judging:
             self._accounting.ask(job.id, partial(self._accounted, job))
         elif self._absent_for(job) < self._limits.vanished_s:
             pass
+        elif job.id and not job.shown_gone:
+            job.busy = True
+            self._showing.ask(job, partial(self._shown, job))
         elif job.stage == "waiting" and not job.claimed:
             self._claim(job, partial(self._tell_forgotten, job))
         else:
             # While its heart beats it may run on, and nothing says that it should not.
             self._when_stale(job, partial(self._no_word, job, self._lost))
+
+    def _shown(self, job: Job, shown: Shown) -> None:
+        job.busy = False
+        job.shown_gone = shown == "gone"
+        if shown == "there":
+            job.shown_at = self._now()
+        if shown != "gone":
+            job.absent, job.looked_up = None, False
 
     def _tell_forgotten(self, job: Job) -> None:
         """It had not begun. Of an element that is cancelled while it waits Slurm keeps no word, and sacct still has it
@@ -208,7 +224,7 @@ class Judging:
         job.looked_up = self._absent_for(job) >= self._limits.vanished_s
         mine = [row for row in found if is_of(row, job)]
         if mine and stand(mine[-1].state) == "over":
-            job.state, job.nodes = mine[-1].state, mine[-1].nodes or job.nodes
+            job.state, job.nodes = accounted(mine[-1].state), mine[-1].nodes or job.nodes
             self.over(job)
 
     def _claim(self, job: Job, then: Callable[[], None]) -> None:

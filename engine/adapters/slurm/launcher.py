@@ -25,6 +25,7 @@ from .limits import Limits
 from .parse import SQUEUE
 from .recovery import Left
 from .seeing import Seeing
+from .showing import Showing
 from .stopping import Stopping
 from .submitting import Submitting
 from .telling import Telling
@@ -68,10 +69,12 @@ class SlurmLauncher:
         )  # fmt: skip
         self._judging = Judging(
             loop, self._telling, self._control, self._ends, self._leaving, self._accounting,
-            limits=limits, note=note, now=now,
+            Showing(self._calls), limits=limits, note=note, now=now,
         )  # fmt: skip
         self._avoiding = Avoiding(loop, self._calls, note=note)
-        self._seeing = Seeing(self._jobs, self._telling, self._cancelling, self._leaving, self._judging, self._avoiding)
+        self._seeing = Seeing(
+            self._jobs, self._telling, self._cancelling, self._leaving, self._judging, self._avoiding, note=note
+        )
         self._asking = Asking(
             loop,
             self._calls,

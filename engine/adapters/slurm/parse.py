@@ -96,6 +96,7 @@ _BUSY = re.compile(
     r"partition not available|authentication error|authentication credential|try again|munge",
     re.IGNORECASE,
 )
+_FULL = re.compile(r"MaxSubmitJob|submit ?job ?limit|MaxJobCount|\bjob submit limit", re.IGNORECASE)
 _DOUBT = re.compile(
     r"timed? ?out|zero bytes were transmitted|transport endpoint|connection (?:reset|timed)|unexpected message|"
     r"communication (?:error|failure)|broken pipe|send/recv",
@@ -114,6 +115,11 @@ def refusal(code: int | None, err: str) -> Refusal:
     if _DOUBT.search(err):
         return Refusal("doubt", why)
     return Refusal("busy" if _BUSY.search(err) else "no", why)
+
+
+def is_full(why: str) -> bool:
+    """Whether sbatch took nothing since there are as many jobs as there may be: room comes as some of them end."""
+    return _FULL.search(why) is not None
 
 
 def timestamp(text: str) -> float | None:

@@ -12,12 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from ...ports import JobOrder, StartOrder
+from .calls import ASKED
 from .parse import MARK
 from .quoting import environment, quoted
 from .wrapper import WRAPPER
 
 SBATCH = ("sbatch", "--parsable", "--export=ALL")
-"""Before the script's path. Called with a small environment: all of it reaches the job."""
+"""On the script, opened: a call that is held up reads what it was called for, also once another submission of the
+attempt has put another script in its place. Called with a small environment: all of it reaches the job."""
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_LENGTH = 60
@@ -25,6 +27,7 @@ _LONGEST_SIGNAL_S = 65535
 _SPARE_S = 30
 """Slurm looks at limits so seldom."""
 _WORDS = ("partition", "account", "qos", "constraint")
+_LONG = {"-A": "--account", "-p": "--partition", "-q": "--qos"}
 
 
 def job_name(task: str, token: str) -> str:
@@ -82,6 +85,17 @@ def header_lines(options: Iterable[str]) -> list[str]:
 def extra_lines(job: JobOrder) -> list[str]:
     """Raw lines of the user's, which go last and so before ours."""
     return [line.removeprefix("#SBATCH").strip() for line in _lines(job, "extra")]
+
+
+def unasked(environ: Mapping[str, str], job: JobOrder) -> dict[str, str]:
+    """*environ* for the sbatch of a job, without what the job says itself: sbatch would heed its environment first."""
+    words = [line.split("=", 1)[0].split()[0] for line in extra_lines(job) if line.split()]
+    said = {f"--{key}" for key in _WORDS if job.options.get(key)}.union(_LONG.get(word[:2], word) for word in words)
+    return {name: value for name, value in environ.items() if name not in ASKED or _option_of(name) not in said}
+
+
+def _option_of(variable: str) -> str:
+    return f"--{variable.removeprefix('SBATCH_').lower()}"
 
 
 def ignored_nodelist(job: JobOrder) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from .asking import Picture
 from .avoiding import Avoiding
@@ -11,8 +11,11 @@ from .jobs import Job, Jobs
 from .judging import Judging
 from .leaving import Leaving
 from .parse import QueuedJob
-from .states import stand
+from .states import never_starts, stand
 from .telling import Telling
+
+_SHOWN_S = 60.0
+"""So long the controller's word on a job stands against a queue that does not show it."""
 
 
 class Seeing:
@@ -26,6 +29,8 @@ class Seeing:
         leaving: Leaving,
         judging: Judging,
         avoiding: Avoiding,
+        *,
+        note: Callable[[str, str], None],
     ) -> None:
         self._jobs = jobs
         self._telling = telling
@@ -33,6 +38,9 @@ class Seeing:
         self._leaving = leaving
         self._judging = judging
         self._avoiding = avoiding
+        self._note = note
+        self._noted = set[str]()
+        """Reasons for which jobs do not start at all, each told once."""
 
     def looked(self, picture: Picture) -> bool:
         """Take a picture of the queue in; whether anything of ours has moved."""
@@ -62,6 +70,7 @@ class Seeing:
         if now == "pending":
             self._telling.pending(job, row.reason or row.state, row.start)
             self._avoiding.waits(job)
+            self._warn(job, row)
         if now == "over":
             self._cancelling.over(row.id)
             self._judging.over(job)
@@ -69,13 +78,20 @@ class Seeing:
             job.over_since = None
         return moved
 
+    def _warn(self, job: Job, row: QueuedJob) -> None:
+        never = never_starts(row.reason)
+        if never and row.reason not in self._noted:
+            self._noted.add(row.reason)
+            task = job.order.job.task if job.order is not None and job.order.job is not None else row.name
+            self._note(f"{task}: Slurm will not start job {row.id} as it is ({row.reason}): {never}", "warning")
+
     def _mark(self, job: Job, picture: Picture, arrays: Collection[str]) -> None:
         """Note whether the queue shows it, where it should. *arrays*: numbers of those of which it shows elements."""
         if job.stage in ("queued", "sending"):
             return
         if job.id in picture.ids or job.over_since is not None:
-            job.absent = None
-        elif picture.asked_at > job.since:
+            job.absent, job.shown_gone = None, False
+        elif picture.asked_at > max(job.since, job.shown_at + _SHOWN_S):
             job.absent = (job.absent[0] if job.absent else picture.asked_at, picture.asked_at)
             job.array_stays = "_" in job.id and job.id.partition("_")[0] in arrays
             self._judging.suspect(job)

@@ -18,7 +18,7 @@ from .calls import Calls
 from .ends import UNABLE
 from .jobs import Job, Jobs
 from .limits import Limits
-from .parse import Refusal
+from .parse import Refusal, is_full
 from .telling import Telling
 from .turns import Turns
 
@@ -67,6 +67,8 @@ class Submitting:
         self._busy = 0
         self._looked_at = 0.0
         self._back_off_s = 0.0
+        self._full: int | None = None
+        """How many jobs of ours Slurm had when it would take no more of them."""
         self._why_held = ""
         self._told_s = 0.0
         """The longest pause that was told since the queue was empty."""
@@ -88,7 +90,15 @@ class Submitting:
     def looked(self, picture: Picture) -> None:
         """The queue was seen: what was refused before and is not in it may be tried again."""
         self._looked_at = picture.asked_at
+        room = 0 if self._full is None else self._full - self._under_way()
+        if room > 0:
+            self._full, self._free_at, self._back_off_s = None, 0.0, 0.0
+            self._turns.room(room)
         self._pump()
+
+    def _under_way(self) -> int:
+        """Jobs of ours that Slurm has."""
+        return sum(job.stage in ("waiting", "running") for job in self._jobs)
 
     def close(self) -> None:
         """Idempotent. Calls under way go on."""
@@ -136,8 +146,11 @@ class Submitting:
                 for job in batch:
                     self._telling.refused(job, why)
             case Refusal("busy", why):
-                self._turns.refused(len(batch), for_good=False)
-                self._refused(batch, f"Slurm takes no job for now ({why.removeprefix(_FAILED)})")
+                fewer = self._turns.refused(len(batch), for_good=False)
+                full = is_full(why)
+                self._full = self._under_way() if full else None
+                words = f"Slurm takes no job for now ({why.removeprefix(_FAILED)})"
+                self._refused(batch, words, hold=not (full and fewer))
             case Unbegun(why):
                 self._refused(batch, f"sbatch cannot be run ({why})")
             case Refusal("no", _) if self._turns.refused(len(batch), for_good=True):
@@ -173,13 +186,15 @@ class Submitting:
         for job in batch:
             job.order = job.order and anywhere(job.order)
 
-    def _refused(self, batch: Sequence[Job], why: str) -> None:
-        """Not now: the same attempts again later, first in line, once the queue was seen without them."""
+    def _refused(self, batch: Sequence[Job], why: str, *, hold: bool = True) -> None:
+        """Not now: the same attempts again later, first in line, once the queue was seen without them. *hold*: and
+        after a pause."""
         again = [job for job in batch if job.stage == "sending"]
         for job in again:
             job.refused_at = self._now()
+        self._why_held = why
         self._again(again)
-        if self._now() >= self._free_at:
+        if hold and self._now() >= self._free_at:
             waiting = "1 waits" if len(self._queue) == 1 else f"{len(self._queue)} wait"
             self._hold(why, waiting)
         self._tell_held(self._queue)

@@ -9,6 +9,7 @@ from ...core.inputs import LeaderExited, Pending, Spawned, SpawnRefused, Submitt
 from ...core.outcome import Cause
 from ...ports import Sink
 from .jobs import Job, Jobs
+from .states import never_starts
 
 _SHIFT_S = 60.0
 """An expected start that moves by less is no news."""
@@ -43,7 +44,8 @@ class Telling:
         if job.stage != "waiting" or (why == job.told_why and not _moved(begins, job.told_begins)):
             return
         job.told_why, job.told_begins = why, begins
-        self._sink(Pending(job.token, why, begins))
+        never = never_starts(why)
+        self._sink(Pending(job.token, f"{why}: {never}" if never else why, begins))
 
     def began(self, job: Job, job_id: str, wall: float, nodes: tuple[str, ...]) -> None:
         """Its wrapper began at *wall*; 0: nobody knows when."""
@@ -63,13 +65,20 @@ class Telling:
         spawn_error: str = "",
         cause: Cause = "",
         detail: str = "",
+        nodes: tuple[str, ...] = (),
+        by_itself: bool = False,
     ) -> None:
-        """It ended, at *wall* as its node counts, and nothing of it lives."""
+        """It ended, at *wall* as its node counts, and nothing of it lives. *nodes*: on which it ran nothing."""
         if job.stage == "gone":
             return
         self._jobs.remove(job)
         at = self._at(wall)
-        self._sink(LeaderExited(job.token, code, at, spawn_error=spawn_error, cause=cause, detail=detail))
+        self._sink(
+            LeaderExited(
+                job.token, code, at, spawn_error=spawn_error, cause=cause, detail=detail, nodes=nodes,
+                by_itself=by_itself,
+            )
+        )  # fmt: skip
         self._sink(TreeGone(job.token, self._now()))
 
     def refused(self, job: Job, why: str) -> None:

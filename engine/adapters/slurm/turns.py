@@ -56,6 +56,10 @@ class Turns:
             self._largest = self._most
         return elements > 1
 
+    def room(self, elements: int) -> None:
+        """So many jobs have ended since the queue was full."""
+        self._most = max(1, min(self._largest, elements))
+
     def next(self, ready: Sequence[tuple[Job, Place]], now: float) -> list[Job]:
         """*ready*: in order. Empty: all wait for others to join."""
         alike = Counter(place.asks for _, place in ready)

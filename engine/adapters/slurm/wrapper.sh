@@ -7,6 +7,7 @@ gd_job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID-}}
 gd_job=${gd_job:-${SLURM_JOB_ID:-$$}}
 gd_lease=45000
 gd_code=''      # the command's, once it has ended
+gd_asked=0      # whether the command was told to end while it ran
 gd_told=''      # what Slurm said last: TERM, limit
 gd_kill_at=''   # of the stop sequence that runs
 gd_stop_at=''   # when one has to begin, before Slurm's limit
@@ -101,7 +102,7 @@ gd_end() {  # what to tell, our own exit code
     done
     gd_epoch
     for try in 1 2 3 4 5 6 7 8 9 10 11 12; do  # a full disk may have space again
-        gd_write ended "code=$1" "wall=${gd_wall:-$gd_value}" ${gd_told:+"signal=$gd_told"} && break
+        gd_write ended "code=$1" "wall=${gd_wall:-$gd_value}" "stopped=$gd_asked" ${gd_told:+"signal=$gd_told"} && break
         sleep 5
     done
     if [ -n "$gd_setup" ]; then rm -f -- "$gd_files.setup"; fi
@@ -295,6 +296,7 @@ gd_stop() {  # signal, grace in seconds, scope; slurm: who sent TERM to all by i
         return
     fi
     gd_kill_at=$((gd_now + gd_value)) gd_half_at=$((gd_now + gd_value / 2)) gd_last_signal=$1
+    if [ -z "$gd_code" ] || [ "$gd_leftovers" = wait ]; then gd_asked=1; fi
     gd_find
     if [ -n "$gd_code" ] || { [ "${4-}" = slurm ] && [ "${1#SIG}" = TERM ]; }; then
         :
@@ -434,7 +436,7 @@ gd_start() {
     if [ -n "$gd_setup" ]; then exec 8>"$gd_files.setup"; fi
     cores=${SLURM_CPUS_PER_TASK:+$((SLURM_CPUS_PER_TASK * (gd_tasks ? gd_tasks : 1)))}
     cores=$((${cores:-${SLURM_CPUS_ON_NODE:-1}} / gd_ranks))
-    if ((gd_tasks && gd_nodes > 1)); then gd_meet; fi
+    if ((gd_tasks && gd_nodes > 1)); then gd_meet; elif ((gd_tasks)); then gd_address=127.0.0.1; fi
     if ((gd_tasks)); then
         gd_argv=("$(type -P srun || echo srun)" --kill-on-bad-exit=1 --export=ALL --nodes="$gd_nodes"
             --ntasks="$((gd_nodes * gd_tasks))" --ntasks-per-node="$gd_tasks"
