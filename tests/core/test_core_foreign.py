@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from core_world import World, spec, world
+from core_world import World, cards, deck_file, spec, world
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
@@ -29,6 +29,14 @@ def test_a_gpu_that_others_use_is_avoided_and_they_are_named() -> None:
     assert [obstacle.text for obstacle in explain(found.deck, found.task("a"), found.now)] == [
         "GPU 0: alice, pid 4711, 10.0 GiB"
     ]
+
+
+def test_a_gpu_of_which_the_driver_has_not_told_yet_who_uses_it_gets_nothing() -> None:
+    found = World(deck_file([spec("a")]), lambda: cards(1, unread=True))
+    found.begin()
+    assert [obstacle.kind for obstacle in explain(found.deck, found.task("a"), found.now)] == ["unread"]
+    found.sample()
+    assert found.phase("a") == "running"
 
 
 def test_a_gpu_that_others_just_left_is_free_after_a_quiet_time() -> None:

@@ -257,6 +257,16 @@ def test_a_stop_of_what_a_task_waits_for_goes_on_across_a_restart() -> None:
     assert stops(found) == [("TERM", 1000.0)]
 
 
+def test_a_stop_by_a_watch_rule_of_what_a_task_waits_for_goes_on_across_a_restart() -> None:
+    found = world(spec("a", leftovers="wait", grace_s=1000.0))
+    found.give(i.Watched(found.proc("a").token, "silent for 30 min"))
+    found.leader_exits(found.proc("a"), 143)
+    found.settle()
+    found.effects.clear()
+    found.restart()
+    assert (found.phase("a"), stops(found)) == ("closing", [("TERM", 1000.0)])
+
+
 def test_what_a_task_waits_for_is_warned_before_its_timeout() -> None:
     found = left_working(timeout_s=1000.0, warn_signal="USR1", warn_before_s=300.0)
     found.advance(701)
