@@ -144,6 +144,14 @@ def test_somebody_who_joins_stops_nothing_and_is_noted_once() -> None:
     ]
 
 
+def test_somebody_who_joins_and_whose_name_is_hidden_is_told_as_another_process() -> None:
+    found = world(spec("a"))
+    found.advance(10)
+    found.stranger("GPU-0", 5 * GIB, user="")
+    found.sample()
+    assert [fact.user for fact in found.of(e.GpuJoined) if isinstance(fact, e.GpuJoined)] == ["another process"]
+
+
 def test_an_end_out_of_memory_beside_a_newcomer_is_tried_again_uncharged_once() -> None:
     found = world(spec("a"), gpus=2)
     found.advance(10)

@@ -44,6 +44,15 @@ def test_a_warning_comes_before_the_timeout() -> None:
     assert [effect.signal for effect in found.effects if isinstance(effect, Warn)] == ["USR1"]
 
 
+def test_a_timeout_that_passes_while_a_cancel_is_under_way_stops_nothing_again() -> None:
+    found = world(spec("a", timeout_s=100.0, grace_s=1000.0))
+    found.advance(90)
+    found.verb("cancel", "a")
+    found.advance(20)
+    found.end("a", 143)
+    assert (found.phase("a"), stops(found)) == ("cancelled", [("TERM", 1000.0)])
+
+
 def test_a_timeout_goes_on_across_a_restart() -> None:
     found = world(spec("a", timeout_s=100.0))
     found.advance(60)
