@@ -77,7 +77,5 @@ class LogFile:
             return self._offset
 
     def close(self) -> None:
-        """Idempotent."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        """Once; nothing is read after that."""
+        os.close(self._fd)

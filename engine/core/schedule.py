@@ -134,7 +134,7 @@ class _Pass:
 
     def _on_gpus(self, task: Task, *, fits: bool) -> Placement | None:
         deck = self.deck
-        if not self.looks or (self.reservation is not None and not self._of_use(task, fits=fits)):
+        if self.reservation is not None and not self._of_use(task, fits=fits):
             return None
         if held_on_host(deck, task, self.at, self.holds) is not None:
             return None

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.inputs import GpuReading
+from gpudeck.engine.core.spec import DeckSettings
 from gpudeck.engine.errors import EngineUnavailableError
 from gpudeck.engine.ports import Telemetry
 from tests.inside.adapters import (
@@ -18,6 +19,7 @@ from tests.inside.adapters import (
     SimulatedProbe,
     across,
     look_at_allocation,
+    look_at_gpus,
     step,
     step_anywhere,
 )
@@ -139,3 +141,10 @@ def test_a_job_that_is_over_is_named(told: Callable[[str], Mapping[str, str]]) -
 def test_a_slurm_that_does_not_answer_is_told_as_such() -> None:
     with pytest.raises(EngineUnavailableError, match="scontrol show job -d 7 does not answer"):
         look_at_allocation({"PATH": "/nowhere", "SLURM_JOB_ID": "7"})
+
+
+def test_the_cores_of_a_deck_in_an_allocation_are_those_of_all_its_nodes(
+    told: Callable[[str], Mapping[str, str]],
+) -> None:
+    gpus = look_at_gpus(DeckSettings(gpus="all"), told(SHOWN))
+    assert gpus.cores == 8

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from gpudeck.engine.ports import GpuInfo, Inventory
-from tests.inside.adapters import Claims, claims_on, report
+from tests.inside.adapters import Claim, Claims, claims_on, report
 
 GPUS = ("GPU-0", "GPU-1", "GPU-2")
 
@@ -64,3 +64,11 @@ def test_the_report_names_them(tmp_path: Path) -> None:
     assert wrapper is not None
     os.close(wrapper)
     claims.close()
+
+
+def test_of_many_tasks_of_a_deck_on_one_gpu_four_are_named() -> None:
+    found = Claim("deck pets of alice has it", tasks=("a", "b", "c", "d", "e", "f"))
+    lines = report(
+        Inventory(gpus=(GpuInfo("GPU-0", 0, "A40", 46068),)), (), as_json=False, claims={"GPU-0": found}
+    ).splitlines()
+    assert "GPU 0: deck pets of alice has it: a, b, c, d and 2 more" in lines

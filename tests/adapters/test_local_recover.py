@@ -174,6 +174,7 @@ async def test_a_daemon_of_an_adopted_attempt_is_a_member(rig: Rig) -> None:
     daemon = int((rig.folder / "daemon").read_text())
     rig.launcher.recover([known])
     await until(lambda: rig.launcher.members().get(daemon) == OLD)
+    assert daemon in list(rig.launcher.members())
 
 
 @launched
@@ -234,9 +235,14 @@ def test_what_its_gpu_says_of_an_attempt_of_which_nothing_is_found(
     run(tmp_path, body, look=Driver(answers))
 
 
-def test_processes_of_another_attempt_do_not_speak_against_a_loss(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "script",
+    ["env -i sleep 99 & echo $!; wait", "(env -i sleep 99 >/dev/null & echo $!); exec sleep 99"],
+    ids=["a child", "an orphan"],
+)
+def test_processes_of_another_attempt_do_not_speak_against_a_loss(tmp_path: Path, script: str) -> None:
     async def body(rig: Rig) -> None:
-        other = rig.start("sh", "-c", "env -i sleep 99 & echo $!; wait")
+        other = rig.start("sh", "-c", script)
         pid = await rig.pid_from(other)
         driver.answers = [reading(Process(pid=pid, used_mib=700))]
         rig.record(OLD).write_text(start_line(999_999, 1))

@@ -53,7 +53,7 @@ def waiting(rig: Rig) -> list[Shell]:
 
 def ready(rig: Rig, env: Mapping[str, str] | None = None) -> Shell:
     """A shell that waits, with the environment of an attempt before."""
-    assert rig.launcher._warm.add(order_of(rig, env=env))
+    rig.launcher._warm.add(order_of(rig, env=env))
     return waiting(rig)[-1]
 
 

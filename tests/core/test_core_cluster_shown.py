@@ -172,6 +172,12 @@ def test_a_closed_round_is_told_once_among_what_the_deck_waits_for():
     assert head.waits == (f"1 waiting: {closed}",)
 
 
+def test_of_many_closed_rounds_the_first_five_are_told():
+    groups = [f"g{number}" for number in range(8)]
+    rounds = [spec(f"{group}-{place}", round=place, group=group) for place in (1, 2) for group in groups]
+    assert len(view_of(cluster(*rounds)).head().rounds) == 5
+
+
 def test_variables_of_the_file_are_shown_and_those_that_every_attempt_gets_are_not():
     own = (("GPUDECK_DIST_STRATEGY", "ddp"), ("GPUDECK_SIM_MIB", "512"))
     work = Work("true", (*own, ("GPUDECK_SHARD", "1"), ("GPUDECK_RUN", "boot-1")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from core_world import World, spec, world
+from core_world import World, cards, deck_file, spec, world
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
@@ -29,6 +29,14 @@ def test_a_gpu_that_others_use_is_avoided_and_they_are_named() -> None:
     assert [obstacle.text for obstacle in explain(found.deck, found.task("a"), found.now)] == [
         "GPU 0: alice, pid 4711, 10.0 GiB"
     ]
+
+
+def test_a_gpu_of_which_the_driver_has_not_told_yet_who_uses_it_gets_nothing() -> None:
+    found = World(deck_file([spec("a")]), lambda: cards(1, unread=True))
+    found.begin()
+    assert [obstacle.kind for obstacle in explain(found.deck, found.task("a"), found.now)] == ["unread"]
+    found.sample()
+    assert found.phase("a") == "running"
 
 
 def test_a_gpu_that_others_just_left_is_free_after_a_quiet_time() -> None:
@@ -134,6 +142,14 @@ def test_somebody_who_joins_stops_nothing_and_is_noted_once() -> None:
     assert [(fact.user, fact.pid) for fact in found.of(e.GpuJoined) if isinstance(fact, e.GpuJoined)] == [
         ("alice", 4711)
     ]
+
+
+def test_somebody_who_joins_and_whose_name_is_hidden_is_told_as_another_process() -> None:
+    found = world(spec("a"))
+    found.advance(10)
+    found.stranger("GPU-0", 5 * GIB, user="")
+    found.sample()
+    assert [fact.user for fact in found.of(e.GpuJoined) if isinstance(fact, e.GpuJoined)] == ["another process"]
 
 
 def test_an_end_out_of_memory_beside_a_newcomer_is_tried_again_uncharged_once() -> None:

@@ -66,6 +66,12 @@ def waits_for_cores(*tasks: TaskSpec) -> World:
     return found
 
 
+def test_a_task_that_waits_for_cores_says_how_many_are_free() -> None:
+    found = waits_for_cores()
+    found.begin()
+    assert "needs 4 cores, 2 are free" in [each.text for each in explain(found.deck, found.task("big"), found.now)]
+
+
 def test_a_task_that_ends_in_time_fills_in_on_held_cores() -> None:
     found = world(
         spec("a", gpus=0, cpus=2), spec("b", gpus=0, cpus=4), spec("big", gpus=0, cpus=8), spec("s", gpus=0, cpus=2),

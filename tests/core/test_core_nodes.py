@@ -38,6 +38,14 @@ def test_a_task_for_all_gpus_gets_those_of_a_whole_node() -> None:
     assert found.running() == {"whole": (1, 2, 3)}
 
 
+def test_all_gpus_of_a_node_are_those_that_answer() -> None:
+    found = World(deck_file([spec("whole", gpus="all")]), lambda: nodes(1, 3), cores=16)
+    found.gone_gpus.add("GPU-2")
+    found.sample()
+    found.begin()
+    assert found.running() == {"whole": (1, 3)}
+
+
 def test_gpus_are_held_for_a_gang_on_the_node_that_is_expected_to_be_free_first() -> None:
     found = World(
         deck_file([spec("long"), spec("a"), spec("short"), spec("b"), spec("gang", gpus=2)]),

@@ -91,6 +91,17 @@ def test_a_priority_given_by_hand_reaches_what_the_task_waits_for() -> None:
     assert found.running() == {"a": (0,)}
 
 
+def test_a_priority_given_by_hand_to_two_reaches_what_either_waits_for() -> None:
+    waiting = [spec("x", needs=("p",)), spec("x2", needs=("p",), priority=9), spec("y", needs=("q",))]
+    found = world(spec("hog"), spec("z", priority=3), spec("p"), spec("q"), *waiting)
+    found.end(next(iter(found.running())))
+    found.verb("priority", "x", "y", value=5)
+    while not found.deck.run.ended:
+        found.end(next(iter(found.running())))
+    started = [launch.task for launch in found.launched]
+    assert started.index("q") < started.index("z")
+
+
 def test_a_priority_taken_back_is_taken_back_everywhere() -> None:
     found = world(spec("x"), spec("y"), spec("a"), spec("b", needs=("a",)))
     found.verb("priority", "b", value=3)

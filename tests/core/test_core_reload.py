@@ -16,7 +16,7 @@ from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.phases import Unknown
 from gpudeck.engine.core.reload import After
-from gpudeck.engine.core.spec import DeckSettings, Halt, TaskSpec, Work
+from gpudeck.engine.core.spec import DeckSettings, Extras, Halt, Metric, TaskSpec, Work
 
 
 def world(*tasks: TaskSpec, gpus: int = 1, slots: int = 1, settings: DeckSettings | None = None) -> EditedWorld:
@@ -138,6 +138,14 @@ def test_an_attempt_of_other_work_keeps_its_own_timeout():
     assert w.phase("a") == "running"
     w.advance(2.0)
     assert w.phase("a") == "stopping"
+
+
+def test_an_attempt_of_other_work_keeps_its_metrics_through_any_number_of_edits():
+    metrics = (Metric("acc", key="acc"),)
+    w = world(spec("a", extras=Extras(metrics=metrics)))
+    edit(w, spec("a", fingerprint="other"))
+    edit(w, spec("a", fingerprint="third"))
+    assert w.task("a").begun_spec.extras.metrics == metrics
 
 
 def test_an_attempt_is_judged_by_what_it_was_started_as():

@@ -44,6 +44,15 @@ def test_a_warning_comes_before_the_timeout() -> None:
     assert [effect.signal for effect in found.effects if isinstance(effect, Warn)] == ["USR1"]
 
 
+def test_a_timeout_that_passes_while_a_cancel_is_under_way_stops_nothing_again() -> None:
+    found = world(spec("a", timeout_s=100.0, grace_s=1000.0))
+    found.advance(90)
+    found.verb("cancel", "a")
+    found.advance(20)
+    found.end("a", 143)
+    assert (found.phase("a"), stops(found)) == ("cancelled", [("TERM", 1000.0)])
+
+
 def test_a_timeout_goes_on_across_a_restart() -> None:
     found = world(spec("a", timeout_s=100.0))
     found.advance(60)
@@ -255,6 +264,16 @@ def test_a_stop_of_what_a_task_waits_for_goes_on_across_a_restart() -> None:
     found.effects.clear()
     found.restart()
     assert stops(found) == [("TERM", 1000.0)]
+
+
+def test_a_stop_by_a_watch_rule_of_what_a_task_waits_for_goes_on_across_a_restart() -> None:
+    found = world(spec("a", leftovers="wait", grace_s=1000.0))
+    found.give(i.Watched(found.proc("a").token, "silent for 30 min"))
+    found.leader_exits(found.proc("a"), 143)
+    found.settle()
+    found.effects.clear()
+    found.restart()
+    assert (found.phase("a"), stops(found)) == ("closing", [("TERM", 1000.0)])
 
 
 def test_what_a_task_waits_for_is_warned_before_its_timeout() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core_restored import assert_restores
-from core_world import World, spec, world
+from core_world import World, deck_file, spec, world
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
@@ -231,6 +231,13 @@ def test_what_was_taken_back_stays_so_in_the_next_engine() -> None:
     assert (found.phase("b"), found.running()) == ("failed", {"c": (0,)})
 
 
+def test_a_deck_opens_whose_file_no_longer_has_what_was_taken_back() -> None:
+    found = failed_behind_another()
+    found.undo(found.verb("retry", "b"))
+    found.restart(file=deck_file([spec("c")]))
+    assert found.phases() == {"c": "running"}
+
+
 def test_a_backoff_of_before_a_reboot_is_short_when_it_comes_back() -> None:
     found = world(spec("b", retries=1, backoff_s=100.0), spec("c"))
     found.advance(50_000.0)
@@ -294,6 +301,15 @@ def test_taking_a_pause_back_does_not_lift_a_halt() -> None:
     assert found.deck.run.halted == "b"
     found.undo(found.verb("pause"))
     assert (found.deck.paused, found.deck.run.halted) == ("", "b")
+
+
+def test_taking_a_pause_back_does_not_lift_a_halt_that_came_since() -> None:
+    found = world(spec("b"), spec("c"), spec("d"), settings=DeckSettings(halt=Halt("soon", fail=1)))
+    act = found.verb("pause")
+    found.end("b", 1)
+    halted = found.deck.paused
+    found.undo(act)
+    assert (found.deck.run.halted, found.deck.paused) == ("b", halted)
 
 
 def test_a_drained_gpu_is_given_back_as_it_was_marked() -> None:

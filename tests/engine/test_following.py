@@ -94,6 +94,13 @@ async def test_the_end_of_the_engine_waits_for_the_last_lines(rig: Rig) -> None:
     assert told[0].metrics == {"acc": 0.3}
 
 
+@rigged(task("a", metrics=(Metric("acc", regex=r"acc=(\S+)"),)))
+async def test_an_end_after_the_logs_are_closed_waits_for_nothing(rig: Rig) -> None:
+    token = rig.run("a")
+    rig.following.close()
+    assert rig.end(token) == [NOTHING]
+
+
 @rigged(task("a", watch=Watch(pattern="nan", action="fail")))
 async def test_a_pattern_whose_action_is_fail_stops_the_attempt(rig: Rig) -> None:
     token = rig.run("a")

@@ -12,7 +12,7 @@ from gpudeck.engine.adapters.background import Background
 from gpudeck.engine.adapters.claims.claims import Claims
 from gpudeck.engine.adapters.claims.file import LockFile, byte_of, inherited, is_locked, lock_folder
 from gpudeck.engine.adapters.claims.held import WRAPPER_FD, Held
-from gpudeck.engine.adapters.claims.look import claims_on
+from gpudeck.engine.adapters.claims.look import Claim, claims_on
 from gpudeck.engine.adapters.claims.names import Entry, describe
 from gpudeck.engine.adapters.host import boottime_s
 from gpudeck.engine.adapters.journal.codec import FactCodec, Row, UnknownFactError, place
@@ -61,5 +61,6 @@ from gpudeck.engine.adapters.state.lock import DeckLock, Machine, held_by, read_
 from gpudeck.engine.adapters.state.mounts import file_system
 from gpudeck.engine.adapters.watch import send
 from gpudeck.engine.commands.gpus_report import report
+from gpudeck.engine.opening.box_gpus import look_at_gpus
 from gpudeck.engine.opening.visible import choose, cuda_visible_devices
 from gpudeck.engine.sampler import sample_once

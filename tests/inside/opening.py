@@ -7,4 +7,5 @@ from gpudeck.engine.opening.backends import (
     require_cluster,
     tokens_recorded,
 )
+from gpudeck.engine.opening.left_behind import unsettled
 from gpudeck.engine.opening.regained import regain

@@ -170,3 +170,17 @@ def test_the_share_lies_between_nothing_and_all_and_never_falls_for_one_counter(
         assert 0.0 <= share <= 1.0
         assert before is None or before[0] != tracker.key or share >= before[1]
         before = (tracker.key, share)
+
+
+@pytest.mark.parametrize(
+    ("line", "rank"),
+    [
+        ("epoch 1/4", Rank.EPOCH),
+        ("train:  50%|█████     | 5/10 [00:05<00:05,  1.00it/s]", Rank.STEP),
+        ("::gpudeck progress=0.5", Rank.WHOLE),
+    ],
+)
+def test_it_is_known_whether_a_share_is_of_the_task_of_its_epochs_or_of_a_bar(line: str, rank: Rank) -> None:
+    tracker = Tracker()
+    tracker.feed(line)
+    assert tracker.rank is rank

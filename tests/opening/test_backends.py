@@ -12,7 +12,7 @@ from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.spec import DeckFile, DeckSettings
 from gpudeck.engine.errors import EngineUnavailableError, UsageError
-from tests.inside.opening import refuse_elsewhere, require_cluster, tokens_recorded
+from tests.inside.opening import refuse_elsewhere, require_cluster, tokens_recorded, unsettled
 
 ON_BOX = DeckFile("/t/tasks.toml", "tasks", DeckSettings(), (), shown="tasks.toml")
 ON_SLURM = replace(ON_BOX, settings=DeckSettings(backend="slurm"))
@@ -74,3 +74,8 @@ def test_attempts_that_told_of_themselves_in_the_control_folder_have_left_a_reco
     settings = DeckSettings(backend="slurm", log_dir=str(tmp_path / "logs"))
     assert tokens_recorded(settings, str(here)) == {"t1", "t2", "t3"}
     assert tokens_recorded(replace(settings, backend="local"), str(here)) == {"t1"}
+
+
+def test_of_ends_on_disk_those_whose_record_still_stands_are_settled_once_more() -> None:
+    facts = [begun("a"), ended("a"), begun("b"), ended("b"), ended("lost its start")]
+    assert unsettled({"token-b"}, recorded(facts)) == [(ended("b"), begun("b"))]

@@ -121,6 +121,11 @@ def test_mistakes_in_a_profile_are_told_with_their_line(table: str, problem: str
     assert problem in problems('\n[vars]\nbs = 8\nbatch = "{bs}"\n' + table + TASK.replace("{opts}", "{bs}"))
 
 
+def test_profiles_that_are_no_tables_are_refused_with_their_line() -> None:
+    found = problems("gpu_profile = [80]\n" + TASK.replace("{opts}", "1"))
+    assert found == ["tasks.toml:1: write [[gpu_profile]] with two brackets: there can be many"]
+
+
 SWEEP = """
 [[gpu_profile]]
 min_memory = "80GiB"

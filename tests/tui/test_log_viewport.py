@@ -322,3 +322,12 @@ def test_a_look_at_a_file_servers_log_opens_it_anew_and_sees_the_same(tmp_path: 
     looks.append(file.look(afresh=True))
     assert (looks, file.size, file.missing) == ([True, False, True, True], 4, True)
     file.close()
+
+
+def test_what_gpudeck_says_at_the_end_of_a_wrapped_line_is_told_from_what_the_line_says(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"z" * 10_000_000 + b"\n")
+    view = a_view(opened(path), 7, 10_000)
+    view.wrap(True)
+    rows = view.frame().rows
+    assert "".join(row.text[len(row.text) - row.note :] for row in rows if row.note) == " … 9.5 MiB more"

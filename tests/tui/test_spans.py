@@ -16,6 +16,16 @@ def test_the_least_important_part_goes_first_and_is_cut_before() -> None:
     assert "".join(span for span, _ in pack(parts, 12)) == "badge  task"
 
 
+def test_one_cell_too_many_is_taken_from_the_least_important_part() -> None:
+    parts = [Part(1, (("a long note", "dim"),)), Part(0, (("badge", "bad"),))]
+
+    assert "".join(span for span, _ in pack(parts, 17)) == "a long no…  badge"
+
+
+def test_the_last_part_is_cut_however_little_room_there_is() -> None:
+    assert "".join(span for span, _ in pack([Part(0, (("badge", "bad"),))], 3)) == "ba…"
+
+
 def test_a_cut_text_says_so() -> None:
     assert cut([("abc", "a"), ("def", "b")], 4) == [("abc", "a"), ("", "b"), ("…", "dim")]
 

@@ -116,8 +116,7 @@ class Recovery:
         living = written.wrapper.living()
         if living is not None and not written.end:
             return self._adopt(_attempt(known, path, living.pid, living.start_ticks), known)
-        start_ticks = living.start_ticks if living is not None else _earliest_start(known, written.wrapper)
-        attempt = _attempt(known, path, written.wrapper.pid, start_ticks)
+        attempt = _attempt(known, path, written.wrapper.pid, _earliest_start(known, written.wrapper))
         return self._adopt_dead(attempt, "ended") if written.end else self._dead(attempt, known)
 
     def _never_ran(self, token: str) -> Fate:

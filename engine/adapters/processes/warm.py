@@ -144,8 +144,8 @@ class WarmShells:
         if self._timer is None or self._timer.when() > self._used_s + QUIET_S:
             self._look_in(QUIET_S)
 
-    def add(self, order: StartOrder) -> bool:
-        """Start one ahead, for attempts with about the environment of this one. False: not now."""
+    def add(self, order: StartOrder) -> None:
+        """Start one ahead, for attempts with about the environment of this one, if there is room for it."""
         blank: Blank | None = None
         try:
             _, env = arguments_of(order, "")
@@ -155,8 +155,6 @@ class WarmShells:
             if blank is not None:
                 os.close(blank.fd)
             self.refused()
-            return False
-        return True
 
     def refused(self) -> None:
         """Processes or descriptors are short: those that only wait let go of theirs."""
@@ -192,7 +190,8 @@ class WarmShells:
         wanted = 0 if self._deaths >= _MOST_DEATHS else min(self._wanted(), MOST)
         self._shrink(wanted)
         missing = len(self._waiting) < wanted and now >= self._barred_until_s
-        if missing and self._order is not None and self.add(self._order):
+        if missing and self._order is not None:
+            self.add(self._order)
             self._look_in(0)
         elif self._waiting:
             self._look_in(_LOOK_S)
