@@ -90,6 +90,10 @@ class Deck:
     rekey: deque[Entry] = field(default_factory=deque[Entry])
     deadlines: list[Deadline] = field(default_factory=list[Deadline])
     successes: dict[str, Success] = field(default_factory=dict[str, Success])
+    unproven: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """By task, also such as have left the file: outputs of its newest attempt, unless that has succeeded."""
+    unproven_outputs: Counter[tuple[str, ...]] = field(default_factory=Counter[tuple[str, ...]])
+    """The same: of how many tasks."""
     by_fingerprint: dict[str, float] = field(default_factory=dict[str, float])
     """Wall time of the newest success under each fingerprint by a name that is gone or now means other work."""
     known: set[str] = field(default_factory=set[str])

@@ -96,7 +96,7 @@ def cached_by_outputs(deck: Deck, task: Task, *, outputs_exist: bool, attempted:
     wall = success_of(deck, task)
     if wall is not None:
         return TaskCached(task.name, task.spec.fingerprint, "journal", at, wall)
-    if attempted or task.name in deck.known:
+    if attempted or task.name in deck.known or deck.unproven_outputs[task.spec.outputs] > 0:
         return None
     if is_older(task, deck.run.started_wall) and "stale" in deck.run.takes:
         return None

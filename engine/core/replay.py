@@ -43,16 +43,14 @@ def derive(deck: Deck) -> None:
 
 
 def _keep_terms(task: Task, fact: AttemptStarting) -> None:
-    """An attempt of work that the file no longer wants is judged by what the file said when it began."""
+    """An attempt is judged by what the file said when it began."""
     attempt = task.attempt()
     if attempt is None or attempt.spec is not None or attempt.terms is None:
         return
-    if attempt.fingerprint != task.spec.fingerprint:
-        terms = attempt.terms
+    terms, spec = attempt.terms, task.spec
+    other_work = attempt.fingerprint != spec.fingerprint
+    if other_work or (terms.policy, fact.outputs) != (spec.policy, spec.outputs):
+        ladder = (spec.work,) * terms.rungs if other_work else spec.ladder
         attempt.spec = replace(
-            task.spec,
-            fingerprint=attempt.fingerprint,
-            policy=terms.policy,
-            outputs=fact.outputs,
-            ladder=(task.spec.work,) * terms.rungs,
+            spec, fingerprint=attempt.fingerprint, policy=terms.policy, outputs=fact.outputs, ladder=ladder
         )

@@ -131,6 +131,27 @@ def test_outputs_of_an_unknown_task_count_as_done() -> None:
     assert found.phase("a") == "cached"
 
 
+def renamed(found: World) -> None:
+    """The task has another name in the file, and its outputs are there."""
+    (task,) = found.file.tasks
+    found.outputs.add("b")
+    found.restart(file=replace(found.file, tasks=(replace(task, name="b"),)))
+    found.begin()
+
+
+def test_what_a_failed_attempt_left_is_no_result_of_the_task_under_another_name() -> None:
+    found = world(spec("a", outputs=("/out",)))
+    found.end("a", 1)
+    renamed(found)
+    assert found.phase("b") == "running"
+
+
+def test_what_a_success_left_is_the_result_of_the_task_under_another_name() -> None:
+    found = done(spec("a", outputs=("/out",)))
+    renamed(found)
+    assert found.phase("b") == "cached"
+
+
 def test_outputs_beside_logs_of_an_unknown_attempt_prove_nothing() -> None:
     found = world(spec("a", outputs=("/out",)), begin=False)
     found.outputs.add("a")

@@ -31,6 +31,16 @@ def test_the_outputs_of_its_start_are_known_to_the_next_engine() -> None:
     assert found.task("a").begun_spec.outputs == ("/old",)
 
 
+def test_the_same_work_is_judged_by_what_the_file_said_at_its_start_too() -> None:
+    found = world(spec("a", success_codes=frozenset({0, 3})))
+    (task,) = found.file.tasks
+    later = replace(task, outputs=("/new",), policy=replace(task.policy, success_codes=frozenset({0})))
+    found.restart(file=replace(found.file, tasks=(later,)))
+    assert found.task("a").begun_spec.outputs == ()
+    found.end("a", 3)
+    assert found.phase("a") == "succeeded"
+
+
 def test_an_attempt_keeps_the_grace_of_its_start() -> None:
     found = world(spec("a", grace_s=100.0))
     found.restart(file=changed_file(found.file, "a", grace_s=1.0))
