@@ -241,6 +241,11 @@ def test_why_it_waits_tells_that_its_memory_is_not_known_yet() -> None:
     ]
 
 
+def test_a_task_that_says_how_much_gpu_memory_it_needs_is_told_with_that() -> None:
+    found = world(spec("a", gpu_memory_mib=11_469), begin=False)
+    assert memory_in_words(found.deck, found.task("a")) == "needs 11.2 GiB"
+
+
 def test_where_others_do_not_matter_their_memory_still_does() -> None:
     tasks = [spec("a", gpu_memory_mib=60 * GIB), spec("b")]
 
