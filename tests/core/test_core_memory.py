@@ -125,8 +125,13 @@ def after_a_peak(mib: int, *rest: TaskSpec, seconds: float = 60, code: int = 0) 
 
 
 def test_a_short_attempt_was_hardly_seen_and_teaches_no_peak() -> None:
-    found = after_a_peak(20 * GIB, spec("b", gpu_memory_mib=GIB), seconds=3)
+    found = after_a_peak(20 * GIB, spec("b", gpu_memory_mib=GIB), seconds=4.9)
     assert found.running() == {"a1": (0,)}
+
+
+def test_an_attempt_of_five_seconds_teaches_its_peak() -> None:
+    found = after_a_peak(20 * GIB, spec("b", gpu_memory_mib=GIB), seconds=5)
+    assert found.running() == {"a1": (0,), "b": (0,)}
 
 
 def test_an_attempt_that_failed_early_teaches_no_peak() -> None:
