@@ -50,6 +50,15 @@ def test_looking_makes_nothing_and_is_in_nobodys_way(tmp_path: Path) -> None:
     claims.close()
 
 
+def test_a_deck_that_closes_lets_go_of_what_it_kept_for_an_attempt(tmp_path: Path) -> None:
+    claims = claims_of("pets", tmp_path)
+    kept = claims.take("a", ["GPU-0"], "t")
+    assert kept is not None
+    claims.keep("a", kept)
+    claims.close()
+    assert claims_on(GPUS, environ(tmp_path)) == {}
+
+
 def test_the_report_names_them(tmp_path: Path) -> None:
     claims = claims_of("pets", tmp_path)
     wrapper = claims.take("a", ["GPU-0"], "train-1")

@@ -150,6 +150,15 @@ async def test_an_attempt_whose_record_cannot_be_made_never_ran(rig: Rig) -> Non
     assert not (rig.folder / "ran").exists()
 
 
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_command_whose_end_cannot_be_written_keeps_its_code(tmp_path: Path, code: int) -> None:
+    async def body(rig: Rig) -> None:
+        path = rig.record(rig.token(0))
+        assert await rig.code("sh", "-c", f"rm {path}; mkdir {path}; exit {code}") == code
+
+    run(tmp_path, body)
+
+
 @launched
 async def test_a_command_whose_wrapper_was_killed_keeps_its_code(rig: Rig) -> None:
     token = rig.start("sh", "-c", "echo $$; while [ ! -e go ]; do sleep 0.02; done; exit 42")

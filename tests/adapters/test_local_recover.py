@@ -178,6 +178,14 @@ async def test_a_daemon_of_an_adopted_attempt_is_a_member(rig: Rig) -> None:
 
 
 @launched
+async def test_an_orphan_of_an_adopted_attempt_that_has_erased_its_environment_is_a_member(rig: Rig) -> None:
+    known = left_by_a_killed_engine(rig, "sh", "-c", "(env -i sleep 99 & echo $! >orphan); touch up; sleep 99")
+    orphan = int((rig.folder / "orphan").read_text())
+    rig.launcher.recover([known])
+    await until(lambda: orphan in list(rig.launcher.members()))
+
+
+@launched
 async def test_an_attempt_of_which_nothing_is_left_is_lost(rig: Rig) -> None:
     known = left_by_a_killed_engine(rig, "sh", "-c", "touch up; sleep 99")
     os.killpg(known.pid, signal.SIGKILL)

@@ -125,8 +125,13 @@ def after_a_peak(mib: int, *rest: TaskSpec, seconds: float = 60, code: int = 0) 
 
 
 def test_a_short_attempt_was_hardly_seen_and_teaches_no_peak() -> None:
-    found = after_a_peak(20 * GIB, spec("b", gpu_memory_mib=GIB), seconds=3)
+    found = after_a_peak(20 * GIB, spec("b", gpu_memory_mib=GIB), seconds=4.9)
     assert found.running() == {"a1": (0,)}
+
+
+def test_an_attempt_of_five_seconds_teaches_its_peak() -> None:
+    found = after_a_peak(20 * GIB, spec("b", gpu_memory_mib=GIB), seconds=5)
+    assert found.running() == {"a1": (0,), "b": (0,)}
 
 
 def test_an_attempt_that_failed_early_teaches_no_peak() -> None:
@@ -239,6 +244,11 @@ def test_why_it_waits_tells_that_its_memory_is_not_known_yet() -> None:
     assert [item.text for item in explain(found.deck, found.task("a"), found.now)] == [
         "GPU 0: wanted alone, 1 on it (until a peak is known)"
     ]
+
+
+def test_a_task_that_says_how_much_gpu_memory_it_needs_is_told_with_that() -> None:
+    found = world(spec("a", gpu_memory_mib=11_469), begin=False)
+    assert memory_in_words(found.deck, found.task("a")) == "needs 11.2 GiB"
 
 
 def test_where_others_do_not_matter_their_memory_still_does() -> None:

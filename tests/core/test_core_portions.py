@@ -123,6 +123,12 @@ def test_a_plan_leaves_out_what_would_never_start() -> None:
     assert [item.task for item in simulate(found.deck, lambda _: 100.0)] == ["a"]
 
 
+def test_a_plan_leaves_out_what_its_outputs_show_as_done() -> None:
+    found = world(spec("a"), spec("b", outputs=("/out",)), begin=False)
+    planned = simulate(found.deck, lambda _: 100.0, done=lambda task: task.name == "b")
+    assert [item.task for item in planned] == ["a"]
+
+
 def test_a_priority_that_many_inherit_reaches_them_in_portions() -> None:
     found = world(*[spec(f"m{index}") for index in range(1000)], spec("t", needs=("m*",)))
     found.step(i.Verb("priority", ("t",), 5))

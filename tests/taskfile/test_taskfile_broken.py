@@ -1204,6 +1204,18 @@ gpu_ids = ["x"]
         ['tasks.toml:4: task "a": gpu_ids has "x", which is no GPU id: a number from 0, or a UUID such as "GPU-5f2a…"'],
     ),
     (
+        "gpu_ids no number",
+        """
+[[task]]
+name = "a"
+command = "true"
+gpu_ids = [true]
+""",
+        [
+            'tasks.toml:4: task "a": gpu_ids has true, which is no GPU id: a number from 0, or a UUID such as "GPU-5f2a…"'
+        ],
+    ),
+    (
         "resume_when",
         """
 [[task]]
