@@ -161,7 +161,9 @@ class Attempts:
 
     def _say_leftovers(self, token: str) -> None:
         task = self._deck.active.get(token)
-        if task is not None and isinstance(task.phase, Closing):
+        if task is None or not isinstance(task.phase, Closing):
+            return
+        if token in self._launcher.members().values():  # else it is not known yet whether anything lives
             self._box.notice(f"{task.name} has ended and left processes behind; they are stopped (leftovers)")
 
     def energy_wh(self, fact: AttemptEnded, start: AttemptStarting) -> float | None:

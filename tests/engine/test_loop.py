@@ -515,3 +515,22 @@ async def test_nothing_is_kept_of_a_start_that_a_full_disk_revoked(rig: LoopRig)
     await rig.settle()
     assert rig.launcher.prepared == set()
     assert not rig.attempts._starts._made  # no port tells this
+
+
+@looped(task("a"))
+async def test_what_an_ended_task_left_is_told_of_where_something_lives(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.launcher.end_leader(rig.token("a"))
+    await rig.later(11)
+    assert rig.notices == ["a has ended and left processes behind; they are stopped (leftovers)"]
+
+
+@looped(task("a"))
+async def test_of_an_ended_task_of_which_nobody_knows_what_lives_nothing_is_told(rig: LoopRig) -> None:
+    rig.begin()
+    await rig.settle()
+    rig.launcher.end_leader(rig.token("a"))
+    del rig.launcher.pids[rig.token("a")]
+    await rig.later(11)
+    assert (len(rig.launcher.stops), rig.notices) == (1, [])

@@ -104,11 +104,12 @@ class LoopRig:
         self.published: list[Fact] = []
         self.writer = AttemptJsonWriter(lambda _: None)
         self.starters = AtOnce()
+        self.notices: list[str] = []
         self.attempts = Attempts(
             self.deck,
             self.launcher,
             LogFolder(settings.log_dir, [spec.name for spec in specs]),
-            Box(environment={}, visible=",".join, index_of={"GPU-0": 0}, cpus_each=4),
+            Box(environment={}, visible=",".join, index_of={"GPU-0": 0}, cpus_each=4, notice=self.notices.append),
             self.writer,
             self._post,
             readers=AtOnce(),
