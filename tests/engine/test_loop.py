@@ -522,6 +522,7 @@ async def test_what_an_ended_task_left_is_told_of_where_something_lives(rig: Loo
     rig.begin()
     await rig.settle()
     rig.launcher.end_leader(rig.token("a"))
+    await rig.settle()
     await rig.later(11)
     assert rig.notices == ["a has ended and left processes behind; they are stopped (leftovers)"]
 
@@ -532,5 +533,6 @@ async def test_of_an_ended_task_of_which_nobody_knows_what_lives_nothing_is_told
     await rig.settle()
     rig.launcher.end_leader(rig.token("a"))
     del rig.launcher.pids[rig.token("a")]
+    await rig.settle()
     await rig.later(11)
     assert (len(rig.launcher.stops), rig.notices) == (1, [])
