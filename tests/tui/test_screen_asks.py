@@ -166,6 +166,13 @@ def test_a_key_of_the_configuration_takes_the_place_of_the_usual_one() -> None:
     over_picture(MID_RUN, body, config=Config(keys={"hold": "f7"}))
 
 
+def test_what_is_wrong_with_the_configuration_is_told_at_the_start() -> None:
+    async def body(rig: SnapshotRig) -> None:
+        await rig.until_told("no such theme here")
+
+    over_picture(MID_RUN, body, config=Config(problems=("no such theme here",)))
+
+
 # -- questions --------------------------------------------------------------------------------------------------------
 
 
