@@ -95,7 +95,7 @@ def _started(
         refuse_unasked(_question(command, _chosen(verb, rows)), yes=command.flag("yes"))
     if gpus:
         refuse_other_gpus(place, gpus)
-    return place.start(asks_first=verb in _BEFORE_STARTS, notes_only=verb != "retry" and not found.has_begun)
+    return place.start(asks_first=verb in _BEFORE_STARTS, notes_only=verb != "retry" and not found.under_way)
 
 
 def _arguments(command: Command, words: list[str]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def run(command: Command) -> int:
         refuse_other_gpus(place, wanted)
     else:
         place.tell_environment()
-    with existing or place.start(asks_first=True, notes_only=existing is None and not _has_begun(place)) as connection:
+    with existing or place.start(asks_first=True, notes_only=existing is None and not _under_way(place)) as connection:
         answer = connection.request("gpu", verb=verb, gpus=wanted)
     if command.flag("json"):
         print_json({"verb": verb, "gpus": answer["gpus"]})
@@ -89,7 +89,7 @@ def _range(text: str, first: int, last: int) -> list[str]:
     return [str(index) for index in range(first, last + 1)]
 
 
-def _has_begun(place: Place) -> bool:
+def _under_way(place: Place) -> bool:
     from ..offline.look import offline_look
 
-    return offline_look(place, quiet=True).has_begun
+    return offline_look(place, quiet=True).under_way

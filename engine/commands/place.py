@@ -87,7 +87,7 @@ class Place:
                 warn=self.say,
             )
             if notes_only:
-                self.say("the deck has not begun, and nothing of it starts now: `gpudeck start` starts it")
+                self.say("no run is under way, and nothing starts now: `gpudeck start` begins one")
             elif not quiet:
                 self.say(f"engine {connection.hello.pid} now runs the deck; `gpudeck stop` ends it")
         else:

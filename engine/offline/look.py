@@ -71,6 +71,11 @@ class OfflineLook:
         return bool(self.deck.journal.starts)
 
     @property
+    def under_way(self) -> bool:
+        """A run has started tasks and is not over: an engine goes on with it. Else one begins with all that is new."""
+        return self.has_begun and self.deck.unfinished
+
+    @property
     def running(self) -> int:
         """Tasks that are under way without an engine."""
         return sum(self.deck.standing(token) == "runs" for token in self.deck.deck.active)

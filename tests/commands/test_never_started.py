@@ -37,6 +37,15 @@ def test_what_is_asked_for_a_task_starts_no_other(fresh: Commanded, words: str) 
     assert fresh.lines("ran") == []
 
 
+@pytest.mark.parametrize("words", ["cancel a4", "hold a4", "priority a4 5", "accept a1", "gpus drain 0"])
+def test_nor_does_it_start_what_came_into_the_file_after_a_run_had_ended(fresh: Commanded, words: str) -> None:
+    fresh.run()
+    fresh.write(DECK.replace("[1, 2, 3]", "[1, 2, 3, 4, 5]"))
+    fresh.command(*words.split())
+    until(lambda: has_no_engine(fresh))
+    assert sorted(fresh.lines("ran")) == ["1", "2", "3"]
+
+
 def test_two_commands_at_once_start_nothing_either(fresh: Commanded) -> None:
     with typed(fresh, "hold", "a1") as first, typed(fresh, "hold", "a2") as second:
         assert (first.finish(), second.finish()) == (0, 0), first.shown + second.shown
@@ -60,7 +69,7 @@ def test_what_was_asked_for_holds_once_the_deck_is_started(fresh: Commanded) -> 
 def test_the_task_that_is_named_is_told_and_so_is_how_to_start_the_rest(fresh: Commanded) -> None:
     told = fresh.command("cancel", "a1")
     assert "cancel: a1 (cancelled)" in told.out
-    assert "`gpudeck start` starts it" in told.err
+    assert "`gpudeck start` begins one" in told.err
 
 
 def test_start_runs_the_deck_in_the_background(fresh: Commanded) -> None:
