@@ -1,4 +1,5 @@
-"""What the decks of the same file under other names and profiles have run: their outputs lie where this one's do."""
+"""What the decks of the same file under other names and profiles have run, or the file before it was renamed: their
+outputs lie where this one's do."""
 
 from __future__ import annotations
 
@@ -26,18 +27,24 @@ class Beside:
         self._is_plain = "@" not in stem
         names = [plain, *map(os.path.basename, found[1:])]
         self._decks = [(name, LogNames(folder)) for name, folder in zip(names, found, strict=True) if folder != this]
+        strangers = [folder for folder in (root, *_decks_in(root)) if folder != this and folder not in found]
+        self._strangers = [(os.path.basename(folder), LogNames(folder)) for folder in strangers]
 
     def doubt(self, spec: TaskSpec) -> str:
         """Why the outputs of this task, though they are there, are no result: which deck ran it last without success,
         or as other work. "" where nothing speaks against them. A trial leaves the plain deck's results alone, other
-        work or not."""
-        return next((f"{name} {why}" for name, deck in self._decks if (why := self._why(deck, spec))), "")
+        work or not. Of decks of other files only what did the same work counts."""
+        found = (f"{name} {why}" for name, deck in self._decks if (why := self._why(deck, spec)))
+        same = (f"{name} {why}" for name, deck in self._strangers if (why := self._why(deck, spec, same=True)))
+        return next(found, "") or next(same, "")
 
-    def _why(self, deck: LogNames, spec: TaskSpec) -> str:
+    def _why(self, deck: LogNames, spec: TaskSpec, *, same: bool = False) -> str:
         newest = highest_in(deck.folder(spec.name))
         if not newest:
             return ""
         record = read_record(deck.paths(spec.name, newest, merge_stderr=False).json)
+        if same and record.get("fingerprint") != spec.fingerprint:
+            return ""
         match record.get("end"):
             case {"kind": "ok"}:
                 other = self._is_plain and record.get("fingerprint") != spec.fingerprint
@@ -46,3 +53,8 @@ class Beside:
                 return "has run it without success"
             case _:
                 return "runs it, or nobody knows its end"
+
+
+def _decks_in(folder: str) -> list[str]:
+    """Log folders of decks that lie in it."""
+    return sorted(os.path.dirname(log) for log in glob.glob(os.path.join(glob.escape(folder), "*", "deck.log")))

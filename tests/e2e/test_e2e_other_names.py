@@ -36,3 +36,20 @@ def test_a_success_under_another_name_is_not_repeated(deck: Deck) -> None:
     deck.write(HALF.format(code=0))
     assert deck.run("--name", "b").code == 0
     assert deck.run().states == {"train": "cached", "eval": "succeeded"}
+
+
+@pytest.mark.parametrize(("before", "after"), [("tasks.toml", "sweep.toml"), ("sweep.toml", "tasks.toml")])
+def test_what_a_failed_attempt_left_is_no_result_once_the_file_is_called_otherwise(
+    deck: Deck, before: str, after: str
+) -> None:
+    deck.write(HALF.format(code=1), before)
+    assert deck.run(file=before).code == 1
+    (deck.folder / before).rename(deck.folder / after)
+    assert deck.run(file=after).states == {"train": "failed", "eval": "blocked"}
+
+
+def test_other_work_of_another_file_speaks_against_no_outputs(deck: Deck) -> None:
+    deck.write(HALF.format(code=1))
+    assert deck.run().code == 1
+    deck.write(HALF.format(code="2 || exit 0"), "other.toml")
+    assert deck.run(file="other.toml").states["train"] == "cached"
