@@ -71,11 +71,11 @@ def _end(deck: UsedDeck) -> None:
         acts.do(deck, tuple(act.split()))
     for gate in deck.task_gates.values():
         gate.let(50)
-    until(lambda: deck.run_command("unpause").code == 0)  # refused while a task runs that the file has no more
-    for words in ("apply -y", "gpus enable 0 1 2", "release t* -y"):
+    until(lambda: deck.run_command("start").code == 0)
+    for words in ("unpause", "apply -y", "gpus enable 0 1 2", "release t* -y"):
         acts.do(deck, ("command", *words.split()))
     _holds_in_the_end(lambda: books.never(deck) + books.at_rest(deck, by_commands=True) + books.unsettled(deck))
-    deck.run_command("unpause", "--runs")
+    deck.run_command("start", "--runs")
     _holds_in_the_end(lambda: books.wrong_runs(deck))
     for more in ((), ("--runs",)):
         assert deck.run_command("stop", "--tasks", *more).code in (0, 2)

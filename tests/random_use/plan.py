@@ -24,7 +24,7 @@ def plan(seed: int, count: int) -> list[Act]:
     dice = random.Random(seed)
     begin = [f"add {name} {dice.choice(FIRST)}{extra(dice, name)}" for name in NAMES[: dice.randint(3, 6)]]
     begin.append(f"reload {dice.choice(RELOAD)}")
-    begin.append(dice.choice(("open", "open", "command unpause", "headless")))
+    begin.append(dice.choice(("open", "open", "command start", "headless")))
     weights, makers = zip(*MAKERS, strict=True)
     chosen = dice.choices(makers, weights, k=count)
     lines = [make(dice) for make in chosen]

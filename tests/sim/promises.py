@@ -14,6 +14,7 @@ from gpudeck.engine.core.events import (
     TaskCancelled,
     TaskRetried,
 )
+from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.spec import DeckFile, TaskSpec
 from tests.sim.box import Process, Simulated
@@ -122,21 +123,25 @@ def _retries(deck: str, specs: Mapping[str, TaskSpec], edited: Collection[str], 
     """No task is tried more often than it may be, none given up while it has tries left."""
     allowed = {name: spec.policy.retries for name, spec in specs.items()}
     charged: Counter[str] = Counter()
+    signals: Counter[str] = Counter()
     more: Counter[str] = Counter()
     for fact in facts:
         match fact:
             case RunStarted():
                 charged.clear()
+                signals.clear()
             case GpuQuarantined():  # what failed there may be tried once more elsewhere
                 more.update(fact.tasks)
             case TaskRetried():
-                charged[fact.task] = 0
+                charged[fact.task] = signals[fact.task] = 0
+            case AttemptEnded(outcome=Outcome(reason="signal")):  # a timeout too, where the engine died with the stop
+                signals[fact.task] += 1
             case AttemptEnded() if fact.outcome.reason in ("exit", "timeout") and not fact.never_ran:
                 charged[fact.task] += 1
                 tries, most = charged[fact.task], allowed[fact.task] + 1
                 if tries > most + more[fact.task]:
                     raise Broken(f"{fact.task} of {deck} was tried {tries} times, of {most}")
-                given_up = fact.next == "failed" and tries < most and fact.task not in edited
+                given_up = fact.next == "failed" and tries + signals[fact.task] < most and fact.task not in edited
                 if given_up:
                     raise Broken(f"{fact.task} of {deck} was given up after {tries} of {most} tries")
             case _:
