@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 import msgspec
 
 from ..atomic import write_atomic
-from ..core.deck import Deck
+from ..core.deck import Deck, Task
 from ..core.gone import add_gone, add_unfiled
 from ..core.recorded import Recorded
 from ..core.reload import Kept
@@ -37,6 +37,25 @@ def load(state: str, lasting: Container[str]) -> list[Kept]:
     except (OSError, msgspec.DecodeError):
         return []
     return [one for one in kept if one.token in lasting]
+
+
+def keep_gone(state: str, deck: Deck) -> None:
+    """Keep, too, what the tasks of a deck just opened were that its file no longer has: what the file was before is
+    not known to the engine after this one. Raises OSError."""
+    gone = [(token, task) for token, task in deck.active.items() if task.gone]
+    kept = load(state, deck.active)
+    known = {one.token for one in kept}
+    more = [
+        Kept(token, task.spec, gone=True, twins=tuple(_waiting_for(deck, task)))
+        for token, task in gone
+        if token not in known
+    ]
+    if more:
+        save(state, [*kept, *more])
+
+
+def _waiting_for(deck: Deck, task: Task) -> Iterable[str]:
+    return (deck.tasks[index].name for gate in task.feeds for index in gate.dependents)
 
 
 def take_back(

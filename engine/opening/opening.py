@@ -132,7 +132,9 @@ def open_deck(
         kept = f"the run goes on as it was started: {describe(options)}" if unfinished and options != given else ""
         opened.warnings += filter(None, [original, regained, other, kept])
         opened.options = encode(options)
-        live_taken.keep(state.path, file)
+        with contextlib.suppress(OSError):
+            live_kept.keep_gone(state.path, opened.deck)
+            live_taken.keep(state.path, file)
         undo.pop_all()
     return opened
 

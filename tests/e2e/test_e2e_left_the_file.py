@@ -40,3 +40,21 @@ def test_what_left_the_file_can_be_stopped(deck: Deck, gate: Gate) -> None:
     deck.write(THREE.format(name="t", values=[3]))
     assert deck.command("stop", "--tasks").code == 0
     assert deck.living() == []
+
+
+def test_what_left_the_file_counts_for_max_parallel_however_many_engines_come(deck: Deck, gate: Gate) -> None:
+    most_two = THREE.replace("sim:2", "sim:3") + "    max_parallel = 2\n"
+    deck.write(most_two.format(name="t", values=[1, 2, 3]))
+    first = deck.start()
+    first.started("t-1", "t-2")
+    first.kill()
+    for values in ([1, 3], [1, 3, 4]):
+        deck.write(most_two.format(name="t", values=values))
+        engine = deck.start()
+        engine.event("deck_opened")
+        assert "max_parallel = 2" in deck.command("explain", "t-3").out
+        if values == [1, 3]:
+            engine.kill()
+    gate.let(4)
+    assert engine.finish().code == 0
+    assert sorted(deck.lines("ran")) == ["1", "2", "3", "4"]

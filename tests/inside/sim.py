@@ -6,9 +6,14 @@ from gpudeck.engine.attempt import outcomes
 from gpudeck.engine.attempt.completing import Completing
 from gpudeck.engine.core import begins, ends, step
 from gpudeck.engine.core import replay as replay_module
+from gpudeck.engine.live import kept, taken
+from gpudeck.engine.live.apply import Applier
+from gpudeck.engine.live.choices import Choices
 from gpudeck.engine.live.kept import take_back
+from gpudeck.engine.live.reading import Reading
 from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.loop import Loop
+from gpudeck.engine.opening.core_gpus import core_gpus
 from gpudeck.engine.opening.left_behind import unsettled
 from gpudeck.engine.report.reporter import Reporter
 from gpudeck.engine.takeup import TakeUp

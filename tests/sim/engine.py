@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,6 @@ from gpudeck.engine.attempt.box import Box
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck
-from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.events import AttemptStarting, Fact
 from gpudeck.engine.core.inputs import DevicesSampled, GpuReading, JournalState, Verb
 from gpudeck.engine.core.inputs import Process as GpuProcess
@@ -21,9 +21,22 @@ from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.replay import replay
 from gpudeck.engine.core.spec import DeckFile
 from gpudeck.engine.core.step import Core
-from gpudeck.engine.errors import EngineEndingError
+from gpudeck.engine.errors import DeckError, EngineEndingError
 from gpudeck.engine.loop import Loop
-from tests.inside.sim import LogFolder, Reporter, TakeUp, take_back, unsettled
+from gpudeck.engine.ports import GpuInfo
+from tests.inside.sim import (
+    Applier,
+    Choices,
+    LogFolder,
+    Reading,
+    Reporter,
+    TakeUp,
+    core_gpus,
+    kept,
+    take_back,
+    taken,
+    unsettled,
+)
 from tests.sim.box import Behaviour, Disk, Process, Simulated
 from tests.sim.journal import SimJournal
 from tests.sim.launcher import SimLauncher
@@ -31,6 +44,18 @@ from tests.sim.loop import SimLoop
 
 CARD_MIB = 24_000
 _SAMPLE_S = 10.0
+_CORES = 4
+_ASIDE_S = (0.0, 0.01, 0.3)
+
+
+@dataclass(frozen=True)
+class _Cards:
+    """What an edit needs of `BoxGpus`."""
+
+    chosen: tuple[GpuInfo, ...]
+    outside: tuple[GpuInfo, ...] = ()
+    cores: int = _CORES
+    simulated: bool = False
 
 
 class SimEngine:
@@ -47,18 +72,21 @@ class SimEngine:
         behaviour: Callable[[str, int], Behaviour],
         refusals: Callable[[], str],
         failed: Callable[[BaseException], None],
-        slots: int,
         acknowledged: Callable[[Fact], None],
     ) -> None:
         """*before*: the file as the deck took it last; *takes*: see `TakeUp.begin`. *failed* is told of exceptions,
         *acknowledged* of what observers are told and is on disk."""
-        self.box, self.name, self.file, self._before, self._takes = box, deck, file, before, takes
+        self.box, self.name, self._before, self._takes = box, deck, before, takes
         self.acknowledged = acknowledged
         self.since = box.now
-        self._slots = slots
+        self._state = state_folder(folder, deck)
+        self._opened: Any = SimpleNamespace(file=file, state=SimpleNamespace(path=self._state), options="", warnings=[])
+        self.files = [(box.now, file)]
+        """What it has taken up, and since when."""
         self.loop = SimLoop(lambda: box.now, failed)
         self.journal = SimJournal(box, box.disks.setdefault(deck, Disk()))
         self.over = False
+        self._applying = False
         self.answered: list[tuple[str, bool]] = []
         """Verbs, and whether each was acknowledged."""
         self._folder = folder
@@ -70,21 +98,22 @@ class SimEngine:
     # -- opening
 
     def fresh(self) -> Deck:
-        cards = [
-            Gpu(uuid, place, place, slots=self._slots, total_mib=CARD_MIB, unread=True)
-            for place, uuid in enumerate(self.box.gpus)
-        ]
-        return build(self.file, gpus=cards, cores=4, on_cpu=not cards)
+        cards = core_gpus(self.file.settings, self._cards())
+        return build(self.file, gpus=cards, cores=_CORES, on_cpu=not cards)
+
+    def _cards(self) -> tuple[GpuInfo, ...]:
+        return tuple(GpuInfo(uuid, place, "SIM", CARD_MIB) for place, uuid in enumerate(self.box.gpus))
 
     def replayed(self) -> tuple[Deck, Mapping[str, AttemptStarting]]:
         """What the journal says: a deck, and the starts of attempts that have not ended."""
         facts = list(self.journal.load())
-        deck, before = self.fresh(), self._before or self.file
-        take_back(deck, (), recorded(facts), lambda: {spec.name: spec for spec in before.tasks})
+        deck, before, told = self.fresh(), self._before or self.file, recorded(facts)
+        lasting = kept.load(self._state, told.lasting_tokens)
+        take_back(deck, lasting, told, lambda: {spec.name: spec for spec in before.tasks})
         return deck, replay(deck, facts)
 
     def _restored(self) -> Deck:
-        deck, self._starts = self.replayed()
+        deck, starts = self.replayed()
         for gpu in deck.present_gpus.values():
             gpu.forget_neighbours()
         self._logs = LogFolder(os.path.join(self._folder, self.name), (spec.name for spec in self.file.tasks))
@@ -93,8 +122,19 @@ class SimEngine:
                 task.attempts = max(task.attempts, self._logs.highest(task.name))
         self._told = recorded(self.journal.load())
         left = [each.token for each in self.box.processes.values() if each.deck == self.name and each.record]
-        self._unsettled = unsettled(left, self._told)
+        self._opened.deck, self._opened.starts, self._opened.logs = deck, starts, self._logs
+        self._opened.unsettled = unsettled(left, self._told)
+        self._opened.same_boot = deck.run.boot_id in ("", self.box.boot)
+        self._opened.gpus = _Cards(self._cards())
+        self._opened.journal = self.journal
+        kept.keep_gone(self._state, deck)
+        taken.keep(self._state, self.file)
         return deck
+
+    @property
+    def file(self) -> DeckFile:
+        """As the deck has it."""
+        return self._opened.file
 
     def _begin(self) -> None:
         box, deck = self.box, self.deck
@@ -110,7 +150,7 @@ class SimEngine:
                 visible=",".join,
                 index_of={uuid: place for place, uuid in enumerate(box.gpus)},
                 cpus_each=1,
-                cores=4,
+                cores=_CORES,
                 now=lambda: box.now,
             ),
             self._writer,
@@ -134,24 +174,15 @@ class SimEngine:
         completing.behind = lambda: self._loop.behind
         self._writer.on_ended = completing.written
         self.journal.on_disk = lambda full, why: self.loop.call_soon(self._on_disk, full, why)
-        opened: Any = SimpleNamespace(
-            deck=deck,
-            starts=self._starts,
-            unsettled=self._unsettled,
-            file=self.file,
-            options="",
-            same_boot=deck.run.boot_id in ("", box.boot),
-            gpus=SimpleNamespace(chosen=(), simulated=False),
-            warnings=[],
-        )
         TakeUp(
-            opened,
+            self._opened,
             loop=self._loop,
             launcher=self.launcher,
             attempts=self.attempts,
             reporter=self._reporter,
             clock=SimpleNamespace(now=box.instant),
         ).begin(self._takes)
+        self._applier = Applier(self._opened, self._loop, self._aside)
         self._sample()
 
     # -- life
@@ -215,6 +246,33 @@ class SimEngine:
             self.answered[place] = (self.answered[place][0], True)
 
         self.loop.within(lambda: self.loop.create_task(request()))
+
+    def edited(self, file: DeckFile, choices: Choices) -> None:
+        """Somebody has edited the task file and asks to apply it; where that cannot be the deck goes on as it was."""
+
+        async def request() -> None:
+            if self._applying:
+                return
+            self._applying = True
+            try:
+                await self._applier.apply(Reading(file, file.text, self._cards(), ()), choices, self._swapped)
+            except DeckError as error:
+                self.box.say(f"{self.name} applies nothing: {error}")
+            finally:
+                self._applying = False
+
+        self.loop.within(lambda: self.loop.create_task(request()))
+
+    def _swapped(self) -> None:
+        self.files.append((self.box.now, self.file))
+        self.box.say(f"{self.name} has taken up its file")
+
+    async def _aside(self, work: Callable[[], Any]) -> Any:
+        """`Worker`: what is done in a thread is done at some later moment."""
+        done = self.loop.create_future()
+        self.loop.call_later(self.box.random.choice(_ASIDE_S), done.set_result, None)
+        await done
+        return work()
 
     def heard(self, process: Process) -> None:
         if not self.loop.dead:
@@ -291,6 +349,13 @@ class _Writer:
 
     def keep(self, path: str, raw: bytes) -> None:
         pass
+
+
+def state_folder(folder: str, deck: str) -> str:
+    """Where the state of a deck lies."""
+    path = os.path.join(folder, f"{deck}.state")
+    os.makedirs(path, exist_ok=True)
+    return path
 
 
 def cleared(folder: str) -> str:

@@ -22,6 +22,8 @@ class SimJournal:
     def __init__(self, box: Simulated, disk: Disk) -> None:
         self._box = box
         self._disk = disk
+        self.count = len(disk.facts)
+        """Facts on disk or on the way there."""
         self._waiting: list[tuple[list[Fact], bool, Done]] = []
         self._going: list[tuple[list[Fact], bool, Done]] = []
         self._backlog: list[Fact] = []
@@ -36,6 +38,7 @@ class SimJournal:
     def submit(self, facts: Sequence[Fact], *, durable: bool, done: Done | None = None, keep: bool = False) -> None:
         if self._closed:
             raise JournalBrokenError("the journal is closed")
+        self.count += len(facts)
         self._waiting.append((list(facts), keep, done or (lambda _: None)))
         if durable:
             self._soon(self._box.random.uniform(*_SYNC_S))

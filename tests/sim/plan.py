@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
 from tests.sim.box import Behaviour
 
 VERBS = ("cancel", "kill", "retry", "hold", "release", "pause", "unpause", "priority")
-FAULTS = ("kill", "box down", "disk full", "refused", "second start", "gpu lost", "foreign")
-"""Of an engine's pieces; "edit" is one of each start."""
+FAULTS = ("kill", "box down", "disk full", "refused", "second start", "gpu lost", "foreign", "edit")
+"""Of an engine's pieces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Plan:
     odds: dict[str, float] = field(default_factory=dict)
     """Of each fault, and of "verb": how likely it is at each piece that an engine runs."""
     edits: float = 0.0
-    """How likely the task file is another at each start of an engine."""
+    """How likely the task file is another at each start of an engine; while one runs, see `odds`."""
     slots: int = 1
     """Tasks on a GPU at once."""
     faults_end: float = 200.0
@@ -46,10 +47,16 @@ def plan_of(seed: int) -> Plan:
     }
     chosen = [name for name in (*FAULTS, "verb") if random.random() < 0.6]
     odds = {name: random.choice([0.002, 0.01, 0.03]) for name in chosen}
-    for rare in ("box down", "disk full"):
+    for rare in ("box down", "disk full", "edit"):
         if rare in odds:
             odds[rare] /= 10
-    return Plan(seed, gpus, decks, behaviours, odds, random.choice([0.0, 0.0, 0.5]), random.choice([1, 1, 1, 2]))
+    edits, slots = random.choice([0.0, 0.0, 0.5]), random.choice([1, 1, 1, 2])
+    decks = {name: _with(file, slots_per_gpu=slots) for name, file in decks.items()}
+    return Plan(seed, gpus, decks, behaviours, odds, edits, slots)
+
+
+def _with(file: DeckFile, **settings: Any) -> DeckFile:
+    return replace(file, settings=replace(file.settings, **settings))
 
 
 def edited(random: Random, file: DeckFile) -> DeckFile:
@@ -65,7 +72,8 @@ def edited(random: Random, file: DeckFile) -> DeckFile:
             del tasks[at]
         case _:
             tasks[at] = replace(tasks[at], fingerprint=f"{tasks[at].fingerprint}'", work=Work(("false",)))
-    return replace(file, tasks=tuple(replace(task, position=place) for place, task in enumerate(tasks)))
+    tasks = [replace(task, position=place) for place, task in enumerate(tasks)]
+    return replace(file, tasks=tuple(tasks), text=f"{random.getrandbits(48):x}")
 
 
 def _behaviour(random: Random) -> Behaviour:
@@ -111,4 +119,4 @@ def _deck(random: Random, gpus: int) -> DeckFile:
                     round=round_,
                 )
             )
-    return DeckFile("/tasks.toml", "tasks", replace(DeckSettings(), cpu_slots=2), tuple(tasks))
+    return DeckFile("/tasks.toml", "tasks", DeckSettings(cpu_slots=2), tuple(tasks), text="as first written")

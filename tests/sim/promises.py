@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from gpudeck.engine.core.events import (
     AttemptEnded,
@@ -33,23 +33,34 @@ class Broken(AssertionError):  # noqa: N818
     """A promise was not kept."""
 
 
-def at_spawn(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) -> None:
-    """Of an attempt that has just begun; *facts*: what is on disk then."""
+def at_spawn(box: Simulated, files: Sequence[tuple[float, DeckFile]], facts: list[Fact], new: Process) -> None:
+    """Of an attempt that has just begun; *facts*: what is on disk then, *files*: what its deck has had, and since
+    when."""
     if any(
         old is not new and (old.deck, old.task, old.attempt) == (new.deck, new.task, new.attempt) for old in box.started
     ):
         raise Broken(f"{_name(new)} was started twice")
+    decided = next(fact.at for fact in reversed(facts) if isinstance(fact, AttemptStarting) and fact.token == new.token)
+    taken = [file for since, file in files if since < decided][-1:] + [file for since, file in files if since == decided]
+    missing = [_missing(box, file, facts, new) for file in taken if any(spec.name == new.task for spec in file.tasks)]
+    if not missing:
+        raise Broken(f"{_name(new)} began and its file does not have it")
+    if all(missing):
+        raise Broken(f"{_name(new)} began before {', '.join(sorted(missing[-1]))} had succeeded")
+    for uuid in new.gpus:
+        since = min(box.lost.get(uuid, box.now), box.foreign.get(uuid, box.now))
+        if box.now - since > LEARNED_S:
+            raise Broken(f"{_name(new)} began on {uuid}, which is lost or another's since {box.now - since:.0f} s")
+
+
+def _missing(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) -> set[str]:
+    """What has to succeed first and has not."""
     spec = next(spec for spec in file.tasks if spec.name == new.task)
     done = {old.task for old in box.started if old.deck == new.deck and old.code == 0 and not old.leader}
     earlier = {other.name for other in file.tasks if other.round < spec.round}
     cancelled = {fact.task for fact in facts if isinstance(fact, TaskCancelled)}
     cancelled |= {fact.task for fact in facts if isinstance(fact, AttemptEnded) and fact.next == "cancelled"}
-    if missing := ({*spec.needs} | (earlier - cancelled)) - done:
-        raise Broken(f"{_name(new)} began before {', '.join(sorted(missing))} had succeeded")
-    for uuid in new.gpus:
-        since = min(box.lost.get(uuid, box.now), box.foreign.get(uuid, box.now))
-        if box.now - since > LEARNED_S:
-            raise Broken(f"{_name(new)} began on {uuid}, which is lost or another's since {box.now - since:.0f} s")
+    return ({*spec.needs} | (earlier - cancelled)) - done
 
 
 def of_a_moment(

@@ -15,10 +15,10 @@ from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.inputs import Verb
 from gpudeck.engine.core.phases import FINAL, NAMES, Backoff, Queued, Waiting
 from gpudeck.engine.core.recorded import recorded
-from tests.inside.sim import host
+from tests.inside.sim import Choices, host, taken
 from tests.sim import promises
 from tests.sim.box import Process, Simulated
-from tests.sim.engine import SimEngine, cleared
+from tests.sim.engine import SimEngine, cleared, state_folder
 from tests.sim.plan import Plan, edited
 from tests.sim.promises import Broken
 
@@ -49,6 +49,8 @@ class World:
         self.specs = {deck: {spec.name: spec for spec in file.tasks} for deck, file in plan.decks.items()}
         """Every task that a deck ever had."""
         self.edited = {deck: set[str]() for deck in plan.decks}
+        self._written = {(deck, file.text): file for deck, file in plan.decks.items()}
+        """All that ever stood in a task file."""
         self.engines: dict[str, SimEngine] = {}
         self.acknowledged: dict[tuple[str, str, int], int | None] = {}
         """Exit codes that observers were told of and that were on disk."""
@@ -132,13 +134,10 @@ class World:
             return
         self.box.say(f"an engine of {deck} starts")
         self._check_disk(deck)
-        plan, before, runs = self.plan, self.files[deck], deck in self.box.disks
+        plan, runs = self.plan, deck in self.box.disks
         if runs and self._faults and self.random.random() < plan.edits:
-            self.files[deck] = edited(self.random, before)
-            now = {spec.name: spec.fingerprint for spec in self.files[deck].tasks}
-            self.edited[deck] |= {spec.name for spec in before.tasks if now.get(spec.name) != spec.fingerprint}
-            self.specs[deck] |= {spec.name: spec for spec in self.files[deck].tasks}
-            self.box.say(f"the file of {deck} has {len(self.files[deck].tasks)} tasks, some others")
+            self._edit(deck)
+        before = self._written.get((deck, (taken.load(state_folder(self.folder, deck)) or b"").decode()))
         headless = not runs or self.random.random() < 0.5
         engine = SimEngine(
             self.box,
@@ -150,10 +149,18 @@ class World:
             lambda task, attempt: plan.behaviour(deck, task, attempt),
             self._refusal,
             self._failed,
-            plan.slots,
             lambda fact: self._acknowledge(deck, fact),
         )
         self.engines[deck] = engine
+
+    def _edit(self, deck: str) -> None:
+        before = self.files[deck]
+        file = self.files[deck] = edited(self.random, before)
+        self._written[deck, file.text] = file
+        now = {spec.name: spec.fingerprint for spec in file.tasks}
+        self.edited[deck] |= {spec.name for spec in before.tasks if now.get(spec.name) != spec.fingerprint}
+        self.specs[deck] |= {spec.name: spec for spec in file.tasks}
+        self.box.say(f"the file of {deck} has {len(file.tasks)} tasks, some others")
 
     def _ended(self, engine: SimEngine) -> None:
         del self.engines[engine.name]
@@ -176,7 +183,7 @@ class World:
         raise error
 
     def _begun(self, new: Process) -> None:
-        promises.at_spawn(self.box, self.files[new.deck], self.box.disks[new.deck].facts, new)
+        promises.at_spawn(self.box, self.engines[new.deck].files, self.box.disks[new.deck].facts, new)
 
     def _told(self, process: Process) -> None:
         if (engine := self.engines.get(process.deck)) is not None:
@@ -215,6 +222,10 @@ class World:
                     self.refuse += 1
                 case "second start":
                     self._start(engine.name)
+                case "edit":
+                    self._edit(engine.name)
+                    running, finished = self.random.choice(["end", "restart", "keep"]), self.random.choice(["rerun", "flag", "keep"])
+                    engine.edited(self.files[engine.name], Choices(running, finished))
                 case _:
                     self._ask(engine)
         return False
