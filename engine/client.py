@@ -66,13 +66,17 @@ class Connection:
     """One connection to an engine. Not for several threads."""
 
     def __init__(self, connection: socket.socket, holder: Holder | None = None) -> None:
-        """Waits for the greeting. Raises EngineUnavailableError when none comes."""
+        """Waits for the greeting. Raises EngineUnavailableError when none comes; the socket is closed then."""
         self._socket = connection
         self._buffer = bytearray()
         self._last_id = 0
         self._kept: list[ToClient] = []
         self.picture: Picture | None = None
-        self.hello = self._greeting(holder)
+        try:
+            self.hello = self._greeting(holder)
+        except BaseException:
+            connection.close()
+            raise
 
     def _greeting(self, holder: Holder | None) -> Hello:
         deadline = time.monotonic() + HELLO_S

@@ -148,19 +148,19 @@ def test_somebody_who_joins_a_gpu_stops_nothing_and_is_named(
 
 def test_a_lost_gpu_is_left_alone_until_it_is_back(deck: Deck, box: Callable[[int], Box]) -> None:
     cards = box(2)
-    deck.write(gated())
-    gate = deck.gate()
+    deck.write(gated().replace("<gate", "<gate{i}"))
+    gates = [deck.gate(f"gate{number}") for number in range(4)]
     engine = deck.start("--check-interval", "0.2")
     engine.started("t0", "t1")
     cards.lose(1)
     engine.first(lambda event: event["event"] == "status" and any("lost" in gpu["note"] for gpu in event["gpus"]))
-    gate.let(2)
+    gates[0].let(), gates[1].let()
     engine.ended("t0"), engine.ended("t1")
     assert engine.event("task_started", task="t2")["gpus"] == [0]
     assert engine.count("task_started") == 3
     cards.find(1)
     assert engine.event("task_started", task="t3")["gpus"] == [1]
-    gate.let(2)
+    gates[2].let(), gates[3].let()
     assert engine.finish().code == 0
 
 

@@ -50,14 +50,17 @@ class Watched:
                 break
 
 
-@pytest.fixture
-def watched(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+@pytest.fixture(params=[0.5])
+def watched(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Watched]:
+    """The parameter: after how many seconds readings are stale."""
     box = Box(tmp_path_factory.mktemp("nvml") / "box.txt", 2)
     code, environment = outside(box)
     assert not code, "an engine of its own finds the double as a library: this needs a C compiler"
     with live_deck(tmp_path, DECK) as deck:
         deck.env |= {name: environment[name] for name in ("LD_LIBRARY_PATH", "GPUDECK_NVML_DOUBLE")}
-        deck.tune("core.devices", STALE_S=0.5)
+        deck.tune("core.devices", STALE_S=request.param)
         deck.start()
         with deck.client() as client:
             yield Watched(deck, box, client)
@@ -115,6 +118,7 @@ def test_status_shows_no_old_readings_as_if_they_were_of_now(watched: Watched) -
         assert "silent since " in shown
 
 
+@pytest.mark.parametrize("watched", [DEADLINE_S], indirect=True)
 def test_gpus_that_do_nothing_new_are_not_told_again(watched: Watched) -> None:
     watched.until(lambda: watched.gpu(0).sm_clock_mhz)
     watched.changes = 0

@@ -41,7 +41,9 @@ def at_spawn(box: Simulated, files: Sequence[tuple[float, DeckFile]], facts: lis
     ):
         raise Broken(f"{_name(new)} was started twice")
     decided = next(fact.at for fact in reversed(facts) if isinstance(fact, AttemptStarting) and fact.token == new.token)
-    taken = [file for since, file in files if since < decided][-1:] + [file for since, file in files if since == decided]
+    taken = [file for since, file in files if since < decided][-1:] + [
+        file for since, file in files if since == decided
+    ]
     missing = [_missing(box, file, facts, new) for file in taken if any(spec.name == new.task for spec in file.tasks)]
     if not missing:
         raise Broken(f"{_name(new)} began and its file does not have it")

@@ -224,7 +224,10 @@ class World:
                     self._start(engine.name)
                 case "edit":
                     self._edit(engine.name)
-                    running, finished = self.random.choice(["end", "restart", "keep"]), self.random.choice(["rerun", "flag", "keep"])
+                    running, finished = (
+                        self.random.choice(["end", "restart", "keep"]),
+                        self.random.choice(["rerun", "flag", "keep"]),
+                    )
                     engine.edited(self.files[engine.name], Choices(running, finished))
                 case _:
                     self._ask(engine)

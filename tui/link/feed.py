@@ -84,8 +84,8 @@ class Feed:
         self._again.set()
         connection = self._connection
         if connection is not None:
-            with contextlib.suppress(OSError):
-                socket.socket(fileno=os.dup(connection.fileno())).shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as twin:
+                twin.shutdown(socket.SHUT_RDWR)
 
     # -- in the thread ------------------------------------------------------------------------------------------------
 
@@ -112,6 +112,8 @@ class Feed:
             if vanished and failures:
                 self._again.wait(_AGAIN_S[min(failures, len(_AGAIN_S)) - 1])
             self._again.clear()
+        if found is not None:
+            found.close()
 
     def _follow(self, connection: Connection) -> bool:
         """Until the engine is gone. Returns True when it vanished without a word: the next one is wanted at once."""
