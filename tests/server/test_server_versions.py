@@ -13,7 +13,7 @@ import pytest
 from gpudeck.engine.errors import UsageError
 from gpudeck.engine.protocol.wire import Delta, Ready
 from tests.fakes.live_deck import live_deck
-from tests.inside.server import Connection
+from tests.inside.server import Connection, Gone
 
 FUTURE = {"type": "hello", "protocol": 99, "version": "9.0", "pid": 1, "host": "h", "deck": "d", "file": "/f"}
 DECK = '[deck]\ngpus = "sim:1"\n[[task]]\nname = "long"\ncommand = "sleep 60"\n'
@@ -52,6 +52,14 @@ def test_a_client_stops_an_engine_of_the_future() -> None:
         client.request("status")
         client.request("stop", tasks=False)
     assert [request["op"] for request in engine.asked] == ["status", "stop"]
+
+
+def test_a_client_that_is_not_greeted_keeps_no_socket_open() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    with pytest.raises(Gone):
+        Connection(ours)
+    assert ours.fileno() == -1
 
 
 def test_fields_and_messages_that_a_client_does_not_know_are_passed_over() -> None:
