@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any
 
-from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
+from gpudeck.engine.core.spec import DeckFile, DeckSettings, Halt, Policy, Resources, TaskSpec, Work
 from tests.sim.box import Behaviour
 
 VERBS = ("cancel", "kill", "retry", "hold", "release", "pause", "unpause", "priority")
@@ -51,12 +50,41 @@ def plan_of(seed: int) -> Plan:
         if rare in odds:
             odds[rare] /= 10
     edits, slots = random.choice([0.0, 0.0, 0.5]), random.choice([1, 1, 1, 2])
-    decks = {name: _with(file, slots_per_gpu=slots) for name, file in decks.items()}
+    decks = {name: _ruled(random, file, gpus, slots) for name, file in decks.items()}
     return Plan(seed, gpus, decks, behaviours, odds, edits, slots)
 
 
-def _with(file: DeckFile, **settings: Any) -> DeckFile:
-    return replace(file, settings=replace(file.settings, **settings))
+def _ruled(random: Random, file: DeckFile, gpus: int, slots: int) -> DeckFile:
+    """The same tasks under other rules."""
+    spare = all(isinstance(task.resources.gpus, int) and task.resources.gpus < gpus for task in file.tasks)
+    settings = replace(
+        file.settings,
+        slots_per_gpu=slots,
+        halt=random.choice(
+            [None, None, None, Halt("soon", fail=1), Halt("now", fail=2), Halt("soon", fail_percent=50)]
+        ),
+        keep_free=random.choice([0, 0, 1]) if spare else 0,
+        order=random.choice(["file", "longest"]),
+    )
+    barrier, codes, alone = (
+        random.choice(["succeeded", "ended"]),
+        random.choice([{0}, {0}, {0, 3}]),
+        random.random() < 0.2,
+    )
+    tasks = [
+        replace(
+            task,
+            barrier=barrier,
+            priority=random.choice([0, 0, 0, 5]),
+            policy=replace(task.policy, success_codes=frozenset(codes)),
+            resources=replace(task.resources, exclusive=alone and task.resources.gpus != 0),
+            after=(random.choice(before).name,)
+            if (before := file.tasks[: task.position]) and random.random() < 0.1
+            else (),
+        )
+        for task in file.tasks
+    ]
+    return replace(file, settings=settings, tasks=tuple(tasks))
 
 
 def edited(random: Random, file: DeckFile) -> DeckFile:
@@ -67,8 +95,8 @@ def edited(random: Random, file: DeckFile) -> DeckFile:
         case "more":
             names = {task.name for task in tasks}
             free = next(name for number in range(99) if (name := f"{tasks[at].entry}{number}") not in names)
-            tasks.append(replace(tasks[at], name=free, needs=(), fingerprint=f"fp-{free}"))
-        case "fewer" if len(tasks) > 1 and not any(tasks[at].name in task.needs for task in tasks):
+            tasks.append(replace(tasks[at], name=free, needs=(), after=(), fingerprint=f"fp-{free}"))
+        case "fewer" if len(tasks) > 1 and not any(tasks[at].name in (*task.needs, *task.after) for task in tasks):
             del tasks[at]
         case _:
             tasks[at] = replace(tasks[at], fingerprint=f"{tasks[at].fingerprint}'", work=Work(("false",)))

@@ -10,6 +10,7 @@ from gpudeck.engine.core.events import (
     AttemptStarting,
     Fact,
     GpuQuarantined,
+    Halted,
     RunStarted,
     TaskCancelled,
     TaskRetried,
@@ -58,8 +59,12 @@ def at_spawn(box: Simulated, files: Sequence[tuple[float, DeckFile]], facts: lis
 def _missing(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) -> set[str]:
     """What has to succeed first and has not."""
     spec = next(spec for spec in file.tasks if spec.name == new.task)
-    done = {old.task for old in box.started if old.deck == new.deck and old.code == 0 and not old.leader}
+    codes = {other.name: other.policy.success_codes for other in file.tasks}
+    ended = [old for old in box.started if old.deck == new.deck and not old.leader]
+    done = {old.task for old in ended if old.code in codes.get(old.task, (0,))}
     earlier = {other.name for other in file.tasks if other.round < spec.round}
+    if spec.barrier == "ended":
+        return {*spec.needs} - done | {old.task for old in box.alive() if old.deck == new.deck and old.task in earlier}
     cancelled = {fact.task for fact in facts if isinstance(fact, TaskCancelled)}
     cancelled |= {fact.task for fact in facts if isinstance(fact, AttemptEnded) and fact.next == "cancelled"}
     return ({*spec.needs} | (earlier - cancelled)) - done
@@ -77,7 +82,8 @@ def of_a_moment(
         for uuid in process.gpus:
             there = holders.setdefault(uuid, [])
             there.append(process)
-            if len(there) > slots or there[0].deck != process.deck:
+            alone = any(specs[each.deck][each.task].resources.exclusive for each in there)
+            if len(there) > (1 if alone else slots) or there[0].deck != process.deck:
                 raise Broken(f"{uuid} has too many holders: {', '.join(map(_name, there))}")
         if (other := tasks.setdefault((process.deck, process.task), process)) is not process:
             raise Broken(f"two attempts of one task live: {_name(other)} and {_name(process)}")
@@ -110,14 +116,16 @@ def of_a_journal(
             raise Broken(f"the end of {task} attempt {attempt} of {deck} was told ({code}) and is lost")
     for fact in facts:
         if isinstance(fact, AttemptEnded):
-            _code(box, deck, fact, told.starts.get((fact.task, fact.attempt)))
+            _code(box, deck, fact, told.starts.get((fact.task, fact.attempt)), specs[fact.task].policy.success_codes)
     _retries(deck, specs, edited, facts)
     unknown = {p.token for p in box.started if p.deck == deck} - told.tokens
     if unknown:
         raise Broken(f"{_name(box.processes[unknown.pop()])} began and the journal does not know it")
 
 
-def _code(box: Simulated, deck: str, fact: AttemptEnded, start: AttemptStarting | None) -> None:
+def _code(
+    box: Simulated, deck: str, fact: AttemptEnded, start: AttemptStarting | None, good: Collection[int | None]
+) -> None:
     process = None if start is None else box.processes.get(start.token)
     name, code = f"{fact.task} attempt {fact.attempt} of {deck}", fact.outcome.exit_code
     if process is None:
@@ -126,7 +134,7 @@ def _code(box: Simulated, deck: str, fact: AttemptEnded, start: AttemptStarting 
         return
     if code is not None and code != process.code:
         raise Broken(f"{name} ended with {process.code}, told is {code}")
-    if fact.outcome.ok and process.code != 0:
+    if fact.outcome.ok and process.code not in good:
         raise Broken(f"{name} ended with {process.code} and is told as done")
     if process.tree:
         raise Broken(f"{name} is told as ended and lives")
@@ -138,9 +146,13 @@ def _retries(deck: str, specs: Mapping[str, TaskSpec], edited: Collection[str], 
     charged: Counter[str] = Counter()
     signals: Counter[str] = Counter()
     more: Counter[str] = Counter()
+    halted = False
     for fact in facts:
         match fact:
+            case Halted():  # what failed before is not tried again
+                halted = True
             case RunStarted():
+                halted = False
                 charged.clear()
                 signals.clear()
             case GpuQuarantined():  # what failed there may be tried once more elsewhere
@@ -154,7 +166,12 @@ def _retries(deck: str, specs: Mapping[str, TaskSpec], edited: Collection[str], 
                 tries, most = charged[fact.task], allowed[fact.task] + 1
                 if tries > most + more[fact.task]:
                     raise Broken(f"{fact.task} of {deck} was tried {tries} times, of {most}")
-                given_up = fact.next == "failed" and tries + signals[fact.task] < most and fact.task not in edited
+                given_up = (
+                    fact.next == "failed"
+                    and tries + signals[fact.task] < most
+                    and not halted
+                    and fact.task not in edited
+                )
                 if given_up:
                     raise Broken(f"{fact.task} of {deck} was given up after {tries} of {most} tries")
             case _:
