@@ -9,7 +9,7 @@ from typing import assert_never
 
 from . import events as e
 from .apply_acts import remember, remember_mark, remember_pause, taken_back
-from .apply_attempt import attempt_fact, ready
+from .apply_attempt import attempt_fact, probes_no_more, ready
 from .apply_run import count_settled, fresh, gpu_fact, rebooted, run_ended, run_started, unsettle
 from .deck import Deck, Task
 from .phases import FINAL, QUEUED, WAITING, Backoff, Cached, Cancelled, Succeeded
@@ -77,6 +77,8 @@ def _task(deck: Deck, fact: TaskFact) -> None:
         case e.StartRevoked():
             task.attempts = fact.taken or task.attempts - 1
             task.revoked = 0 if fact.taken else task.revoked + 1
+            if (attempt := task.attempt()) is not None:
+                probes_no_more(deck, attempt)
             deck.move(task, QUEUED)
             deck.no_starts_until = max(deck.no_starts_until, fact.until)
             deck.wake(fact.until, "plan")

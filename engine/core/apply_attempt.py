@@ -183,6 +183,11 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
     if fact.duration_s >= FAST_S and not attempt.rebooted:
         task.entry.past_minute.update(dict.fromkeys(attempt.gpus, fact.at))
     _next_phase(deck, task, fact, attempt)
+    probes_no_more(deck, attempt)
+
+
+def probes_no_more(deck: Deck, attempt: Attempt) -> None:
+    """The GPUs that it was to try may be tried by another."""
     for uuid in attempt.gpus:
         gpu = deck.gpus.get(uuid)
         if gpu is not None and gpu.quarantine is not None and gpu.quarantine.probing == attempt.token:

@@ -174,7 +174,7 @@ async def test_a_daemon_of_an_adopted_attempt_is_a_member(rig: Rig) -> None:
     daemon = int((rig.folder / "daemon").read_text())
     rig.launcher.recover([known])
     await until(lambda: rig.launcher.members().get(daemon) == OLD)
-    assert daemon in list(rig.launcher.members())
+    await until(lambda: daemon in list(rig.launcher.members()))
 
 
 @launched

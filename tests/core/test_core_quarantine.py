@@ -167,6 +167,16 @@ def test_a_probe_that_succeeds_releases_the_gpu() -> None:
     assert not is_quarantined(found)
 
 
+def test_a_probe_whose_start_is_refused_leaves_the_gpu_to_the_next() -> None:
+    found = eight()
+    fails_on(found, 1, 3)
+    found.refuse = 1
+    found.advance(61)
+    found.advance(61)
+    found.advance(61)
+    assert not is_quarantined(found)
+
+
 def test_after_a_failed_probe_the_next_comes_later_and_its_task_is_not_charged() -> None:
     found = eight()
     fails_on(found, 1, 3)

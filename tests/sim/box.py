@@ -75,6 +75,8 @@ class Simulated:
         """GPUs that are gone, and since when."""
         self.foreign: dict[str, float] = {}
         """GPUs that somebody else computes on, and since when."""
+        self.broken = ""
+        """The GPU on which every process fails at once."""
         self.trace: list[str] = []
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._count = itertools.count()

@@ -66,6 +66,10 @@ class SimLauncher:
             self._box.claims[uuid] = self._deck
         task, attempt = order.env["GPUDECK_TASK"], int(order.env["GPUDECK_ATTEMPT"])
         how = self._behaviour(task, attempt)
+        if self._box.broken in order.claims:
+            how = Behaviour(code=1, runs_s=0.05)
+            with open(order.stderr, "a") as log:
+                log.write("RuntimeError: CUDA error: unspecified launch failure\n")
         process = self._box.spawn(order.token, self._deck, task, attempt, order.claims, how)
         self._followed[order.token] = []
         return process.pid, 1

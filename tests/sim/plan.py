@@ -26,6 +26,8 @@ class Plan:
     """How likely the task file is another at each start of an engine; while one runs, see `odds`."""
     slots: int = 1
     """Tasks on a GPU at once."""
+    broken: str = ""
+    """The GPU on which everything fails at once while faults last."""
     faults_end: float = 200.0
     """Seconds of the world's time after which nothing goes wrong any more."""
 
@@ -51,7 +53,8 @@ def plan_of(seed: int) -> Plan:
             odds[rare] /= 10
     edits, slots = random.choice([0.0, 0.0, 0.5]), random.choice([1, 1, 1, 2])
     decks = {name: _ruled(random, file, gpus, slots) for name, file in decks.items()}
-    return Plan(seed, gpus, decks, behaviours, odds, edits, slots)
+    broken = f"GPU-{random.randrange(gpus)}" if gpus > 1 and random.random() < 0.15 else ""
+    return Plan(seed, gpus, decks, behaviours, odds, edits, slots, broken)
 
 
 def _ruled(random: Random, file: DeckFile, gpus: int, slots: int) -> DeckFile:

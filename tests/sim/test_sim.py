@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sim.marks import MARKS, marks
 from tests.sim.planted import PLANTED
 from tests.sim.seeds import noticed, world_of
 
@@ -42,6 +43,15 @@ def test_every_promise_is_kept_in_every_world(first: int, folder: str) -> None:
 @pytest.mark.parametrize("first", range(_FEW + 1, _MANY, _BLOCK))
 def test_every_promise_is_kept_in_many_more_worlds(first: int, folder: str) -> None:
     _keeps_all_promises(first, folder)
+
+
+def test_the_worlds_come_to_what_each_rule_is_for(folder: str) -> None:
+    missing = set(MARKS)
+    for seed in range(1, 3000):
+        missing -= marks(world_of(seed, folder)[0])
+        if not missing:
+            return
+    raise AssertionError(f"no world came to {sorted(missing)}")
 
 
 def test_a_world_is_the_same_each_time_whatever_python_hashes_by() -> None:

@@ -13,7 +13,7 @@ from unittest import mock
 from gpudeck.engine.core.events import AttemptEnded, Fact
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.inputs import Verb
-from gpudeck.engine.core.phases import FINAL, NAMES, Backoff, Queued, Waiting
+from gpudeck.engine.core.phases import FINAL, NAMES, Backoff, Blocked, Queued, Waiting
 from gpudeck.engine.core.recorded import recorded
 from tests.inside.sim import Choices, host, taken
 from tests.sim import promises
@@ -25,7 +25,9 @@ from tests.sim.promises import Broken
 PIECES = 200_000
 """More of them, and a run will never end."""
 LATEST_S = 3_000.0
-"""Of the world's time without faults, in which all that can end ends."""
+"""Of the world's time without faults, in which all that can end ends;"""
+LATEST_RESTED_S = 40_000.0
+"""and where a GPU rests, which longer and longer pauses between probes end."""
 _LOOKED_AT = 0.02
 """Share of moments at which the journal is compared with what engines know."""
 
@@ -41,6 +43,7 @@ class World:
         self.plan = plan
         self.folder = cleared(folder)
         self.box = Simulated(plan.seed, plan.gpus)
+        self.box.broken = plan.broken
         self.box.tell = self._told
         self.box.begun = self._begun
         self.random = Random(plan.seed + 1)
@@ -55,6 +58,8 @@ class World:
         self.acknowledged: dict[tuple[str, str, int], int | None] = {}
         """Exit codes that observers were told of and that were on disk."""
         self.faults: Counter[str] = Counter()
+        self.seen: Counter[str] = Counter()
+        """What engines were in the middle of; see `marks`."""
         self.refuse = 0
         self.elapsed = 0.0
         self._calm_at: float | None = None
@@ -103,7 +108,7 @@ class World:
         else:
             self.box.now = max(at, self.box.now)
         self.elapsed += max(0.0, self.box.now - before)
-        if self.elapsed > self.plan.faults_end + LATEST_S:
+        if self.elapsed > self.plan.faults_end + (LATEST_RESTED_S if self.plan.broken else LATEST_S):
             self._stuck()
         for engine in self.engines.values():
             engine.loop.ripen()
@@ -121,6 +126,7 @@ class World:
             self._free(deck)
             self._start(deck)
         self._calm_at = self.box.now if self._calm_at is None else self._calm_at
+        self.box.broken = ""
         return bool(rest)
 
     def _unfinished(self, deck: str) -> bool:
@@ -169,6 +175,7 @@ class World:
             self.box.after(self.random.uniform(0, 50), lambda: self._start(engine.name))
 
     def _kill(self, engine: SimEngine) -> None:
+        self.seen["unwritten"] += not engine.journal.idle
         engine.kill()
         del self.engines[engine.name]
         self.box.after(self.random.choice([0.0, 0.1, 3.0, 60.0]), lambda: self._start(engine.name))
@@ -203,6 +210,7 @@ class World:
                     return True
                 case "box down":
                     for each in list(self.engines.values()):
+                        self.seen["backoff at boot"] += each.deck.counts[Backoff]
                         each.kill()
                     self.engines.clear()
                     self.box.go_down()
@@ -267,6 +275,7 @@ class World:
         served = {deck: engine.since for deck, engine in self.engines.items()}
         promises.of_a_moment(self.box, self.specs, served, self.plan.slots)
         for engine in self.engines.values():
+            self.seen["blocked"] += engine.deck.counts[Blocked]
             if not engine.loop.ready and engine.journal.idle and self.random.random() < _LOOKED_AT:
                 self._check_replay(engine)
 
