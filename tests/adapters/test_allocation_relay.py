@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,10 +76,19 @@ def test_a_command_that_a_signal_ended_tells_so_as_a_shell_does(relay: Relay) ->
     assert relay.start("kill -9 $$").wait(TIMEOUT_S) == 128 + signal.SIGKILL
 
 
+_WAITS = """
+import signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIG{name}])
+print("ready", flush=True)
+signal.sigwait([signal.SIG{name}])
+print("got", flush=True)
+sys.exit(7)
+"""
+
+
 @pytest.mark.parametrize("name", ["TERM", "INT", "HUP", "USR1", "USR2"])
 def test_a_signal_reaches_the_command_which_may_go_on(name: str, relay: Relay) -> None:
-    wait = "while :; do read -r -t 100 -u 5; done"
-    process = relay.start(f'trap "echo got; exit 7" {name}; exec 5<> <(:); echo ready; {wait}')
+    process = relay.start(f"exec {shlex.quote(sys.executable)} -c {shlex.quote(_WAITS.format(name=name))}")
     assert line(process) == "ready"
     process.send_signal(signal.Signals[f"SIG{name}"])
     assert line(process) == "got"

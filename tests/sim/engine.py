@@ -80,7 +80,7 @@ class SimEngine:
         self.acknowledged = acknowledged
         self.since = box.now
         self._state = state_folder(folder, deck)
-        self._opened: Any = SimpleNamespace(file=file, state=SimpleNamespace(path=self._state), options="", warnings=[])
+        self.opened: Any = SimpleNamespace(file=file, state=SimpleNamespace(path=self._state), options="", warnings=[])
         self.files = [(box.now, file)]
         """What it has taken up, and since when."""
         self.loop = SimLoop(lambda: box.now, failed)
@@ -122,11 +122,11 @@ class SimEngine:
                 task.attempts = max(task.attempts, self._logs.highest(task.name))
         self._told = recorded(self.journal.load())
         left = [each.token for each in self.box.processes.values() if each.deck == self.name and each.record]
-        self._opened.deck, self._opened.starts, self._opened.logs = deck, starts, self._logs
-        self._opened.unsettled = unsettled(left, self._told)
-        self._opened.same_boot = deck.run.boot_id in ("", self.box.boot)
-        self._opened.gpus = _Cards(self._cards())
-        self._opened.journal = self.journal
+        self.opened.deck, self.opened.starts, self.opened.logs = deck, starts, self._logs
+        self.opened.unsettled = unsettled(left, self._told)
+        self.opened.same_boot = deck.run.boot_id in ("", self.box.boot)
+        self.opened.gpus = _Cards(self._cards())
+        self.opened.journal = self.journal
         kept.keep_gone(self._state, deck)
         taken.keep(self._state, self.file)
         return deck
@@ -134,7 +134,7 @@ class SimEngine:
     @property
     def file(self) -> DeckFile:
         """As the deck has it."""
-        return self._opened.file
+        return self.opened.file
 
     def _begin(self) -> None:
         box, deck = self.box, self.deck
@@ -175,14 +175,14 @@ class SimEngine:
         self._writer.on_ended = completing.written
         self.journal.on_disk = lambda full, why: self.loop.call_soon(self._on_disk, full, why)
         TakeUp(
-            self._opened,
+            self.opened,
             loop=self._loop,
             launcher=self.launcher,
             attempts=self.attempts,
             reporter=self._reporter,
             clock=SimpleNamespace(now=box.instant),
         ).begin(self._takes)
-        self._applier = Applier(self._opened, self._loop, self._aside)
+        self._applier = Applier(self.opened, self._loop, self._aside)
         self._sample()
 
     # -- life

@@ -44,11 +44,11 @@ def _forgets(**keys: object) -> Callable[[Any], Any]:
     def made(fresh: Callable[[SimEngine], object]) -> Callable[[SimEngine], object]:
         def without(engine: SimEngine) -> object:
             whole: DeckFile = engine.file
-            engine.file = replace(whole, tasks=tuple(_without(spec, keys) for spec in whole.tasks))
+            engine.opened.file = replace(whole, tasks=tuple(_without(spec, keys) for spec in whole.tasks))
             try:
                 return fresh(engine)
             finally:
-                engine.file = whole
+                engine.opened.file = whole
 
         return without
 
