@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from tests.sim.marks import MARKS, marks
 from tests.sim.planted import PLANTED
 from tests.sim.seeds import noticed, world_of
+from tests.sim.small import EVENTS, SmallWorld
 
 _BLOCK = 20
 _FEW, _MANY = 300, 3000
@@ -43,6 +45,31 @@ def test_every_promise_is_kept_in_every_world(first: int, folder: str) -> None:
 @pytest.mark.parametrize("first", range(_FEW + 1, _MANY, _BLOCK))
 def test_every_promise_is_kept_in_many_more_worlds(first: int, folder: str) -> None:
     _keeps_all_promises(first, folder)
+
+
+def _every_order(events: Sequence[str], pieces: int, folder: str, first: str = "") -> None:
+    for order in permutations(events):
+        world = SmallWorld((first, *order) if first else order, pieces, f"{folder}/small")
+        try:
+            world.run()
+        except Exception as error:
+            raise AssertionError(
+                f"{pieces} pieces after each of {first} {order}:\n" + "\n".join(world.box.trace)
+            ) from error
+        finally:
+            world.close()
+
+
+@pytest.mark.parametrize("pieces", [1, 4, 20])
+def test_every_promise_is_kept_in_every_order_of_five_events(pieces: int, folder: str) -> None:
+    _every_order(EVENTS[:5], pieces, folder)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("pieces", [2, 20])
+@pytest.mark.parametrize("first", EVENTS)
+def test_every_promise_is_kept_in_every_order_of_events(first: str, pieces: int, folder: str) -> None:
+    _every_order([event for event in EVENTS if event != first], pieces, folder, first)
 
 
 def test_the_worlds_come_to_what_each_rule_is_for(folder: str) -> None:

@@ -69,14 +69,17 @@ class World:
 
     def run(self) -> None:
         with _seeded(self.random, self.box):
-            for deck in self.plan.decks:
-                self._start(deck)
+            self._begin()
             for _ in range(PIECES):
                 if not self._piece():
                     break
             else:
                 raise Broken("the run does not come to an end")
             self._check_end()
+
+    def _begin(self) -> None:
+        for deck in self.plan.decks:
+            self._start(deck)
 
     def close(self) -> None:
         """Nothing of it is left, on disk or waiting."""
@@ -209,12 +212,7 @@ class World:
                     self._kill(engine)
                     return True
                 case "box down":
-                    for each in list(self.engines.values()):
-                        self.seen["backoff at boot"] += each.deck.counts[Backoff]
-                        each.kill()
-                    self.engines.clear()
-                    self.box.go_down()
-                    self.box.claims.clear()
+                    self._go_down()
                     for deck in self.plan.decks:
                         self.box.after(self.random.uniform(0, 30), lambda deck=deck: self._start(deck))
                     return True
@@ -240,6 +238,14 @@ class World:
                 case _:
                     self._ask(engine)
         return False
+
+    def _go_down(self) -> None:
+        for each in list(self.engines.values()):
+            self.seen["backoff at boot"] += each.deck.counts[Backoff]
+            each.kill()
+        self.engines.clear()
+        self.box.go_down()
+        self.box.claims.clear()
 
     def _take(self, kind: dict[str, float]) -> None:
         """A GPU is not ours for a while."""
