@@ -25,8 +25,8 @@ def reconsider(deck: Deck, task: Task) -> None:
     if not task.selected or not isinstance(task.phase, (Waiting, Queued, Blocked)):
         return
     phase = _PHASE_FOR[deck.gates_say(task)]
-    if deck.run.ended and phase is QUEUED:
-        # Nothing is queued in a run that is over: it waits for the next.
+    if phase is QUEUED and (deck.run.ended or task.index in deck.unasked):
+        # Nothing is queued in a run that is over, nor what this one does not take up: it waits for the next.
         phase = WAITING
     if type(phase) is not type(task.phase):
         deck.move(task, phase)
