@@ -244,7 +244,7 @@ def _restore(
     for task in deck.tasks:
         if not task.attempts or journal.damage:
             task.attempts = max(task.attempts, logs.highest(task.name))
-    stand_in_for_left_out(deck, logs)
+    stand_in_for_left_out(deck, logs, file)
     ends = unsettled(tokens_recorded(settings, state.attempts), told)
     sweep_records(state.attempts, [*starts, *(start.token for _, start in ends)])
     warnings = [*file.warnings, *passed_over_nodelists(file)]
