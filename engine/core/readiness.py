@@ -79,7 +79,7 @@ def is_older(task: Task, success_wall: float) -> bool:
 
 def cached_now(deck: Deck, task: Task, at: float) -> TaskCached | bool | None:
     """Whether a task that arrives is done: the fact, None when it is not, True when its outputs must be looked at."""
-    if task.decided or task.forced or "all" in deck.run.takes:
+    if task.decided or task.forced or "all" in deck.run.takes or not deck.settings.skip_existing:
         return None
     wall = success_of(deck, task)
     if wall is not None:
