@@ -292,10 +292,11 @@ class Engine:
         self._ending.stop()
         self._post(Shutdown(now=now, by="gpudeck stop --tasks"))
 
-    def _start(self) -> None:
-        """A client wants the deck as a whole to run."""
+    def _start(self) -> Sequence[str]:
+        """A client wants the deck as a whole to run. Returns the warnings of the opening."""
         self._quiet.stay()
         self._loop.act(take_up_new)
+        return self._opened.warnings
 
     def _reloaded(self) -> None:
         """The deck has become another, with other tasks at other places."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ..attach import has_engine
 from ..client import Connection
 from ..command import Command
 from ..errors import UsageError
@@ -20,9 +21,12 @@ def run(command: Command) -> int:
     place = Place.of(command)
     if place.missing():
         raise UsageError(f"{command.file or place.path}: no such file or command")
+    began = not has_engine(place.path, place.options)
     with place.start(quiet=True, change=True) as connection:
         head = msgspec.convert(connection.request("status")["head"], DeckHead)
         pid = connection.hello.pid
+        for line in connection.request("start")["warnings"] if began else ():
+            place.say(f"warning: {line}")
         left_out = _left_out(connection, head.counts.total)
     counts = head.counts
     if command.flag("json"):

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..adapters.journal.look import look_at
+from ..adapters.state.folder import StateDir
 from ..adapters.state.lock import held_by
 from ..adapters.state.pointer import read_pointer
 from ..core.events import AttemptEnded, AttemptStarting, StartRevoked
@@ -64,6 +65,20 @@ class OtherStates:
             self._beside = Beside(self._settings.log_dir)
         return self._beside.doubt(spec)
 
+    def at_work(self, specs: Iterable[TaskSpec]) -> Iterator[str]:
+        """A line for each deck that runs something now whose outputs some of these tasks have, too."""
+        for name, path in self._others():
+            if not _is_at_work(path):
+                continue
+            running = {outputs for outputs, attempt in _newest(path).items() if attempt.ok is None}
+            both = [spec.name for spec in specs if spec.outputs in running]
+            if both:
+                more = f" and {len(both) - 1} more" if len(both) > 1 else ""
+                yield (
+                    f"the deck {name} in {self._settings.state_dir} runs what has the outputs of {both[0]}{more}: "
+                    "each writes over the other's; give them other paths, or let one end first"
+                )
+
     def _why(self, name: str, attempt: _Attempt, spec: TaskSpec, done_wall: float | None) -> str:
         same_work, same_file = attempt.fingerprint == spec.fingerprint, _file(name) == _file(self._stem)
         if not (same_work or same_file):
@@ -94,6 +109,14 @@ class OtherStates:
 def _file(stem: str) -> str:
     """The part of a state's name that is its task file's."""
     return stem.partition("@")[0]
+
+
+def _is_at_work(path: str) -> bool:
+    """An engine runs it, or attempts that an engine has left."""
+    try:
+        return held_by(path) is not None or StateDir(path).unfinished() > 0
+    except OSError:
+        return False
 
 
 def _written_since(outputs: tuple[str, ...], wall: float) -> bool:

@@ -47,8 +47,8 @@ class Hooks:
 
     stop: Callable[[bool, bool], None]
     """(tasks too, at once)."""
-    start: Callable[[], None]
-    """Take up what is new in the file."""
+    start: Callable[[], Sequence[str]]
+    """Take up what is new in the file; returns what was to be warned of when the deck was opened."""
     apply: Callable[[Mapping[str, Any]], Awaitable[Any]]
     change: Callable[[ChangeArgs], Awaitable[str]]
     """Other run options; returns what has become other, in words."""
@@ -125,9 +125,9 @@ class Requests:
                 return await self._apply(args)
             case "start":
                 self._to(NoArgs, args)
-                self._hooks.start()
+                warnings = self._hooks.start()
                 await self._hooks.taken()
-                return {}
+                return {"warnings": warnings}
             case "stop":
                 ending = self._to(StopArgs, args)
                 self._hooks.stop(ending.tasks, ending.now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.commands.commands_rig import Commanded
 from tests.rigs.desk import Desk, at_desk
 
 TWO = """
@@ -77,3 +78,14 @@ async def test_what_an_exclusion_leaves_out_is_told_with_what_runs_it(desk: Desk
     told = await desk.command("add", "--start", "--name", "b2", "--", "true")
     assert "left out by --exclude" in told.err
     assert "`gpudeck --headless --only b2` runs it" in told.err
+
+
+def test_a_start_tells_what_its_engine_warns_of(deck: Commanded) -> None:
+    deck.write(TWO.replace('"true"', '"read _ <gate; echo >out{i}"').replace("sim:1", "sim:2"))
+    gate = deck.gate()
+    deck.start().started("a1", "a2")
+    told = deck.command("start", "--name", "b")
+    assert "warning: the deck tasks in" in told.err
+    assert "has the outputs of a1 and 1 more" in told.err
+    assert "warning" not in deck.command("start", "--name", "b").err
+    gate.let(4)

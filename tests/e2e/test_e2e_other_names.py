@@ -94,3 +94,28 @@ def test_a_result_that_a_failed_attempt_of_another_name_did_not_touch_stays_one(
     assert deck.run("--name", "b", "--no-skip-existing").code == 1
     deck.write(HALF.format(code=0))
     assert deck.run().states == {"train": "cached", "eval": "cached"}
+
+
+def test_two_names_that_write_the_same_outputs_at_once_are_warned_of(deck: Deck) -> None:
+    deck.write(HALF.format(code=0).replace("echo half", "read _ <gate; echo half").replace("sim:1", "sim:2"))
+    gate = deck.gate()
+    first = deck.start()
+    first.started("train")
+    told = deck.command("check", "--name", "b").out
+    assert "runs what has the outputs of train: each writes over the other's" in told
+    second = deck.start("--name", "b")
+    second.started("train")
+    gate.let(2)
+    first.finish()
+    assert "the deck tasks in " in second.finish().notes
+
+
+def test_two_decks_with_other_outputs_are_warned_of_nothing(deck: Deck) -> None:
+    deck.write(HALF.format(code=0).replace("echo half", "read _ <gate; echo half"))
+    gate = deck.gate()
+    first = deck.start()
+    first.started("train")
+    deck.write(HALF.format(code=0).replace("model.pt", "other.pt"))
+    assert "each writes over" not in deck.run("--name", "b").notes
+    gate.let()
+    first.finish()
