@@ -93,19 +93,21 @@ def attach_or_start(
     takeover: bool = False,
     quiet_start: bool = False,
     notes_only: bool = False,
+    asked_only: bool = False,
     warn: Any = None,
 ) -> Connection:
     """A connection to the deck's engine, which is started in a session of its own if none runs.
 
     *warn* is called with a line where the engine would not survive a logout. *takeover*: what had the deck before is
     gone. *quiet_start*: an engine that is started here starts no task before it has been asked for something other than
-    how the deck stands, or for some seconds; *notes_only*: it ends once it has noted that. Raises DeckError with the
-    engine's own words when it cannot run the deck.
+    how the deck stands, or for some seconds; *notes_only*: it ends once it has noted that; *asked_only*: it takes up
+    nothing that is new in the file. Raises DeckError with the engine's own words when it cannot run the deck.
     """
     if not takeover and (connection := attach(path, options)):
         return connection
     given = {
         "--as-root": as_root, "--takeover": takeover, "--quiet-start": quiet_start, "--notes-only": notes_only,
+        "--asked-only": asked_only,
     }  # fmt: skip
     return _start(path, options, environ, [flag for flag, on in given.items() if on], takeover=takeover, warn=warn)
 

@@ -15,6 +15,7 @@ from .adapters.simulated import SimulatedProbe
 from .core.events import AttemptStarting, Fact
 from .core.inputs import Input, Shutdown
 from .core.readings import GpuReading
+from .core.renew import take_up_new
 from .core.spec import TaskSpec
 from .core.step import Core
 from .core.why_waiting import why_waiting
@@ -143,6 +144,7 @@ class Engine:
             self._deck, view, self._attempts, self._clock, self._post, self._box.index_of,
             Hooks(
                 stop=self._stop,
+                start=self._start,
                 apply=lambda args: answer(self._live, args),
                 change=lambda args: self._live.change(args),
                 taken=self._loop.taken,
@@ -176,10 +178,11 @@ class Engine:
         status_period_s: float,
         quiet_start: bool = False,
         notes_only: bool = False,
+        asked_only: bool = False,
     ) -> int:
         """Start or continue a run and see it through; with *takes* None look at the deck (`TakeUp.begin`).
-        *quiet_start*: whoever started it says first what it came for (`QuietStart`); *notes_only*: and wants no more.
-        Returns the exit code."""
+        *quiet_start*: whoever started it says first what it came for (`QuietStart`); *notes_only*: and wants no more;
+        *asked_only*: what is new in the file is not taken up. Returns the exit code."""
         self._asyncio.set_exception_handler(lambda _, context: self._failed(context))
         settle()
         try:
@@ -188,7 +191,7 @@ class Engine:
             if quiet_start or notes_only:
                 self._quiet.begin(notes_only=notes_only)
             self._notices.begin()
-            self._take_up().begin(takes)
+            self._take_up().begin(takes, asked_only=asked_only or notes_only)
             if self._code is not None:
                 self._code.cover()
             await self._serving.start()
@@ -288,6 +291,12 @@ class Engine:
             raise EngineUnavailableError("the engine was just ending, and its tasks run on: ask again")
         self._ending.stop()
         self._post(Shutdown(now=now, by="gpudeck stop --tasks"))
+
+    def _start(self) -> Sequence[str]:
+        """A client wants the deck as a whole to run. Returns the warnings of the opening."""
+        self._quiet.stay()
+        self._loop.act(take_up_new)
+        return self._opened.warnings
 
     def _reloaded(self) -> None:
         """The deck has become another, with other tasks at other places."""

@@ -30,9 +30,11 @@ def serve(
     mode: Mode,
     quiet_start: bool = False,
     notes_only: bool = False,
+    asked_only: bool = False,
 ) -> int:
     """Serve a deck until nothing is left to run and nobody is attached. *quiet_start*: nothing starts before the first
-    client has said what it came for; *notes_only*: and nothing after that. Returns the exit code; raises DeckError."""
+    client has said what it came for; *notes_only*: and nothing after that; *asked_only*: what is new in the file is not
+    taken up. Returns the exit code; raises DeckError."""
     opened = open_deck(
         path, options, environ, as_root=as_root, takeover=takeover, as_before=True, service=mode == "service"
     )
@@ -46,7 +48,11 @@ def serve(
         async def work() -> int:
             engine = Engine(opened, output.show, cwd=os.path.dirname(path), mode=mode)
             return await engine.run(
-                takes=None, status_period_s=STATUS_PERIOD_S, quiet_start=quiet_start, notes_only=notes_only
+                takes=None,
+                status_period_s=STATUS_PERIOD_S,
+                quiet_start=quiet_start,
+                notes_only=notes_only,
+                asked_only=asked_only,
             )
 
         return asyncio.run(work())

@@ -52,7 +52,7 @@ _COMMANDS = {
 so that every command starts fast."""
 
 _ONCE_MORE = frozenset(
-    {"retry", "cancel", "kill", "hold", "release", "priority", "accept", "apply", "pause", "unpause", "gpus"}
+    {"retry", "cancel", "kill", "hold", "release", "priority", "accept", "apply", "pause", "unpause", "gpus", "start"}
 )
 """What may be asked for a second time when the engine went away under it."""
 
@@ -105,7 +105,7 @@ def _engine(command: Command) -> int:
     said = command.given.get("options")
     options = command.options() if said is None else decode(said)
     mode = "service" if command.flag("service") else "detached"
-    flags = {name: command.flag(name) for name in ("as_root", "takeover", "quiet_start", "notes_only")}
+    flags = {name: command.flag(name) for name in ("as_root", "takeover", "quiet_start", "notes_only", "asked_only")}
     try:
         with threads_needed():
             return serve(task_file(command), options, os.environ, mode=mode, **flags)

@@ -30,6 +30,7 @@ from .notify.message import Origin
 from .notify.notices import Notices
 from .notify.targets import problems_of
 from .opening.opening import OpenDeck
+from .opening.other_states import OtherStates
 from .opening.visible import cuda_visible_devices
 from .ports import Launcher, Sink
 from .progress.following import Following
@@ -182,6 +183,7 @@ def attempts_of(
         readers=Background(loop),
         checks=Background(loop),
         starters=Background(loop),
+        doubt=OtherStates(opened.file).doubt,
         logs_may_hang=on_network(opened.deck.settings.log_dir),
     )
 

@@ -49,6 +49,10 @@ class QuietStart:
             self._acted = True
             self._end_in(ALONE_S if self._notes_only else AFTER_S)
 
+    def stay(self) -> None:
+        """Somebody wants the deck to run, once what others came for has been noted."""
+        self._notes_only = False
+
     def left(self) -> None:
         """A client has gone."""
         if self._acted and not (self._notes_only and self._clients()):  # another command may have come meanwhile

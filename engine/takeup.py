@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from .adapters import host
 from .attempt.attempts import Attempts
+from .core.apply_run import BY_HAND
 from .core.events import OptionsChanged, RunStarted, ShardsFixed
 from .core.fate import Fate
 from .core.phases import Failed, Unknown
@@ -38,14 +39,14 @@ class TakeUp:
         self._reporter = reporter
         self._clock = clock
 
-    def begin(self, takes: Sequence[str] | None) -> None:
+    def begin(self, takes: Sequence[str] | None, *, asked_only: bool = False) -> None:
         """Continue an unfinished run, or start one that takes up *takes*. None: look at the deck; an ended run stays
-        so unless there are tasks that never ran, and those alone are started."""
+        so unless there are tasks that never ran, and those alone are started; with *asked_only* not even those."""
         run = self._deck.run
         goes_on = not run.ended
         self._loop.core.here = Here(host.boot_id(), host.hostname())
         if takes is None:
-            anew = not goes_on and has_new(self._deck)
+            anew = not goes_on and not asked_only and has_new(self._deck)
         else:
             anew = not goes_on or ("all" in takes and "all" not in run.takes)
         fates = self._recover()
@@ -53,7 +54,8 @@ class TakeUp:
         self._redo(fates)
         self._announce(run.number + anew, continued=not anew)
         if goes_on:
-            self._go_on(fates, changed=takes is not None, takes=_SHOWN if takes is None else takes)
+            by_hand = asked_only and run.takes == frozenset(BY_HAND)
+            self._go_on(fates, changed=takes is not None, takes=takes or (() if by_hand else _SHOWN))
         if anew:
             self._loop.begin(self._new_run(takes or _SHOWN))
         elif not goes_on:

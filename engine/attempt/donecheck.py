@@ -6,11 +6,11 @@ import asyncio
 
 from ..core.deck import Deck
 from ..core.inputs import DoneChecked
+from ..core.readiness import success_of
 from ..core.spec import TaskSpec
-from ..logs.beside import Beside
 from ..logs.files import LogFolder
 from ..logs.outputs import outputs_exist
-from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Sink
+from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Doubt, Sink
 from .box import Box
 
 _THIS = "this"
@@ -19,22 +19,27 @@ _THIS = "this"
 class DoneCheck:
     """Carries `CheckDone` out. All methods on the loop's thread."""
 
-    def __init__(self, deck: Deck, logs: LogFolder, box: Box, post: Sink, aside: Aside) -> None:
+    def __init__(self, deck: Deck, logs: LogFolder, box: Box, post: Sink, aside: Aside, doubt: Doubt) -> None:
         self._deck = deck
         self._logs = logs
         self._box = box
         self._post = post
         self._aside = aside
-        self._beside: Beside | None = None
+        self._doubt = doubt
         self._told = False
 
     def check(self, names: tuple[str, ...]) -> None:
         """`DoneChecked` answers for each of these tasks that is there by then."""
-        specs = {name: self._deck.by_name[name].spec for name in names if name in self._deck.by_name}
+        tasks = [task for task in map(self._deck.by_name.get, names) if task is not None]
+        specs = {task.name: task.spec for task in tasks}
+        walls = {task.name: success_of(self._deck, task) for task in tasks}
 
         def look() -> dict[str, tuple[bool, str]]:
             exist = {name: outputs_exist(spec.outputs) for name, spec in specs.items()}
-            return {name: (there, self._attempted(specs[name]) if there else "") for name, there in exist.items()}
+            return {
+                name: (there, self._attempted(specs[name], walls[name]) if there else "")
+                for name, there in exist.items()
+            }
 
         def done(found: dict[str, tuple[bool, str]] | None) -> None:
             if found is None:
@@ -47,18 +52,17 @@ class DoneCheck:
                 task = self._deck.by_name.get(name)
                 if task is not None and task.spec.outputs == specs[name].outputs:  # not what a file of before asked for
                     self._tell(name, attempted)
-                    self._post(DoneChecked(name, exist, attempted=bool(attempted)))
+                    spoilt = bool(attempted) and walls[name] is not None
+                    self._post(DoneChecked(name, exist, attempted=bool(attempted), spoilt=spoilt))
 
         self._aside.submit(look, done, timeout_s=LOOK_TIMEOUT_S)
 
-    def _attempted(self, spec: TaskSpec) -> str:
-        """What has attempted it, whatever the journal knows: this deck ("this"), or another one of the same file and
-        why its outputs do not count; "": nobody, or another deck with success."""
-        if self._logs.attempted(spec.name):
+    def _attempted(self, spec: TaskSpec, done_wall: float | None) -> str:
+        """What has attempted it, whatever the journal knows: this deck ("this"), or another one and why its outputs do
+        not count; "": nobody, or another deck with success. *done_wall*: when this deck succeeded with it."""
+        if done_wall is None and self._logs.attempted(spec.name):
             return _THIS
-        if self._beside is None:
-            self._beside = Beside(self._deck.settings.log_dir)
-        return self._beside.doubt(spec)
+        return self._doubt(spec, done_wall)
 
     def _tell(self, name: str, attempted: str) -> None:
         if attempted not in ("", _THIS) and not self._told:

@@ -10,7 +10,7 @@ from typing import Any
 from ..client import Connection, Gone
 from ..command import Command
 from ..errors import UsageError
-from ..headless.text import field_text
+from ..headless.text import field_text, plural
 from ..protocol.states import ACTIVE
 from ..protocol.wire import TaskRow
 from ..runs.typed import variables_of
@@ -95,7 +95,11 @@ def _started(
         refuse_unasked(_question(command, _chosen(verb, rows)), yes=command.flag("yes"))
     if gpus:
         refuse_other_gpus(place, gpus)
-    return place.start(asks_first=verb in _BEFORE_STARTS, notes_only=verb != "retry" and not found.under_way)
+    notes_only = verb != "retry" and not found.under_way
+    connection = place.start(asks_first=verb in _BEFORE_STARTS, notes_only=notes_only, asked_only=True)
+    if verb == "retry" and found.new:
+        place.say(f"{plural(found.new, 'new task')} of the file: `gpudeck start` takes up what no retried task needs")
+    return connection
 
 
 def _arguments(command: Command, words: list[str]) -> dict[str, Any]:

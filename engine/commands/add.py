@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..headless.text import field_text
 from ..live.add import Added, Addition, add
 from ..live.toml_text import inline
-from ..opening.run_options import decode
+from ..opening.run_options import decode, describe, which
 from ..runs.typed import command_of, pairs_of, variables_of
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.placeholders import escaped
@@ -41,13 +42,31 @@ def run(command: Command) -> int:
         with connection:
             _add_live(place, addition, connection, as_json=command.flag("json"))
         return 0
-    _tell(_add(place, addition, place.options, fits=_fitting(place)), as_json=command.flag("json"))
-    if command.flag("start"):
-        place.start().close()
-    else:
-        nobody = "no engine runs the deck: `gpudeck` or `gpudeck add --start` starts one"
-        place.say(f"written to {place.path}; {place.elsewhere() or nobody}")
+    added = _add(place, addition, place.options, fits=_fitting(place))
+    _tell(added, as_json=command.flag("json"))
+    chosen = _leaving_out(place, added)
+    if command.flag("start") and not (chosen.exclude or chosen.limit):
+        only = (*chosen.only, *added.names) if chosen.only else ()
+        replace(place, options=replace(place.options, only=only)).start().close()
+        return 0
+    nobody = "no engine runs the deck: `gpudeck` or `gpudeck add --start` starts one"
+    if chosen != RunOptions():
+        names = " ".join(f"--only {shlex.quote(name)}" for name in (*chosen.only, *added.names))
+        left_out = f"left out by {describe(chosen)}, with which the deck was started last"
+        nobody = f"{left_out}: `gpudeck {'start' if chosen.only else '--headless'} {names}` runs it"
+    place.say(f"written to {place.path}; {place.elsewhere() or nobody}")
     return 0
+
+
+def _leaving_out(place: Place, added: Added) -> RunOptions:
+    """What the deck was started with last that leaves what was added out; nothing where it does not."""
+    from ..offline.look import offline_look
+
+    if find_state(place.path, place.options) is None:
+        return RunOptions()
+    found = offline_look(place, quiet=True).deck
+    left_out = any(name in found.deck.by_name and not found.deck.by_name[name].selected for name in added.names)
+    return which(found.options) if left_out else RunOptions()
 
 
 def _addition(command: Command, folder: str) -> Addition:

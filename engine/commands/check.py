@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..adapters import host
 from ..attempt.environment import base_environment
 from ..attempt.programs import look_for_programs
 from ..command import Command
-from ..core.spec import DeckFile
+from ..core.spec import DeckFile, TaskSpec
 from ..errors import EngineUnavailableError, TaskFileError
 from ..notify.targets import problems_of
 from ..opening.box_gpus import gpus_for
@@ -70,6 +70,7 @@ def _checked(path: str, options: RunOptions, warnings: list[str]) -> DeckFile:
     fit = [lambda: check_fit(file, gpus.fitting())] if gpus is not None else []
     nowhere = _nowhere(file, environment)
     warnings += [*file.warnings, *filter(None, [trouble]), *_unset(file, environment), *_notify(file), *nowhere]
+    warnings += _beside(file)
     check_together(*fit, lambda: refuse_later(file), lambda: _check_snapshot(file))
     return file
 
@@ -92,7 +93,7 @@ def _unset(file: DeckFile, environment: Mapping[str, str]) -> tuple[str, ...]:
 
 def _nowhere(file: DeckFile, environment: Mapping[str, str]) -> list[str]:
     """Folders, programs, scripts and partitions that tasks name and that are not there."""
-    tasks = [spec for spec in file.tasks if file.selected is None or spec.name in file.selected]
+    tasks = _selected(file)
     on_slurm = file.settings.backend == "slurm"
     missing = look_for_programs(tasks, environment, here=not on_slurm)
     found = [f"{each.task}: {each.text}: {each.remedy}" for each in missing if not each.later]
@@ -101,6 +102,23 @@ def _nowhere(file: DeckFile, environment: Mapping[str, str]) -> list[str]:
 
         found += unknown_partitions(tasks)
     return found
+
+
+def _beside(file: DeckFile) -> Iterable[str]:
+    """Decks that run tasks with the same outputs now."""
+    try:
+        others = set(os.listdir(file.settings.state_dir)) - {file.stem}
+    except OSError:
+        return ()
+    if not others:
+        return ()
+    from ..opening.other_states import OtherStates  # reads journals: slow to load
+
+    return OtherStates(file).at_work(_selected(file))
+
+
+def _selected(file: DeckFile) -> list[TaskSpec]:
+    return [spec for spec in file.tasks if file.selected is None or spec.name in file.selected]
 
 
 def _notify(file: DeckFile) -> list[str]:

@@ -70,10 +70,12 @@ class Place:
         change: bool = False,
         asks_first: bool = False,
         notes_only: bool = False,
+        asked_only: bool = False,
     ) -> Connection:
         """The deck's engine, started where none runs; tells on stderr what the caller should know, unless *quiet* not
-        that there is a new one. *change*: see `attach`. *asks_first*: a new one starts no task before it has taken what
-        the caller asks for. *notes_only*: nor after that; it ends then."""
+        that there is a new one. *change*: see `attach`; one that is there takes up what is new. *asks_first*:
+        a new one starts no task before it has taken what the caller asks for. *notes_only*: nor after that; it ends
+        then. *asked_only*: it takes up nothing that is new in the file."""
         connection = None if takeover else self.attach(change=change)
         if connection is None:
             connection = attach_or_start(
@@ -84,6 +86,7 @@ class Place:
                 takeover=takeover,
                 quiet_start=asks_first,
                 notes_only=notes_only,
+                asked_only=asked_only,
                 warn=self.say,
             )
             if notes_only:
@@ -92,6 +95,8 @@ class Place:
                 self.say(f"engine {connection.hello.pid} now runs the deck; `gpudeck stop` ends it")
         else:
             self.tell_environment()
+            if change and connection.hello.version == __version__:
+                connection.request("start")
         return connection
 
     def state_folder(self) -> str:

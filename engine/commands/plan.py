@@ -28,6 +28,7 @@ from ..opening.box_gpus import BoxGpus, gpus_for
 from ..opening.core_gpus import core_gpus
 from ..opening.deck_file import load_for
 from ..opening.left_out import is_done, with_running
+from ..opening.other_states import OtherStates
 from ..opening.run_options import continued, decode
 from ..opening.submitted import standing, submitted
 from ..opening.visible import limiting
@@ -65,6 +66,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     deck = _past(file, gpus, facts)
     takes = ("failed", "changed", "stale") if settings.skip_existing else ("all",)
     logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
+    others = OtherStates(file)
     known = [_length_s(deck, task) for task in deck.tasks]  # before the simulation's own ends teach anything
     settled = {
         task.name: is_of_other_work(task) or not isinstance(task.phase, _SUCCESSES)
@@ -76,7 +78,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
         deck,
         lambda task: known[task.index],
         takes=takes,
-        done=lambda task: is_done(deck, task, logs),
+        done=lambda task: is_done(deck, task, logs, others.doubt),
         memory_mib=host.mem_available_mib(),
         wall=host.SystemClock().now().wall_s,
     )

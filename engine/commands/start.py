@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from ..attach import has_engine
+from ..client import Connection
 from ..command import Command
 from ..errors import UsageError
 from ..headless.text import field_text, plural
+from ..opening.run_options import decode, describe, which
 from ..protocol.wire import DeckHead
+from ..taskfile.options import RunOptions
 from .place import Place
 from .screen import print_json
 
@@ -17,16 +21,38 @@ def run(command: Command) -> int:
     place = Place.of(command)
     if place.missing():
         raise UsageError(f"{command.file or place.path}: no such file or command")
+    began = not has_engine(place.path, place.options)
     with place.start(quiet=True, change=True) as connection:
         head = msgspec.convert(connection.request("status")["head"], DeckHead)
         pid = connection.hello.pid
+        for line in connection.request("start")["warnings"] if began else ():
+            place.say(f"warning: {line}")
+        left_out = _left_out(connection, head.counts.total)
     counts = head.counts
     if command.flag("json"):
-        print_json({"verb": "start", "engine": pid, "running": counts.running, "queued": counts.queued})
-    else:
-        print(
-            f"engine {pid} runs {field_text(head.deck)}: {plural(counts.running, 'task')} running, "
-            f"{counts.queued} queued"
+        told = {"engine": pid, "running": counts.running, "queued": counts.queued, "paused": head.paused}
+        print_json({"verb": "start", **told})
+        return 0
+    tasks = f"{plural(counts.running, 'task')} running, {counts.queued} queued"
+    print(f"engine {pid} runs {field_text(head.deck)}: {tasks}")
+    if head.paused:
+        place.say(f"{field_text(head.paused)}, nothing starts: `gpudeck unpause` starts tasks again")
+    if left_out:
+        place.say(left_out)
+    if place.options.skip_existing is False:
+        place.say(
+            "--no-skip-existing: what never ran runs although its outputs exist; what has ended stays so until "
+            "`gpudeck retry '*'` or `gpudeck --headless --no-skip-existing`"
         )
-        place.say("`gpudeck` opens its screen, `gpudeck status` looks, `gpudeck stop` ends the engine")
+    place.say("`gpudeck` opens its screen, `gpudeck status` looks, `gpudeck stop` ends the engine")
     return 0
+
+
+def _left_out(connection: Connection, selected: int) -> str:
+    """What to say where the deck goes on with a part of its tasks, as it was started before; "" where it has all."""
+    chosen = which(decode(connection.request("options")["options"]))
+    count = len(connection.request("select", select=["*"])) - selected if chosen != RunOptions() else 0
+    if count <= 0:
+        return ""
+    hint = ": `gpudeck start --only '*'` takes up all" if chosen.only and not (chosen.exclude or chosen.limit) else ""
+    return f"{plural(count, 'task')} left out by {describe(chosen)}{hint}"

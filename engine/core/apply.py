@@ -14,6 +14,7 @@ from .apply_run import count_settled, fresh, gpu_fact, rebooted, run_ended, run_
 from .deck import Deck, Task
 from .phases import FINAL, QUEUED, WAITING, Backoff, Cached, Cancelled, Succeeded
 from .successes import keep_success, note_earlier
+from .unasked import ask_for, ask_for_all
 from .urgency import follow
 
 
@@ -34,6 +35,7 @@ def apply(deck: Deck, fact: e.Fact) -> None:
             deck.run.options = fact.options
         case e.TakesChanged():
             deck.run.takes = frozenset(fact.takes)
+            ask_for_all(deck)
         case e.TermsFixed():
             deck.terms.append(fact.terms)
             deck.terms_numbers[fact.terms] = fact.number
@@ -106,6 +108,7 @@ def _task(deck: Deck, fact: TaskFact) -> None:
             deck.plan_due = True
             if isinstance(task.phase, (*FINAL, Backoff)):
                 deck.move(task, WAITING)
+            ask_for(deck, task)
         case e.TaskAccepted():
             _accepted(deck, task, fact)
         case e.TaskHeld():

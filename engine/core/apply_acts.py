@@ -9,6 +9,7 @@ from .acts import Act, Held, Marked, Moved, Ranked, as_left, moved
 from .apply_run import LONGEST_WAIT_S, unsettle
 from .deck import Deck, Task
 from .phases import FINAL, WAITING, Backoff, Blocked, Cached, Cancelled, Failed, Queued, Succeeded, Waiting
+from .unasked import ask_for
 
 _RESTORED = (
     "act", "decided", "forced", "retries_used", "oom_ends", "free_requeues", "joined_requeues", "quarantine_requeues",
@@ -70,6 +71,7 @@ def taken_back(deck: Deck, fact: e.TakenBack) -> None:
     unsettle(deck, task)
     if not isinstance(task.phase, Waiting):
         deck.move(task, WAITING)
+    ask_for(deck, task)
     for name in _RESTORED:
         setattr(task, name, getattr(before, name))
     deck.plan_due = True

@@ -18,14 +18,16 @@ from .phases import (
     Cached,
     Cancelled,
     Failed,
-    Queued,
     Stopping,
     Succeeded,
     Waiting,
 )
 from .readiness import success_of
 from .terms import PLAIN
+from .unasked import leave_unasked
 
+BY_HAND = ("retry",)
+"""What a run takes that a retry has begun: what is asked for, and what that waits for."""
 LONGEST_WAIT_S = 600.0
 """A backoff that is taken up again is at most this long."""
 _NOTHING: frozenset[str] = frozenset()
@@ -36,7 +38,11 @@ def run_started(deck: Deck, fact: e.RunStarted) -> None:
     if deck.run.boot_id not in ("", fact.boot_id):
         rebooted(deck, fact.at, fact.wall)
     deck.acts.begun(fact.act, "", halted=deck.run.halted, paused=deck.paused)
-    begun_by_hand = fact.takes == ("retry",) and not (deck.run.halted or _left_over(deck))
+    begun_by_hand = fact.takes == BY_HAND and not deck.run.halted
+    if begun_by_hand:
+        leave_unasked(deck)
+    else:
+        deck.unasked.clear()
     deck.run = Run(
         fact.run, fact.seed, frozenset(fact.takes), ended=False, boot_id=fact.boot_id, host=fact.host,
         started_wall=fact.wall, options=fact.options,
@@ -58,11 +64,6 @@ def run_started(deck: Deck, fact: e.RunStarted) -> None:
                 deck.move(task, WAITING)
 
 
-def _left_over(deck: Deck) -> bool:
-    """Whether tasks are left that a new run has to look at, whatever it takes up."""
-    return any(deck.counts[phase] for phase in (Waiting, Queued, Backoff))
-
-
 def _renew_blocked(deck: Deck) -> None:
     """All else is settled and stays so: a run for one task costs the same in a deck of 100,000."""
     for task in deck.tasks if deck.counts[Blocked] else ():
@@ -72,6 +73,7 @@ def _renew_blocked(deck: Deck) -> None:
 
 def run_ended(deck: Deck) -> None:
     deck.run.ended = True
+    deck.unasked.clear()
     deck.paused = ""
     deck.heads.clear()
     for index in deck.held:

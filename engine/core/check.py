@@ -106,6 +106,8 @@ def _followed(deck: Deck) -> list[str]:
     found: list[str] = []
     for task in deck.tasks:
         phase = wanted[deck.gates_say(task)]
+        if phase is Queued and task.index in deck.unasked:
+            phase = Waiting
         if task.selected and type(task.phase) in wanted.values() and not isinstance(task.phase, phase):
             found.append(f"{task.name} is {type(task.phase).__name__}, its gates say {phase.__name__}")
     return found

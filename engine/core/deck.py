@@ -101,6 +101,8 @@ class Deck:
     shards: dict[str, int] = field(default_factory=dict[str, int])
     held: set[int] = field(default_factory=set[int])
     """Tasks that the user holds."""
+    unasked: set[int] = field(default_factory=set[int])
+    """Tasks that this run, which was begun by hand, does not take up."""
     past: Past = field(default_factory=Past)
     marks: Marks = field(default_factory=Marks)
     """Finished tasks that are changed or stale."""

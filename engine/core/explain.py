@@ -28,6 +28,7 @@ from .phases import Attempt, Backoff, Blocked, Queued, Starting, Waiting
 from .reserve import Reservation, held_on_host
 from .schedule import Choice, held_from, pick
 
+_UNASKED = "new since the last run, and this one takes up only what was retried: `gpudeck start` takes it up"
 NAMED = 5
 """Tasks that one obstacle names at most."""
 
@@ -60,6 +61,8 @@ class Explainer:
         if not task.selected:
             return [Obstacle("left out", "left out by --only, --exclude or --limit")]
         match task.phase:
+            case Waiting() if task.index in self._deck.unasked:
+                return [Obstacle("left out", _UNASKED)]
             case Waiting() | Blocked():
                 ended = [Obstacle("ended", ended_in_words(self._deck))] if self._deck.run.ended else []
                 return [*ended, *self._at_gates(task)]
@@ -86,7 +89,9 @@ class Explainer:
             if gate.state is not GateState.OPEN
         ]
         found.sort(key=lambda each: (each[0], each[1].kind))  # what blocks it goes before what it waits for
-        return [obstacle for _, obstacle in found] or [Obstacle("checking", "just opened")]
+        if not found and not self._deck.run.ended:
+            return [Obstacle("checking", "just opened")]
+        return [obstacle for _, obstacle in found]
 
     def _picked(self) -> Choice:
         if self._choice is None:

@@ -60,7 +60,8 @@ def done_checked(turn: Turn, item: i.DoneChecked) -> None:
     if task.forced or task.decided:
         decided(turn, task, None)
         return
-    fact = cached_by_outputs(turn.deck, task, outputs_exist=item.outputs_exist, attempted=item.attempted, at=turn.at)
+    exist = item.outputs_exist and not item.spoilt
+    fact = cached_by_outputs(turn.deck, task, outputs_exist=exist, attempted=item.attempted, at=turn.at)
     decided(turn, task, fact)
 
 

@@ -119,6 +119,8 @@ class DoneChecked:
     outputs_exist: bool
     attempted: bool
     """Logs of an earlier attempt exist although the journal knows none."""
+    spoilt: bool = False
+    """Another deck has made something else of them since this one succeeded with the task."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ def reconsider(deck: Deck, task: Task) -> None:
     if not task.selected or not isinstance(task.phase, (Waiting, Queued, Blocked)):
         return
     phase = _PHASE_FOR[deck.gates_say(task)]
-    if deck.run.ended and phase is QUEUED:
-        # Nothing is queued in a run that is over: it waits for the next.
+    if phase is QUEUED and (deck.run.ended or task.index in deck.unasked):
+        # Nothing is queued in a run that is over, nor what this one does not take up: it waits for the next.
         phase = WAITING
     if type(phase) is not type(task.phase):
         deck.move(task, phase)
@@ -79,7 +79,7 @@ def is_older(task: Task, success_wall: float) -> bool:
 
 def cached_now(deck: Deck, task: Task, at: float) -> TaskCached | bool | None:
     """Whether a task that arrives is done: the fact, None when it is not, True when its outputs must be looked at."""
-    if task.decided or task.forced or "all" in deck.run.takes:
+    if task.decided or task.forced or "all" in deck.run.takes or not deck.settings.skip_existing:
         return None
     wall = success_of(deck, task)
     if wall is not None:

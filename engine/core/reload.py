@@ -20,7 +20,7 @@ from .ends import stop
 from .gone import twins_of
 from .phases import FINAL, Attempt, Backoff, Queued, Running, Starting, Unknown
 from .readiness import reconsider, spread
-from .renew import another_run
+from .renew import another_run, take_up_new
 from .replay import replay
 from .spec import TaskSpec
 from .step import Core
@@ -167,6 +167,8 @@ def follow_up(turn: Turn, after: After) -> None:
         turn.record(e.PriorityChanged(name, priority))
     if after.new_run and deck.run.ended:
         another_run(turn, ("new",))
+    elif after.new_run:
+        take_up_new(turn)
     finished = (*FINAL, Backoff)
     rerun = [name for name in after.rerun if name in deck.by_name and isinstance(deck.by_name[name].phase, finished)]
     for name in rerun[: turn.portion]:

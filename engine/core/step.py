@@ -30,6 +30,7 @@ from .quarantine import Streaks
 from .readiness import PORTION, PRESSED, reconsider, spread
 from .restore import take_over, take_up_changed
 from .turn import Here, Step, Turn
+from .unasked import unasked_waiting
 from .urgency import spread_urgency
 from .verbs import cascade, shutdown, take_up_stale, verb
 
@@ -287,7 +288,7 @@ def run_is_over(deck: Deck) -> bool:
         return False
     if deck.run.halted:
         return True
-    return not (counts[Waiting] or counts[Queued] or counts[Backoff])
+    return not (counts[Queued] or counts[Backoff]) and counts[Waiting] == unasked_waiting(deck)
 
 
 def at_standstill(deck: Deck) -> bool:

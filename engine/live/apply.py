@@ -132,7 +132,7 @@ class Applier:
                 task.attempts = max(task.attempts, before.attempts)
             elif not task.attempts:
                 task.attempts = logs.highest(task.name)
-        stand_in_for_left_out(new, logs)
+        stand_in_for_left_out(new, logs, self._opened.file)
 
     # -- on the loop --------------------------------------------------------------------------------------------------
 

@@ -317,7 +317,7 @@ def _replayed(file: DeckFile, read: _Read, *, told: bool) -> tuple[Deck, Mapping
             task.attempts = task.attempts or logs.highest(task.name)
     except OSError as error:
         raise EngineUnavailableError(f"log_dir {settings.log_dir} cannot be read: {error.strerror}") from error
-    stand_in_for_left_out(deck, logs)
+    stand_in_for_left_out(deck, logs, file)
     if told and deck.run.number:
         derive(deck)
     return deck, starts, logs

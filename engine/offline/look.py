@@ -11,7 +11,7 @@ from ..adapters import host
 from ..commands.place import Place
 from ..core.deck import Task
 from ..core.explain import explain
-from ..core.phases import ACTIVE, Failed
+from ..core.phases import ACTIVE, Failed, Waiting
 from ..logs.files import LogFolder
 from ..opening.submitted import standing
 from ..protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
@@ -74,6 +74,12 @@ class OfflineLook:
     def under_way(self) -> bool:
         """A run has started tasks and is not over: an engine goes on with it. Else one begins with all that is new."""
         return self.has_begun and self.deck.unfinished
+
+    @property
+    def new(self) -> int:
+        """Tasks that have come into the file since the last run ended; what a halt has left is not told from them."""
+        deck = self.deck.deck
+        return deck.counts[Waiting] if deck.run.ended and not deck.run.halted else 0
 
     @property
     def running(self) -> int:

@@ -17,6 +17,7 @@ from ..adapters.state.lock import DeckLock, this_machine
 from ..core.build import build
 from ..core.deck import Deck
 from ..core.events import AttemptStarting, Fact
+from ..core.phases import FINAL
 from ..core.recorded import Recorded, recorded
 from ..core.replay import replay
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
@@ -34,6 +35,7 @@ from .deck_file import check_before_start, check_first_start, load_for
 from .environment import run_environment
 from .left_behind import Unsettled, refuse_strangers, sweep_records, unsettled
 from .left_out import stand_in_for_left_out, with_running
+from .other_states import OtherStates
 from .regained import has_forgotten, regain
 from .run_options import as_before as with_those_before
 from .run_options import continued, decode, describe, encode
@@ -130,7 +132,8 @@ def open_deck(
             before=lambda: _taken_before(path, options, state, gpus, facts, told, environment),
         )
         kept = f"the run goes on as it was started: {describe(options)}" if unfinished and options != given else ""
-        opened.warnings += filter(None, [original, regained, other, kept])
+        left = [task.spec for task in opened.deck.tasks if task.selected and not isinstance(task.phase, FINAL)]
+        opened.warnings += [*filter(None, [original, regained, other, kept]), *OtherStates(file).at_work(left)]
         opened.options = encode(options)
         with contextlib.suppress(OSError):
             live_kept.keep_gone(state.path, opened.deck)
@@ -246,7 +249,7 @@ def _restore(
     for task in deck.tasks:
         if not task.attempts or journal.damage:
             task.attempts = max(task.attempts, logs.highest(task.name))
-    stand_in_for_left_out(deck, logs)
+    stand_in_for_left_out(deck, logs, file)
     ends = unsettled(tokens_recorded(settings, state.attempts), told)
     sweep_records(state.attempts, [*starts, *(start.token for _, start in ends)])
     warnings = [*file.warnings, *passed_over_nodelists(file)]

@@ -116,6 +116,11 @@ def difference(before: RunOptions, now: RunOptions) -> str:
     return ", ".join(found)
 
 
+def which(options: RunOptions) -> RunOptions:
+    """Of these only what says which tasks."""
+    return replace(RunOptions(), **{name: getattr(options, name) for name in _OF_EACH_START})
+
+
 def describe(options: RunOptions) -> str:
     """The options as they would be typed."""
     default = RunOptions()

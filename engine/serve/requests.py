@@ -47,6 +47,8 @@ class Hooks:
 
     stop: Callable[[bool, bool], None]
     """(tasks too, at once)."""
+    start: Callable[[], Sequence[str]]
+    """Take up what is new in the file; returns what was to be warned of when the deck was opened."""
     apply: Callable[[Mapping[str, Any]], Awaitable[Any]]
     change: Callable[[ChangeArgs], Awaitable[str]]
     """Other run options; returns what has become other, in words."""
@@ -121,6 +123,11 @@ class Requests:
                 return await self._change(self._to(ChangeArgs, args))
             case "apply":
                 return await self._apply(args)
+            case "start":
+                self._to(NoArgs, args)
+                warnings = self._hooks.start()
+                await self._hooks.taken()
+                return {"warnings": warnings}
             case "stop":
                 ending = self._to(StopArgs, args)
                 self._hooks.stop(ending.tasks, ending.now)

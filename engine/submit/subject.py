@@ -23,6 +23,7 @@ from ..core.spec import DeckFile, TaskSpec
 from ..logs.files import LogFolder
 from ..opening.backends import passed_over_nodelists
 from ..opening.left_out import is_done
+from ..opening.other_states import OtherStates
 from ..opening.past import past_of
 from ..opening.run_options import continued, decode
 from ..opening.submitted import Sent, submitted
@@ -72,7 +73,8 @@ class Subject:
         return self._done()
 
     def _done(self) -> set[str]:
-        return {task.name for task in self.deck.tasks if is_done(self.deck, task, self.logs)}
+        others = OtherStates(self.file)
+        return {task.name for task in self.deck.tasks if is_done(self.deck, task, self.logs, others.doubt)}
 
     def next_attempt(self, task: str) -> int:
         """The number that its next attempt would have."""

@@ -20,6 +20,20 @@ FAILS = {"t": 1}
 BAD = '[[task]]\nname = "bad"\ngpus = 0\ncommand = "exit 3"\n'
 
 
+EDITED = (
+    MIXED
+    + """
+    [[task]]
+    name = "data"
+    command = "true"
+    [[task]]
+    name = "more"
+    command = "true"
+"""
+)
+NEW = {**ENDS, "data": 0, "more": 0}
+
+
 def test_retry_starts_an_engine_and_says_what_came_of_it(deck: Commanded) -> None:
     deck.write(MIXED)
     assert deck.run().code == 1
@@ -28,6 +42,41 @@ def test_retry_starts_an_engine_and_says_what_came_of_it(deck: Commanded) -> Non
     assert done.out.startswith("retry: bad (attempt 2 is ")
     assert f"engine {deck.engine_pid()} now runs the deck" in done.err
     until(lambda: deck.rows("bad")["bad"]["attempt"] == 2 and deck.state("bad") == "failed")
+
+
+@at_desk(MIXED, NEW)
+async def test_a_retry_on_an_ended_run_starts_nothing_that_is_new_in_the_file(desk: Desk) -> None:
+    assert await desk.run() == 1
+    desk.write(EDITED)
+    done = await desk.command("retry", "bad")
+    assert "2 new tasks of the file: `gpudeck start` takes up" in done.err
+    await desk.until(lambda: desk.started.count("bad") == 2)
+    await desk.settle()
+    assert not {"data", "more"} & set(desk.started)
+    assert (await desk.command("start")).code == 0
+    await desk.until(lambda: {"data", "more"} <= set(desk.started))
+
+
+@at_desk(MIXED, NEW)
+async def test_a_retry_on_an_ended_run_brings_along_what_the_task_needs_by_now(desk: Desk) -> None:
+    assert await desk.run() == 1
+    desk.write(EDITED.replace('name = "bad"', 'name = "bad"\nneeds = ["data"]'))
+    assert (await desk.command("retry", "bad")).code == 0
+    await desk.until(lambda: desk.started.count("bad") == 2)
+    await desk.settle()
+    assert desk.started[-2:] == ["data", "bad"]
+
+
+@at_desk(MIXED, NEW)
+async def test_while_what_was_retried_runs_a_start_takes_up_what_is_new(desk: Desk) -> None:
+    assert await desk.run() == 1
+    del desk.ending["bad"]
+    desk.write(EDITED)
+    await desk.command("retry", "bad")
+    await desk.until_state("bad", "running")
+    assert "takes up only what was retried" in (await desk.command("explain", "more")).out
+    assert (await desk.command("start")).code == 0
+    await desk.until(lambda: {"data", "more"} <= set(desk.started))
 
 
 @at_desk(MIXED + '[[task]]\nname = "more"\ncommand = "true"\n', {**ENDS, "more": 0})

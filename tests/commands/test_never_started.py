@@ -46,6 +46,16 @@ def test_nor_does_it_start_what_came_into_the_file_after_a_run_had_ended(fresh: 
     assert sorted(fresh.lines("ran")) == ["1", "2", "3"]
 
 
+def test_nor_do_two_such_commands_one_after_the_other(fresh: Commanded) -> None:
+    fresh.run()
+    fresh.write(DECK.replace("[1, 2, 3]", "[1, 2, 3, 4, 5, 6]"))
+    for words in (("cancel", "a4"), ("hold", "a5")):
+        assert fresh.command(*words).code == 0
+        until(lambda: has_no_engine(fresh))
+    assert sorted(fresh.lines("ran")) == ["1", "2", "3"]
+    assert "its last run has ended" in fresh.command("status").err
+
+
 def test_two_commands_at_once_start_nothing_either(fresh: Commanded) -> None:
     with typed(fresh, "hold", "a1") as first, typed(fresh, "hold", "a2") as second:
         assert (first.finish(), second.finish()) == (0, 0), first.shown + second.shown

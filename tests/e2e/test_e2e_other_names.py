@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from tests.e2e.decks import Deck
@@ -53,3 +55,67 @@ def test_other_work_of_another_file_speaks_against_no_outputs(deck: Deck) -> Non
     assert deck.run().code == 1
     deck.write(HALF.format(code="2 || exit 0"), "other.toml")
     assert deck.run(file="other.toml").states["train"] == "cached"
+
+
+@pytest.mark.parametrize("words", [("--log-dir", "elsewhere"), ("--profile", "away")])
+def test_nor_is_it_one_where_that_attempts_logs_lie_elsewhere(deck: Deck, words: tuple[str, ...]) -> None:
+    away = '[profile.away.deck]\nlog_dir = "other"\n[profile.p.deck]'
+    deck.write(HALF.format(code=1).replace("[profile.p.deck]", away))
+    assert deck.run(*words).code == 1
+    ran = deck.run("--name", "b")
+    assert ran.states == {"train": "failed", "eval": "blocked"}
+    assert "outputs of train do not count as done" in ran.notes
+
+
+def test_nor_is_it_one_where_that_attempts_logs_have_been_removed(deck: Deck) -> None:
+    deck.write(HALF.format(code=1))
+    assert deck.run("--name", "b").code == 1
+    shutil.rmtree(deck.folder / "logs")
+    assert deck.run().states == {"train": "failed", "eval": "blocked"}
+
+
+def test_what_another_name_leaves_of_a_result_later_makes_it_run_again(deck: Deck) -> None:
+    deck.write(HALF.format(code=0))
+    assert deck.run().code == 0
+    deck.write(HALF.format(code=1))
+    assert deck.run("--name", "b", "--no-skip-existing").code == 1
+    deck.write(HALF.format(code=0))
+    assert deck.command("plan").out.splitlines()[1].startswith("train ")
+    ran = deck.run()
+    assert ran.states == {"train": "succeeded", "eval": "succeeded"}
+    assert "outputs of train do not count as done: tasks@b has run it without success since" in ran.notes
+    assert deck.run().states == {"train": "cached", "eval": "cached"}
+
+
+def test_a_result_that_a_failed_attempt_of_another_name_did_not_touch_stays_one(deck: Deck) -> None:
+    deck.write(HALF.format(code=0))
+    assert deck.run().code == 0
+    deck.write(HALF.format(code=1).replace("echo half >model.pt; ", ""))
+    assert deck.run("--name", "b", "--no-skip-existing").code == 1
+    deck.write(HALF.format(code=0))
+    assert deck.run().states == {"train": "cached", "eval": "cached"}
+
+
+def test_two_names_that_write_the_same_outputs_at_once_are_warned_of(deck: Deck) -> None:
+    deck.write(HALF.format(code=0).replace("echo half", "read _ <gate; echo half").replace("sim:1", "sim:2"))
+    gate = deck.gate()
+    first = deck.start()
+    first.started("train")
+    told = deck.command("check", "--name", "b").out
+    assert "runs what has the outputs of train: each writes over the other's" in told
+    second = deck.start("--name", "b")
+    second.started("train")
+    gate.let(2)
+    first.finish()
+    assert "the deck tasks in " in second.finish().notes
+
+
+def test_two_decks_with_other_outputs_are_warned_of_nothing(deck: Deck) -> None:
+    deck.write(HALF.format(code=0).replace("echo half", "read _ <gate; echo half"))
+    gate = deck.gate()
+    first = deck.start()
+    first.started("train")
+    deck.write(HALF.format(code=0).replace("model.pt", "other.pt"))
+    assert "each writes over" not in deck.run("--name", "b").notes
+    gate.let()
+    first.finish()

@@ -128,8 +128,8 @@ def decks(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
 @pytest.mark.parametrize(
     ("words", "started", "none_of", "most"),
     [
-        (["ls"], True, ENGINES, 180),
-        (["ls"], False, ENGINES, 180),
+        (["ls"], True, ENGINES, 185),
+        (["ls"], False, ENGINES, 185),
         (["explain", "t-1"], True, ENGINES, 185),
         (["show", "t-1"], True, ENGINES, 205),
         (["status"], True, ENGINES, 185),

@@ -167,7 +167,8 @@ class Desk:
     async def serve(self, *words: str, env: Mapping[str, str] | None = None) -> None:
         """The same, by the words of `gpudeck engine` itself."""
         command = parse(words)
-        await self._serve(command, "detached", env, quiet_start=command.flag("quiet_start"))
+        flags = {name: command.flag(name) for name in ("quiet_start", "asked_only")}
+        await self._serve(command, "detached", env, **flags)
 
     async def run(self, *words: str) -> int:
         """A headless run, to its end; returns its exit code."""
@@ -314,9 +315,7 @@ class Desk:
             return _NO_PROCESS
         return os.getpid()
 
-    async def _serve(
-        self, command: Command, mode: Mode, env: Mapping[str, str] | None = None, *, quiet_start: bool = False
-    ) -> None:
+    async def _serve(self, command: Command, mode: Mode, env: Mapping[str, str] | None = None, **flags: bool) -> None:
         """As `engine_command.serve` and `main` do it."""
         assert not self.runs, "there is an engine"
         self.clock.boot_s += _MOMENT_S
@@ -335,7 +334,7 @@ class Desk:
         self.engines += 1
         self._engine = Engine(self._opened, output.show, cwd=os.path.dirname(path), mode=mode)
         takes = ["failed", "changed", "stale", *([] if settings.skip_existing else ["all"])]
-        run = self._engine.run(takes=takes if mode == "headless" else None, status_period_s=0, quiet_start=quiet_start)
+        run = self._engine.run(takes=takes if mode == "headless" else None, status_period_s=0, **flags)
         run_over = self._run = asyncio.create_task(self._see_through(run, output))
         lock = self._opened.lock
         await self.until(lambda: lock.holder.address or run_over.done())

@@ -1,0 +1,91 @@
+"""`gpudeck start` says why what somebody may expect of it does not happen, and what does it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.commands.commands_rig import Commanded
+from tests.rigs.desk import Desk, at_desk
+
+TWO = """
+    [deck]
+    gpus = "sim:1"
+    [[task]]
+    name = "a{i}"
+    matrix.i = [1, 2]
+    outputs = ["out{i}"]
+    command = "true"
+"""
+ENDS = {"a1": 0, "a2": 0, "b": 0}
+
+
+@at_desk(TWO)
+async def test_a_start_of_a_paused_deck_says_so_and_how_it_goes_on(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("a1", "running")
+    await desk.command("pause")
+    assert "paused, nothing starts: `gpudeck unpause` starts tasks again" in (await desk.command("start")).err
+    assert json.loads((await desk.command("start", "--json")).out)["paused"] == "paused"
+    await desk.command("unpause")
+    assert "unpause" not in (await desk.command("start")).err
+
+
+@at_desk(TWO)
+async def test_with_no_skip_existing_a_start_runs_what_never_ran_although_its_outputs_are_there(desk: Desk) -> None:
+    Path("out1").write_text("there")
+    told = await desk.command("start", "--no-skip-existing")
+    assert "what has ended stays so until `gpudeck retry '*'`" in told.err
+    await desk.until_state("a1", "running")
+
+
+@at_desk(TWO)
+async def test_without_it_such_a_task_is_done(desk: Desk) -> None:
+    Path("out1").write_text("there")
+    assert "skip-existing" not in (await desk.command("start")).err
+    await desk.until_state("a1", "cached")
+
+
+@at_desk(TWO.replace("outputs", "tags"), ENDS)
+async def test_a_start_tells_of_what_the_last_run_left_out(desk: Desk) -> None:
+    assert await desk.run("--only", "a1") == 0
+    told = await desk.command("start")
+    assert "1 task left out by --only a1: `gpudeck start --only '*'` takes up all" in told.err
+    assert "left out" not in (await desk.command("start", "--only", "*")).err
+    await desk.until(lambda: desk.started == ["a1", "a2"])
+
+
+@at_desk(TWO.replace("outputs", "tags"), ENDS)
+async def test_what_is_added_after_a_run_of_a_selection_starts_with_the_command_that_add_names(desk: Desk) -> None:
+    assert await desk.run("--only", "a1") == 0
+    told = await desk.command("add", "--name", "b", "--", "true")
+    assert "left out by --only a1" in told.err
+    assert "`gpudeck start --only a1 --only b` runs it" in told.err
+    await desk.command("start", "--only", "a1", "--only", "b")
+    await desk.until(lambda: desk.started == ["a1", "b"])
+
+
+@at_desk(TWO.replace("outputs", "tags"), ENDS)
+async def test_add_start_starts_it_at_once_and_nothing_else_that_was_left_out(desk: Desk) -> None:
+    assert await desk.run("--only", "a1") == 0
+    await desk.command("add", "--start", "--name", "b", "--", "true")
+    await desk.until(lambda: desk.started == ["a1", "b"])
+
+
+@at_desk(TWO.replace("outputs", "tags"), ENDS)
+async def test_what_an_exclusion_leaves_out_is_told_with_what_runs_it(desk: Desk) -> None:
+    assert await desk.run("--exclude", "[ab]*2") == 0
+    told = await desk.command("add", "--start", "--name", "b2", "--", "true")
+    assert "left out by --exclude" in told.err
+    assert "`gpudeck --headless --only b2` runs it" in told.err
+
+
+def test_a_start_tells_what_its_engine_warns_of(deck: Commanded) -> None:
+    deck.write(TWO.replace('"true"', '"read _ <gate; echo >out{i}"').replace("sim:1", "sim:2"))
+    gate = deck.gate()
+    deck.start().started("a1", "a2")
+    told = deck.command("start", "--name", "b")
+    assert "warning: the deck tasks in" in told.err
+    assert "has the outputs of a1 and 1 more" in told.err
+    assert "warning" not in deck.command("start", "--name", "b").err
+    gate.let(4)
