@@ -62,6 +62,25 @@ class Picture:
         return {row.name: row for row in self.rows.values()}
 
 
+def folded(picture: Picture | None, message: ToClient) -> Picture | None:
+    """What is known of the deck after a message of its engine."""
+    match message:
+        case Snapshot():
+            return Picture(message.head, message.gpus, cluster=message.cluster)
+        case Tasks(rows=rows) if picture is not None:
+            picture.rows.update((row.index, row) for row in rows)
+        case Ready() if picture is not None:
+            picture.whole = True
+        case Delta() if picture is not None:
+            picture.rows.update((row.index, row) for row in message.rows)
+            picture.head = message.head or picture.head
+            picture.gpus = picture.gpus if message.gpus is None else message.gpus
+            picture.cluster = message.cluster or picture.cluster
+        case _:
+            pass
+    return picture
+
+
 class Connection:
     """One connection to an engine. Not for several threads."""
 
@@ -131,7 +150,7 @@ class Connection:
                 if found is None:
                     continue
                 message = found
-            self._fold(message)
+            self.picture = folded(self.picture, message)
             yield message
             if isinstance(message, Bye):
                 raise SaidGoodbye(f"the engine has ended: {message.why}")
@@ -156,23 +175,6 @@ class Connection:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _fold(self, message: ToClient) -> None:
-        picture = self.picture
-        match message:
-            case Snapshot():
-                self.picture = Picture(message.head, message.gpus, cluster=message.cluster)
-            case Tasks(rows=rows) if picture is not None:
-                picture.rows.update((row.index, row) for row in rows)
-            case Ready() if picture is not None:
-                picture.whole = True
-            case Delta() if picture is not None:
-                picture.rows.update((row.index, row) for row in message.rows)
-                picture.head = message.head or picture.head
-                picture.gpus = picture.gpus if message.gpus is None else message.gpus
-                picture.cluster = message.cluster or picture.cluster
-            case _:
-                pass
 
     def _send(self, request: Request) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from gpudeck.engine import loop
 from gpudeck.engine.adapters import host
+from gpudeck.engine.client import Picture, folded
 from gpudeck.engine.attempt import outcomes
 from gpudeck.engine.attempt.completing import Completing
 from gpudeck.engine.core import begins, ends, step
@@ -16,4 +17,7 @@ from gpudeck.engine.loop import Loop
 from gpudeck.engine.opening.core_gpus import core_gpus
 from gpudeck.engine.opening.left_behind import unsettled
 from gpudeck.engine.report.reporter import Reporter
+from gpudeck.engine.serve.pictures import Pictures
+from gpudeck.engine.serve.server_client import Client
+from gpudeck.engine.serve.view import DeckView
 from gpudeck.engine.takeup import TakeUp

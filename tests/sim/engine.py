@@ -27,7 +27,9 @@ from gpudeck.engine.ports import GpuInfo
 from tests.inside.sim import (
     Applier,
     Choices,
+    DeckView,
     LogFolder,
+    Pictures,
     Reading,
     Reporter,
     TakeUp,
@@ -38,6 +40,7 @@ from tests.inside.sim import (
     unsettled,
 )
 from tests.sim.box import Behaviour, Disk, Process, Simulated
+from tests.sim.client import SimClient
 from tests.sim.journal import SimJournal
 from tests.sim.launcher import SimLauncher
 from tests.sim.loop import SimLoop
@@ -46,6 +49,8 @@ CARD_MIB = 24_000
 _SAMPLE_S = 10.0
 _CORES = 4
 _ASIDE_S = (0.0, 0.01, 0.3)
+_READ_S = (0.0, 0.1, 20.0)
+"""Between two times that a client reads."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,7 @@ class SimEngine:
         self.opened: Any = SimpleNamespace(file=file, state=SimpleNamespace(path=self._state), options="", warnings=[])
         self.files = [(box.now, file)]
         """What it has taken up, and since when."""
+        self.clients: list[SimClient] = []
         self.loop = SimLoop(lambda: box.now, failed)
         self.journal = SimJournal(box, box.disks.setdefault(deck, Disk()))
         self.over = False
@@ -183,6 +189,10 @@ class SimEngine:
             clock=SimpleNamespace(now=box.instant),
         ).begin(self._takes)
         self._applier = Applier(self.opened, self._loop, self._aside)
+        infos = {gpu.uuid: gpu for gpu in self._cards()}
+        self._view = DeckView(deck, SimpleNamespace(now=box.instant), file=self.file.path, infos=infos)
+        self._clients: list[Any] = []
+        self._pictures = Pictures(self._view, self._view.changed, self._clients)
         self._sample()
 
     # -- life
@@ -196,6 +206,8 @@ class SimEngine:
     def _publish(self, facts: Sequence[Fact]) -> None:
         self.attempts.publish(facts)
         self._reporter.publish(facts)
+        self._view.note(facts)
+        self._pictures.touch()
         if not self._loop.behind:
             for fact in facts:
                 self.acknowledged(fact)
@@ -207,6 +219,7 @@ class SimEngine:
             self.attempts.completing.caught_up()
 
     def _after_turn(self) -> None:
+        self._pictures.touch()
         found = violations(self.deck)
         assert not found, found
         if self.deck.run.ended and not self.deck.active and not self.over:
@@ -217,6 +230,7 @@ class SimEngine:
         """What the cards read, from time to time."""
         readings = [self._reading(uuid) for uuid in self.box.gpus]
         self._post(DevicesSampled(tuple(readings), claimed=self._claimed()))
+        self._pictures.touch(gpus=True)
         self.loop.call_later(_SAMPLE_S, self._sample)
 
     def _reading(self, uuid: str) -> GpuReading:
@@ -247,6 +261,28 @@ class SimEngine:
 
         self.loop.within(lambda: self.loop.create_task(request()))
 
+    def watched(self, seconds: float) -> None:
+        """Somebody watches for so long."""
+
+        def begin() -> None:
+            client = SimClient(self, self._pictures)
+            self.clients.append(client)
+            self._clients.append(client.end)
+            self._pictures.show(client.end)
+            self._read(client)
+            self.loop.call_later(seconds, leave, client)
+
+        def leave(client: SimClient) -> None:
+            self.clients.remove(client)
+            self._clients.remove(client.end)
+
+        self.loop.within(begin)
+
+    def _read(self, client: SimClient) -> None:
+        if client in self.clients:
+            client.read()
+            self.loop.call_later(self.box.random.choice(_READ_S), self._read, client)
+
     def edited(self, file: DeckFile, choices: Choices) -> None:
         """Somebody has edited the task file and asks to apply it; where that cannot be the deck goes on as it was."""
 
@@ -265,6 +301,7 @@ class SimEngine:
 
     def _swapped(self) -> None:
         self.files.append((self.box.now, self.file))
+        self._pictures.renew()
         self.box.say(f"{self.name} has taken up its file")
 
     async def _aside(self, work: Callable[[], Any]) -> Any:

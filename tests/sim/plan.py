@@ -9,7 +9,7 @@ from gpudeck.engine.core.spec import DeckFile, DeckSettings, Halt, Policy, Resou
 from tests.sim.box import Behaviour
 
 VERBS = ("cancel", "kill", "retry", "hold", "release", "pause", "unpause", "priority")
-FAULTS = ("kill", "box down", "disk full", "refused", "second start", "gpu lost", "foreign", "edit")
+FAULTS = ("kill", "box down", "disk full", "refused", "second start", "gpu lost", "foreign", "edit", "watch")
 """Of an engine's pieces."""
 
 
@@ -48,7 +48,7 @@ def plan_of(seed: int) -> Plan:
     }
     chosen = [name for name in (*FAULTS, "verb") if random.random() < 0.6]
     odds = {name: random.choice([0.002, 0.01, 0.03]) for name in chosen}
-    for rare in ("box down", "disk full", "edit"):
+    for rare in ("box down", "disk full", "edit", "watch"):
         if rare in odds:
             odds[rare] /= 10
     edits, slots = random.choice([0.0, 0.0, 0.5]), random.choice([1, 1, 1, 2])

@@ -16,7 +16,7 @@ from gpudeck.engine.core.readings import GpuReading
 from gpudeck.engine.core.retry import Decision
 from gpudeck.engine.core.spec import DeckFile, Policy, TaskSpec
 from gpudeck.engine.ports import Known
-from tests.inside.sim import Completing, Loop, begins, ends, loop, outcomes, replay_module, step
+from tests.inside.sim import Completing, DeckView, Loop, begins, ends, loop, outcomes, replay_module, step
 from tests.sim.engine import SimEngine
 from tests.sim.journal import SimJournal
 from tests.sim.launcher import SimLauncher
@@ -129,6 +129,14 @@ def _forgets_at_once(written: object) -> Callable[..., None]:
     return early
 
 
+def _nothing_moved(_: object) -> Callable[[DeckView], set[int]]:
+    def changed(view: DeckView) -> set[int]:
+        view._deck.moved.clear()
+        return set()
+
+    return changed
+
+
 PLANTED: dict[str, Callable[[], _Patch]] = {
     "a start is done before its fact is written": lambda: mock.patch.object(loop, "_PASSING", (object,)),
     "the journal says that it has synced, and has not": _instead(SimJournal, "submit", _at_once),
@@ -151,5 +159,8 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
     "rounds are not waited for": _instead(SimEngine, "fresh", _forgets(round=0)),
     "max_parallel is not kept": _instead(SimEngine, "fresh", _forgets(max_parallel=None)),
     "retries are forgotten": _instead(SimEngine, "fresh", _forgets(policy=Policy(retries=0))),
+    "clients are not told of what moves": _instead(
+        DeckView, "changed", lambda _: lambda self: self._deck.moved.clear() or set()
+    ),
     "a record goes before the end is on disk": _instead(Completing, "written", _forgets_at_once),
 }

@@ -228,6 +228,8 @@ class World:
                     self.refuse += 1
                 case "second start":
                     self._start(engine.name)
+                case "watch":
+                    engine.watched(self.random.choice([1.0, 30.0, 100.0]))
                 case "edit":
                     self._edit(engine.name)
                     running, finished = (
@@ -282,7 +284,11 @@ class World:
         promises.of_a_moment(self.box, self.specs, served, self.plan.slots)
         for engine in self.engines.values():
             self.seen["blocked"] += engine.deck.counts[Blocked]
-            if not engine.loop.ready and engine.journal.idle and self.random.random() < _LOOKED_AT:
+            if engine.loop.ready or not engine.journal.idle:
+                continue
+            for client in engine.clients:
+                client.check(engine.deck)
+            if self.random.random() < _LOOKED_AT:
                 self._check_replay(engine)
 
     def _check_disk(self, deck: str) -> None:
