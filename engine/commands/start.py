@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from ..command import Command
-from ..errors import UsageError
 from ..headless.text import field_text, plural
 from ..protocol.wire import DeckHead
 from .place import Place
@@ -15,8 +14,7 @@ from .screen import print_json
 def run(command: Command) -> int:
     """Start an engine where none runs, and tell how the deck stands; the engine goes on."""
     place = Place.of(command)
-    if place.missing():
-        raise UsageError(f"{command.file or place.path}: no such file or command")
+    place.refuse_missing(command.file)
     with place.start(quiet=True, change=True) as connection:
         head = msgspec.convert(connection.request("status")["head"], DeckHead)
         pid = connection.hello.pid

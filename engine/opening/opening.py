@@ -73,13 +73,16 @@ def open_deck(
     takeover: bool,
     as_before: bool = False,
     service: bool = False,
+    as_taken: str | None = None,
 ) -> OpenDeck:
     """Everything up to the first start, checked before the first start. Raises DeckError.
 
     *as_before*: what *given* does not say is as the newest run was started, which tasks included. *service*: systemd's
-    own environment is not what tasks want.
+    own environment is not what tasks want. *as_taken*: what runs is only to be ended; the task file, which may be gone
+    or broken, is read as it was taken last by the deck whose state folder this is.
     """
-    settings = load_settings(path, given)
+    content = live_taken.load(as_taken) if as_taken else None
+    settings = load_settings(path, given, content=content)
     stem = stem_of(path, given)
     if not os.path.exists(os.path.join(settings.state_dir, stem)):
         check_first_start(path, given, settings, environ)
@@ -105,13 +108,14 @@ def open_deck(
         options = continued(before, given) if unfinished else given
         environment, other = run_environment(state, keep=unfinished, environ=environ, service=service)
         try:
-            gpus, file = _read(path, options, facts, told, environment, environ)
+            gpus, file = _read(path, options, facts, told, environment, environ, content)
         except TaskFileError:
             if unfinished or options.set == typed.set:
                 raise
             options = replace(options, set=typed.set)  # the run that it was said for is over, and the file is another
-            gpus, file = _read(path, options, facts, told, environment, environ)
-        check_before_start(file, gpus, environment)
+            gpus, file = _read(path, options, facts, told, environment, environ, content)
+        if content is None:
+            check_before_start(file, gpus, environment)
         refuse_elsewhere(file, told)
         refuse_submitted(file, told, insists=typed.backend == "local")
         require_cluster(file.settings, environment)
@@ -144,10 +148,11 @@ def _read(
     told: Recorded,
     environment: Mapping[str, str],
     environ: Mapping[str, str],
+    content: bytes | None,
 ) -> tuple[BoxGpus, DeckFile]:
     limits = limiting(environ, environment)
-    gpus = gpus_for(path, options, load_settings(path, options), limits, environment)
-    return gpus, with_running(load_for(path, options, gpus, facts, told, environment), told)
+    gpus = gpus_for(path, options, load_settings(path, options, content=content), limits, environment)
+    return gpus, with_running(load_for(path, options, gpus, facts, told, environment, content=content), told)
 
 
 def _taken_before(

@@ -33,6 +33,11 @@ class StateDir:
         nothing do not count: their records stay against wrappers that are late."""
         return sum(not record.read(os.path.join(self.attempts, name)).void for name in os.listdir(self.attempts))
 
+    def running(self) -> int:
+        """How many attempts live on this box."""
+        wrappers = (record.read(os.path.join(self.attempts, name)).wrapper for name in os.listdir(self.attempts))
+        return sum(wrapper is not None and wrapper.living() is not None for wrapper in wrappers)
+
     def left_elsewhere(self) -> str:
         """Where no engine runs the deck: what to say when its tasks were left on another machine; "" when not."""
         try:
