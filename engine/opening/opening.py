@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 
@@ -93,7 +93,9 @@ def open_deck(
         journal = SqliteJournal.open(state.db)
         undo.callback(journal.close)
         facts = list(journal.load())
-        original = _leave_to_the_original(state)
+        original, moved_from = settle_in(state.path, os.path.dirname(os.path.abspath(path)))
+        if original:
+            _leave_to_the_original(state)
         told = recorded(facts)
         regained = ""
         jobs = may_have_jobs(settings, told)
@@ -131,10 +133,12 @@ def open_deck(
             environment,
             takeover=takeover,
             copy=bool(original),
+            moved_from=moved_from,
             before=lambda: _taken_before(path, options, state, gpus, facts, told, environment),
         )
         kept = f"the run goes on as it was started: {describe(options)}" if unfinished and options != given else ""
-        opened.warnings += filter(None, [original, regained, other, kept])
+        copied = f"this deck is a copy of the one in {original}: what ran there is left alone and runs here again"
+        opened.warnings += filter(None, [copied * bool(original), regained, other, kept])
         opened.options = encode(options)
         live_taken.keep(state.path, file)
         undo.pop_all()
@@ -174,14 +178,28 @@ def _taken_before(
     return {}
 
 
-def _leave_to_the_original(state: StateDir) -> str:
-    """A folder that was copied while its deck ran: what runs is the original's. Returns what to say, "" otherwise."""
-    original = settle_in(state.path)
-    if not original:
-        return ""
+def _leave_to_the_original(state: StateDir) -> None:
+    """A folder that was copied while its deck ran: what runs is the original's."""
     for name in os.listdir(state.attempts):
         record.drop(os.path.join(state.attempts, name))
-    return f"this deck is a copy of the one in {original}: what ran there is left alone and runs here again"
+
+
+def _where_outputs_are(facts: Iterable[Fact], file: DeckFile, moved_from: Sequence[str]) -> Iterator[Fact]:
+    """What attempts were to make, where it is by now: a deck that was moved has moved it along."""
+    named = {spec.name: spec.outputs for spec in file.tasks}
+    folder = os.path.dirname(file.path)
+    for fact in facts:
+        if isinstance(fact, AttemptStarting) and fact.outputs != named.get(fact.task):
+            yield replace(fact, outputs=tuple(_moved(path, moved_from, folder) for path in fact.outputs))
+        else:
+            yield fact
+
+
+def _moved(path: str, moved_from: Sequence[str], folder: str) -> str:
+    for former in moved_from:
+        if path.startswith(f"{former}/"):
+            return folder + path[len(former) :]
+    return path
 
 
 def _regain(
@@ -230,6 +248,7 @@ def _restore(
     *,
     takeover: bool,
     copy: bool,
+    moved_from: Sequence[str],
     before: Callable[[], Mapping[str, TaskSpec]],
 ) -> OpenDeck:
     settings = file.settings
@@ -238,7 +257,7 @@ def _restore(
     deck.memory_total_mib = host.mem_total_mib()
     kept = live_kept.load(state.path, told.lasting_tokens)
     live_kept.take_back(deck, kept, told, before)
-    starts = replay(deck, facts)
+    starts = replay(deck, _where_outputs_are(facts, file, moved_from) if moved_from else facts)
     for gpu in deck.present_gpus.values():
         gpu.forget_neighbours()
     same_boot, same_namespace = _where_it_ran(deck, lock, takeover=takeover, copy=copy)
