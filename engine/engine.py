@@ -139,7 +139,7 @@ class Engine:
             last_metrics=self._following.last_metrics,
             file_plan=lambda: self._live.summary, file_problem=lambda: self._live.problem,
             closer=self._opened.gpus.probe.telemetry, cluster=cluster_watch_of(self._opened, self._asyncio),
-            forecasts=self._forecasts,
+            forecasts=self._forecasts, former_log_dirs=self._opened.logs.former,
         )  # fmt: skip
         requests = Requests(
             self._deck, view, self._attempts, self._clock, self._post, self._box.index_of,

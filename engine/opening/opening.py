@@ -11,22 +11,24 @@ from queue import SimpleQueue
 from ..adapters import host
 from ..adapters.journal.journal import SqliteJournal
 from ..adapters.processes import record
-from ..adapters.state.folder import StateDir, open_state_dir
+from ..adapters.state.folder import StateDir, find_state_dir, open_state_dir
 from ..adapters.state.home import settle_in
-from ..adapters.state.lock import DeckLock, this_machine
+from ..adapters.state.lock import DeckLock, held_by, this_machine
 from ..core.build import build
 from ..core.deck import Deck
 from ..core.events import AttemptStarting, Fact
 from ..core.recorded import Recorded, recorded
 from ..core.replay import replay
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
-from ..errors import DeckError, EngineUnavailableError, TaskFileError
+from ..counting import plural
+from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from ..live import kept as live_kept
 from ..live import taken as live_taken
 from ..logs.files import LogFolder
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
+from ..taskfile.stem import STATE_DIR
 from .backends import may_have_jobs, passed_over_nodelists, refuse_elsewhere, require_cluster, tokens_recorded
 from .box_gpus import BoxGpus, gpus_for
 from .core_gpus import core_gpus
@@ -84,7 +86,9 @@ def open_deck(
     content = live_taken.load(as_taken) if as_taken else None
     settings = load_settings(path, given, content=content)
     stem = stem_of(path, given)
-    if not os.path.exists(os.path.join(settings.state_dir, stem)):
+    begins = not os.path.exists(os.path.join(settings.state_dir, stem))
+    elsewhere = _state_of_before(path, settings, stem) if begins else ""
+    if begins:
         check_first_start(path, given, settings, environ)
     state = open_state_dir(path, settings.state_dir, stem, as_root=as_root, takeover=takeover)
     lock = DeckLock.acquire(state.path, unfinished=state.unfinished(), takeover=takeover)
@@ -138,7 +142,9 @@ def open_deck(
         )
         kept = f"the run goes on as it was started: {describe(options)}" if unfinished and options != given else ""
         copied = f"this deck is a copy of the one in {original}: what ran there is left alone and runs here again"
-        opened.warnings += filter(None, [copied * bool(original), regained, other, kept])
+        if elsewhere:
+            elsewhere = f"this deck begins anew in {state.path}: its state of before lies in {elsewhere}"
+        opened.warnings += filter(None, [elsewhere, copied * bool(original), regained, other, kept])
         opened.options = encode(options)
         live_taken.keep(state.path, file)
         undo.pop_all()
@@ -176,6 +182,24 @@ def _taken_before(
         file = load_for(path, replace(options, only=(), exclude=()), gpus, facts, told, environment, content=content)
         return {spec.name: spec for spec in file.tasks}
     return {}
+
+
+def _state_of_before(path: str, settings: DeckSettings, stem: str) -> str:
+    """Where a deck whose file names another folder had its state when it named none; "" where it had none. Raises
+    UsageError where that is in use: what runs would run twice."""
+    if settings.state_dir == os.path.join(os.path.dirname(os.path.abspath(path)), STATE_DIR):
+        return ""
+    before = find_state_dir(path, STATE_DIR, stem)
+    if before is None or not os.path.exists(before.db):
+        return ""
+    running = before.running()
+    if running or held_by(before.path) is not None:
+        words = f"{plural(running, 'task')} of it still run{'s' * (running == 1)}" if running else "its engine runs"
+        raise UsageError(
+            f"{path}: the deck has its state in {before.path}, and {words}: set state_dir back to it, or end what runs "
+            "there first"
+        )
+    return before.path
 
 
 def _leave_to_the_original(state: StateDir) -> None:
@@ -264,7 +288,10 @@ def _restore(
     if same_boot:
         refuse_strangers(state.attempts, file, told)
     _make_log_dir(settings.log_dir)
-    logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
+    folder = os.path.dirname(file.path)
+    former = state.former_log_dirs(folder, settings.log_dir)
+    logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks), former)
+    state.note_log_dir(folder, settings.log_dir)
     for task in deck.tasks:
         if not task.attempts or journal.damage:
             task.attempts = max(task.attempts, logs.highest(task.name))
