@@ -60,8 +60,10 @@ def _command(verb: Verb) -> str:
         shown = ", ".join(action.option_strings) or str(action.metavar)
         if action.option_strings and action.nargs != 0:
             shown += f" {action.metavar or action.dest.upper()}"
-        text = (action.help or "").replace("%%", "%").replace("|", "\\|")
-        rows.append(f"| `{shown}` | {text} |".replace("drain|enable|take", "drain\\|enable\\|take"))
+        text = (action.help or "").replace("%%", "%")
+        shown = f"<code>{shown}</code>" if "|" in shown else f"`{shown}`"
+        # A pipe in code, escaped or not, is shown wrongly by the site or by GitHub.
+        rows.append(" | ".join(("", *(cell.replace("|", "&#124;") for cell in (shown, text)), "")).strip())
     if rows:
         lines += ["", "| | |", "|---|---|", *rows]
     return "\n".join(lines)

@@ -14,6 +14,7 @@ from .adapters.state.folder import StateDir, find_state_dir
 from .adapters.state.lock import Holder, held_by, this_machine
 from .adapters.state.sockets import connect
 from .client import HELLO_S, Connection, Gone, silent
+from .counting import plural
 from .errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from .opening.run_options import encode as encode_options
 from .taskfile.options import RunOptions
@@ -94,6 +95,7 @@ def attach_or_start(
     quiet_start: bool = False,
     notes_only: bool = False,
     asked_only: bool = False,
+    as_taken: str = "",
     warn: Any = None,
 ) -> Connection:
     """A connection to the deck's engine, which is started in a session of its own if none runs.
@@ -101,7 +103,8 @@ def attach_or_start(
     *warn* is called with a line where the engine would not survive a logout. *takeover*: what had the deck before is
     gone. *quiet_start*: an engine that is started here starts no task before it has been asked for something other than
     how the deck stands, or for some seconds; *notes_only*: it ends once it has noted that; *asked_only*: it takes up
-    nothing that is new in the file. Raises DeckError with the engine's own words when it cannot run the deck.
+    nothing that is new in the file. *as_taken*: it only ends what runs, and reads the task file as the deck with this
+    state folder took it last. Raises DeckError with the engine's own words when it cannot run the deck.
     """
     if not takeover and (connection := attach(path, options)):
         return connection
@@ -109,7 +112,36 @@ def attach_or_start(
         "--as-root": as_root, "--takeover": takeover, "--quiet-start": quiet_start, "--notes-only": notes_only,
         "--asked-only": asked_only,
     }  # fmt: skip
-    return _start(path, options, environ, [flag for flag, on in given.items() if on], takeover=takeover, warn=warn)
+    flags = [flag for flag, on in given.items() if on]
+    if as_taken:
+        flags += ["--as-taken", as_taken]
+    else:
+        _refuse_broken(path, options)
+    return _start(path, options, environ, flags, takeover=takeover, warn=warn)
+
+
+def _refuse_broken(path: str, options: RunOptions) -> None:
+    """Raises TaskFileError."""
+    from .taskfile.load import load_settings
+
+    try:
+        load_settings(path, options)
+    except TaskFileError as error:
+        raise with_running(error, path, options) from None
+
+
+def with_running(error: TaskFileError, path: str, options: RunOptions) -> TaskFileError:
+    """What keeps a deck from being opened, and how to end what runs of it all the same."""
+    runs_on = running_alone(path, options)
+    return TaskFileError([*error.problems, f"{path}: {runs_on}"]) if runs_on else error
+
+
+def running_alone(path: str, options: RunOptions) -> str:
+    """What to say of tasks that run without an engine where none can be started; "" where none do."""
+    state = find_state(path, options)
+    running = 0 if state is None or held_by(state.path) is not None else state.running()
+    runs, them = ("runs", "it") if running == 1 else ("run", "them")
+    return f"{plural(running, 'task')} of the deck {runs} on: `gpudeck stop --tasks` ends {them}" if running else ""
 
 
 def _start(
@@ -118,9 +150,7 @@ def _start(
     import tempfile
 
     from .detach import start_detached
-    from .taskfile.load import load_settings
 
-    load_settings(path, options)
     argv = [sys.executable, "-P", "-m", "gpudeck", "engine", path, "--options", encode_options(options), *flags]
     with tempfile.NamedTemporaryFile(prefix="gpudeck-start-") as said:
         pid = start_detached(argv, cwd=os.path.dirname(path), env=environ, log_path=said.name, warn=warn)

@@ -55,6 +55,10 @@ class Ending:
         self._left = who
         self._over.set()
 
+    def give_up(self) -> None:
+        """The same for what `lost` tells, as long as tasks run."""
+        self._over.set()
+
     def stop(self) -> None:
         """A client has asked for the end of the tasks, and then of the engine."""
         self._stopped_by_client = True

@@ -103,7 +103,9 @@ class Engine:
             publish=self._publish,
             alarm=Alarm,
         )
-        self._state = StateWatch(opened, self._loop, self._attempts.completing, self._note, self._from_thread)
+        self._state = StateWatch(
+            opened, self._loop, self._attempts.completing, self._note, self._from_thread, self._ending.give_up
+        )
         self._sampler = sampler_of(opened, self._launcher, claims, self._post, self._seen)
         self._quiet = QuietStart(self._deck, self._loop.wake, self._ending.leave, clients=lambda: self._serving.clients)
         self._serving = self._serve()
@@ -138,7 +140,7 @@ class Engine:
             last_metrics=self._following.last_metrics,
             file_plan=lambda: self._live.summary, file_problem=lambda: self._live.problem,
             closer=self._opened.gpus.probe.telemetry, cluster=cluster_watch_of(self._opened, self._asyncio),
-            forecasts=self._forecasts,
+            forecasts=self._forecasts, former_log_dirs=self._opened.logs.former,
         )  # fmt: skip
         requests = Requests(
             self._deck, view, self._attempts, self._clock, self._post, self._box.index_of,
@@ -191,6 +193,7 @@ class Engine:
             if quiet_start or notes_only:
                 self._quiet.begin(notes_only=notes_only)
             self._notices.begin()
+            self._state.begin()
             self._take_up().begin(takes, asked_only=asked_only or notes_only)
             if self._code is not None:
                 self._code.cover()
@@ -235,7 +238,9 @@ class Engine:
         self._loop.post(item)
 
     def _arrived(self, item: Input) -> None:
-        self._attempts.outcomes.arrived(item)
+        self._state.bar()
+        if not self._state.moved:
+            self._attempts.outcomes.arrived(item)
 
     def _begun_as(self, start: AttemptStarting) -> TaskSpec | None:
         task = self._deck.by_name.get(start.task)
@@ -351,6 +356,7 @@ class Engine:
     def _close(self) -> None:
         self._idle.stop()
         self._quiet.close()
+        self._state.close()
         self._ending.close()
         if self._status_timer is not None:
             self._status_timer.cancel()

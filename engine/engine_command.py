@@ -31,12 +31,20 @@ def serve(
     quiet_start: bool = False,
     notes_only: bool = False,
     asked_only: bool = False,
+    as_taken: str | None = None,
 ) -> int:
     """Serve a deck until nothing is left to run and nobody is attached. *quiet_start*: nothing starts before the first
     client has said what it came for; *notes_only*: and nothing after that; *asked_only*: what is new in the file is not
-    taken up. Returns the exit code; raises DeckError."""
+    taken up. *as_taken*: see `open_deck`. Returns the exit code; raises DeckError."""
     opened = open_deck(
-        path, options, environ, as_root=as_root, takeover=takeover, as_before=True, service=mode == "service"
+        path,
+        options,
+        environ,
+        as_root=as_root,
+        takeover=takeover,
+        as_before=True,
+        service=mode == "service",
+        as_taken=as_taken,
     )
     if mode == "detached":
         _check_socket(opened)

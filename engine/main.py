@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from .command import Command
-from .errors import EngineUnavailableError, UsageError
+from .errors import EngineUnavailableError, TaskFileError, UsageError
 
 _COMMANDS = {
     "status": "status",
@@ -108,7 +108,8 @@ def _engine(command: Command) -> int:
     flags = {name: command.flag(name) for name in ("as_root", "takeover", "quiet_start", "notes_only", "asked_only")}
     try:
         with threads_needed():
-            return serve(task_file(command), options, os.environ, mode=mode, **flags)
+            as_taken = command.given.get("as_taken")
+            return serve(task_file(command), options, os.environ, mode=mode, as_taken=as_taken, **flags)
     except DeckError as error:
         print(f"{error}\nexit {error.exit_code}", file=sys.stderr)
         return error.exit_code
@@ -127,6 +128,7 @@ def _headless(command: Command) -> int:
 
     from .adapters import host
     from .adapters.state.mounts import on_network
+    from .attach import with_running
     from .commands.task_file import task_file
     from .engine import Engine
     from .headless.output import HeadlessOptions, HeadlessOutput
@@ -135,13 +137,12 @@ def _headless(command: Command) -> int:
     from .opening.opening import open_deck
     from .protocol.messages import reworded
 
-    opened = open_deck(
-        task_file(command),
-        command.options(),
-        os.environ,
-        as_root=command.flag("as_root"),
-        takeover=command.flag("takeover"),
-    )
+    path, given = task_file(command), command.options()
+    as_root, takeover = command.flag("as_root"), command.flag("takeover")
+    try:
+        opened = open_deck(path, given, os.environ, as_root=as_root, takeover=takeover)
+    except TaskFileError as error:
+        raise with_running(error, path, given) from None
     opened.warnings += filter(None, [look().hint])
     settings = opened.file.settings
     takes = ["failed", "changed", "stale"]

@@ -1,7 +1,8 @@
-"""The state of a deck under a running engine: a folder that goes, a disk that is full, a journal that breaks."""
+"""The state of a deck under a running engine: a folder that goes or moves, a full disk, a broken journal."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -9,6 +10,8 @@ from .attempt.completing import Completing
 from .core.inputs import JournalState
 from .loop import Loop
 from .opening.opening import OpenDeck
+
+_LOOK_EVERY_S = 5.0
 
 
 class Say(Protocol):
@@ -25,14 +28,19 @@ class StateWatch:
         completing: Completing,
         say: Say,
         in_loop: Callable[[Callable[[], None]], None],
+        leave: Callable[[], None],
     ) -> None:
-        """*in_loop* makes a call on the loop's thread, from any other."""
+        """*in_loop* makes a call on the loop's thread, from any other. *leave* ends the engine and no task."""
         self._state = opened.state
         self._lock = opened.lock
         self._loop = loop
         self._completing = completing
         self._say = say
         self._in_loop = in_loop
+        self._leave = leave
+        self._timer: asyncio.TimerHandle | None = None
+        self.moved = False
+        """The deck has another place, where the next engine judges what ends from now on."""
         self._gone = ""
         """What became of the state folder; "" while it is there."""
 
@@ -42,9 +50,24 @@ class StateWatch:
 
     def bar(self) -> str:
         """Look whether the lock is still ours: why no process may be started; "" while one may."""
-        if not self._lock.still_ours():
-            self._gone = f"{self._state.path} was removed or replaced under this engine"
+        if not self._gone and not self._lock.still_ours():
+            there = self._lock.moved_to()
+            if there:
+                self._gone = f"{self._state.path} was moved to {there}: the next engine there takes its tasks over"
+                self.moved = True
+                self._leave()
+            else:
+                self._gone = f"{self._state.path} was removed or replaced under this engine"
         return self._gone
+
+    def begin(self) -> None:
+        """Look now and then, until `close`."""
+        self.bar()
+        self._timer = asyncio.get_running_loop().call_later(_LOOK_EVERY_S, self.begin)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
     def on_disk(self, full: bool, why: str) -> None:
         """The disk is full, or no longer. Called in the journal's thread."""

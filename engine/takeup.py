@@ -52,7 +52,7 @@ class TakeUp:
         fates = self._recover()
         self._fix_shards()
         self._redo(fates)
-        self._announce(run.number + anew, continued=not anew)
+        self._announce(run.number + anew, anew=anew, continued=goes_on and not anew)
         if goes_on:
             by_hand = asked_only and run.takes == frozenset(BY_HAND)
             self._go_on(fates, changed=takes is not None, takes=takes or (() if by_hand else _SHOWN))
@@ -111,7 +111,7 @@ class TakeUp:
             options=self._opened.options,
         )
 
-    def _announce(self, number: int, *, continued: bool) -> None:
+    def _announce(self, number: int, *, anew: bool, continued: bool) -> None:
         opened = self._opened
         total = sum(self._deck.counts.values())
         self._reporter.show(
@@ -123,7 +123,7 @@ class TakeUp:
                 gpus=tuple(_line(gpu) for gpu in opened.gpus.chosen),
                 slots=slot_count(self._deck),
                 simulated=opened.gpus.simulated,
-                counts=counts_of(self._deck) if continued else Counts(total=total, waiting=total),
+                counts=Counts(total=total, waiting=total) if anew else counts_of(self._deck),
                 log_dir=self._reporter.shorten(self._deck.settings.log_dir),
                 warnings=tuple(opened.warnings),
                 wall=self._clock.now().wall_s,

@@ -30,6 +30,12 @@ def test_every_request_that_an_engine_answers_is_in_the_protocols_page():
     assert [name for name in sorted(operations) if f"`{name}`" not in page] == []
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
+def test_no_pipe_stands_in_the_code_of_a_table_where_github_or_the_site_shows_it_wrongly(page: Path) -> None:
+    rows = [line for line in page.read_text().splitlines() if line.startswith("| ")]
+    assert [row for row in rows if any("|" in code for code in re.findall(r"`([^`]*)`", row))] == []
+
+
 @pytest.mark.parametrize("kind", [kind for kind in get_args(LinkKind) if kind not in ("connecting", "live")])
 def test_the_page_of_the_screen_explains_what_the_header_says_of_an_engine_that_is_gone(kind: LinkKind) -> None:
     deck = DeckModel()

@@ -43,8 +43,11 @@ def open_screen(command: Command) -> int:
     place = replace(place, environ=without_tab(place.environ))
     read_only = command.flag("read_only")
     refuse_misfits(command, on_screen=wants_screen(command))
-    if not read_only and place.missing():
-        raise or_read_only(UsageError(f"{command.file or place.path}: no such file or command"), place)
+    if not read_only:
+        try:
+            place.refuse_missing(command.file)
+        except UsageError as error:
+            raise or_read_only(error, place) from None
     feed, ask = _only_looking(place) if read_only else (feed_of(place, takeover=command.flag("takeover")), None)
     feed.start()
     from .settings.config import load  # the engine is being reached meanwhile

@@ -33,8 +33,7 @@ def run(command: Command) -> int:
 def run_or_attach(command: Command) -> int:
     """What `gpudeck FILE` does: an engine runs the deck, started if there is none, and is followed."""
     place = Place.of(command)
-    if place.missing():
-        raise UsageError(f"{command.file or place.path}: no such file or command")
+    place.refuse_missing(command.file)
     if not sys.stdout.isatty():
         raise UsageError("there is no terminal here: `gpudeck --headless` runs the deck, a line per event")
     for name in ("json", "junit", "retry_cancelled"):

@@ -118,6 +118,7 @@ def _table(plan: Plan) -> list[str]:
     kept = {
         "not over yet": plan.running,
         "whose end nobody knows": plan.unknown,
+        "of other decks, or of before this one's state was removed": plan.strange,
     }
     lines += [f"left alone: {plural(count, 'attempt')} {why}" for why, count in kept.items() if count]
     lines += [f"left alone: {plural(plan.others, 'file')} of other users"] if plan.others else []
@@ -135,7 +136,12 @@ def _say(plan: Plan, files: int, freed: int, problems: Sequence[str], *, as_json
             for _, left in plan.go
         ]
         state = [{"path": item.path, "bytes": item.disk_bytes} for item in (*plan.unneeded, *plan.copies.snapshots)]
-        kept = {"running": plan.running, "unknown": plan.unknown, "other_users_files": plan.others}
+        kept = {
+            "running": plan.running,
+            "unknown": plan.unknown,
+            "other_decks": plan.strange,
+            "other_users_files": plan.others,
+        }
         removed = {"files": files, "bytes": freed}
         print(json.dumps({"dry_run": dry_run, "attempts": attempts, "state": state, "kept": kept, "removed": removed}))
     elif files or problems:

@@ -45,6 +45,8 @@ class Plan:
     running: int = 0
     unknown: int = 0
     """Attempts of which neither the journal nor attempt-N.json knows the end."""
+    strange: int = 0
+    """Attempts that the journal does not know: another deck's with the same log folder, or of before it was lost."""
     others: int = 0
     """Files of other users."""
 
@@ -94,7 +96,8 @@ def _plan_task(
     folder, journal = offline.logs.folder(name), offline.journal
     found, others = attempts_in(plan.log_dir, folder, name)
     plan.others += others
-    numbers = sorted(found)
+    numbers = sorted(number for number in found if _is_own(offline, folder, name, number))
+    plan.strange += len(found) - len(numbers)
     real = os.path.realpath(folder) if busy else folder
     for number in numbers[: max(0, len(numbers) - wanted.keep_last)]:
         left = found[number]
@@ -108,6 +111,13 @@ def _plan_task(
             plan.unknown += 1
         elif _spared(left, last=number == numbers[-1]):
             plan.go.append((folder, left))
+
+
+def _is_own(offline: Offline, folder: str, name: str, number: int) -> bool:
+    """Several decks may have one log folder: their attempts share its numbers."""
+    token = read_record(f"{folder}/attempt-{number}.json").get("token")
+    known = offline.journal
+    return token in known.tokens if token else (name, number) in known.starts
 
 
 def _goes_on(end: AttemptEnded | None) -> bool:

@@ -109,7 +109,8 @@ class LiveLook:
         return self.connection.request("show", tasks=[name])[0]
 
     def logs(self) -> LogFolder:
-        return LogFolder(self.head().log_dir, (row.name for row in self.rows(())))
+        head = self.head()
+        return LogFolder(head.log_dir, (row.name for row in self.rows(())), head.former_log_dirs)
 
     def _asked(self) -> dict[str, Any]:
         if self._status is None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 
 from ... import __version__
 from ..adapters.state.kept_environment import load_environment
-from ..attach import attach, attach_or_start, find_state, has_engine
+from ..attach import attach, attach_or_start, find_state, has_engine, running_alone
 from ..client import Connection, Gone
 from ..command import Command
-from ..errors import EngineUnavailableError
+from ..errors import EngineUnavailableError, UsageError
 from ..hints import Hints
 from ..opening.run_options import changed, decode, refuse_other
 from ..taskfile.options import RunOptions
@@ -47,9 +47,12 @@ class Place:
         """Tell a line; commands that it names in backticks are completed for this deck."""
         self.tell(self.hints.completed(text))
 
-    def missing(self) -> bool:
-        """There is no such file, nor an engine that goes on without it."""
-        return not os.path.exists(self.path) and not has_engine(self.path, self.options)
+    def refuse_missing(self, typed: str | None) -> None:
+        """Raises UsageError where there is no such file, nor an engine that goes on without it. *typed*: how the user
+        named it."""
+        if not os.path.exists(self.path) and not has_engine(self.path, self.options):
+            runs_on = running_alone(self.path, self.options)
+            raise UsageError(f"{typed or self.path}: no such file or command{'; ' if runs_on else ''}{runs_on}")
 
     def attach(self, *, change: bool = False) -> Connection | None:
         """The deck's engine; None: none runs. Raises DeckError where one runs and cannot be talked to, or runs with
@@ -71,11 +74,13 @@ class Place:
         asks_first: bool = False,
         notes_only: bool = False,
         asked_only: bool = False,
+        as_taken: bool = False,
     ) -> Connection:
         """The deck's engine, started where none runs; tells on stderr what the caller should know, unless *quiet* not
         that there is a new one. *change*: see `attach`; one that is there takes up what is new. *asks_first*:
         a new one starts no task before it has taken what the caller asks for. *notes_only*: nor after that; it ends
-        then. *asked_only*: it takes up nothing that is new in the file."""
+        then. *asked_only*: it takes up nothing that is new in the file. *as_taken*: it only ends what runs, whatever
+        has become of the task file."""
         connection = None if takeover else self.attach(change=change)
         if connection is None:
             connection = attach_or_start(
@@ -87,6 +92,7 @@ class Place:
                 quiet_start=asks_first,
                 notes_only=notes_only,
                 asked_only=asked_only,
+                as_taken=self.state_folder() if as_taken else "",
                 warn=self.say,
             )
             if notes_only:

@@ -7,7 +7,6 @@ import msgspec
 from ..attach import has_engine
 from ..client import Connection
 from ..command import Command
-from ..errors import UsageError
 from ..headless.text import field_text, plural
 from ..opening.run_options import decode, describe, which
 from ..protocol.wire import DeckHead
@@ -19,8 +18,7 @@ from .screen import print_json
 def run(command: Command) -> int:
     """Start an engine where none runs, and tell how the deck stands; the engine goes on."""
     place = Place.of(command)
-    if place.missing():
-        raise UsageError(f"{command.file or place.path}: no such file or command")
+    place.refuse_missing(command.file)
     began = not has_engine(place.path, place.options)
     with place.start(quiet=True, change=True) as connection:
         head = msgspec.convert(connection.request("status")["head"], DeckHead)

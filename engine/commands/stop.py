@@ -31,7 +31,8 @@ def run(command: Command) -> int:
     connection = place.attach()
     if connection is None:
         place.refuse_elsewhere()
-        connection = place.start(asks_first=True, asked_only=True, quiet=True) if tasks and _run_on(place) else None
+        alone = tasks and _run_on(place)
+        connection = place.start(asks_first=True, asked_only=True, as_taken=True, quiet=True) if alone else None
     if connection is None:
         _tell(command, "no engine runs this deck", engine=None, running=0, stopped=0)
         return 0

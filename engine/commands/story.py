@@ -113,7 +113,8 @@ class Story:
         return self._connection.picture or picture
 
     def _rows(self, picture: Picture) -> tuple[SummaryRow, ...]:
-        logs = LogFolder(picture.head.log_dir, (row.name for row in picture.rows.values()))
+        head = picture.head
+        logs = LogFolder(head.log_dir, (row.name for row in picture.rows.values()), head.former_log_dirs)
         return tuple(self._row(row, logs) for row in picture.rows.values() if not row.left_out)
 
     def _row(self, row: TaskRow, logs: LogFolder) -> SummaryRow:

@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 _MAX_NAME_BYTES = 200
@@ -92,9 +92,11 @@ def safe_name(task: str, *, twin: bool = False) -> str:
 class LogNames:
     """Where attempts' files lie below one LOG_DIR, without a look at it: for whoever knows the deck's tasks."""
 
-    def __init__(self, log_dir: str, names: Iterable[str] = ()) -> None:
-        """*names* are the deck's tasks in file order: of two that differ only in case the first keeps its name."""
+    def __init__(self, log_dir: str, names: Iterable[str] = (), former: Sequence[str] = ()) -> None:
+        """*names* are the deck's tasks in file order: of two that differ only in case the first keeps its name.
+        *former*: where the deck had its logs before, the newest first."""
         self._dir = os.path.abspath(log_dir)
+        self.former = tuple(former)
         self._holders: dict[str, str] = {}
         self.admit(names)
 
@@ -113,11 +115,17 @@ class LogNames:
         return f"{self._dir}/{safe_name(task, twin=self._admit(task) != task)}"
 
     def paths(self, task: str, attempt: int, merge_stderr: bool) -> AttemptPaths:
-        """Where this attempt's files are or would be. Touches nothing."""
-        folder = self.folder(task)
+        """Where this attempt's files are or would be. Touches nothing, and looks only where the deck had its logs
+        elsewhere before."""
+        folder = next((each for each in self._folders(task) if _has(each, attempt)), "") if self.former else ""
+        folder = folder or self.folder(task)
         out = f"{folder}/attempt-{attempt}.log"
         err = out if merge_stderr else f"{folder}/attempt-{attempt}.err"
         return AttemptPaths(out, err, f"{folder}/attempt-{attempt}.json", folder)
+
+    def _folders(self, task: str) -> list[str]:
+        folder = self.folder(task)
+        return [folder, *(former + folder[len(self._dir) :] for former in self.former)]
 
     def _admit(self, name: str) -> str:
         """The first task with this name, case aside."""
@@ -129,9 +137,9 @@ class LogNames:
 class LogFolder(LogNames):
     """The files below one LOG_DIR. One thread; every method may raise OSError when the folder cannot be used."""
 
-    def __init__(self, log_dir: str, names: Iterable[str] = ()) -> None:
-        """*names* are the deck's tasks in file order: of two that differ only in case the first keeps its name."""
-        super().__init__(log_dir, names)
+    def __init__(self, log_dir: str, names: Iterable[str] = (), former: Sequence[str] = ()) -> None:
+        """See `LogNames`."""
+        super().__init__(log_dir, names, former)
         self._highest: dict[str, int] = {}
         try:
             self._found = set(os.listdir(self._dir))
@@ -169,7 +177,9 @@ class LogFolder(LogNames):
 
     def links(self, paths: AttemptPaths, gpu_indices: Iterable[int]) -> tuple[Link, ...]:
         """What should point to this attempt from its start on: latest.log, latest.err and LOG_DIR/gpuN.log, for
-        `make_link`. Relative, so that the folder can be moved or copied."""
+        `make_link`. Relative, so that the folder can be moved or copied. Nothing, where it began in a former one."""
+        if not paths.out.startswith(f"{self._dir}/"):
+            return ()
         merged = paths.err == paths.out
         target = paths.out[len(self._dir) + 1 :]
         return (
@@ -183,10 +193,10 @@ class LogFolder(LogNames):
         known = self._highest.get(task)
         if known is not None:
             return known
-        folder = self.folder(task)
-        if self._top(folder) not in self._found:
+        folder, *former = self._folders(task)
+        if self._top(folder) not in self._found and not former:
             return 0
-        number = self._highest[task] = highest_in(folder)
+        number = self._highest[task] = max(map(highest_in, (folder, *former)))
         return number
 
     def _top(self, folder: str) -> str:
@@ -226,6 +236,10 @@ def _make_folder(path: str) -> bool:
     except FileNotFoundError:
         os.makedirs(path, exist_ok=True)
     return True
+
+
+def _has(folder: str, attempt: int) -> bool:
+    return os.path.lexists(f"{folder}/attempt-{attempt}.json")
 
 
 def _size(path: str) -> int:

@@ -312,7 +312,8 @@ def _replayed(file: DeckFile, read: _Read, *, told: bool) -> tuple[Deck, Mapping
         kept.take_back(deck, kept.load(read.state.path, read.journal.lasting_tokens), read.journal)
     starts = replay(deck, read.facts)
     try:
-        logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
+        former = read.state.former_log_dirs(os.path.dirname(file.path), settings.log_dir) if read.state else ()
+        logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks), former)
         for task in deck.tasks:
             task.attempts = task.attempts or logs.highest(task.name)
     except OSError as error:

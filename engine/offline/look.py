@@ -58,6 +58,8 @@ class OfflineLook:
         running = self.running
         tasks = f"; {running} task{'s' * (running != 1)} of it run{'s' * (running == 1)} on" if running else ""
         more = "`gpudeck` goes on with the run" if self.deck.unfinished else "its last run has ended"
+        if self.deck.unfinished and self.deck.broken:
+            more = "`gpudeck stop --tasks` ends what runs" if running else "its run has not ended"
         return f"no engine runs this deck{tasks}; {more}"
 
     @property

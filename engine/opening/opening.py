@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 
 from ..adapters import host
 from ..adapters.journal.journal import SqliteJournal
 from ..adapters.processes import record
-from ..adapters.state.folder import StateDir, open_state_dir
+from ..adapters.state.folder import StateDir, find_state_dir, open_state_dir
 from ..adapters.state.home import settle_in
-from ..adapters.state.lock import DeckLock, this_machine
+from ..adapters.state.lock import DeckLock, held_by, this_machine
 from ..core.build import build
 from ..core.deck import Deck
 from ..core.events import AttemptStarting, Fact
@@ -21,13 +21,15 @@ from ..core.phases import FINAL
 from ..core.recorded import Recorded, recorded
 from ..core.replay import replay
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
-from ..errors import DeckError, EngineUnavailableError, TaskFileError
+from ..counting import plural
+from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from ..live import kept as live_kept
 from ..live import taken as live_taken
 from ..logs.files import LogFolder
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
+from ..taskfile.stem import STATE_DIR
 from .backends import may_have_jobs, passed_over_nodelists, refuse_elsewhere, require_cluster, tokens_recorded
 from .box_gpus import BoxGpus, gpus_for
 from .core_gpus import core_gpus
@@ -75,15 +77,20 @@ def open_deck(
     takeover: bool,
     as_before: bool = False,
     service: bool = False,
+    as_taken: str | None = None,
 ) -> OpenDeck:
     """Everything up to the first start, checked before the first start. Raises DeckError.
 
     *as_before*: what *given* does not say is as the newest run was started, which tasks included. *service*: systemd's
-    own environment is not what tasks want.
+    own environment is not what tasks want. *as_taken*: what runs is only to be ended; the task file, which may be gone
+    or broken, is read as it was taken last by the deck whose state folder this is.
     """
-    settings = load_settings(path, given)
+    content = live_taken.load(as_taken) if as_taken else None
+    settings = load_settings(path, given, content=content)
     stem = stem_of(path, given)
-    if not os.path.exists(os.path.join(settings.state_dir, stem)):
+    begins = not os.path.exists(os.path.join(settings.state_dir, stem))
+    elsewhere = _state_of_before(path, settings, stem) if begins else ""
+    if begins:
         check_first_start(path, given, settings, environ)
     state = open_state_dir(path, settings.state_dir, stem, as_root=as_root, takeover=takeover)
     lock = DeckLock.acquire(state.path, unfinished=state.unfinished(), takeover=takeover)
@@ -92,7 +99,9 @@ def open_deck(
         journal = SqliteJournal.open(state.db)
         undo.callback(journal.close)
         facts = list(journal.load())
-        original = _leave_to_the_original(state)
+        original, moved_from = settle_in(state.path, os.path.dirname(os.path.abspath(path)))
+        if original:
+            _leave_to_the_original(state)
         told = recorded(facts)
         regained = ""
         jobs = may_have_jobs(settings, told)
@@ -107,13 +116,14 @@ def open_deck(
         options = continued(before, given) if unfinished else given
         environment, other = run_environment(state, keep=unfinished, environ=environ, service=service)
         try:
-            gpus, file = _read(path, options, facts, told, environment, environ)
+            gpus, file = _read(path, options, facts, told, environment, environ, content)
         except TaskFileError:
             if unfinished or options.set == typed.set:
                 raise
             options = replace(options, set=typed.set)  # the run that it was said for is over, and the file is another
-            gpus, file = _read(path, options, facts, told, environment, environ)
-        check_before_start(file, gpus, environment)
+            gpus, file = _read(path, options, facts, told, environment, environ, content)
+        if content is None:
+            check_before_start(file, gpus, environment)
         refuse_elsewhere(file, told)
         refuse_submitted(file, told, insists=typed.backend == "local")
         require_cluster(file.settings, environment)
@@ -129,11 +139,16 @@ def open_deck(
             environment,
             takeover=takeover,
             copy=bool(original),
+            moved_from=moved_from,
             before=lambda: _taken_before(path, options, state, gpus, facts, told, environment),
         )
         kept = f"the run goes on as it was started: {describe(options)}" if unfinished and options != given else ""
+        copied = f"this deck is a copy of the one in {original}: what ran there is left alone and runs here again"
+        if elsewhere:
+            elsewhere = f"this deck begins anew in {state.path}: its state of before lies in {elsewhere}"
+        opened.warnings += filter(None, [elsewhere, copied * bool(original), regained, other, kept])
         left = [task.spec for task in opened.deck.tasks if task.selected and not isinstance(task.phase, FINAL)]
-        opened.warnings += [*filter(None, [original, regained, other, kept]), *OtherStates(file).at_work(left)]
+        opened.warnings += OtherStates(file).at_work(left)
         opened.options = encode(options)
         with contextlib.suppress(OSError):
             live_kept.keep_gone(state.path, opened.deck)
@@ -149,10 +164,11 @@ def _read(
     told: Recorded,
     environment: Mapping[str, str],
     environ: Mapping[str, str],
+    content: bytes | None,
 ) -> tuple[BoxGpus, DeckFile]:
     limits = limiting(environ, environment)
-    gpus = gpus_for(path, options, load_settings(path, options), limits, environment)
-    return gpus, with_running(load_for(path, options, gpus, facts, told, environment), told)
+    gpus = gpus_for(path, options, load_settings(path, options, content=content), limits, environment)
+    return gpus, with_running(load_for(path, options, gpus, facts, told, environment, content=content), told)
 
 
 def _taken_before(
@@ -174,14 +190,46 @@ def _taken_before(
     return {}
 
 
-def _leave_to_the_original(state: StateDir) -> str:
-    """A folder that was copied while its deck ran: what runs is the original's. Returns what to say, "" otherwise."""
-    original = settle_in(state.path)
-    if not original:
+def _state_of_before(path: str, settings: DeckSettings, stem: str) -> str:
+    """Where a deck whose file names another folder had its state when it named none; "" where it had none. Raises
+    UsageError where that is in use: what runs would run twice."""
+    if settings.state_dir == os.path.join(os.path.dirname(os.path.abspath(path)), STATE_DIR):
         return ""
+    before = find_state_dir(path, STATE_DIR, stem)
+    if before is None or not os.path.exists(before.db):
+        return ""
+    running = before.running()
+    if running or held_by(before.path) is not None:
+        words = f"{plural(running, 'task')} of it still run{'s' * (running == 1)}" if running else "its engine runs"
+        raise UsageError(
+            f"{path}: the deck has its state in {before.path}, and {words}: set state_dir back to it, or end what runs "
+            "there first"
+        )
+    return before.path
+
+
+def _leave_to_the_original(state: StateDir) -> None:
+    """A folder that was copied while its deck ran: what runs is the original's."""
     for name in os.listdir(state.attempts):
         record.drop(os.path.join(state.attempts, name))
-    return f"this deck is a copy of the one in {original}: what ran there is left alone and runs here again"
+
+
+def _where_outputs_are(facts: Iterable[Fact], file: DeckFile, moved_from: Sequence[str]) -> Iterator[Fact]:
+    """What attempts were to make, where it is by now: a deck that was moved has moved it along."""
+    named = {spec.name: spec.outputs for spec in file.tasks}
+    folder = os.path.dirname(file.path)
+    for fact in facts:
+        if isinstance(fact, AttemptStarting) and fact.outputs != named.get(fact.task):
+            yield replace(fact, outputs=tuple(_moved(path, moved_from, folder) for path in fact.outputs))
+        else:
+            yield fact
+
+
+def _moved(path: str, moved_from: Sequence[str], folder: str) -> str:
+    for former in moved_from:
+        if path.startswith(f"{former}/"):
+            return folder + path[len(former) :]
+    return path
 
 
 def _regain(
@@ -230,6 +278,7 @@ def _restore(
     *,
     takeover: bool,
     copy: bool,
+    moved_from: Sequence[str],
     before: Callable[[], Mapping[str, TaskSpec]],
 ) -> OpenDeck:
     settings = file.settings
@@ -238,14 +287,17 @@ def _restore(
     deck.memory_total_mib = host.mem_total_mib()
     kept = live_kept.load(state.path, told.lasting_tokens)
     live_kept.take_back(deck, kept, told, before)
-    starts = replay(deck, facts)
+    starts = replay(deck, _where_outputs_are(facts, file, moved_from) if moved_from else facts)
     for gpu in deck.present_gpus.values():
         gpu.forget_neighbours()
     same_boot, same_namespace = _where_it_ran(deck, lock, takeover=takeover, copy=copy)
     if same_boot:
         refuse_strangers(state.attempts, file, told)
     _make_log_dir(settings.log_dir)
-    logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
+    folder = os.path.dirname(file.path)
+    former = state.former_log_dirs(folder, settings.log_dir)
+    logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks), former)
+    state.note_log_dir(folder, settings.log_dir)
     for task in deck.tasks:
         if not task.attempts or journal.damage:
             task.attempts = max(task.attempts, logs.highest(task.name))

@@ -209,6 +209,8 @@ class DeckHead(msgspec.Struct, frozen=True, kw_only=True):
     counts: Counts
     slots: int
     """GPU tasks that run at once; of a deck without any, CPU tasks. Of a Slurm deck: jobs that it submits at once."""
+    former_log_dirs: tuple[str, ...] = ()
+    """Where it had its logs before, the newest first: those of attempts that began then are there."""
     used_slots: int = 0
     """How many of them are taken; a task on four GPUs takes four."""
     started: float = 0.0

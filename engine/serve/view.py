@@ -67,11 +67,12 @@ class DeckView:
         closer: Closer = lambda _: None,
         cluster: ClusterWatch | None = None,
         forecasts: Forecasts | None = None,
+        former_log_dirs: tuple[str, ...] = (),
     ) -> None:
         """*file*: the task file. *infos*: the box's GPUs by UUID. *seen*: by token, what logs tell. *last_metrics*:
         by task, those of its newest attempt that is over. *closer*: by UUID, readings that only people look at.
         *cluster*: asks the cluster where jobs run, while somebody watches; None: tasks run on this box.
-        *forecasts*: of when all has run; None: nobody can say."""
+        *forecasts*: of when all has run; None: nobody can say. *former_log_dirs*: see `DeckHead`."""
         self._deck = deck
         self._clock = clock
         self._file = file
@@ -82,6 +83,7 @@ class DeckView:
         self._file_problem = file_problem
         self._cluster = cluster
         self._forecasts = forecasts
+        self._former_log_dirs = former_log_dirs
         self._cluster_rows = ClusterRows(deck)
         self._slow = _Slow()
         self._gpu_rows = GpuRows(deck, clock, infos, closer)
@@ -189,6 +191,7 @@ class DeckView:
             deck=deck.settings.name,
             file=self._file,
             log_dir=deck.settings.log_dir,
+            former_log_dirs=self._former_log_dirs,
             run=deck.run.number,
             ended=deck.run.ended,
             counts=counts_of(deck),

@@ -58,16 +58,16 @@ def load(
         return reading.deck(look)
 
 
-def load_settings(path: str, options: RunOptions | None = None) -> DeckSettings:
+def load_settings(path: str, options: RunOptions | None = None, *, content: bytes | None = None) -> DeckSettings:
     """Only the [deck] table and what overrides it; tasks are looked at only where something is wrong with that, so that
     all problems of the file are told at once. [vars] are not filled in: the environment for that may be another one, of
-    a run that goes on. Raises TaskFileError."""
-    source = read_source(path)
+    a run that goes on. *content*: see `load`. Raises TaskFileError."""
+    source = read_source(path, content)
     checker = Checker(source, Problems(source.shown))
     options = options or RunOptions()
     settings = deck_settings(checker, layered(checker, options), options)
     if checker.problems:
-        load(path, options)
+        load(path, options, content=content)
     checker.problems.raise_any()
     return settings
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.rigs.desk import Desk, at_desk
+from tests.commands.commands_rig import MIXED
+from tests.rigs.desk import Desk, Ends, at_desk
 
 DECK = """
     [deck]
@@ -27,3 +28,14 @@ async def test_an_engine_without_a_client_runs_the_deck_of_its_profile_with_its_
     assert desk.runs
     await desk.later(1)
     assert await desk.over() == 0
+
+
+@at_desk(MIXED, {"good": Ends(), "bad": Ends(3)})
+async def test_deck_log_says_that_a_run_goes_on_only_of_one_that_had_not_ended(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("bad", "failed")
+    await desk.leave()
+    assert (await desk.command("start")).code == 0
+    await desk.leave()
+    opened = [line for line in desk.text("logs/deck.log").splitlines() if " open  " in line]
+    assert [("run 1" in line, "goes on" in line) for line in opened] == [(True, False), (True, False)]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.commands_rig import Commanded, typed
+from tests.e2e.decks import until
 from tests.rigs.desk import Desk, at_desk, typed_in
 
 WAITS = """
@@ -36,6 +37,41 @@ async def test_an_engine_is_looked_at_acted_on_and_ended_without_its_file(
     stopped = await desk.command("stop", "--tasks", *named, *state)
     assert (stopped.code, "has ended" in stopped.out) == (0, True), stopped.err
     assert not desk.runs
+
+
+@pytest.mark.parametrize(
+    ("left", "state"),
+    [(None, ()), (None, ("--profile", "night")), ("[[task]\n", ()), (WAITS.replace("long", "other"), ())],
+)
+def test_tasks_without_an_engine_are_ended_whatever_has_become_of_the_file(
+    deck: Commanded, left: str | None, state: tuple[str, ...]
+) -> None:
+    left_alone(deck, left, *state)
+    done = deck.command("stop", "--tasks", *state)
+    assert (done.code, done.out.splitlines()[0]) == (0, "stopping 1 task …"), done.err
+    assert done.out.endswith("has ended: no task runs\n")
+    assert (deck.living(), list((deck.folder / "logs").glob("other*"))) == ([], [])
+
+
+@pytest.mark.parametrize("left", [None, "[[task]\n"])
+def test_what_needs_the_file_says_how_tasks_are_ended_without_it(deck: Commanded, left: str | None) -> None:
+    left_alone(deck, left)
+    for words in ("cancel long", "kill long", "pause", "start", "--headless", "status"):
+        assert "`gpudeck stop --tasks` ends" in deck.command(*words.split()).err
+    assert deck.command("stop", "--tasks").code == 0
+    assert "stop --tasks" not in deck.command("cancel", "long").err
+
+
+def left_alone(deck: Commanded, left: str | None, *state: str) -> None:
+    """A task runs, no engine does, and the task file holds what is *left*: None: it is gone."""
+    deck.gate()
+    deck.write(WAITS)
+    assert deck.command("start", *state).code == 0
+    until(lambda: "running" in deck.command("ls", *state).out)
+    assert deck.command("stop", *state).code == 0
+    (deck.folder / "tasks.toml").unlink()
+    if left is not None:
+        deck.write(left)
 
 
 @pytest.mark.parametrize("state", [(), ("--profile", "night")])

@@ -38,20 +38,21 @@ def plain(line: str) -> str:
 
 
 def agree(shown: list[str], printed: list[str]) -> bool:
-    """A line of `…` stands for any number of lines."""
+    """A line of `…` stands for any number of lines. Results are the same on each box."""
     if not shown:
         return not printed
     if shown[0] == "…":
         return any(agree(shown[1:], printed[skip:]) for skip in range(len(printed) + 1))
-    return bool(printed) and plain(shown[0]) == plain(printed[0]) and agree(shown[1:], printed[1:])
+    same = printed and (shown[0] == printed[0] if "|" in shown[0] else plain(shown[0]) == plain(printed[0]))
+    return bool(same) and agree(shown[1:], printed[1:])
 
 
 def edited(text: str, change: str) -> str:
-    """The file with the lines of a diff put behind the line that it shows."""
-    before = next(line[1:] for line in change.splitlines() if line.startswith(" "))
-    added = [line[1:] for line in change.splitlines() if line.startswith("+")]
+    """The file with what a diff shows in place of what was there."""
+    lines = change.splitlines()
+    before, after = ("\n".join(line[1:] for line in lines if line[0] != other) for other in "+-")
     assert before in text
-    return text.replace(before, "\n".join([before, *added]), 1)
+    return text.replace(before, after, 1)
 
 
 def gpudeck(deck: LiveDeck, *words: str) -> subprocess.CompletedProcess[str]:

@@ -241,15 +241,32 @@ def test_an_attempt_that_runs_stays_even_if_the_state_is_gone(deck: Deck) -> Non
     gate.let()
 
 
-def test_an_attempt_whose_end_nobody_knows_stays(failed: Deck, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_its_journal_nobody_knows_whose_attempts_they_are_and_they_stay(
+    failed: Deck, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.rmtree(failed.folder / ".gpudeck")
-    record = failed.folder / "logs/bad/attempt-2.json"
-    record.write_text(json.dumps({"task": "bad"}))
+    before = files(failed)
     cleaned(failed)
-    assert [name for name in files(failed) if name.endswith(".log")] == [
-        "attempt-2.log", "attempt-4.log", "latest.log",
+    assert files(failed) == before
+    assert "left alone: 5 attempts of other decks, or of before this one's state was removed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("of", ["another name", "another file"])
+def test_attempts_of_another_deck_in_the_same_log_folder_stay(deck: Deck, of: str) -> None:
+    shared = FAILING.replace("[deck]", '[deck]\n    log_dir = "logs"').replace("retries = 3", "retries = 1")
+    deck.write(shared)
+    deck.write(shared, "other.toml")
+    second = {"another name": ("--name", "other"), "another file": ()}[of]
+    file = "other.toml" if of == "another file" else "tasks.toml"
+    deck.run()
+    deck.run(*second, file=file)
+    cleaned(deck)
+    assert [name for name in files(deck) if name.endswith(".err")] == [
+        "attempt-2.err", "attempt-3.err", "attempt-4.err", "latest.err",
     ]  # fmt: skip
-    assert "left alone: 1 attempt whose end nobody knows" in capsys.readouterr().out
+    assert clean(str(deck.folder / file), RunOptions(name="other" if second else None), yes=True, keep_last=0) == 0
+    assert [name for name in files(deck) if name.endswith(".err")] == ["attempt-2.err"]
+    assert deck.lines("logs/bad/attempt-2.err") == ["more"]
 
 
 def test_processes_left_behind_keep_their_log(deck: Deck) -> None:

@@ -2,9 +2,9 @@
 
 from gpudeck.engine import loop
 from gpudeck.engine.adapters import host
-from gpudeck.engine.client import Picture, folded
 from gpudeck.engine.attempt import outcomes
 from gpudeck.engine.attempt.completing import Completing
+from gpudeck.engine.client import Picture, folded
 from gpudeck.engine.core import begins, ends, step
 from gpudeck.engine.core import replay as replay_module
 from gpudeck.engine.live import kept, taken

@@ -327,6 +327,7 @@ class Desk:
             as_root=command.flag("as_root"),
             takeover=command.flag("takeover"),
             as_before=mode != "headless",
+            as_taken=command.given.get("as_taken"),
         )
         settings = self._opened.file.settings
         os.makedirs(settings.log_dir, exist_ok=True)

@@ -129,6 +129,26 @@ def test_the_next_attempt_takes_the_place_of_the_newest_and_one_that_was_chosen_
     on_deck(body)
 
 
+def test_one_escape_leaves_a_log_that_began_at_its_first_error(on_deck: OnDeck) -> None:
+    async def body(rig: ScreenRig) -> None:
+        await opened(rig, "t2", first_error=True)
+        await rig.until_seen("errors 1/1")
+        log = rig.app.screen
+        await rig.press("x")  # a search of the user's own
+        await rig.press("escape")
+        await rig.until(lambda: "errors 1/1" not in rig.text(), "the search has ended")
+        assert rig.app.screen is log
+        await rig.press("escape")
+        await rig.until(lambda: rig.app.screen is not log, "the log is left")
+        await opened(rig, "t2", first_error=True)
+        await rig.until_seen("errors 1/1")
+        log = rig.app.screen
+        await rig.press("escape")
+        await rig.until(lambda: rig.app.screen is not log, "the log is left at once")
+
+    on_deck(body)
+
+
 def test_tab_goes_from_stream_to_stream_and_then_from_log_to_log_or_pane(
     on_deck: OnDeck, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,7 +149,7 @@ class LogScreen(DeckScreen):
             self._wants_error = False
             for view in self._views.values():
                 if view.source is not None:
-                    view.first_error()
+                    view.first_error(unasked=True)
 
     def _settle(self) -> None:
         self.settled = True

@@ -188,6 +188,7 @@ def engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet-start", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--notes-only", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--asked-only", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--as-taken", metavar="STATE", help=argparse.SUPPRESS)
 
 
 def doctor(parser: argparse.ArgumentParser) -> None:

@@ -37,8 +37,8 @@ def open_web(command: Command, arguments: Sequence[str]) -> int:
     if read_only and command.flag("takeover"):
         raise UsageError("--read-only is a screen that only looks: it does not go with --takeover")
     place = Place.of(command)
-    if not read_only and place.missing():
-        raise UsageError(f"{command.file or place.path}: no such file or command")
+    if not read_only:
+        place.refuse_missing(command.file)
     host = str(command.given.get("host") or LOOPBACK)
     sock, loopback = _listen(host, int(command.given.get("port") or 0))
     with sock:

@@ -21,19 +21,21 @@ from .oom import ChildrenFirst
 
 TEXT = """\
 umask 77; set -C; read -r u _ </proc/uptime; printf 'start %s %s\\n' "$u" "$$" 2>/dev/null >"$1" || exit 125
-umask UMASK; set +C; trap : HUP INT QUIT TERM USR1 USR2 ALRM; r=$1 d=$2 o=$3 e=$4 l=$5; shift 5
-end() { trap - EXIT; read -r u _ </proc/uptime; printf 'end %s %s\\n' "$1" "$u" >>"$r"; exit "$2"; }
+umask UMASK; set +C; trap : HUP INT QUIT TERM USR1 USR2 ALRM; r=$1 d=$2 o=$3 e=$4 l=$5; shift 5; command exec 8>>"$r"
+end() { trap - EXIT; read -r u _ </proc/uptime; u="end $1 $u"; echo "$u" >&8
+[ "$r" -ef /proc/$$/fd/8 ] || echo "$u" >>"$r"; exit "$2"; }
 cd -- "$d" 2>/dev/null || end spawn-cwd 125
 { true >>"$o" && true >>"$e"; } 2>/dev/null || end spawn-log 125
 trap 'end spawn-fork 125' EXIT
-([ "$l" = wait ] || exec 9>&-; exec "$@") </dev/null >>"$o" 2>>"$e"
+([ "$l" = wait ] || exec 9>&-; exec "$@") </dev/null >>"$o" 2>>"$e" 8>&-
 c=$?; end "$c" "$c"
 """
 """Signals are caught, not ignored: a shell hands ignored ones on to the command, caught ones it resets. The command is
 executed, not looked up, so that names of builtins mean programs; in a subshell of its own, so that "Killed" is not said
 into its stderr. A shell that cannot fork ends by itself, which the trap on EXIT tells from an end of the command. dash
-reads byte by byte: what it has to read is kept short. The record is its owner's alone, and the
-command gets the umask that the engine was started with."""
+reads byte by byte: what it has to read is kept short. The record is its owner's alone, and the command gets the umask
+that the engine was started with. It stays open, so that the end is written into it wherever its folder was moved to;
+where it was removed another takes its place."""
 
 _AHEAD = """\
 # gpudeck: a shell that waits for the next task

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import json
 import os
 from dataclasses import dataclass
 from typing import cast
+
+import msgspec
 
 from ...errors import DeckError, EngineUnavailableError, UsageError
 from ..processes import record
@@ -13,6 +17,9 @@ from .lock import Machine, left_elsewhere, this_machine
 from .mounts import MOUNTS, NETWORK_FILE_SYSTEMS, file_system
 from .own_folders import make_leaf, make_root, owners_of, refuse_strange, whose
 from .pointer import Pointer, is_here, point_at, read_pointer, refuse_elsewhere
+from .private_files import write_private
+
+_LOG_DIRS = "log_dirs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +40,40 @@ class StateDir:
         nothing do not count: their records stay against wrappers that are late."""
         return sum(not record.read(os.path.join(self.attempts, name)).void for name in os.listdir(self.attempts))
 
+    def running(self) -> int:
+        """How many attempts live on this box."""
+        wrappers = (record.read(os.path.join(self.attempts, name)).wrapper for name in os.listdir(self.attempts))
+        return sum(wrapper is not None and wrapper.living() is not None for wrapper in wrappers)
+
     def left_elsewhere(self) -> str:
         """Where no engine runs the deck: what to say when its tasks were left on another machine; "" when not."""
         try:
             return left_elsewhere(self.path, self.unfinished())
         except OSError:
             return ""
+
+    def former_log_dirs(self, deck: str, log_dir: str) -> tuple[str, ...]:
+        """Log folders that the deck had before *log_dir*, the newest first, absolute: attempts that began then have
+        their files there. *deck*: the folder of its task file."""
+        known = [os.path.normpath(os.path.join(deck, each)) for each in self._log_dirs()]
+        return tuple(each for each in dict.fromkeys(reversed(known)) if each != log_dir)
+
+    def note_log_dir(self, deck: str, log_dir: str) -> None:
+        """The deck has this one from now on. What lies in its own folder moves with it. For the holder of its lock."""
+        known, below = self._log_dirs(), os.path.relpath(log_dir, deck)
+        said = log_dir if below.startswith("..") else below
+        if known[-1:] == [said]:
+            return
+        content = json.dumps([*(each for each in known if each != said), said]).encode()
+        with contextlib.suppress(OSError):  # on a full disk the next engine notes it
+            write_private(os.path.join(self.path, _LOG_DIRS), content)
+
+    def _log_dirs(self) -> list[str]:
+        try:
+            with open(os.path.join(self.path, _LOG_DIRS), "rb") as file:
+                return msgspec.convert(json.loads(file.read()), list[str])
+        except (OSError, ValueError, msgspec.ValidationError):
+            return []
 
     @property
     def db(self) -> str:

@@ -1,11 +1,12 @@
-"""Where a state folder was made: a copy of one must not take the original's running tasks for its own."""
+"""Where a state folder was made: a copy of one must not take the original's running tasks for its own, and one that was
+moved with its deck has facts about the place where that was before."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import msgspec
 
@@ -21,27 +22,40 @@ class Home:
     path: str
     device: int
     inode: int
+    deck: str = ""
+    """The folder of the task file; "": an older gpudeck noted this."""
+    moved_from: tuple[str, ...] = ()
+    """Where that was before."""
 
 
-def settle_in(state_dir: str) -> str:
-    """Note where *state_dir* lies. Returns the path of the folder that it is a copy of, "" when it is none.
+def settle_in(state_dir: str, deck: str) -> tuple[str, tuple[str, ...]]:
+    """Note where *state_dir* lies, and *deck*, the folder of its task file. Returns the path of the folder that it is a
+    copy of, "" when it is none, and where the deck was before.
 
     A folder that was moved is no copy: the one that it was is not there any more. For the holder of its lock.
     """
-    here = _home(state_dir)
     path = os.path.join(state_dir, _NAME)
     noted = _read(path)
+    former = () if noted is None else (*noted.moved_from, noted.deck)
+    here = replace(
+        _home(state_dir), deck=deck, moved_from=tuple(dict.fromkeys(each for each in former if each not in ("", deck)))
+    )
     if noted == here:
-        return ""
+        return "", here.moved_from
     with contextlib.suppress(OSError):  # on a full disk the next engine notes it
         write_private(path, json.dumps(asdict(here)).encode())
+    return _original(noted, here), here.moved_from
+
+
+def _original(noted: Home | None, here: Home) -> str:
     if noted is None or (noted.device, noted.inode) == (here.device, here.inode):
         return ""
     try:
         there = _home(noted.path)
     except OSError:
         return ""
-    return noted.path if there == noted else ""
+    same = (there.path, there.device, there.inode) == (noted.path, noted.device, noted.inode)
+    return noted.path if same else ""
 
 
 def _home(folder: str) -> Home:

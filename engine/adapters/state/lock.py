@@ -157,6 +157,15 @@ class DeckLock:
         except OSError:
             return False
 
+    def moved_to(self) -> str:
+        """Where the folder of a lock that is not `still_ours` lies now; "" where it was removed."""
+        try:
+            found = os.readlink(f"/proc/self/fd/{self._fd}")
+            there = _identity(os.stat(found, follow_symlinks=False)) == self._identity
+        except OSError:
+            return ""
+        return os.path.dirname(found) if there else ""
+
     def release(self) -> None:
         """Let go. Idempotent; what was written stays for the next engine to read."""
         if self._fd >= 0:

@@ -58,12 +58,15 @@ class LogView(LogPanes):
             super().__init__()
             self.path = path
 
+    _unasked = False
+    """The search that goes on is none that the user began."""
+
     # -- acts ---------------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Escape goes on to the screen where there is nothing to clear here."""
         if action == "act" and parameters == ("clear",):
-            return self._searches.going or bool(self._search.display)
+            return (self._searches.going and not self._unasked) or bool(self._search.display)
         return True
 
     def action_act(self, name: str) -> None:
@@ -109,13 +112,15 @@ class LogView(LogPanes):
             case _:
                 pass
 
-    def first_error(self) -> None:
-        """Jump to the first line that tells of an error; n and N go to the others."""
+    def first_error(self, *, unasked: bool = False) -> None:
+        """Jump to the first line that tells of an error; n and N go to the others. *unasked*: the log begins there,
+        so that there is no search of the user's to end."""
         from ...logs.query import ERRORS
 
         if self.source is not None and not self.source.rank:
             self.show_rank(self.source.blamed)
         self._hunt(ERRORS)
+        self._unasked = unasked
 
     def _next_stream(self) -> None:
         if len(self._labels) < 2:
@@ -164,6 +169,7 @@ class LogView(LogPanes):
 
     def _hunt(self, query: Query) -> None:
         """In all streams that are shown."""
+        self._unasked = False
         self._searches.begin(query, self.shown, self.active)
         self._arrange()
 
