@@ -111,7 +111,7 @@ class World:
         else:
             self.box.now = max(at, self.box.now)
         self.elapsed += max(0.0, self.box.now - before)
-        if self.elapsed > self.plan.faults_end + (LATEST_RESTED_S if self.plan.broken else LATEST_S):
+        if self.elapsed > self.plan.faults_end + (LATEST_RESTED_S if self._rests else LATEST_S):
             self._stuck()
         for engine in self.engines.values():
             engine.loop.ripen()
@@ -121,6 +121,12 @@ class World:
     @property
     def _faults(self) -> bool:
         return self.elapsed < self.plan.faults_end
+
+    @property
+    def _rests(self) -> bool:
+        """A GPU on which all failed is not used."""
+        cards = (gpu for engine in self.engines.values() for gpu in engine.deck.gpus.values())
+        return any(gpu.quarantine is not None for gpu in cards)
 
     def _sound(self) -> bool:
         """Nothing goes wrong any more: disks have space, each deck that is not done has an engine. False: all are."""
