@@ -111,7 +111,7 @@ class World:
         else:
             self.box.now = max(at, self.box.now)
         self.elapsed += max(0.0, self.box.now - before)
-        if self.elapsed > self.plan.faults_end + (LATEST_RESTED_S if self._rests else LATEST_S):
+        if self.elapsed > self.plan.faults_end + (LATEST_RESTED_S if self.seen["rests"] else LATEST_S):
             self._stuck()
         for engine in self.engines.values():
             engine.loop.ripen()
@@ -121,12 +121,6 @@ class World:
     @property
     def _faults(self) -> bool:
         return self.elapsed < self.plan.faults_end
-
-    @property
-    def _rests(self) -> bool:
-        """A GPU on which all failed is not used."""
-        cards = (gpu for engine in self.engines.values() for gpu in engine.deck.gpus.values())
-        return any(gpu.quarantine is not None for gpu in cards)
 
     def _sound(self) -> bool:
         """Nothing goes wrong any more: disks have space, each deck that is not done has an engine. False: all are."""
@@ -290,6 +284,7 @@ class World:
         promises.of_a_moment(self.box, self.specs, served, self.plan.slots)
         for engine in self.engines.values():
             self.seen["blocked"] += engine.deck.counts[Blocked]
+            self.seen["rests"] += any(gpu.quarantine is not None for gpu in engine.deck.gpus.values())
             if engine.loop.ready or not engine.journal.idle:
                 continue
             for client in engine.clients:
