@@ -69,6 +69,15 @@ def _command(verb: Verb) -> str:
     return "\n".join(lines)
 
 
+def seen() -> str:
+    """The records of gpus-seen/, each with its title and how many lines held."""
+    rows: list[str] = []
+    for page in sorted(DOCS.glob("gpus-seen/*.md")):
+        title, _, told = page.read_text().splitlines()[:3]
+        rows.append(f"- [{title.removeprefix('# ')}](gpus-seen/{page.name}): {told}")
+    return "\n".join(rows) or "None yet: no card has been asked."
+
+
 PARTS: tuple[tuple[str, str, Callable[[], str]], ...] = (
     ("architecture.md", "state diagram", state_diagram),
     ("protocol.md", "messages", messages),
@@ -76,6 +85,7 @@ PARTS: tuple[tuple[str, str, Callable[[], str]], ...] = (
     ("commands.md", "commands", commands),
     ("keys.md", "keys", keys),
     ("config.md", "settings", settings),
+    ("gpus-seen.md", "seen", seen),
 )
 """File, name of the part between its markers, and what makes it."""
 

@@ -23,7 +23,7 @@ SETS = {
     "soak": "random use, hundreds of kills, many hypothesis examples",
     "gpu": "a real NVIDIA GPU",
 }
-FOLDERS = {"random_use": "soak", "gpu": "gpu"}
+FOLDERS = {"random_use": "soak"}
 _TESTS = Path(__file__).parent
 _THOROUGH = "soak"
 """Hypothesis tests are run once more in this set, with more examples."""
@@ -40,7 +40,10 @@ def wants_thoroughness(config: pytest.Config) -> bool:
 
 
 def workers(config: pytest.Config) -> int:
-    """How many processes share the tests: none for a file or two; else one more than cores, for a test often waits."""
+    """How many processes share the tests: none for a file or two, or where they share a card; else one more than cores,
+    for a test often waits."""
+    if config.option.markexpr == "gpu":
+        return 0
     files = [name for name in config.args if os.path.isfile(name.partition("::")[0])]
     return 0 if files and len(files) == len(config.args) < 3 else min(len(os.sched_getaffinity(0)) + 1, 5)
 
