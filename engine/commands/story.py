@@ -58,9 +58,8 @@ def message_of(event: Mapping[str, Any]) -> Message | None:
 class Story:
     """Follows one engine, from how the deck stands now."""
 
-    def __init__(self, connection: Connection, since: float | None = None) -> None:
-        """*since*: a run that began after this time (seconds since the epoch) is new to whoever follows it; None: none
-        is."""
+    def __init__(self, connection: Connection, since: float) -> None:
+        """*since*: a run that began after this time (seconds since the epoch) is new to whoever follows it."""
         self._connection = connection
         self._since = since
         self._digests: dict[str, tuple[str, tuple[str, ...]]] = {}
@@ -84,7 +83,7 @@ class Story:
                 opened = True
                 began = picture.head.started
                 self._began = began or self._began
-                yield _opened(picture, continued=self._since is None or began < self._since)
+                yield _opened(picture, continued=began < self._since)
             while told:
                 yield self._noted(told.pop(0), picture)
             if time.monotonic() >= due:

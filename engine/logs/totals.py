@@ -110,8 +110,6 @@ def _unit(words: list[str]) -> str:
     lower = [word.lower() for word in words]
     if len(lower) > 1 and lower[-2] in ("env", "environment"):
         return "timestep"
-    if len(lower) > 1 and lower[-2] in ("boost", "boosting"):
-        return "round"
     return unit_of(lower[-1])
 
 

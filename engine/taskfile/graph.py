@@ -147,7 +147,7 @@ class _Waits:
         self.edges = [[] for _ in self.tasks]
         self._add_rounds()
         for position, task in enumerate(self.tasks):
-            if task.round and (task.group, task.round) in self.rounds:
+            if (task.group, task.round) in self.rounds:
                 self.edges[position].append(self.rounds[task.group, task.round])
             for pattern in (*task.needs, *task.after):
                 self._add_pattern(position, pattern)

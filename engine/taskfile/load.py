@@ -184,12 +184,12 @@ class _Reading:
         for key, value in self.layers.slurm.items():
             path = self.layers.path("slurm", key)
             self.checker.unknown({key: value}, SLURM, path[:-1], where=table_of(path))
-            known = {} if key in OF_ALL or key not in SLURM or has_slots(value) else {key: value}
+            known = {} if key in OF_ALL or has_slots(value) else {key: value}
             self.checker.read(known, SLURM, path[:-1], where=table_of(path))
         for key, value in self.layers.distributed.items():
             path = self.layers.path("distributed", key)
             self.checker.unknown({key: value}, DISTRIBUTED, path[:-1], where=table_of(path))
-            known = {} if has_slots(value) or key not in DISTRIBUTED else {key: value}
+            known = {} if has_slots(value) else {key: value}
             self.checker.read(known, DISTRIBUTED, path[:-1], where=table_of(path))
 
     def _later(self, tasks: Sequence[TaskSpec], selected: frozenset[str] | None) -> tuple[str, ...]:

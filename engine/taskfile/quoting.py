@@ -153,12 +153,11 @@ class _Scan:
             self.at += 1
 
     def _code(self, character: str, *, fresh: bool) -> None:
-        nested = len(self._open) > 1
         if character in "'\"":
             self._push(_In.SINGLE if character == "'" else _In.DOUBLE, 1)
         elif character == "#" and fresh:
             self._push(_In.COMMENT, 1)
-        elif nested and fresh and _CASE.match(self.text, self.at):
+        elif _CASE.match(self.text, self.at):  # in CODE that is open, where a word begins: else `_PLAIN` has taken it
             self._push(_In.UNCLEAR, 1)
         elif self.text.startswith("<<", self.at):
             self._redirection()

@@ -33,7 +33,7 @@ def env(value: object) -> dict[str, str | None]:
 
 
 def _variable(name: str, value: object) -> str | None:
-    if not name or "=" in name or "\0" in name:
+    if not name or "=" in name:
         raise BadValueError(f"has {shown(name)}, which cannot be the name of a variable")
     refuse_own(name)
     if value is False:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 
+import pytest
+
 from tests.commands.commands_rig import GATED, MIXED, Commanded
 from tests.e2e.decks import lives
 from tests.rigs.desk import Desk, at_desk
@@ -23,6 +25,21 @@ def test_stop_leaves_the_tasks_running_for_the_next_engine(deck: Commanded) -> N
     assert deck.go().code == 0
     assert deck.command("wait").code == 0
     assert {row["attempt"] for row in deck.rows().values()} == {1}
+
+
+@pytest.mark.parametrize(
+    ("gpus", "told"),
+    [
+        ("sim:1", "1 task runs on; the next `gpudeck` adopts it"),
+        ("sim:2", "2 tasks run on; the next `gpudeck` adopts them"),
+    ],
+)
+@at_desk(GATED)
+async def test_stop_says_what_becomes_of_what_runs(desk: Desk, gpus: str, told: str) -> None:
+    await desk.start("--gpus", gpus)
+    await desk.until_state("wait-1", "running")
+    await desk.settle()
+    assert f"has ended: {told}" in (await desk.command("stop")).out
 
 
 def test_stop_tasks_ends_the_tasks_too_and_the_next_start_takes_them_up(deck: Commanded) -> None:

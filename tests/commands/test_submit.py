@@ -108,6 +108,13 @@ def test_what_is_done_is_left_out(deck: Deck) -> None:
     assert (tasks(told), told["done"], told["jobs"][0]["after_ok"]) == (["second"], ["first"], [])
 
 
+def test_where_all_is_done_nothing_is_to_be_submitted(deck: Deck) -> None:
+    deck.write(CHAIN)
+    (deck.folder / "model.pt").write_text("weights")
+    told = deck.command("submit", "--only", "first").out
+    assert ("nothing to submit, 1 done earlier" in told, "submit: bash" in told) == (True, False)
+
+
 def test_what_was_written_and_never_submitted_is_written_again_as_the_same_attempt(deck: Deck) -> None:
     deck.write(CHAIN)
     first, second = written(deck), written(deck, "lr=9")

@@ -68,6 +68,12 @@ def files(deck: Deck, task: str = "bad") -> list[str]:
     return sorted(os.listdir(deck.folder / "logs" / task))
 
 
+def disk_of_logs(deck: Deck, task: str = "bad") -> int:
+    return sum(
+        path.lstat().st_blocks * 512 for path in (deck.folder / "logs" / task).iterdir() if not path.is_symlink()
+    )
+
+
 def age(deck: Deck, *numbers: int, days: float, task: str = "bad") -> None:
     for path in (deck.folder / "logs" / task).iterdir():
         if any(path.name.startswith(f"attempt-{number}.") for number in numbers):
@@ -323,12 +329,13 @@ def test_on_a_terminal_the_user_is_asked(failed: Deck) -> None:
 
 
 def test_json_tells_each_attempt(failed: Deck, capsys: pytest.CaptureFixture[str]) -> None:
+    before = disk_of_logs(failed)
     cleaned(failed, as_json=True)
     said = json.loads(capsys.readouterr().out)
     assert [(row["task"], row["attempt"], row["files"]) for row in said["attempts"]] == [
         ("bad", 1, 3), ("bad", 2, 3), ("bad", 3, 3),
     ]  # fmt: skip
-    assert said["removed"]["files"] == 9
+    assert said["removed"] == {"files": 9, "bytes": before - disk_of_logs(failed)}
 
 
 def test_a_broken_task_file_removes_nothing(failed: Deck) -> None:

@@ -72,10 +72,11 @@ def test_a_link_that_leads_nowhere_is_left_alone(folder: Path) -> None:
     assert not (folder / "gone.toml").exists()
 
 
-def test_force_keeps_the_old_file_beside_the_new_one(folder: Path) -> None:
+def test_force_keeps_the_old_file_beside_the_new_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for content in ("first", "second"):
         (folder / "tasks.toml").write_text(content)
         made(force=True)
+    assert "; the old one is tasks.toml.bak2; gpudeck plan -f tasks.toml shows" in capsys.readouterr().out
     assert (folder / "tasks.toml.bak").read_text() == "first"
     assert (folder / "tasks.toml.bak2").read_text() == "second"
     assert "hello-s1" in commands()
@@ -215,10 +216,12 @@ def test_commands_are_added_behind_a_file_that_stays_as_it_is(folder: Path) -> N
     assert (folder / "tasks.toml").stat().st_mode & 0o777 == 0o640
 
 
-def test_commands_can_be_added_again_and_again(folder: Path) -> None:
+def test_commands_can_be_added_again_and_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(3):
         made("python train.py\n")
     assert list(commands()) == ["train", "train-2", "train-3"]
+    told = [line.partition(";")[0] for line in capsys.readouterr().out.splitlines()]
+    assert told == ["tasks.toml: written, 1 task", "tasks.toml: 1 task added", "tasks.toml: 1 task added"]
 
 
 def test_a_matrix_that_the_file_cannot_have_is_written_one_by_one(folder: Path) -> None:
@@ -282,6 +285,7 @@ def test_a_file_behind_a_link_is_changed_where_it_lies(folder: Path) -> None:
         (["bash -c 'x'"], ["x"]),
         (["./deck.log"], ["task-deck.log"]),
         (["..."], ["task"]),
+        (["python -m"], ["python"]),
         (["| broken 'quote"], ["broken"]),
     ],
 )

@@ -18,6 +18,7 @@ from gpudeck.engine.core.phases import Blocked, Failed, Running, Starting, Succe
 from gpudeck.engine.errors import EngineUnavailableError, TaskFileError, UsageError
 from tests.e2e.decks import Deck, Engine, deck_in, until
 from tests.inside.engine import DeckLock, Offline, RunOptions, SqliteJournal, held_by, open_offline
+from tests.rigs.desk import Desk, at_desk
 
 MIXED = """
     [deck]
@@ -156,6 +157,19 @@ def test_the_record_tells_what_became_of_an_attempt_whose_engine_was_killed(deck
     until(lambda: look(deck).standing(token) == "ended")
 
 
+def test_what_became_of_an_attempt_is_told_when_its_task_has_left_the_file(deck: Deck) -> None:
+    deck.write(GATED)
+    gate = deck.gate()
+    engine = deck.start()
+    engine.started("first")
+    engine.kill()
+    deck.write(GATED.replace('"first"', '"other"'))
+    offline = look(deck)
+    (token,) = offline.starts
+    until(lambda: look(deck).standing(token) == "runs")
+    gate.let()
+
+
 def test_a_live_engine_is_named_and_not_disturbed(deck: Deck) -> None:
     deck.write(GATED)
     gate = deck.gate()
@@ -219,6 +233,20 @@ def test_with_a_broken_file_the_names_of_the_journal_are_shown(mixed: Deck) -> N
     assert "as far as the journal knows" in offline.warnings[-1]
 
 
+@at_desk(GATED)
+async def test_with_a_broken_file_tasks_that_were_cancelled_are_shown_too_and_none_as_changed(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("first", "running")
+    await desk.command("cancel", "second")
+    await desk.ends("first")
+    await desk.leave()
+    desk.write(GATED + "[[task]\n")
+    rows = await desk.rows()
+    assert [(row["name"], row["state"], row["changed"]) for row in rows.values()] == [
+        ("first", "succeeded", False), ("second", "cancelled", False),
+    ]  # fmt: skip
+
+
 def test_a_broken_file_still_tells_where_state_and_logs_lie(deck: Deck) -> None:
     text = MIXED.replace('gpus = "sim:1"', 'gpus = "sim:1"\n    state_dir = "st"\n    log_dir = "out"')
     deck.write(text)
@@ -269,6 +297,15 @@ def test_a_damaged_journal_shows_what_is_sound(mixed: Deck) -> None:
     assert any("is damaged" in line for line in offline.warnings)
     assert offline.deck.known
     assert tree(mixed.folder) == before
+
+
+def test_of_a_damaged_journal_it_is_told_how_much_is_sound(mixed: Deck) -> None:
+    db = sqlite3.connect(mixed.folder / ".gpudeck/tasks/deck.db")
+    for seq, sound in ((3, "its first 2 facts tell"), (2, "its first fact tells")):
+        db.execute("UPDATE facts SET crc = crc + 1 WHERE seq = ?", (seq,))
+        db.commit()
+        assert look(mixed).warnings[0].endswith(f": shown is what {sound}")
+    db.close()
 
 
 def test_a_journal_that_is_no_database_shows_the_file_alone(mixed: Deck) -> None:

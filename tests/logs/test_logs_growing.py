@@ -125,8 +125,8 @@ def test_a_line_that_never_ends_costs_no_memory(log: Path) -> None:
 
 
 def test_escapes_and_nuls_are_taken_out(log: Path) -> None:
-    append(log, "\x1b[31mepoch\x1b[0m 3/4\0\0\n\x1b[A\x1b[2K\nx\n")
-    assert Stream(str(log)).read()[1] == ["epoch 3/4", "x"]
+    append(log, "\x1b[31mepoch\x1b[0m 3/4\0\0\n\x1b[A\x1b[2K\nx\n\x9b31my\x9b0m\n")
+    assert Stream(str(log)).read()[1] == ["epoch 3/4", "x", "y"]
 
 
 def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:

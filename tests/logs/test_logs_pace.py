@@ -37,6 +37,11 @@ def test_the_recent_pace_counts() -> None:
     assert end == pytest.approx(1900.0, rel=0.1)
 
 
+def test_of_a_young_task_all_that_is_known_counts() -> None:
+    pace = paced((0.0, 0.0), (10.0, 0.01), (20.0, 0.1), (30.0, 0.2))
+    assert pace.end(30.0, Rank.EPOCH) == pytest.approx(150.0)
+
+
 def test_between_two_steps_the_end_stays() -> None:
     pace = paced((0.0, 0.0), (100.0, 0.1), (200.0, 0.2))
     assert pace.end(200.0, Rank.EPOCH) == pace.end(290.0, Rank.EPOCH)

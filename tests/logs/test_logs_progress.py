@@ -104,6 +104,30 @@ def test_another_counter_now_and_then_does_not_confuse() -> None:
     assert fed(["epoch 4/10 loss 0.1", "epoch 1/2 loss 0.1", "epoch 5/10 loss 0.1"])[-1] == 0.5
 
 
+def test_another_counter_five_times_in_a_row_is_what_goes_on_now() -> None:
+    lines = ["epoch 1/3 loss 0.1", *(f"epoch {n}/9 loss 0.1" for n in range(1, 6))]
+    assert fed(lines) == pytest.approx([1 / 3] * 5 + [5 / 9])
+
+
+def test_an_epoch_of_another_counter_that_ends_changes_nothing() -> None:
+    assert fed(["epoch 4/5 loss 0.2", "Epoch 0 done"]) == [0.8, 0.8]
+
+
+def test_epochs_that_a_bar_counts_are_over_when_it_says_so() -> None:
+    bar = "Epochs:  75%|███████▌  | 3/4 [00:12<00:04,  4.00s/it]"
+    assert fed(["Epoch 3/4 loss 0.1", bar]) == [0.75, 0.75]
+
+
+def test_epochs_that_are_looked_back_at_are_not_where_the_task_is() -> None:
+    lines = [f"epoch {n} loss 0.1" for n in (7, 8, 6, 3, 9)]
+    assert fed(lines, Tracker(command="train --epochs 10")) == [0.7, 0.8, 0.8, 0.8, 0.9]
+
+
+def test_a_round_that_is_looked_back_at_and_steps_without_a_total_change_nothing() -> None:
+    lines = ["[66] train-rmse:0.2", "[34] train-rmse:0.1", "step 58"]
+    assert fed(lines, Tracker(command="fit --num_boost_round 100")) == [0.67, 0.67, 0.67]
+
+
 def test_huggings_faces_dicts_count_epochs_once_their_number_is_known() -> None:
     lines = ["  Num Epochs = 4", "{'loss': '0.5', 'epoch': '1.0'}", "{'loss': 0.4, 'epoch': 2.5}"]
     assert fed(lines) == [None, 0.25, 0.625]

@@ -50,6 +50,7 @@ def test_a_command_may_say_how_many_there_are(command: str, unit: str, total: fl
         ("train for 3 epochs: 12 images", "epoch", None),
         ("|    total_timesteps | 2048     |", "timestep", None),
         ("num_updates 100", "step", None),
+        ("+ python train.py --epochs 40", "epoch", 40),
     ],
 )
 def test_printed_settings_may_say_how_many_there_are(line: str, unit: str, total: float | None) -> None:

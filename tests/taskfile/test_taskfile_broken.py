@@ -356,6 +356,15 @@ command = "true"
         ['tasks.toml:2: task "a-{attempt}": name has {attempt}, which may not stand in name'],
     ),
     (
+        "log folder in name",
+        """
+[[task]]
+name = "a-{log_dir}"
+command = "true"
+""",
+        ['tasks.toml:2: task "a-{log_dir}": name has {log_dir}, which may not stand in name'],
+    ),
+    (
         "task in name",
         """
 [[task]]
@@ -2332,6 +2341,13 @@ def test_titles_of_the_table_are_unique():
     assert len(set(titles)) == len(titles)
 
 
+@pytest.mark.parametrize("name", ["", "A=B"])
+def test_what_cannot_be_the_name_of_a_variable_is_refused(name: str, tmp_path: Path):
+    (tmp_path / "tasks.toml").write_text(f'[[task]]\nname = "a"\ncommand = "x"\nenv = {{ "{name}" = "1" }}\n')
+    with pytest.raises(TaskFileError, match=f':4: task "a": env has "{name}", which cannot be the name of a variable'):
+        load(str(tmp_path / "tasks.toml"))
+
+
 def test_of_very_many_problems_the_rest_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     entries = [f'[[task]]\nname = "a{number}"\ncommand = "x"\nneeds = ["b{number}"]\n' for number in range(1500)]
@@ -2342,12 +2358,21 @@ def test_of_very_many_problems_the_rest_is_counted(tmp_path: Path, monkeypatch: 
     assert caught.value.problems[-1] == "tasks.toml: and 1,400 more"
 
 
-def test_commands_that_are_too_long_for_so_many_tasks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('command = "echo {i}"\nenv = { X = "{i}{long}" }', id="environment"),
+        pytest.param('command = "echo {i} {long}"', id="command"),
+    ],
+)
+def test_texts_that_are_too_long_for_so_many_tasks_are_refused(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("gpudeck.engine.taskfile.rows._MAX_CHARACTERS", 10_000)
     path = tmp_path / "tasks.toml"
-    more = f'matrix.i = {list(range(20))}\nenv = {{ X = "{{i}}{{long}}" }}'
-    path.write_text(f'[vars]\nlong = "{"x" * 600}"\n[[task]]\nname = "{{i}}"\ncommand = "echo {{i}}"\n{more}\n')
-    with pytest.raises(TaskFileError, match=r":5: .* too long for so many tasks: .* more than 10,000 characters"):
+    entry = f'[[task]]\nname = "{{i}}"\nmatrix.i = {list(range(20))}\n{text}\n'
+    path.write_text(f'[vars]\nlong = "{"x" * 600}"\n{entry}')
+    with pytest.raises(TaskFileError, match=r": .* too long for so many tasks: .* more than 10,000 characters"):
         load(str(path))
 
 

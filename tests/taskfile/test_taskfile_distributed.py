@@ -50,6 +50,10 @@ def test_every_key_is_told_as_scripts_read_it() -> None:
     }
 
 
+def test_a_switch_that_is_off_is_told_as_off() -> None:
+    assert told("[distributed]\nfind_unused_parameters = false\n" + TASK) == {"FIND_UNUSED_PARAMETERS": "false"}
+
+
 def test_a_tasks_own_goes_over_defaults_and_these_over_the_files() -> None:
     text = HEAD + '[defaults]\ndistributed = { timeout = "1h", backend = "gloo" }\n' + TASK
     assert told(text + 'distributed.timeout = "90s"\n') == {"STRATEGY": "ddp", "BACKEND": "gloo", "TIMEOUT": "90"}

@@ -159,6 +159,11 @@ def test_a_value_that_needs_no_quotes_may_stand_inside_them(folder: Path):
     ]
 
 
+def test_a_list_may_hold_placeholders_in_some_of_its_items(folder: Path):
+    body = '[[task]]\nname = "{s}"\ncommand = "true"\nmatrix.s = [1, 2]\ntags = ["sweep", "seed-{s}"]\n'
+    assert [task.tags for task in deck(folder, body).tasks] == [("sweep", "seed-1"), ("sweep", "seed-2")]
+
+
 def test_a_lone_placeholder_takes_the_type_of_its_value(folder: Path):
     made = deck(
         folder,
@@ -239,6 +244,11 @@ matrix.exclude = [{ a = 0.50, b = "x" }, { c = true, a = 1 }]
 """
     names = [task.name for task in deck(folder, body).tasks]
     assert names == ["0.5-y-true", "0.5-y-false", "1-x-false", "1-y-false"]
+
+
+def test_a_combination_with_a_list_for_a_value_can_be_taken_out(folder: Path):
+    body = "matrix.betas = [[0.9, 0.95], [0.9, 0.999]]\nmatrix.exclude = [{ betas = [0.90, 0.95] }]"
+    assert [dict(task.params) for task in tasks(folder, body)] == [{"betas": "[0.9,0.999]"}]
 
 
 def test_a_large_matrix_with_thousands_of_changes_is_made_at_once(folder: Path):

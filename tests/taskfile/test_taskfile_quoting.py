@@ -78,6 +78,7 @@ def test_a_value_that_is_quoted_is_one_word_of_bash_whatever_stands_around_it(pi
         (f"p `q {HOLE}` {HOLE}", [Place.BACKTICKS, Place.BARE]),
         (f"p $(( {HOLE} + (1) )) {HOLE}", [Place.ARITHMETIC, Place.BARE]),
         (f'p ${{x:-{HOLE}}} "${{x:-{HOLE}}}" {HOLE}', [Place.BARE, Place.PARAMETER, Place.BARE]),
+        (f"p ${{x:-'}}{HOLE}'}} {HOLE}", [Place.QUOTES, Place.BARE]),
         (f"p \\{HOLE} \\\\{HOLE}", [Place.ESCAPED, Place.BARE]),
         (f"p $(case a in a) p {HOLE};; esac) {HOLE}", [Place.UNCLEAR, Place.UNCLEAR]),
     ],

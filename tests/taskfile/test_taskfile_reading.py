@@ -267,6 +267,7 @@ def test_what_is_no_duration(text: object):
         ("1.5GiB", 1536),
         ("1KB", 1),
         ("2 TiB", 2097152),
+        ("2TB", 1907349),
     ],
 )
 def test_sizes_are_rounded_up_to_mib(text: str, mib: int):
