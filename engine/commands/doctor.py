@@ -11,10 +11,8 @@ from types import FrameType
 from ... import __version__
 from ..command import Command
 from ..doctor.examine import examine
-from ..doctor.finding import Finding, worst
-from ..doctor.in_task import task_name
-from ..doctor.report import as_json, line, verdict
-from ..doctor.subject import Subject, subject_of, within_task
+from ..doctor.finding import Finding, as_json, line, verdict, worst
+from ..doctor.subject import Subject, subject_of, task_name, within_task
 from ..errors import UsageError
 
 _MOST_RANKS = 64

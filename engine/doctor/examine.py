@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..attempt.environment import base_environment
+from ..core.spec import TaskSpec
 from ..headless.text import plural
 from ..opening.visible import cuda_visible_devices
 from ..ports import GpuInfo
-from . import card_checks, gpu_checks, host_checks, host_look, isolation, python_checks
+from . import gpus as cards
+from . import host, isolation, slurm
+from . import python as inside_python
+from .child import Ended
 from .finding import Finding, fail, ok, warn
-from .gpu_look import Gpus, look_at
-from .in_task import check_given, given_gpus, task_name
-from .load_checks import check_load
-from .own import run_own
-from .program_checks import check_programs
-from .ranks import check_ranks, launch
-from .slurm import check_cluster, check_slurm, look_for_slurm
-from .subject import Chosen, Interpreter, Subject, choose_gpus
+from .own import check_programs, run_own
+from .slurm_trial import check_trial, try_job
+from .subject import Chosen, Interpreter, Subject, check_given, choose_gpus, given_gpus, task_name
 
 _MOST_ON_CPU = 2
 """Processes that stand for GPUs where there are none."""
+_MOST_REQUESTS = 20
+"""Kinds of jobs that sbatch is asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class _Scene:
     """What all checks look at."""
 
     subject: Subject
-    gpus: Gpus
+    gpus: cards.Gpus
     chosen: Chosen
     environ: Mapping[str, str]
     ranks: int
@@ -54,7 +56,7 @@ def examine(subject: Subject, environ: Mapping[str, str], *, ranks: int = 0) -> 
     if not inside:
         yield _task_file(subject)
     cluster = subject.settings.backend == "slurm" and not inside
-    gpus = look_at(subject.settings, environ)
+    gpus = cards.look_at(subject.settings, environ)
     chosen = _chosen(subject, gpus, environ, inside=inside, cluster=cluster)
     scene = _Scene(subject, gpus, chosen, environ, ranks, inside, cluster)
     if not cluster:  # its GPUs are elsewhere
@@ -67,7 +69,7 @@ def examine(subject: Subject, environ: Mapping[str, str], *, ranks: int = 0) -> 
         yield from run_own(subject.file, subject.interpreters[0])
 
 
-def _chosen(subject: Subject, gpus: Gpus, environ: Mapping[str, str], *, inside: bool, cluster: bool) -> Chosen:
+def _chosen(subject: Subject, gpus: cards.Gpus, environ: Mapping[str, str], *, inside: bool, cluster: bool) -> Chosen:
     if cluster:
         return Chosen(gpus.inventory)
     return given_gpus(gpus, environ) if inside else choose_gpus(subject.settings, gpus.inventory, environ)
@@ -86,18 +88,18 @@ def _task_file(subject: Subject) -> Finding:
 
 def _gpus(scene: _Scene) -> Iterator[Finding]:
     gpus, chosen, subject = scene.gpus, scene.chosen, scene.subject
-    yield from gpu_checks.check_driver(gpus)
+    yield from cards.check_driver(gpus)
     if scene.inside:
         yield from check_given(gpus, chosen, scene.environ)
     else:
         gpu_tasks = any(task.resources.gpus != 0 for task in subject.tasks)
-        yield gpu_checks.check_detection(gpus, chosen.gpus, chosen.trouble, gpu_tasks=gpu_tasks)
-    yield from card_checks.check_cards(gpus, chosen.gpus, subject.settings)
-    yield from gpu_checks.check_models(chosen.gpus)
-    yield from gpu_checks.check_links(chosen.gpus)
-    yield from gpu_checks.check_mig(gpus)
-    yield from gpu_checks.check_persistence(gpus)
-    yield from gpu_checks.check_memory(gpus, chosen.gpus)
+        yield cards.check_detection(gpus, chosen.gpus, chosen.trouble, gpu_tasks=gpu_tasks)
+    yield from cards.check_cards(gpus, chosen.gpus, subject.settings)
+    yield from cards.check_models(chosen.gpus)
+    yield from cards.check_links(chosen.gpus)
+    yield from cards.check_mig(gpus)
+    yield from cards.check_persistence(gpus)
+    yield from cards.check_memory(gpus, chosen.gpus)
 
 
 def _python(scene: _Scene, python: Interpreter) -> Iterator[Finding]:
@@ -106,48 +108,48 @@ def _python(scene: _Scene, python: Interpreter) -> Iterator[Finding]:
     imports = subject.file.own_checks.imports if subject.file is not None else ()
     real = [gpu for gpu in scene.chosen.gpus if not gpu.simulated] if python.gpu_tasks or not python.tasks else []
     seeing = python if scene.inside else python.seeing(scene.visible(real))
-    ended = python_checks.look_inside(seeing, imports, _values(subject))
+    ended = inside_python.look_inside(seeing, imports, _values(subject))
     gangs = any(task.resources.gpus not in (0, 1) for task in subject.tasks)
-    wanted = python_checks.Wanted(len(real), any(gpu.mig for gpu in real), gangs)
-    yield from python_checks.check_python(python, ended, wanted, imports)
+    wanted = inside_python.Wanted(len(real), any(gpu.mig for gpu in real), gangs)
+    yield from inside_python.check_python(python, ended, wanted, imports)
     if scene.is_first(python) and not scene.inside and not scene.cluster:
         yield from isolation.check_isolation(isolation.look_from_each(python, _places(scene)))
     if not scene.ranks:
         return
-    if python_checks.has_torch(ended):
-        yield from _distributed(scene, python, real if python_checks.sees_gpus(ended) else [])
+    if inside_python.has_torch(ended):
+        yield from _distributed(scene, python, real if inside_python.sees_gpus(ended) else [])
     elif python.gpu_tasks or scene.is_first(python):
         yield fail("distributed", f"no torch in {python.path}", f"{python.path} -m pip install torch")
 
 
 def _distributed(scene: _Scene, python: Interpreter, real: Sequence[GpuInfo]) -> Iterator[Finding]:
     """On GPUs that nobody uses, where there are enough of them. A process sees one MIG instance at most."""
-    idle = [gpu for gpu in real if card_checks.is_idle(scene.gpus, gpu) and not gpu.mig]
+    idle = [gpu for gpu in real if cards.is_idle(scene.gpus, gpu) and not gpu.mig]
     if real and len(idle) < scene.ranks:
         remedy = f"-n {len(idle)} takes GPUs" if idle else "run it again when GPUs are idle"
         text = f"{plural(len(idle), 'idle GPU')} for {scene.ranks} ranks: tried on the CPU"
         yield warn("distributed", text, remedy)
     visible = scene.visible(idle[: scene.ranks]) if len(idle) >= scene.ranks else ""
-    yield from check_ranks(launch(python, scene.ranks, visible))
+    yield from inside_python.check_ranks(inside_python.launch(python, scene.ranks, visible))
 
 
 def _host(scene: _Scene) -> Iterator[Finding]:
     subject = scene.subject
     settings = subject.settings
-    yield host_checks.check_disk(host_look.disk(settings.log_dir), shared=scene.cluster)
+    yield host.check_disk(host.disk(settings.log_dir), shared=scene.cluster)
     if not scene.cluster:
-        yield host_checks.check_shared_memory(host_look.disk("/dev/shm"))
-    yield from host_checks.check_limits(host_look.limits())
+        yield host.check_shared_memory(host.disk("/dev/shm"))
+    yield from host.check_limits(host.limits())
     if not scene.cluster:
-        yield check_load(subject.tasks, settings, len(scene.chosen.gpus), host_look.cores())
-    yield host_checks.check_logout(host_look.logout())
+        yield host.check_load(subject.tasks, settings, len(scene.chosen.gpus), host.cores())
+    yield host.check_logout(host.logout())
     if not scene.cluster:
-        yield from host_checks.check_ports(host_look.ports())
-    yield host_checks.check_kernel(host_look.missing_in_kernel())
+        yield from host.check_ports(host.ports())
+    yield host.check_kernel(host.missing_in_kernel())
     if scene.cluster:
-        yield from check_cluster(subject.tasks, settings.log_dir, settings.max_submitted, scene.environ)
+        yield from _cluster(subject.tasks, settings.log_dir, settings.max_submitted, scene.environ)
     else:
-        yield check_slurm(look_for_slurm(scene.environ))
+        yield slurm.check_slurm(slurm.look_for_slurm(scene.environ))
 
 
 def _places(scene: _Scene) -> list[isolation.Place]:
@@ -160,7 +162,7 @@ def _place(scene: _Scene, gpu: GpuInfo) -> isolation.Place:
     """Something is computed only where nobody is disturbed."""
     if gpu.simulated:
         return isolation.Place(f"SIM {gpu.index}", scene.visible([gpu]))
-    how = "touch" if card_checks.is_idle(scene.gpus, gpu) else "look"
+    how = "touch" if cards.is_idle(scene.gpus, gpu) else "look"
     return isolation.Place(f"GPU {gpu.index}", scene.visible([gpu]), gpu.uuid, how)
 
 
@@ -169,3 +171,33 @@ def _values(subject: Subject) -> dict[str, str]:
         return {"lr": "0.1"}
     params = {name: value for task in subject.tasks[:1] for name, value in task.params.items()}
     return {**subject.file.vars, **params}
+
+
+def _cluster(
+    tasks: Sequence[TaskSpec], log_dir: str, max_submitted: int, environ: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Of a deck that runs on Slurm. The last check submits a job of its own, and waits up to a minute for it."""
+    call = slurm.caller(environ)
+    facts = slurm.look(call)
+    yield slurm.check_answer(facts)
+    if facts.missing or facts.trouble:
+        return
+    wanted = slurm.wishes(tasks, log_dir, environ)
+    yield from slurm.check_partitions(facts, wanted)
+    yield from slurm.check_times(facts, wanted)
+    yield from slurm.check_gpus(facts, wanted)
+    yield from slurm.check_cores(tasks)
+    yield from slurm.check_account(facts, wanted)
+    sacct = facts.associations is not None and shutil.which("sacct", path=environ.get("PATH")) is not None
+    yield from slurm.check_limits(facts, wanted, max_submitted, sacct=sacct)
+    known = [wish for wish in wanted if slurm.partition_of(facts.partitions, wish.partition.split(",")[0])]
+    tried = [(wish, _would_take(call, wish)) for wish in known[:_MOST_REQUESTS]]
+    yield from slurm.check_requests(tried)
+    taken = [wish for wish, ended in tried if ended.code == 0]
+    if taken:
+        yield from check_trial(try_job(call, taken[0], log_dir), taken[0])
+
+
+def _would_take(call: slurm.Call, wish: slurm.Wish) -> Ended:
+    extra = "".join(f"#SBATCH {line}\n" for line in wish.extra)
+    return call("sbatch", "--test-only", *wish.arguments, stdin=f"#!/bin/bash\n{extra}true\n")

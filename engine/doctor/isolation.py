@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ..headless.text import plural
 from .child import Child
 from .finding import Finding, fail, ok, warn
-from .inside_facts import script, told
+from .python import script, told
 from .subject import Interpreter
 
 _LIMIT_S = 120.0

@@ -1,15 +1,33 @@
-"""Checks of the user's own: `run` in [doctor]."""
+"""Programs that tasks name, and checks of the user's own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
-from ..core.spec import DeckFile
+from ..attempt.programs import look_for_programs
+from ..core.spec import DeckFile, TaskSpec
 from ..taskfile.finish import shell
 from ..taskfile.placeholders import fill_shell, without_markers
-from .child import Ended, run
-from .finding import Finding, fail, ok
+from .child import Ended, run, within
+from .finding import Finding, fail, ok, warn
 from .subject import Interpreter
+
+_FILES_S = 5.0
+
+
+def check_programs(tasks: Sequence[TaskSpec], base: Mapping[str, str], *, here: bool) -> Iterator[Finding]:
+    """A file server that does not answer is no missing file. *here*: see `look_for_programs`."""
+    try:
+        missing = within(_FILES_S, partial(look_for_programs, tasks, base, here=here))
+    except TimeoutError:
+        missing = []
+    for each in missing:
+        kind = warn if each.later else fail
+        yield kind("command", f"{each.task}: {each.text}", each.remedy)
+    if not missing:
+        yield ok("command", "programs and scripts that the commands name are there")
+
 
 _LIMIT_S = 300.0
 

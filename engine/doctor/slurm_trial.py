@@ -14,8 +14,7 @@ from ..adapters.slurm.states import stand
 from ..adapters.state.mounts import NETWORK_FILE_SYSTEMS, file_system
 from .child import Ended
 from .finding import Finding, fail, ok, warn
-from .slurm_look import Call
-from .slurm_wishes import Wish
+from .slurm import Call, Wish
 
 _LIMIT_S = 60.0
 _ASK_S = 2.0

@@ -28,8 +28,8 @@ SOUND = """
     command = "true"
 """
 IMPATIENT = """
-from gpudeck.engine.doctor import gpu_look
-gpu_look._DISCOVER_S = 1.0
+from gpudeck.engine.doctor import gpus
+gpus._DISCOVER_S = 1.0
 from gpudeck.tui.cli import main
 raise SystemExit(main())
 """

@@ -9,6 +9,5 @@ from gpudeck.engine.adapters.slurm.jobfiles import void
 from gpudeck.engine.adapters.slurm.killed import says_killed, says_memory
 from gpudeck.engine.adapters.slurm.limits import Limits
 from gpudeck.engine.adapters.slurm.states import in_words, never_starts
-from gpudeck.engine.doctor.slurm_look import caller, look
+from gpudeck.engine.doctor.slurm import Wish, caller, look
 from gpudeck.engine.doctor.slurm_trial import try_job
-from gpudeck.engine.doctor.slurm_wishes import Wish
