@@ -9,11 +9,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .context import Context, is_main
 from .errors import DistributedError, DistributedWarning
-from .saying import print0, report
+from .session import Context, barrier, finish, init, is_main
+from .session import init as init_distributed
 from .stopping import should_stop
-from .task import Task, load_task
+from .task import Task, load_task, print0, report
 
 if TYPE_CHECKING:
     from .averaging import sync
@@ -23,10 +23,17 @@ if TYPE_CHECKING:
     from .feeding import loader as get_dataloader_for_distributed
     from .models import unwrap, wrap
     from .models import wrap as setup_distributed_models
-    from .scaling import CacheClearer, effective_batch_size, perf_defaults, scale_lr, suggest_batch_size
-    from .session import barrier, finish, init
-    from .session import init as init_distributed
-    from .stepping import Step, accumulate, autocast, scaler
+    from .training import (
+        CacheClearer,
+        Step,
+        accumulate,
+        autocast,
+        effective_batch_size,
+        perf_defaults,
+        scale_lr,
+        scaler,
+        suggest_batch_size,
+    )
 
 __all__ = [
     "CacheClearer",
@@ -63,18 +70,25 @@ __all__ = [
     "wrap",
 ]
 
-_WITH_TORCH = {
+_LATER = {
     "averaging": ("sync",),
     "checkpoints": ("latest", "load", "save"),
     "feeding": ("loader",),
     "models": ("unwrap", "wrap"),
-    "scaling": ("CacheClearer", "effective_batch_size", "perf_defaults", "scale_lr", "suggest_batch_size"),
-    "session": ("barrier", "finish", "init"),
-    "stepping": ("Step", "accumulate", "autocast", "scaler"),
+    "training": (
+        "CacheClearer",
+        "Step",
+        "accumulate",
+        "autocast",
+        "effective_batch_size",
+        "perf_defaults",
+        "scale_lr",
+        "scaler",
+        "suggest_batch_size",
+    ),
 }
 _OTHER_NAMES = {
     "get_dataloader_for_distributed": "loader",
-    "init_distributed": "init",
     "setup_distributed_models": "wrap",
     "sync_metrics": "sync",
 }
@@ -82,7 +96,7 @@ _OTHER_NAMES = {
 
 def __getattr__(name: str) -> Any:
     plain = _OTHER_NAMES.get(name, name)
-    for module, names in _WITH_TORCH.items():
+    for module, names in _LATER.items():
         if plain in names:
             found = getattr(import_module(f".{module}", __name__), plain)
             globals()[name] = found

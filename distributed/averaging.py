@@ -9,8 +9,8 @@ from typing import SupportsFloat
 import torch
 import torch.distributed as dist
 
-from .context import current
 from .errors import DistributedError
+from .session import current
 
 _WIDTH = 32
 

@@ -10,9 +10,9 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from .context import current
 from .errors import DistributedError
 from .models import unwrap
+from .session import current
 
 _COUNTER = re.compile(r"\d+(?!.*\d)")
 

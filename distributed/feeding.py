@@ -10,9 +10,9 @@ from typing import Any, TypeVar, cast
 import torch
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset, Sampler
 
-from .context import Context, current, notice, warn
 from .errors import DistributedError
 from .models import share_buffers
+from .session import Context, current, notice, warn
 
 T = TypeVar("T")
 _WORKERS = 2

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from .context import Context, current, warn
+from .session import Context, current, warn
 
 
 class _Guard:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -109,3 +110,95 @@ def _number(environ: Mapping[str, str], name: str, default: int) -> int:
     if not text.isascii() or not text.isdigit():
         raise DistributedError(f"{name}={text!r} is not a number")
     return int(text)
+
+
+_PART = re.compile(r"\[([^][]*)\]|([^][,]+)")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_MOST = 65_536
+"""Slurm's own MaxNodeCount."""
+
+
+def hosts(text: str) -> list[str]:
+    """The hosts in their order, zeros in front of numbers kept. Raises DistributedError for what is no list."""
+    found: list[str] = []
+    for short in _split(text):
+        parts = _parts(short, text)
+        found += ["".join(chosen) for chosen in itertools.islice(itertools.product(*parts), _MOST)]
+    if not found:
+        raise _no_list(text)
+    return found
+
+
+def _split(text: str) -> Iterator[str]:
+    """At the commas outside of brackets."""
+    depth, begin = 0, 0
+    for place, sign in enumerate(text):
+        depth += (sign == "[") - (sign == "]")
+        if sign == "," and depth == 0:
+            yield text[begin:place].strip()
+            begin = place + 1
+    if text.strip():
+        yield text[begin:].strip()
+
+
+def _parts(short: str, text: str) -> list[list[str]]:
+    """What may stand at each place of `rack[1-2]-node[3-4]`."""
+    parts: list[list[str]] = []
+    end = 0
+    for match in _PART.finditer(short):
+        if match.start() != end:
+            break
+        parts.append([match[2]] if match[2] else _numbers(match[1], text))
+        end = match.end()
+    if end != len(short) or not short:
+        raise _no_list(text)
+    return parts
+
+
+def _numbers(inside: str, text: str) -> list[str]:
+    """`01-03,7` is 01, 02, 03, 7."""
+    found: list[str] = []
+    for each in inside.split(","):
+        match = _RANGE.fullmatch(each.strip())
+        if match is None:
+            raise _no_list(text)
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not 0 <= last - first < _MOST:
+            raise _no_list(text)
+        found += [f"{number:0{len(match[1])}d}" for number in range(first, last + 1)]
+    return found
+
+
+def _no_list(text: str) -> DistributedError:
+    return DistributedError(f"not a list of hosts as Slurm writes them: {text!r}; MASTER_ADDR can name the first host")
+
+
+_NODELISTS = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST")
+
+
+def meeting_point(environ: Mapping[str, str]) -> tuple[str, int]:
+    """MASTER_ADDR, else the first host that Slurm names; MASTER_PORT, else 15000 + job id % 10000.
+
+    One host alone is 127.0.0.1: a host need not know its own name. Raises DistributedError where neither is known.
+    """
+    address = environ.get("MASTER_ADDR") or _first_host(environ)
+    port = environ.get("MASTER_PORT") or _port_of_job(environ)
+    if not (address and port):
+        missing = "MASTER_PORT" if address else "MASTER_ADDR"
+        raise DistributedError(f"{missing} is not set: where rank 0 is to be found; torchrun sets it")
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+        raise DistributedError(f"MASTER_PORT={port!r} is no port: 1 to 65535")
+    return address, int(port)
+
+
+def _first_host(environ: Mapping[str, str]) -> str:
+    listed = next((environ[name] for name in _NODELISTS if environ.get(name)), "")
+    if not listed:
+        return ""
+    found = hosts(listed)
+    return found[0] if len(found) > 1 else "127.0.0.1"
+
+
+def _port_of_job(environ: Mapping[str, str]) -> str:
+    job = environ.get("SLURM_JOB_ID") or environ.get("SLURM_JOBID") or ""
+    return str(15_000 + int(job) % 10_000) if job.isdigit() else ""

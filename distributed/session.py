@@ -1,4 +1,5 @@
-"""From the environment to a process group, and back: `init()`, `finish()`, `barrier()`."""
+"""Which process this is and how it trains, from the environment to a process group and back: `init()`, `finish()`,
+`barrier()`. It imports torch where that is used: `is_main()`, which prints and reports ask, needs none."""
 
 from __future__ import annotations
 
@@ -7,22 +8,110 @@ import gc
 import os
 import socket
 import sys
-from dataclasses import replace
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
-import torch
-import torch.distributed as dist
-
-from . import joining
-from .context import Context, active, notice, set_current, warn
-from .errors import DistributedError
-from .meeting import meeting_point
-from .place import Place, place_of
-from .settings import Settings, settings_of
+from .errors import DistributedError, DistributedWarning
+from .place import Launcher, Place, meeting_point, place_of
+from .settings import Choice, MixedPrecision, Settings, Strategy, choose, settings_of
 from .settings import mixed_precision as precision_of
-from .stopping import forget
-from .strategy import Choice, choose
+
+if TYPE_CHECKING:
+    import torch
+
+_at_finish: list[Callable[[], None]] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What `init()` came to. As a context manager it calls `finish()` at its end."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    local_world_size: int
+    device: torch.device
+    """The GPU of this process, else the CPU."""
+    strategy: Strategy
+    backend: str
+    """ "" without a process group."""
+    launcher: Launcher
+    find_unused_parameters: bool = False
+    mixed_precision: MixedPrecision = "off"
+    gpus_visible: int = 0
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is rank 0, the one that prints and saves."""
+        return self.rank == 0
+
+    @property
+    def replicas(self) -> int:
+        """How many copies of the model see a batch at the same time."""
+        return self.gpus_visible if self.strategy == "dp" else self.world_size
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+
+        finish()
+
+
+_now: Context | None = None
+
+
+def set_current(context: Context | None) -> None:
+    global _now
+    _now = context
+
+
+def active() -> Context | None:
+    """What `init()` came to; None before it and after `finish()`."""
+    return _now
+
+
+def current() -> Context:
+    """The same; alone, a script need not call `init()`. Raises DistributedError where it has to and did not."""
+    if _now is not None:
+        return _now
+    place = place_of(os.environ, sys.argv)
+    if place.world_size > 1:
+        raise DistributedError(f"call init() first: this is rank {place.rank} of {place.world_size} processes")
+
+    return init()
+
+
+def is_main() -> bool:
+    """Whether this process is rank 0. Needs no `init()`."""
+    return (_now.rank if _now is not None else place_of(os.environ, sys.argv).rank) == 0
+
+
+def notice(text: str) -> None:
+    """A line on standard error, from rank 0 alone."""
+    if is_main():
+        print(f"gpudeck: {text}", file=sys.stderr, flush=True)
+
+
+def warn(text: str) -> None:
+    """A DistributedWarning from rank 0 alone; it names the line of the script that called the library."""
+    if is_main():
+        warnings.warn(text, DistributedWarning, stacklevel=_depth())
+
+
+def _depth() -> int:
+    """How many frames up the first one outside of this package and of torch is."""
+    depth, frame = 1, sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("gpudeck", "torch"):
+        depth, frame = depth + 1, frame.f_back
+    return depth
+
 
 _own_group = False
 
@@ -45,6 +134,9 @@ def init(
     Raises DistributedError where the processes contradict each other or do not come. `finish()` runs by itself at the
     end of the process.
     """
+    import torch
+    import torch.distributed as dist
+
     context = active()
     if context is not None:
         return context
@@ -77,17 +169,32 @@ def finish() -> None:
     """Leave the process group that `init()` joined. Runs by itself at the end; calling it again does nothing."""
     global _own_group
     set_current(None)
-    forget()
-    if _own_group and dist.is_initialized():
+    for give_back in _at_finish:
+        give_back()
+    if _own_group:
+        _leave()
+    _own_group = False
+
+
+def at_finish(give_back: Callable[[], None]) -> None:
+    """Have *give_back* called at each `finish()`."""
+    _at_finish.append(give_back)
+
+
+def _leave() -> None:
+    import torch.distributed as dist
+
+    if dist.is_initialized():
         gc.collect()  # a DDP model that dies after its group aborts the process: three gloo runs in ten without this
         dist.destroy_process_group()
-    _own_group = False
 
 
 def barrier() -> None:
     """Wait until every process has come here; alone: at once."""
     context = active()
     if context is not None and context.world_size > 1:
+        import torch.distributed as dist
+
         on_gpu = context.device.type == "cuda" and "nccl" in context.backend
         dist.barrier(device_ids=[context.device.index] if on_gpu else None)
 
@@ -117,6 +224,8 @@ def _settings(
 
 def _place() -> Place:
     """A group that somebody has set up knows best who is who."""
+    import torch.distributed as dist
+
     place = place_of(os.environ, sys.argv)
     if dist.is_initialized():
         return replace(place, rank=dist.get_rank(), world_size=dist.get_world_size())
@@ -125,6 +234,8 @@ def _place() -> Place:
 
 def _device(place: Place) -> torch.device:
     """The GPU of this process, made the current one: else all that ask for "cuda" would meet on GPU 0."""
+    import torch
+
     if not torch.cuda.is_available():
         return torch.device("cpu")
     visible, index = torch.cuda.device_count(), place.local_rank
@@ -140,6 +251,10 @@ def _device(place: Place) -> torch.device:
 
 
 def _join(place: Place, device: torch.device, choice: Choice, timeout_s: float) -> None:
+    import torch.distributed as dist
+
+    from . import joining
+
     global _own_group
     address, port = meeting_point(os.environ)
     meeting = joining.Meeting(address, port, timeout_s, _step_label())
@@ -169,6 +284,8 @@ def _step_label() -> str:
 def _gpu_name(device: torch.device) -> str:
     if device.type != "cuda":
         return ""
+    import torch
+
     return f"{socket.gethostname()} {torch.cuda.get_device_properties(device).uuid}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from .context import current
+from .session import at_finish, current
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 _Handler = Callable[[int, FrameType | None], Any] | int | None
@@ -71,6 +71,4 @@ def _any(mine: bool) -> bool:
     return bool(flag.item())
 
 
-def forget() -> None:
-    """Give the signals back."""
-    _ear.forget()
+at_finish(_ear.forget)

@@ -18,7 +18,7 @@ from torch import nn
 from torch.utils.data import IterableDataset, TensorDataset
 
 import gpudeck.distributed as gd
-from gpudeck.distributed import context as context_module
+from gpudeck.distributed import session as session_module
 from gpudeck.distributed.feeding import usual_workers
 from tests.distributed.ranks import clean_environment
 
@@ -115,7 +115,7 @@ def test_the_batch_follows_the_memory(memory_mib: str, size: int, monkeypatch: p
 def test_four_gpus_with_batches_of_eight_are_32_and_four_times_the_rate(
     alone: gd.Context, world_size: int, rate: float, batch: int
 ) -> None:
-    context_module.set_current(replace(alone, world_size=world_size))
+    session_module.set_current(replace(alone, world_size=world_size))
     assert (gd.scale_lr(1e-4), gd.effective_batch_size(8)) == (rate, batch)
     assert gd.effective_batch_size(8, accumulated=2) == 2 * batch
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.distributed.errors import DistributedError
-from gpudeck.distributed.nodelist import hosts
+from gpudeck.distributed.place import hosts
 
 _NAMES = st.text("abcxyz-.", min_size=1, max_size=4)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpudeck.distributed.errors import DistributedError
-from gpudeck.distributed.meeting import meeting_point
-from gpudeck.distributed.place import Place, place_of
+from gpudeck.distributed.place import Place, meeting_point, place_of
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "x"}
 STEP = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpudeck.distributed.errors import DistributedError
-from gpudeck.distributed.settings import Settings, mixed_precision, settings_of
-from gpudeck.distributed.strategy import choose
+from gpudeck.distributed.settings import Settings, choose, mixed_precision, settings_of
 
 pytestmark = pytest.mark.torchrun
 

@@ -8,8 +8,7 @@ import sys
 import pytest
 
 import gpudeck.distributed as gd
-from gpudeck.distributed.saying import line
-from gpudeck.distributed.task import Task, load_task
+from gpudeck.distributed.task import Task, line, load_task
 from tests.distributed.ranks import clean_environment
 from tests.inside.distributed import said_in
 
