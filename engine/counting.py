@@ -33,3 +33,13 @@ def measured(value: float, decimals: int | None = -1) -> str:
         return f"{value:.4g}"
     text = f"{value:.{decimals}f}"
     return f"{value:.2e}" if value and not float(text) else text
+
+
+def size_text(size: int) -> str:
+    """Bytes for people: "0 B", "12.0 KiB", "3.4 GiB"."""
+    amount = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"

@@ -24,7 +24,6 @@ from .errors import EngineUnavailableError
 from .idle import IdleNote
 from .live.live_file import LiveFile
 from .live.request import answer
-from .logs.cap import LogCaps
 from .logs.writer import AttemptJsonWriter
 from .loop import Loop
 from .opening.opening import OpenDeck
@@ -90,7 +89,6 @@ class Engine:
         self._attempts = attempts_of(opened, self._asyncio, self._launcher, self._box, self._writer, self._post)
         self._notices = notices_of(opened, self._note_from_thread, self._attempts.begun.paths)
         self._following = following_of(opened, self._asyncio, self._post, self._watched)
-        self._caps = LogCaps(self._deck, self._attempts.begun.paths, self._note_from_thread)
         self._forecasts = forecasts_of(opened, self._asyncio)
         self._reporter = Reporter(
             self._deck, self._attempts, self._clock, self._show, cwd=cwd, forecasts=self._forecasts
@@ -222,7 +220,6 @@ class Engine:
         probe = self._opened.gpus.probe
         if isinstance(probe, SimulatedProbe):
             probe.follow(tuple(self._opened.starts.values()), self._begun_as)
-        self._caps.follow(self._opened.starts.values())
         return TakeUp(
             self._opened,
             loop=self._loop,
@@ -254,7 +251,6 @@ class Engine:
         self._reporter.publish(facts)
         self._notices.publish(facts)
         self._serving.publish(facts)
-        self._caps.follow(facts)
 
     def _show(self, message: Message) -> None:
         self._out(message)
@@ -362,7 +358,6 @@ class Engine:
             self._status_timer.cancel()
         self._loop.stop()
         self._sampler.stop()
-        self._caps.close()
         self._live.close()
         self._opened.journal.close()
         self._following.close()

@@ -9,9 +9,8 @@ import time
 from collections.abc import Sequence
 
 from ..command import Command
-from ..counting import plural, ranges
+from ..counting import plural, ranges, size_text
 from ..errors import TaskFileError, UsageError
-from ..logs.holes import size_text
 from ..logs.leavings import Left
 from ..offline.deck import open_offline
 from ..snapshot.removable import Removable

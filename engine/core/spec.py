@@ -137,6 +137,8 @@ class Watch:
 
     silent_s: float | None = None
     idle_gpu_s: float | None = None
+    log_size_mib: int | None = None
+    """Both streams together."""
     pattern: str = ""
     """Regular expression, both streams."""
     action: Literal["notify", "fail", "succeed"] = "notify"
@@ -160,8 +162,6 @@ class Extras:
     watch: Watch | None = None
     slurm: tuple[tuple[str, object], ...] = ()
     """The task's own slurm table, over the deck's."""
-    log_cap_mib: int | None = None
-    """Disk that the logs of one attempt may take together; beyond it their middle is left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,6 @@ def entry_of(
         "progress": {key: value for key, value in asdict(extras.progress).items() if value is not None}
         if extras.progress is not None
         else None,
-        "log_cap": f"{extras.log_cap_mib}MiB" if extras.log_cap_mib else None,
         "timeout": limit_s,
         "grace": policy.grace_s,
         "stop_signal": policy.stop_signal,

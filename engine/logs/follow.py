@@ -102,11 +102,13 @@ class Follower:
         self._silent_s: float | None = ask["silent_s"]
         self._grew_s: float | None = None
         self._is_silent: bool = ask["was_silent"]
+        self._most_bytes: int | None = ask["most_bytes"]
+        self._is_large: bool = ask["was_large"]
         self._pattern = re.compile(ask["pattern"]).search if ask["pattern"] else None
         self._line = ""
         self._sent: dict[str, Any] = {
             "share": None, "ends_at": None, "metrics": {}, "best": {}, "curve": [], "line": "",
-            "silent": self._is_silent,
+            "silent": self._is_silent, "large": self._is_large,
         }  # fmt: skip
         self.hits: list[str] = []
         """Lines in which the watch pattern was found since they were last taken."""
@@ -130,7 +132,7 @@ class Follower:
     def look(self, *, final: bool = False) -> dict[str, Any]:
         """Read what is new. Returns what has changed: "share", "ends_at" (CLOCK_BOOTTIME), "metrics", their "best",
         and the "curve" of the first of them,
-        the last "line", and whether it is "silent"."""
+        the last "line", and whether it is "silent" or its logs are "large"."""
         self._guard.at(self.id, FILES)
         grew, lines = False, list[str]()
         for stream in self._streams:
@@ -144,6 +146,7 @@ class Follower:
         if grew or lines:
             self._watch(lines)
         self._silence(grew=grew)
+        self._is_large = self._most_bytes is not None and sum(each.size for each in self._streams) > self._most_bytes
         return self._changes()
 
     def _read(self, lines: list[str]) -> None:
@@ -251,6 +254,7 @@ class Follower:
             "curve": next((list(one.curve) for one in self._values.values() if one.last is not None), list[float]()),
             "line": self._line,
             "silent": self._is_silent,
+            "large": self._is_large,
         }
         changes = {name: value for name, value in state.items() if value != self._sent[name]}
         self._sent = state

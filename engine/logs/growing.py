@@ -36,6 +36,8 @@ class Stream:
         """The rest without a line end has been given out."""
         self._midway = False
         """What comes next begins in the middle of a line."""
+        self.size = 0
+        """In bytes, when it was looked at last."""
         self.written_wall: float | None = None
         """When it was last written, by the file system's clock; None: it is not there."""
 
@@ -50,7 +52,7 @@ class Stream:
             return False, []
         if not stat.S_ISREG(found.st_mode):
             return False, []
-        self.written_wall = found.st_mtime
+        self.written_wall, self.size = found.st_mtime, found.st_size
         identity = (found.st_dev, found.st_ino)
         if identity != self._identity or found.st_size < self._offset:
             self._identity, self._offset, self._carry = identity, 0, ""

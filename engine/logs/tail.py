@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 
-from .holes import RUN_BYTES, bytes_of_hole_before, told
-
 _MAX_LINE_CHARS = 4096
 
 _ESCAPE = re.compile(
@@ -27,8 +25,7 @@ _PRINTABLE_ASCII = re.compile(r"[ -~]*")
 def read_tail(path: str, max_bytes: int = 65536) -> bytes:
     """The last *max_bytes* of a file as it is now; b"" when it is missing or cannot be read.
 
-    What begins in the middle of a line begins after that line's end, unless the whole tail is one line. Where the
-    middle of the log was freed (`log_cap`) a line tells how much is left out.
+    What begins in the middle of a line begins after that line's end, unless the whole tail is one line.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -37,8 +34,6 @@ def read_tail(path: str, max_bytes: int = 65536) -> bytes:
     try:
         start = max(0, os.fstat(fd).st_size - max_bytes)
         raw = _read(fd, start, max_bytes)
-        if start > 0 and raw.startswith(bytes(RUN_BYTES)):
-            return told(raw, before=bytes_of_hole_before(fd, start))
     except OSError:
         return b""
     finally:
@@ -46,7 +41,7 @@ def read_tail(path: str, max_bytes: int = 65536) -> bytes:
     if start > 0:
         _, newline, rest = raw.partition(b"\n")
         raw = rest if newline and rest else raw
-    return told(raw)
+    return raw
 
 
 def lines_of(raw: bytes) -> list[str]:

@@ -37,6 +37,8 @@ class Followed:
     line: str = ""
     silent: bool = False
     """Nothing was written for as long as its watch rule allows."""
+    large: bool = False
+    """Its logs have grown beyond what its watch rule allows."""
     hit: str = ""
     """The line in which its watch pattern has been found."""
     judge: Callable[[str], None] | None = None
@@ -82,6 +84,8 @@ def request_of(found: Followed, off: Collection[tuple[str, str]]) -> dict[str, A
         "metrics": [_metric(metric, without) for metric in extras.metrics],
         "silent_s": watch.silent_s if watch is not None else None,
         "was_silent": found.silent,
+        "most_bytes": watch.log_size_mib << 20 if watch is not None and watch.log_size_mib is not None else None,
+        "was_large": found.large,
         "pattern": pattern,
         "known": {
             name: [last, found.best.get(name), () if place else found.curve]

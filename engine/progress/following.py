@@ -226,7 +226,7 @@ class Following:
             return False
         before, now, found.spec = found.spec.extras, task.spec.extras, task.spec
         if before.watch != now.watch:
-            found.hit, found.silent = "", False
+            found.hit, found.silent, found.large = "", False, False
         return before != now
 
     def _anew(self) -> list[Request]:
@@ -290,6 +290,9 @@ class Following:
         if "silent" in changes:
             found.silent = changes["silent"]
             self._rules.silence(found)
+        if "large" in changes:
+            found.large = changes["large"]
+            self._rules.size(found)
         if found.done is not None:
             self._last.keep(found.task.name, found.reported)
         self._last.moved(found.task.name)

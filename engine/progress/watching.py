@@ -1,4 +1,4 @@
-"""Watch rules: what becomes of an attempt that is silent, prints what it should not, or leaves its GPUs idle."""
+"""Watch rules: what becomes of an attempt that is silent, says what it should not or too much, or leaves GPUs idle."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ..core.inputs import Watched
 from ..core.phases import Running
 from ..core.readings import GpuReading
 from ..core.spec import Watch
+from ..counting import size_text
 from ..ports import Sink
 from .followed import Followed
 
@@ -28,6 +29,12 @@ class WatchRules:
         if found.silent and found.done is None and watch is not None and watch.silent_s is not None:
             said = f"; its last line: {found.line}" if found.line else ""
             self._hit(found.task, found.token, f"silent for {_span(watch.silent_s)}{said}")
+
+    def size(self, found: Followed) -> None:
+        """The logs of an attempt have grown beyond what its rule allows, or were cut since."""
+        watch = found.spec.extras.watch
+        if found.large and found.done is None and watch is not None and watch.log_size_mib is not None:
+            self._hit(found.task, found.token, f"its logs have grown beyond {size_text(watch.log_size_mib << 20)}")
 
     def pattern(self, found: Followed, line: str) -> None:
         """Its pattern was found in a line; told once. Of an attempt that has ended the rule's action is its end."""

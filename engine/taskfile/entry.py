@@ -125,5 +125,5 @@ def _watch(said: Said, scope: Scope) -> Watch | Moving | None:
 def _read_watch(said: Said, value: object) -> Watch | None:
     read = tables.watch(value)
     if read is not None and "watch" in said.own and not tables.sees(read):
-        raise BadValueError("looks for nothing: say silent, idle_gpu or pattern")
+        raise BadValueError("looks for nothing: say silent, idle_gpu, log_size or pattern")
     return read

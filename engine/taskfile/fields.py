@@ -113,5 +113,4 @@ def extras(
         metrics=metrics,
         watch=watch,
         slurm=slurm,
-        log_cap_mib=cast("int", get("log_cap")),
     )

@@ -26,8 +26,8 @@ Said = dict[str, object]
 Shard = tuple[int, int]
 """A shard's number, from 0, and how many there are."""
 
-_SHAPE_KEYS = frozenset((*fields.RESOURCE_KEYS, *fields.POLICY_KEYS, "nproc", "progress", "log_cap"))
-_EXTRA_KEYS = frozenset(("launch", "nproc", "nodes", "progress", "metrics", "watch", "slurm", "log_cap"))
+_SHAPE_KEYS = frozenset((*fields.RESOURCE_KEYS, *fields.POLICY_KEYS, "nproc", "progress"))
+_EXTRA_KEYS = frozenset(("launch", "nproc", "nodes", "progress", "metrics", "watch", "slurm"))
 _NO_EXTRAS = Extras()
 _MAX_CHARACTERS = 2**30
 """Of the commands and variables of all tasks."""

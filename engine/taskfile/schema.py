@@ -69,6 +69,7 @@ SLURM: Table = {
 WATCH: Table = {
     "silent": Key(kinds.duration(zero=False), "", "no output for so long"),
     "idle_gpu": Key(kinds.duration(zero=False), "", "all of its GPUs are idle for so long"),
+    "log_size": Key(kinds.size(), "", "its logs have grown beyond that"),
     "pattern": Key(kinds.regex(), "", "a line of either stream matches"),
     "action": Key(
         kinds.choice("notify", "fail", "succeed"),
@@ -262,9 +263,6 @@ TASK: Table = {
     "linger": Key(kinds.duration(), '"10s"', "how long these are left alone before they are stopped"),
     "stop_scope": Key(kinds.choice("group", "leader"), '"group"; "leader" with torchrun', "who gets stop_signal first"),
     "stderr": Key(kinds.choice("separate", "merge"), '"separate"', "a log of its own, or one for both"),
-    "log_cap": Key(
-        kinds.size("none"), '"none"', "disk that one attempt's logs may take; beyond it their middle is left out"
-    ),
     "progress": Key(
         kinds.progress(),
         "the usual forms",
@@ -322,9 +320,9 @@ MEANT: Mapping[str, str] = {
     "cmd": "command", "run": "command", "script": "command", "depends_on": "needs", "dependencies": "needs",
     "requires": "needs", "environment": "env", "gpu": "gpus", "num_gpus": "gpus", "ngpus": "gpus", "id": "name",
     "title": "name", "mem": "memory", "retry": "retries", "time": "timeout", "time_limit": "timeout",
-    "workdir": "cwd", "working_dir": "cwd",
+    "workdir": "cwd", "working_dir": "cwd", "log_cap": "watch.log_size",
 }  # fmt: skip
-"""Other tools' words for a task's keys."""
+"""Words of other tools, and of earlier versions, for a task's keys."""
 
 MERGED = ("env", "slurm", "watch", "metrics", "distributed")
 """Task keys whose tables merge key by key with those in [defaults]; all others are replaced."""

@@ -24,7 +24,7 @@ seeds = [1, 2, 3]
 {gpus}
 # timeout = "6h"
 # retries = 1           # also see retry_on and backoff
-# log_cap = "2GiB"      # disk that the logs of one attempt may take
+# watch.log_size = "20GiB"    # say so when the logs of one attempt have grown beyond it
 
 # One task for each seed. Replace the command by yours: command = "python train.py --seed {{seed}}"
 [[task]]

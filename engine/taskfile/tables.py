@@ -66,6 +66,7 @@ def watch(value: object) -> Watch | None:
     return Watch(
         silent_s=cast("float", said.get("silent")),
         idle_gpu_s=cast("float", said.get("idle_gpu")),
+        log_size_mib=cast("int", said.get("log_size")),
         pattern=cast("str", said.get("pattern", "")),
         action=cast("Literal['notify']", said.get("action", "notify")),
     )
@@ -73,7 +74,7 @@ def watch(value: object) -> Watch | None:
 
 def sees(watch: Watch) -> bool:
     """Whether there is a sign that it looks for."""
-    return bool(watch.silent_s or watch.idle_gpu_s or watch.pattern)
+    return bool(watch.silent_s or watch.idle_gpu_s or watch.log_size_mib or watch.pattern)
 
 
 def swallowed(entry: Mapping[str, object]) -> Iterator[Path]:

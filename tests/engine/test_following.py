@@ -132,6 +132,14 @@ async def test_silence_stops_the_attempt(rig: Rig) -> None:
     assert rig.posted == [Watched(token, "silent for 0.2 s; its last line: hello")]
 
 
+@rigged(task("a", watch=Watch(log_size_mib=1, action="fail")))
+async def test_logs_that_grow_beyond_what_a_rule_allows_stop_the_attempt(rig: Rig) -> None:
+    token = rig.run("a")
+    rig.say("a", "x" * (1 << 20))
+    await rig.until(lambda: rig.posted)
+    assert rig.posted == [Watched(token, "its logs have grown beyond 1.0 MiB")]
+
+
 @rigged(task("a", progress=Progress(CATASTROPHE), metrics=(Metric("m", regex=r"m=(\d)"),)), task("b"))
 async def test_a_pattern_that_hangs_is_given_up_with_one_warning(rig: Rig) -> None:
     token, other = rig.run("a"), rig.run("b")

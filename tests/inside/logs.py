@@ -1,7 +1,6 @@
 """What the tests of tests/logs use of the inside of gpudeck: what moves there is changed here alone."""
 
-from gpudeck.engine.logs import cap, follow, gitstate, writer
-from gpudeck.engine.logs.cap import LogCaps, Punch, keep_within, punch
+from gpudeck.engine.logs import follow, gitstate, writer
 from gpudeck.engine.logs.chatter import is_chatter, stands_alone
 from gpudeck.engine.logs.digest import digest
 from gpudeck.engine.logs.examine import describe, examine, hint_of, outputs_exist, stamp_outputs
@@ -19,7 +18,6 @@ from gpudeck.engine.logs.gpu_history import (
     read_history,
 )
 from gpudeck.engine.logs.growing import FILE_BYTES, LINE_CHARS, MOST_BYTES, MetricsFile, Stream, clean
-from gpudeck.engine.logs.holes import told
 from gpudeck.engine.logs.marks import Rank, marks_in, number_of, reader_of, said_in
 from gpudeck.engine.logs.metrics import Values, documents, finder, from_text, numbers_at, to_text
 from gpudeck.engine.logs.outputs import OutputStamp

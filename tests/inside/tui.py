@@ -7,7 +7,6 @@ from gpudeck.engine.adapters.state.lock import this_machine
 from gpudeck.engine.client import Connection
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.place import Place
-from gpudeck.engine.logs.cap import punch
 from gpudeck.engine.logs.error_lines import NEEDLES, tells_an_error
 from gpudeck.engine.logs.metrics import finder
 from gpudeck.tui import pages

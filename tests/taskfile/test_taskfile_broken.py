@@ -2086,7 +2086,7 @@ name = "a"
 command = "true"
 watch = { action = "fail" }
 """,
-        ['tasks.toml:4: task "a": watch looks for nothing: say silent, idle_gpu or pattern'],
+        ['tasks.toml:4: task "a": watch looks for nothing: say silent, idle_gpu, log_size or pattern'],
     ),
     (
         "watch placeholder",

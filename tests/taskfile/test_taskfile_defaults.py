@@ -16,7 +16,7 @@ IN_RESOURCES = {"gpu_memory": "gpu_memory_mib", "memory": "memory_mib"} | {
 IN_POLICY = {key: f"{key}_s" for key in ("backoff", "timeout", "grace", "warn_before", "linger")} | {
     key: key for key in ("retries", "retry_on", "stop_signal", "warn_signal", "success_codes", "leftovers")
 }
-IN_EXTRAS = {"launch": "launch", "nodes": "nodes", "log_cap": "log_cap_mib"}
+IN_EXTRAS = {"launch": "launch", "nodes": "nodes"}
 IN_SPEC = {key: key for key in ("round", "group", "needs", "after", "priority", "outputs", "tags", "env_required")}
 NONE_OF_IT = {"env", "on_oom", "metrics", "watch", "slurm", "distributed", "fingerprint_files"}
 """Tables and lists that are empty."""

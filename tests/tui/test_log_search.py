@@ -25,7 +25,6 @@ from tests.inside.tui import (
     Search,
     Shapes,
     Told,
-    punch,
     scan,
     tells_an_error,
 )
@@ -127,18 +126,6 @@ def test_each_line_is_found_once_whatever_the_blocks(folder: Path, lines: list[b
     file.close()
     assert later == [at for at in wanted if at >= origin]
     assert earlier == [at for at in reversed(wanted) if at < origin]
-
-
-def test_a_freed_middle_is_passed_over(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes((b"hit" + b"." * 60 + b"\n") * 50_000)
-    with path.open("r+b") as log:
-        punch(log.fileno(), 1 << 20, 1 << 20)
-    file = opened(path)
-    later, _ = steps(file, 0)
-    _, earlier = steps(file, file.size)
-    assert later == earlier[::-1]
-    assert len(later) == 50_000 - (1 << 20) // 64
 
 
 def test_a_search_that_stopped_at_its_most_can_go_on_where_it_stopped(tmp_path: Path) -> None:

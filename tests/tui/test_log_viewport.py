@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.fakes.hostile_logs import dangers, hostile_file
 from tests.fakes.opened_logs import closing_logs, opened
-from tests.inside.tui import MOST_ROWS, Breaks, Frame, LogFile, Viewport, punch
+from tests.inside.tui import MOST_ROWS, Breaks, Frame, LogFile, Viewport
 
 MOST = 32
 """Bytes of a line in these tests; in earnest it is megabytes."""
@@ -225,30 +225,6 @@ def test_what_is_no_file_is_told_in_words(kind: str, tmp_path: Path) -> None:
     file = LogFile(name)
     file.look()
     assert (bool(file.problem), a_view(file).frame().rows) == (True, ())
-
-
-def test_a_freed_middle_is_one_line_that_tells_its_size(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(b"begin\n" + b"x" * 99_999 + b"\n" + b"y" * 9_000_000 + b"\nend\n")
-    with path.open("r+b") as log:
-        punch(log.fileno(), 1 << 20, 4 << 20)
-    view = a_view(opened(path), 20, 10)
-    assert [text for text in rows_of(view.frame()) if "left out" in text] == ["… 4.0 MiB left out …"]
-    view.seek(3 << 20)
-    assert "… 4.0 MiB left out …" in rows_of(view.frame())
-
-
-def test_a_middle_that_is_freed_while_it_is_seen_takes_the_view_to_the_gap(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(b"0123456789abcde\n" * (1 << 16))
-    file = opened(path)
-    view = a_view(file)
-    view.seek(1 << 19)
-    view.frame()
-    with path.open("r+b") as log:
-        punch(log.fileno(), 1 << 18, 1 << 19)
-    file.look()
-    assert rows_of(view.frame())[0] == "… 512.0 KiB left out …"
 
 
 def test_a_very_long_line_is_cut_and_says_how_much_is_missing(tmp_path: Path) -> None:

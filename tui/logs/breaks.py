@@ -1,12 +1,12 @@
 """Where lines begin and end, found from any byte of a file in both directions without an index of it.
 
 A position is a byte offset, so that opening, jumping and scrolling cost the same in a log of a kilobyte and of a
-terabyte, and nothing is kept in memory for it. A hole is a line of its own.
+terabyte, and nothing is kept in memory for it.
 """
 
 from __future__ import annotations
 
-from .files import Hole, LogFile
+from .files import LogFile
 
 MOST_BYTES = 16 << 20
 """Lines without end (bars that write only `\\r`, binary output) are broken where a multiple of this has no line break
@@ -22,28 +22,23 @@ class Breaks:
         self._file = file
         self._most = most_bytes
         self._generation = -1
-        self._clear: Hole = (0, 0)
+        self._clear = (0, 0)
         """A long stretch that is known to have no line break: the end of a bar that is still growing."""
 
     def start(self, offset: int) -> int:
         """Where the line begins that the byte at *offset* belongs to; its line break belongs to it too."""
         self._renew()
-        if hole := self._file.hole_at(offset):
-            return hole[0]
-        floor = self._floor(offset)
-        edge = max(floor, offset // self._most * self._most)
+        edge = offset // self._most * self._most
         found = self._back(edge, offset)
-        if found is not None or edge == floor:
-            return floor if found is None else found
-        below = self._back(max(floor, edge - self._most), edge)
+        if found is not None or edge == 0:
+            return found or 0
+        below = self._back(edge - self._most, edge)
         return edge if below is None else below
 
     def end(self, start: int) -> tuple[int, int]:
         """Of the line that begins at *start*: where it ends, and where the next one begins."""
         self._renew()
-        if hole := self._file.hole_at(start):
-            return hole[1], hole[1]
-        floor, ceiling = self._floor(start), self._ceiling(start)
+        ceiling = self._file.size
         edge = (start // self._most + 1) * self._most
         at = start
         while True:
@@ -51,15 +46,9 @@ class Breaks:
             found = self._forth(at, stop)
             if found is not None:
                 return found, found + 1
-            if stop == ceiling or start <= max(floor, edge - self._most):
+            if stop == ceiling or start <= edge - self._most:
                 return stop, stop
             at, edge = stop, edge + self._most
-
-    def _floor(self, offset: int) -> int:
-        return max((end for _, end in self._file.holes if end <= offset), default=0)
-
-    def _ceiling(self, offset: int) -> int:
-        return min((start for start, _ in self._file.holes if start > offset), default=self._file.size)
 
     def _back(self, low: int, high: int) -> int | None:
         """The last place in *low* + 1 to *high* that follows a line break."""

@@ -1,17 +1,11 @@
-"""One log file as it is now: its size, the holes that `log_cap` made, whether it was replaced; read by offset."""
+"""One log file as it is now: its size, whether it was replaced; read by offset."""
 
 from __future__ import annotations
 
 import os
 import stat
 
-HOLE_BYTES = 4096
-"""Smaller holes are read as what they are, zero bytes."""
-_MAX_HOLES = 4096
 _OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-
-Hole = tuple[int, int]
-"""Its first byte, and the first one after it."""
 
 
 class LogFile:
@@ -21,7 +15,6 @@ class LogFile:
     def __init__(self, path: str) -> None:
         self.path = path
         self.size = 0
-        self.holes: tuple[Hole, ...] = ()
         self.generation = 0
         """Goes up when what was read before no longer counts: another file, or a file that was cut."""
         self.missing = False
@@ -30,12 +23,11 @@ class LogFile:
         """Why it cannot be read, in words; "" where it can, or where it is merely missing."""
         self._fd = -1
         self._identity: tuple[int, int] | None = None
-        self._stamp: tuple[int, int] | None = None
 
     def look(self, *, afresh: bool = False) -> bool:
         """Look at it again; returns whether anything about it has changed. *afresh*: opens it for that, since
         an NFS client asks its server anew then (close-to-open, nfs(5)); else it may tell what it knew a minute ago."""
-        before = (self.generation, self.size, self.holes, self.missing, self.problem)
+        before = (self.generation, self.size, self.missing, self.problem)
         try:
             if afresh:
                 os.close(os.open(self.path, _OPEN))
@@ -44,7 +36,7 @@ class LogFile:
             self.missing = True
         except (OSError, ValueError) as error:
             self._fail(error)
-        return before != (self.generation, self.size, self.holes, self.missing, self.problem)
+        return before != (self.generation, self.size, self.missing, self.problem)
 
     def read(self, offset: int, count: int) -> bytes:
         """Up to *count* bytes from *offset*: fewer only where the file ends or fails."""
@@ -57,9 +49,6 @@ class LogFile:
         except OSError as error:
             self._fail(error)
         return b"".join(pieces)
-
-    def hole_at(self, offset: int) -> Hole | None:
-        return next((hole for hole in self.holes if hole[0] <= offset < hole[1]), None)
 
     def close(self) -> None:
         """Idempotent."""
@@ -78,15 +67,11 @@ class LogFile:
         if found.st_size < self.size:
             self.generation += 1
         self.missing, self.problem, self.size = False, "", found.st_size
-        stamp = (found.st_size, found.st_blocks)
-        if stamp != self._stamp:
-            self._stamp = stamp
-            self.holes = self._find_holes() if found.st_blocks * 512 < found.st_size else ()
 
     def _open(self) -> None:
         fd = os.open(self.path, _OPEN)
         self.close()
-        self._fd, self._stamp = fd, None
+        self._fd = fd
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             raise ValueError("is not a file")
@@ -94,23 +79,8 @@ class LogFile:
         self.generation += 1
         self.size = 0
 
-    def _find_holes(self) -> tuple[Hole, ...]:
-        found: list[Hole] = []
-        at = 0
-        try:
-            while len(found) < _MAX_HOLES and (start := os.lseek(self._fd, at, os.SEEK_HOLE)) < self.size:
-                try:
-                    at = os.lseek(self._fd, start, os.SEEK_DATA)
-                except OSError:  # nothing but the hole up to the end
-                    at = self.size
-                if at - start >= HOLE_BYTES:
-                    found.append((start, min(at, self.size)))
-        except OSError:
-            return ()
-        return tuple(found)
-
     def _fail(self, error: OSError | ValueError) -> None:
         self.close()
         self.problem = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-        self.size, self.holes, self.missing = 0, (), False
+        self.size, self.missing = 0, False
         self.generation += 1

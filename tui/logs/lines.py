@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...engine.logs.holes import size_text
+from ...engine.counting import size_text
 from ...engine.logs.tail import printable
 from .escapes import Span, cleaned
-from .files import HOLE_BYTES, LogFile
+from .files import LogFile
 
 EDGE_BYTES = 64 << 10
 """Read of each end of a longer line."""
@@ -30,23 +30,13 @@ class Line:
 
 def read_line(file: LogFile, start: int, end: int, next_start: int) -> Line:
     """The line whose bytes are *start* to *end*."""
-    if file.hole_at(start):
-        return left_out(start, next_start, end - start)
     count = end - start
     if count <= EDGE_BYTES:
         raw = file.read(start, count)
         cut_bytes = 0
     else:
         raw, cut_bytes = _long(file, start, count)
-    if len(raw) >= HOLE_BYTES and not raw.strip(b"\0"):
-        return left_out(start, next_start, count)
     return _line(start, next_start, last_frame(raw), cut_bytes)
-
-
-def left_out(start: int, next_start: int, count: int) -> Line:
-    """The line that stands for a hole."""
-    text = f"… {size_text(count)} left out …"
-    return Line(start, next_start, text, note=len(text))
 
 
 def shown_text(raw: bytes) -> str:

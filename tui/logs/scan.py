@@ -46,15 +46,11 @@ def after(file: LogFile, matcher: Matcher, origin: int, most_hits: int = MOST_HI
     """From *origin* to the end, also of the last line, which may still grow: `reached` stays before it."""
     at, rest, count = origin, b"", 0
     while True:
-        if hole := file.hole_at(at):
-            at = hole[1]
-        limit = min((start for start, _ in file.holes if start > at), default=file.size)
-        raw = file.read(at, min(BLOCK_BYTES, limit - at))
+        raw = file.read(at, min(BLOCK_BYTES, file.size - at))
         begin, at = at - len(rest), at + len(raw)
-        last = not raw or at >= limit
-        whole, rest = _split(rest + raw, last=last)
+        over = not raw or at >= file.size
+        whole, rest = _split(rest + raw, last=over)
         hits = [begin + start for start in matcher.lines(whole)] if whole else []
-        over = last and (not raw or limit >= file.size)
         reached = begin + (whole.rfind(b"\n") + 1 if over else len(whole))
         room = most_hits - count
         count += len(hits)
@@ -78,13 +74,10 @@ def before(file: LogFile, matcher: Matcher, origin: int, most_hits: int = MOST_H
     """From *origin* back to the beginning; hits come last line first."""
     at, rest, count = origin, b"", 0
     while True:
-        if at > 0 and (hole := file.hole_at(at - 1)):
-            at = hole[0]
-        limit = max((end for _, end in file.holes if end <= at), default=0)
-        start = max(limit, at - BLOCK_BYTES)
+        start = max(0, at - BLOCK_BYTES)
         raw = file.read(start, at - start) + rest
         at = start
-        cut = 0 if at == limit or len(raw) >= MOST_BYTES else raw.find(b"\n") + 1 or len(raw)
+        cut = 0 if at == 0 or len(raw) >= MOST_BYTES else raw.find(b"\n") + 1 or len(raw)
         rest, whole = raw[:cut], raw[cut:]
         hits = [at + cut + begin for begin in reversed(matcher.lines(whole))] if whole else []
         over, reached = at <= 0, at + cut

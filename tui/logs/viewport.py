@@ -79,7 +79,7 @@ class Viewport:
         """By their offset; never the last one, which may still grow."""
         self._starts: dict[int, int] = {}
         """Of these lines, by where the next one begins."""
-        self._known = (file.generation, file.holes)
+        self._known = file.generation
         self._long = False
         """It has `MOST_ROWS` lines, and logs only grow."""
 
@@ -158,15 +158,10 @@ class Viewport:
         )  # fmt: skip
 
     def _renew(self) -> None:
-        generation, holes = known = (self._file.generation, self._file.holes)
-        if known == self._known:
+        if self._file.generation == self._known:
             return
-        if generation != self._known[0]:
-            self._top, self._long = LinePart(0, 0), False
-        elif holes and self._top.line < self._file.size:
-            line = self._breaks.start(self._top.line)
-            self._top = self._top if line == self._top.line else LinePart(line, 0)
-        self._known = known
+        self._known = self._file.generation
+        self._top, self._long = LinePart(0, 0), False
         self._lines.clear()
         self._starts.clear()
 
