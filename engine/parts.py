@@ -25,10 +25,9 @@ from .core.forecast import Forecast
 from .core.readings import GpuReading
 from .logs.files import AttemptPaths
 from .logs.writer import AttemptJsonWriter
-from .notify.delivery import Surroundings
+from .notify.delivery import Surroundings, problems_of
 from .notify.message import Origin
 from .notify.notices import Notices
-from .notify.targets import problems_of
 from .opening.opening import OpenDeck
 from .opening.other_states import OtherStates
 from .opening.visible import cuda_visible_devices
@@ -38,9 +37,9 @@ from .report.forecasts import Forecasts
 from .report.numbers import slot_count
 from .runs.environments import own_environments
 from .sampler import Sampler, sample_once
-from .snapshot.book import Epochs
-from .snapshot.clerk import Clerk
-from .snapshot.code import Code
+from .snapshot.code_versions import Code
+from .snapshot.index import Epochs
+from .snapshot.manager import Clerk
 
 if TYPE_CHECKING:
     from .serve.cluster_watch import ClusterWatch

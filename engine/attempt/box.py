@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..core.spec import TaskSpec
 
 if TYPE_CHECKING:  # who only tells commands makes no copies
-    from ..snapshot.code import Code
+    from ..snapshot.code_versions import Code
 
 Across = Callable[[Sequence[str], int | None, int | None, Sequence[str]], tuple[str, ...] | None]
 """What a command becomes to run on another node, by its GPUs (UUIDs), cores, memory (MiB) and words; None: it runs here

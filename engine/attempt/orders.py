@@ -17,7 +17,7 @@ from ..logs.outputs import OutputStamp, stamp_outputs
 from ..logs.record import AttemptHeader, encode, header_record
 from ..logs.secrets import mask, secrets_in
 from ..ports import JobOrder, StartOrder
-from ..snapshot.clerk import Place
+from ..snapshot.manager import Place
 from ..taskfile.finish import RuntimeValues, asked, finish
 from .box import Box as Box
 from .box import launching_python

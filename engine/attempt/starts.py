@@ -11,7 +11,7 @@ from ..core.inputs import JournalState, LeaderExited, Spawned, SpawnRefused, Tre
 from ..errors import may_pass
 from ..logs.files import NumberTakenError
 from ..ports import LOOK_TIMEOUT_S, Aside, Launcher, Sink, SpawnRefusedError, StartOrder
-from ..snapshot.code import Code
+from ..snapshot.code_versions import Code
 from .orders import Made, Orders
 
 

@@ -12,7 +12,7 @@ from ..logs.leavings import Left, attempts_in, mend_links, remove
 from ..logs.told import read_record
 from ..offline.deck import Offline
 from ..snapshot import removable
-from ..snapshot.book import Book
+from ..snapshot.index import Book
 from ..snapshot.removable import Planned
 from .unneeded import Unneeded, running_logs, sweep, unneeded_in
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 
 from ..command import Command
-from ..fit.report import Found, answer, as_json, trial_line
-from ..fit.search import Search
-from ..fit.subject import Subject, subject_of
+from ..fit.search import Found, Search, answer, as_json, trial_line
+from ..fit.target import Subject, subject_of
 from ..fit.trial import Trial, Trials
 from ..hints import Hints
 from ..runs.asked import Asked

@@ -14,8 +14,7 @@ from ..errors import UsageError
 from ..hints import Hints
 from ..offline.deck import Offline, open_offline
 from ..results.results import Asked, How, Records, Result, metrics_of, results_of
-from ..results.table_formats import FORMATS
-from ..results.tabulate import Layout, tabulate
+from ..results.table import FORMATS, Layout, tabulate
 from ..serve.selecting import select
 from ..taskfile.options import RunOptions
 from .place import say

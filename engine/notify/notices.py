@@ -16,12 +16,9 @@ from ..logs.described import describe
 from ..logs.files import AttemptPaths
 from ..protocol.messages import Counts, Message, RunFinished, TaskEnded
 from ..report.numbers import counts_of
-from .delivery import Surroundings
-from .happening import Happening, Kind, Level
-from .mark import Mark
-from .message import Origin
-from .sender import Sender, Settings
-from .targets import resolve
+from .delivery import Surroundings, resolve
+from .message import Happening, Kind, Level, Origin
+from .sender import Mark, Sender, Settings
 
 _ROUNDS = ("round", "round ended")
 

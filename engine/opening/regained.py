@@ -20,7 +20,7 @@ from ..core.instant import Instant
 from ..core.outcome import Outcome, Reason
 from ..core.recorded import Recorded
 from ..logs.told import read_record
-from ..snapshot.book import SHARED
+from ..snapshot.index import SHARED
 
 _FILE = re.compile(r"attempt-([1-9]\d{0,8})\.json")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..logs.gpu_history import GpuHistory
-from ..results.tabulate import Table
+from ..results.table import Table
 
 
 @dataclass(frozen=True, slots=True)

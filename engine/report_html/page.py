@@ -10,11 +10,8 @@ from string import Template
 
 from ..counting import plural
 from ..headless.text import hhmmss, wh_text
-from .curves import curves
 from .data import FailurePart, Report, RunPart
-from .markup import STATE_SIGNS, stamp, text
-from .tables import metrics_table, runs_table, tasks_table
-from .timeline import timeline
+from .parts import STATE_SIGNS, curves, metrics_table, runs_table, stamp, tasks_table, text, timeline
 
 MARK = "<!-- made by gpudeck report -->"
 """Stands in the second line: such a file may be replaced."""

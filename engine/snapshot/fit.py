@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import TaskFileError
 from ..logs.gitstate import top_of
-from .clerk import beside_words
-from .git import GitError, git
-from .repository import beside_code, repositories
+from .manager import beside_words
+from .repository import GitError, beside_code, git, repositories
 
 
 def check_snapshot(file: DeckFile) -> None:

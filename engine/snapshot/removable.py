@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from . import book as books
+from . import index as books
 from .remove import MANIFEST, discard, is_whole, written_in
 
 

@@ -8,8 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
-from .git import GitError, git, names
-from .layout import is_cache
+from .repository import GitError, git, is_cache, names
 
 MANIFEST = "files"
 """Beside the worktree: what was copied. Written last, so that a snapshot without it is not whole."""

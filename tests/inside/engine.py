@@ -35,8 +35,7 @@ from gpudeck.engine.progress.past_metrics import PastMetrics
 from gpudeck.engine.progress.reported import Reported
 from gpudeck.engine.progress.seen import NOTHING
 from gpudeck.engine.results.results import Result
-from gpudeck.engine.results.table_formats import FORMATS, decimals_for
-from gpudeck.engine.results.tabulate import Cell, Column, Layout, Table, tabulate
+from gpudeck.engine.results.table import FORMATS, Cell, Column, Layout, Table, decimals_for, tabulate
 from gpudeck.engine.serve.failures import FailuresArgs, failures
 from gpudeck.engine.serve.graph import AT_ONCE as GRAPH_AT_ONCE
 from gpudeck.engine.serve.graph import Graphs

@@ -1,8 +1,6 @@
 """What the tests of tests/snapshot use of the inside of gpudeck: what moves there is changed here alone."""
 
+from gpudeck.engine.snapshot.copy import MANY, MOST_BYTES, MOST_FILE_BYTES, Seen, Snapshot, layout_of, make
 from gpudeck.engine.snapshot.fit import check_snapshot
-from gpudeck.engine.snapshot.git import GitError, git
-from gpudeck.engine.snapshot.layout import MANY, MOST_BYTES, MOST_FILE_BYTES, Seen, layout_of
-from gpudeck.engine.snapshot.make import Snapshot, make
 from gpudeck.engine.snapshot.remove import discard, written_in
-from gpudeck.engine.snapshot.repository import Repository
+from gpudeck.engine.snapshot.repository import GitError, Repository, git

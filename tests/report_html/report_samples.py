@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 from gpudeck.engine.logs.gpu_history import GpuHistory
 from gpudeck.engine.report_html.data import AttemptPart, FailurePart, MetricsPart, Report, RunPart, TaskPart
-from gpudeck.engine.results.tabulate import Cell, Column, Table
+from gpudeck.engine.results.table import Cell, Column, Table
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"'&\x1b[31m\x07\x00\u202e\udcff"
 _VOID = {"meta", "input", "br"}

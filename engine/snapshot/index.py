@@ -12,7 +12,7 @@ import msgspec
 
 from ..atomic import write_atomic
 from ..core.events import Fact, RunStarted, TaskRetried
-from .make import Snapshot
+from .copy import Snapshot
 
 SHARED = ".snapshots"
 """Below the log folder: copies of decks whose tasks run on other machines."""

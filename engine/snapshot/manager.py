@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from ..core.spec import TaskSpec
 from ..counting import plural
 from ..logs.gitstate import GitState, top_of
-from . import book as books
-from .book import Entry, Epoch
-from .git import GitError
-from .make import DRAFT, Snapshot, make
+from . import index as books
+from .copy import DRAFT, Snapshot, make
+from .index import Entry, Epoch
 from .remove import ASIDE, is_whole, put_aside, wipe, written_in
-from .repository import Repository, beside_code, repositories
+from .repository import GitError, Repository, beside_code, repositories
 
 _NAMED = 3
 _NO_SNAPSHOTS = (ASIDE, DRAFT)

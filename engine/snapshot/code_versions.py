@@ -9,8 +9,8 @@ from ..core.deck import Deck, Task
 from ..core.events import Fact
 from ..core.phases import FINAL
 from ..ports import Aside
-from .book import Epochs
-from .clerk import Asked, Clerk, Place
+from .index import Epochs
+from .manager import Asked, Clerk, Place
 
 MAKE_LIMIT_S = 600.0
 SLOW_S = 3.0
