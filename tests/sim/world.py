@@ -39,10 +39,13 @@ _ALIKE = {"waiting", "queued", "blocked", "backoff"}
 class World:
     """One run of one plan."""
 
+    box_kind: type[Simulated] = Simulated
+    engine_kind: type[SimEngine] = SimEngine
+
     def __init__(self, plan: Plan, folder: str) -> None:
         self.plan = plan
         self.folder = cleared(folder)
-        self.box = Simulated(plan.seed, plan.gpus)
+        self.box = self.box_kind(plan.seed, plan.gpus)
         self.box.broken = plan.broken
         self.box.tell = self._told
         self.box.begun = self._begun
@@ -148,7 +151,7 @@ class World:
             self._edit(deck)
         before = self._written.get((deck, (taken.load(state_folder(self.folder, deck)) or b"").decode()))
         headless = not runs or self.random.random() < 0.5
-        engine = SimEngine(
+        engine = self.engine_kind(
             self.box,
             deck,
             self.files[deck],
