@@ -27,7 +27,7 @@ FAULTS = (
     "folder hangs",
 )  # fmt: skip
 """Of a cluster, at a piece of an engine."""
-ANSWERS = ("reply lost", "submission lost", "late", "twice", "busy", "no", "no sbatch")
+ANSWERS = ("reply lost", "submission lost", "late", "busy", "no", "no sbatch")
 """What may become of an sbatch that should have taken a job."""
 
 
@@ -248,17 +248,15 @@ class SimSlurm:
             count = int(options["array"].partition("-")[2].partition("%")[0]) + 1
             scripts = [shlex.split(line)[0] for line in text.splitlines()[-count:]]
         fate = self._fate(options)
-        taken = fate in ("", "reply lost", "late", "twice", "submission lost")
+        taken = fate in ("", "reply lost", "late", "submission lost")
         self._submitting([_said(script) for script in scripts], taken)
         self._last_id += 1
         number = str(self._last_id)
         self.box.say(f"sbatch of {len(scripts)}: {fate or number}")
-        if fate in ("", "reply lost", "twice"):
+        if fate in ("", "reply lost"):
             self._accept(number, scripts, options)
-        if fate in ("late", "twice"):
-            self._last_id += 1
-            again, late_s = str(self._last_id), self.random.uniform(0.1, 9.0)
-            self.box.after(late_s, lambda: self._accept(again, scripts, options))
+        elif fate == "late":
+            self.box.after(self.random.uniform(0.1, 9.0), lambda: self._accept(number, scripts, options))
         return {
             "": Answer(0, f"{number}\n"),
             "busy": Answer(1, "", "sbatch: error: Batch job submission failed: Resource temporarily unavailable"),
@@ -278,6 +276,9 @@ class SimSlurm:
         return chosen[0] if chosen and not self.calm else ""
 
     def _accept(self, number: str, scripts: Sequence[str], options: Mapping[str, str]) -> None:
+        if self.controller:
+            self.box.after(self.random.uniform(1.0, 9.0), lambda: self._accept(number, scripts, options))
+            return
         for index, script in enumerate(scripts):
             job = SimJob(f"{number}_{index}" if "array" in options else number, script, options)
             self.jobs[job.id] = job
