@@ -153,7 +153,7 @@ def _code(
             raise Broken(f"{name} ended and never began")
         return
     if fact.never_ran and start is not None and start.where:
-        raise Broken(f"{name} is said never to have run, and ran")
+        raise Broken(f"{name} is said never to have run ({fact.outcome}), and ended with {process.code}")
     if code is not None and code != process.code:
         raise Broken(f"{name} ended with {process.code}, told is {code}")
     if fact.outcome.ok and process.code not in good:

@@ -447,7 +447,7 @@ class SimSlurm:
                 self.cancel(self.random.choice(list(self.jobs.values())), "CANCELLED")
             case "out of memory" if running:
                 self._exhaust(self.random.choice(running))
-            case "controller away" | "controller hangs":
+            case "controller away" | "controller hangs" if not self.controller:
                 self.controller = fault.split()[1]
                 self.box.say(fault)
                 self.box.after(self.random.choice([5.0, 40.0, 150.0]), self._back)
