@@ -209,8 +209,7 @@ def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome, verdict: D
         # It cannot be tried again as what it was, and as what the file now says only when the user asks for it.
         choice = Decision("failed")
     probed = [uuid for uuid in attempt.gpus if _probes(turn.deck, uuid, attempt)]
-    ran = attempt.began or (attempt.exit_code is not None and not attempt.spawn_error)
-    never_ran = attempt.never_ran or (not ran and outcome.reason in ("cancelled", "interrupted"))
+    never_ran = attempt.never_ran or (not attempt.began and outcome.reason in ("cancelled", "interrupted"))
     fact = e.AttemptEnded(
         task.name, attempt.number, outcome, exited_at, wall, duration_s, choice.next, choice.until, choice.charged,
         attempt.peak_mib, attempt.left_behind, counts_as, never_ran, avoid,

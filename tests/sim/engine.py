@@ -142,9 +142,7 @@ class SimEngine:
         return [each.token for each in self.box.processes.values() if each.deck == self.name and each.record]
 
     def _launcher(self) -> Any:
-        return SimLauncher(
-            self.box, self.name, self._arrived, self.loop.call_soon, self._behaviour, self._refusals
-        )
+        return SimLauncher(self.box, self.name, self._arrived, self.loop.call_soon, self._behaviour, self._refusals)
 
     @property
     def file(self) -> DeckFile:

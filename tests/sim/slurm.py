@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ _LEASE_S, _BEAT_S, _KILL_WAIT_S, _LEAD_S = 45.0, 5.0, 30.0, 5.0
 """As the wrapper and Slurm have them."""
 _UNREACHABLE = "Unable to contact slurm controller (connect failure)"
 _TIMED_OUT = "Batch job submission failed: Socket timed out on send/recv operation"
-_SETTING = re.compile(r"^(?:export )?(gd_\w+|GPUDECK_\w+)=(.*)$", re.MULTILINE)
+_SETTING = re.compile(r"^(?:export )?(gd_(?:token|control|grace_s|err)|GPUDECK_(?:TASK|ATTEMPT))=(.*)$", re.MULTILINE)
 _OPTION = re.compile(r"^#SBATCH --([\w-]+)=(.*)$", re.MULTILINE)
 FAULTS = (
     "power", "cut off", "preempted", "out of memory", "scancel", "controller away", "controller hangs", "forgets",
@@ -77,6 +77,7 @@ class SimJob:
     told: str = ""
     asked: bool = False
     stop: str = ""
+    beat: float = 0.0
     kill_at: float | None = None
     lost: bool = False
     unsent: dict[str, str] = field(default_factory=dict[str, str])
@@ -102,8 +103,6 @@ class Clustered(Simulated):
 
     def __init__(self, seed: int, gpus: int) -> None:
         super().__init__(seed, gpus)
-        self.frozen: dict[str, int | None] = {}
-        """Tokens of trees that stand still, and how their leaders were about to end."""
         self.lives_of_engines = 0
 
     def go_down(self) -> None:
@@ -135,9 +134,6 @@ class Clustered(Simulated):
     def thaw(self, process: Process) -> None:
         if (code := self.frozen.pop(process.token, None)) is not None:
             self.exits(process, code)
-
-    def lives(self, process: Process) -> bool:
-        return super().lives(process) and process.token not in self.frozen
 
 
 class SimSlurm:
@@ -414,18 +410,19 @@ class SimSlurm:
             number = {"KILL": 9, "INT": 2}.get(stop.split()[0], 15)
             self._stop(job, number, float(stop.split()[1]))
 
-    def _living(self) -> Iterator[SimJob]:
-        return (job for job in self.jobs.values() if job.wrapper)
+    def _wrapped(self) -> list[SimJob]:
+        return [job for job in self._all if job.wrapper and job.process is not None]
 
     def _beat_all(self) -> None:
-        for job in [job for job in self._all if job.wrapper and job.process is not None]:
-            if job.node not in self.down:
-                seen_at = self.now - self.plan.lag_s / 2
-                self.files.beat(job.path("alive"), seen_at - seen_at % _BEAT_S)
+        for job in self._wrapped():
+            seen_at = (self.now - self.plan.lag_s / 2) // _BEAT_S * _BEAT_S
+            if job.node not in self.down and seen_at != job.beat:
+                job.beat = seen_at
+                self.files.beat(job.path("alive"), seen_at)
 
     def _look_all(self) -> None:
         """Something may have been written for them."""
-        for job in [job for job in self._all if job.wrapper]:
+        for job in self._wrapped():
             stop = job.path("stop")
             if os.path.exists(stop) and self.files.read(stop) != job.stop:
                 self.box.after(self.random.random() + self.files.lag(), lambda job=job: self._heed(job))
@@ -568,7 +565,4 @@ def _said(script: str) -> dict[str, str]:
     if script.startswith("/"):
         with open(script) as file:
             script = file.read()
-    found: dict[str, str] = {}
-    for name, value in _SETTING.findall(script.partition("\ngd_files=")[0]):
-        found[name] = "".join(shlex.split(value))
-    return found
+    return {name: value.strip("'") for name, value in _SETTING.findall(script)}

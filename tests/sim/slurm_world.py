@@ -23,6 +23,7 @@ from tests.sim.shared_files import LastThread, SharedFiles, SimArrivals, SimBack
 from tests.sim.slurm import ANSWERS, FAULTS, Clustered, ClusterPlan, SimCalls, SimSlurm
 from tests.sim.world import World
 
+_OF_CARDS = ("gpu lost", "foreign", "refused")
 _RARE = ("power", "cut off", "forgets", "controller hangs", "folder hangs")
 
 
@@ -51,7 +52,13 @@ def on_cluster(plan: Plan) -> Plan:
     """The same decks, their tasks jobs of a cluster."""
     random = Random(f"jobs {plan.seed}")
     decks = {name: _jobs_of(random, name, file) for name, file in plan.decks.items()}
-    return replace(plan, gpus=0, decks=decks, broken="", odds={**plan.odds, "gpu lost": 0.0, "foreign": 0.0})
+    return replace(
+        plan,
+        gpus=0,
+        decks=decks,
+        broken="",
+        odds={name: odds for name, odds in plan.odds.items() if name not in _OF_CARDS},
+    )
 
 
 def _jobs_of(random: Random, name: str, file: DeckFile) -> DeckFile:

@@ -66,6 +66,8 @@ class World:
         self.refuse = 0
         self.elapsed = 0.0
         self._calm_at: float | None = None
+        self._known: dict[str, tuple[int, bool]] = {}
+        """By deck, of a journal of how many facts it is known whether its run has ended."""
         self._released = False
 
     # -- a run
@@ -136,7 +138,10 @@ class World:
         return bool(rest)
 
     def _unfinished(self, deck: str) -> bool:
-        return recorded(self.box.disks[deck].facts).unfinished
+        facts = self.box.disks[deck].facts
+        if self._known.get(deck, (-1, False))[0] != len(facts):
+            self._known[deck] = len(facts), recorded(facts).unfinished
+        return self._known[deck][1]
 
     # -- engines
 
