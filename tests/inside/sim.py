@@ -8,9 +8,13 @@ from gpudeck.engine.adapters import host
 from gpudeck.engine.adapters.slurm import asking, avoiding, batches, control, ends, launcher, recovery, showing
 from gpudeck.engine.adapters.slurm import calls as _calls
 from gpudeck.engine.adapters.slurm import telling as slurm_telling
+from gpudeck.engine.adapters.slurm.accounting import Accounting
 from gpudeck.engine.adapters.slurm.calls import Answer, Calls
 from gpudeck.engine.adapters.slurm.calls import _Call as SlurmCall
+from gpudeck.engine.adapters.slurm.judging import Judging
 from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
+from gpudeck.engine.adapters.slurm.stopping import Stopping
+from gpudeck.engine.adapters.slurm.submitting import Submitting
 from gpudeck.engine.attempt import outcomes
 from gpudeck.engine.attempt.completing import Completing
 from gpudeck.engine.client import Picture, folded
@@ -46,3 +50,11 @@ def of_slurm(
         (control, "threading", threading),
         (slurm_telling, "time", time),
     )
+
+
+class slurm_parts:  # noqa: N801
+    """Parts of the launcher for clusters."""
+
+    asking, ends, recovery = asking, ends, recovery
+    Accounting, Control, Judging = Accounting, control.Control, Judging
+    Stopping, Submitting, Telling = Stopping, Submitting, slurm_telling.Telling

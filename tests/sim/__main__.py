@@ -16,6 +16,7 @@ import traceback
 
 from tests.sim.planted import PLANTED
 from tests.sim.seeds import SLURM_EVERY, noticed, world_of
+from tests.sim.slurm_planted import ON_CLUSTER
 
 
 def main() -> int:
@@ -32,9 +33,9 @@ def main() -> int:
 
 def _plant(folder: str) -> int:
     missed = 0
-    for name, plant in PLANTED.items():
+    for name, plant in (*PLANTED.items(), *ON_CLUSTER.items()):
         with plant():
-            seed, error = noticed(folder)
+            seed, error = noticed(folder, every=SLURM_EVERY if name in ON_CLUSTER else 1)
         missed += error is None
         print(f"{name}: " + (f"world {seed}: {error}" if error else f"not noticed in {seed} worlds"), flush=True)
     return missed

@@ -565,4 +565,4 @@ def _said(script: str) -> dict[str, str]:
     if script.startswith("/"):
         with open(script) as file:
             script = file.read()
-    return {name: value.strip("'") for name, value in _SETTING.findall(script)}
+    return {name: value.strip("'") for name, value in _SETTING.findall(script.partition("\ngd_files=")[0])}
