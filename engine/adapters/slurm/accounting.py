@@ -19,8 +19,10 @@ Told = Callable[[Sequence[AccountedJob]], None]
 
 
 class Accounting:
-    """One call at a time for all that is asked meanwhile, no oftener than the queue is looked at. All calls on the loop's
-    thread."""
+    """One call at a time for all that is asked meanwhile, no oftener than the queue is looked at.
+
+    All calls on the loop's thread.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, calls: Calls) -> None:
         self._loop = loop
