@@ -104,6 +104,7 @@ class SlurmWorld(World):
     box: Clustered
     box_kind = Clustered
     engine_kind = SlurmEngine
+    looked_at = 0.004  # at many moments somebody only looks whether there is news
 
     def __init__(self, plan: Plan, cluster: ClusterPlan, folder: str) -> None:
         super().__init__(on_cluster(plan), folder)

@@ -28,8 +28,6 @@ LATEST_S = 3_000.0
 """Of the world's time without faults, in which all that can end ends;"""
 LATEST_RESTED_S = 40_000.0
 """and where a GPU rests, which longer and longer pauses between probes end."""
-_LOOKED_AT = 0.02
-"""Share of moments at which the journal is compared with what engines know."""
 
 
 _ALIKE = {"waiting", "queued", "blocked", "backoff"}
@@ -41,6 +39,8 @@ class World:
 
     box_kind: type[Simulated] = Simulated
     engine_kind: type[SimEngine] = SimEngine
+    looked_at = 0.02
+    """Share of moments at which the journal is compared with what engines know."""
 
     def __init__(self, plan: Plan, folder: str) -> None:
         self.plan = plan
@@ -297,7 +297,7 @@ class World:
                 continue
             for client in engine.clients:
                 client.check(engine.deck)
-            if self.random.random() < _LOOKED_AT:
+            if self.random.random() < self.looked_at:
                 self._check_replay(engine)
 
     def _check_disk(self, deck: str) -> None:
