@@ -1,11 +1,25 @@
 """What the tests of tests/sim use of the inside of gpudeck: what moves there is changed here alone."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from gpudeck.engine import loop
 from gpudeck.engine.adapters import host
+from gpudeck.engine.adapters.slurm import asking, avoiding, batches, control, ends, launcher, recovery, showing
+from gpudeck.engine.adapters.slurm import calls as _calls
+from gpudeck.engine.adapters.slurm import telling as slurm_telling
+from gpudeck.engine.adapters.slurm.accounting import Accounting
+from gpudeck.engine.adapters.slurm.calls import Answer, Calls
+from gpudeck.engine.adapters.slurm.calls import _Call as SlurmCall
+from gpudeck.engine.adapters.slurm.judging import Judging
+from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
+from gpudeck.engine.adapters.slurm.stopping import Stopping
+from gpudeck.engine.adapters.slurm.submitting import Submitting
 from gpudeck.engine.attempt import outcomes
 from gpudeck.engine.attempt.completing import Completing
 from gpudeck.engine.client import Picture, folded
-from gpudeck.engine.core import begins, ends, step
+from gpudeck.engine.core import begins, step
+from gpudeck.engine.core import ends as core_ends
 from gpudeck.engine.core import replay as replay_module
 from gpudeck.engine.live import kept, taken
 from gpudeck.engine.live.apply import Applier
@@ -21,3 +35,26 @@ from gpudeck.engine.serve.pictures import Pictures
 from gpudeck.engine.serve.server_client import Client
 from gpudeck.engine.serve.view import DeckView
 from gpudeck.engine.takeup import TakeUp
+
+
+def of_slurm(
+    *, run_program: object, calls: object, background: object, arrivals: object, threading: object, time: object
+) -> Sequence[tuple[Any, str, object]]:
+    """Where the launcher for clusters meets the world: module, name there, and what is to be there instead."""
+    users = [asking, avoiding, batches, showing, _calls]
+    return (
+        *((module, "run_program", run_program) for module in users),
+        (launcher, "Calls", calls),
+        (control, "Background", background),
+        (ends, "Arrivals", arrivals),
+        (control, "threading", threading),
+        (slurm_telling, "time", time),
+    )
+
+
+class slurm_parts:  # noqa: N801
+    """Parts of the launcher for clusters."""
+
+    asking, ends, recovery = asking, ends, recovery
+    Accounting, Control, Judging = Accounting, control.Control, Judging
+    Stopping, Submitting, Telling = Stopping, Submitting, slurm_telling.Telling

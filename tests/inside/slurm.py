@@ -1,7 +1,7 @@
 """What the tests of tests/slurm use of the inside of gpudeck: what moves there is changed here alone."""
 
 from gpudeck.engine.adapters.host import boottime_s
-from gpudeck.engine.adapters.slurm import ends, jobfiles
+from gpudeck.engine.adapters.slurm import accounting, ends, jobfiles
 from gpudeck.engine.adapters.slurm.batches import Taken, submit
 from gpudeck.engine.adapters.slurm.calls import Answer, run_program, small_environment
 from gpudeck.engine.adapters.slurm.cluster import ClusterView, Gpus, UserJob, cluster_of, partitions_of, read_cluster

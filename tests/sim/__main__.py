@@ -2,6 +2,7 @@
 
 python -m tests.sim [--first SEED] [--runs N]     of one world alone the whole trace
 python -m tests.sim --doublecheck                 each seed twice: the same trace
+python -m tests.sim --slurm                       of the worlds with a cluster alone
 python -m tests.sim --planted                     which world notices each planted defect
 """
 
@@ -14,7 +15,8 @@ import time
 import traceback
 
 from tests.sim.planted import PLANTED
-from tests.sim.seeds import noticed, world_of
+from tests.sim.seeds import SLURM_EVERY, noticed, world_of
+from tests.sim.slurm_planted import ON_CLUSTER
 
 
 def main() -> int:
@@ -23,6 +25,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--doublecheck", action="store_true")
     parser.add_argument("--planted", action="store_true")
+    parser.add_argument("--slurm", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gpudeck-sim-", dir="/dev/shm") as folder:
         return _plant(folder) if args.planted else _runs(args, folder)
@@ -30,9 +33,9 @@ def main() -> int:
 
 def _plant(folder: str) -> int:
     missed = 0
-    for name, plant in PLANTED.items():
+    for name, plant in (*PLANTED.items(), *ON_CLUSTER.items()):
         with plant():
-            seed, error = noticed(folder)
+            seed, error = noticed(folder, every=SLURM_EVERY if name in ON_CLUSTER else 1)
         missed += error is None
         print(f"{name}: " + (f"world {seed}: {error}" if error else f"not noticed in {seed} worlds"), flush=True)
     return missed
@@ -40,7 +43,9 @@ def _plant(folder: str) -> int:
 
 def _runs(args: argparse.Namespace, folder: str) -> int:
     began, failed = time.monotonic(), 0
-    for seed in range(args.first, args.first + args.runs):
+    every = SLURM_EVERY if args.slurm else 1
+    first = -(-args.first // every) * every
+    for seed in range(first, first + args.runs * every, every):
         world, error = world_of(seed, folder)
         if args.runs == 1:
             print("\n".join(world.box.trace))

@@ -77,6 +77,10 @@ class Simulated:
         """GPUs that somebody else computes on, and since when."""
         self.broken = ""
         """The GPU on which every process fails at once."""
+        self.frozen: dict[str, int | None] = {}
+        """Tokens of trees that stand still, and how their leaders were about to end."""
+        self.late_s = 40.0
+        """So long after a timeout and its grace, with an engine there, nothing of an attempt lives."""
         self.trace: list[str] = []
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._count = itertools.count()
@@ -163,4 +167,4 @@ class Simulated:
         self._events = []
 
     def alive(self) -> list[Process]:
-        return [process for process in self.processes.values() if process.tree]
+        return [process for process in self.processes.values() if process.tree and process.token not in self.frozen]

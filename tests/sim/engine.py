@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -95,7 +95,7 @@ class SimEngine:
         self._applying = False
         self.answered: list[tuple[str, bool]] = []
         """Verbs, and whether each was acknowledged."""
-        self._folder = folder
+        self.log_dir = os.path.join(folder, deck)
         self._behaviour = behaviour
         self._refusals = refusals
         self.deck = self._restored()
@@ -122,12 +122,12 @@ class SimEngine:
         deck, starts = self.replayed()
         for gpu in deck.present_gpus.values():
             gpu.forget_neighbours()
-        self._logs = LogFolder(os.path.join(self._folder, self.name), (spec.name for spec in self.file.tasks))
+        self._logs = LogFolder(self.log_dir, (spec.name for spec in self.file.tasks))
         for task in deck.tasks:
             if not task.attempts:
                 task.attempts = max(task.attempts, self._logs.highest(task.name))
         self._told = recorded(self.journal.load())
-        left = [each.token for each in self.box.processes.values() if each.deck == self.name and each.record]
+        left = self._left()
         self.opened.deck, self.opened.starts, self.opened.logs = deck, starts, self._logs
         self.opened.unsettled = unsettled(left, self._told)
         self.opened.same_boot = deck.run.boot_id in ("", self.box.boot)
@@ -137,6 +137,13 @@ class SimEngine:
         taken.keep(self._state, self.file)
         return deck
 
+    def _left(self) -> Collection[str]:
+        """Tokens of attempts of which records stand."""
+        return [each.token for each in self.box.processes.values() if each.deck == self.name and each.record]
+
+    def _launcher(self) -> Any:
+        return SimLauncher(self.box, self.name, self._arrived, self.loop.call_soon, self._behaviour, self._refusals)
+
     @property
     def file(self) -> DeckFile:
         """As the deck has it."""
@@ -144,7 +151,7 @@ class SimEngine:
 
     def _begin(self) -> None:
         box, deck = self.box, self.deck
-        self.launcher = SimLauncher(box, self.name, self._arrived, self.loop.call_soon, self._behaviour, self._refusals)
+        self.launcher = self._launcher()
         self._writer: Any = _Writer(self.loop)
         aside = _AtOnce(self.loop)
         self.attempts = Attempts(
@@ -386,6 +393,8 @@ class _Writer:
 
     def keep(self, path: str, raw: bytes) -> None:
         pass
+
+    placed = keep
 
 
 def state_folder(folder: str, deck: str) -> str:

@@ -17,6 +17,7 @@ from gpudeck.engine.core.events import (
     StartRevoked,
     TakesChanged,
 )
+from tests.sim.slurm_marks import ON_CLUSTER
 from tests.sim.world import World
 
 
@@ -93,5 +94,6 @@ MARKS: Mapping[str, Callable[[World], bool]] = {
     "31: the disk was full": lambda world: world.faults["disk full"] > 0,
     "33: an engine died with facts that were not on disk": lambda world: world.seen["unwritten"] > 0,
     "35: the clock began anew under a task that was to be tried again": lambda world: world.seen["backoff at boot"] > 0,
+    **ON_CLUSTER,
 }
 """By number of the rule and what happens; see `docs/reliability.md`."""

@@ -16,7 +16,7 @@ from gpudeck.engine.core.readings import GpuReading
 from gpudeck.engine.core.retry import Decision
 from gpudeck.engine.core.spec import DeckFile, Policy, TaskSpec
 from gpudeck.engine.ports import Known
-from tests.inside.sim import Completing, DeckView, Loop, begins, ends, loop, outcomes, replay_module, step
+from tests.inside.sim import Completing, DeckView, Loop, begins, core_ends, loop, outcomes, replay_module, step
 from tests.sim.engine import SimEngine
 from tests.sim.journal import SimJournal
 from tests.sim.launcher import SimLauncher
@@ -146,9 +146,9 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
     "a slot is free when the leader has ended": _instead(SimLauncher, "_tell", _slot_with_leader),
     "no KILL follows": _instead(SimLauncher, "stop", _no_kill),
     "failures cost no retry": _instead(
-        ends, "decide", lambda decide: lambda *a, **k: replace(decide(*a, **k), charged=False)
+        core_ends, "decide", lambda decide: lambda *a, **k: replace(decide(*a, **k), charged=False)
     ),
-    "the first failure is final": _instead(ends, "decide", _next_failed),
+    "the first failure is final": _instead(core_ends, "decide", _next_failed),
     "timeouts are not armed": _instead(begins, "arm_timeout", lambda _: lambda *_, **__: None),
     "every end is a success": _instead(outcomes, "examine", lambda _: lambda *_, **__: Outcome("ok", 0)),
     "exit codes are one too high": _instead(outcomes, "examine", _one_too_high),

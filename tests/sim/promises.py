@@ -20,8 +20,10 @@ from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.spec import DeckFile, TaskSpec
 from tests.sim.box import Process, Simulated
 
-LATE_S = 40.0
-"""So long after a timeout and its grace, with an engine there, nothing of an attempt lives."""
+SHORTEST_S = 2.0
+"""Between two queries of one kind."""
+_UNABLE = 125
+"""The code of a job that could execute nothing."""
 LEARNED_S = 25.0
 """So long after a card was lost or somebody took it an engine knows."""
 
@@ -37,10 +39,7 @@ class Broken(AssertionError):  # noqa: N818
 def at_spawn(box: Simulated, files: Sequence[tuple[float, DeckFile]], facts: list[Fact], new: Process) -> None:
     """Of an attempt that has just begun; *facts*: what is on disk then, *files*: what its deck has had, and since
     when."""
-    if any(
-        old is not new and (old.deck, old.task, old.attempt) == (new.deck, new.task, new.attempt) for old in box.started
-    ):
-        raise Broken(f"{_name(new)} was started twice")
+    _once(box, new)
     decided = next(fact.at for fact in reversed(facts) if isinstance(fact, AttemptStarting) and fact.token == new.token)
     taken = [file for since, file in files if since < decided][-1:] + [
         file for since, file in files if since == decided
@@ -54,6 +53,27 @@ def at_spawn(box: Simulated, files: Sequence[tuple[float, DeckFile]], facts: lis
         since = min(box.lost.get(uuid, box.now), box.foreign.get(uuid, box.now))
         if box.now - since > LEARNED_S:
             raise Broken(f"{_name(new)} began on {uuid}, which is lost or another's since {box.now - since:.0f} s")
+
+
+def at_begin(box: Simulated, facts: list[Fact], new: Process) -> None:
+    """Of one that was given to a cluster before, and begins now."""
+    _once(box, new)
+    told = recorded(facts)
+    if told.is_over((new.task, new.attempt)) or told.starts[new.task, new.attempt].token != new.token:
+        raise Broken(f"{_name(new)} begins after its end was told")
+
+
+def of_queries(who: str, program: str, since_s: float) -> None:
+    """Of a cluster, which others use as well."""
+    if since_s < SHORTEST_S - 1e-6:
+        raise Broken(f"the engine of {who} calls {program} again after {since_s:.2f} s")
+
+
+def _once(box: Simulated, new: Process) -> None:
+    if any(
+        old is not new and (old.deck, old.task, old.attempt) == (new.deck, new.task, new.attempt) for old in box.started
+    ):
+        raise Broken(f"{_name(new)} was started twice")
 
 
 def _missing(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) -> set[str]:
@@ -92,7 +112,7 @@ def of_a_moment(
         if (most := spec.resources.max_parallel) is not None and entries[process.deck, spec.entry] > most:
             raise Broken(f"{entries[process.deck, spec.entry]} of {spec.entry} live, max_parallel is {most}")
         if spec.policy.timeout_s is not None and process.leader:
-            late_s = spec.policy.grace_s + LATE_S
+            late_s = spec.policy.grace_s + box.late_s
             since = served_since.get(process.deck, box.now)
             if box.now > max(process.began + spec.policy.timeout_s, since) + late_s:
                 lived_s = box.now - process.began
@@ -129,14 +149,16 @@ def _code(
     process = None if start is None else box.processes.get(start.token)
     name, code = f"{fact.task} attempt {fact.attempt} of {deck}", fact.outcome.exit_code
     if process is None:
-        if not fact.never_ran:
+        if not fact.never_ran and not (start is not None and start.where and code in (None, _UNABLE)):
             raise Broken(f"{name} ended and never began")
         return
+    if fact.never_ran and start is not None and start.where:
+        raise Broken(f"{name} is said never to have run ({fact.outcome}), and ended with {process.code}")
     if code is not None and code != process.code:
         raise Broken(f"{name} ended with {process.code}, told is {code}")
     if fact.outcome.ok and process.code not in good:
         raise Broken(f"{name} ended with {process.code} and is told as done")
-    if process.tree:
+    if process.tree and process.token not in box.frozen:
         raise Broken(f"{name} is told as ended and lives")
 
 
@@ -160,6 +182,8 @@ def _retries(deck: str, specs: Mapping[str, TaskSpec], edited: Collection[str], 
             case TaskRetried():
                 charged[fact.task] = signals[fact.task] = 0
             case AttemptEnded(outcome=Outcome(reason="signal")):  # a timeout too, where the engine died with the stop
+                signals[fact.task] += 1
+            case AttemptEnded(outcome=Outcome(reason="lost" | "oom" | "node_fail" | "preempted")) if fact.charged:
                 signals[fact.task] += 1
             case AttemptEnded() if fact.outcome.reason in ("exit", "timeout") and not fact.never_ran:
                 charged[fact.task] += 1

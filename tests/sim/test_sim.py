@@ -15,7 +15,8 @@ import pytest
 
 from tests.sim.marks import MARKS, marks
 from tests.sim.planted import PLANTED
-from tests.sim.seeds import noticed, world_of
+from tests.sim.seeds import SLURM_EVERY, noticed, world_of
+from tests.sim.slurm_planted import ON_CLUSTER
 from tests.sim.small import EVENTS, SmallWorld
 
 _BLOCK = 20
@@ -105,6 +106,18 @@ with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
 def test_a_planted_defect_is_noticed(name: str, folder: str) -> None:
     with PLANTED[name]():
         assert noticed(folder, most=100)[1] is not None
+
+
+def test_a_planted_defect_of_the_launcher_for_clusters_is_noticed(folder: str) -> None:
+    with ON_CLUSTER["a submission without an answer is sent again"]():
+        assert noticed(folder, most=50, every=SLURM_EVERY)[1] is not None
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", sorted(ON_CLUSTER))
+def test_each_planted_defect_of_the_launcher_for_clusters_is_noticed(name: str, folder: str) -> None:
+    with ON_CLUSTER[name]():
+        assert noticed(folder, most=500, every=SLURM_EVERY)[1] is not None
 
 
 @pytest.mark.soak

@@ -28,8 +28,6 @@ LATEST_S = 3_000.0
 """Of the world's time without faults, in which all that can end ends;"""
 LATEST_RESTED_S = 40_000.0
 """and where a GPU rests, which longer and longer pauses between probes end."""
-_LOOKED_AT = 0.02
-"""Share of moments at which the journal is compared with what engines know."""
 
 
 _ALIKE = {"waiting", "queued", "blocked", "backoff"}
@@ -39,10 +37,15 @@ _ALIKE = {"waiting", "queued", "blocked", "backoff"}
 class World:
     """One run of one plan."""
 
+    box_kind: type[Simulated] = Simulated
+    engine_kind: type[SimEngine] = SimEngine
+    looked_at = 0.02
+    """Share of moments at which the journal is compared with what engines know."""
+
     def __init__(self, plan: Plan, folder: str) -> None:
         self.plan = plan
         self.folder = cleared(folder)
-        self.box = Simulated(plan.seed, plan.gpus)
+        self.box = self.box_kind(plan.seed, plan.gpus)
         self.box.broken = plan.broken
         self.box.tell = self._told
         self.box.begun = self._begun
@@ -63,6 +66,8 @@ class World:
         self.refuse = 0
         self.elapsed = 0.0
         self._calm_at: float | None = None
+        self._known: dict[str, tuple[int, bool]] = {}
+        """By deck, of a journal of how many facts it is known whether its run has ended."""
         self._released = False
 
     # -- a run
@@ -133,7 +138,10 @@ class World:
         return bool(rest)
 
     def _unfinished(self, deck: str) -> bool:
-        return recorded(self.box.disks[deck].facts).unfinished
+        facts = self.box.disks[deck].facts
+        if self._known.get(deck, (-1, False))[0] != len(facts):
+            self._known[deck] = len(facts), recorded(facts).unfinished
+        return self._known[deck][1]
 
     # -- engines
 
@@ -148,7 +156,7 @@ class World:
             self._edit(deck)
         before = self._written.get((deck, (taken.load(state_folder(self.folder, deck)) or b"").decode()))
         headless = not runs or self.random.random() < 0.5
-        engine = SimEngine(
+        engine = self.engine_kind(
             self.box,
             deck,
             self.files[deck],
@@ -289,7 +297,7 @@ class World:
                 continue
             for client in engine.clients:
                 client.check(engine.deck)
-            if self.random.random() < _LOOKED_AT:
+            if self.random.random() < self.looked_at:
                 self._check_replay(engine)
 
     def _check_disk(self, deck: str) -> None:

@@ -28,7 +28,7 @@ LIMITS = Limits(
 _QUICKLY = (
     (asking, "SHORTEST_S", 0.01), (asking, "LONGEST_S", 0.03), (asking, "_SHARE", 0.1), (ends, "_LOOK_S", 0.05),
     (turns, "_GATHER_S", 0.1), (control, "_GATHER_S", 0.02), (accounting, "_GATHER_S", 0.02),
-    (stopping, "_AGAIN_S", 0.05),
+    (accounting, "SHORTEST_S", 0.01), (stopping, "_AGAIN_S", 0.05),
 )  # fmt: skip
 
 

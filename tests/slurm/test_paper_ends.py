@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.core.inputs import Pending, Submitted
+from gpudeck.engine.core.inputs import Pending, Spawned, Submitted
 from tests.inside.slurm import boottime_s, ends, in_words, jobfiles
 from tests.slurm.launcher_rig import until
 from tests.slurm.paper_rig import PaperRig, on_paper
@@ -30,6 +30,23 @@ async def test_an_end_whose_beginning_was_not_seen_tells_both_in_their_order(rig
     assert (end.code, rig.told_of(token)) == (
         0, ["Submitted", "Spawned", "LeaderExited", "TreeGone"],
     )  # fmt: skip
+
+
+@on_paper
+async def test_an_end_of_which_nobody_saw_the_beginning_is_one_of_a_job_that_ran(rig: PaperRig):
+    token, _ = await rig.submitted()
+    rig.end_with(token, 1)
+    await rig.end(token)
+    assert rig.told_of(token) == ["Submitted", "Spawned", "LeaderExited", "TreeGone"]
+
+
+@on_paper
+async def test_a_job_that_took_its_claim_ran_though_it_was_killed_before_it_could_say_so(rig: PaperRig):
+    token, number = await rig.submitted()
+    rig.claim(token, number)
+    rig.slurm.row(number, "CANCELLED", nodes="node1")
+    await rig.over_in_time(token)
+    assert (rig.told_of(token)[1], rig.of(Spawned, token)[0].nodes) == ("Spawned", ("node1",))
 
 
 @on_paper

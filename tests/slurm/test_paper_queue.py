@@ -8,9 +8,21 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.inputs import Pending, Submitted
-from tests.inside.slurm import in_words, never_starts
+from tests.inside.slurm import accounting, in_words, never_starts
 from tests.slurm.launcher_rig import until
 from tests.slurm.paper_rig import PaperRig, on_paper
+
+
+@on_paper
+async def test_the_accounts_are_asked_no_oftener_than_the_queue_may_be(rig: PaperRig):
+    rig.slurm.accounts()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accounting, "SHORTEST_S", 1000.0)
+        _, number = await rig.submitted()
+        rig.slurm.drop(number)
+        await until(lambda: rig.slurm.calls("sacct"))
+        await rig.looks(10)
+    assert len(rig.slurm.calls("sacct")) == 1
 
 
 @on_paper

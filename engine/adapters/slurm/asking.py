@@ -44,9 +44,10 @@ def _look(query: Sequence[str], environ: Mapping[str, str], before: frozenset[st
     answer = run_program(query, environ, timeout_s=_TIMEOUT_S)
     if not answer.ok:
         return _Look(answer)
-    lines = frozenset(answer.out.splitlines())
-    changed = squeue_jobs("\n".join(lines - before))
-    return _Look(answer, lines, tuple(changed), frozenset(line.partition("|")[0] for line in lines))
+    lines = answer.out.splitlines()
+    changed = squeue_jobs("\n".join([line for line in lines if line not in before]))
+    ids = frozenset(line.partition("|")[0] for line in lines)
+    return _Look(answer, frozenset(lines), tuple(changed), ids)
 
 
 class Asking:

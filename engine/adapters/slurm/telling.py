@@ -9,6 +9,7 @@ from ...core.inputs import LeaderExited, Pending, Spawned, SpawnRefused, Submitt
 from ...core.outcome import Cause
 from ...ports import Sink
 from .jobs import Job, Jobs
+from .nodelist import expand_nodes
 from .states import never_starts
 
 _SHIFT_S = 60.0
@@ -71,6 +72,8 @@ class Telling:
         """It ended, at *wall* as its node counts, and nothing of it lives. *nodes*: on which it ran nothing."""
         if job.stage == "gone":
             return
+        if job.claimed or job.end is not None:  # it has begun, though nobody has seen when
+            self.began(job, "", wall, expand_nodes(job.nodes))
         self._jobs.remove(job)
         at = self._at(wall)
         self._sink(
