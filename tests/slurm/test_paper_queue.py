@@ -26,6 +26,19 @@ async def test_the_accounts_are_asked_no_oftener_than_the_queue_may_be(rig: Pape
 
 
 @on_paper
+async def test_two_jobs_that_had_the_same_number_are_both_looked_up(rig: PaperRig):
+    rig.slurm.accounts()
+    first, number = await rig.submitted()
+    (rig.slurm.folder / "ids").write_text("100\n")  # a controller that has lost its jobs counts anew
+    rig.slurm.drop(number)
+    second, again = await rig.submitted()
+    rig.slurm.drop(again)
+    assert number == again
+    await rig.gone_in_time(first)
+    await rig.gone_in_time(second)
+
+
+@on_paper
 async def test_why_a_job_waits_is_told_once(rig: PaperRig):
     token, number = await rig.submitted()
     await rig.told(Pending, token)

@@ -27,7 +27,8 @@ class Accounting:
     def __init__(self, loop: asyncio.AbstractEventLoop, calls: Calls) -> None:
         self._loop = loop
         self._calls = calls
-        self._wanted: dict[str, Told] = {}
+        self._wanted: dict[str, list[Told]] = {}
+        """By number: a controller that has lost its jobs gives theirs to others, of ours as well."""
         self._timer: asyncio.TimerHandle | None = None
         self._running = False
         self._free_at = 0.0
@@ -36,7 +37,7 @@ class Accounting:
 
     def ask(self, job_id: str, told: Told) -> None:
         """*told* gets what is known under a number, of all jobs that ever had it; empty: nothing, or nothing now."""
-        self._wanted[job_id] = told
+        self._wanted.setdefault(job_id, []).append(told)
         self._arm()
 
     def close(self) -> None:
@@ -58,7 +59,7 @@ class Accounting:
         call = (*SACCT, "-D", "-S", _SINCE, "-j", ",".join(wanted))
         self._calls.run(call, lambda answer: self._answered(wanted, answer), timeout_s=_TIMEOUT_S)
 
-    def _answered(self, wanted: dict[str, Told], answer: Answer) -> None:
+    def _answered(self, wanted: dict[str, list[Told]], answer: Answer) -> None:
         self._running = False
         self._free_at = self._loop.time() + SHORTEST_S
         if _OFF in answer.err or answer.code == NOT_BEGUN:
@@ -66,6 +67,7 @@ class Accounting:
         found: dict[str, list[AccountedJob]] = {}
         for job in sacct_jobs(answer.out) if answer.ok else ():
             found.setdefault(job.id, []).append(job)
-        for job_id, told in wanted.items():
-            told(found.get(job_id, ()))
+        for job_id, asked in wanted.items():
+            for told in asked:
+                told(found.get(job_id, ()))
         self._arm()
