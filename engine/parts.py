@@ -25,9 +25,10 @@ from .core.forecast import Forecast
 from .core.readings import GpuReading
 from .logs.files import AttemptPaths
 from .logs.writer import AttemptJsonWriter
-from .notify.delivery import Surroundings, problems_of
+from .notify.delivery import Surroundings
 from .notify.message import Origin
 from .notify.notices import Notices
+from .notify.targets import problems_of
 from .opening.opening import OpenDeck
 from .opening.other_states import OtherStates
 from .opening.visible import cuda_visible_devices

@@ -12,7 +12,7 @@ from ..attempt.programs import look_for_programs
 from ..command import Command
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import EngineUnavailableError, TaskFileError
-from ..notify.delivery import problems_of
+from ..notify.targets import problems_of
 from ..opening.box_gpus import gpus_for
 from ..taskfile.fit import check_environment, check_fit
 from ..taskfile.later import refuse_later

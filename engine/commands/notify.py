@@ -9,8 +9,9 @@ from ..adapters import host
 from ..attempt.environment import base_environment
 from ..command import Command
 from ..errors import UsageError
-from ..notify.delivery import Surroundings, deliver, problems_of, resolve
+from ..notify.delivery import Surroundings, deliver
 from ..notify.message import Happening, Origin, fold
+from ..notify.targets import problems_of, resolve
 from ..taskfile.load import load
 from ..taskfile.options import RunOptions
 from .task_file import task_file

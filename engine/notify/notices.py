@@ -16,9 +16,10 @@ from ..logs.described import describe
 from ..logs.files import AttemptPaths
 from ..protocol.messages import Counts, Message, RunFinished, TaskEnded
 from ..report.numbers import counts_of
-from .delivery import Surroundings, resolve
+from .delivery import Surroundings
 from .message import Happening, Kind, Level, Origin
 from .sender import Mark, Sender, Settings
+from .targets import resolve
 
 _ROUNDS = ("round", "round ended")
 

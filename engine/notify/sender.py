@@ -13,8 +13,9 @@ from typing import Any, cast
 
 from ..adapters.state.private_files import write_private
 from ..core.spec import Notify
-from .delivery import Surroundings, Targets, deliver
+from .delivery import Surroundings, deliver
 from .message import Happening, Notice, Origin, fold
+from .targets import Targets
 
 
 class Mark:
