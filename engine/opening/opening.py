@@ -12,7 +12,7 @@ from ..adapters import host
 from ..adapters.journal.journal import SqliteJournal
 from ..adapters.processes import record
 from ..adapters.state.folder import StateDir, find_state_dir, open_state_dir
-from ..adapters.state.home import settle_in
+from ..adapters.state.home import moved, settle_in
 from ..adapters.state.lock import DeckLock, held_by, this_machine
 from ..core.build import build
 from ..core.deck import Deck
@@ -220,16 +220,9 @@ def _where_outputs_are(facts: Iterable[Fact], file: DeckFile, moved_from: Sequen
     folder = os.path.dirname(file.path)
     for fact in facts:
         if isinstance(fact, AttemptStarting) and fact.outputs != named.get(fact.task):
-            yield replace(fact, outputs=tuple(_moved(path, moved_from, folder) for path in fact.outputs))
+            yield replace(fact, outputs=tuple(moved(path, moved_from, folder) for path in fact.outputs))
         else:
             yield fact
-
-
-def _moved(path: str, moved_from: Sequence[str], folder: str) -> str:
-    for former in moved_from:
-        if path.startswith(f"{former}/"):
-            return folder + path[len(former) :]
-    return path
 
 
 def _regain(

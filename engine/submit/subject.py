@@ -14,6 +14,7 @@ from ..adapters.state.kept_environment import load_environment
 from ..attempt.box import Box
 from ..attempt.environment import base_environment
 from ..attempt.orders import Made, Orders
+from ..attempt.outputs import is_done
 from ..core.build import build
 from ..core.deck import Deck
 from ..core.effects import Launch
@@ -22,7 +23,6 @@ from ..core.replay import replay
 from ..core.spec import DeckFile, TaskSpec
 from ..logs.files import LogFolder
 from ..opening.backends import passed_over_nodelists
-from ..opening.left_out import is_done
 from ..opening.other_states import OtherStates
 from ..opening.past import past_of
 from ..opening.run_options import continued, decode
@@ -74,7 +74,7 @@ class Subject:
 
     def _done(self) -> set[str]:
         others = OtherStates(self.file)
-        return {task.name for task in self.deck.tasks if is_done(self.deck, task, self.logs, others.doubt)}
+        return {task.name for task in self.deck.tasks if is_done(self.deck, task, self.logs, others.at)}
 
     def next_attempt(self, task: str) -> int:
         """The number that its next attempt would have."""

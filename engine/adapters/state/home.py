@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 
 import msgspec
@@ -45,6 +46,27 @@ def settle_in(state_dir: str, deck: str) -> tuple[str, tuple[str, ...]]:
     with contextlib.suppress(OSError):  # on a full disk the next engine notes it
         write_private(path, json.dumps(asdict(here)).encode())
     return _original(noted, here), here.moved_from
+
+
+def relocation(state_dir: str) -> Callable[[str], str]:
+    """Tells where a path that a deck's journal names lies by now: also of a deck that was moved, or copied, with its
+    state and that no engine has opened since."""
+    noted = _read(os.path.join(state_dir, _NAME))
+    if noted is None or not noted.deck:
+        return str
+    here, former, deck = os.path.realpath(state_dir), noted.moved_from, noted.deck
+    inside = os.path.relpath(noted.path, os.path.realpath(deck))
+    if noted.path != here and here.endswith(f"/{inside}"):
+        former, deck = (deck, *former), here.removesuffix(f"/{inside}")
+    return lambda path: moved(path, former, deck)
+
+
+def moved(path: str, former: Iterable[str], folder: str) -> str:
+    """Where a path lies of a deck whose folder was one of *former* and is *folder* now."""
+    for each in former:
+        if path.startswith(f"{each}/"):
+            return folder + path[len(each) :]
+    return path
 
 
 def _original(noted: Home | None, here: Home) -> str:
