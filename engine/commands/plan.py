@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..adapters import host
 from ..adapters.journal.journal import read_facts
-from ..adapters.state.folder import find_state_dir
 from ..adapters.state.kept_environment import load_environment
 from ..attempt.environment import base_environment
 from ..attempt.outputs import is_done
@@ -30,13 +29,13 @@ from ..opening.core_gpus import core_gpus
 from ..opening.deck_file import load_for
 from ..opening.left_out import with_running
 from ..opening.other_states import OtherStates
+from ..opening.own_state import find_own_state
 from ..opening.run_options import continued, decode
 from ..opening.submitted import standing, submitted
 from ..opening.visible import limiting
 from ..taskfile.fit import check_fit
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
-from ..taskfile.settings import stem_of
 from . import plan_slurm
 from .task_file import task_file
 
@@ -50,7 +49,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     """Print the plan: of an unfinished run under what that was started with. Nothing is started, locked or changed.
     Raises DeckError."""
     settings = load_settings(path, options)
-    state = find_state_dir(path, settings.state_dir, stem_of(path, options))
+    state = find_own_state(path, settings.state_dir, options)
     facts, damage = ([], "") if state is None else read_facts(state.db)
     limits, environment = os.environ, base_environment(os.environ)
     journal = recorded(facts)

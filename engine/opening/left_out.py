@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..attempt.outputs import is_done
 from ..core.build import stand_in
 from ..core.deck import Deck
 from ..core.recorded import Recorded
@@ -22,7 +21,8 @@ def stand_in_for_left_out(deck: Deck, logs: LogFolder, file: DeckFile) -> None:
     left_out = [task for task in deck.tasks if not task.selected and task.feeds and not task.gone]
     if not left_out:
         return
-    from .other_states import OtherStates  # seldom needed
+    from ..attempt.outputs import is_done  # seldom needed
+    from .other_states import OtherStates
 
     others = OtherStates(file)
     for task in left_out:

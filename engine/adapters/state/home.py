@@ -17,6 +17,19 @@ _NAME = "home"
 
 
 @dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a state is: the name of its task file, and the profile and name that it is run under; "": none."""
+
+    file: str
+    profile: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        words = (("--profile", self.profile), ("--name", self.name))
+        return " ".join([self.file, *(f"{option} {value}" for option, value in words if value)])
+
+
+@dataclass(frozen=True, slots=True)
 class Home:
     """The folder by its path and by what the file system calls it, which stays when it is renamed."""
 
@@ -27,25 +40,34 @@ class Home:
     """The folder of the task file; "": an older gpudeck noted this."""
     moved_from: tuple[str, ...] = ()
     """Where that was before."""
+    owner: Owner | None = None
+    """None: an older gpudeck noted this."""
 
 
-def settle_in(state_dir: str, deck: str) -> tuple[str, tuple[str, ...]]:
-    """Note where *state_dir* lies, and *deck*, the folder of its task file. Returns the path of the folder that it is a
-    copy of, "" when it is none, and where the deck was before.
+def settle_in(state_dir: str, deck: str, owner: Owner) -> tuple[str, tuple[str, ...]]:
+    """Note where *state_dir* lies, *deck*, the folder of its task file, and whose it is. Returns the path of the folder
+    that it is a copy of, "" when it is none, and where the deck was before.
 
     A folder that was moved is no copy: the one that it was is not there any more. For the holder of its lock.
     """
     path = os.path.join(state_dir, _NAME)
     noted = _read(path)
     former = () if noted is None else (*noted.moved_from, noted.deck)
-    here = replace(
-        _home(state_dir), deck=deck, moved_from=tuple(dict.fromkeys(each for each in former if each not in ("", deck)))
-    )
+    moved_from = tuple(dict.fromkeys(each for each in former if each not in ("", deck)))
+    here = replace(_home(state_dir), deck=deck, moved_from=moved_from, owner=owner)
     if noted == here:
         return "", here.moved_from
     with contextlib.suppress(OSError):  # on a full disk the next engine notes it
         write_private(path, json.dumps(asdict(here)).encode())
     return _original(noted, here), here.moved_from
+
+
+def owner_in(state_dir: str) -> tuple[Owner, str] | None:
+    """Whose the state is that lies there, and where its task file is, or was, by now; None: nobody has noted it."""
+    noted = _read(os.path.join(state_dir, _NAME))
+    if noted is None or noted.owner is None:
+        return None
+    return noted.owner, relocation(state_dir)(os.path.join(noted.deck, noted.owner.file))
 
 
 def relocation(state_dir: str) -> Callable[[str], str]:
