@@ -220,3 +220,17 @@ def test_a_cancelled_task_runs_again_only_when_told_so(deck: Deck) -> None:
     assert deck.run().states == {"first": "cached", "second": "cancelled"}
     assert deck.lines("ran") == []
     assert deck.run("--retry-cancelled").states == {"first": "cached", "second": "succeeded"}
+
+
+def test_an_output_is_stale_although_the_deck_was_moved_under_the_attempt(deck: Deck) -> None:
+    deck.write(WRITES.format(name="a", word="", code=0).replace("echo  >model.pt", "echo on >ran; read _ <gate"))
+    (deck.folder / "model.pt").write_text("of before")
+    gate = deck.gate()
+    engine = deck.start("--no-skip-existing")
+    until(lambda: deck.lines("ran") and deck.lines("logs/a/attempt-1.json"))
+    engine.kill()
+    moved = deck.folder.with_name("moved")
+    deck.folder.rename(moved)
+    deck.folder = moved
+    gate.let()
+    assert deck.run().rows["a"]["reason"].startswith("stale output")
