@@ -229,8 +229,6 @@ def test_an_output_is_stale_although_the_deck_was_moved_under_the_attempt(deck: 
     engine = deck.start("--no-skip-existing")
     until(lambda: deck.lines("ran") and deck.lines("logs/a/attempt-1.json"))
     engine.kill()
-    moved = deck.folder.with_name("moved")
-    deck.folder.rename(moved)
-    deck.folder = moved
+    deck.move()
     gate.let()
     assert deck.run().rows["a"]["reason"].startswith("stale output")

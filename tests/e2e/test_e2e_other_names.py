@@ -118,9 +118,7 @@ def test_a_half_result_moves_along_with_its_folder(deck: Deck) -> None:
     deck.write(HALF.format(code=1))
     assert deck.run("--name", "b").code == 1
     shutil.rmtree(deck.folder / "logs")
-    moved = deck.folder.with_name("moved")
-    deck.folder.rename(moved)
-    deck.folder = moved
+    deck.move()
     assert deck.run().states["train"] == "failed"
 
 

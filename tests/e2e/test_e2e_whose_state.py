@@ -85,7 +85,5 @@ def test_two_folders_with_one_state_dir_do_not_share_a_state(
     ran = other.run()
     assert ran.code == 2
     assert f"which is that of `tasks.toml` in {deck.folder}" in ran.err
-    moved = deck.folder.with_name("moved")
-    deck.folder.rename(moved)
-    deck.folder = moved
+    deck.move()
     assert deck.run().states == {"train": "cached"}
