@@ -14,7 +14,6 @@ from ..attempt.programs import look_for_programs
 from ..command import Command
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import EngineUnavailableError, TaskFileError
-from ..globs import real
 from ..notify.delivery import problems_of
 from ..opening.box_gpus import gpus_for
 from ..taskfile.fit import check_environment, check_fit
@@ -131,6 +130,8 @@ def _profiles(file: DeckFile, options: RunOptions, read: Callable[[RunOptions], 
             other = read(replace(options, profile=None if options.profile else name))
         except TaskFileError:  # it is told of where it is checked
             continue
+        from ..globs import real  # seldom needed
+
         theirs = {real(path): spec.fingerprint for spec in other.tasks for path in spec.outputs}
         mine = [(spec, real(path)) for spec in file.tasks for path in spec.outputs]
         both = [spec.name for spec, path in mine if theirs.get(path, spec.fingerprint) != spec.fingerprint]
