@@ -10,15 +10,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from .adapters.processes.proc import stat
-from .adapters.state.folder import StateDir, find_state_dir
+from .adapters.state.folder import StateDir
 from .adapters.state.lock import Holder, held_by, this_machine
 from .adapters.state.sockets import connect
 from .client import HELLO_S, Connection, Gone, silent
 from .counting import plural
 from .errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
+from .opening.own_state import find_own_state
 from .opening.run_options import encode as encode_options
 from .taskfile.options import RunOptions
-from .taskfile.stem import STATE_DIR, may_say_state_dir, stem_of
+from .taskfile.stem import STATE_DIR, may_say_state_dir
 
 START_S = 60.0
 """A deck of 100,000 tasks on a slow disk is open within this time."""
@@ -28,7 +29,7 @@ _LOOK_S = 0.02
 def find_state(path: str, options: RunOptions) -> StateDir | None:
     """The deck's state folder; None: it has never been started. Raises DeckError."""
     state_dir = _said_state_dir(path, options) if may_say_state_dir(path) else STATE_DIR
-    return find_state_dir(path, state_dir, stem_of(path, options))
+    return find_own_state(path, state_dir, options)
 
 
 def _said_state_dir(path: str, options: RunOptions) -> str:

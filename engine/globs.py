@@ -21,6 +21,13 @@ def matches(pattern: str) -> Iterator[str]:
         yield from _below("/" if pattern.startswith("/") else ".", [part for part in pattern.split("/") if part])
 
 
+def real(pattern: str) -> str:
+    """A pattern without the links that lead to it: two that are the same mean the same paths."""
+    parts = pattern.split("/")
+    fixed = next((place for place, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
+    return "/".join([os.path.realpath("/".join(parts[:fixed])).rstrip("/"), *parts[fixed:]])
+
+
 def _below(folder: str, parts: list[str]) -> Iterator[str]:
     fixed = 0
     while fixed < len(parts) and not _MAGIC.search(parts[fixed]):

@@ -183,7 +183,7 @@ def attempts_of(
         readers=Background(loop),
         checks=Background(loop),
         starters=Background(loop),
-        doubt=OtherStates(opened.file).doubt,
+        others=OtherStates(opened.file).at,
         logs_may_hang=on_network(opened.deck.settings.log_dir),
     )
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # who only needs to name a GPU is spared what the loop is tol
     from .core.fate import Fate
     from .core.inputs import Input
     from .core.instant import Instant
+    from .core.output_history import OutputAttempt
     from .core.readings import GpuReading
     from .core.spec import Leftovers, StopScope, TaskSpec
 
@@ -120,9 +121,8 @@ _T = TypeVar("_T")
 
 LOOK_TIMEOUT_S = 60.0
 """Logs and outputs on a file server that answers nothing for so long are not waited for."""
-Doubt = Callable[["TaskSpec", "float | None"], str]
-"""Why the outputs of a task that are there are no result, given when this deck has succeeded with it (seconds since the
-epoch, None: never), by what other decks have done to them; "" where nothing speaks against them. Reads files."""
+OthersAt = Callable[["TaskSpec"], "Sequence[OutputAttempt]"]
+"""Other decks' attempts at a task's outputs. Reads files."""
 LOOK_AGAIN_S = 5.0
 """When what did not answer is looked at again."""
 

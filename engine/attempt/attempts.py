@@ -14,7 +14,7 @@ from ..core.phases import Closing
 from ..logs.files import LogFolder
 from ..logs.record import Placed
 from ..logs.writer import AttemptJsonWriter
-from ..ports import Aside, Doubt, Launcher, Sink
+from ..ports import Aside, Launcher, OthersAt, Sink
 from .begun import BegunAttempts
 from .box import Box
 from .cluster import cards_of
@@ -45,10 +45,10 @@ class Attempts:
         readers: Aside,
         checks: Aside,
         starters: Aside,
-        doubt: Doubt = lambda _spec, _wall: "",
+        others: OthersAt = lambda _spec: (),
         logs_may_hang: bool = False,
     ) -> None:
-        """*readers* looks at ends, *checks* for finished outputs, *starters* prepares starts. *doubt* is asked on a
+        """*readers* looks at ends, *checks* for finished outputs, *starters* prepares starts. *others* is asked on a
         thread of *checks*. *logs_may_hang*: the logs lie on a server."""
         self._deck = deck
         self._launcher = launcher
@@ -69,7 +69,7 @@ class Attempts:
             started=self._began,
             code=box.code,
         )
-        self._done_check = DoneCheck(deck, logs, box, post, checks, doubt)
+        self._done_check = DoneCheck(deck, logs, box, post, checks, others)
         self.usage = Usage()
         later = asyncio.get_running_loop().call_later
         self._node_usage = NodeUsage(deck, self.usage, box.job_samples, readers, later)

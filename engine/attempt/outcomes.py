@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..core.deck import Deck
@@ -17,13 +18,14 @@ from ..core.spec import Watch
 from ..logs.digest import blamed_log, digest_of
 from ..logs.examine import examine
 from ..logs.files import AttemptPaths, telling_log
+from ..logs.outputs import OutputStamp
 from ..logs.ranks import tails
 from ..logs.record import stamps_in
 from ..logs.told import read_record
 from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Sink
 from ..progress.following import Following, LastLook
 from ..progress.watching import pattern_hit
-from .begun import BegunAttempts
+from .begun import Begun, BegunAttempts
 from .box import Box
 
 KILLED = 128 + signal.SIGKILL
@@ -100,7 +102,7 @@ class Outcomes:
                 signal=effect.signal,
                 started_wall=begun.started_wall,
                 oom_killed=may_be_killed and self._box.oom_kills() > begun.oom_kills,
-                before=stamps_in(read_record(begun.paths.json)) if begun.before is None else begun.before,
+                before=_before(begun),
                 success_wall=success_wall,
                 said_done=said_done,
             )
@@ -168,6 +170,13 @@ class Outcomes:
         if fact.outcome.ok:
             return Told()
         return Told(log=paths.out if self._logs_may_hang else telling_log(paths))
+
+
+def _before(begun: Begun) -> Mapping[str, OutputStamp]:
+    """Its outputs as its start found them."""
+    if begun.before is not None:
+        return begun.before
+    return stamps_in(read_record(begun.paths.json), begun.paths.out)
 
 
 def _told(paths: AttemptPaths) -> Told:

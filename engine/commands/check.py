@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..adapters import host
@@ -66,11 +68,12 @@ def _checked(path: str, options: RunOptions, warnings: list[str]) -> DeckFile:
         gpus = gpus_for(path, options, settings, os.environ, environment)
     except EngineUnavailableError as error:
         trouble = str(error)
-    file = load(path, options, Box(gpus and gpus.count, host.cores(), {}), environ=environment)
+    box = Box(gpus and gpus.count, host.cores(), {})
+    file = load(path, options, box, environ=environment)
     fit = [lambda: check_fit(file, gpus.fitting())] if gpus is not None else []
     nowhere = _nowhere(file, environment)
     warnings += [*file.warnings, *filter(None, [trouble]), *_unset(file, environment), *_notify(file), *nowhere]
-    warnings += _beside(file)
+    warnings += [*_beside(file), *_profiles(file, options, lambda other: load(path, other, box, environ=environment))]
     check_together(*fit, lambda: refuse_later(file), lambda: _check_snapshot(file))
     return file
 
@@ -115,6 +118,29 @@ def _beside(file: DeckFile) -> Iterable[str]:
     from ..opening.other_states import OtherStates  # reads journals: slow to load
 
     return OtherStates(file).at_work(_selected(file))
+
+
+def _profiles(file: DeckFile, options: RunOptions, read: Callable[[RunOptions], DeckFile]) -> Iterator[str]:
+    """Profiles that keep their logs apart, as if their results were, and write the file's own outputs as other work."""
+    profiles = tomllib.loads(file.text).get("profile", {})
+    for name in [name for name, tables in profiles.items() if "log_dir" in tables.get("deck", {})]:
+        if options.profile not in (None, name):
+            continue
+        try:
+            other = read(replace(options, profile=None if options.profile else name))
+        except TaskFileError:  # it is told of where it is checked
+            continue
+        from ..globs import real  # seldom needed
+
+        theirs = {real(path): spec.fingerprint for spec in other.tasks for path in spec.outputs}
+        mine = [(spec, real(path)) for spec in file.tasks for path in spec.outputs]
+        both = [spec.name for spec, path in mine if theirs.get(path, spec.fingerprint) != spec.fingerprint]
+        if both:
+            more = f" and {len(both) - 1} more" if len(both) > 1 else ""
+            yield (
+                f"{file.shown}: [profile.{name}] has a log_dir of its own, and does other work with the outputs of "
+                f"{both[0]}{more}: give it outputs of its own, too"
+            )
 
 
 def _selected(file: DeckFile) -> list[TaskSpec]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from ..adapters.state.folder import StateDir, find_state_dir, open_state_dir
+from ..adapters.state.folder import StateDir, open_state_dir
 from ..adapters.state.kept_environment import load_environment, save_environment
 from ..adapters.state.lock import held_by
 from ..attempt.environment import base_environment
@@ -13,6 +13,7 @@ from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..hints import Hints
 from ..logs.secrets import masked_env
+from ..opening.own_state import find_own_state
 from ..taskfile.load import load_settings
 from ..taskfile.settings import stem_of
 from .screen import print_json
@@ -22,13 +23,13 @@ from .task_file import task_file
 def run(command: Command) -> int:
     """Print the kept environment, secrets masked; with --refresh keep the caller's from the next start on."""
     path, options = task_file(command), command.options()
-    where = path, load_settings(path, options).state_dir, stem_of(path, options)
+    state_dir = load_settings(path, options).state_dir
+    found = find_own_state(path, state_dir, options)
     if command.flag("refresh"):
-        state = open_state_dir(*where, as_root=command.flag("as_root"))
+        state = open_state_dir(path, state_dir, stem_of(path, options), as_root=command.flag("as_root"))
         if elsewhere := state.left_elsewhere():
             raise EngineUnavailableError(elsewhere)
         return _refresh(state, command)
-    found = find_state_dir(*where)
     kept = None if found is None else load_environment(found.path)
     if kept is None:
         raise UsageError("no environment is kept yet: the first start of the deck keeps its caller's")

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..adapters import host
 from ..adapters.journal.journal import read_facts
-from ..adapters.state.folder import find_state_dir
 from ..adapters.state.kept_environment import load_environment
 from ..attempt.environment import base_environment
+from ..attempt.outputs import is_done
 from ..command import Command
 from ..core.build import build
 from ..core.deck import Deck, Task
@@ -27,15 +27,15 @@ from ..logs.files import LogFolder
 from ..opening.box_gpus import BoxGpus, gpus_for
 from ..opening.core_gpus import core_gpus
 from ..opening.deck_file import load_for
-from ..opening.left_out import is_done, with_running
+from ..opening.left_out import with_running
 from ..opening.other_states import OtherStates
+from ..opening.own_state import find_own_state
 from ..opening.run_options import continued, decode
 from ..opening.submitted import standing, submitted
 from ..opening.visible import limiting
 from ..taskfile.fit import check_fit
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
-from ..taskfile.settings import stem_of
 from . import plan_slurm
 from .task_file import task_file
 
@@ -49,7 +49,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     """Print the plan: of an unfinished run under what that was started with. Nothing is started, locked or changed.
     Raises DeckError."""
     settings = load_settings(path, options)
-    state = find_state_dir(path, settings.state_dir, stem_of(path, options))
+    state = find_own_state(path, settings.state_dir, options)
     facts, damage = ([], "") if state is None else read_facts(state.db)
     limits, environment = os.environ, base_environment(os.environ)
     journal = recorded(facts)
@@ -78,7 +78,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
         deck,
         lambda task: known[task.index],
         takes=takes,
-        done=lambda task: is_done(deck, task, logs, others.doubt),
+        done=lambda task: is_done(deck, task, logs, others.at),
         memory_mib=host.mem_available_mib(),
         wall=host.SystemClock().now().wall_s,
     )
@@ -108,7 +108,7 @@ def _past(file: DeckFile, gpus: BoxGpus, facts: Iterable[Fact]) -> Deck:
     if any(isinstance(task.phase, ACTIVE) for task in deck.tasks):
         fresh = build(file, gpus=core_gpus(file.settings, gpus.chosen), cores=host.cores(), on_cpu=not gpus.chosen)
         fresh.learned, fresh.successes, fresh.by_fingerprint = deck.learned, deck.successes, deck.by_fingerprint
-        fresh.known = deck.known
+        fresh.known, fresh.output_history = deck.known, deck.output_history
         return fresh
     return deck
 

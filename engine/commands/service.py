@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 from typing import Literal
 
-from ..adapters.state.folder import find_state_dir, open_state_dir
+from ..adapters.state.folder import open_state_dir
 from ..adapters.state.kept_environment import load_environment, save_environment
 from ..adapters.state.lock import held_by
 from ..adapters.systemctl import UserSystemd
@@ -19,6 +19,7 @@ from ..command import Command
 from ..core.spec import DeckSettings
 from ..errors import EngineUnavailableError, UsageError
 from ..linger import look
+from ..opening.own_state import find_own_state
 from ..taskfile.find import find_task_file
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import RunOptions
@@ -191,7 +192,7 @@ def _installed(path: str, options: RunOptions) -> Unit:
 
 def _other_engine(deck: Deck, settings: DeckSettings, unit: Unit, systemd: UserSystemd) -> int:
     """The pid of an engine that runs the deck and is not the service's; 0: none."""
-    state = find_state_dir(deck.file, settings.state_dir, deck.state)
+    state = find_own_state(deck.file, settings.state_dir, deck.options)
     holder = held_by(state.path) if state else None
     if holder is None or str(holder.pid) == systemd.properties(unit.name, "MainPID").get("MainPID"):
         return 0

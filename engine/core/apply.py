@@ -20,6 +20,7 @@ from .urgency import follow
 
 def apply(deck: Deck, fact: e.Fact) -> None:
     """Fold one fact into the state."""
+    deck.output_history.add(fact)
     match fact:
         case e.AttemptStarting() | e.AttemptRunning() | e.AttemptEnded() | e.LeaderEnded() | e.StopRequested():
             attempt_fact(deck, fact)

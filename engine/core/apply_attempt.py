@@ -25,7 +25,7 @@ from .phases import (
     Starting,
     Stopping,
 )
-from .successes import learn_duration, learn_memory, learn_success, note_outputs
+from .successes import learn_duration, learn_memory, learn_success
 
 FAST_S = 60.0
 """An attempt that gets past this shows that its GPU works."""
@@ -40,10 +40,6 @@ AttemptFact = (
 
 
 def attempt_fact(deck: Deck, fact: AttemptFact) -> None:
-    if isinstance(fact, e.AttemptStarting):
-        note_outputs(deck, fact.task, fact.outputs)
-    elif isinstance(fact, e.AttemptEnded) and fact.outcome.ok:
-        note_outputs(deck, fact.task, ())
     task = deck.by_name.get(fact.task)
     if task is None:
         if isinstance(fact, e.AttemptStarting):
@@ -100,6 +96,8 @@ def _starting(deck: Deck, task: Task, fact: e.AttemptStarting) -> None:
     deck.known.add(task.name)
     task.decided = True
     task.attempts = fact.attempt
+    if fact.outputs != task.spec.outputs:
+        deck.share_outputs(fact.outputs)
     ready(deck, task)
     attempt = Attempt(
         fact.attempt,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
@@ -52,6 +52,8 @@ def build(
         entry.tasks.append(task.index)
         deck.tasks.append(task)
         deck.by_name[spec.name] = task
+    named = Counter(output for spec in file.tasks for output in set(spec.outputs))
+    deck.shared_outputs = {output for output, count in named.items() if count > 1}
     deck.learned.expect(spec.fingerprint for spec in file.tasks)
     deck.counts[Waiting] = sum(task.selected for task in deck.tasks)
     _add_gates(deck)

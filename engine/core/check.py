@@ -40,6 +40,8 @@ def _slots(deck: Deck) -> list[str]:
     slots = sum(attempt.cpu_slots for task in deck.active.values() if (attempt := task.attempt()) is not None)
     if (cores, slots) != (deck.cores_used, deck.cpu_used):
         found.append(f"{deck.cores_used} cores and {deck.cpu_used} CPU slots counted, attempts say {cores}, {slots}")
+    writers = Counter(output for task in deck.active.values() for output in set(task.begun_spec.outputs))
+    found += [f"{count} attempts write {output}" for output, count in writers.items() if count > 1]
     if deck.cpu_tasks > deck.cpu_slots + deck.cpu_surplus:
         found.append(f"{deck.cpu_tasks} CPU slots held of {deck.cpu_slots}")
     if deck.cluster and deck.cpu_used > deck.cluster + deck.cpu_surplus:

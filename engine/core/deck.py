@@ -16,6 +16,7 @@ from .devices import Gpu
 from .gates import STANDING_OF_GATE, Gate, GateState, Standing
 from .learned import Entry, Learned
 from .marks import Marks
+from .output_history import OutputHistory
 from .past import Past
 from .phases import (
     ACTIVE,
@@ -90,12 +91,12 @@ class Deck:
     rekey: deque[Entry] = field(default_factory=deque[Entry])
     deadlines: list[Deadline] = field(default_factory=list[Deadline])
     successes: dict[str, Success] = field(default_factory=dict[str, Success])
-    unproven: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """By task, also such as have left the file: outputs of its newest attempt, unless that has succeeded."""
-    unproven_outputs: Counter[tuple[str, ...]] = field(default_factory=Counter[tuple[str, ...]])
-    """The same: of how many tasks."""
+    output_history: OutputHistory = field(default_factory=OutputHistory)
+    """Attempts of all tasks, also such as have left the file, by their outputs."""
     by_fingerprint: dict[str, float] = field(default_factory=dict[str, float])
     """Wall time of the newest success under each fingerprint by a name that is gone or now means other work."""
+    shared_outputs: set[str] = field(default_factory=set[str])
+    """Outputs that not only one task has."""
     known: set[str] = field(default_factory=set[str])
     """Names that the journal has attempts of."""
     shards: dict[str, int] = field(default_factory=dict[str, int])
@@ -333,9 +334,20 @@ class Deck:
         expected = self.expected_s(task)
         by_entry = need.max_parallel is not None or need.gpu_memory_mib == "auto"
         entry = task.spec.entry if by_entry else ""
-        shape = Shape(need, task.avoid, length_class(expected), entry, task.again.not_on)
+        outputs = task.spec.outputs if self.shares_outputs(task) else ()
+        shape = Shape(need, task.avoid, length_class(expected), entry, task.again.not_on, outputs)
         self.queue.put(task.index, shape, self.key_of(task))
         self.plan_due = True
+
+    def shares_outputs(self, task: Task) -> bool:
+        """Another task, or an attempt that was begun as something else, has one of its outputs, too."""
+        return bool(task.spec.outputs) and not self.shared_outputs.isdisjoint(task.spec.outputs)
+
+    def share_outputs(self, outputs: Iterable[str]) -> None:
+        """Something else than the file's tasks has these outputs, too."""
+        self.shared_outputs.update(outputs)
+        for index in [index for index in self.queue if self.shares_outputs(self.tasks[index])]:
+            self.enqueue(self.tasks[index])
 
     def key_of(self, task: Task) -> Key:
         """A task's place in the order of the queue."""

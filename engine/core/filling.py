@@ -60,9 +60,7 @@ def done_checked(turn: Turn, item: i.DoneChecked) -> None:
     if task.forced or task.decided:
         decided(turn, task, None)
         return
-    exist = item.outputs_exist and not item.spoilt
-    fact = cached_by_outputs(turn.deck, task, outputs_exist=exist, attempted=item.attempted, at=turn.at)
-    decided(turn, task, fact)
+    decided(turn, task, cached_by_outputs(turn.deck, task, turn.at) if item.are_result else None)
 
 
 def rekey(turn: Turn, portion: int) -> None:

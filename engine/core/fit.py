@@ -12,7 +12,7 @@ from .together import by_node
 
 ObstacleKind = Literal[
     "ended", "paused", "halted", "stopping", "disk", "later", "held", "checking", "needs", "after", "round", "backoff",
-    "max_parallel", "cpus", "memory", "cpu slots", "order", "reserved", "keep_free", "gpus",
+    "max_parallel", "outputs", "cpus", "memory", "cpu slots", "order", "reserved", "keep_free", "gpus",
     "lost", "unread", "claimed", "foreign", "quiet", "drained", "quarantined", "not allowed", "slots", "exclusive",
     "gpu_memory", "left out", "submitted", "pending",
 ]  # fmt: skip
@@ -180,8 +180,20 @@ def starts_barred(deck: Deck, at: float) -> Obstacle | None:
     return None
 
 
+def _output_obstacle(deck: Deck, task: Task) -> Obstacle | None:
+    """What runs, also of a task that has left the file, and is to leave one of its outputs."""
+    for other in deck.active.values() if deck.shares_outputs(task) else ():
+        both = [path for path in task.spec.outputs if path in other.begun_spec.outputs]
+        if both and other is not task:
+            path = both[0].removeprefix(f"{task.spec.cwd}/")
+            return Obstacle("outputs", f"waits for {other.name}, which writes {path}, too", tasks=(other.name,))
+    return None
+
+
 def host_obstacle(deck: Deck, task: Task) -> Obstacle | None:
-    """What the box's cores and memory, or the entry's own limit, say."""
+    """What its outputs, the box's cores and memory, or the entry's own limit, say."""
+    if (writes := _output_obstacle(deck, task)) is not None:
+        return writes
     asked = task.spec.resources
     if asked.max_parallel is not None and task.entry.running >= asked.max_parallel:
         return Obstacle("max_parallel", f"max_parallel = {asked.max_parallel} of {task.spec.entry} run")

@@ -24,6 +24,7 @@ def add_gone(deck: Deck, spec: TaskSpec, twins: Iterable[str] = ()) -> Task:
     task.selected, task.gone = False, True
     deck.tasks.append(task)
     deck.by_name[spec.name] = task
+    deck.share_outputs(spec.outputs)
     if deck.opened == task.index:
         deck.opened += 1
     waiting = [deck.by_name[name] for name in twins if name in deck.by_name and deck.by_name[name].selected]

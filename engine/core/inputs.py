@@ -116,11 +116,8 @@ class DoneChecked:
     """The answer to `CheckDone`, for one task."""
 
     task: str
-    outputs_exist: bool
-    attempted: bool
-    """Logs of an earlier attempt exist although the journal knows none."""
-    spoilt: bool = False
-    """Another deck has made something else of them since this one succeeded with the task."""
+    are_result: bool
+    """Its outputs are there, and nothing speaks against them (`output_history.doubt`)."""
 
 
 @dataclass(frozen=True, slots=True)

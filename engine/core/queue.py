@@ -25,6 +25,8 @@ class Shape(NamedTuple):
     """Only where the entry itself is a limit (max_parallel) or decides the memory ("auto"); else empty."""
     not_on: tuple[str, ...] = ()
     """GPUs that a retry by hand leaves out."""
+    outputs: tuple[str, ...] = ()
+    """Only where another task, or an attempt, has one of them, too: it waits for that one."""
 
 
 def length_class(expected_s: float | None) -> int:

@@ -5,11 +5,12 @@ Done in portions, so that a round of 50,000 tasks opens without holding anything
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from .deck import Deck, Task
 from .events import TaskCached
 from .gates import GateState
+from .output_history import OutputAttempt, doubt
 from .phases import BLOCKED, QUEUED, WAITING, Blocked, Queued, Waiting
 
 PORTION = 60
@@ -89,15 +90,24 @@ def cached_now(deck: Deck, task: Task, at: float) -> TaskCached | bool | None:
     return True if task.spec.outputs and task.name not in deck.known else None
 
 
-def cached_by_outputs(deck: Deck, task: Task, *, outputs_exist: bool, attempted: bool, at: float) -> TaskCached | None:
-    """The same, once its outputs were looked at. Outputs of an attempt that did not succeed prove nothing."""
-    if not outputs_exist:
-        return None
+def outputs_doubt(
+    deck: Deck, task: Task, others: Sequence[OutputAttempt], changed_wall: float, *, attempted: bool
+) -> str:
+    """Why the outputs of a task, though they are there, are no result; "" where they are. *others*: other decks'
+    attempts at them. *changed_wall*: when they changed last. *attempted*: its log folder holds an attempt."""
+    wall, spec = success_of(deck, task), task.spec
+    if wall is None and (attempted or task.name in deck.known):
+        return "an attempt of it did not succeed, or left its logs and nothing else"
+    own = deck.output_history.of(spec.outputs)
+    filed = [each.task for each in own if (named := deck.by_name.get(each.task)) is not None and not named.gone]
+    return doubt(spec, wall, [*own, *others], changed_wall, filed)
+
+
+def cached_by_outputs(deck: Deck, task: Task, at: float) -> TaskCached | None:
+    """The same, once its outputs were looked at and found to be a result."""
     wall = success_of(deck, task)
     if wall is not None:
         return TaskCached(task.name, task.spec.fingerprint, "journal", at, wall)
-    if attempted or task.name in deck.known or deck.unproven_outputs[task.spec.outputs] > 0:
-        return None
     if is_older(task, deck.run.started_wall) and "stale" in deck.run.takes:
         return None
     return TaskCached(task.name, task.spec.fingerprint, "outputs", at, deck.run.started_wall)

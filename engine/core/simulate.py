@@ -131,7 +131,7 @@ class _Simulation:
             case CheckDone():
                 for name in effect.tasks:
                     done = self.done(self.deck.by_name[name])
-                    self.inbox.append(DoneChecked(name, outputs_exist=done, attempted=False))
+                    self.inbox.append(DoneChecked(name, done))
             case Again():
                 self.inbox.append(Tick())
             case _:

@@ -35,14 +35,6 @@ def keep_success(deck: Deck, name: str, fingerprint: str, wall: float) -> None:
         deck.by_fingerprint[fingerprint] = max(wall, deck.by_fingerprint.get(fingerprint, 0.0))
 
 
-def note_outputs(deck: Deck, name: str, outputs: tuple[str, ...]) -> None:
-    """Its newest attempt makes these, or they prove something now (): until then nobody else's existing outputs do."""
-    deck.unproven_outputs[deck.unproven.pop(name, ())] -= 1
-    if outputs:
-        deck.unproven[name] = outputs
-        deck.unproven_outputs[outputs] += 1
-
-
 def learn_duration(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
     deck.learned.success(fact.fingerprint, fact.duration_s)
     entry, first = task.entry, task.entry.typical_s is None

@@ -5,7 +5,12 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Container, Iterable
+from dataclasses import replace
+from datetime import datetime
+from math import inf
 
+from ..core.output_history import OutputAttempt
 from ..core.spec import TaskSpec
 from .files import LogNames, highest_in
 from .told import read_record
@@ -24,35 +29,49 @@ class Beside:
         found = [os.path.join(root, plain), *sorted(glob.glob(f"{glob.escape(os.path.join(root, plain))}@*"))]
         if plain == "tasks":
             found[0] = root
-        self._is_plain = "@" not in stem
         names = [plain, *map(os.path.basename, found[1:])]
         self._decks = [(name, LogNames(folder)) for name, folder in zip(names, found, strict=True) if folder != this]
-        strangers = [folder for folder in (root, *_decks_in(root)) if folder != this and folder not in found]
-        self._strangers = [(os.path.basename(folder), LogNames(folder)) for folder in strangers]
+        strangers = {"tasks": root} | {os.path.basename(folder): folder for folder in _decks_in(root)}
+        self._strangers = [
+            (name, LogNames(folder)) for name, folder in strangers.items() if folder != this and folder not in found
+        ]
 
-    def doubt(self, spec: TaskSpec) -> str:
-        """Why the outputs of this task, though they are there, are no result: which deck ran it last without success,
-        or as other work. "" where nothing speaks against them. A trial leaves the plain deck's results alone, other
-        work or not. Of decks of other files only what did the same work counts."""
-        found = (f"{name} {why}" for name, deck in self._decks if (why := self._why(deck, spec)))
-        same = (f"{name} {why}" for name, deck in self._strangers if (why := self._why(deck, spec, same=True)))
-        return next(found, "") or next(same, "")
+    def attempts(self, spec: TaskSpec, apart_from: Container[str]) -> list[OutputAttempt]:
+        """The newest attempt of this task in each of these logs but those of the decks *apart_from*. They do not tell
+        which outputs it had: of other files only one that did the same work is meant."""
+        found = _newest_of(self._decks, spec, apart_from)
+        return found + [each for each in _newest_of(self._strangers, spec, apart_from) if _is_same(each, spec)]
 
-    def _why(self, deck: LogNames, spec: TaskSpec, *, same: bool = False) -> str:
-        newest = highest_in(deck.folder(spec.name))
-        if not newest:
-            return ""
-        record = read_record(deck.paths(spec.name, newest, merge_stderr=False).json)
-        if same and record.get("fingerprint") != spec.fingerprint:
-            return ""
-        match record.get("end"):
-            case {"kind": "ok"}:
-                other = self._is_plain and record.get("fingerprint") != spec.fingerprint
-                return "has run it as other work" if other else ""
-            case {}:
-                return "has run it without success"
-            case _:
-                return "runs it, or nobody knows its end"
+
+def _is_same(attempt: OutputAttempt, spec: TaskSpec) -> bool:
+    return attempt.fingerprint == spec.fingerprint
+
+
+def _newest_of(
+    decks: Iterable[tuple[str, LogNames]], spec: TaskSpec, apart_from: Container[str]
+) -> list[OutputAttempt]:
+    newest = (_newest(name, logs, spec) for name, logs in decks if name not in apart_from)
+    return [each for each in newest if each is not None]
+
+
+def _newest(deck: str, logs: LogNames, spec: TaskSpec) -> OutputAttempt | None:
+    newest = highest_in(logs.folder(spec.name))
+    if not newest:
+        return None
+    record = read_record(logs.paths(spec.name, newest, merge_stderr=False).json)
+    attempt = OutputAttempt(spec.name, str(record.get("fingerprint", "")), spec.outputs, deck=deck)
+    match record.get("end"):
+        case {"kind": kind, "at": at}:
+            return replace(attempt, ok=kind == "ok", ended_wall=_wall(at))
+        case _:
+            return attempt
+
+
+def _wall(told: object) -> float:
+    try:
+        return datetime.fromisoformat(str(told)).timestamp()
+    except ValueError:
+        return inf
 
 
 def _decks_in(folder: str) -> list[str]:

@@ -37,6 +37,21 @@ def stamp_outputs(patterns: Iterable[str]) -> Mapping[str, OutputStamp]:
     return stamps
 
 
+def changed_wall(patterns: Iterable[str]) -> float:
+    """When anything that *patterns* match changed last, its name and mode included: what unpacks or copies may set an
+    old mtime. Seconds since the epoch; 0: nothing is there."""
+    newest = 0.0
+    for pattern in patterns:
+        for path in islice(matches(pattern), _MAX_FILES):
+            try:
+                info = os.stat(path)
+            except (OSError, ValueError):
+                continue
+            below = islice(_files_below(path), _MAX_FILES) if _is_folder(info) else ()
+            newest = max(newest, *(max(each.st_mtime, each.st_ctime) for each in (info, *below)))
+    return newest
+
+
 def outputs_exist(patterns: Iterable[str]) -> bool:
     """Each pattern matches a file or a folder that is not empty. No pattern: True."""
     return all(any(not is_empty(path) for path in matches(pattern)) for pattern in patterns)

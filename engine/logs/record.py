@@ -190,12 +190,23 @@ def last_scores(path: str) -> tuple[dict[str, float], dict[str, float]]:
     return last, {name: score["best"] for name, score in scores.items() if "best" in score}
 
 
-def stamps_in(record: Mapping[str, Any]) -> Mapping[str, OutputStamp]:
-    """`outputs_before` of a record read back."""
+def stamps_in(record: Mapping[str, Any], log: str) -> Mapping[str, OutputStamp]:
+    """`outputs_before` of a record read back. *log*: where its log lies now; outputs have moved along with it."""
     try:
-        return msgspec.convert(record.get("outputs_before", {}), dict[str, OutputStamp])
+        stamps = msgspec.convert(record.get("outputs_before", {}), dict[str, OutputStamp])
     except msgspec.ValidationError:
         return {}
+    before, now = _apart(str(record.get("log", log)), log)
+    return {now + path.removeprefix(before) if path.startswith(before) else path: stamps[path] for path in stamps}
+
+
+def _apart(one: str, other: str) -> tuple[str, str]:
+    """What two paths begin with before the part that they have in common at their ends."""
+    ends, others = one.split("/"), other.split("/")
+    while ends and others and ends[-1] == others[-1]:
+        ends.pop()
+        others.pop()
+    return "/".join([*ends, ""]), "/".join([*others, ""])
 
 
 def create(path: str, raw: bytes) -> bool:

@@ -13,7 +13,7 @@ import msgspec
 from ..adapters import host
 from ..adapters.journal.look import look_at
 from ..adapters.processes import record
-from ..adapters.state.folder import StateDir, find_state_dir
+from ..adapters.state.folder import StateDir
 from ..adapters.state.kept_environment import load_environment
 from ..adapters.state.lock import Holder, held_by, this_machine
 from ..attempt.environment import base_environment
@@ -33,14 +33,13 @@ from ..logs.files import AttemptPaths, LogFolder
 from ..logs.told import read_record
 from ..opening.core_gpus import core_gpus
 from ..opening.left_out import stand_in_for_left_out
+from ..opening.own_state import find_own_state
 from ..opening.run_options import as_before, decode
 from ..opening.submitted import Sent, submitted
 from ..protocol.states import PENDING
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
-from ..taskfile.settings import stem_of
 from .file import first_of, load_as_run, settings_of, simulated
-from .salvage import file_despite
 
 if TYPE_CHECKING:
     from ..live.plan import FilePlan
@@ -219,7 +218,7 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str], *, un
     been started, TaskFileError.
     """
     settings, broken = settings_of(path, given)
-    read = _read(find_state_dir(path, settings.state_dir, stem_of(path, given)), untouched=untouched)
+    read = _read(find_own_state(path, settings.state_dir, given), untouched=untouched)
     options = as_before(decode(read.journal.options), given)
     kept = None if read.state is None else load_environment(read.state.path)
     file, warnings = None, list(read.warnings)
@@ -248,6 +247,8 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str], *, un
         warnings.append(
             f"{first_of(broken)}; until the file is mended, tasks are shown as far as the journal knows them"
         )
+        from .salvage import file_despite  # seldom needed
+
         file = file_despite(path, options, settings, read.facts)
     deck, starts, logs = _replayed(file, read, told=not broken)
     return Offline(

@@ -13,7 +13,6 @@ from ..core.spec import DeckFile, DeckSettings
 from ..errors import TaskFileError, UsageError
 from ..opening.left_out import with_running
 from ..opening.past import before_the_run, past_of
-from ..opening.settings_despite import settings_despite
 from ..ports import GpuInfo
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import Box, RunOptions
@@ -24,6 +23,8 @@ def settings_of(path: str, given: RunOptions) -> tuple[DeckSettings, str]:
     try:
         return load_settings(path, given), ""
     except TaskFileError as error:
+        from ..opening.settings_despite import settings_despite  # seldom needed
+
         return settings_despite(path, given), str(error)
 
 

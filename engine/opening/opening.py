@@ -12,7 +12,7 @@ from ..adapters import host
 from ..adapters.journal.journal import SqliteJournal
 from ..adapters.processes import record
 from ..adapters.state.folder import StateDir, find_state_dir, open_state_dir
-from ..adapters.state.home import settle_in
+from ..adapters.state.home import moved, settle_in
 from ..adapters.state.lock import DeckLock, held_by, this_machine
 from ..core.build import build
 from ..core.deck import Deck
@@ -38,6 +38,7 @@ from .environment import run_environment
 from .left_behind import Unsettled, refuse_strangers, sweep_records, unsettled
 from .left_out import stand_in_for_left_out, with_running
 from .other_states import OtherStates
+from .own_state import owner_of, refuse_other
 from .regained import has_forgotten, regain
 from .run_options import as_before as with_those_before
 from .run_options import continued, decode, describe, encode
@@ -93,13 +94,15 @@ def open_deck(
     if begins:
         check_first_start(path, given, settings, environ)
     state = open_state_dir(path, settings.state_dir, stem, as_root=as_root, takeover=takeover)
+    refuse_other(path, state.path, given)
     lock = DeckLock.acquire(state.path, unfinished=state.unfinished(), takeover=takeover)
     with contextlib.ExitStack() as undo:
         undo.callback(lock.release)
+        refuse_other(path, state.path, given)  # whoever had it until now has noted whose it is
         journal = SqliteJournal.open(state.db)
         undo.callback(journal.close)
         facts = list(journal.load())
-        original, moved_from = settle_in(state.path, os.path.dirname(os.path.abspath(path)))
+        original, moved_from = settle_in(state.path, os.path.dirname(os.path.abspath(path)), owner_of(path, given))
         if original:
             _leave_to_the_original(state)
         told = recorded(facts)
@@ -220,16 +223,9 @@ def _where_outputs_are(facts: Iterable[Fact], file: DeckFile, moved_from: Sequen
     folder = os.path.dirname(file.path)
     for fact in facts:
         if isinstance(fact, AttemptStarting) and fact.outputs != named.get(fact.task):
-            yield replace(fact, outputs=tuple(_moved(path, moved_from, folder) for path in fact.outputs))
+            yield replace(fact, outputs=tuple(moved(path, moved_from, folder) for path in fact.outputs))
         else:
             yield fact
-
-
-def _moved(path: str, moved_from: Sequence[str], folder: str) -> str:
-    for former in moved_from:
-        if path.startswith(f"{former}/"):
-            return folder + path[len(former) :]
-    return path
 
 
 def _regain(

@@ -1,38 +1,38 @@
-"""What other decks have done to a task's outputs: those of the same file under other names and profiles, and of other
-files beside it. Their journals tell, and logs that lie where this deck has its own."""
+"""What other decks know of a task's outputs: those of the same file under other names and profiles, and of other files
+beside it. Their journals tell; where a state is gone, or cannot be read, the logs that lie where this deck has its own.
+"""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 
 from ..adapters.journal.look import look_at
 from ..adapters.state.folder import StateDir
+from ..adapters.state.home import relocation
 from ..adapters.state.lock import held_by
 from ..adapters.state.pointer import read_pointer
-from ..core.events import AttemptEnded, AttemptStarting, StartRevoked
+from ..core.events import AttemptStarting
+from ..core.output_history import OutputAttempt, OutputHistory
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import EngineUnavailableError
+from ..globs import real
 from ..logs.beside import Beside
-from ..logs.outputs import stamp_outputs
 
 _AGAIN_S = 10.0
 """Journals are not read more often."""
-_EXACT_S = 0.05
-"""Ends are known to a hundredth of a second."""
 
 
 @dataclass(slots=True)
-class _Attempt:
-    """The newest attempt of a state that had certain outputs."""
+class _Read:
+    """What was read at a moment."""
 
-    fingerprint: str
-    ok: bool | None = None
-    """None: its end is not known."""
-    wall: float = 0.0
-    """Its end."""
+    states: dict[str, OutputHistory] = field(default_factory=dict[str, OutputHistory])
+    """By the name of the state."""
+    at: float = -_AGAIN_S
 
 
 class OtherStates:
@@ -41,56 +41,41 @@ class OtherStates:
     def __init__(self, file: DeckFile) -> None:
         self._settings = file.settings
         self._stem = file.stem
+        self._is_trial = "@" in file.stem
         self._beside: Beside | None = None
-        self._read_at = -_AGAIN_S
-        self._states: dict[str, dict[tuple[str, ...], _Attempt]] = {}
+        self._read = _Read()
 
-    def doubt(self, spec: TaskSpec, done_wall: float | None = None) -> str:
-        """Why the outputs of this task, though they are there, are no result: which deck had them last without success,
-        or as other work. "" where nothing speaks against them. *done_wall*: when this deck has succeeded with it; what
-        ended later counts then, if anything was written later. Of decks of other files only what did the same work
-        does, and to a trial, a deck with a name or a profile, other work is as good as its own."""
-        if done_wall is not None and not _written_since(spec.outputs, done_wall):
-            return ""
-        if time.monotonic() >= self._read_at + _AGAIN_S:
-            self._states = {name: _newest(path) for name, path in self._others()}
-            self._read_at = time.monotonic()
-        for name, attempts in self._states.items():
-            attempt = attempts.get(spec.outputs)
-            if attempt is not None and (why := self._why(name, attempt, spec, done_wall)):
-                return f"{name} {why}"
-        if done_wall is not None:
-            return ""
+    def at(self, spec: TaskSpec) -> Sequence[OutputAttempt]:
+        """Their attempts at this task's outputs. To a trial, a deck with a name or a profile, what others have made as
+        other work is as good as its own: it does not write over their results."""
+        if time.monotonic() >= self._read.at + _AGAIN_S:
+            histories = ((name, _history(path)) for name, path in self._others())
+            states = {name: history for name, history in histories if history is not None}
+            self._read = _Read(states, time.monotonic())
+        states = self._read.states
         if self._beside is None:
             self._beside = Beside(self._settings.log_dir)
-        return self._beside.doubt(spec)
+        outputs = [real(path) for path in spec.outputs]
+        found = [replace(each, deck=name) for name, history in states.items() for each in history.of(outputs)]
+        found += self._beside.attempts(spec, apart_from=states)
+        if self._is_trial:
+            found = [replace(each, fingerprint=spec.fingerprint) if each.ok else each for each in found]
+        return found
 
     def at_work(self, specs: Iterable[TaskSpec]) -> Iterator[str]:
         """A line for each deck that runs something now whose outputs some of these tasks have, too."""
         for name, path in self._others():
-            if not _is_at_work(path):
+            history = _history(path) if _is_at_work(path) else None
+            if history is None:
                 continue
-            running = {outputs for outputs, attempt in _newest(path).items() if attempt.ok is None}
-            both = [spec.name for spec in specs if spec.outputs in running]
+            running = {output for attempt in history.lasting() for output in attempt.outputs}
+            both = [spec.name for spec in specs if not running.isdisjoint(map(real, spec.outputs))]
             if both:
                 more = f" and {len(both) - 1} more" if len(both) > 1 else ""
                 yield (
                     f"the deck {name} in {self._settings.state_dir} runs what has the outputs of {both[0]}{more}: "
                     "each writes over the other's; give them other paths, or let one end first"
                 )
-
-    def _why(self, name: str, attempt: _Attempt, spec: TaskSpec, done_wall: float | None) -> str:
-        same_work, same_file = attempt.fingerprint == spec.fingerprint, _file(name) == _file(self._stem)
-        if not (same_work or same_file):
-            return ""
-        since = "" if done_wall is None else " since"
-        if done_wall is not None and (attempt.ok is None or attempt.wall <= done_wall):
-            return ""
-        if attempt.ok is None:
-            return "runs it, or nobody knows its end"
-        if not attempt.ok:
-            return f"has run it without success{since}"
-        return f"has run it as other work{since}" if not same_work and "@" not in self._stem else ""
 
     def _others(self) -> Iterator[tuple[str, str]]:
         """Names and folders of the other states, as far as they lie on this box."""
@@ -106,11 +91,6 @@ class OtherStates:
                 yield name, path
 
 
-def _file(stem: str) -> str:
-    """The part of a state's name that is its task file's."""
-    return stem.partition("@")[0]
-
-
 def _is_at_work(path: str) -> bool:
     """An engine runs it, or attempts that an engine has left."""
     try:
@@ -119,32 +99,19 @@ def _is_at_work(path: str) -> bool:
         return False
 
 
-def _written_since(outputs: tuple[str, ...], wall: float) -> bool:
-    return any(stamp.mtime_ns > (wall + _EXACT_S) * 1e9 for stamp in stamp_outputs(outputs).values())
-
-
-def _newest(path: str) -> dict[tuple[str, ...], _Attempt]:
-    """By outputs; nothing of a state that cannot be read."""
+def _history(path: str) -> OutputHistory | None:
+    """Of the state that lies there, by real paths as they are now; None where it cannot be read."""
     try:
         facts, _ = look_at(os.path.join(path, "deck.db"), live=held_by(path) is not None)
     except EngineUnavailableError:
-        return {}
-    newest: dict[tuple[str, ...], _Attempt] = {}
-    lasting: dict[str, tuple[tuple[str, ...], _Attempt, _Attempt | None]] = {}
-    """By task: its outputs, the attempt, and what was the newest before it."""
+        return None
+    moved, history = relocation(path), OutputHistory()
+
+    @cache
+    def now(output: str) -> str:
+        return real(moved(output))
+
     for fact in facts:
-        match fact:
-            case AttemptStarting() if fact.outputs:
-                attempt = _Attempt(fact.fingerprint)
-                lasting[fact.task] = fact.outputs, attempt, newest.get(fact.outputs)
-                newest[fact.outputs] = attempt
-            case AttemptEnded() | StartRevoked() if fact.task in lasting:
-                outputs, attempt, before = lasting.pop(fact.task)
-                if isinstance(fact, AttemptEnded) and not fact.never_ran:
-                    attempt.ok, attempt.wall = fact.outcome.ok, fact.wall
-                elif newest.get(outputs) is attempt:
-                    newest.pop(outputs)
-                    newest |= {} if before is None else {outputs: before}
-            case _:
-                pass
-    return newest
+        starts = isinstance(fact, AttemptStarting)
+        history.add(replace(fact, outputs=tuple(map(now, fact.outputs))) if starts else fact)
+    return history

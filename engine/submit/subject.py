@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from ..adapters import host
 from ..adapters.journal.journal import read_facts
 from ..adapters.slurm.cluster import gpus_of_a_node
-from ..adapters.state.folder import find_state_dir
 from ..adapters.state.kept_environment import load_environment
 from ..attempt.box import Box
 from ..attempt.environment import base_environment
 from ..attempt.orders import Made, Orders
+from ..attempt.outputs import is_done
 from ..core.build import build
 from ..core.deck import Deck
 from ..core.effects import Launch
@@ -22,8 +22,8 @@ from ..core.replay import replay
 from ..core.spec import DeckFile, TaskSpec
 from ..logs.files import LogFolder
 from ..opening.backends import passed_over_nodelists
-from ..opening.left_out import is_done
 from ..opening.other_states import OtherStates
+from ..opening.own_state import find_own_state
 from ..opening.past import past_of
 from ..opening.run_options import continued, decode
 from ..opening.submitted import Sent, submitted
@@ -34,7 +34,6 @@ from ..taskfile.later import refuse_later
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.problems import check_together
-from ..taskfile.settings import stem_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class Subject:
 
     def _done(self) -> set[str]:
         others = OtherStates(self.file)
-        return {task.name for task in self.deck.tasks if is_done(self.deck, task, self.logs, others.doubt)}
+        return {task.name for task in self.deck.tasks if is_done(self.deck, task, self.logs, others.at)}
 
     def next_attempt(self, task: str) -> int:
         """The number that its next attempt would have."""
@@ -90,7 +89,7 @@ def read_subject(path: str, options: RunOptions, environ: Mapping[str, str]) -> 
     """Read the file and the journal: of an unfinished run under what that was started with. *options* ask for Slurm.
     Raises DeckError."""
     settings = load_settings(path, options)
-    state = find_state_dir(path, settings.state_dir, stem_of(path, options))
+    state = find_own_state(path, settings.state_dir, options)
     facts, damage = ([], "") if state is None else read_facts(state.db)
     journal = recorded(facts)
     environment: Mapping[str, str] = base_environment(environ)

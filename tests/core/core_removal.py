@@ -56,7 +56,7 @@ def remove(world: World, obstacle: Obstacle, name: str) -> None:
             world.verb("release", name)
         case "checking":
             world.answer_checks()
-        case "max_parallel" | "cpus" | "cpu slots" | "slots" | "exclusive" | "keep_free" | "submitted":
+        case "max_parallel" | "outputs" | "cpus" | "cpu slots" | "slots" | "exclusive" | "keep_free" | "submitted":
             assert obstacle.tasks or obstacle.kind == "keep_free", f"{obstacle.kind} names nobody"
             finish(world, *obstacle.tasks)
         case "memory":

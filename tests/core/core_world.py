@@ -24,6 +24,7 @@ from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.effects import Again, CheckDone, Effect, Examine, Gather, Launch, Stop, Warn
 from gpudeck.engine.core.fate import Fate, Unproven
 from gpudeck.engine.core.phases import NAMES, Queued, Unknown
+from gpudeck.engine.core.readiness import outputs_doubt
 from gpudeck.engine.core.restore import has_new, replay
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, TaskSpec
 from gpudeck.engine.core.step import Core
@@ -152,7 +153,9 @@ class World(Outside):
 
     def answer_checks(self) -> None:
         for name in self.unanswered:
-            self.inbox.append(i.DoneChecked(name, name in self.outputs, name in self.attempted))
+            task = self.deck.by_name[name]
+            doubt = outputs_doubt(self.deck, task, (), self.wall, attempted=name in self.attempted)
+            self.inbox.append(i.DoneChecked(name, name in self.outputs and not doubt))
         self.unanswered.clear()
 
     def advance(self, seconds: float) -> None:

@@ -201,6 +201,10 @@ class Deck:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / name).write_text(textwrap.dedent(text))
 
+    def move(self) -> None:
+        """Its folder has another name from now on."""
+        self.folder = self.folder.rename(self.folder.with_name(f"{self.folder.name}-moved"))
+
     def tune(self, module: str, **constants: Any) -> None:
         """From now on engines have such constants of a module below gpudeck.engine: `tune("idle", IDLE_S=0.1)`."""
         self.seams = forked.tuned(self.seams, module, **constants)

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.e2e.decks import Deck
+from tests.e2e.decks import Deck, until
 
 HALF = """
     [deck]
@@ -50,11 +50,76 @@ def test_what_a_failed_attempt_left_is_no_result_once_the_file_is_called_otherwi
     assert deck.run(file=after).states == {"train": "failed", "eval": "blocked"}
 
 
-def test_other_work_of_another_file_speaks_against_no_outputs(deck: Deck) -> None:
+@pytest.mark.parametrize("code", [0, 1])
+def test_nor_is_it_one_of_another_file_that_did_other_work(deck: Deck, code: int) -> None:
+    deck.write(HALF.format(code=code))
+    assert deck.run().code == code
+    deck.write(HALF.format(code=0).replace("half", "whole"), "other.toml")
+    ran = deck.run(file="other.toml")
+    assert (ran.states["train"], deck.text("model.pt")) == ("succeeded", "whole\n")
+    assert "outputs of train do not count as done: tasks has run it" in ran.notes
+
+
+def test_the_newest_attempt_that_can_have_written_an_output_decides(deck: Deck) -> None:
     deck.write(HALF.format(code=1))
-    assert deck.run().code == 1
-    deck.write(HALF.format(code="2 || exit 0"), "other.toml")
-    assert deck.run(file="other.toml").states["train"] == "cached"
+    assert deck.run("--name", "a").code == 1
+    deck.write(HALF.format(code=0))
+    assert deck.run("--name", "b").states["train"] == "succeeded"
+    assert deck.run().states["train"] == "cached"
+    deck.write(HALF.format(code=1).replace("echo half >model.pt; ", ""))
+    assert deck.run("--name", "c", "--no-skip-existing").code == 1
+    deck.write(HALF.format(code=0))
+    assert deck.run("--name", "d").states["train"] == "cached"
+
+
+def test_nor_is_it_one_where_the_engine_was_killed_before_it_saw_the_failure(deck: Deck) -> None:
+    deck.write(HALF.format(code=0))
+    assert deck.run().code == 0
+    deck.write(HALF.format(code=1).replace("model.pt; exit", "model.pt; read _ <gate; exit"))
+    gate = deck.gate()
+    other = deck.start("--name", "b", "--no-skip-existing")
+    other.started("train")
+    until(lambda: deck.text("model.pt") == "half\n")
+    other.kill()
+    gate.let()
+    until(lambda: not deck.living())
+    deck.write(HALF.format(code=0))
+    ran = deck.run()
+    assert ran.states == {"train": "succeeded", "eval": "succeeded"}
+    assert "tasks@b runs it, or nobody knows its end" in ran.notes
+    assert deck.run().states == {"train": "cached", "eval": "cached"}
+
+
+def test_what_another_name_is_writing_now_is_no_result(deck: Deck) -> None:
+    deck.write(HALF.format(code=0))
+    assert deck.run().code == 0
+    deck.write(HALF.format(code=0).replace("echo half >model.pt", "echo half >model.pt; read _ <gate"))
+    gate = deck.gate()
+    other = deck.start("--name", "b", "--no-skip-existing")
+    other.started("train")
+    until(lambda: deck.text("model.pt") == "half\n")
+    deck.write(HALF.format(code=0))
+    assert deck.run().states["train"] == "succeeded"
+    gate.let()
+    other.finish()
+
+
+def test_an_output_is_the_same_through_a_link(deck: Deck) -> None:
+    deck.write(HALF.format(code=1).replace("model.pt", "real/model.pt"))
+    (deck.folder / "real").mkdir()
+    (deck.folder / "link").symlink_to("real")
+    assert deck.run("--name", "b").code == 1
+    shutil.rmtree(deck.folder / "logs")
+    deck.write(HALF.format(code=1).replace("model.pt", "link/model.pt"))
+    assert deck.run().states["train"] == "failed"
+
+
+def test_a_half_result_moves_along_with_its_folder(deck: Deck) -> None:
+    deck.write(HALF.format(code=1))
+    assert deck.run("--name", "b").code == 1
+    shutil.rmtree(deck.folder / "logs")
+    deck.move()
+    assert deck.run().states["train"] == "failed"
 
 
 @pytest.mark.parametrize("words", [("--log-dir", "elsewhere"), ("--profile", "away")])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.e2e.decks import Deck
 
 TRAINING = """
@@ -40,3 +42,19 @@ def test_a_trial_does_not_write_over_a_result(deck: Deck) -> None:
     assert deck.run().states == {"train": "succeeded"}
     assert deck.run("--profile", "smoke").states == {"train": "cached"}
     assert deck.lines("out/model") == ["90"]
+
+
+@pytest.mark.parametrize("words", [(), ("--profile", "smoke")])
+def test_a_profile_that_keeps_only_its_logs_apart_is_warned_of(deck: Deck, words: tuple[str, ...]) -> None:
+    deck.write(TRAINING + '[profile.smoke.deck]\nlog_dir = "smoke"\n')
+    said = "[profile.smoke] has a log_dir of its own, and does other work with the outputs of train: give it outputs"
+    assert said in deck.command("check", *words).out
+    deck.write(TRAINING.replace("out/model", "out/{epochs}") + '[profile.smoke.deck]\nlog_dir = "smoke"\n')
+    assert said not in deck.command("check", *words).out
+
+
+def test_other_outputs_of_a_profile_are_not_the_files_own(deck: Deck) -> None:
+    deck.write(TRAINING.replace("out/model", "out/{epochs}"))
+    assert deck.run("--profile", "smoke").code == 0
+    (deck.folder / "out/90").write_text("from elsewhere")
+    assert deck.run().states == {"train": "cached"}

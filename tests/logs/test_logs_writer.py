@@ -310,7 +310,7 @@ def test_stamps_of_outputs_come_back_as_they_were(writer, tmp_path):
     stamps = {"/out/a.pt": OutputStamp(5, 6, 1_700_000_000_123_456_789)}
     writer.begin(str(tmp_path / "a.json"), header(outputs_before=stamps))
     writer.flush()
-    assert stamps_in(read_record(str(tmp_path / "a.json"))) == stamps
+    assert stamps_in(read_record(str(tmp_path / "a.json")), "") == stamps
 
 
 def test_a_record_is_indented_json_for_people(writer, tmp_path):
@@ -328,7 +328,7 @@ def test_a_damaged_record_reads_as_empty(tmp_path, text):
 
 
 def test_stamps_of_a_damaged_record_are_none():
-    assert stamps_in({"outputs_before": {"/a": 3}}) == {}
+    assert stamps_in({"outputs_before": {"/a": 3}}, "") == {}
 
 
 def test_commit_and_dirty_flag_are_in_the_record(writer, tmp_path):
