@@ -94,6 +94,8 @@ class Simulated:
         """What listens, by address."""
         self.hung_until = 0.0
         """Until then the driver answers no call."""
+        self.broken_promise: Exception | None = None
+        """Found in the middle of an engine, which would catch it."""
         self.trace: list[str] = []
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._count = itertools.count()

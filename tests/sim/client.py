@@ -35,6 +35,7 @@ class Town(Protocol):
     def start_for(self, deck: str, op: str) -> None: ...
     def again(self, seconds: float, do: Callable[[], None]) -> None: ...
     def say(self, text: str) -> None: ...
+    def found(self, error: Broken) -> None: ...
 
 
 @dataclass(slots=True)
@@ -146,7 +147,10 @@ class SimClient:
             return None
         asked = self._asked[message.id]
         asked.behind = self._connection is None or self._connection.behind
-        replies.check(asked, message)
+        try:
+            replies.check(asked, message)
+        except Broken as error:
+            self._town.found(error)
         return _seen(asked.engine.deck)
 
     def _read(self) -> None:

@@ -368,7 +368,7 @@ class SimEngine:
     def _note(self, text: str, level: str = "warning") -> None:
         self.box.say(f"{self.name} notes: {text}")
         if level == "error":
-            raise Broken(text)
+            self.box.broken_promise = Broken(text)
 
     def _swapped(self) -> None:
         before, now = self.files[-1][1], self.file
@@ -386,7 +386,8 @@ class SimEngine:
             task = self.deck.by_name.get(spec.name)
             runs = task is not None and task.attempt() is not None
             if spec.name not in specs or (runs and specs[spec.name] != spec.fingerprint):
-                raise Broken(f"{spec.name} of {self.name} was changed or removed, and nobody had asked for that")
+                words = f"{spec.name} of {self.name} was changed or removed, and nobody had asked for that"
+                self.box.broken_promise = Broken(words)
 
     def heard(self, process: Process) -> None:
         if not self.loop.dead:

@@ -103,7 +103,7 @@ def edited(random: Random, file: DeckFile) -> DeckFile:
             free = next(name for number in range(99) if (name := f"{tasks[at].entry}{number}") not in names)
             tasks.append(replace(tasks[at], name=free, needs=(), after=(), fingerprint=f"fp-{free}"))
         case "renamed" if not any(tasks[at].name in (*task.needs, *task.after) for task in tasks):
-            name = f"{tasks[at].name}x"
+            name = f"{tasks[at].name}x{random.getrandbits(16):x}"
             tasks[at] = replace(tasks[at], name=name, fingerprint=f"fp-{name}")
         case "fewer" if len(tasks) > 1 and not any(tasks[at].name in (*task.needs, *task.after) for task in tasks):
             del tasks[at]

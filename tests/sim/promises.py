@@ -17,6 +17,7 @@ from gpudeck.engine.core.events import (
     PriorityChanged,
     RunEnded,
     RunStarted,
+    TakenBack,
     TaskCancelled,
     TaskHeld,
     TaskRetried,
@@ -191,8 +192,13 @@ def _retries(deck: str, specs: Mapping[str, TaskSpec], edited: Collection[str], 
     signals: Counter[str] = Counter()
     more: Counter[str] = Counter()
     halted = False
+    before: dict[tuple[str, str], tuple[int, int]] = {}
     for fact in facts:
+        if isinstance(fact, (TaskCancelled, TaskRetried)):
+            before.setdefault((fact.act, fact.task), (charged[fact.task], signals[fact.task]))
         match fact:
+            case TakenBack():  # as if it had not been asked for
+                charged[fact.task], signals[fact.task] = before[fact.act, fact.task]
             case Halted():  # what failed before is not tried again
                 halted = True
             case RunStarted():
@@ -244,6 +250,8 @@ def of_wishes(name: str, deck: Deck, facts: list[Fact]) -> None:
     if bool(deck.paused) != paused:
         raise Broken(f"{name} was {'paused' if paused else 'let go on'}, and its engine has it otherwise")
     for task in deck.tasks:
+        if task.gone:
+            continue
         if task.held != held.get(task.name, False):
             raise Broken(
                 f"{task.name} of {name} was {'let go' if task.held else 'held'}, and its engine has it otherwise"

@@ -75,7 +75,7 @@ class TaskFiles:
         """Engines read and watch these."""
         with (
             mock.patch.object(reading, "load", self.load),
-            mock.patch.object(reading, "check_before_start", lambda *_: None),
+            mock.patch.object(reading, "check_before_start"),
             mock.patch.object(looking, "FileWatch", self._watch),
             mock.patch.object(worker, "Background", lambda loop: SimBackground(loop, self._box)),
         ):

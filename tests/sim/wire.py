@@ -162,6 +162,6 @@ def listening(box: Simulated) -> Iterator[None]:
     """Engines bind their sockets in *box*."""
     with (
         mock.patch.object(serving, "listen", lambda state: SimListener(box.sockets, state)),
-        mock.patch.object(server, "peer_uid", lambda _: os.geteuid()),
+        mock.patch.object(server, "peer_uid", return_value=os.geteuid()),
     ):
         yield

@@ -107,6 +107,8 @@ class World:
             if self._faults and self._goes_wrong(engine):
                 return True
             engine.loop.run_one()
+            if self.box.broken_promise is not None:
+                raise self.box.broken_promise
             if engine.loop.dead:  # it has ended by itself
                 self._ended(engine)
             return True
@@ -340,7 +342,7 @@ class World:
     ) -> None:
         """Somebody sits down at a deck. *last*: and sees through what it came for."""
         random = self.random
-        watching = random.random() < 0.4 if watches is None else watches
+        watching = not last and random.random() < 0.4 if watches is None else watches
         vanishes = not last and random.random() < 0.2
         self.clients.append(
             SimClient(
@@ -364,6 +366,9 @@ class World:
 
     def say(self, text: str) -> None:
         self.box.say(text)
+
+    def found(self, error: Broken) -> None:
+        self.box.broken_promise = self.box.broken_promise or error
 
     # -- what must hold
 
