@@ -123,6 +123,8 @@ class SimEngine:
         """Requests that change something, and edits taken up, so far;"""
         self.acting = 0
         """those of them that are under way."""
+        self.crowded = False
+        """Two of them were, at once."""
         self.applying = 0
         """Of these, somebody has asked to apply the file."""
         self.loop = SimLoop(lambda: box.now, failed)
@@ -254,6 +256,7 @@ class SimEngine:
             acts = request.op not in _LOOKING
             self.acts += acts
             self.acting += acts
+            self.crowded |= self.acting > 1
             self.applying += request.op == "apply"
             try:
                 return await requests.handle(request)

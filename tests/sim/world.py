@@ -207,6 +207,7 @@ class World:
             lambda fact: self._acknowledge(deck, fact),
         )
         self.engines[deck] = engine
+        self.seen["unsettled"] += bool(engine.opened.unsettled)
         promises.of_wishes(deck, engine.deck, self.box.disks[deck].facts)
 
     def _edit(self, deck: str) -> None:
@@ -238,6 +239,7 @@ class World:
 
     def _ended(self, engine: SimEngine) -> None:
         del self.engines[engine.name]
+        self.seen["left held"] += any(task.held for task in engine.deck.tasks)
         self.box.say(f"the engine of {engine.name} has ended")
         if self._faults and self.random.random() < 0.5:
             self.box.after(self.random.uniform(0, 50), lambda: self._start(engine.name))
@@ -382,6 +384,8 @@ class World:
         promises.of_a_moment(self.box, self.specs, served, self.plan.slots)
         for engine in self.engines.values():
             self.seen["blocked"] += engine.deck.counts[Blocked]
+            self.seen["at once"] += engine.crowded
+            self.seen["renamed"] += any(task.gone for task in engine.deck.active.values())
             self.seen["rests"] += any(gpu.quarantine is not None for gpu in engine.deck.gpus.values())
             if engine.loop.ready or not engine.journal.idle:
                 continue
