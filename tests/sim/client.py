@@ -21,6 +21,8 @@ _LOOKS_S = (0.0, 0.1, 2.0, 20.0)
 """Between two times that a client reads."""
 _PATIENCE_S = 600.0
 """An engine that lives answers within this time."""
+_DEAF_S = 10.0
+"""A socket that was removed is bound again within this time."""
 _TRIES = 4
 """Times that a client comes back to a deck before it gives up."""
 
@@ -96,6 +98,8 @@ class SimClient:
             if self._watches:
                 self._send(Wish("watch", {"events": self._random.random() < 0.3}))
             return True
+        if (engine := self._town.engine_of(self.deck)) is not None and engine.deaf_s > _DEAF_S:
+            raise Broken(f"the engine of {self.deck} lives, and nobody can reach it for {engine.deaf_s:.0f} s")
         self._tries -= 1
         if not self._tries or not self._wishes:
             self.leave()
@@ -113,7 +117,9 @@ class SimClient:
             self._town.say(f"{self.deck}: a client vanishes")
             self.leave()
         elif self._wishes and (not waiting or self._random.random() < 0.2):
-            self._send(self._wishes.pop(0))
+            at_once = len(self._wishes) if self._random.random() < 0.2 else 1
+            for _ in range(at_once):
+                self._send(self._wishes.pop(0))
         elif not self._wishes and not waiting and self._stays_s <= 0:
             self.leave()
 

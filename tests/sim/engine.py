@@ -125,6 +125,10 @@ class SimEngine:
         """those of them that are under way."""
         self.crowded = False
         """Two of them were, at once."""
+        self.deaf_since = 0.0
+        """When somebody removed its socket;"""
+        self.stopped_at: float | None = None
+        """when a client ended it, with its tasks."""
         self.applying = 0
         """Of these, somebody has asked to apply the file."""
         self.loop = SimLoop(lambda: box.now, failed)
@@ -345,6 +349,11 @@ class SimEngine:
 
     # -- clients
 
+    @property
+    def deaf_s(self) -> float:
+        """How long nobody has been able to reach it."""
+        return self.box.now - max(self.since, self.deaf_since)
+
     def connect(self) -> SimConnection | None:
         """As clients do: where the lock file says that it listens."""
         listener = self.box.sockets.get(self.lock.address)
@@ -361,6 +370,7 @@ class SimEngine:
         if self._ending.over:
             raise EngineUnavailableError("the engine was just ending, and its tasks run on: ask again")
         self._ending.stop()
+        self.stopped_at = self.stopped_at or self.box.now
         self._post(Shutdown(now=now, by="gpudeck stop --tasks"))
 
     def _start(self) -> Sequence[str]:

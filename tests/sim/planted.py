@@ -34,7 +34,6 @@ from tests.inside.sim import (
     apply_module,
     begins,
     core_ends,
-    looking,
     loop,
     outcomes,
     replay_module,
@@ -278,9 +277,6 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
     "a socket that was removed stays so": _instead(Serving, "_look", lambda _: lambda self: self._look_later()),
     "the taken file is not kept": _instead(taken, "keep", _nothing),
     "what is gone from the file goes unasked": _instead(LiveFile, "_apply_what_may_be", _applies_removals),
-    "a file that is being written is taken up": _instead(
-        looking.Looking, "_settled", lambda _: lambda self: self._worker(self._content)
-    ),
     "an engine stays for ever": _instead(Ending, "consider", _always(False)),
     "an engine ends with work left": _instead(Ending, "_stands_still", _always(True)),
     "a stop of the tasks ends nothing": _instead(Ending, "stop", _nothing),

@@ -83,7 +83,7 @@ def test_the_worlds_come_to_what_each_rule_is_for(folder: str) -> None:
 
 
 def test_each_rule_is_come_to_or_said_why_not() -> None:
-    reached = {int(name.split(":")[0]) for name in MARKS}
+    reached = {int(name.split(":")[0]) for name in MARKS if name[0].isdigit()}
     assert sorted([*reached, *UNREACHED]) == list(range(1, 44))
 
 

@@ -31,6 +31,8 @@ LATEST_S = 3_000.0
 """Of the world's time without faults, in which all that can end ends;"""
 LATEST_RESTED_S = 40_000.0
 """and where a GPU rests, which longer and longer pauses between probes end."""
+_STOPS_S = 80.0
+"""An engine that was to end with its tasks does so, but for what `Simulated.late_s` is there for."""
 
 
 _ALIKE = {"waiting", "queued", "blocked", "backoff"}
@@ -300,6 +302,7 @@ class World:
                     self.box.say("the driver of the GPUs hangs")
                 case "socket gone":
                     self.box.sockets.pop(engine.lock.address, None)
+                    engine.deaf_since = self.box.now
                 case "watch":
                     self._come(engine.name, [], watches=True, stays_s=self.random.choice([1.0, 30.0, 100.0]))
                 case "edit":
@@ -384,6 +387,8 @@ class World:
         promises.of_a_moment(self.box, self.specs, served, self.plan.slots)
         for engine in self.engines.values():
             self.seen["blocked"] += engine.deck.counts[Blocked]
+            if engine.stopped_at is not None and self.box.now - engine.stopped_at > _STOPS_S + self.box.late_s:
+                raise Broken(f"{engine.name} was to end with its tasks long ago")
             self.seen["at once"] += engine.crowded
             self.seen["renamed"] += any(task.gone for task in engine.deck.active.values())
             self.seen["rests"] += any(gpu.quarantine is not None for gpu in engine.deck.gpus.values())
