@@ -171,7 +171,7 @@ class SimEngine:
         self.opened.same_boot = deck.run.boot_id in ("", self.box.boot)
         self.opened.gpus = _Cards(self._cards())
         self.opened.journal = self.journal
-        kept.keep_gone(self.state, deck)
+        kept.keep_begun(self.state, deck)
         taken.keep(self.state, self.file)
         return deck
 
