@@ -164,6 +164,9 @@ class World:
     def _let_go_of_all(self, deck: str) -> None:
         """Users hold nothing any more."""
         self.elapsed = self.plan.faults_end
+        for client in self.clients:
+            if client.deck == deck:
+                client.leave()
         names = tuple(spec.name for spec in self.files[deck].tasks)
         gpus = tuple(map(str, range(len(self.box.gpus))))
         what = [Wish("unpause"), Wish("release", {"tasks": names})]
