@@ -36,13 +36,13 @@ def add_gone(deck: Deck, spec: TaskSpec, twins: Iterable[str] = ()) -> Task:
 def add_unfiled(deck: Deck, told: Recorded, before: Callable[[], Mapping[str, TaskSpec]]) -> None:
     """Add the tasks of attempts that have not ended as far as the journal knows, and that neither the file nor the deck
     has: they left the file, or were renamed in it, while no engine looked. *before*: tasks by name as the deck took
-    them from its file last, as far as that is known."""
+    them from its file last, as far as that is known; what `deck.begun` has of an attempt goes before."""
     unfiled = [start for start in told.lasting.values() if start.task not in deck.by_name]
     if not unfiled:
         return
-    names, specs = {task for task, _ in told.starts}, before()
+    names = {task for task, _ in told.starts}
     for start in unfiled:
-        spec = specs.get(start.task)
+        spec = deck.begun.get(start.token) or before().get(start.task)
         if spec is None or spec.fingerprint != start.fingerprint:
             spec = _spec_of(start)
         add_gone(deck, spec, twins_of(deck, spec, names))

@@ -6,7 +6,7 @@ Inputs are not journalled; what they lead to is. Times: `at` is seconds of CLOCK
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from .outcome import Cause, Outcome
@@ -174,6 +174,8 @@ class Verb:
     """Of retry: all finished tasks that build on these, directly or not, run again after them."""
     act: str = ""
     """What this is remembered as, to be taken back; of undo: what is taken back."""
+    did: list[str] = field(default_factory=list[str], compare=False)
+    """The tasks to which it has done something, once that is decided."""
 
 
 @dataclass(frozen=True, slots=True)

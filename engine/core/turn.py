@@ -41,6 +41,11 @@ class Turn:
     touched: list[Task] = field(default_factory=list[Task])
     """Tasks whose leader or tree ended in this step."""
 
+    @property
+    def decided(self) -> int:
+        """How much has been decided in this step so far."""
+        return len(self.out.facts) + len(self.out.effects)
+
     def record(self, fact: Fact) -> None:
         apply(self.deck, fact)
         self.out.facts.append(fact)

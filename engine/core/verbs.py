@@ -42,7 +42,11 @@ def verb(turn: Turn, item: i.Verb) -> None:
         task = turn.deck.by_name.get(name)
         if task is None or not (task.selected or task.attempt() is not None):
             continue
+        before = turn.decided
         verb_on(turn, task, item)
+        if turn.decided == before:
+            continue
+        item.did.append(name)
         if cascade is not None:
             cascade.behind(task)
     if cascade is not None and cascade.gates:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import cache
 
 import msgspec
 
@@ -39,16 +40,15 @@ def load(state: str, lasting: Container[str]) -> list[Kept]:
     return [one for one in kept if one.token in lasting]
 
 
-def keep_gone(state: str, deck: Deck) -> None:
-    """Keep, too, what the tasks of a deck just opened were that its file no longer has: what the file was before is
-    not known to the engine after this one. Raises OSError."""
-    gone = [(token, task) for token, task in deck.active.items() if task.gone]
+def keep_begun(state: str, deck: Deck) -> None:
+    """Keep, too, what the attempts of a deck just opened were started as where its file now says otherwise: what the
+    file was before is not known to the engine after this one. Raises OSError."""
     kept = load(state, deck.active)
     known = {one.token for one in kept}
     more = [
-        Kept(token, task.spec, gone=True, twins=tuple(_waiting_for(deck, task)))
-        for token, task in gone
-        if token not in known
+        Kept(token, task.begun_spec, gone=task.gone, twins=tuple(_waiting_for(deck, task)) if task.gone else ())
+        for token, task in deck.active.items()
+        if token not in known and (task.gone or task.begun_spec.fingerprint != task.spec.fingerprint)
     ]
     if more:
         save(state, [*kept, *more])
@@ -62,10 +62,17 @@ def take_back(
     deck: Deck, kept: Iterable[Kept], told: Recorded, before: Callable[[], Mapping[str, TaskSpec]] = dict
 ) -> None:
     """Tell a deck, before its facts are replayed, what its attempts were started as; those of tasks that the file no
-    longer has run to their end. *before*: see `add_unfiled`."""
+    longer has run to their end. *before*: tasks by name as the deck took them from its file last, as far as that is
+    known."""
+    before = cache(before)
     for one in kept:
-        if one.spec.name in deck.by_name:
-            deck.begun[one.token] = one.spec
-        elif one.gone:
+        if one.gone and one.spec.name not in deck.by_name:
             add_gone(deck, one.spec, one.twins)
+        else:
+            deck.begun[one.token] = one.spec
+    for start in told.lasting.values():
+        task = deck.by_name.get(start.task)
+        changed = task is not None and task.spec.fingerprint != start.fingerprint and start.token not in deck.begun
+        if changed and (spec := before().get(start.task)) is not None and spec.fingerprint == start.fingerprint:
+            deck.begun[start.token] = spec
     add_unfiled(deck, told, before)

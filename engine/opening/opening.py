@@ -154,7 +154,7 @@ def open_deck(
         opened.warnings += OtherStates(file).at_work(left)
         opened.options = encode(options)
         with contextlib.suppress(OSError):
-            live_kept.keep_gone(state.path, opened.deck)
+            live_kept.keep_begun(state.path, opened.deck)
             live_taken.keep(state.path, file)
         undo.pop_all()
     return opened

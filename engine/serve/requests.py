@@ -31,7 +31,6 @@ from .graph import Graphs
 from .selecting import select_in_turns
 from .timeline import TimelineArgs, timeline
 from .undoing import Undoing, new_act
-from .verb_outcome import sort_out, stand
 from .view import DeckView
 
 _Args = TypeVar("_Args")
@@ -195,10 +194,11 @@ class Requests:
 
     async def _verb(self, verb: Verb) -> dict[str, Any]:
         act, tasks = new_act(), self._tasks(verb.tasks)
-        before = [stand(self._deck, task) for task in tasks]
         await self._post_and_wait(replace(verb, act=act))
-        done, left = sort_out(self._deck, verb.verb, tasks, before)
-        return {"tasks": done, "left": left, "undo": self._undoing.can(act)}
+        done = set(verb.did)
+        left = {task.name: _why_left(verb.verb, task) for task in tasks if task.name not in done}
+        changed = [name for name in verb.tasks if name in done]
+        return {"tasks": changed, "left": left, "undo": self._undoing.can(act)}
 
     def _note(self) -> str:
         """Why what was just let go does not start; "" where nothing is in the way."""
@@ -217,12 +217,10 @@ class Requests:
                 f"`gpudeck --headless --only {shlex.quote(out[0].name)}` runs it"
             )
         _check_env(args.env)
-        left = {task.index for task in stuck}
-        names = tuple(task.name for task in tasks if task.index not in left)
         again = RetryOptions(
             fresh=args.fresh, env=tuple(args.env.items()), not_on=tuple(self._uuid(text) for text in args.not_on)
         )
-        return await self._verb(Verb("retry", names, by=args.by, again=again, downstream=args.downstream))
+        return await self._verb(Verb("retry", args.tasks, by=args.by, again=again, downstream=args.downstream))
 
     async def _change(self, args: ChangeArgs) -> dict[str, Any]:
         text = await self._hooks.change(args)
@@ -253,6 +251,23 @@ class Requests:
             raise UsageError(f"GPU {text}: this deck runs on Slurm, which gives out its GPUs; `scontrol` drains nodes")
         known = ", ".join(sorted(str(self._index_of[uuid]) for uuid in self._deck.gpus if uuid in self._index_of))
         raise UsageError(f"GPU {text}: this deck uses " + (known or "no GPU"))
+
+
+def _why_left(verb: str, task: Task) -> str:
+    """Why a verb did nothing to a task."""
+    if not (task.selected or task.gone or task.attempt()):
+        return "is left out of this run (--only, --exclude or --limit)"
+    match verb:
+        case "hold" if task.held:
+            return "is held already"
+        case "release":
+            return "is not held"
+        case "priority":
+            return f"has priority {task.priority} already"
+        case "accept":
+            return "has nothing to accept"
+        case _:
+            return stands(NAMES[type(task.phase)])
 
 
 def _check_env(env: Mapping[str, str | None]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.acts import Act, Held, Moved, Ranked, as_left
+from ..core.acts import Act, Moved, as_left
 from ..core.deck import Deck, Task
 from ..core.inputs import Verb
 from ..core.phases import ACTIVE, FINAL
@@ -64,9 +64,10 @@ class Undoing:
         could, left = await self._sorted(act, name)
         marked = [uuid for uuid, one in act.gpus.items() if self._mark(uuid) == one.given != one.mark]
         paused = self._deck.paused
-        await self._take(Verb("undo", tuple(task.name for task in could), by=by, act=name))
-        done = tuple(task.name for task in could if self._is_back(task, name, act))
-        left |= {task.name: self._why(act, task.name) for task in could if task.name not in done}
+        verb = Verb("undo", tuple(task.name for task in could), by=by, act=name)
+        await self._take(verb)
+        done, back = tuple(verb.did), set(verb.did)
+        left |= {task.name: self._why(act, task.name) for task in could if task.name not in back}
         gpus = tuple(self._deck.gpus[uuid].index for uuid in marked if self._mark(uuid) == act.gpus[uuid].mark)
         of_deck = act.verb in ("pause", "unpause") and paused != self._deck.paused
         return Undone(act.verb, done, gpus, left, _text(act, done, gpus, left, of_deck=of_deck))
@@ -84,15 +85,6 @@ class Undoing:
             if number % _AT_ONCE == 0:
                 await asyncio.sleep(0)
         return could, left
-
-    def _is_back(self, task: Task, name: str, act: Act) -> bool:
-        match act.tasks[task.name]:
-            case Moved(act=before):
-                return task.act == before and task.act != name
-            case Held(held):
-                return task.held is held
-            case Ranked(priority):
-                return task.priority == priority
 
     def _mark(self, uuid: str) -> str | None:
         gpu = self._deck.gpus.get(uuid)

@@ -1,4 +1,4 @@
-"""What every journal promises, on the one in memory and on the one on disk."""
+"""What every journal promises: the one on disk, the one in memory, and the one of simulated worlds."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import contextlib
 import errno
 import resource
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.core.events import FACTS, TaskHeld
-from gpudeck.engine.ports import Journal, JournalBrokenError
+from gpudeck.engine.core.events import FACTS, Fact, TaskHeld
+from gpudeck.engine.ports import Done, Journal, JournalBrokenError
 from tests.fakes.journal import MemoryJournal, appended, numbered, numbers
 from tests.inside.contract import SqliteJournal, writer
+from tests.sim.box import Disk, Simulated
+from tests.sim.journal import SimJournal
 
 LONG_S = 20.0
 
@@ -24,8 +26,8 @@ LONG_S = 20.0
 class Bench:
     """A journal, how its disk is filled, and how it is opened again."""
 
-    journal: SqliteJournal | MemoryJournal
-    reopen: Callable[[], SqliteJournal | MemoryJournal]
+    journal: SqliteJournal | MemoryJournal | SimJournal
+    reopen: Callable[[], SqliteJournal | MemoryJournal | SimJournal]
     full_disk: Callable[[], contextlib.AbstractContextManager[None]]
 
 
@@ -39,6 +41,33 @@ def _memory() -> Bench:
         journal.free()
 
     return Bench(journal, lambda: MemoryJournal(journal.facts), full)
+
+
+class _AtOnce(SimJournal):
+    """In a world in which nothing else happens."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._world = Simulated(1, 0)
+        super().__init__(self._world, disk)
+
+    def submit(self, facts: Sequence[Fact], *, durable: bool, done: Done | None = None, keep: bool = False) -> None:
+        super().submit(facts, durable=durable, done=done, keep=keep)
+        while self._world.next_event is not None:
+            self._world.happen()
+
+
+def _sim() -> Bench:
+    disk = Disk()
+    journal = _AtOnce(disk)
+
+    @contextlib.contextmanager
+    def full() -> Iterator[None]:
+        disk.full = True
+        yield
+        disk.full = False
+        journal.look()
+
+    return Bench(journal, lambda: _AtOnce(disk), full)
 
 
 def _sqlite(folder: Path) -> Bench:
@@ -57,9 +86,9 @@ def _no_file_may_grow() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "sim"])
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    made = _memory() if request.param == "memory" else _sqlite(tmp_path)
+    made = {"memory": _memory, "sim": _sim, "sqlite": lambda: _sqlite(tmp_path)}[request.param]()
     yield made
     made.journal.close()
 

@@ -1,4 +1,5 @@
-"""ports.Launcher: the same promises from real processes, on kernels that offer more or less, and from the fake."""
+"""ports.Launcher: the same promises from real processes, on kernels that offer more or less, from the fake, and in
+simulated worlds."""
 
 from __future__ import annotations
 
@@ -17,6 +18,8 @@ from gpudeck.engine.ports import Known, Launcher, StartOrder
 from tests.fakes.launcher import FakeLauncher
 from tests.fakes.local_rig import until
 from tests.inside.contract import Features, LocalLauncher, become_subreaper, watch
+from tests.sim.box import Behaviour, Simulated
+from tests.sim.launcher import SimLauncher
 
 KINDS = {
     "local": None,
@@ -25,6 +28,7 @@ KINDS = {
     "local without a subreaper": Features(subreaper=False),
     "local without children files": Features(children_files=False),
     "fake": None,
+    "sim": None,
 }
 
 
@@ -38,6 +42,9 @@ class World(Protocol):
 
     def order(self, token: str) -> StartOrder: ...
     def end(self, token: str, code: int) -> None: ...
+    async def succeed(self) -> None:
+        """The engine dies once all has begun, and another comes: `launcher` is of that."""
+
     def close(self) -> None: ...
 
 
@@ -50,8 +57,18 @@ class RealWorld:
         self.inputs: list[Input] = []
         self._folder = folder
         self._pipes: dict[str, int] = {}
-        loop = asyncio.get_running_loop()
-        self.launcher = LocalLauncher(str(folder / "attempts"), self.inputs.append, loop, features=features)
+        self._features = features
+        self.launcher = self._made()
+
+    def _made(self) -> LocalLauncher:
+        folder, loop = str(self._folder / "attempts"), asyncio.get_running_loop()
+        return LocalLauncher(folder, self.inputs.append, loop, features=self._features)
+
+    async def succeed(self) -> None:
+        records = [self._folder / "attempts" / token for token in self._pipes]
+        await until(lambda: all(record.exists() and record.read_text().endswith("\n") for record in records))
+        self.launcher.close()
+        self.launcher = self._made()
 
     def order(self, token: str) -> StartOrder:
         pipe = str(self._folder / f"{token}.pipe")
@@ -86,8 +103,54 @@ class FakeWorld:
     def end(self, token: str, code: int) -> None:
         self.launcher.end(token, code)
 
+    async def succeed(self) -> None:
+        before = self.launcher
+        self.launcher = FakeLauncher(self.inputs.append, obedient=True)
+        tokens = [order.token for order in before.orders]
+        self.launcher.fates = {token: "adopted" if token in before.running else "ended" for token in tokens}
+        self.launcher.orders = before.orders
+
     def close(self) -> None:
         pass
+
+
+class SimWorld:
+    """Attempts that are data, in a world in which time passes when nothing else happens."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Input] = []
+        self._box = Simulated(1, 0)
+        self._box.tell = lambda process: self.launcher.told(process)
+        self._loop = asyncio.get_running_loop()
+        self.launcher = self._made()
+        self._timer = self._loop.call_soon(self._go_on)
+
+    def _made(self) -> SimLauncher:
+        how = Behaviour(runs_s=_FOR_EVER_S)
+        return SimLauncher(self._box, "deck", self.inputs.append, self._loop.call_soon, lambda *_: how, lambda: "")
+
+    def _go_on(self) -> None:
+        at = self._box.next_event
+        if at is not None and at < _FOR_EVER_S:
+            self._box.happen()
+        self._timer = self._loop.call_later(0.0005, self._go_on)
+
+    def order(self, token: str) -> StartOrder:
+        env = {"GPUDECK_TASK": token, "GPUDECK_ATTEMPT": "1"}
+        return StartOrder(token, ("true",), env, "/", "/dev/null", "/dev/null")
+
+    def end(self, token: str, code: int) -> None:
+        self._box.exits(self._box.processes[token], code)
+
+    async def succeed(self) -> None:
+        self.launcher.close()
+        self.launcher = self._made()
+
+    def close(self) -> None:
+        self._timer.cancel()
+
+
+_FOR_EVER_S = 1e9
 
 
 A, B, C = (f"{letter}-{os.getpid()}" for letter in ("a", "b", "c"))  # adopted processes are found by token
@@ -101,7 +164,8 @@ def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 
     async def whole(body: Callable[[World], Coroutine[None, None, None]]) -> None:
         kind = request.param
-        world = FakeWorld() if kind == "fake" else RealWorld(tmp_path, KINDS[kind], ahead="ahead" in kind)
+        simple = {"fake": FakeWorld, "sim": SimWorld}.get(kind)
+        world = simple() if simple is not None else RealWorld(tmp_path, KINDS[kind], ahead="ahead" in kind)
         with contextlib.closing(world):
             await body(world)
             for token in set(world.launcher.members().values()):
@@ -276,5 +340,42 @@ def test_an_attempt_that_left_no_trace_never_ran(run: Run) -> None:
         assert world.launcher.recover([Known(A, 0, 0)]) == {A: "never ran"}
         assert (await gone(world, A)).never_ran
         assert not told(world, LeaderExited, A)
+
+    run(body)
+
+
+def test_the_launcher_after_a_dead_one_tells_how_what_it_left_ends(run: Run) -> None:
+    async def body(world: World) -> None:
+        pid, ticks = world.launcher.start(world.order(A)) or (0, 0)
+        await world.succeed()
+        assert world.launcher.recover([Known(A, pid, ticks)]) == {A: "adopted"}
+        assert world.launcher.members()[pid] == A
+        world.end(A, 3)
+        assert await code_of(world, A) == 3
+
+    run(body)
+
+
+def test_what_ended_while_no_launcher_was_there_is_known_to_the_next(run: Run) -> None:
+    async def body(world: World) -> None:
+        pid, ticks = world.launcher.start(world.order(A)) or (0, 0)
+        world.end(A, 0)
+        await until(lambda: told(world, TreeGone, A))
+        world.inputs.clear()
+        await world.succeed()
+        assert world.launcher.recover([Known(A, pid, ticks)]) == {A: "ended"}
+        assert await code_of(world, A) == 0
+
+    run(body)
+
+
+def test_what_the_launcher_after_a_dead_one_adopted_can_be_stopped(run: Run) -> None:
+    async def body(world: World) -> None:
+        pid, ticks = world.launcher.start(world.order(A)) or (0, 0)
+        await world.succeed()
+        world.launcher.recover([Known(A, pid, ticks)])
+        world.launcher.stop(A, signal=signal.SIGTERM, scope="group", grace_s=30)
+        await gone(world, A)  # with its code only if somebody was there to be told
+        assert not world.launcher.members()
 
     run(body)

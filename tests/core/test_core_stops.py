@@ -474,3 +474,13 @@ def test_a_timeout_is_the_reason_also_where_the_tree_outlives_the_leader_and_the
     found.tree_goes(found.proc("a"))
     found.settle()
     assert found.task("a").ended[-1].outcome.reason == "timeout"
+
+
+@pytest.mark.parametrize("verb", ["release", "accept"])
+def test_what_a_task_does_by_itself_is_not_taken_for_what_a_user_asked_for(verb: str) -> None:
+    """b starts in the turn in which somebody asks for what does nothing to it."""
+    found = world(spec("a"), spec("b"), gpus=1)
+    asked = i.Verb(verb, ("b",))  # pyright: ignore[reportArgumentType]
+    found.end("a", settle=False)
+    found.give(asked)
+    assert (found.phase("b"), asked.did) == ("running", [])

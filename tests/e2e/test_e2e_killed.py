@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
-from collections import Counter
 
-import pytest
-
-from gpudeck.engine.core.events import AttemptEnded, AttemptRunning, AttemptStarting, LeaderEnded
-from tests.e2e.decks import Deck, Engine, lives, until
+from gpudeck.engine.core.events import AttemptRunning, LeaderEnded
+from tests.e2e.decks import Deck, lives, until
 
 GATED = """
     [deck]
@@ -152,63 +148,6 @@ def test_a_timeout_counts_the_time_without_an_engine(deck: Deck) -> None:
     ran = deck.run()
     assert ran.rows["slow"]["reason"].startswith("timeout")
     assert ran.rows["slow"]["duration_s"] < 50
-
-
-KILLS = 15
-STORM = """
-    [deck]
-    gpus = "sim:4"
-    [defaults]
-    retries = 3
-    backoff = "20ms"
-    retry_on = ["fail"]
-    [[task]]
-    name = "r{r}-{i}"
-    round = "{r}"
-    matrix.r = [0, 1, 2]
-    matrix.i = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
-    command = ["bash", "storm.sh", "{task}", "{i}"]
-"""
-
-SCRIPT = """
-    echo $1 $GPUDECK_ATTEMPT >>started
-    sleep 0.$2
-    test $(($2 % 3)) != 1 -o $GPUDECK_ATTEMPT -ge 2 || exit 1
-    echo $1 >>done
-"""
-
-
-@pytest.mark.soak
-def test_after_many_kills_every_task_has_succeeded_exactly_once(deck: Deck) -> None:
-    deck.write(STORM)
-    deck.write(SCRIPT, "storm.sh")
-    dice = random.Random(7)
-    for _ in range(KILLS):
-        engine = deck.start()
-        engine.event("deck_opened")
-        _more_starts(deck, engine, dice.randrange(4))
-        engine.kill()
-    ran = deck.run()
-    assert set(ran.states.values()) == {"succeeded"}, ran.out
-    assert [start for start, count in Counter(deck.lines("started")).items() if count > 1] == []
-    assert [task for task, count in Counter(deck.lines("done")).items() if count > 1] == []
-    assert len(deck.lines("done")) == 30
-    _check_facts(deck)
-
-
-def _more_starts(deck: Deck, engine: Engine, count: int) -> None:
-    """Wait until so many more commands have begun, or the engine is done."""
-    wanted = len(deck.lines("started")) + count
-    until(lambda: len(deck.lines("started")) >= wanted or engine.process.poll() is not None)
-
-
-def _check_facts(deck: Deck) -> None:
-    facts = deck.facts()
-    starts = [(fact.task, fact.attempt) for fact in facts if isinstance(fact, AttemptStarting)]
-    ends = [(fact.task, fact.attempt) for fact in facts if isinstance(fact, AttemptEnded)]
-    assert len(ends) == len(set(ends))
-    assert set(ends) == set(starts)
-    assert all(isinstance(fact.outcome.exit_code, int) for fact in facts if isinstance(fact, AttemptEnded))
 
 
 def test_a_task_that_still_runs_cannot_be_renamed_into_a_second_copy(deck: Deck) -> None:

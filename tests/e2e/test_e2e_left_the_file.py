@@ -58,3 +58,22 @@ def test_what_left_the_file_counts_for_max_parallel_however_many_engines_come(de
     gate.let(4)
     assert engine.finish().code == 0
     assert sorted(deck.lines("ran")) == ["1", "2", "3", "4"]
+
+
+def test_what_was_changed_and_left_the_file_later_counts_for_max_parallel(deck: Deck, gate: Gate) -> None:
+    most_two = THREE.replace("sim:2", "sim:3") + "    max_parallel = 2\n"
+    deck.write(most_two.format(name="t", values=[1, 2, 3]))
+    first = deck.start()
+    first.started("t-1", "t-2")
+    first.kill()
+    other = most_two.replace('command = "', 'command = "true; ')
+    deck.write(other.format(name="t", values=[1, 2, 3]))
+    second = deck.start()
+    second.event("deck_opened")
+    second.kill()
+    deck.write(other.format(name="t", values=[3]))
+    last = deck.start()
+    last.event("deck_opened")
+    assert "max_parallel = 2" in deck.command("explain", "t-3").out
+    gate.let(3)
+    assert last.finish().code == 0

@@ -280,25 +280,6 @@ def test_clients_get_a_picture_of_the_deck_that_it_has_become(deck: Deck, gate: 
     assert engine.finish().states == {"a": "succeeded", "first": "succeeded"}
 
 
-def test_edits_one_after_the_other_while_tasks_end_lose_and_repeat_nothing(deck: Deck):
-    """Each task says that it ran; each save adds some and changes the order."""
-    names = [f"t{number}" for number in range(60)]
-    tasks = {name: task(name, f"sleep 0.02; echo {name} >> ran", "gpus = 0") for name in names}
-    head = AUTO + "cpu_slots = 4\n"
-    deck.write(head + "".join(tasks[name] for name in names[:10]) + task("last", "read _ <gate", "gpus = 0"))
-    gate = deck.gate()
-    engine = deck.start()
-    engine.started("last")
-    for count in range(20, 61, 10):
-        chosen = names[:count] if count % 20 else names[:count][::-1]
-        save(deck, head + task("last", "read _ <gate", "gpus = 0") + "".join(tasks[name] for name in chosen))
-        engine.ended(names[count - 1])
-    gate.let()
-    ran = engine.finish()
-    assert ran.code == 0
-    assert sorted(deck.lines("ran")) == sorted(names)
-
-
 def test_a_selection_by_state_means_the_states_in_which_the_deck_was_opened(deck: Deck, gate: Gate):
     text = OFF + waits("a", then="false") + task("b", "true")
     engine = begun(deck, text, "a")

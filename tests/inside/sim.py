@@ -18,23 +18,32 @@ from gpudeck.engine.adapters.slurm.submitting import Submitting
 from gpudeck.engine.attempt import outcomes
 from gpudeck.engine.attempt.completing import Completing
 from gpudeck.engine.client import Picture, folded
+from gpudeck.engine.core import apply as apply_module
 from gpudeck.engine.core import begins, step
 from gpudeck.engine.core import ends as core_ends
 from gpudeck.engine.core import replay as replay_module
-from gpudeck.engine.live import kept, taken
-from gpudeck.engine.live.apply import Applier
+from gpudeck.engine.core.turn import Turn
+from gpudeck.engine.ending import Ending, Mode
+from gpudeck.engine.live import kept, looking, reading, taken, worker
 from gpudeck.engine.live.choices import Choices
 from gpudeck.engine.live.kept import take_back
-from gpudeck.engine.live.reading import Reading
+from gpudeck.engine.live.live_file import LiveFile
+from gpudeck.engine.live.request import answer
 from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.loop import Loop
 from gpudeck.engine.opening.core_gpus import core_gpus
 from gpudeck.engine.opening.left_behind import unsettled
+from gpudeck.engine.quiet import QuietStart
 from gpudeck.engine.report.reporter import Reporter
+from gpudeck.engine.serve import server, serving
 from gpudeck.engine.serve.pictures import Pictures
+from gpudeck.engine.serve.requests import Hooks, Requests
 from gpudeck.engine.serve.server_client import Client
+from gpudeck.engine.serve.serving import Serving
+from gpudeck.engine.serve.undoing import Undoing
 from gpudeck.engine.serve.view import DeckView
 from gpudeck.engine.takeup import TakeUp
+from gpudeck.engine.taskfile.source import digest_of
 
 
 def of_slurm(

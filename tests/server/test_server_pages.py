@@ -86,6 +86,12 @@ def test_what_has_started_meanwhile_is_named_and_left(deck: LiveDeck) -> None:
         assert told["text"] == "not bad-1, bad-2: they have run meanwhile"
 
 
+def test_a_retry_says_of_what_cannot_be_retried_that_it_was_left(deck: LiveDeck) -> None:
+    with deck.client() as client:
+        told = client.request("retry", tasks=["bad-1", "long"])
+        assert (told["tasks"], told["left"]) == (["bad-1"], {"long": "is running"})
+
+
 def test_a_retry_and_a_release_on_a_paused_deck_note_that_nothing_starts(deck: LiveDeck) -> None:
     note = "the deck is paused: nothing starts until `gpudeck unpause`"
     with deck.client() as client:

@@ -1,6 +1,7 @@
 """Worlds from seeds; prints each promise that was broken.
 
 python -m tests.sim [--first SEED] [--runs N]     of one world alone the whole trace
+python -m tests.sim [--first SEED] --minutes N    as many worlds as there is time for
 python -m tests.sim --doublecheck                 each seed twice: the same trace
 python -m tests.sim --slurm                       of the worlds with a cluster alone
 python -m tests.sim --planted                     which world notices each planted defect
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 import traceback
+from itertools import count
 
 from tests.sim.planted import PLANTED
 from tests.sim.seeds import SLURM_EVERY, noticed, world_of
@@ -23,6 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim")
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--minutes", type=float)
     parser.add_argument("--doublecheck", action="store_true")
     parser.add_argument("--planted", action="store_true")
     parser.add_argument("--slurm", action="store_true")
@@ -42,10 +45,13 @@ def _plant(folder: str) -> int:
 
 
 def _runs(args: argparse.Namespace, folder: str) -> int:
-    began, failed = time.monotonic(), 0
+    began, failed, runs = time.monotonic(), 0, 0
     every = SLURM_EVERY if args.slurm else 1
-    first = -(-args.first // every) * every
-    for seed in range(first, first + args.runs * every, every):
+    for seed in count(-(-args.first // every) * every, every):
+        passed_s = time.monotonic() - began
+        if runs == args.runs if args.minutes is None else passed_s > 60 * args.minutes:
+            break
+        runs += 1
         world, error = world_of(seed, folder)
         if args.runs == 1:
             print("\n".join(world.box.trace))
@@ -55,7 +61,7 @@ def _runs(args: argparse.Namespace, folder: str) -> int:
         if error is not None:
             failed += 1
             print(f"world {seed}: {type(error).__name__}: {error}", flush=True)
-    print(f"{args.runs} worlds, {failed} broken, {60 * args.runs / (time.monotonic() - began):.0f} a minute")
+    print(f"{runs} worlds, {failed} broken, {60 * runs / (time.monotonic() - began):.0f} a minute")
     return int(failed > 0)
 
 

@@ -7,11 +7,20 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from gpudeck.engine.core.events import Fact
 from gpudeck.engine.core.instant import Instant
 
 WALL_S = 1.7e9
+DEVICE_FAULTS = (
+    "CUDA error: unspecified launch failure",
+    "CUDA error: uncorrectable ECC error encountered",
+    "No CUDA-capable device is detected",
+)
+"""What a broken GPU makes a log say."""
+LOSSES = ("GPU is lost", "GPU requires reset", "fallen off the bus")
+"""What the driver says of a GPU that is lost."""
 
 
 @dataclass(slots=True)
@@ -81,6 +90,12 @@ class Simulated:
         """Tokens of trees that stand still, and how their leaders were about to end."""
         self.late_s = 40.0
         """So long after a timeout and its grace, with an engine there, nothing of an attempt lives."""
+        self.sockets: dict[str, Any] = {}
+        """What listens, by address."""
+        self.hung_until = 0.0
+        """Until then the driver answers no call."""
+        self.broken_promise: Exception | None = None
+        """Found in the middle of an engine, which would catch it."""
         self.trace: list[str] = []
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._count = itertools.count()
@@ -162,7 +177,8 @@ class Simulated:
         self._wall_s += self.now
         self.now = 10.0
         self._wall_s -= self.now
-        self.lost, self.foreign = {}, {}
+        self.lost, self.foreign, self.hung_until = {}, {}, 0.0
+        self.sockets.clear()
         # What was to happen by the clock before happens no more: processes are gone, writes are lost.
         self._events = []
 

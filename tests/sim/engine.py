@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -15,42 +16,50 @@ from gpudeck.engine.core.build import build
 from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.events import AttemptStarting, Fact
-from gpudeck.engine.core.inputs import DevicesSampled, GpuReading, JournalState, Verb
+from gpudeck.engine.core.inputs import DevicesSampled, GpuReading, JournalState, Shutdown
 from gpudeck.engine.core.inputs import Process as GpuProcess
+from gpudeck.engine.core.phases import FINAL, NAMES
 from gpudeck.engine.core.recorded import recorded
+from gpudeck.engine.core.renew import take_up_new
 from gpudeck.engine.core.replay import replay
 from gpudeck.engine.core.spec import DeckFile
 from gpudeck.engine.core.step import Core
-from gpudeck.engine.errors import DeckError, EngineEndingError
+from gpudeck.engine.errors import EngineUnavailableError
 from gpudeck.engine.loop import Loop
 from gpudeck.engine.ports import GpuInfo
+from gpudeck.engine.protocol.wire import Request
 from tests.inside.sim import (
-    Applier,
-    Choices,
     DeckView,
+    Ending,
+    Hooks,
+    LiveFile,
     LogFolder,
-    Pictures,
-    Reading,
+    Mode,
+    QuietStart,
     Reporter,
+    Requests,
+    Serving,
     TakeUp,
+    answer,
     core_gpus,
     kept,
     take_back,
     taken,
     unsettled,
 )
-from tests.sim.box import Behaviour, Disk, Process, Simulated
-from tests.sim.client import SimClient
+from tests.sim.box import LOSSES, Behaviour, Disk, Process, Simulated
 from tests.sim.journal import SimJournal
 from tests.sim.launcher import SimLauncher
 from tests.sim.loop import SimLoop
+from tests.sim.promises import Broken
+from tests.sim.wire import SimConnection, SimLock
 
 CARD_MIB = 24_000
 _SAMPLE_S = 10.0
 _CORES = 4
-_ASIDE_S = (0.0, 0.01, 0.3)
-_READ_S = (0.0, 0.1, 20.0)
-"""Between two times that a client reads."""
+_LOOKING = frozenset({"status", "options", "select", "rows", "explain", "show", "timeline", "graph", "errors"})
+_LAST_TURNS = 4
+"""As an engine's last, see `engine.py`."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,26 @@ class _Cards:
     cores: int = _CORES
     simulated: bool = False
 
+    @property
+    def inventory(self) -> Any:
+        return SimpleNamespace(gpus=self.chosen)
+
+    @property
+    def count(self) -> int | None:
+        return len(self.chosen) or None
+
+
+@dataclass(frozen=True)
+class How:
+    """An engine is started."""
+
+    mode: Mode = "detached"
+    takes: Sequence[str] | None = None
+    """See `TakeUp.begin`, the next one too."""
+    asked_only: bool = False
+    quiet: bool = False
+    """By a command, which says first what it came for."""
+
 
 class SimEngine:
     """Holds one deck until it has run to its end, or is killed."""
@@ -72,29 +101,38 @@ class SimEngine:
         deck: str,
         file: DeckFile,
         before: DeckFile | None,
-        takes: Sequence[str] | None,
+        how: How,
         folder: str,
         behaviour: Callable[[str, int], Behaviour],
         refusals: Callable[[], str],
         failed: Callable[[BaseException], None],
         acknowledged: Callable[[Fact], None],
     ) -> None:
-        """*before*: the file as the deck took it last; *takes*: see `TakeUp.begin`. *failed* is told of exceptions,
-        *acknowledged* of what observers are told and is on disk."""
-        self.box, self.name, self._before, self._takes = box, deck, before, takes
+        """*before*: the file as the deck took it last. *failed* is told of exceptions, *acknowledged* of what observers
+        are told and is on disk."""
+        self.box, self.name, self._before, self._how = box, deck, before, how
         self.acknowledged = acknowledged
         self.since = box.now
-        self._state = state_folder(folder, deck)
-        self.opened: Any = SimpleNamespace(file=file, state=SimpleNamespace(path=self._state), options="", warnings=[])
+        self.state = state_folder(folder, deck)
+        self.opened: Any = SimpleNamespace(
+            file=file, state=SimpleNamespace(path=self.state), options="", warnings=[], environment={}
+        )
         self.files = [(box.now, file)]
         """What it has taken up, and since when."""
-        self.clients: list[SimClient] = []
+        self.acts = 0
+        """Requests that change something, and edits taken up, so far;"""
+        self.acting = 0
+        """those of them that are under way."""
+        self.crowded = False
+        """Two of them were, at once."""
+        self.deaf_since = 0.0
+        """When somebody removed its socket;"""
+        self.stopped_at: float | None = None
+        """when a client ended it, with its tasks."""
+        self.applying = 0
+        """Of these, somebody has asked to apply the file."""
         self.loop = SimLoop(lambda: box.now, failed)
         self.journal = SimJournal(box, box.disks.setdefault(deck, Disk()))
-        self.over = False
-        self._applying = False
-        self.answered: list[tuple[str, bool]] = []
-        """Verbs, and whether each was acknowledged."""
         self.log_dir = os.path.join(folder, deck)
         self._behaviour = behaviour
         self._refusals = refusals
@@ -114,7 +152,7 @@ class SimEngine:
         """What the journal says: a deck, and the starts of attempts that have not ended."""
         facts = list(self.journal.load())
         deck, before, told = self.fresh(), self._before or self.file, recorded(facts)
-        lasting = kept.load(self._state, told.lasting_tokens)
+        lasting = kept.load(self.state, told.lasting_tokens)
         take_back(deck, lasting, told, lambda: {spec.name: spec for spec in before.tasks})
         return deck, replay(deck, facts)
 
@@ -133,8 +171,8 @@ class SimEngine:
         self.opened.same_boot = deck.run.boot_id in ("", self.box.boot)
         self.opened.gpus = _Cards(self._cards())
         self.opened.journal = self.journal
-        kept.keep_gone(self._state, deck)
-        taken.keep(self._state, self.file)
+        kept.keep_begun(self.state, deck)
+        taken.keep(self.state, self.file)
         return deck
 
     def _left(self) -> Collection[str]:
@@ -172,7 +210,9 @@ class SimEngine:
             checks=aside,
             starters=aside,
         )
-        self._reporter = Reporter(deck, self.attempts, SimpleNamespace(now=box.instant), lambda _: None, cwd="/")
+        self._reporter = Reporter(
+            deck, self.attempts, SimpleNamespace(now=box.instant), lambda message: self._serving.show(message), cwd="/"
+        )
         self._loop = Loop(
             Core(deck),
             clock=SimpleNamespace(now=box.instant),
@@ -187,20 +227,76 @@ class SimEngine:
         completing.behind = lambda: self._loop.behind
         self._writer.on_ended = completing.written
         self.journal.on_disk = lambda full, why: self.loop.call_soon(self._on_disk, full, why)
+        self._ending = Ending(
+            deck, self._how.mode, SimpleNamespace(now=box.instant), clients=lambda: self._serving.clients
+        )
+        self._quiet = QuietStart(deck, self._loop.wake, self._ending.leave, clients=lambda: self._serving.clients)
+        self._serving = self._serve()
+        self._live = LiveFile(
+            self.opened, self._loop, note=self._note, changed=self._serving.turned, applied=self._swapped,
+            headless=self._how.mode == "headless",
+        )  # fmt: skip
+        self.loop.create_task(self._run())
+
+    def _serve(self) -> Serving:
+        deck, clock = self.deck, SimpleNamespace(now=self.box.instant)
+        view = DeckView(
+            deck, clock, file=self.file.path, infos={gpu.uuid: gpu for gpu in self._cards()},
+            file_plan=lambda: self._live.summary, file_problem=lambda: self._live.problem,
+        )  # fmt: skip
+        requests = Requests(
+            deck, view, self.attempts, clock, self._post,
+            {gpu.uuid: gpu.index for gpu in self._cards()},
+            Hooks(
+                stop=self._stop,
+                start=self._start,
+                apply=lambda args: answer(self._live, args),
+                change=lambda args: self._live.change(args),
+                taken=self._loop.taken,
+            ),
+        )  # fmt: skip
+
+        async def handle(request: Request) -> Any:
+            acts = request.op not in _LOOKING
+            self.acts += acts
+            self.acting += acts
+            self.crowded |= self.acting > 1
+            self.applying += request.op == "apply"
+            try:
+                return await requests.handle(request)
+            finally:
+                self.applying -= request.op == "apply"
+                self.acting -= acts
+                self._quiet.taken(request.op)
+
+        self.lock = SimLock(pid=1)
+        return Serving(
+            self.state, self.lock, view, handle, deck=self.name, file=self.file.path, mode=self._how.mode,
+            note=self._note, on_leave=self._client_left,
+        )  # fmt: skip
+
+    async def _run(self) -> None:
+        """As `Engine.run` does it."""
+        self._sample()
+        self._live.start()
+        if self._how.quiet:
+            self._quiet.begin(notes_only=False)
         TakeUp(
             self.opened,
             loop=self._loop,
             launcher=self.launcher,
             attempts=self.attempts,
             reporter=self._reporter,
-            clock=SimpleNamespace(now=box.instant),
-        ).begin(self._takes)
-        self._applier = Applier(self.opened, self._loop, self._aside)
-        infos = {gpu.uuid: gpu for gpu in self._cards()}
-        self._view = DeckView(deck, SimpleNamespace(now=box.instant), file=self.file.path, infos=infos)
-        self._clients: list[Any] = []
-        self._pictures = Pictures(self._view, self._view.changed, self._clients)
-        self._sample()
+            clock=SimpleNamespace(now=self.box.instant),
+        ).begin(self._how.takes, asked_only=self._how.asked_only)
+        await self._serving.start()
+        await self._ending.wait()
+        self._close()
+        for _ in range(_LAST_TURNS):
+            await asyncio.sleep(0)
+        code, why = self._ending.verdict()
+        self._serving.close(why or "nothing is left to run", code)
+        self.loop.call_soon(self._over)
 
     # -- life
 
@@ -213,8 +309,7 @@ class SimEngine:
     def _publish(self, facts: Sequence[Fact]) -> None:
         self.attempts.publish(facts)
         self._reporter.publish(facts)
-        self._view.note(facts)
-        self._pictures.touch()
+        self._serving.publish(facts)
         if not self._loop.behind:
             for fact in facts:
                 self.acknowledged(fact)
@@ -226,23 +321,22 @@ class SimEngine:
             self.attempts.completing.caught_up()
 
     def _after_turn(self) -> None:
-        self._pictures.touch()
+        self._serving.turned()
         found = violations(self.deck)
         assert not found, found
-        if self.deck.run.ended and not self.deck.active and not self.over:
-            self.over = True
-            self.loop.call_later(0.01, self._close)
+        self._ending.consider()
 
     def _sample(self) -> None:
-        """What the cards read, from time to time."""
-        readings = [self._reading(uuid) for uuid in self.box.gpus]
-        self._post(DevicesSampled(tuple(readings), claimed=self._claimed()))
-        self._pictures.touch(gpus=True)
+        """What the cards read, from time to time, unless the driver hangs."""
+        if self.box.now >= self.box.hung_until:
+            readings = [self._reading(uuid) for uuid in self.box.gpus]
+            self._post(DevicesSampled(tuple(readings), claimed=self._claimed()))
+            self._serving.sampled()
         self.loop.call_later(_SAMPLE_S, self._sample)
 
     def _reading(self, uuid: str) -> GpuReading:
         if uuid in self.box.lost:
-            return GpuReading(uuid, self.box.now, lost="GPU is lost")
+            return GpuReading(uuid, self.box.now, lost=LOSSES[int(self.box.lost[uuid]) % len(LOSSES)])
         there = [each for each in self.box.alive() if uuid in each.gpus]
         used = tuple(GpuProcess(each.pid, 1000, token=each.token, user="me") for each in there)
         others = (GpuProcess(7, 9000, user="bob"),) if uuid in self.box.foreign else ()
@@ -253,70 +347,60 @@ class SimEngine:
     def _claimed(self) -> dict[str, str]:
         return {uuid: deck for uuid, deck in self.box.claims.items() if deck != self.name}
 
-    def ask(self, verb: Verb) -> None:
-        """A client's request; answered once it is on disk."""
-        place = len(self.answered)
-        self.answered.append((f"{verb.verb} {','.join(verb.tasks)}", False))
+    # -- clients
 
-        async def request() -> None:
-            self._loop.post(verb)
-            try:
-                await self._loop.taken()
-            except EngineEndingError:
-                return
-            self.answered[place] = (self.answered[place][0], True)
+    @property
+    def deaf_s(self) -> float:
+        """How long nobody has been able to reach it."""
+        return self.box.now - max(self.since, self.deaf_since)
 
-        self.loop.within(lambda: self.loop.create_task(request()))
+    def connect(self) -> SimConnection | None:
+        """As clients do: where the lock file says that it listens."""
+        listener = self.box.sockets.get(self.lock.address)
+        return None if listener is None else listener.connect()
 
-    def watched(self, seconds: float) -> None:
-        """Somebody watches for so long."""
+    def _client_left(self) -> None:
+        self._quiet.left()
+        self._ending.consider()
 
-        def begin() -> None:
-            client = SimClient(self, self._pictures)
-            self.clients.append(client)
-            self._clients.append(client.end)
-            self._pictures.show(client.end)
-            self._read(client)
-            self.loop.call_later(seconds, leave, client)
+    def _stop(self, tasks: bool, now: bool) -> None:
+        if not tasks:
+            self._ending.leave("gpudeck stop")
+            return
+        if self._ending.over:
+            raise EngineUnavailableError("the engine was just ending, and its tasks run on: ask again")
+        self._ending.stop()
+        self.stopped_at = self.stopped_at or self.box.now
+        self._post(Shutdown(now=now, by="gpudeck stop --tasks"))
 
-        def leave(client: SimClient) -> None:
-            self.clients.remove(client)
-            self._clients.remove(client.end)
+    def _start(self) -> Sequence[str]:
+        self._quiet.stay()
+        self._loop.act(take_up_new)
+        return ()
 
-        self.loop.within(begin)
-
-    def _read(self, client: SimClient) -> None:
-        if client in self.clients:
-            client.read()
-            self.loop.call_later(self.box.random.choice(_READ_S), self._read, client)
-
-    def edited(self, file: DeckFile, choices: Choices) -> None:
-        """Somebody has edited the task file and asks to apply it; where that cannot be the deck goes on as it was."""
-
-        async def request() -> None:
-            if self._applying:
-                return
-            self._applying = True
-            try:
-                await self._applier.apply(Reading(file, file.text, self._cards(), ()), choices, self._swapped)
-            except DeckError as error:
-                self.box.say(f"{self.name} applies nothing: {error}")
-            finally:
-                self._applying = False
-
-        self.loop.within(lambda: self.loop.create_task(request()))
+    def _note(self, text: str, level: str = "warning") -> None:
+        self.box.say(f"{self.name} notes: {text}")
+        if level == "error":
+            self.box.broken_promise = Broken(text)
 
     def _swapped(self) -> None:
-        self.files.append((self.box.now, self.file))
-        self._pictures.renew()
+        before, now = self.files[-1][1], self.file
+        self.acts += 1
+        if not self.applying:
+            self._unasked(before, now)
+        self.files.append((self.box.now, now))
+        self._serving.renew()
         self.box.say(f"{self.name} has taken up its file")
 
-    async def _aside(self, work: Callable[[], Any]) -> Any:
-        """`Worker`: what is done in a thread is done at some later moment."""
-        done = self.loop.create_future()
-        self.loop.call_later(self.box.random.choice(_ASIDE_S), done.set_result, None)
-        await done
-        return work()
+    def _unasked(self, before: DeckFile, now: DeckFile) -> None:
+        """Nobody has said so: no task goes, and none that runs becomes another."""
+        specs = {spec.name: spec.fingerprint for spec in now.tasks}
+        for spec in before.tasks:
+            task = self.deck.by_name.get(spec.name)
+            runs = task is not None and task.attempt() is not None
+            if spec.name not in specs or (runs and specs[spec.name] != spec.fingerprint):
+                words = f"{spec.name} of {self.name} was changed or removed, and nobody had asked for that"
+                self.box.broken_promise = Broken(words)
 
     def heard(self, process: Process) -> None:
         if not self.loop.dead:
@@ -332,11 +416,21 @@ class SimEngine:
         self._let_go()
 
     def _close(self) -> None:
-        """As an engine ends by itself."""
+        self._quiet.close()
+        self._ending.close()
         self._loop.stop()
+        self._live.close()
         self.journal.close()
         self.attempts.close()
         self.launcher.close()
+
+    def _over(self) -> None:
+        """It has ended by itself."""
+        deck, rest = self.deck, [task for task in self.deck.tasks if not isinstance(task.phase, FINAL)]
+        asked = self._ending.by_user or deck.paused or deck.run.halted or any(task.held for task in rest)
+        if not (deck.run.ended or asked or any(gpu.mark == "drain" for gpu in deck.gpus.values())):
+            told = ", ".join(f"{task.name} {NAMES[type(task.phase)]}" for task in rest)
+            raise Broken(f"the engine of {self.name} ends, nothing is in the way, and left are {told}")
         self.loop.drop()
         self._let_go()
 

@@ -47,7 +47,7 @@ class SimJournal:
 
     def close(self) -> None:
         """What is pending is written first."""
-        if not self._closed and not self._dead:
+        while not self._closed and not self._dead and (self._waiting or self._going):
             self._begin()
             self._commit()
         self._closed = True
@@ -63,6 +63,11 @@ class SimJournal:
     def idle(self) -> bool:
         """All is on disk."""
         return not (self._waiting or self._going or self._backlog)
+
+    @property
+    def behind(self) -> bool:
+        """The disk takes nothing, or has not yet been given what it did not take."""
+        return self._disk.full or bool(self._backlog)
 
     def look(self) -> None:
         """The disk may have space again."""

@@ -8,7 +8,7 @@ from gpudeck.engine.core.fate import Fate
 from gpudeck.engine.core.inputs import LeaderExited, Spawned, TreeGone
 from gpudeck.engine.core.spec import StopScope
 from gpudeck.engine.ports import Known, Sink, SpawnRefusedError, StartOrder
-from tests.sim.box import Behaviour, Process, Simulated
+from tests.sim.box import DEVICE_FAULTS, Behaviour, Process, Simulated
 
 KILL = 9
 
@@ -69,7 +69,7 @@ class SimLauncher:
         if self._box.broken in order.claims:
             how = Behaviour(code=1, runs_s=0.05)
             with open(order.stderr, "a") as log:
-                log.write("RuntimeError: CUDA error: unspecified launch failure\n")
+                log.write(f"RuntimeError: {DEVICE_FAULTS[attempt % len(DEVICE_FAULTS)]}\n")
         process = self._box.spawn(order.token, self._deck, task, attempt, order.claims, how)
         self._followed[order.token] = []
         return process.pid, 1

@@ -108,6 +108,9 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._tasks.append(task)
         return task
 
+    async def create_unix_server(self, factory: Callable[[], Any], *, sock: Any) -> Any:
+        return sock.accept(self, factory)
+
     def get_debug(self) -> bool:
         return False
 

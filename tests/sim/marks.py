@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 
 from gpudeck.engine.core.events import (
     AttemptEnded,
     AttemptStarting,
     BoxRestarted,
+    DeckPaused,
     Fact,
+    GpuMarked,
     GpuQuarantined,
+    GpuReleased,
     Halted,
     LeaderEnded,
     RunStarted,
     StartRevoked,
+    StopRequested,
+    TakenBack,
     TakesChanged,
+    TaskAccepted,
+    TaskCached,
 )
 from tests.sim.slurm_marks import ON_CLUSTER
 from tests.sim.world import World
@@ -68,32 +76,94 @@ def _continued(world: World) -> bool:
     return False
 
 
+def _is(name: str, value: object) -> Callable[[Fact], bool]:
+    return lambda fact: getattr(fact, name, None) == value
+
+
+def _seen(what: str) -> Callable[[World], bool]:
+    return lambda world: world.seen[what] > 0
+
+
+def _fault(what: str) -> Callable[[World], bool]:
+    return lambda world: world.faults[what] > 0
+
+
 MARKS: Mapping[str, Callable[[World], bool]] = {
     "1: a start that never reached the world is made again under its number": _same_number,
     "3: an engine goes on with a run in which something failed": _continued,
+    "3: a run is begun by hand": _some(RunStarted, of=_is("takes", ("retry",))),
+    "4: a task is done earlier, and does not run": _some(TaskCached),
+    "4: a result is kept although the file has changed": _some(TaskAccepted),
     "5: a GPU on which all fails rests": _some(GpuQuarantined),
+    "5: a GPU that rested is used again": _some(GpuReleased),
+    "5: a GPU is lost": _said("GPU", "is lost"),
     "8: a leader ended before its tree": _some(LeaderEnded),
     "10: a stop outlives its engine": _stopped_by_two,
     "11: the box has another boot": _some(BoxRestarted),
+    "15: the driver answers no call": _said("the driver of the GPUs hangs"),
     "18: somebody else computes on a GPU": _said("is taken by"),
-    "19: what cannot start any more is blocked": lambda world: world.seen["blocked"] > 0,
+    "18: a user takes a GPU that others use": _some(GpuMarked, of=_is("mark", "take")),
+    "19: what cannot start any more is blocked": _seen("blocked"),
+    "19: an engine ends with tasks that are held": _seen("left held"),
     "20: a task that needs several GPUs gets them": _some(
         AttemptStarting, of=lambda fact: len(getattr(fact, "gpus", ())) > 1
     ),
     "21: another deck has the GPU": _some(StartRevoked, of=lambda fact: "taken by" in getattr(fact, "why", "")),
     "22: a GPU is left to others": lambda world: any(file.settings.keep_free for file in world.files.values()),
+    "22: a GPU is drained": _some(GpuMarked, of=_is("mark", "drain")),
     "23: tasks have priorities": lambda world: any(
         task.priority for file in world.files.values() for task in file.tasks
     ),
     "24: a run is halted": _some(Halted),
+    "24: a halted run goes on": lambda world: any(
+        isinstance(one, Halted) and isinstance(other, DeckPaused)
+        for disk in world.box.disks.values()
+        for one, other in pairwise(fact for fact in disk.facts if isinstance(fact, (Halted, DeckPaused)))
+    ),
     "26: a file is edited while its deck runs": _said("has taken up its file"),
+    "26: a file is half saved": _said("half saved"),
+    "26: a broken file is mended while its deck runs": _said("cannot be used; the deck goes on as it was"),
+    "26: no engine starts on a broken file": _seen("refused file"),
+    "26: a file is gone": _said("notes: tasks.toml is gone"),
+    "26: a task is renamed while it runs": _seen("renamed"),
     "27: what was interrupted or lost is tried again uncharged": _some(
         AttemptEnded, of=lambda fact: not getattr(fact, "charged", True)
     ),
     "28: a deaf tree is killed after its grace": _said("exits with 137"),
-    "31: the disk was full": lambda world: world.faults["disk full"] > 0,
-    "33: an engine died with facts that were not on disk": lambda world: world.seen["unwritten"] > 0,
-    "35: the clock began anew under a task that was to be tried again": lambda world: world.seen["backoff at boot"] > 0,
+    "29: a client ends the engine and no task": _said("stop tasks=False now=False is answered: ok"),
+    "29: a client ends the tasks and the engine": _some(StopRequested, of=_is("why", "interrupted")),
+    "30: somebody asks why tasks wait": _said("explain", "is answered: ok"),
+    "31: the disk was full": _fault("disk full"),
+    "33: an engine died with facts that were not on disk": _seen("unwritten"),
+    "33: a request is refused by an engine that ends": _said("the engine was just ending"),
+    "34: what an end leads to is done by the next engine": _seen("unsettled"),
+    "35: the clock began anew under a task that was to be tried again": _seen("backoff at boot"),
+    "36: a socket is removed": _fault("socket gone"),
+    "36: two clients ask at once": _seen("at once"),
+    "36: a client vanishes before it is answered": _said("a client vanishes"),
+    "36: what was asked of one engine is taken back by another": _some(TakenBack),
     **ON_CLUSTER,
 }
 """By number of the rule and what happens; see `docs/reliability.md`."""
+
+UNREACHED: Mapping[int, str] = {
+    2: "the proof that nothing lives is the launcher's: contract suite, faults",
+    6: "locks and what inherits them are the kernel's: adapters",
+    7: "members of a tree are found by the kernel's means: adapters",
+    9: "the wrapper is a shell script: contract suite",
+    12: "environments are read at the opening of real decks",
+    13: "systemd and logind: service, faults",
+    14: "folders that are removed or shared: state watch, e2e",
+    16: "patterns run in a helper process: logs",
+    17: "no task of a plan says how much memory it wants: the core's machine",
+    25: "plans run all tasks: the core's machine, commands",
+    32: "a disk here forgets, and does not lie: journal",
+    37: "an engine's code is not replaced: server",
+    38: "a budget: bench",
+    39: "a budget: bench",
+    40: "a budget: bench",
+    41: "a budget, and decks of thousands of tasks: bench",
+    42: "kernels without a feature: adapters",
+    43: "GPUs keep their numbers: opening",
+}
+"""Rules that no world can come to, and why; where they are looked at."""

@@ -8,8 +8,10 @@ from random import Random
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Halt, Policy, Resources, TaskSpec, Work
 from tests.sim.box import Behaviour
 
-VERBS = ("cancel", "kill", "retry", "hold", "release", "pause", "unpause", "priority")
-FAULTS = ("kill", "box down", "disk full", "refused", "second start", "gpu lost", "foreign", "edit", "watch")
+FAULTS = (
+    "kill", "box down", "disk full", "refused", "second start", "gpu lost", "foreign", "driver hangs", "edit", "spoilt",
+    "watch", "socket gone",
+)  # fmt: skip
 """Of an engine's pieces."""
 
 
@@ -21,7 +23,7 @@ class Plan:
     behaviours: dict[tuple[str, str, int], Behaviour]
     """By deck, task and attempt; others end well after 5 s."""
     odds: dict[str, float] = field(default_factory=dict)
-    """Of each fault, and of "verb": how likely it is at each piece that an engine runs."""
+    """Of each fault, and of "user": how likely it is at each piece that an engine runs."""
     edits: float = 0.0
     """How likely the task file is another at each start of an engine; while one runs, see `odds`."""
     slots: int = 1
@@ -46,9 +48,9 @@ def plan_of(seed: int) -> Plan:
         for task in file.tasks
         for attempt in range(1, 6)
     }
-    chosen = [name for name in (*FAULTS, "verb") if random.random() < 0.6]
+    chosen = [name for name in (*FAULTS, "user") if random.random() < 0.6]
     odds = {name: random.choice([0.002, 0.01, 0.03]) for name in chosen}
-    for rare in ("box down", "disk full", "edit", "watch"):
+    for rare in ("box down", "disk full", "driver hangs", "edit", "spoilt", "watch", "socket gone"):
         if rare in odds:
             odds[rare] /= 10
     edits, slots = random.choice([0.0, 0.0, 0.5]), random.choice([1, 1, 1, 2])
@@ -68,6 +70,7 @@ def _ruled(random: Random, file: DeckFile, gpus: int, slots: int) -> DeckFile:
         ),
         keep_free=random.choice([0, 0, 1]) if spare else 0,
         order=random.choice(["file", "longest"]),
+        reload=random.choice(["ask", "ask", "auto", "off"]),
     )
     barrier, codes, alone = (
         random.choice(["succeeded", "ended"]),
@@ -91,20 +94,29 @@ def _ruled(random: Random, file: DeckFile, gpus: int, slots: int) -> DeckFile:
 
 
 def edited(random: Random, file: DeckFile) -> DeckFile:
-    """The file after somebody has been at it: a task more, fewer, or with another command."""
+    """The file after somebody has been at it: a task more, fewer, with another name or another command."""
     tasks = list(file.tasks)
     at = random.randrange(len(tasks))
-    match random.choice(["more", "fewer", "other"]):
+    match random.choice(["more", "fewer", "other", "renamed"]):
         case "more":
             names = {task.name for task in tasks}
             free = next(name for number in range(99) if (name := f"{tasks[at].entry}{number}") not in names)
             tasks.append(replace(tasks[at], name=free, needs=(), after=(), fingerprint=f"fp-{free}"))
+        case "renamed" if not any(tasks[at].name in (*task.needs, *task.after) for task in tasks):
+            name = f"{tasks[at].name}x{random.getrandbits(16):x}"
+            tasks[at] = replace(tasks[at], name=name, fingerprint=f"fp-{name}")
         case "fewer" if len(tasks) > 1 and not any(tasks[at].name in (*task.needs, *task.after) for task in tasks):
             del tasks[at]
         case _:
             tasks[at] = replace(tasks[at], fingerprint=f"{tasks[at].fingerprint}'", work=Work(("false",)))
     tasks = [replace(task, position=place) for place, task in enumerate(tasks)]
     return replace(file, tasks=tuple(tasks), text=f"{random.getrandbits(48):x}")
+
+
+def half_saved(random: Random, file: DeckFile) -> DeckFile:
+    """The beginning of a file: valid, with fewer tasks."""
+    tasks = file.tasks[: random.randint(1, len(file.tasks))]
+    return replace(file, tasks=tasks, text=f"{random.getrandbits(48):x}")
 
 
 def _behaviour(random: Random) -> Behaviour:

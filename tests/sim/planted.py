@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from gpudeck.engine.core.events import Fact, TaskHeld
+from gpudeck.engine.core.events import Fact, GpuMarked, TaskHeld
 from gpudeck.engine.core.fate import Fate
 from gpudeck.engine.core.inputs import TreeGone
 from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.readings import GpuReading
 from gpudeck.engine.core.retry import Decision
 from gpudeck.engine.core.spec import DeckFile, Policy, TaskSpec
+from gpudeck.engine.errors import EngineEndingError
 from gpudeck.engine.ports import Known
-from tests.inside.sim import Completing, DeckView, Loop, begins, core_ends, loop, outcomes, replay_module, step
+from tests.inside.sim import (
+    Choices,
+    Client,
+    Completing,
+    DeckView,
+    Ending,
+    LiveFile,
+    Loop,
+    Pictures,
+    Requests,
+    Serving,
+    Turn,
+    Undoing,
+    apply_module,
+    begins,
+    core_ends,
+    loop,
+    outcomes,
+    replay_module,
+    step,
+    taken,
+)
 from tests.sim.engine import SimEngine
 from tests.sim.journal import SimJournal
 from tests.sim.launcher import SimLauncher
@@ -129,12 +152,87 @@ def _forgets_at_once(written: object) -> Callable[..., None]:
     return early
 
 
+def _answered_at_once(_: object) -> Callable[[Loop], Any]:
+    async def taken(self: Loop) -> None:
+        await asyncio.sleep(0)
+
+    return taken
+
+
+def _taken_for_done(taken: Callable[[Loop], Any]) -> Callable[[Loop], Any]:
+    async def even_at_the_end(self: Loop) -> None:
+        with suppress(EngineEndingError):
+            await taken(self)
+
+    return even_at_the_end
+
+
+def _told_of_all(verb: Callable[..., Any]) -> Callable[..., Any]:
+    async def of_all(self: Requests, asked: Any) -> dict[str, Any]:
+        return {**await verb(self, asked), "tasks": list(asked.tasks), "left": {}}
+
+    return of_all
+
+
+def _next_ones(tasks: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    def others(self: Requests, names: Sequence[str]) -> list[Any]:
+        of_all = self._deck.tasks
+        return [of_all[(task.index + 1) % len(of_all)] for task in tasks(self, names)]
+
+    return others
+
+
+def _without_marks(gpu_fact: Callable[..., None]) -> Callable[..., None]:
+    return lambda deck, fact: None if isinstance(fact, GpuMarked) else gpu_fact(deck, fact)
+
+
+def _said_to_be_back(undo: Callable[..., Any]) -> Callable[..., Any]:
+    async def said(self: Any, name: str, by: str) -> Any:
+        done = await undo(self, name, by)
+        return replace(done, tasks=(*done.tasks, *done.left), left={})
+
+    return said
+
+
+def _without_buffer(received: Callable[..., None]) -> Callable[..., None]:
+    def forgetful(client: Client, data: bytes) -> None:
+        client._buffer.clear()
+        received(client, data)
+
+    return forgetful
+
+
+def _forgets_since(flush: Callable[..., None]) -> Callable[..., None]:
+    def forgetful(pictures: Pictures) -> None:
+        flush(pictures)
+        for client in pictures._clients:
+            client.since = set()
+
+    return forgetful
+
+
+def _applies_removals(_: object) -> Callable[..., Any]:
+    async def all_of_it(self: LiveFile, reading: Any, plan: Any) -> Any:
+        self._tell(await self._perform(reading, Choices()))
+        return await self._planned(reading)
+
+    return all_of_it
+
+
 def _nothing_moved(_: object) -> Callable[[DeckView], set[int]]:
     def changed(view: DeckView) -> set[int]:
         view._deck.moved.clear()
         return set()
 
     return changed
+
+
+def _always(answer: bool) -> Callable[[Any], Callable[..., bool]]:
+    return lambda _: lambda *_: answer
+
+
+def _nothing(_: object) -> Callable[..., None]:
+    return lambda *_: None
 
 
 PLANTED: dict[str, Callable[[], _Patch]] = {
@@ -162,5 +260,26 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
     "clients are not told of what moves": _instead(
         DeckView, "changed", lambda _: lambda self: self._deck.moved.clear() or set()
     ),
+    "a request is answered before it is on disk": _instead(Loop, "taken", _answered_at_once),
+    "an engine that ends says that it was done": _instead(Loop, "taken", _taken_for_done),
+    "a reply says that all was done": _instead(Requests, "_verb", _told_of_all),
+    "a verb is done to other tasks": _instead(Requests, "_tasks", _next_ones),
+    "holds are not written": _instead(
+        Turn, "record", lambda record: lambda turn, fact: None if isinstance(fact, TaskHeld) else record(turn, fact)
+    ),
+    "what is left is said to be taken back": _instead(Undoing, "undo", _said_to_be_back),
+    "half a request is forgotten": _instead(Client, "data_received", _without_buffer),
+    "what changes during a picture is not told": _instead(Pictures, "flush", _forgets_since),
+    "an edited deck is not shown anew": _instead(Pictures, "renew", _nothing),
+    "a reply comes before what it led to is shown": _instead(
+        Pictures, "flush", lambda flush: lambda self: self._loop.call_later(0.05, flush, self) and None
+    ),
+    "a socket that was removed stays so": _instead(Serving, "_look", lambda _: lambda self: self._look_later()),
+    "the taken file is not kept": _instead(taken, "keep", _nothing),
+    "what is gone from the file goes unasked": _instead(LiveFile, "_apply_what_may_be", _applies_removals),
+    "an engine stays for ever": _instead(Ending, "consider", _always(False)),
+    "an engine ends with work left": _instead(Ending, "_stands_still", _always(True)),
+    "a stop of the tasks ends nothing": _instead(Ending, "stop", _nothing),
+    "drained GPUs are used": _instead(apply_module, "gpu_fact", _without_marks),
     "a record goes before the end is on disk": _instead(Completing, "written", _forgets_at_once),
 }

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
+from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.events import (
     AttemptEnded,
     AttemptStarting,
+    DeckPaused,
     Fact,
+    GpuMarked,
     GpuQuarantined,
     Halted,
+    PriorityChanged,
+    RunEnded,
     RunStarted,
+    TakenBack,
     TaskCancelled,
+    TaskHeld,
     TaskRetried,
 )
 from gpudeck.engine.core.outcome import Outcome
@@ -49,8 +56,13 @@ def at_spawn(box: Simulated, files: Sequence[tuple[float, DeckFile]], facts: lis
         raise Broken(f"{_name(new)} began and its file does not have it")
     if all(missing):
         raise Broken(f"{_name(new)} began before {', '.join(sorted(missing[-1]))} had succeeded")
+    marks = _marks_before(new.token, facts)
     for uuid in new.gpus:
-        since = min(box.lost.get(uuid, box.now), box.foreign.get(uuid, box.now))
+        if marks.get(uuid) == "drain":
+            raise Broken(f"{_name(new)} began on {uuid}, which is drained")
+        if marks.get(uuid) == "take" and uuid not in box.lost:
+            continue
+        since = max(box.hung_until, min(box.lost.get(uuid, box.now), box.foreign.get(uuid, box.now)))
         if box.now - since > LEARNED_S:
             raise Broken(f"{_name(new)} began on {uuid}, which is lost or another's since {box.now - since:.0f} s")
 
@@ -74,6 +86,17 @@ def _once(box: Simulated, new: Process) -> None:
         old is not new and (old.deck, old.task, old.attempt) == (new.deck, new.task, new.attempt) for old in box.started
     ):
         raise Broken(f"{_name(new)} was started twice")
+
+
+def _marks_before(token: str, facts: list[Fact]) -> dict[str, str]:
+    """What users had said of GPUs when this was decided."""
+    marks: dict[str, str] = {}
+    for fact in facts:
+        if isinstance(fact, GpuMarked):
+            marks[fact.gpu] = fact.mark
+        elif isinstance(fact, AttemptStarting) and fact.token == token:
+            break
+    return marks
 
 
 def _missing(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) -> set[str]:
@@ -169,8 +192,13 @@ def _retries(deck: str, specs: Mapping[str, TaskSpec], edited: Collection[str], 
     signals: Counter[str] = Counter()
     more: Counter[str] = Counter()
     halted = False
+    before: dict[tuple[str, str], tuple[int, int]] = {}
     for fact in facts:
+        if isinstance(fact, (TaskCancelled, TaskRetried)):
+            before.setdefault((fact.act, fact.task), (charged[fact.task], signals[fact.task]))
         match fact:
+            case TakenBack():  # as if it had not been asked for
+                charged[fact.task], signals[fact.task] = before[fact.act, fact.task]
             case Halted():  # what failed before is not tried again
                 halted = True
             case RunStarted():
@@ -200,6 +228,38 @@ def _retries(deck: str, specs: Mapping[str, TaskSpec], edited: Collection[str], 
                     raise Broken(f"{fact.task} of {deck} was given up after {tries} of {most} tries")
             case _:
                 pass
+
+
+def of_wishes(name: str, deck: Deck, facts: list[Fact]) -> None:
+    """What users have set is as they set it last, as an engine knows it."""
+    held: dict[str, bool] = {}
+    ranked: dict[str, int] = {}
+    paused = False
+    for fact in facts:
+        match fact:
+            case TaskHeld():
+                held[fact.task] = fact.held
+            case PriorityChanged():
+                ranked[fact.task] = fact.priority
+            case DeckPaused():
+                paused = fact.paused
+            case RunEnded():
+                held, paused = {}, False
+            case _:
+                pass
+    if bool(deck.paused) != paused:
+        raise Broken(f"{name} was {'paused' if paused else 'let go on'}, and its engine has it otherwise")
+    for task in deck.tasks:
+        if task.gone:
+            continue
+        if task.held != held.get(task.name, False):
+            raise Broken(
+                f"{task.name} of {name} was {'let go' if task.held else 'held'}, and its engine has it otherwise"
+            )
+        if task.priority != ranked.get(task.name, task.priority):
+            raise Broken(
+                f"{task.name} of {name} was given priority {ranked[task.name]}, its engine says {task.priority}"
+            )
 
 
 def _name(process: Process) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim.marks import MARKS, marks
+from tests.sim.marks import MARKS, UNREACHED, marks
 from tests.sim.planted import PLANTED
 from tests.sim.seeds import SLURM_EVERY, noticed, world_of
 from tests.sim.slurm_planted import ON_CLUSTER
@@ -80,6 +80,11 @@ def test_the_worlds_come_to_what_each_rule_is_for(folder: str) -> None:
         if not missing:
             return
     raise AssertionError(f"no world came to {sorted(missing)}")
+
+
+def test_each_rule_is_come_to_or_said_why_not() -> None:
+    reached = {int(name.split(":")[0]) for name in MARKS if name[0].isdigit()}
+    assert sorted([*reached, *UNREACHED]) == list(range(1, 44))
 
 
 def test_a_world_is_the_same_each_time_whatever_python_hashes_by() -> None:

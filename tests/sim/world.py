@@ -5,22 +5,25 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
 from unittest import mock
 
 from gpudeck.engine.core.events import AttemptEnded, Fact
 from gpudeck.engine.core.explain import explain
-from gpudeck.engine.core.inputs import Verb
 from gpudeck.engine.core.phases import FINAL, NAMES, Backoff, Blocked, Queued, Waiting
 from gpudeck.engine.core.recorded import recorded
-from tests.inside.sim import Choices, host, taken
+from gpudeck.engine.errors import TaskFileError
+from tests.inside.sim import host, taken
 from tests.sim import promises
 from tests.sim.box import Process, Simulated
-from tests.sim.engine import SimEngine, cleared, state_folder
-from tests.sim.plan import Plan, edited
+from tests.sim.client import SimClient, Wish, wishes
+from tests.sim.engine import How, SimEngine, cleared, state_folder
+from tests.sim.plan import Plan, edited, half_saved
 from tests.sim.promises import Broken
+from tests.sim.taskfiles import TaskFiles
+from tests.sim.wire import SimConnection, listening
 
 PIECES = 200_000
 """More of them, and a run will never end."""
@@ -28,6 +31,8 @@ LATEST_S = 3_000.0
 """Of the world's time without faults, in which all that can end ends;"""
 LATEST_RESTED_S = 40_000.0
 """and where a GPU rests, which longer and longer pauses between probes end."""
+_STOPS_S = 80.0
+"""An engine that was to end with its tasks does so, but for what `Simulated.late_s` is there for."""
 
 
 _ALIKE = {"waiting", "queued", "blocked", "backoff"}
@@ -50,14 +55,17 @@ class World:
         self.box.tell = self._told
         self.box.begun = self._begun
         self.random = Random(plan.seed + 1)
-        self.files = dict(plan.decks)
-        """As they are now."""
+        self.task_files = TaskFiles(self.box, self.folder)
+        self.files = {deck: self.task_files.write(deck, file) for deck, file in plan.decks.items()}
+        """As users want them now."""
+        self.spoilt: set[str] = set()
+        """Decks whose task file is not what users want, for a while."""
         self.specs = {deck: {spec.name: spec for spec in file.tasks} for deck, file in plan.decks.items()}
         """Every task that a deck ever had."""
         self.edited = {deck: set[str]() for deck in plan.decks}
-        self._written = {(deck, file.text): file for deck, file in plan.decks.items()}
-        """All that ever stood in a task file."""
         self.engines: dict[str, SimEngine] = {}
+        self.clients: list[SimClient] = []
+        self._undoable: dict[str, list[str]] = {deck: [] for deck in plan.decks}
         self.acknowledged: dict[tuple[str, str, int], int | None] = {}
         """Exit codes that observers were told of and that were on disk."""
         self.faults: Counter[str] = Counter()
@@ -68,12 +76,13 @@ class World:
         self._calm_at: float | None = None
         self._known: dict[str, tuple[int, bool]] = {}
         """By deck, of a journal of how many facts it is known whether its run has ended."""
-        self._released = False
+        self._calms = 0
+        """How often all decks that were not done have been taken up, without faults."""
 
     # -- a run
 
     def run(self) -> None:
-        with _seeded(self.random, self.box):
+        with _seeded(self.random, self.box), listening(self.box), self.task_files.served():
             self._begin()
             for _ in range(PIECES):
                 if not self._piece():
@@ -100,6 +109,8 @@ class World:
             if self._faults and self._goes_wrong(engine):
                 return True
             engine.loop.run_one()
+            if self.box.broken_promise is not None:
+                raise self.box.broken_promise
             if engine.loop.dead:  # it has ended by itself
                 self._ended(engine)
             return True
@@ -128,14 +139,38 @@ class World:
         return self.elapsed < self.plan.faults_end
 
     def _sound(self) -> bool:
-        """Nothing goes wrong any more: disks have space, each deck that is not done has an engine. False: all are."""
-        rest = [deck for deck in self.plan.decks if deck in self.engines or self._unfinished(deck)]
-        for deck in rest if self._calm_at is None else ():
-            self._free(deck)
-            self._start(deck)
-        self._calm_at = self.box.now if self._calm_at is None else self._calm_at
-        self.box.broken = ""
-        return bool(rest)
+        """Nothing goes wrong any more: disks have space, files are whole, each deck that is not done has an engine.
+        False: all are done."""
+        if self._calm_at is None:
+            self._calm_at = self.box.now
+            self.box.broken, self.box.hung_until = "", 0.0
+            for deck in self.plan.decks:
+                self._free(deck)
+                self._mend(deck)
+        elif self.engines:
+            return True
+        rest = [deck for deck in self.plan.decks if deck not in self.engines and self._unfinished(deck)]
+        if not rest:
+            return bool(self.engines)
+        self._calms += 1
+        if self._calms > 2:
+            raise Broken(f"the run of {', '.join(rest)} does not end although users let go of all that they held")
+        for deck in rest:
+            self._start(deck, How() if self._calms == 2 else None)
+            if self._calms == 2:
+                self._let_go_of_all(deck)
+        return True
+
+    def _let_go_of_all(self, deck: str) -> None:
+        """Users hold nothing any more."""
+        self.elapsed = self.plan.faults_end
+        for client in self.clients:
+            if client.deck == deck:
+                client.leave()
+        names = tuple(spec.name for spec in self.files[deck].tasks)
+        gpus = tuple(map(str, range(len(self.box.gpus))))
+        what = [Wish("unpause"), Wish("release", {"tasks": names})]
+        self._come(deck, what + [Wish("gpu", {"verb": "enable", "gpus": gpus})] * bool(gpus), last=True)
 
     def _unfinished(self, deck: str) -> bool:
         facts = self.box.disks[deck].facts
@@ -145,23 +180,31 @@ class World:
 
     # -- engines
 
-    def _start(self, deck: str) -> None:
-        """Somebody types `gpudeck`; where an engine has the lock nothing comes of it."""
+    def _start(self, deck: str, how: How | None = None) -> None:
+        """Somebody types `gpudeck`; where an engine has the lock, or the task file is broken, nothing comes of it."""
         if deck in self.engines:
             return
-        self.box.say(f"an engine of {deck} starts")
         self._check_disk(deck)
         plan, runs = self.plan, deck in self.box.disks
         if runs and self._faults and self.random.random() < plan.edits:
             self._edit(deck)
-        before = self._written.get((deck, (taken.load(state_folder(self.folder, deck)) or b"").decode()))
+        try:
+            file = self.task_files.load(self.task_files.path(deck))
+        except TaskFileError as error:
+            self.box.say(f"no engine of {deck} starts: {error}")
+            self.seen["refused file"] += 1
+            self.box.after(self.random.uniform(0, 50), lambda: self._start(deck))
+            return
+        before = self.task_files.known(deck, taken.load(state_folder(self.folder, deck)) or b"")
         headless = not runs or self.random.random() < 0.5
+        how = how or (How("headless", ("failed", "changed", "stale")) if headless else How())
+        self.box.say(f"an engine of {deck} starts, {how.mode}{', quietly' * how.quiet}")
         engine = self.engine_kind(
             self.box,
             deck,
-            self.files[deck],
+            file,
             before,
-            ("failed", "changed", "stale") if headless else None,
+            how,
             self.folder,
             lambda task, attempt: plan.behaviour(deck, task, attempt),
             self._refusal,
@@ -169,18 +212,39 @@ class World:
             lambda fact: self._acknowledge(deck, fact),
         )
         self.engines[deck] = engine
+        self.seen["unsettled"] += bool(engine.opened.unsettled)
+        promises.of_wishes(deck, engine.deck, self.box.disks[deck].facts)
 
     def _edit(self, deck: str) -> None:
         before = self.files[deck]
-        file = self.files[deck] = edited(self.random, before)
-        self._written[deck, file.text] = file
+        file = self.files[deck] = self.task_files.write(deck, edited(self.random, before))
+        self.spoilt.discard(deck)
         now = {spec.name: spec.fingerprint for spec in file.tasks}
         self.edited[deck] |= {spec.name for spec in before.tasks if now.get(spec.name) != spec.fingerprint}
         self.specs[deck] |= {spec.name: spec for spec in file.tasks}
         self.box.say(f"the file of {deck} has {len(file.tasks)} tasks, some others")
 
+    def _spoil(self, deck: str) -> None:
+        """The task file is not what somebody wants, and is mended later."""
+        if self.random.random() < 0.4:
+            half = self.task_files.write(deck, half_saved(self.random, self.files[deck]))
+            self.edited[deck] |= {spec.name for spec in self.files[deck].tasks} - {spec.name for spec in half.tasks}
+            how = f"has {len(half.tasks)} tasks, half saved"
+        else:
+            how = f"is {self.task_files.spoil(deck, self.random)}"
+        self.box.say(f"the file of {deck} {how}")
+        self.spoilt.add(deck)
+        self.box.after(self.random.choice([0.1, 2.0, 30.0]), lambda: self._mend(deck))
+
+    def _mend(self, deck: str) -> None:
+        if deck in self.spoilt:
+            self.spoilt.discard(deck)
+            self.task_files.write(deck, self.files[deck])
+            self.box.say(f"the file of {deck} is as it should be")
+
     def _ended(self, engine: SimEngine) -> None:
         del self.engines[engine.name]
+        self.seen["left held"] += any(task.held for task in engine.deck.tasks)
         self.box.say(f"the engine of {engine.name} has ended")
         if self._faults and self.random.random() < 0.5:
             self.box.after(self.random.uniform(0, 50), lambda: self._start(engine.name))
@@ -236,17 +300,23 @@ class World:
                     self.refuse += 1
                 case "second start":
                     self._start(engine.name)
+                case "driver hangs":
+                    self.box.hung_until = self.box.now + self.random.choice([5.0, 30.0, 120.0])
+                    self.box.say("the driver of the GPUs hangs")
+                case "socket gone":
+                    self.box.sockets.pop(engine.lock.address, None)
+                    engine.deaf_since = self.box.now
                 case "watch":
-                    engine.watched(self.random.choice([1.0, 30.0, 100.0]))
+                    self._come(engine.name, [], watches=True, stays_s=self.random.choice([1.0, 30.0, 100.0]))
                 case "edit":
                     self._edit(engine.name)
-                    running, finished = (
-                        self.random.choice(["end", "restart", "keep"]),
-                        self.random.choice(["rerun", "flag", "keep"]),
-                    )
-                    engine.edited(self.files[engine.name], Choices(running, finished))
+                    if self.random.random() < 0.7:
+                        self._come(engine.name, [Wish("apply", _choices(self.random))])
+                case "spoilt":
+                    self._spoil(engine.name)
                 case _:
-                    self._ask(engine)
+                    names = [task.name for task in self.files[engine.name].tasks]
+                    self._come(engine.name, wishes(self.random, names, len(self.box.gpus)))
         return False
 
     def _go_down(self) -> None:
@@ -254,8 +324,11 @@ class World:
             self.seen["backoff at boot"] += each.deck.counts[Backoff]
             each.kill()
         self.engines.clear()
+        self.clients.clear()
         self.box.go_down()
         self.box.claims.clear()
+        for deck in list(self.spoilt):
+            self._mend(deck)
 
     def _take(self, kind: dict[str, float]) -> None:
         """A GPU is not ours for a while."""
@@ -270,15 +343,40 @@ class World:
         if (engine := self.engines.get(deck)) is not None:
             engine.loop.within(engine.journal.look)
 
-    def _ask(self, engine: SimEngine) -> None:
+    # -- clients, see `client.Town`
+
+    def _come(
+        self, deck: str, what: list[Wish], *, watches: bool | None = None, stays_s: float = 0.0, last: bool = False
+    ) -> None:
+        """Somebody sits down at a deck. *last*: and sees through what it came for."""
         random = self.random
-        verb = random.choice(["cancel", "kill", "retry", "hold", "release", "pause", "unpause", "priority"])
-        names = [task.name for task in engine.file.tasks]
-        some = tuple(random.sample(names, min(len(names), random.randint(1, 3))))
-        of_deck = verb in ("pause", "unpause")
-        value = random.randint(-3, 3) if verb == "priority" else 0
-        self.box.say(f"{engine.name}: somebody asks to {verb} {','.join(some)}")
-        engine.ask(Verb(verb, () if of_deck else some, value, act=f"{random.getrandbits(48):x}"))
+        watching = not last and random.random() < 0.4 if watches is None else watches
+        vanishes = not last and random.random() < 0.2
+        self.clients.append(
+            SimClient(
+                self, deck, random, what, watches=watching, stays_s=stays_s, vanishes=vanishes,
+                acts=self._undoable[deck],
+            )
+        )  # fmt: skip
+
+    def connect(self, deck: str) -> SimConnection | None:
+        return self.engines[deck].connect() if deck in self.engines else None
+
+    def engine_of(self, deck: str) -> SimEngine | None:
+        return self.engines.get(deck)
+
+    def start_for(self, deck: str, op: str) -> None:
+        """A command starts an engine, and then says what it came for."""
+        self._start(deck, How(asked_only=op == "retry", quiet=True))
+
+    def again(self, seconds: float, do: Callable[[], None]) -> None:
+        self.box.after(seconds, do)
+
+    def say(self, text: str) -> None:
+        self.box.say(text)
+
+    def found(self, error: Broken) -> None:
+        self.box.broken_promise = self.box.broken_promise or error
 
     # -- what must hold
 
@@ -292,11 +390,16 @@ class World:
         promises.of_a_moment(self.box, self.specs, served, self.plan.slots)
         for engine in self.engines.values():
             self.seen["blocked"] += engine.deck.counts[Blocked]
+            if engine.stopped_at is not None and self.box.now - engine.stopped_at > _STOPS_S + self.box.late_s:
+                raise Broken(f"{engine.name} was to end with its tasks long ago")
+            self.seen["at once"] += engine.crowded
+            self.seen["renamed"] += any(task.gone for task in engine.deck.active.values())
             self.seen["rests"] += any(gpu.quarantine is not None for gpu in engine.deck.gpus.values())
             if engine.loop.ready or not engine.journal.idle:
                 continue
-            for client in engine.clients:
-                client.check(engine.deck)
+            for client in self.clients:
+                if client.deck == engine.name:
+                    client.check(engine.deck)
             if self.random.random() < self.looked_at:
                 self._check_replay(engine)
 
@@ -306,6 +409,7 @@ class World:
 
     def _check_replay(self, engine: SimEngine) -> None:
         """What the journal says is what the engine knows."""
+        promises.of_wishes(engine.name, engine.deck, self.box.disks[engine.name].facts)
         again, _ = engine.replayed()
         for told in again.tasks:
             if (live := engine.deck.by_name.get(told.name)) is None:
@@ -323,29 +427,21 @@ class World:
             for task in deck.tasks:
                 if isinstance(task.phase, (Waiting, Queued, Backoff)) and not explain(deck, task, self.box.now):
                     raise Broken(f"{task.name} of {engine.name} waits and nothing says why")
-            rest = [task for task in deck.tasks if not isinstance(task.phase, FINAL)]
-            if rest and not (deck.paused or any(task.held for task in rest)):
-                told = ", ".join(f"{task.name} {NAMES[type(task.phase)]}" for task in rest)
-                raise Broken(f"nothing is in the way and {engine.name} does not end: {told}")
-        if self._released:
-            raise Broken("the run does not end although users let go of all that they held")
-        self._released = True
-        self._release()
-
-    def _release(self) -> None:
-        """Users let go of what they hold."""
-        self.elapsed = self.plan.faults_end
-        for engine in self.engines.values():
-            engine.ask(Verb("unpause", act="end"))
-            names = tuple(task.name for task in engine.file.tasks if engine.deck.by_name[task.name].held)
-            if names:
-                engine.ask(Verb("release", names, act="end2"))
+            told = ", ".join(
+                f"{task.name} {NAMES[type(task.phase)]}" for task in deck.tasks if not isinstance(task.phase, FINAL)
+            )
+            raise Broken(f"{engine.name} does not end: {told}")
 
     def _check_end(self) -> None:
         for deck, file in self.files.items():
             self._check_disk(deck)
             if self._unfinished(deck):
                 raise Broken(f"the run of {deck} ({len(file.tasks)} tasks) has not ended")
+
+
+def _choices(random: Random) -> dict[str, str]:
+    running, finished = random.choice(["end", "restart", "keep"]), random.choice(["rerun", "flag", "keep"])
+    return {"running": running, "finished": finished}
 
 
 @contextmanager

@@ -1,0 +1,169 @@
+"""What must hold of a reply at the moment at which the engine lets it go: what it says was done is on disk, and of what
+it left it says why, truly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpudeck.engine.core.deck import Deck
+from gpudeck.engine.core.events import (
+    AttemptEnded,
+    CancelRequested,
+    DeckPaused,
+    Fact,
+    GpuMarked,
+    PriorityChanged,
+    StopRequested,
+    TakenBack,
+    TaskAccepted,
+    TaskCancelled,
+    TaskHeld,
+    TaskRetried,
+)
+from gpudeck.engine.core.phases import FINAL, NAMES, Backoff, Closing, Queued, Stopping, Waiting
+from gpudeck.engine.protocol.wire import Reply
+from gpudeck.engine.protocol.words import stands
+from tests.inside.sim import taken
+from tests.sim.promises import Broken
+
+_SHOWS: Mapping[str, tuple[type[Fact], ...]] = {
+    "hold": (TaskHeld,),
+    "release": (TaskHeld,),
+    "priority": (PriorityChanged,),
+    "accept": (TaskAccepted,),
+    "cancel": (TaskCancelled, StopRequested, CancelRequested, AttemptEnded),
+    "kill": (TaskCancelled, StopRequested, CancelRequested, AttemptEnded),
+    "retry": (TaskRetried, AttemptEnded),
+    "undo": (TakenBack, TaskHeld, PriorityChanged),
+}
+"""By verb, the facts that say that it was done to a task."""
+
+
+class Asked:
+    """A request that is on its way."""
+
+    def __init__(self, wish: Any, engine: Any) -> None:
+        """*engine*: the one that is asked."""
+        self.wish, self.engine = wish, engine
+        self.place = engine.journal.count
+        """What it leads to comes behind this in the journal."""
+        self._full = self._disk_is_full
+        self._acts, self._busy = engine.acts, engine.acting
+        self._at = engine.box.now
+        self.behind = False
+        """Whoever asked had not read what it was told when the reply was sent."""
+
+    @property
+    def alone(self) -> bool:
+        """Nothing else was asked of the engine, or edited, meanwhile."""
+        return not self._busy and self.engine.acts <= self._acts + 1
+
+    @property
+    def _disk_is_full(self) -> bool:
+        return self.engine.journal.behind
+
+    @property
+    def facts(self) -> list[Fact]:
+        """What is on disk since."""
+        return self.engine.box.disks[self.engine.name].facts[self.place :]
+
+    @property
+    def on_disk(self) -> bool:
+        """The disk took everything."""
+        return not (self._full or self._disk_is_full)
+
+    def waited(self, engine: Any, patience_s: float) -> None:
+        """Raises Broken where an engine that lives does not answer."""
+        if engine is self.engine and engine.box.now - self._at > patience_s:
+            raise Broken(f"{engine.name} does not answer {self.wish}")
+
+
+def check(asked: Asked, reply: Reply) -> None:
+    """Raises Broken."""
+    if "internal error" in reply.error:
+        raise Broken(f"{asked.wish}: {reply.error}")
+    if not reply.ok:
+        if not reply.error or reply.code not in (2, 3, 75):
+            raise Broken(f"{asked.wish} was refused without a word: {reply}")
+        return
+    args, result, deck = asked.wish.args, reply.result, asked.engine.deck
+    match asked.wish.op:
+        case "hold" | "release" | "priority" | "accept" | "cancel" | "kill" | "retry" as verb:
+            if {*result["tasks"], *result["left"]} != {*args["tasks"]} or {*result["tasks"]} & {*result["left"]}:
+                raise Broken(f"{asked.wish}: the reply does not tell of each task once: {result}")
+            _done(asked, verb, result["tasks"])
+            _left(asked, verb, result["left"], deck)
+        case "undo":
+            _done(asked, "undo", result["tasks"])
+        case "pause" | "unpause" as verb:
+            if asked.alone and bool(deck.paused) is not (verb == "pause"):
+                raise Broken(f"{asked.wish} was answered and the deck is {deck.paused or 'not paused'}")
+            if result["undo"] and asked.on_disk and not any(isinstance(fact, DeckPaused) for fact in asked.facts):
+                raise Broken(f"{asked.wish} was answered and is not on disk")
+        case "gpu":
+            marks = [fact for fact in asked.facts if isinstance(fact, GpuMarked)]
+            if result["undo"] and asked.on_disk and not marks:
+                raise Broken(f"{asked.wish} was answered and is not on disk")
+        case "apply":
+            if not args.get("dry_run"):
+                _applied(asked)
+        case "status":
+            there = sum(not task.gone for task in deck.tasks)
+            if (total := result["head"]["counts"]["total"]) != there:
+                raise Broken(f"the status counts {total} tasks of {there}")
+        case "explain":
+            _explained(result, deck)
+        case "rows":
+            if [row["name"] for row in result] != list(args["tasks"]):
+                raise Broken(f"{asked.wish}: rows of others: {result}")
+        case _:
+            pass
+
+
+def _done(asked: Asked, verb: str, names: list[str]) -> None:
+    """Each is on disk, unless that is full: then the journal says so to everybody."""
+    told = {getattr(fact, "task", "") for fact in asked.facts if isinstance(fact, _SHOWS[verb])}
+    if verb in ("cancel", "kill"):  # what was on its end already may have been sent a signal, and no more
+        ending = (task for task in asked.engine.deck.tasks if isinstance(task.phase, (Stopping, Closing)))
+        told |= {task.name for task in ending}
+    if asked.on_disk and (missing := {*names} - told):
+        raise Broken(f"{asked.wish} is said to be done to {', '.join(sorted(missing))} and is not on disk")
+
+
+def _left(asked: Asked, verb: str, left: Mapping[str, str], deck: Deck) -> None:
+    for name, why in left.items():
+        task = deck.by_name.get(name)
+        if task is None:
+            continue
+        true = {
+            "is held already": task.held,
+            "is not held": not task.held,
+            f"has priority {task.priority} already": True,
+        }.get(why, stands(NAMES[type(task.phase)]) == why or "nothing to accept" in why or "left out" in why)
+        if not true and asked.alone:
+            raise Broken(f"{verb} left {name}, which {why}: it is {NAMES[type(task.phase)]}")
+        could = {
+            "hold": not task.held and not isinstance(task.phase, FINAL),
+            "release": task.held,
+            "priority": task.priority != asked.wish.args.get("value"),
+            "cancel": isinstance(task.phase, (Waiting, Queued, Backoff)),
+            "kill": isinstance(task.phase, (Waiting, Queued, Backoff)),
+        }.get(verb, False)
+        if could and asked.alone and task.selected and not task.gone:
+            raise Broken(f"{verb} left {name}, which {why}, and could have been done")
+
+
+def _applied(asked: Asked) -> None:
+    """The next engine knows what was taken."""
+    engine = asked.engine
+    if engine.file.text and taken.load(engine.state) != engine.file.text.encode():
+        raise Broken(f"{engine.name} has applied its file, and the next engine will not know")
+
+
+def _explained(told: Mapping[str, list[Any]], deck: Deck) -> None:
+    for name, obstacles in told.items():
+        task = deck.by_name.get(name)
+        stands = task is not None and isinstance(task.phase, (Waiting, Queued, Backoff))
+        if stands and not obstacles and (deck.paused or task.held):
+            raise Broken(f"{name} waits and nothing says why")

@@ -1,0 +1,127 @@
+"""The task files of decks: real files, of which the world knows all that may ever stand in them; anything else is
+broken."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from random import Random
+from typing import Any
+from unittest import mock
+
+from gpudeck.engine.core.spec import DeckFile
+from gpudeck.engine.errors import TaskFileError
+from tests.inside.sim import digest_of, looking, reading, worker
+from tests.sim.box import Simulated
+from tests.sim.loop import SimLoop
+
+_NOTICED_S = (0.0, 0.05, 0.7)
+"""From a write to the kernel's word of it."""
+_ASIDE_S = (0.0, 0.01, 0.3)
+"""What work in a thread takes."""
+
+
+class TaskFiles:
+    """Of one world."""
+
+    def __init__(self, box: Simulated, folder: str) -> None:
+        self._box = box
+        self._folder = folder
+        self._known: dict[tuple[str, bytes], DeckFile] = {}
+        self._watches: dict[str, list[Callable[[], None]]] = {}
+
+    def path(self, deck: str) -> str:
+        return os.path.join(self._folder, f"{deck}.toml")
+
+    def write(self, deck: str, file: DeckFile) -> DeckFile:
+        """Save a whole file; returns it as it will be read."""
+        path, content = self.path(deck), file.text.encode()
+        file = replace(file, path=path, shown="tasks.toml", digest=digest_of(content))
+        self._known[path, content] = file
+        self._put(path, content)
+        return file
+
+    def spoil(self, deck: str, random: Random) -> str:
+        """Leave something there that is no task file; returns what."""
+        how, path = random.choice(["empty", "half", "not TOML", "gone"]), self.path(deck)
+        if how == "gone":
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            self._touched(path)
+        else:
+            whole = next(content for at, content in reversed(self._known) if at == path)
+            self._put(path, {"empty": b"", "half": whole[: len(whole) // 2], "not TOML": whole + b"]"}[how])
+        return how
+
+    def known(self, deck: str, content: bytes) -> DeckFile | None:
+        """What it was when it had this content."""
+        return self._known.get((self.path(deck), content))
+
+    def load(self, path: str, *_: object, **__: object) -> DeckFile:
+        """`taskfile.load.load`. Raises TaskFileError."""
+        try:
+            with open(path, "rb") as file:
+                content = file.read()
+        except FileNotFoundError:
+            raise TaskFileError(["tasks.toml: there is no such file"]) from None
+        if (found := self._known.get((path, content))) is None:
+            raise TaskFileError(["tasks.toml:3: this is no TOML value"])
+        return found
+
+    @contextmanager
+    def served(self) -> Iterator[None]:
+        """Engines read and watch these."""
+        with (
+            mock.patch.object(reading, "load", self.load),
+            mock.patch.object(reading, "check_before_start"),
+            mock.patch.object(looking, "FileWatch", self._watch),
+            mock.patch.object(worker, "Background", lambda loop: SimBackground(loop, self._box)),
+        ):
+            yield
+
+    def _watch(self, path: str, touched: Callable[[], None], **_: object) -> _Watch:
+        return _Watch(self._watches.setdefault(path, []), touched)
+
+    def _put(self, path: str, content: bytes) -> None:
+        with open(path, "wb") as file:
+            file.write(content)
+        self._touched(path)
+
+    def _touched(self, path: str) -> None:
+        for touched in self._watches.get(path, ()):
+            self._box.after(self._box.random.choice(_NOTICED_S), touched)
+
+
+class _Watch:
+    """`FileWatch`."""
+
+    network = False
+
+    def __init__(self, there: list[Callable[[], None]], touched: Callable[[], None]) -> None:
+        self._there = there
+        self._touched = touched
+
+    def start(self) -> None:
+        self._there.append(self._touched)
+
+    def close(self) -> None:
+        with suppress(ValueError):
+            self._there.remove(self._touched)
+
+
+class SimBackground:
+    """`adapters.background.Background`: what is done in a thread is done at some later moment, in order."""
+
+    def __init__(self, loop: SimLoop, box: Simulated) -> None:
+        self._loop = loop
+        self._box = box
+        self._free_at = 0.0
+
+    def submit(self, work: Callable[[], Any], done: Callable[[Any], None], **_: float) -> None:
+        self._free_at = max(self._free_at, self._loop.time()) + self._box.random.choice(_ASIDE_S)
+        self._loop.call_at(self._free_at, lambda: done(work()))
+
+    def close(self) -> None:
+        pass
