@@ -189,6 +189,15 @@ def test_after_a_failed_probe_the_next_comes_later_and_its_task_is_not_charged()
     assert (1,) in found.running().values()
 
 
+def test_a_gang_that_fails_puts_the_next_probe_off_only_where_it_was_the_probe() -> None:
+    gang = spec("gang", gpus=2, gpu_ids=("0", "1"))
+    found = world(gang, *[spec(f"a{index}", gpu_ids=("1",)) for index in range(4)], gpus=3, slots=2)
+    fails_on(found, 1, 3)
+    found.end("gang", 1)
+    found.advance(61)
+    assert (1,) in found.running().values()
+
+
 def test_the_user_ends_a_quarantine() -> None:
     found = eight()
     fails_on(found, 1, 3)

@@ -318,6 +318,16 @@ def test_a_task_that_starts_and_is_gone_while_the_new_deck_is_made_runs_on():
     assert sorted(w.running()) == ["c"]
 
 
+def test_an_answer_about_the_outputs_of_a_task_that_is_gone_from_the_file_changes_nothing():
+    w = EditedWorld(deck_file([spec("a", outputs=("/out",)), spec("b")]), lambda: cards(1), cores=8, on_cpu=False)
+    w.slow_checks = True
+    w.begin()
+    edit(w, spec("b"))
+    w.answer_checks()
+    w.settle()
+    assert list(w.phases()) == ["b"]
+
+
 def test_what_nobody_can_prove_stays_unknown():
     w = world(spec("a"))
     w.restart(unproven=lambda _: True)
