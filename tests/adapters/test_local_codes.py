@@ -77,7 +77,7 @@ async def test_a_nul_byte_is_a_spawn_error(rig: Rig) -> None:
 def test_a_box_that_starts_no_process_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(rig: Rig) -> None:
         monkeypatch.setattr(wrapper, "_SHELL", "/no/such/shell")
-        with pytest.raises(SpawnRefusedError, match="^cannot start a process: No such file or directory$"):
+        with pytest.raises(SpawnRefusedError, match="cannot start a process: No such file or directory"):
             rig.start("true")
 
     run(tmp_path, body)

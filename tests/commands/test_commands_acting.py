@@ -273,6 +273,16 @@ async def test_a_kill_is_told_as_one(desk: Desk) -> None:
     assert (await desk.row("wait-1"))["reason"] == "cancelled by user (kill)"
 
 
+@at_desk(GATED.replace("sim:2", "sim:1"))
+async def test_what_is_cancelled_and_held_is_said_to_be_both_only_then(desk: Desk) -> None:
+    await desk.start()
+    await desk.command("hold", "wait-3")
+    for name in ("wait-2", "wait-3"):
+        await desk.command("cancel", name)
+    told = (await desk.command("cancel", "wait-2", "wait-3")).out.splitlines()
+    assert told == ["cancel: wait-2 (cancelled already)", "cancel: wait-3 (cancelled and held already)"]
+
+
 @at_desk(MIXED, ENDS)
 async def test_a_cancel_of_what_has_ended_is_refused(desk: Desk) -> None:
     assert await desk.run() == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -345,7 +346,9 @@ def test_a_broken_task_file_removes_nothing(failed: Deck) -> None:
     assert "attempt-1.log" in files(failed)
 
 
-def test_old_damaged_journals_and_records_of_nothing_go_when_asked_for(failed: Deck) -> None:
+def test_old_damaged_journals_and_records_of_nothing_go_when_asked_for(
+    failed: Deck, capsys: pytest.CaptureFixture[str]
+) -> None:
     state = failed.folder / ".gpudeck/tasks"
     aside = state / "damaged-20260101-120000"
     aside.mkdir()
@@ -356,9 +359,11 @@ def test_old_damaged_journals_and_records_of_nothing_go_when_asked_for(failed: D
         os.utime(path, (1, 1))
     cleaned(failed)
     assert aside.exists()
+    capsys.readouterr()
     cleaned(failed, records=True)
     assert not aside.exists()
     assert not record.exists()
+    assert re.search(r"to remove: (.+) \(2 files\)\nremoved 2 files, \1\n", capsys.readouterr().out)
 
 
 def test_a_damaged_journal_with_something_else_in_its_folder_keeps_that(

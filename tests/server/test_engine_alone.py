@@ -193,8 +193,10 @@ def test_a_removed_socket_comes_back_where_the_lock_says(tmp_path: Path) -> None
         assert holder is not None
         with deck.client() as attached:
             attached.wait_for_picture()
+            open_before = len(os.listdir(f"/proc/{holder.pid}/fd"))
             os.unlink(holder.address)
             deck.until(lambda: os.path.exists(holder.address), "the socket is back")
+            deck.until(lambda: len(os.listdir(f"/proc/{holder.pid}/fd")) <= open_before, "the other one is closed")
             with deck.client() as another:
                 deck.until_states(another, first="running")
             assert attached.request("status")["head"]["run"] == 1
