@@ -317,6 +317,12 @@ def test_where_nobody_can_be_asked_nothing_is_removed(failed: Deck) -> None:
     assert "attempt-1.log" in files(failed)
 
 
+def test_fewer_than_none_cannot_be_kept(failed: Deck) -> None:
+    with pytest.raises(UsageError, match="--keep-last must be at least 0, got -1"):
+        cleaned(failed, keep_last=-1)
+    assert "attempt-1.log" in files(failed)
+
+
 def test_on_a_terminal_the_user_is_asked(failed: Deck) -> None:
     master, slave = os.openpty()
     os.write(master, b"n\ny\n")
