@@ -84,3 +84,9 @@ async def test_a_first_run_that_is_followed_does_not_go_on(desk: Desk) -> None:
     later = desk.begin("attach")
     await later.until("run 1 goes on")
     assert "goes on" not in first.said
+
+
+@at_desk('[deck]\ngpus = "none"\n[[task]]\nname = "t"\ncommand = "true"\n', {"t": 0})
+async def test_who_has_asked_for_the_cpu_is_not_told_that_there_is_no_gpu(desk: Desk) -> None:
+    assert await desk.run() == 0
+    assert "no NVIDIA GPU" not in desk.text("logs/deck.log")

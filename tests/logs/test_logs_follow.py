@@ -224,10 +224,10 @@ def test_the_last_line_is_short_and_printable(attempt: Attempt) -> None:
 
 def test_the_end_that_a_program_promises_is_shown_where_nothing_better_is_known(attempt: Attempt) -> None:
     follower = attempt.follow(started_wall=time.time() - 3600)
-    attempt.say("[11/20 10:00:00 d2.utils.events]:  eta: 3:00:00  iter: 1999  total_loss: 0.71  time: 0.3  lr: 0.02")
+    attempt.say("[11/20 10:00:00 d2.utils.events]:  eta: 3:00:47  iter: 1999  total_loss: 0.71  time: 0.3  lr: 0.02")
     changes = follower.look()
     left_s = changes["ends_at"] - time.clock_gettime(time.CLOCK_BOOTTIME)
-    assert (changes["share"], left_s) == (pytest.approx(0.25, abs=0.01), pytest.approx(10800, abs=5))
+    assert (changes["share"], left_s) == (pytest.approx(0.25, abs=0.01), pytest.approx(10847, abs=5))
 
 
 def test_the_end_of_an_epoch_is_not_taken_for_the_end_of_the_task(attempt: Attempt) -> None:
