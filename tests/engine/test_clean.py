@@ -266,7 +266,7 @@ def test_attempts_of_another_deck_in_the_same_log_folder_stay(deck: Deck, of: st
     second = {"another name": ("--name", "other"), "another file": ()}[of]
     file = "other.toml" if of == "another file" else "tasks.toml"
     deck.run()
-    deck.run(*second, file=file)
+    assert "could not be started" not in deck.run(*second, file=file).notes
     cleaned(deck)
     assert [name for name in files(deck) if name.endswith(".err")] == [
         "attempt-2.err", "attempt-3.err", "attempt-4.err", "latest.err",
