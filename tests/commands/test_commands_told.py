@@ -122,7 +122,7 @@ async def test_metrics_of_an_attempt_are_those_that_the_file_named_when_it_began
     await desk.until_state("t", "succeeded")
 
     def measured() -> dict[str, object]:
-        return json.loads(desk.text("logs/t/attempt-1.json")).get("metrics") or {}
+        return json.loads(desk.text("logs/t/attempt-1.json")).get("end", {}).get("metrics", {})
 
     await desk.until(measured)
     assert set(measured()) == {"acc"}
