@@ -122,7 +122,8 @@ async def test_metrics_of_an_attempt_are_those_that_the_file_named_when_it_began
     await desk.until_state("t", "succeeded")
 
     def measured() -> dict[str, object]:
-        return json.loads(desk.text("logs/t/attempt-1.json")).get("end", {}).get("metrics", {})
+        record = desk.folder / "logs/t/attempt-1.json"
+        return json.loads(record.read_text()).get("end", {}).get("metrics", {}) if record.exists() else {}
 
     await desk.until(measured)
     assert set(measured()) == {"acc"}

@@ -36,7 +36,10 @@ class Attempt:
     def follow(self, **ask: Any) -> Follower:
         fixed = {"id": 7, "token": "t", "out": str(self.out), "err": str(self.err), "started_wall": time.time()}
         keys = {"command": "", "progress": "", "total": None, "metrics": [], "silent_s": None, "pattern": ""}
-        return Follower({**fixed, **keys, "was_silent": False, "known": {}, **ask}, self.places)
+        return Follower(
+            {**fixed, **keys, "was_silent": False, "most_bytes": None, "was_large": False, "known": {}, **ask},
+            self.places,
+        )
 
     def say(self, *lines: str) -> None:
         with self.out.open("a") as file:
