@@ -25,3 +25,15 @@ def test_only_a_folder_on_a_file_server_is_written_to_before_it_is_listed(tmp_pa
         control.close()
 
     asyncio.run(body())
+
+
+def test_a_folder_that_somebody_removed_is_made_again_with_the_claims_of_what_runs(tmp_path: Path) -> None:
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        control, looked = Control(loop, str(tmp_path / "jobs"), on_network=False), loop.create_future()
+        control.look_around([], {"token": "4711"}, looked.set_result)
+        assert await looked is None
+        assert (tmp_path / "jobs" / "token.claim").read_text().strip() == "4711"
+        control.close()
+
+    asyncio.run(body())
