@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import itertools
 import os
 import random
 import shutil
@@ -22,6 +23,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -154,11 +156,21 @@ class Known(NamedTuple):
 
     def of(self, one: Break) -> list[str]:
         """Tests that run what is broken, those that run little else first; of what stands outside of functions, those
-        of its file."""
+        of the functions that name it, or of its file."""
         lines = [number for number in _functions_at(one) if (one.path, number) in self.functions]
-        places = [(one.path, lines[-1])] if lines else [place for place in self.functions if place[0] == one.path]
+        places = [(one.path, lines[-1])] if lines else [*self._naming(one)]
+        places = places or [place for place in self.functions if place[0] == one.path]
         tests = {test for place in places for test in self.functions[place]}
         return sorted(tests, key=lambda test: (self.reach[test], test))
+
+    def _naming(self, one: Break) -> Iterator[tuple[str, int]]:
+        """Functions that name the class or the constant that a break is in."""
+        names = _names_at(one)
+        for path in sorted({path for path, _ in self.functions} if names else ()):
+            for first, node in _functions_of(path):
+                parts = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+                if not names.isdisjoint(parts) and (path, first) in self.functions:
+                    yield path, first
 
     def portions(self, one: Break) -> Iterator[list[str]]:
         tests, spent_s = self.of(one), 0.0
@@ -183,13 +195,31 @@ def _test_id(module: str, name: str) -> str:
 
 def _functions_at(one: Break) -> list[int]:
     """First lines of the functions that the break is in, the outermost first."""
-    tree = ast.parse((ROOT / one.path).read_bytes())
-    found = [
-        (min([node.lineno, *(each.lineno for each in node.decorator_list)]), node.end_lineno or node.lineno)
-        for node in ast.walk(tree)
+    return sorted(first for first, node in _functions_of(one.path) if first <= one.line <= (node.end_lineno or first))
+
+
+@cache
+def _functions_of(path: str) -> list[tuple[int, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Those of a file, with their first lines, decorators included."""
+    return [
+        (min([node.lineno, *(each.lineno for each in node.decorator_list)]), node)
+        for node in ast.walk(ast.parse((ROOT / path).read_bytes()))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]
-    return sorted(first for first, last in found if first <= one.line <= last)
+
+
+def _names_at(one: Break) -> set[str]:
+    """What the statement defines, outside of functions, that the break is in."""
+    for node in ast.parse((ROOT / one.path).read_bytes()).body:
+        if node.lineno <= one.line <= (node.end_lineno or node.lineno):
+            match node:
+                case ast.ClassDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                    return {name}
+                case ast.Assign(targets=targets):
+                    return {target.id for target in targets if isinstance(target, ast.Name)}
+                case _:
+                    pass
+    return set()
 
 
 class Copies:
@@ -199,24 +229,27 @@ class Copies:
         self._folder = folder
         self._mine = threading.local()
         self._count = 0
+        self._times = itertools.count(1)
+        """No two breaks of a file have the same, so that none is taken for one that was compiled before."""
 
     def noticed_by(self, one: Break, known: Known) -> str:
         """The portion of tests that notices a break; "" where none does."""
         copy = self._copy()
         path, whole = copy / one.path, (ROOT / one.path).read_bytes()
         path.write_bytes(whole[: one.start] + one.new.encode() + whole[one.end :])
+        os.utime(path, (0, next(self._times)))
         try:
             for tests in known.portions(one):
                 if self._fail(copy, tests, sum(known.seconds.get(test, 1.0) for test in tests)):
                     return f"{len(tests)} tests"
         finally:
-            path.write_bytes(whole)
+            shutil.copy2(ROOT / one.path, path)
         return ""
 
     def _fail(self, copy: Path, tests: Sequence[str], expected_s: float) -> bool:
         arguments = copy.parent / "arguments"
         arguments.write_text("\n".join(tests))
-        environment = {**os.environ, "PYTHONPATH": str(copy.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(copy.parent), "PYTHONDONTWRITEBYTECODE": ""}
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "--tb=no", "-p", "no:cacheprovider"]
         try:
             done = subprocess.run(

@@ -141,10 +141,6 @@ def _quoted(word: str) -> str:
 
 
 def _plain(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{text!r} is not UTF-8: systemd does not take it, give the folder another name") from None
     if not text.isprintable() or text != text.strip() or text.endswith("\\"):
         raise UsageError(f"{text!r} cannot be written into a systemd unit: give the folder another name")
     return text

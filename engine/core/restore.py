@@ -73,16 +73,13 @@ def _resume_rest(turn: Turn, task: Task) -> None:
             pass
 
 
-def take_up_changed(turn: Turn) -> int:
-    """Queue finished tasks that the file has changed since. Returns how many."""
-    count = 0
+def take_up_changed(turn: Turn) -> None:
+    """Queue finished tasks that the file has changed since."""
     for index in sorted(turn.deck.marks.changed):
         task = turn.deck.tasks[index]
         if not isinstance(task.phase, Cancelled) and success_of(turn.deck, task) is None:
             turn.record(TaskRetried(task.name, turn.at))
             reconsider(turn.deck, task)
-            count += 1
-    return count
 
 
 def has_new(deck: Deck) -> bool:

@@ -70,7 +70,8 @@ def settings_in(text: str, *, command: bool = False) -> Iterator[Setting]:
     for match in _SETTING.finditer(text):
         path, dashes, said, between, number = match.groups()
         words = [word for word in _PARTS.split(_GLUED.sub(r"\1_", said)) if word]
-        if not dashes and text[match.start() - 2 : match.start() - 1].isdigit():  # "3 epochs: 12 images each"
+        before = match.start() - 2
+        if not dashes and before >= 0 and text[before].isdigit():  # "3 epochs: 12 images each"
             continue
         if not _names_a_total(words, path, dashes or "", between, command=command):
             continue

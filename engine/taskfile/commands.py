@@ -24,7 +24,6 @@ _LINE_CHARS = 100
 _VISIBLE = re.compile(r"CUDA_VISIBLE_DEVICES=\S*\s+")
 _BACKGROUND = re.compile(r"(?<!&)&\s*$")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._=,+@-]+")
-_SAFE_VALUE = re.compile(r"[A-Za-z0-9._=,+@/][A-Za-z0-9._=,+@/-]*")
 _WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
 _RUNNERS = frozenset({"python", "python3", "bash", "sh", "torchrun", "accelerate", "uv", "srun", "time", "nohup", "env",
                       "exec", "launch", "run", "nice", "stdbuf"})  # fmt: skip
@@ -102,8 +101,6 @@ def matrix_table(commands: Sequence[str], *, gpus: int | None = None) -> str:
     words = [row[at] for row in rows]
     fixed = _common_option(words)
     values = [word[len(fixed) :] for word in words]
-    if len(set(values)) < len(values) or not all(_SAFE_VALUE.fullmatch(value) for value in values):
-        return ""
     before = rows[0][at - 2] if at >= 2 else ""
     key = _identifier(fixed.rstrip("=") if fixed else before)
     command = escaped("".join(rows[0][:at]) + fixed) + f"{{{key}}}" + escaped("".join(rows[0][at + 1 :]))

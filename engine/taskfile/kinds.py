@@ -115,7 +115,7 @@ def secrets() -> Kind:
         return tuple(cast("Sequence[str]", value))
 
     schema = {"type": "array", "items": {"type": "string", "minLength": 1}}
-    return Kind("list of URLs", read, schema, textual=True)
+    return Kind("list of URLs", read, schema)
 
 
 def words_of(*known: str) -> Kind:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gpudeck.engine.ports import SpawnRefusedError
 from tests.fakes.local_rig import PYTHON, Rig, kill, launched, run, until
-from tests.inside.adapters import Features, boottime_s, proc, record
+from tests.inside.adapters import Features, boottime_s, proc, record, wrapper
 
 SHELL_FUNCTION = {"BASH_FUNC_module%%": "() { echo loaded; }"}
 
@@ -71,6 +72,15 @@ async def test_a_command_that_is_too_long_for_the_kernel_is_a_spawn_error(rig: R
 async def test_a_nul_byte_is_a_spawn_error(rig: Rig) -> None:
     end = await rig.leader_end(rig.start("echo", "a\0b"))
     assert end.spawn_error == "embedded null byte"
+
+
+def test_a_box_that_starts_no_process_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body(rig: Rig) -> None:
+        monkeypatch.setattr(wrapper, "_SHELL", "/no/such/shell")
+        with pytest.raises(SpawnRefusedError, match="cannot start a process: No such file or directory"):
+            rig.start("true")
+
+    run(tmp_path, body)
 
 
 @launched

@@ -186,7 +186,10 @@ async def test_a_task_that_runs_cannot_be_retried(desk: Desk) -> None:
     await desk.start()
     await desk.until_state("wait-1", "running")
     done = await desk.command("retry", "wait-1")
-    assert (done.code, done.err) == (2, "gpudeck: wait-1 is running: only what has ended can be retried\n")
+    why = "wait-1 is running: only what has ended can be retried"
+    assert (done.code, done.err) == (2, f"gpudeck: {why}\n")
+    with pytest.raises(UsageError, match=why):
+        await desk.request("retry", tasks=["wait-1"])
 
 
 @at_desk(GATED + BAD, {"bad": 3})
@@ -271,6 +274,29 @@ async def test_a_kill_is_told_as_one(desk: Desk) -> None:
     assert (await desk.command("kill", "wait-1")).code == 0
     await desk.until_state("wait-1", "cancelled")
     assert (await desk.row("wait-1"))["reason"] == "cancelled by user (kill)"
+
+
+@at_desk(GATED.replace("sim:2", "sim:1"))
+async def test_what_is_cancelled_and_held_is_said_to_be_both_only_then(desk: Desk) -> None:
+    await desk.start()
+    await desk.command("hold", "wait-3")
+    for name in ("wait-2", "wait-3"):
+        await desk.command("cancel", name)
+    told = (await desk.command("cancel", "wait-2", "wait-3")).out.splitlines()
+    assert told == ["cancel: wait-2 (cancelled already)", "cancel: wait-3 (cancelled and held already)"]
+
+
+@at_desk(ONE)
+async def test_a_cancel_of_what_a_command_has_left_running_is_told_as_done(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("t", "running")
+    assert desk.launcher is not None
+    token, desk.launcher.obedient = desk.order("t").token, False
+    desk.launcher.end_leader(token)
+    await desk.until_state("t", "closing")
+    answer = await desk.request("cancel", tasks=["t"])
+    assert (answer["tasks"], answer["left"]) == (["t"], {})
+    desk.launcher.end_tree(token)
 
 
 @at_desk(MIXED, ENDS)

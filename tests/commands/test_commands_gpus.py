@@ -22,5 +22,6 @@ async def test_a_decks_gpus_are_shown_with_their_slots_and_tasks(desk: Desk) -> 
 
 def test_simulated_gpus_of_a_deck_without_an_engine_are_shown_too(tmp_path: Path) -> None:
     (tmp_path / "tasks.toml").write_text(GATED)
+    assert typed_in(tmp_path, "gpus", "--gpus", "sim:2").code == 0
     shown = typed_in(tmp_path, "gpus", "--file", "tasks.toml")
     assert [line.split()[:2] for line in shown.out.splitlines()[1:]] == [["SIM", "0"], ["SIM", "1"]]

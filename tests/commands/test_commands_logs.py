@@ -189,14 +189,15 @@ def test_a_progress_bar_is_followed_in_place(deck: Commanded) -> None:
         gpus = "sim:1"
         [[task]]
         name = "t"
-        command = "printf '\\rstep 1/3'; read _ <gate; printf '\\rstep 2/3'; read _ <gate; echo"
+        command = "printf '\\rstep 1/3 %0200d'; read _ <gate; printf '\\rstep 2/3'; read _ <gate; echo"
     """)
     gate = deck.gate()
     assert deck.go().code == 0
-    with typed(deck, "logs", "t", "-f") as terminal:
+    with typed(deck, "logs", "t", "-f", columns=100) as terminal:
         terminal.until("step 1/3")
         gate.let()
         terminal.until("\r\x1b[Kstep 2/3")
+        assert max(map(len, terminal.shown.split("\r"))) < 100  # what is wider would be wiped in part
         gate.let()
         assert terminal.finish() == 0
         assert terminal.shown.endswith("\r\x1b[Kstep 2/3\r\n")

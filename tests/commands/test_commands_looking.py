@@ -84,6 +84,7 @@ def test_show_tells_everything_about_one_task(ran: Commanded) -> None:
     assert "command   echo oops >&2; exit 3" in out
     assert "attempt 1  exit 3: oops" in out
     assert "needed by behind" in out
+    assert "retried" not in out
 
 
 def test_explain_of_a_task_that_has_ended_says_that(ran: Commanded) -> None:

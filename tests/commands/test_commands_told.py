@@ -107,3 +107,23 @@ def test_the_last_metrics_of_a_task_stay_in_its_row(deck: Commanded) -> None:
     deck.until_state("gate", "running")
     until(lambda: deck.rows("t")["t"]["metrics"] == {"acc": 0.5})
     gate.let()
+
+
+MEASURED = '[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "true"\nmetrics.%s.regex = "%s=(.*)"\n'
+
+
+@at_desk(MEASURED % ("acc", "acc"))
+async def test_metrics_of_an_attempt_are_those_that_the_file_named_when_it_began(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("t", "running")
+    desk.write((MEASURED % ("loss", "loss")).replace("true", "true again"))
+    assert (await desk.command("apply", "-y")).code == 0
+    await desk.ends("t", out="acc=0.5\nloss=2\n")
+    await desk.until_state("t", "succeeded")
+
+    def measured() -> dict[str, object]:
+        record = desk.folder / "logs/t/attempt-1.json"
+        return json.loads(record.read_text()).get("end", {}).get("metrics", {}) if record.exists() else {}
+
+    await desk.until(measured)
+    assert set(measured()) == {"acc"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+
 from tests.rigs.desk import Desk, at_desk
 
 LATER = """
@@ -84,3 +87,21 @@ async def test_a_first_run_that_is_followed_does_not_go_on(desk: Desk) -> None:
     later = desk.begin("attach")
     await later.until("run 1 goes on")
     assert "goes on" not in first.said
+
+
+@at_desk(ONE)
+async def test_old_records_of_starts_that_came_to_nothing_are_swept(desk: Desk) -> None:
+    records = desk.folder / ".gpudeck/tasks/attempts"
+    await desk.start()
+    await desk.command("stop")
+    for name, age_s in (("old", 7200.0), ("young", 60.0)):
+        (records / name).write_text("")
+        os.utime(records / name, (time.time() - age_s,) * 2)
+    await desk.start()
+    assert {"old", "young"} & set(os.listdir(records)) == {"young"}
+
+
+@at_desk('[deck]\ngpus = "none"\n[[task]]\nname = "t"\ncommand = "true"\n', {"t": 0})
+async def test_who_has_asked_for_the_cpu_is_not_told_that_there_is_no_gpu(desk: Desk) -> None:
+    assert await desk.run() == 0
+    assert "no NVIDIA GPU" not in desk.text("logs/deck.log")

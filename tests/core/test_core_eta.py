@@ -103,6 +103,12 @@ def test_of_thousands_of_short_tasks_one_long_one_is_not_taken_for_the_mean() ->
     assert forecast(found.deck, found.now) == Forecast(pytest.approx(10 * HOUR))
 
 
+def test_thousands_of_tasks_that_take_all_gpus_run_one_after_the_other() -> None:
+    found = world(*(spec(f"t{n}", entry="all", gpus="all") for n in range(6000)), gpus=4, begin=False)
+    found.deck.entries["all"].learn(10.0)
+    assert forecast(found.deck, found.now) == Forecast(pytest.approx(60_000.0))
+
+
 def test_a_held_task_and_what_waits_for_it_are_not_in_the_time_left() -> None:
     found = measured(spec("a"), spec("b"), spec("c", needs=("b",)), gpus=1)
     found.verb("hold", "b")

@@ -279,3 +279,10 @@ def test_taken_cpu_slots_are_counted() -> None:
     assert [obstacle.text for obstacle in explain(found.deck, found.task("b"), found.now)] == [
         "1 of 1 CPU slots are taken"
     ]
+
+
+def test_cpu_slots_that_are_free_and_too_few_are_not_counted_as_taken() -> None:
+    found = world(spec("a"), spec("b", gpus=3), on_cpu=True, settings=DeckSettings(cpu_slots=3))
+    assert [obstacle.text for obstacle in explain(found.deck, found.task("b"), found.now)] == [
+        "1 of 3 CPU slots are taken"
+    ]

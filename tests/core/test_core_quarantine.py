@@ -7,6 +7,7 @@ from core_world import World, deck_file, spec, world
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
+from gpudeck.engine.core.devices import GANG_PROBE_S
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.spec import DeckSettings
 
@@ -187,6 +188,51 @@ def test_after_a_failed_probe_the_next_comes_later_and_its_task_is_not_charged()
     assert (1,) not in found.running().values()
     found.advance(2)
     assert (1,) in found.running().values()
+
+
+def with_a_gang(*, first: bool) -> World:
+    """GPU 1 rests; *first*: while a task on it and on GPU 0 runs, which began before."""
+    gang = spec("gang", gpus=2, gpu_ids=("0", "1"))
+    found = world(
+        gang, *[spec(f"a{index}", gpu_ids=("1",)) for index in range(4)], gpus=3, slots=1 + first, begin=False
+    )
+    if not first:
+        found.verb("hold", "gang")
+    found.begin()
+    fails_on(found, 1, 3)
+    return found
+
+
+def test_a_gang_that_was_the_probe_and_fails_puts_the_next_one_off() -> None:
+    found = with_a_gang(first=False)
+    waiting = found.queued()
+    found.verb("hold", *waiting)
+    found.verb("release", "gang")
+    found.advance(60 + GANG_PROBE_S + 1)
+    assert found.running() == {"gang": (0, 1)}
+    found.end("gang", 1)
+    found.verb("release", *waiting)
+    found.advance(299)
+    assert (1,) not in found.running().values()
+    found.advance(2)
+    assert (1,) in found.running().values()
+
+
+def test_a_gang_that_ran_before_and_fails_puts_no_probe_off() -> None:
+    found = with_a_gang(first=True)
+    found.end("gang", 1)
+    found.advance(61)
+    assert (1,) in found.running().values()
+
+
+def test_a_probe_that_has_failed_and_left_something_running_releases_nothing_after_a_minute() -> None:
+    found = world(*[spec(f"a{index}", leftovers="wait") for index in range(12)], gpus=2)
+    fails_on(found, 1, 3)
+    found.advance(61)
+    found.leader_exits(found.proc(on_gpu(found, 1)), 1, outcome=FAULT)
+    found.settle()
+    found.advance(61)
+    assert is_quarantined(found)
 
 
 def test_the_user_ends_a_quarantine() -> None:

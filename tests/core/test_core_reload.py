@@ -11,6 +11,7 @@ from core_edits import EditedWorld, with_tasks
 from core_world import World, cards, deck_file, spec
 
 from gpudeck.engine.core import events as e
+from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core import reload
 from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck
@@ -316,6 +317,15 @@ def test_a_task_that_starts_and_is_gone_while_the_new_deck_is_made_runs_on():
     assert sorted(w.running()) == ["b"]
     w.end("b")
     assert sorted(w.running()) == ["c"]
+
+
+def test_an_answer_about_the_outputs_of_a_task_that_is_gone_from_the_file_changes_nothing():
+    w = EditedWorld(deck_file([spec("a", outputs=("/out",)), spec("b")]), lambda: cards(1), cores=8, on_cpu=False)
+    w.slow_checks = True
+    w.begin()
+    edit(w, spec("b"))
+    w.give(i.DoneChecked("a", are_result=True))
+    assert list(w.phases()) == ["b"]
 
 
 def test_what_nobody_can_prove_stays_unknown():

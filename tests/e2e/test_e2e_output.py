@@ -98,6 +98,11 @@ def test_every_json_line_is_as_documented(deck: Deck) -> None:
     for event in events:
         jsonschema.validate(event, SCHEMA, jsonschema.Draft202012Validator)
     assert events[0]["event"] == "deck_opened"
+    counts = events[0]["counts"]
+    assert {state: number for state, number in counts.items() if number} == {
+        "total": counts["total"],
+        "waiting": counts["total"],
+    }
     assert events[-1]["event"] == "run_finished"
 
 

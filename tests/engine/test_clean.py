@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -265,7 +266,7 @@ def test_attempts_of_another_deck_in_the_same_log_folder_stay(deck: Deck, of: st
     second = {"another name": ("--name", "other"), "another file": ()}[of]
     file = "other.toml" if of == "another file" else "tasks.toml"
     deck.run()
-    deck.run(*second, file=file)
+    assert "could not be started" not in deck.run(*second, file=file).notes
     cleaned(deck)
     assert [name for name in files(deck) if name.endswith(".err")] == [
         "attempt-2.err", "attempt-3.err", "attempt-4.err", "latest.err",
@@ -316,6 +317,12 @@ def test_where_nobody_can_be_asked_nothing_is_removed(failed: Deck) -> None:
     assert "attempt-1.log" in files(failed)
 
 
+def test_fewer_than_none_cannot_be_kept(failed: Deck) -> None:
+    with pytest.raises(UsageError, match="--keep-last must be at least 0, got -1"):
+        cleaned(failed, keep_last=-1)
+    assert "attempt-1.log" in files(failed)
+
+
 def test_on_a_terminal_the_user_is_asked(failed: Deck) -> None:
     master, slave = os.openpty()
     os.write(master, b"n\ny\n")
@@ -345,7 +352,9 @@ def test_a_broken_task_file_removes_nothing(failed: Deck) -> None:
     assert "attempt-1.log" in files(failed)
 
 
-def test_old_damaged_journals_and_records_of_nothing_go_when_asked_for(failed: Deck) -> None:
+def test_old_damaged_journals_and_records_of_nothing_go_when_asked_for(
+    failed: Deck, capsys: pytest.CaptureFixture[str]
+) -> None:
     state = failed.folder / ".gpudeck/tasks"
     aside = state / "damaged-20260101-120000"
     aside.mkdir()
@@ -356,9 +365,11 @@ def test_old_damaged_journals_and_records_of_nothing_go_when_asked_for(failed: D
         os.utime(path, (1, 1))
     cleaned(failed)
     assert aside.exists()
+    capsys.readouterr()
     cleaned(failed, records=True)
     assert not aside.exists()
     assert not record.exists()
+    assert re.search(r"to remove: (.+) \(2 files\)\nremoved 2 files, \1\n", capsys.readouterr().out)
 
 
 def test_a_damaged_journal_with_something_else_in_its_folder_keeps_that(

@@ -134,6 +134,12 @@ def test_on_several_nodes_accelerate_is_told_the_number_of_all_ranks() -> None:
     assert rest[1:7] == ["--num_machines", "2", "--num_processes", "2", "--multi_gpu", "--no_python"]
 
 
+def test_accelerate_finds_its_meeting_place_itself_on_one_node_alone() -> None:
+    one = spec("accelerate")
+    two = replace(one, extras=Extras(launch="accelerate", nodes=2))
+    assert ("PET_STANDALONE" in told(one), "PET_STANDALONE" in told(two)) == (True, False)
+
+
 def test_ranks_that_srun_starts_know_themselves_by_its_numbers() -> None:
     words = on_two_nodes("srun")
     assert "$SLURM_PROCID" in words[2]

@@ -41,6 +41,7 @@ def test_peaks_means_and_energy_come_from_the_samples() -> None:
     assert used.mean_power_w(2) == pytest.approx(300.0)
     assert used.energy_wh(2, 3600.0) == pytest.approx(300.0)
     assert (used.history.at_s, used.history.memory_mib) == ([0.0, 5.0], [3000, 3000])
+    assert used.history.power_w == [300.0, 300.0]
 
 
 def test_energy_is_not_known_where_only_one_of_several_nodes_tells() -> None:

@@ -25,7 +25,7 @@ def test_there_are_four_decks() -> None:
 
 
 @pytest.mark.parametrize("gpus", GPUS)
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name if file.parent != ROOT else "default")
 def test_a_deck_is_sound_from_another_folder(
     file: Path, gpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

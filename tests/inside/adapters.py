@@ -37,6 +37,7 @@ from gpudeck.engine.adapters.simulated_use import told_use
 from gpudeck.engine.adapters.slurm import batches, jobfiles
 from gpudeck.engine.adapters.slurm.arrays import array_script, asks
 from gpudeck.engine.adapters.slurm.calls import small_environment
+from gpudeck.engine.adapters.slurm.control import Control
 from gpudeck.engine.adapters.slurm.inotify import Arrivals
 from gpudeck.engine.adapters.slurm.jobs import Job, Jobs, Place, is_of
 from gpudeck.engine.adapters.slurm.parse import (

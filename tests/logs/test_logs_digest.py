@@ -29,6 +29,11 @@ def test_no_logs_give_no_lines(tmp_path):
     assert digest(str(tmp_path / "a.err"), str(tmp_path / "a.log")) == ()
 
 
+def test_of_a_log_that_names_no_error_the_last_twenty_lines_are_told(tmp_path):
+    (tmp_path / "a.log").write_text("".join(f"line {number}\n" for number in range(30)))
+    assert digest(str(tmp_path / "a.err"), str(tmp_path / "a.log")) == tuple(f"line {at}" for at in range(10, 30))
+
+
 def test_a_traceback_stands_alone(logs):
     assert logs(b"starting\n" + sample("atexit.err")) == (
         "Traceback (most recent call last):",

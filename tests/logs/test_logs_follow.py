@@ -36,7 +36,10 @@ class Attempt:
     def follow(self, **ask: Any) -> Follower:
         fixed = {"id": 7, "token": "t", "out": str(self.out), "err": str(self.err), "started_wall": time.time()}
         keys = {"command": "", "progress": "", "total": None, "metrics": [], "silent_s": None, "pattern": ""}
-        return Follower({**fixed, **keys, "was_silent": False, "known": {}, **ask}, self.places)
+        return Follower(
+            {**fixed, **keys, "was_silent": False, "most_bytes": None, "was_large": False, "known": {}, **ask},
+            self.places,
+        )
 
     def say(self, *lines: str) -> None:
         with self.out.open("a") as file:
@@ -224,10 +227,10 @@ def test_the_last_line_is_short_and_printable(attempt: Attempt) -> None:
 
 def test_the_end_that_a_program_promises_is_shown_where_nothing_better_is_known(attempt: Attempt) -> None:
     follower = attempt.follow(started_wall=time.time() - 3600)
-    attempt.say("[11/20 10:00:00 d2.utils.events]:  eta: 3:00:00  iter: 1999  total_loss: 0.71  time: 0.3  lr: 0.02")
+    attempt.say("[11/20 10:00:00 d2.utils.events]:  eta: 3:00:47  iter: 1999  total_loss: 0.71  time: 0.3  lr: 0.02")
     changes = follower.look()
     left_s = changes["ends_at"] - time.clock_gettime(time.CLOCK_BOOTTIME)
-    assert (changes["share"], left_s) == (pytest.approx(0.25, abs=0.01), pytest.approx(10800, abs=5))
+    assert (changes["share"], left_s) == (pytest.approx(0.25, abs=0.01), pytest.approx(10847, abs=5))
 
 
 def test_the_end_of_an_epoch_is_not_taken_for_the_end_of_the_task(attempt: Attempt) -> None:

@@ -71,6 +71,10 @@ def test_an_epoch_that_has_only_begun_is_not_done() -> None:
     assert fed(["Epoch 1/5", "Epoch 2/5"]) == [0.0, 0.2]
 
 
+def test_an_epoch_that_is_named_again_is_not_done() -> None:
+    assert fed(["Epoch 1/4", "Epoch 1/4", "Epoch 1/4"])[-1] == 0.0
+
+
 def test_an_epoch_with_results_is_done() -> None:
     assert fed(["epoch 1/5 loss 0.25", "epoch 2/5 loss 0.20"]) == [0.2, 0.4]
 

@@ -50,6 +50,9 @@ def test_a_command_may_say_how_many_there_are(command: str, unit: str, total: fl
         ("train for 3 epochs: 12 images", "epoch", None),
         ("|    total_timesteps | 2048     |", "timestep", None),
         ("num_updates 100", "step", None),
+        ("num_updates: 100", "step", None),
+        ("total_updates: 1000", "step", 1000),
+        ("max_epochs=90", "epoch", 90),
         ("+ python train.py --epochs 40", "epoch", 40),
     ],
 )

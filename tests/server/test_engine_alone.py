@@ -185,6 +185,11 @@ def test_a_failed_task_is_no_reason_for_systemd_to_start_the_engine_again(tmp_pa
         assert engine.wait(30) == 0
 
 
+def held_open(pid: int, path: str) -> int:
+    """How often a process has it open."""
+    return sum(os.path.realpath(each.path) == path for each in os.scandir(f"/proc/{pid}/fd"))
+
+
 def test_a_removed_socket_comes_back_where_the_lock_says(tmp_path: Path) -> None:
     with live_deck(tmp_path, DECK) as deck:
         deck.env["GPUDECK_SOCKET_DIR"] = str(tmp_path / "sockets")
@@ -195,6 +200,8 @@ def test_a_removed_socket_comes_back_where_the_lock_says(tmp_path: Path) -> None
             attached.wait_for_picture()
             os.unlink(holder.address)
             deck.until(lambda: os.path.exists(holder.address), "the socket is back")
+            folder = os.path.dirname(holder.address)
+            deck.until(lambda: held_open(holder.pid, folder) == 1, "the other one is closed")
             with deck.client() as another:
                 deck.until_states(another, first="running")
             assert attached.request("status")["head"]["run"] == 1

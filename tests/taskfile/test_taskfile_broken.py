@@ -1606,6 +1606,23 @@ command = "true"
         ['tasks.toml:2: [deck]: skip_existing must be true or false, got "yes"'],
     ),
     (
+        "table for a list, date for a table",
+        """
+[[task]]
+name = "a-{x}"
+command = "echo {x}"
+matrix.x = { a = 1 }
+[[task]]
+name = "b"
+command = "true"
+env = 2026-01-01
+""",
+        [
+            'tasks.toml:4: task "a-{x}": matrix.x must be a list such as [{"a":1}], got a table: {"a":1}',
+            'tasks.toml:8: task "b": env must be a table, got a date: "2026-01-01"',
+        ],
+    ),
+    (
         "toml syntax",
         """
 [[task]]

@@ -383,6 +383,10 @@ def test_vars_may_be_made_of_other_vars_and_home(folder: Path, monkeypatch: pyte
     ]
 
 
+def test_a_tilde_in_a_matrix_is_left_to_the_shell(folder: Path):
+    assert commands(folder, '["{at}"]', 'name = "a"\nmatrix.at = ["~/data"]') == [("~/data",)]
+
+
 def test_environment_variables_can_be_placeholders(folder: Path):
     assert commands(folder, '["{env.HOME}/x"]', 'name = "a"') == [("/home/me/x",)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,14 @@ def entry(body: str) -> str:
 )  # fmt: skip
 def test_what_can_never_run_here_is_refused(text: str, expected: list[str]):
     assert lines(text) == expected
+
+
+def test_a_task_fits_where_one_node_of_the_job_has_all_its_gpus():
+    nodes = [replace(gpu, node="n2" if gpu.index == 3 else "") for gpu in BOX.gpus]
+    job = replace(BOX, gpus=tuple(nodes))
+    assert lines(entry("gpus = 3"), job) == []
+    words = "gpus = 4, and a task's GPUs are all on one node: none of the job has more than 3 of them"
+    assert lines(entry("gpus = 4"), job) == [f'tasks.toml:1: task "a": {words}']
 
 
 def test_many_tasks_of_an_entry_that_do_not_fit_are_one_line():

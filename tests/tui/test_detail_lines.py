@@ -52,6 +52,12 @@ def test_attempts_are_told_newest_first_with_exit_code_gpu_time_and_peak() -> No
     assert lines[0].split()[-5:] == ["GPU", "2", "1m05s", "2.0", "GiB"]
 
 
+@pytest.mark.parametrize(("line", "told"), [(3, "t  (line 3)"), (0, "t")])
+def test_an_entry_is_told_with_its_line_where_the_file_has_it(line: int, told: str) -> None:
+    (shown,) = (each for each in text(Known(details(line=line), row(), 2, Left())).splitlines() if "entry" in each)
+    assert shown.split(maxsplit=1)[1] == told
+
+
 def test_a_waiting_task_tells_all_that_it_waits_for() -> None:
     known = Known(details(attempts=[], waits_for=["needs a", "no GPU is free"]), row(state="queued", attempt=0), 0)
     assert "Waits for\n  needs a\n  no GPU is free" in text(known)
@@ -123,6 +129,10 @@ def test_folding_loses_nothing_but_blanks(raw: str, width: int) -> None:
     lines = folded(clean, width)
     assert "".join(lines).replace(" ", "") == clean.replace(" ", "")
     assert all(len(line) <= width for line in lines)
+
+
+def test_what_just_fits_is_one_line() -> None:
+    assert folded("a b c", 5) == ["a b c"]
 
 
 def test_of_very_many_names_the_first_are_shown_and_the_rest_counted() -> None:

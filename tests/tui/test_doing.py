@@ -81,6 +81,20 @@ def test_hold_holds_unless_all_are_held() -> None:
     assert request(doing.hold([held])) == ("release", {"tasks": ["a"]})
 
 
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([row("a", "queued")], "a held: it does not start until H releases it"),
+        ([row("a", "queued"), row("b", "waiting")], "2 tasks held: none starts until H releases it"),
+        ([row("a", "running")], "a held: it runs on, no other attempt starts until H releases it"),
+    ],
+)
+def test_what_a_hold_comes_to_is_said(rows: list[TaskRow], said: str) -> None:
+    held = doing.hold(rows)
+    assert isinstance(held, Request)
+    assert held.done == said
+
+
 @pytest.mark.parametrize("state", ["succeeded", "failed", "blocked"])
 def test_what_has_ended_is_neither_held_nor_moved_in_the_queue(state: State) -> None:
     for what in (doing.hold([row("a", state)]), doing.priority([row("a", state)], 1)):

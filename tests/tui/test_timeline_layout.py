@@ -150,6 +150,20 @@ def test_the_axis_has_whole_local_times_apart_from_each_other() -> None:
     assert axis(Window(start, 3600.0), 60).split() == ["╵10:00", "╵10:15", "╵10:30", "╵10:45"]
 
 
+@pytest.mark.parametrize(
+    ("span", "times"),
+    [
+        (8, "09:58:00 09:58:02 09:58:04 09:58:06"),
+        (20, "09:58:00 09:58:05 09:58:10 09:58:15"),
+        (9 * 86400, "07 Jan 09 Jan 11 Jan 13 Jan"),
+        (50 * 86400, "15 Jan 29 Jan 12 Feb"),
+    ],
+)
+def test_times_of_the_axis_are_a_usual_step_apart(span: float, times: str) -> None:
+    start = time.mktime((2026, 1, 5, 9, 58, 0, 0, 0, -1))
+    assert " ".join(axis(Window(start, span), 60).replace("╵", "").split()) == times
+
+
 ATTEMPTS = st.lists(
     st.tuples(
         st.floats(0, 1e5), st.floats(0, 5000), st.sampled_from([(), (0,), (1,), (0, 1)]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import unicodedata
 
 import pytest
@@ -40,10 +41,6 @@ def test_expected_times_are_rough(seconds: float | None, text: str) -> None:
     assert f.about(seconds) == text
 
 
-def test_a_time_of_another_day_is_told_with_its_day() -> None:
-    assert len(f.clock(NOW_S + 86400 * 3, NOW_S)) > len(f.clock(NOW_S, NOW_S))
-
-
 def test_a_time_that_no_clock_knows_is_not_an_error() -> None:
     assert f.clock(1e30, NOW_S) == "?"
 
@@ -66,6 +63,17 @@ def test_nothing_in_a_clean_text_acts_on_a_terminal(text: str) -> None:
 
 def test_a_hostile_name_is_shown_as_plain_text() -> None:
     assert f.clean(HOSTILE) == "]52;c;aGk=31mevil[/][red]  字字�"
+
+
+@pytest.mark.parametrize("selector", ["\ufe00", "\ufe0f", "\U000e0100", "\U000e01ef"])
+def test_what_only_selects_the_look_of_a_character_is_left_out(selector: str) -> None:
+    assert f.clean(f"a{selector}b") == "ab"
+
+
+@pytest.mark.parametrize(("days", "shown"), [(0, "%H:%M"), (1, "%a %H:%M"), (7, "%Y-%m-%d")])
+def test_a_time_is_told_with_its_day_where_that_is_not_today(days: int, shown: str) -> None:
+    then = NOW_S - days * 86400
+    assert f.clock(then, NOW_S) == time.strftime(shown, time.localtime(then))
 
 
 def test_heaps_of_accents_stay_on_their_line() -> None:

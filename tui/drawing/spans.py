@@ -38,7 +38,7 @@ def cut(spans: Sequence[Span], width: int) -> list[Span]:
     for text, style in spans:
         cells = cell_len(text)
         if cells > left:
-            kept.append((set_cell_size(text, left).rstrip() if left > 0 else "", style))
+            kept.append((set_cell_size(text, left).rstrip(), style))
             break
         kept.append((text, style))
         left -= cells

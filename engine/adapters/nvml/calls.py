@@ -176,7 +176,7 @@ class Nvml:
         try:
             return self._call("nvmlDeviceGetTemperature", handle, sensor)
         except NvmlError as failure:
-            if failure.kind != "unsupported" or not hasattr(self._py, "nvmlDeviceGetTemperatureV"):
+            if failure.kind != "unsupported":
                 raise
             return self._call("nvmlDeviceGetTemperatureV", handle, sensor)
 
@@ -224,7 +224,7 @@ class Nvml:
         try:
             return self._call(f"{name}_v3", handle)
         except NvmlError as failure:
-            if failure.kind != "unsupported" or not hasattr(self._py, f"{name}_v2"):
+            if failure.kind != "unsupported":
                 raise
             return self._call(f"{name}_v2", handle)
 

@@ -23,9 +23,9 @@ def _apart(nodes: str) -> Iterator[str]:
 
 
 def _expanded(part: str) -> Iterator[str]:
-    head, bracket, rest = part.partition("[")
+    head, _, rest = part.partition("[")
     inside, closing, tail = rest.partition("]")
-    if not bracket or not closing:
+    if not closing:
         yield part
         return
     for piece in inside.split(","):
