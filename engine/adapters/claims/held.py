@@ -25,21 +25,16 @@ class Held:
         self.gang = False
         """It has the gang byte, and may keep idle GPUs."""
 
-    def take(self, gpus: Collection[str], ours: Collection[str], blank: int | None = None) -> int | None:
+    def take(self, gpus: Collection[str], ours: Collection[str]) -> int | None:
         """Lock all of these, or none, for a wrapper and for the engine.
 
-        *ours*: those that are this deck's anyway. *blank*: a description that the wrapper has already. Returns the
-        wrapper's descriptor, *blank* or a new one; None: another deck has one of them. Raises OSError when there is no
-        descriptor to be had.
+        *ours*: those that are this deck's anyway. Returns the wrapper's descriptor; None: another deck has one of them.
+        Raises OSError when there is no descriptor to be had.
         """
-        fd = self.lock.again() if blank is None else blank
+        fd = self.lock.again()
         wanted = sorted((byte_of(uuid), uuid in ours) for uuid in gpus)
         if not all(file.lock(fd, byte, shared=shared) for byte, shared in wanted):
-            if blank is None:
-                os.close(fd)
-            else:
-                for byte, _ in wanted:
-                    file.unlock(fd, byte)
+            os.close(fd)
             return None
         for byte, _ in wanted:
             file.lock(fd, byte, shared=True)

@@ -37,8 +37,6 @@ class Attempt:
     """Our child, and so are its orphans; False: adopted from an earlier engine, or we are no subreaper."""
     started_s: float = 0.0
     """CLOCK_BOOTTIME; 0: not known."""
-    began_ticks: int = 0
-    """When a wrapper that had been started ahead came to be this attempt's; 0: it never was anything else."""
     cwd: str = ""
     stdout: str = ""
     stderr: str = ""
@@ -62,11 +60,6 @@ class Attempt:
     @property
     def identity(self) -> tuple[int, int]:
         return self.pid, self.start_ticks
-
-    @property
-    def oldest_ticks(self) -> int:
-        """No process of it but the wrapper started earlier."""
-        return self.began_ticks or self.start_ticks
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ...core.fate import Fate
 from ...core.inputs import Input, TreeGone
@@ -25,7 +25,6 @@ from .recovery import Recovery
 from .stopping import Stopping
 from .target import AttemptTree
 from .trees import World
-from .warm import Shell, WarmShells
 from .wrapper import Spawner
 
 _SWEEP_S = 10.0
@@ -54,13 +53,11 @@ class LocalLauncher:
         same_boot: bool = True,
         same_namespace: bool = True,
         features: Features | None = None,
-        queued: Callable[[], int] | None = None,
     ) -> None:
         """Record files lie in *attempts_dir*. *claims* claims GPUs, where it is given, and is closed with this.
         *look* reads GPUs: without it nothing on them speaks against an attempt's being lost. *same_boot* and
         *same_namespace* (of pids) tell whether attempts that are to be recovered were started where this process runs.
-        *features*: what to make use of; default: probed. *queued*: how many attempts could be asked for soon, so that
-        wrappers are started ahead for them; default: none are."""
+        *features*: what to make use of; default: probed."""
         os.makedirs(attempts_dir, mode=0o700, exist_ok=True)
         self._dir = attempts_dir
         self._sink = sink
@@ -83,46 +80,25 @@ class LocalLauncher:
         self._children_files = features.children_files
         self._subreaper = features.subreaper
         self._spawner = Spawner()
-        self._queued = queued
-        self._warm = WarmShells(
-            loop,
-            self._spawner,
-            self._watcher,
-            wanted=lambda: min(len(self._trees.attempts), queued() if queued else 0),
-            start_of=self._start_of,
-            blank=lambda: claims.blank() if claims else None,
-        )
-        self._trees.orphans.spared = self._warm.pids
         self._sweeping: asyncio.TimerHandle | None = None
         self._learning: asyncio.TimerHandle | None = None
         self._void: set[str] = set()
         self._closed = False
         self._clock_tells: bool | None = None
 
-    def prepare(self, order: StartOrder) -> None:
-        """See `ports.Launcher`."""
-        self._warm.prepare(order, self._record(order.token))
-
-    def drop(self, token: str) -> None:
-        """See `ports.Launcher`."""
-        self._warm.forget(token)
-
     def start(self, order: StartOrder) -> tuple[int, int]:
         """See `ports.Launcher`. Costs about 0.1 ms."""
         path = self._record(order.token)
-        started_s, now = boottime_s(), proc.boot_tick()
-        told = self._begin_told(order, path)
-        pid, start_ticks = told or self._spawn(order, path)
+        started_s = boottime_s()
+        pid, start_ticks = self._spawn(order, path)
         self._ends.follow(
             Attempt(
                 order.token, path, pid, start_ticks, order.leftovers, child=True, own=self._subreaper,
-                started_s=started_s, began_ticks=now if told and self._clock_tells else 0,
-                cwd=order.cwd, stdout=order.stdout, stderr=order.stderr, relayed=any(map(node_of, order.claims)),
+                started_s=started_s, cwd=order.cwd, stdout=order.stdout, stderr=order.stderr,
+                relayed=any(map(node_of, order.claims)),
             )
         )  # fmt: skip
         self._keep_sweeping()
-        if self._queued is not None:
-            self._warm.started(order)
         return pid, start_ticks
 
     def _start_of(self, pid: int, before: int, after: int) -> int:
@@ -204,7 +180,6 @@ class LocalLauncher:
             if timer is not None:
                 timer.cancel()
         self._trees.close()
-        self._warm.close()
         self._watcher.close()
         self._background.close()
         self._spawner.close()
@@ -215,39 +190,7 @@ class LocalLauncher:
         """What is free is free before the core hears of it."""
         if isinstance(item, TreeGone) and self._claims is not None:
             self._claims.release(item.token)
-        if isinstance(item, TreeGone) and item.never_ran:
-            self._warm.refused()
         self._sink(item)
-
-    def _begin_told(self, order: StartOrder, path: str) -> tuple[int, int] | None:
-        """Make the shell that knows of the attempt its wrapper, which has its claim from then on. None: no shell."""
-        shell = self._warm.told(order, path)
-        if shell is None:
-            return None
-        try:
-            claimed = self._claimed_by(shell, order)
-        except SpawnRefusedError:
-            self._warm.drop(shell)
-            raise
-        if not claimed:
-            self._warm.drop(shell)
-            return None
-        if self._warm.begin(shell):
-            return shell.pid, shell.start_ticks
-        if self._claims is not None:
-            self._claims.release(order.token)
-        return None
-
-    def _claimed_by(self, shell: Shell, order: StartOrder) -> bool:
-        """Claim its GPUs, if any, with what the shell holds of the file of claims. False: that is another file now."""
-        if self._claims is None or not order.claims:
-            return True
-        held = self._claims.take(order.token, order.claims, order.env.get("GPUDECK_TASK", ""), shell.blank)
-        if held is None or (shell.blank is not None and held == shell.blank.fd):
-            return True
-        os.close(held)
-        self._claims.release(order.token)
-        return False
 
     def _spawn(self, order: StartOrder, path: str) -> tuple[int, int]:
         """Claim its GPUs, then start the wrapper, which inherits the claim."""
@@ -262,7 +205,6 @@ class LocalLauncher:
         except SpawnRefusedError:
             if self._claims is not None:
                 self._claims.release(order.token)
-            self._warm.refused()
             raise
         finally:
             if held is not None and order.leftovers != "wait":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -56,8 +56,6 @@ class Orphans:
         self._background = background
         self._children_files = children_files
         self._session = os.getsid(0)
-        self.spared: Collection[int] = ()
-        """Children of ours that belong to no attempt, and are reaped by others."""
         self._orphans: dict[int, Orphan] = {}
         self._wrappers: set[int] = set()
         self._sessions: dict[int, str] = {}
@@ -119,7 +117,7 @@ class Orphans:
     def sweep(self) -> None:
         """Look at our children: take in new orphans, reap dead ones."""
         for pid in self._children():
-            if pid not in self._wrappers and pid not in self._orphans and pid not in self.spared:
+            if pid not in self._wrappers and pid not in self._orphans:
                 process = proc.stat(pid)
                 # What shares our session is a helper that some other part of the engine started and reaps.
                 if process is not None and process.session != self._session and process.ppid == os.getpid():
@@ -165,7 +163,7 @@ class Orphans:
         """The attempt whose leader ended last, else the only one there is, unless the orphan is older."""
         if os.getpid() == 1:
             return ""  # as the init of a container we inherit anyone's
-        old = [a.token for a in self._attempts.values() if a.own and a.oldest_ticks <= orphan.start_ticks]
+        old = [a.token for a in self._attempts.values() if a.own and a.start_ticks <= orphan.start_ticks]
         if self._last_ended in old:
             return self._last_ended
         return old[0] if len(old) == 1 else ""

@@ -74,9 +74,7 @@ class Recovery:
         living = written.wrapper.living() if written.wrapper is not None and not written.end else None
         if living is None:
             return self._tell_end(known.token, written) or Unproven()
-        # A wrapper that was started ahead has no token of its own; what it runs has it.
-        carriers = (living.pid, *proc.children(living.pid))
-        if all(proc.token_in(proc.environ(pid) or b"") != known.token for pid in carriers):
+        if proc.token_in(proc.environ(living.pid) or b"") != known.token:
             return Unproven()
         return self._adopt(_attempt(known, path, living.pid, living.start_ticks), known)
 
@@ -138,8 +136,8 @@ class Recovery:
         seen = self._look_at_all()
         if seen is None:
             return Unproven()
-        carried = known.token in seen.tokens.values() or record.is_open(path)
-        if carried or record.read(path).wrapper or (known.pid and proc.is_live(known.pid, known.start_ticks)):
+        lives = known.pid and proc.is_live(known.pid, known.start_ticks)
+        if lives or known.token in seen.tokens.values() or record.read(path).wrapper:
             return None
         return self._never_ran(known.token)
 

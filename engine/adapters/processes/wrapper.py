@@ -37,18 +37,8 @@ reads byte by byte: what it has to read is kept short. The record is its owner's
 that the engine was started with. It stays open, so that the end is written into it wherever its folder was moved to;
 where it was removed another takes its place."""
 
-_AHEAD = """\
-# gpudeck: a shell that waits for the next task
-{{ . /dev/stdin; [ "$1" ] || exit {unable}; exec </dev/null
-{text}}}
-"""
-"""The wrapper, started before there is anything to wrap: what it reads sets its environment and its arguments, of which
-the first is empty until it may begin. In braces, so that all of it has been parsed by then."""
-
 SPARE_DESCRIPTORS = 16
 """For logs, the journal and /proc. An engine that has none left cannot see whether a process lives."""
-_FOR_STARTS = 48
-"""More that are left to attempts before any is spent on shells that only wait."""
 UNABLE = 125
 """Exit code of a wrapper that never ran its command."""
 NO_FORK = "no more processes are allowed (ulimit -u, pids.max of its cgroup)"
@@ -103,7 +93,6 @@ class Spawner:
         self._seal = _sealer()
         self._children_first = ChildrenFirst()
         self._text = wrapper_text()
-        self._ahead = _AHEAD.format(unable=UNABLE, text=self._text)
         self._limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
     def spawn(self, order: StartOrder, record: str, claims: int | None = None) -> int:
@@ -116,7 +105,7 @@ class Spawner:
         self._leave_descriptors()
         try:
             arguments, env = arguments_of(order, record)
-            return self._spawn(self._text, arguments, env, claims)
+            return self._spawn(arguments, env, claims)
         except ValueError as error:
             why = str(error)
         except OSError as error:
@@ -125,43 +114,29 @@ class Spawner:
             why = "command and environment are too long"
         try:
             arguments = [*_own_arguments(order, record), "/bin/sh", "-c", _CANNOT, "gpudeck", why]
-            return self._spawn(self._text, arguments, {"GPUDECK_TOKEN": order.token}, claims)
+            return self._spawn(arguments, {"GPUDECK_TOKEN": order.token}, claims)
         except OSError as error:
             raise _refused(error) from error
-
-    def spawn_ahead(self, env: Mapping[str, str], pipe: int, claims: int | None) -> int:
-        """Start a wrapper that waits at *pipe* for what it is to wrap, and return its pid. *claims*: as for `spawn`.
-
-        Raises OSError and SpawnRefusedError, the latter also where more descriptors are taken than a start may leave.
-        """
-        self._leave_descriptors(_FOR_STARTS)
-        if min(pipe, self._null) < 3:
-            raise SpawnRefusedError("this process was started without its standard streams")
-        return self._spawn(self._ahead, [], env, claims, pipe)
 
     def close(self) -> None:
         """Give back the descriptors. Nothing can be started any more."""
         os.close(self._null)
         self._children_first.close()
 
-    def _leave_descriptors(self, more: int = 0) -> None:
+    def _leave_descriptors(self) -> None:
         """The lowest free number tells how many are taken: each attempt takes one."""
         try:
             lowest = os.dup(self._null)
         except OSError as error:
             raise _refused(error) from error
         os.close(lowest)
-        if 0 <= self._limit <= lowest + SPARE_DESCRIPTORS + more:
+        if 0 <= self._limit <= lowest + SPARE_DESCRIPTORS:
             raise SpawnRefusedError(f"no more open files are allowed (ulimit -n is {self._limit})")
 
-    def _spawn(
-        self, text: str, arguments: list[str], env: Mapping[str, str], claims: int | None, stdin: int | None = None
-    ) -> int:
+    def _spawn(self, arguments: list[str], env: Mapping[str, str], claims: int | None) -> int:
         self._seal()
-        argv = ["sh", "-c", text, "gpudeck", *arguments]
+        argv = ["sh", "-c", self._text, "gpudeck", *arguments]
         actions = self._actions
-        if stdin is not None:
-            actions = [*actions, (os.POSIX_SPAWN_DUP2, stdin, 0)]
         if claims is not None:
             actions = [*actions, (os.POSIX_SPAWN_DUP2, claims, WRAPPER_FD)]
         with self._children_first:
