@@ -16,10 +16,8 @@ from gpudeck.engine.adapters.claims.look import Claim, claims_on
 from gpudeck.engine.adapters.claims.names import Entry, describe
 from gpudeck.engine.adapters.host import boottime_s
 from gpudeck.engine.adapters.journal.codec import FactCodec, Row, UnknownFactError, place
-from gpudeck.engine.adapters.journal.journal import SqliteJournal, read_facts
-from gpudeck.engine.adapters.journal.look import look_at
-from gpudeck.engine.adapters.journal.opening import open_db
-from gpudeck.engine.adapters.journal.schema import SCHEMA, Schema
+from gpudeck.engine.adapters.journal.db import SCHEMA, Schema, look_at, open_db
+from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.adapters.nvml.calls import Nvml
 from gpudeck.engine.adapters.nvml.details import reasons_in_words
 from gpudeck.engine.adapters.nvml.device import Device
