@@ -17,7 +17,7 @@ from gpudeck.engine.core.inputs import GpuReading, Process
 from gpudeck.engine.ports import Known, StartOrder
 from tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine
 from tests.fakes.local_rig import Rig, kill, launched, lives, run, until
-from tests.inside.adapters import arguments_of, on_gpus, proc, record, recovery, wrapper_text
+from tests.inside.adapters import adopt, arguments_of, proc, record, wrapper_text
 
 TERM = signal.SIGTERM
 LONG_S = 1000.0
@@ -168,7 +168,7 @@ async def test_an_adopted_command_without_its_wrapper_runs_on_and_its_code_is_un
     await until(lambda: not lives(known.pid))
     assert rig.launcher.recover([known]) == {OLD: "adopted"}
     await until(lambda: rig.launcher.members().get(int((rig.folder / "me").read_text())) == OLD)
-    await until(lambda: rig.launcher._trees.attempts[OLD].survivor)  # no port tells that its end is waited for
+    await until(lambda: rig.launcher._attempts.by_token[OLD].survivor)  # no port tells that its end is waited for
     assert rig.leader(OLD) is None
     (rig.folder / "go").touch()
     assert (await rig.leader_end(OLD)).code is None
@@ -241,8 +241,8 @@ def test_what_its_gpu_says_of_an_attempt_of_which_nothing_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: list[GpuReading | None], fate: Fate
 ) -> None:
     if fate != "lost":  # else what may leave has the time that it gets
-        monkeypatch.setattr(on_gpus, "_DRAINING_S", 0.1)
-        monkeypatch.setattr(on_gpus, "_AGAIN_S", 0.02)
+        monkeypatch.setattr(adopt, "_DRAINING_S", 0.1)
+        monkeypatch.setattr(adopt, "_AGAIN_S", 0.02)
 
     async def body(rig: Rig) -> None:
         assert rig.launcher.recover([Known(OLD, 999_999, 1, claims=("GPU-0",))]) == {OLD: fate}
@@ -353,7 +353,7 @@ def test_a_record_removed_under_a_running_attempt_does_not_make_it_start_again(
         (rig.folder / "go").touch()
         assert (await rig.leader_end(OLD)).code == 4
 
-    monkeypatch.setattr(recovery, "_BIRTH_S", 0.1)
+    monkeypatch.setattr(adopt, "_BIRTH_S", 0.1)
     run(tmp_path, body)
 
 

@@ -100,7 +100,7 @@ class Rig:
 
     async def knows_command(self, token: str) -> None:
         """Wait until the launcher knows the wrapper's child by its pid."""
-        attempt = self.launcher._trees.attempts[token]  # no port tells this
+        attempt = self.launcher._attempts.by_token[token]  # no port tells this
         await until(lambda: attempt.command)
 
     def replace_launcher(self, **options: Any) -> None:

@@ -24,10 +24,9 @@ from gpudeck.engine.adapters.nvml.device import Device
 from gpudeck.engine.adapters.nvml.hardware import has_nvidia_hardware
 from gpudeck.engine.adapters.nvml.owners import Owners
 from gpudeck.engine.adapters.nvml.probe import NvmlProbe
-from gpudeck.engine.adapters.processes import launcher, on_gpus, proc, record, recovery, wrapper
-from gpudeck.engine.adapters.processes.oom import RAISED_BY, ChildrenFirst
+from gpudeck.engine.adapters.processes import adopt, launcher, proc, record, wrapper
 from gpudeck.engine.adapters.processes.proc import Features
-from gpudeck.engine.adapters.processes.wrapper import arguments_of, wrapper_text
+from gpudeck.engine.adapters.processes.wrapper import RAISED_BY, ChildrenFirst, arguments_of, wrapper_text
 from gpudeck.engine.adapters.sampling import MIN_GAP_S, Sampling
 from gpudeck.engine.adapters.simulated import TOTAL_MIB, SimulatedProbe
 from gpudeck.engine.adapters.simulated_use import told_use
