@@ -15,6 +15,7 @@ from gpudeck.engine.adapters.claims.held import WRAPPER_FD, Held
 from gpudeck.engine.adapters.claims.look import Claim, claims_on
 from gpudeck.engine.adapters.claims.names import Entry, describe
 from gpudeck.engine.adapters.host import boottime_s
+from gpudeck.engine.adapters.inotify import Arrivals
 from gpudeck.engine.adapters.journal.codec import FactCodec, Row, UnknownFactError, place
 from gpudeck.engine.adapters.journal.db import SCHEMA, Schema, look_at, open_db
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
@@ -33,7 +34,6 @@ from gpudeck.engine.adapters.simulated_use import told_use
 from gpudeck.engine.adapters.slurm import batches, jobfiles
 from gpudeck.engine.adapters.slurm.arrays import array_script, asks
 from gpudeck.engine.adapters.slurm.calls import small_environment
-from gpudeck.engine.adapters.slurm.inotify import Arrivals
 from gpudeck.engine.adapters.slurm.jobs import Job, Jobs, Place, is_of
 from gpudeck.engine.adapters.slurm.parse import (
     AccountedJob,

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ...engine.adapters.state.mounts import on_network
-from ...engine.commands.inotify import Writes
+from ...engine.adapters.inotify import Writes
 from .files import LogFile
 from .viewport import Frame, Viewport
 
