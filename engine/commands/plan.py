@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..adapters import host
 from ..adapters.journal.db import look_at
-from ..adapters.state.kept_environment import load_environment
+from ..adapters.state.folder import load_environment
 from ..attempt.environment import base_environment
 from ..attempt.outputs import is_done
 from ..command import Command

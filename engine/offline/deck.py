@@ -13,8 +13,7 @@ import msgspec
 from ..adapters import host
 from ..adapters.journal.db import look_at
 from ..adapters.processes import record
-from ..adapters.state.folder import StateDir
-from ..adapters.state.kept_environment import load_environment
+from ..adapters.state.folder import StateDir, load_environment
 from ..adapters.state.lock import Holder, held_by, this_machine
 from ..attempt.environment import base_environment
 from ..core.build import build

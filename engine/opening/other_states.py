@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from ..adapters.journal.db import look_at
-from ..adapters.state.folder import StateDir
+from ..adapters.state.folder import StateDir, read_pointer
 from ..adapters.state.home import relocation
 from ..adapters.state.lock import held_by
-from ..adapters.state.pointer import read_pointer
 from ..core.events import AttemptStarting
 from ..core.output_history import OutputAttempt, OutputHistory
 from ..core.spec import DeckFile, TaskSpec

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..adapters import host
 from ..adapters.journal.db import look_at
 from ..adapters.slurm.cluster import gpus_of_a_node
-from ..adapters.state.kept_environment import load_environment
+from ..adapters.state.folder import load_environment
 from ..attempt.box import Box
 from ..attempt.environment import base_environment
 from ..attempt.orders import Made, Orders

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.adapters.nvml.calls import Nvml
-from gpudeck.engine.adapters.nvml.device import Device
-from gpudeck.engine.adapters.nvml.owners import Owners
+from gpudeck.engine.adapters.nvml.device import Device, Owners
 from gpudeck.engine.adapters.processes import proc
 from tests.fakes import forked
 from tests.fakes.local_rig import end_children

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from ...ports import SpawnRefusedError
 from .. import host
 from . import file
-from .file import LockFile, UnusableError, lock_folder
-from .held import Held, Wrapper
+from .file import Held, LockFile, UnusableError, Wrapper, lock_folder
 from .names import GATHERING, Board, Entry, describe
 
 SIMULATED = "SIM-"

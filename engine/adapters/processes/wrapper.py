@@ -16,7 +16,7 @@ import signal
 from collections.abc import Callable, Mapping
 
 from ...ports import SpawnRefusedError, StartOrder
-from ..claims.held import WRAPPER_FD
+from ..claims.file import WRAPPER_FD
 
 TEXT = """\
 umask 77; set -C; read -r u _ </proc/uptime; printf 'start %s %s\\n' "$u" "$$" 2>/dev/null >"$1" || exit 125
