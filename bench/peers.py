@@ -105,21 +105,6 @@ def _reap(running: dict[int, str]) -> None:
     os.unlink(running.pop(pid))
 
 
-def bare_loop(argv: tuple[str, ...], slots: int, ends: int, env: Callable[[int], dict[str, str]]) -> None:
-    """waitpid and Popen, without a shell, a log or a journal."""
-    processes: dict[int, subprocess.Popen[bytes]] = {}
-
-    def start(slot: int) -> int:
-        process = subprocess.Popen(argv, env=env(slot), stdin=subprocess.DEVNULL, start_new_session=True)
-        processes[process.pid] = process
-        return process.pid
-
-    def ended(pid: int, status: int) -> None:
-        processes.pop(pid).returncode = status
-
-    _refill(start, ended, slots, ends)
-
-
 def wrapper_loop(
     folder: str, argv: tuple[str, ...], slots: int, ends: int, env: Callable[[int], dict[str, str]]
 ) -> None:
@@ -133,19 +118,13 @@ def wrapper_loop(
         order = StartOrder(token, argv, env(slot), folder, f"{folder}/{token}/out", f"{folder}/{token}/err")
         return spawner.spawn(order, f"{folder}/{token}.record")
 
-    _refill(start, lambda _pid, _status: None, slots, ends)
-    spawner.close()
-
-
-def _refill(start: Callable[[int], int], ended: Callable[[int, int], None], slots: int, ends: int) -> None:
-    """The next process of a slot starts as soon as its last one has ended."""
     slot_of = {start(slot): slot for slot in range(slots)}
     for number in range(ends):
-        pid, status = os.waitpid(-1, 0)
-        ended(pid, status)
+        pid, _ = os.waitpid(-1, 0)
         slot = slot_of.pop(pid)
         if number < ends - slots:
             slot_of[start(slot)] = slot
+    spawner.close()
 
 
 def idle_processes(count: int) -> Callable[[], None]:

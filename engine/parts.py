@@ -128,7 +128,6 @@ def launcher_of(
         look=lambda uuids: sample_once(NvmlProbe(), uuids),
         same_boot=opened.same_boot,
         same_namespace=opened.same_namespace,
-        queued=lambda: _startable(opened.deck),
     )
 
 
@@ -158,11 +157,6 @@ def cluster_watch_of(opened: OpenDeck, loop: asyncio.AbstractEventLoop) -> Clust
     from .serve.cluster_watch import ClusterWatch  # of no use to any other deck
 
     return ClusterWatch(loop, opened.environment)
-
-
-def _startable(deck: Deck) -> int:
-    """How many tasks would start if there were slots for them."""
-    return 0 if deck.paused or deck.stopping or deck.unwritable else deck.queue.count
 
 
 def attempts_of(

@@ -142,14 +142,6 @@ class Aside(Protocol):
 class Launcher(Protocol):
     """Runs attempts as process trees. All calls on the loop's thread; none blocks on the process."""
 
-    def prepare(self, order: StartOrder) -> None:
-        """Make ready what nobody can see. `start` or `drop` follows; a start needs no preparation."""
-        ...
-
-    def drop(self, token: str) -> None:
-        """What was prepared will not be started. Idempotent."""
-        ...
-
     def start(self, order: StartOrder) -> tuple[int, int] | None:
         """Start an attempt: (pid, start_ticks) of its session leader, or None where it is on its way to a cluster: the
         sink gets `Submitted` and, once it begins, `Spawned`, unless it comes to its end before.

@@ -14,7 +14,7 @@ from ..core.readings import GpuReading, Process
 from ..core.spec import TaskSpec
 from ..ports import Inventory, Telemetry
 from .host import boottime_s
-from .nvml.hardware import has_nvidia_hardware
+from .nvml.discover import has_nvidia_hardware
 from .sampling import Sampling
 from .simulated_gpus import LIMIT_W, TOTAL_MIB, simulated_gpus
 from .simulated_use import Use, steady, told_use

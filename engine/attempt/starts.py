@@ -10,7 +10,7 @@ from ..core.effects import Launch
 from ..core.inputs import JournalState, LeaderExited, Spawned, SpawnRefused, TreeGone
 from ..errors import may_pass
 from ..logs.files import NumberTakenError
-from ..ports import LOOK_TIMEOUT_S, Aside, Launcher, Sink, SpawnRefusedError, StartOrder
+from ..ports import LOOK_TIMEOUT_S, Aside, Launcher, Sink, SpawnRefusedError
 from ..snapshot.code_versions import Code
 from .orders import Made, Orders
 
@@ -61,7 +61,7 @@ class Starts:
         """Make what a start needs while its fact is being written, where that cannot hang."""
         task = self._deck.by_name[effect.task]
         if self._has_code(task) and not self._may_hang(task, effect):
-            self._made[effect.token] = self._make(task, effect, ready=self._launcher.prepare)
+            self._made[effect.token] = self._make(task, effect)
 
     def launch(self, effect: Launch) -> None:
         """Start. Outputs and patterns of the user's are looked at in a thread first, since they may lie on a server
@@ -116,7 +116,6 @@ class Starts:
     def drop(self, token: str) -> None:
         """Forget what was prepared."""
         self._made.pop(token, None)
-        self._launcher.drop(token)
 
     def withdraw(self, token: str) -> bool:
         """Whether an attempt was to be stopped before it had begun: then it never begins."""
@@ -126,13 +125,9 @@ class Starts:
         self._post(SpawnRefused(token, "stopped before it began"))
         return True
 
-    def _make(
-        self, task: Task, effect: Launch, *, ready: Callable[[StartOrder], object] = lambda _: None
-    ) -> Made | OSError:
-        """*ready* is told of the order as soon as there is one."""
+    def _make(self, task: Task, effect: Launch) -> Made | OSError:
         try:
             made = self._orders.make(task, effect)
-            ready(made.order)
             self._orders.make_folder(made)
         except OSError as error:
             return error
@@ -150,7 +145,6 @@ class Starts:
     def _start(self, task: Task, effect: Launch, made: Made | OSError) -> None:
         barred = self.guard()
         if barred:
-            self._launcher.drop(effect.token)
             self._post(JournalState(writable=False, why=barred))
             self._post(SpawnRefused(effect.token, barred))
             return
@@ -169,7 +163,6 @@ class Starts:
 
     def _unprepared(self, token: str, error: OSError) -> None:
         """What it needs cannot be had: a full disk passes, a file in the place of its log folder does not."""
-        self._launcher.drop(token)
         words = _words(error)
         if isinstance(error, NumberTakenError):
             self._post(SpawnRefused(token, words, taken=error.highest))

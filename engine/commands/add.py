@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ..adapters import host
-from ..adapters.state.kept_environment import load_environment
+from ..adapters.state.folder import load_environment
 from ..atomic import write_atomic
 from ..attach import find_state
 from ..attempt.environment import base_environment

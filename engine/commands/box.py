@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 
-from ..adapters.claims.look import claims_on
+from ..adapters.claims.names import claims_on
 from ..adapters.nvml.probe import NvmlProbe
 from ..adapters.simulated import SimulatedProbe
 from ..command import Command

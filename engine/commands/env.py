@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from ..adapters.state.folder import StateDir, open_state_dir
-from ..adapters.state.kept_environment import load_environment, save_environment
+from ..adapters.state.folder import StateDir, load_environment, open_state_dir, save_environment
 from ..adapters.state.lock import held_by
 from ..attempt.environment import base_environment
 from ..command import Command

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from ..adapters.claims.look import Claim
+from ..adapters.claims.names import Claim
 from ..core.readings import GpuReading, Process
 from ..ports import GpuInfo, Inventory
 

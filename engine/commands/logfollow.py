@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
+from ..adapters.inotify import LOOK_S, Writes
 from ..adapters.state.mounts import on_network
 from ..client import Connection, Gone, Picture
 from ..headless.text import field_text
 from ..protocol.states import ACTIVE
 from ..protocol.wire import TaskRow
-from .inotify import LOOK_S, Writes
 from .logfeed import Feed
 from .logprint import Printer
 from .look import LiveLook, Look

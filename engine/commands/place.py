@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ... import __version__
-from ..adapters.state.kept_environment import load_environment
+from ..adapters.state.folder import load_environment
 from ..attach import attach, attach_or_start, find_state, has_engine, running_alone
 from ..client import Connection, Gone
 from ..command import Command

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..adapters import host
-from ..adapters.journal.journal import read_facts
-from ..adapters.state.kept_environment import load_environment
+from ..adapters.journal.db import look_at
+from ..adapters.state.folder import load_environment
 from ..attempt.environment import base_environment
 from ..attempt.outputs import is_done
 from ..command import Command
@@ -50,7 +50,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     Raises DeckError."""
     settings = load_settings(path, options)
     state = find_own_state(path, settings.state_dir, options)
-    facts, damage = ([], "") if state is None else read_facts(state.db)
+    facts, damage = ([], "") if state is None else look_at(state.db)
     limits, environment = os.environ, base_environment(os.environ)
     journal = recorded(facts)
     if state is not None and journal.unfinished:

@@ -10,8 +10,7 @@ import sys
 from dataclasses import replace
 from typing import Literal
 
-from ..adapters.state.folder import open_state_dir
-from ..adapters.state.kept_environment import load_environment, save_environment
+from ..adapters.state.folder import load_environment, open_state_dir, save_environment
 from ..adapters.state.lock import held_by
 from ..adapters.systemctl import UserSystemd
 from ..attempt.environment import base_environment

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from ..adapters.journal.journal import read_facts
+from ..adapters.journal.db import look_at
 from ..adapters.slurm.jobfiles import control_folder
 from ..adapters.state.folder import StateDir
 from ..adapters.state.lock import held_by, read_holder
@@ -54,7 +54,7 @@ def _jobs(place: Place, state: StateDir | None) -> int | None:
     """How many jobs of the deck a cluster has, as far as is known; None: its tasks run on this box."""
     if state is None:
         return 0 if os.path.isdir(control_folder(_log_dir(place))) else None
-    lasting = recorded(read_facts(state.db)[0]).lasting.values()
+    lasting = recorded(look_at(state.db)[0]).lasting.values()
     return sum(bool(start.where) for start in lasting) or None
 
 

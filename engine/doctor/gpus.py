@@ -9,9 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..adapters.claims.look import Claim, claims_on
-from ..adapters.nvml.checkup import Card, look_at_cards
-from ..adapters.nvml.probe import NvmlProbe
+from ..adapters.claims.names import Claim, claims_on
+from ..adapters.nvml.probe import Card, NvmlProbe, look_at_cards
 from ..adapters.simulated import SimulatedProbe
 from ..core.readings import GpuReading, Process
 from ..core.spec import DeckSettings

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from ..adapters import host
-from ..adapters.journal.look import look_at
+from ..adapters.journal.db import look_at
 from ..adapters.processes import record
-from ..adapters.state.folder import StateDir
-from ..adapters.state.kept_environment import load_environment
+from ..adapters.state.folder import StateDir, load_environment
 from ..adapters.state.lock import Holder, held_by, this_machine
 from ..attempt.environment import base_environment
 from ..core.build import build
@@ -209,16 +208,15 @@ def _uuids_of(task: Task) -> tuple[str, ...]:
     return attempt.gpus if attempt is not None else last.gpus if last is not None else ()
 
 
-def open_offline(path: str, given: RunOptions, environ: Mapping[str, str], *, untouched: bool = False) -> Offline:
+def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> Offline:
     """Read a deck. Its GPUs are unknown, except simulated ones; nothing asks the driver.
 
     *given* goes before the options that the newest run was started with; its profile and name say which state.
-    *untouched*: not even what readers of a live db tell each other (in its -shm) is written.
     Raises EngineUnavailableError (a newer gpudeck's state, another host's, no permission) and, where the deck has never
     been started, TaskFileError.
     """
     settings, broken = settings_of(path, given)
-    read = _read(find_own_state(path, settings.state_dir, given), untouched=untouched)
+    read = _read(find_own_state(path, settings.state_dir, given))
     options = as_before(decode(read.journal.options), given)
     kept = None if read.state is None else load_environment(read.state.path)
     file, warnings = None, list(read.warnings)
@@ -295,12 +293,12 @@ class _Read:
         return (f"deck.db is damaged ({self.damage}): shown is {told}",) * bool(self.damage)
 
 
-def _read(state: StateDir | None, *, untouched: bool) -> _Read:
+def _read(state: StateDir | None) -> _Read:
     if state is None:
         return _Read()
     holder = held_by(state.path)
     elsewhere = "" if holder is not None else state.left_elsewhere()
-    facts, damage = look_at(state.db, live=holder is not None and not untouched)
+    facts, damage = look_at(state.db)
     return _Read(state, holder, elsewhere, facts, recorded(facts), damage)
 
 

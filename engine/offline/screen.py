@@ -34,7 +34,7 @@ class OfflineScreen:
         self._place = place
         self._state = find_state(place.path, place.options)
         self._stamps = self._stamped()
-        self._offline = open_offline(place.path, place.options, place.environ, untouched=True)
+        self._offline = open_offline(place.path, place.options, place.environ)
         self._look = OfflineLook(self._offline, place.path)
         self._pages = OfflinePages(self._offline)
         self._about = OfflineDetails(self._offline)
@@ -133,5 +133,5 @@ def _stamp(path: str) -> object:
 def can_be_shown(place: Place) -> bool:
     """Whether a deck that cannot be opened can be looked at."""
     with contextlib.suppress(DeckError, OSError):
-        return bool(open_offline(place.path, place.options, place.environ, untouched=True).facts)
+        return bool(open_offline(place.path, place.options, place.environ).facts)
     return False

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..adapters.state.folder import StateDir
-from ..adapters.state.kept_environment import load_environment, save_environment
+from ..adapters.state.folder import StateDir, load_environment, save_environment
 from ..attempt.environment import base_environment
 
 _TELLING = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")

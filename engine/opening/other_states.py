@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from ..adapters.journal.look import look_at
-from ..adapters.state.folder import StateDir
+from ..adapters.journal.db import look_at
+from ..adapters.state.folder import StateDir, read_pointer
 from ..adapters.state.home import relocation
 from ..adapters.state.lock import held_by
-from ..adapters.state.pointer import read_pointer
 from ..core.events import AttemptStarting
 from ..core.output_history import OutputAttempt, OutputHistory
 from ..core.spec import DeckFile, TaskSpec
@@ -102,7 +101,7 @@ def _is_at_work(path: str) -> bool:
 def _history(path: str) -> OutputHistory | None:
     """Of the state that lies there, by real paths as they are now; None where it cannot be read."""
     try:
-        facts, _ = look_at(os.path.join(path, "deck.db"), live=held_by(path) is not None)
+        facts, _ = look_at(os.path.join(path, "deck.db"))
     except EngineUnavailableError:
         return None
     moved, history = relocation(path), OutputHistory()

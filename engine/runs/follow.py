@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from ..adapters.inotify import Writes
 from ..client import Connection, Gone, SaidGoodbye
-from ..commands.inotify import Writes
 from ..errors import EngineUnavailableError
 from ..logs.files import LogFolder
 from ..protocol.states import ENDED

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..adapters import host
-from ..adapters.journal.journal import read_facts
+from ..adapters.journal.db import look_at
 from ..adapters.slurm.cluster import gpus_of_a_node
-from ..adapters.state.kept_environment import load_environment
+from ..adapters.state.folder import load_environment
 from ..attempt.box import Box
 from ..attempt.environment import base_environment
 from ..attempt.orders import Made, Orders
@@ -90,7 +90,7 @@ def read_subject(path: str, options: RunOptions, environ: Mapping[str, str]) -> 
     Raises DeckError."""
     settings = load_settings(path, options)
     state = find_own_state(path, settings.state_dir, options)
-    facts, damage = ([], "") if state is None else read_facts(state.db)
+    facts, damage = ([], "") if state is None else look_at(state.db)
     journal = recorded(facts)
     environment: Mapping[str, str] = base_environment(environ)
     if state is not None and journal.unfinished:

@@ -15,7 +15,7 @@ import pytest
 from gpudeck.engine.errors import EngineUnavailableError
 from tests.fakes.journal import appended, numbered, numbers
 from tests.fakes.journal_child import started
-from tests.inside.adapters import SCHEMA, FactCodec, SqliteJournal, look_at, open_db, read_facts
+from tests.inside.adapters import SCHEMA, FactCodec, SqliteJournal, look_at, open_db
 
 KILLS = 8
 
@@ -35,7 +35,7 @@ def test_after_kill_9_every_acknowledged_fact_is_there_and_no_half_batch(tmp_pat
     told: set[int] = set()
     for round_ in range(2):
         told = killed_after(tmp_path, seed * 2 + round_, random.Random(seed + round_).choice([1, 5, 40, 300]))
-        facts, damage = read_facts(str(tmp_path / "deck.db"))
+        facts, damage = look_at(str(tmp_path / "deck.db"))
         held = numbers(facts)
         assert (held, damage) == (list(range(len(held))), "")
         assert max(told) <= len(held)
@@ -89,7 +89,7 @@ def test_one_whose_making_was_cut_short_was_never_begun(tmp_path: Path):
     cut_short = replace(SCHEMA, create=(*SCHEMA.create, "no statement"))
     with pytest.raises(EngineUnavailableError):
         open_db(path, FactCodec(), cut_short)
-    looked_at = look_at(path, live=True)
+    looked_at = look_at(path)
     journal = SqliteJournal.open(path)
     journal.close()
     assert (looked_at, journal.damage) == (([], ""), "")

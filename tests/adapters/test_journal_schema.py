@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 from gpudeck.engine.errors import EngineUnavailableError
 from tests.fakes.journal import appended, numbered, numbers
-from tests.inside.adapters import SCHEMA, Schema, SqliteJournal
+from tests.inside.adapters import SCHEMA, Schema, SqliteJournal, look_at
+
+SAMPLES = Path(__file__).parent / "samples"
 
 
 def _add_a_table(connection: sqlite3.Connection) -> None:
@@ -22,8 +25,8 @@ def _fail(connection: sqlite3.Connection) -> None:
     raise sqlite3.OperationalError("the step failed")
 
 
-NEXT = Schema(SCHEMA.version + 1, SCHEMA.create, {SCHEMA.version: _add_a_table})
-FAILING = Schema(SCHEMA.version + 2, SCHEMA.create, {SCHEMA.version: _add_a_table, SCHEMA.version + 1: _fail})
+NEXT = Schema(SCHEMA.version + 1, SCHEMA.create, {**SCHEMA.steps, SCHEMA.version: _add_a_table})
+FAILING = Schema(SCHEMA.version + 2, SCHEMA.create, {**NEXT.steps, NEXT.version: _fail})
 
 
 @pytest.fixture
@@ -66,14 +69,27 @@ def test_an_older_db_keeps_its_facts_through_a_migration(db: Path):
     assert (held, query(db, "SELECT seq FROM marks")) == (list(range(10)), [(10,)])
 
 
+def test_a_journal_of_the_first_version_goes_on_with_what_its_killed_engine_left(tmp_path: Path):
+    shutil.copytree(SAMPLES / "journal-1", tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "deck.db"
+    looked_at = look_at(str(path))
+    journal = SqliteJournal.open(str(path))
+    appended(journal, numbered(25)).result(20)
+    held = numbers(journal.load())
+    journal.close()
+    assert (numbers(looked_at[0]), looked_at[1]) == (list(range(25)), "")
+    assert (held, journal.damage) == (list(range(26)), "")
+    assert query(Path(f"{path}.v1"), "SELECT count(*) FROM facts") == [(25,)]
+
+
 def test_a_migration_tells_which_versions_the_db_has_had(db: Path):
     SqliteJournal.open(str(db), schema=NEXT).close()
-    assert query(db, "SELECT version FROM versions") == [(1,), (2,)]
+    assert query(db, "SELECT version FROM versions") == [(2,), (3,)]
 
 
 def test_before_a_migration_a_copy_is_made_that_today_can_read(db: Path):
     SqliteJournal.open(str(db), schema=NEXT).close()
-    copy = SqliteJournal.open(str(db) + ".v1")
+    copy = SqliteJournal.open(str(db) + ".v2")
     held = numbers(copy.load())
     copy.close()
     assert held == list(range(10))
@@ -83,7 +99,7 @@ def test_the_copy_has_what_was_only_in_the_wal(db: Path):
     journal = SqliteJournal.open(str(db))
     appended(journal, numbered(10)).result(20)
     SqliteJournal.open(str(db), schema=NEXT).close()
-    assert query(Path(str(db) + ".v1"), "SELECT count(*) FROM facts") == [(11,)]
+    assert query(Path(str(db) + ".v2"), "SELECT count(*) FROM facts") == [(11,)]
     journal.close()
 
 
@@ -93,7 +109,7 @@ def test_a_migration_that_fails_changes_nothing(db: Path):
     journal = SqliteJournal.open(str(db))
     held = numbers(journal.load())
     journal.close()
-    assert (held, query(db, "SELECT version FROM versions")) == (list(range(10)), [(1,)])
+    assert (held, query(db, "SELECT version FROM versions")) == (list(range(10)), [(2,)])
 
 
 def test_a_new_db_and_its_wal_are_for_their_owner_only(tmp_path: Path):

@@ -32,7 +32,7 @@ def test_a_callback_that_raises_stops_nothing(journal: SqliteJournal):
 
 
 def test_what_must_be_on_disk_waits_for_no_company(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gpudeck.engine.adapters.journal.writer.LINGER_S", 10 * LONG_S)
+    monkeypatch.setattr("gpudeck.engine.adapters.journal.journal.LINGER_S", 10 * LONG_S)
     journal = SqliteJournal.open(str(tmp_path / "deck.db"))
     journal.submit(numbered(0), durable=False)
     appended(journal, numbered(1)).result(LONG_S)

@@ -15,7 +15,7 @@ from gpudeck.engine.core.fate import Unproven
 from gpudeck.engine.ports import Known
 from tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine
 from tests.fakes.local_rig import Rig, kill, launched, lives, run, until
-from tests.inside.adapters import Features, proc, record, recovery, send
+from tests.inside.adapters import Features, adopt, proc, record, send
 from tests.inside.adapters import launcher as local
 
 TERM = signal.SIGTERM
@@ -103,7 +103,7 @@ def test_what_an_adopted_attempt_starts_later_is_known_when_it_has_lost_its_pare
         (rig.folder / "go").touch()
         await until(lambda: number_in(rig, "daemon"))
         daemon, parent = number_in(rig, "daemon"), number_in(rig, "parent")
-        attempt = rig.launcher._trees.attempts[OLD]  # no port tells what has been noted
+        attempt = rig.launcher._attempts.by_token[OLD]  # no port tells what has been noted
         await until(lambda: daemon in attempt.strays)
         kill(parent)
         await until(lambda: parent_of(daemon) != parent)
@@ -159,7 +159,7 @@ async def test_a_wrapper_that_is_about_to_write_its_first_line_is_waited_for(rig
 def test_where_processes_cannot_be_looked_through_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery, "_PICTURE_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(adopt, "_PICTURE_TIMEOUT_S", 0.0)
 
     async def body(rig: Rig) -> None:
         rig.record(OLD).write_text("start 0.01 999999\n")

@@ -17,12 +17,19 @@ from gpudeck.engine.core.inputs import GpuReading, Process
 from gpudeck.engine.ports import Known, StartOrder
 from tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine
 from tests.fakes.local_rig import Rig, kill, launched, lives, run, until
-from tests.inside.adapters import arguments_of, on_gpus, proc, record, recovery, wrapper_text
+from tests.inside.adapters import adopt, arguments_of, proc, record, wrapper_text
 
 TERM = signal.SIGTERM
 LONG_S = 1000.0
 LOOKS = 20
 """At a record: they take a small part of the time in which a wrapper makes it."""
+
+HELD_IN_ITS_FIRST_LINE = """
+exec 3>"$1"; echo
+while [ ! -e go ]; do sleep 0.02; done
+read -r u _ </proc/uptime; echo "start $u $$" >&3; exec sleep 99 3>&-
+"""
+"""A wrapper that is held between making its record and the first line of it."""
 
 GATED = 'read -r _; exec "$@" </dev/null'
 
@@ -161,7 +168,7 @@ async def test_an_adopted_command_without_its_wrapper_runs_on_and_its_code_is_un
     await until(lambda: not lives(known.pid))
     assert rig.launcher.recover([known]) == {OLD: "adopted"}
     await until(lambda: rig.launcher.members().get(int((rig.folder / "me").read_text())) == OLD)
-    await until(lambda: rig.launcher._trees.attempts[OLD].survivor)  # no port tells that its end is waited for
+    await until(lambda: rig.launcher._attempts.by_token[OLD].survivor)  # no port tells that its end is waited for
     assert rig.leader(OLD) is None
     (rig.folder / "go").touch()
     assert (await rig.leader_end(OLD)).code is None
@@ -234,8 +241,8 @@ def test_what_its_gpu_says_of_an_attempt_of_which_nothing_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: list[GpuReading | None], fate: Fate
 ) -> None:
     if fate != "lost":  # else what may leave has the time that it gets
-        monkeypatch.setattr(on_gpus, "_DRAINING_S", 0.1)
-        monkeypatch.setattr(on_gpus, "_AGAIN_S", 0.02)
+        monkeypatch.setattr(adopt, "_DRAINING_S", 0.1)
+        monkeypatch.setattr(adopt, "_AGAIN_S", 0.02)
 
     async def body(rig: Rig) -> None:
         assert rig.launcher.recover([Known(OLD, 999_999, 1, claims=("GPU-0",))]) == {OLD: fate}
@@ -293,6 +300,19 @@ async def test_a_torn_start_line_that_nobody_finishes_means_that_nothing_ran(rig
 
 
 @launched
+async def test_a_wrapper_that_is_about_to_write_its_first_line_is_waited_for(rig: Rig) -> None:
+    script = f"(sleep 0.1; touch go) & {HELD_IN_ITS_FIRST_LINE}"
+    env = {**os.environ, "GPUDECK_TOKEN": OLD}
+    argv = ("sh", "-c", script, "sh", str(rig.record(OLD)))
+    with subprocess.Popen(argv, cwd=rig.folder, stdout=subprocess.PIPE, start_new_session=True, env=env) as held:
+        assert held.stdout
+        held.stdout.readline()
+        fates = rig.launcher.recover([Known(OLD, 0, 0)])
+        held.kill()
+    assert fates == {OLD: "adopted"}
+
+
+@launched
 async def test_a_torn_end_line_counts_for_nothing(rig: Rig) -> None:
     known = dead_wrapper(rig, start_line(999_999, 1) + "end 0 11.0")
     assert rig.launcher.recover([known]) == {OLD: "lost"}
@@ -333,7 +353,7 @@ def test_a_record_removed_under_a_running_attempt_does_not_make_it_start_again(
         (rig.folder / "go").touch()
         assert (await rig.leader_end(OLD)).code == 4
 
-    monkeypatch.setattr(recovery, "_BIRTH_S", 0.1)
+    monkeypatch.setattr(adopt, "_BIRTH_S", 0.1)
     run(tmp_path, body)
 
 
@@ -369,6 +389,17 @@ def test_pids_of_another_namespace_prove_nothing(tmp_path: Path) -> None:
         assert rig.launcher.recover([known]) == {OLD: Unproven()}
 
     run(tmp_path, body, same_namespace=False)
+
+
+def test_where_pids_prove_nothing_its_token_does(tmp_path: Path) -> None:
+    async def body(rig: Rig) -> None:
+        token = rig.start("sh", "-c", "echo up; sleep 99")
+        await rig.text(token)
+        known = Known(token, rig.pids[token], rig.ticks[token])
+        rig.replace_launcher(same_namespace=False)
+        assert rig.launcher.recover([known]) == {token: "adopted"}
+
+    run(tmp_path, body)
 
 
 def test_a_process_that_has_the_pid_of_another_namespaces_wrapper_here_is_not_it(tmp_path: Path) -> None:

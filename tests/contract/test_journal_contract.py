@@ -15,7 +15,7 @@ import pytest
 from gpudeck.engine.core.events import FACTS, Fact, TaskHeld
 from gpudeck.engine.ports import Done, Journal, JournalBrokenError
 from tests.fakes.journal import MemoryJournal, appended, numbered, numbers
-from tests.inside.contract import SqliteJournal, writer
+from tests.inside.contract import SqliteJournal, journal
 from tests.sim.box import Disk, Simulated
 from tests.sim.journal import SimJournal
 
@@ -194,7 +194,7 @@ def test_kept_facts_are_written_first_when_there_is_space_again(bench: Bench):
 
 
 def test_the_full_disk_is_told_and_so_is_the_space(bench: Bench, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(writer, "RETRY_S", 0.02)
+    monkeypatch.setattr(journal, "RETRY_S", 0.02)
     told: list[bool] = []
     freed = threading.Event()
 

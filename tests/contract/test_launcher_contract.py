@@ -23,7 +23,6 @@ from tests.sim.launcher import SimLauncher
 
 KINDS = {
     "local": None,
-    "local with shells started ahead": None,
     "local without pidfds": Features(pidfd=False),
     "local without a subreaper": Features(subreaper=False),
     "local without children files": Features(children_files=False),
@@ -51,9 +50,8 @@ class World(Protocol):
 class RealWorld:
     """Attempts that read their exit code from a pipe with a name."""
 
-    def __init__(self, folder: Path, features: Features | None, *, ahead: bool) -> None:
+    def __init__(self, folder: Path, features: Features | None) -> None:
         become_subreaper()
-        self._ahead = ahead
         self.inputs: list[Input] = []
         self._folder = folder
         self._pipes: dict[str, int] = {}
@@ -77,10 +75,7 @@ class RealWorld:
         env = {**os.environ, "GPUDECK_TOKEN": token}
         argv = ("sh", "-c", 'read code <"$0"; exit $code', pipe)
         log = str(self._folder / f"{token}.log")
-        order = StartOrder(token, argv, env, str(self._folder), log, log)
-        if self._ahead:
-            self.launcher._warm.add(order)  # pyright: ignore[reportPrivateUsage]  # no port tells when
-        return order
+        return StartOrder(token, argv, env, str(self._folder), log, log)
 
     def end(self, token: str, code: int) -> None:
         os.write(self._pipes[token], f"{code}\n".encode())
@@ -165,7 +160,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     async def whole(body: Callable[[World], Coroutine[None, None, None]]) -> None:
         kind = request.param
         simple = {"fake": FakeWorld, "sim": SimWorld}.get(kind)
-        world = simple() if simple is not None else RealWorld(tmp_path, KINDS[kind], ahead="ahead" in kind)
+        world = simple() if simple is not None else RealWorld(tmp_path, KINDS[kind])
         with contextlib.closing(world):
             await body(world)
             for token in set(world.launcher.members().values()):

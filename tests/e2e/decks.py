@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpudeck.engine.adapters.journal.journal import read_facts
+from gpudeck.engine.adapters.journal.db import look_at
 from gpudeck.engine.core.events import Fact
 from tests.fakes import forked
 
@@ -272,7 +272,7 @@ class Deck:
         return json.loads(self.text(f"logs/{task}/attempt-{attempt}.json"))
 
     def facts(self, stem: str = "tasks") -> list[Fact]:
-        facts, damage = read_facts(str(self.folder / ".gpudeck" / stem / "deck.db"))
+        facts, damage = look_at(str(self.folder / ".gpudeck" / stem / "deck.db"))
         assert damage == ""
         return facts
 

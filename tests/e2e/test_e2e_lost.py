@@ -33,7 +33,7 @@ OTHER = """
 
 @pytest.fixture
 def box(deck: Deck, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    deck.tune("adapters.processes.on_gpus", _DRAINING_S=0.3, _AGAIN_S=0.05)
+    deck.tune("adapters.processes.adopt", _DRAINING_S=0.3, _AGAIN_S=0.05)
     box = Box(tmp_path_factory.mktemp("nvml") / "box.txt", 1)
     code, environment = outside(box)
     assert not code, "the double of the driver needs no start script here"

@@ -107,7 +107,7 @@ ENGINES = {
     "textual", "rich", "psutil", "pynvml", "watchfiles", "asyncio", "ssl", "subprocess", "tempfile", "logging",
     "statistics", "gpudeck.engine.engine", "gpudeck.engine.attempt.orders", "gpudeck.engine.headless.output",
     "gpudeck.engine.core.inputs", "gpudeck.engine.core.step", "gpudeck.engine.notify.sender", "gpudeck.engine.snapshot",
-    "gpudeck.engine.protocol.messages", "gpudeck.engine.adapters.nvml.probe", "gpudeck.engine.adapters.journal.writer",
+    "gpudeck.engine.protocol.messages", "gpudeck.engine.adapters.nvml.probe", "gpudeck.engine.adapters.journal.journal",
 }  # fmt: skip
 """What engines are made of, and what weighs most."""
 DECKS = {"msgspec", "sqlite3", "gpudeck.engine.core.events", "gpudeck.engine.core.deck", "gpudeck.engine.client"}

@@ -33,17 +33,6 @@ async def test_no_process_starts_before_its_start_is_on_disk(rig: LoopRig) -> No
 
 
 @looped(task("a"))
-async def test_a_start_is_prepared_while_its_fact_is_written(rig: LoopRig) -> None:
-    rig.journal.hold()
-    rig.begin()
-    await rig.settle()
-    assert len(rig.launcher.prepared) == 1
-    rig.journal.release()
-    await rig.settle()
-    assert rig.launcher.prepared == set()
-
-
-@looped(task("a"))
 async def test_observers_hear_of_facts_that_are_on_disk_only(rig: LoopRig) -> None:
     rig.journal.hold()
     rig.begin()
@@ -110,7 +99,6 @@ async def test_on_a_full_disk_nothing_starts(rig: LoopRig) -> None:
     rig.begin()
     await rig.settle()
     assert rig.launcher.orders == []
-    assert rig.launcher.prepared == set()
     assert isinstance(rig["a"].phase, Queued)
 
 
@@ -247,7 +235,6 @@ async def test_a_file_in_the_place_of_the_log_folder_is_a_spawn_error_that_names
     outcome = rig.facts(AttemptEnded)[0].outcome
     assert outcome.reason == "spawn error"
     assert logs in outcome.detail
-    assert rig.launcher.prepared == set()
 
 
 @looped(task("a"))
@@ -257,7 +244,6 @@ async def test_a_lock_that_was_lost_bars_every_start(rig: LoopRig) -> None:
     await rig.settle()
     await rig.later(100)
     assert rig.launcher.orders == []
-    assert rig.launcher.prepared == set()
 
 
 @looped(task("a", grace_s=7.0))
@@ -513,7 +499,6 @@ async def test_nothing_is_kept_of_a_start_that_a_full_disk_revoked(rig: LoopRig)
     rig.journal.fill()
     rig.begin()
     await rig.settle()
-    assert rig.launcher.prepared == set()
     assert not rig.attempts._starts._made  # no port tells this
 
 

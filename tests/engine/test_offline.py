@@ -311,7 +311,7 @@ def test_of_a_damaged_journal_it_is_told_how_much_is_sound(mixed: Deck) -> None:
 def test_a_journal_that_is_no_database_shows_the_file_alone(mixed: Deck) -> None:
     (mixed.folder / ".gpudeck/tasks/deck.db").write_bytes(b"x" * 5000)
     offline = look(mixed)
-    assert any("it is no database" in line for line in offline.warnings)
+    assert any("file is not a database" in line for line in offline.warnings)
     assert offline.deck.by_name["good"].attempts == 1
 
 

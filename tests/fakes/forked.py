@@ -37,7 +37,7 @@ QUICK: Mapping[str, Any] = {
         "gpudeck.engine.sampler:PERIOD_S": 0.1,
         "gpudeck.engine.sampler:HOST_PERIOD_S": 0.2,
         "gpudeck.engine.adapters.nvml.device:_FIRST_RETRY_S": 0.2,
-        "gpudeck.engine.adapters.journal.writer:RETRY_S": 0.1,
+        "gpudeck.engine.adapters.journal.journal:RETRY_S": 0.1,
         "gpudeck.engine.live.looking:SETTLE_S": 0.05,
         "gpudeck.engine.live.live_file:LOOK_S": 0.1,
         "gpudeck.engine.live.watch:POLL_S": 0.1,

@@ -47,8 +47,6 @@ class FakeLauncher:
     gathered: tuple[str, ...] = ()
     pids: dict[str, int] = field(default_factory=dict[str, int])
     """Pid by token, of attempts of which something lives."""
-    prepared: set[str] = field(default_factory=set[str])
-    """Tokens of orders that were neither started nor dropped since."""
     cluster: bool = False
     """`start` hands over to a cluster; a test says when that takes an attempt and when it begins."""
     closed: bool = False
@@ -88,14 +86,7 @@ class FakeLauncher:
 
     # -- what the engine asks of it
 
-    def prepare(self, order: StartOrder) -> None:
-        self.prepared.add(order.token)
-
-    def drop(self, token: str) -> None:
-        self.prepared.discard(token)
-
     def start(self, order: StartOrder) -> tuple[int, int] | None:
-        self.prepared.discard(order.token)
         if self.refuse:
             raise SpawnRefusedError(self.refuse)
         assert order.token not in {earlier.token for earlier in self.orders}, "the same token was started twice"

@@ -19,8 +19,6 @@ from gpudeck.engine.ports import StartOrder
 
 PATIENCE_S = 30.0
 PYTHON = sys.executable
-AHEAD = "GPUDECK_TEST_AHEAD"
-"""Environment variable: every attempt gets a shell that was started before it. Also for rigs in other processes."""
 
 
 class Rig:
@@ -50,10 +48,6 @@ class Rig:
         whole = {**os.environ, "GPUDECK_TOKEN": token, **(env or {})}
         out, err = log or str(self.out(token)), log or str(self.err(token))
         order = StartOrder(token, argv, whole, cwd or str(self.folder), out, err, leftovers, tuple(gpus))
-        if AHEAD in os.environ:
-            if gpus and (claims := self.options.get("claims")):
-                claims.others(gpus)  # from now on shells have the file
-            self.launcher._warm.add(order)  # no port tells when
         self.pids[token], self.ticks[token] = self.launcher.start(order)
         return token
 
@@ -106,7 +100,7 @@ class Rig:
 
     async def knows_command(self, token: str) -> None:
         """Wait until the launcher knows the wrapper's child by its pid."""
-        attempt = self.launcher._trees.attempts[token]  # no port tells this
+        attempt = self.launcher._attempts.by_token[token]  # no port tells this
         await until(lambda: attempt.command)
 
     def replace_launcher(self, **options: Any) -> None:

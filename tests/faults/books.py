@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpudeck.engine.adapters.journal.journal import read_facts
+from gpudeck.engine.adapters.journal.db import look_at
 from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, Fact, StartRevoked
 from gpudeck.engine.logs.record import read_record
 from tests.e2e.decks import Deck, Event
@@ -32,7 +32,7 @@ class Books:
     log_dir: str = "logs"
 
     def facts(self) -> list[Fact]:
-        facts, damage = read_facts(str(self.folder / self.state_dir / "tasks/deck.db"))
+        facts, damage = look_at(str(self.folder / self.state_dir / "tasks/deck.db"))
         assert damage == ""
         return facts
 

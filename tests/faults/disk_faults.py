@@ -53,8 +53,8 @@ def journal_truncated(case: Case) -> None:
 
 
 def journal_garbled(case: Case) -> None:
-    """In the middle of what was written last: what is before that is known, the rest is told by logs and records. Where
-    it looks as if a power cut had torn the last commit, what that one said of an attempt that is over is forgotten."""
+    """In the middle of what was written last: what is before that is known. To SQLite it looks as if a power cut had
+    torn it there, and what came after it of an attempt that is over is forgotten."""
     path = _without_engine(case)
     begun = frozenset(line.who for line in case.ledger.lines("begin"))
     with path.with_name("deck.db-wal").open("r+b") as file:
@@ -63,8 +63,7 @@ def journal_garbled(case: Case) -> None:
     case.start()
     case.release()
     case.complete()
-    if not list(path.parent.glob("damaged-*")):
-        case.forgotten = begun
+    case.forgotten = begun
 
 
 def _without_engine(case: Case) -> Path:

@@ -10,27 +10,20 @@ from gpudeck.engine.adapters.allocation.probe import AllocationProbe, node_of
 from gpudeck.engine.adapters.allocation.relay import relayed
 from gpudeck.engine.adapters.background import Background
 from gpudeck.engine.adapters.claims.claims import Claims
-from gpudeck.engine.adapters.claims.file import LockFile, byte_of, inherited, is_locked, lock_folder
-from gpudeck.engine.adapters.claims.held import WRAPPER_FD, Held
-from gpudeck.engine.adapters.claims.look import Claim, claims_on
-from gpudeck.engine.adapters.claims.names import Entry, describe
+from gpudeck.engine.adapters.claims.file import WRAPPER_FD, Held, LockFile, byte_of, inherited, is_locked, lock_folder
+from gpudeck.engine.adapters.claims.names import Claim, Entry, claims_on, describe
 from gpudeck.engine.adapters.host import boottime_s
+from gpudeck.engine.adapters.inotify import Arrivals
 from gpudeck.engine.adapters.journal.codec import FactCodec, Row, UnknownFactError, place
-from gpudeck.engine.adapters.journal.journal import SqliteJournal, read_facts
-from gpudeck.engine.adapters.journal.look import look_at
-from gpudeck.engine.adapters.journal.opening import open_db
-from gpudeck.engine.adapters.journal.schema import SCHEMA, Schema
+from gpudeck.engine.adapters.journal.db import SCHEMA, Schema, look_at, open_db
+from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.adapters.nvml.calls import Nvml
-from gpudeck.engine.adapters.nvml.details import reasons_in_words
-from gpudeck.engine.adapters.nvml.device import Device
-from gpudeck.engine.adapters.nvml.hardware import has_nvidia_hardware
-from gpudeck.engine.adapters.nvml.owners import Owners
+from gpudeck.engine.adapters.nvml.device import Device, Owners, reasons_in_words
+from gpudeck.engine.adapters.nvml.discover import has_nvidia_hardware
 from gpudeck.engine.adapters.nvml.probe import NvmlProbe
-from gpudeck.engine.adapters.processes import launcher, on_gpus, proc, record, recovery, warm, wrapper
-from gpudeck.engine.adapters.processes.oom import RAISED_BY, ChildrenFirst
+from gpudeck.engine.adapters.processes import adopt, launcher, proc, record, wrapper
 from gpudeck.engine.adapters.processes.proc import Features
-from gpudeck.engine.adapters.processes.warm import Shell, script_of
-from gpudeck.engine.adapters.processes.wrapper import arguments_of, wrapper_text
+from gpudeck.engine.adapters.processes.wrapper import RAISED_BY, ChildrenFirst, arguments_of, wrapper_text
 from gpudeck.engine.adapters.sampling import MIN_GAP_S, Sampling
 from gpudeck.engine.adapters.simulated import TOTAL_MIB, SimulatedProbe
 from gpudeck.engine.adapters.simulated_use import told_use
@@ -38,7 +31,6 @@ from gpudeck.engine.adapters.slurm import batches, jobfiles
 from gpudeck.engine.adapters.slurm.arrays import array_script, asks
 from gpudeck.engine.adapters.slurm.calls import small_environment
 from gpudeck.engine.adapters.slurm.control import Control
-from gpudeck.engine.adapters.slurm.inotify import Arrivals
 from gpudeck.engine.adapters.slurm.jobs import Job, Jobs, Place, is_of
 from gpudeck.engine.adapters.slurm.parse import (
     AccountedJob,
@@ -56,8 +48,13 @@ from gpudeck.engine.adapters.slurm.script import SBATCH, ignored_nodelist, job_n
 from gpudeck.engine.adapters.slurm.states import cause_of, in_words, stand
 from gpudeck.engine.adapters.slurm.sweeping import sweep
 from gpudeck.engine.adapters.slurm.turns import Turns
-from gpudeck.engine.adapters.state.folder import StateDir, find_state_dir, open_state_dir
-from gpudeck.engine.adapters.state.kept_environment import load_environment, save_environment
+from gpudeck.engine.adapters.state.folder import (
+    StateDir,
+    find_state_dir,
+    load_environment,
+    open_state_dir,
+    save_environment,
+)
 from gpudeck.engine.adapters.state.lock import DeckLock, Machine, held_by, read_holder, this_machine
 from gpudeck.engine.adapters.state.mounts import file_system
 from gpudeck.engine.adapters.watch import send

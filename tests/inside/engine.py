@@ -1,7 +1,7 @@
 """What the tests of tests/engine use of the inside of gpudeck: what moves there is changed here alone."""
 
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
-from gpudeck.engine.adapters.state.kept_environment import load_environment, save_environment
+from gpudeck.engine.adapters.state.folder import load_environment, save_environment
 from gpudeck.engine.adapters.state.lock import DeckLock, held_by
 from gpudeck.engine.attempt.cluster import cards_of
 from gpudeck.engine.attempt.environment import attempt_environment, base_environment

@@ -10,7 +10,6 @@ from gpudeck.engine.adapters.slurm import calls as _calls
 from gpudeck.engine.adapters.slurm import telling as slurm_telling
 from gpudeck.engine.adapters.slurm.accounting import Accounting
 from gpudeck.engine.adapters.slurm.calls import Answer, Calls
-from gpudeck.engine.adapters.slurm.calls import _Call as SlurmCall
 from gpudeck.engine.adapters.slurm.judging import Judging
 from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
 from gpudeck.engine.adapters.slurm.stopping import Stopping

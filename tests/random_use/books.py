@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpudeck.engine.adapters.journal.look import look_at
+from gpudeck.engine.adapters.journal.db import look_at
 from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, Fact, StartRevoked
 from gpudeck.engine.offline.deck import open_offline
 from gpudeck.engine.offline.look import OfflineLook
@@ -65,7 +65,7 @@ def over(deck: UsedDeck) -> list[str]:
 
 
 def _facts(deck: UsedDeck) -> Sequence[Fact]:
-    facts, damage = look_at(str(deck.state_dir / "deck.db"), live=deck.holder() is not None)
+    facts, damage = look_at(str(deck.state_dir / "deck.db"))
     assert damage == "", f"the journal is damaged: {damage}"
     return facts
 

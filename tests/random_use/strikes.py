@@ -41,7 +41,7 @@ def _signal_engine(number: signal.Signals) -> Callable[[UsedDeck, Sequence[str]]
 
 
 def _kill_helpers(deck: UsedDeck, _: Sequence[str]) -> None:
-    """What reads logs, and shells that were started ahead."""
+    """What reads logs."""
     found = deck.holder()
     engine = found.pid if found is not None else 0
     for pid in deck.relatives():

@@ -95,7 +95,7 @@ class SharedFiles:
 
 
 class SimArrivals:
-    """`slurm.inotify.Arrivals`."""
+    """`inotify.Arrivals`."""
 
     def __init__(self, files: SharedFiles, loop: SimLoop, folder: str, arrived: Callable[[set[str]], None]) -> None:
         self._files, self._loop, self._folder, self._arrived = files, loop, folder, arrived

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.inside.sim import Answer, Calls, SlurmCall
+from tests.inside.sim import Answer, Calls
 from tests.sim.box import Behaviour, Process, Simulated
 from tests.sim.shared_files import SharedFiles
 
@@ -538,19 +538,28 @@ class SimCalls(Calls):
 
     slurm: SimSlurm
 
+    def __init__(self, loop: Any, environ: Mapping[str, str]) -> None:
+        super().__init__(loop, environ)
+        self._loop = loop
+        self._closed = False
+
     def work(self, work: Callable[[], Any], done: Callable[[Any], None], *, timeout_s: float) -> None:
-        call = SlurmCall(done)
-        self._pending.add(call)
         slurm = self.slurm
 
         def begin() -> None:
-            if call not in self._pending:
-                return
-            slurm.took_s = 0.0
-            result = slurm.files.do(work)
-            call.timer = self._loop.call_later(slurm.took_s, self._finish, call, result)
+            if not self._closed:
+                slurm.took_s = 0.0
+                result = slurm.files.do(work)
+                self._loop.call_later(slurm.took_s, finish, result)
 
-        call.timer = self._loop.call_later(min(slurm.files.takes_s(), timeout_s), begin)
+        def finish(result: Any) -> None:
+            if not self._closed:
+                done(result)
+
+        self._loop.call_later(min(slurm.files.takes_s(), timeout_s), begin)
+
+    def close(self) -> None:
+        self._closed = True
 
     def leave(self, argv: Sequence[str]) -> None:
         self.slurm.run_program(argv, self.environ, timeout_s=1.0)

@@ -60,7 +60,7 @@ class Comeback:
     def wait(self, again: Again, gone: int) -> Connection | None:
         """To an engine that somebody has started; None: *again* is set. *gone*: pid of one that has said goodbye, and
         may not be gone yet."""
-        from ...engine.commands.inotify import Writes  # the first picture needs none of this
+        from ...engine.adapters.inotify import Writes  # the first picture needs none of this
 
         while True:
             with closing(Writes()) as writes:  # anew each time: the folder may be another one

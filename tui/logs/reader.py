@@ -10,8 +10,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from ...engine.adapters.inotify import Writes
 from ...engine.adapters.state.mounts import on_network
-from ...engine.commands.inotify import Writes
 from .files import LogFile
 from .viewport import Frame, Viewport
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from ...ports import SpawnRefusedError
 from .. import host
 from . import file
-from .file import LockFile, UnusableError, lock_folder
-from .held import Held, Wrapper
+from .file import Held, LockFile, UnusableError, Wrapper, lock_folder
 from .names import GATHERING, Board, Entry, describe
 
 SIMULATED = "SIM-"
@@ -34,14 +33,6 @@ class _Claim:
     """Of an attempt of an earlier engine: processes of which one may have the claim."""
     fd: int | None = None
     """The description of its wrapper, where more processes have that than end with the attempt."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blank:
-    """A description of the file without a lock, for a wrapper that is started before its GPUs are known."""
-
-    fd: int
-    lock: LockFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +73,11 @@ class Claims:
         inside = os.environ.get("GPUDECK_TOKEN", "")
         return cls(deck, state_dir, lock_folder(os.environ), warn, inside=inside)
 
-    def blank(self) -> Blank | None:
-        """For a wrapper that is started ahead; to be closed by the caller. None as long as nothing was claimed. Raises
-        OSError when there is no descriptor to be had."""
-        lock = None if self._open is None else self._open.held.lock
-        return None if lock is None else Blank(lock.again(), lock)
-
-    def take(self, token: str, gpus: Sequence[str], task: str, blank: Blank | None = None) -> int | None:
+    def take(self, token: str, gpus: Sequence[str], task: str) -> int | None:
         """Claim all these GPUs for an attempt, or none.
 
         Returns a descriptor for its wrapper, to be closed once that has it; None where there is nothing to claim, or
-        no way to. With *blank*, which its wrapper has, the same description where that can be had: then its number is
-        returned, and nothing is to be closed. Raises SpawnRefusedError that names the GPUs which another deck has.
+        no way to. Raises SpawnRefusedError that names the GPUs which another deck has.
         """
         wanted = _real(gpus)
         if not wanted:
@@ -104,14 +88,12 @@ class Claims:
             if opened is None:
                 self._claims[token] = claim
                 return None
-            own = blank.fd if blank is not None and blank.lock is opened.held.lock else None
-            fd = self._take(opened, claim, own)
+            fd = self._take(opened, claim)
             if opened.held.lock.sound():
                 self._claims[token] = claim
                 self._tell_soon(opened)
                 return fd
-            if fd != own:
-                os.close(fd)
+            os.close(fd)
             self._reopen()
         raise SpawnRefusedError(f"the lock file in {self._folder} is being replaced again and again")
 
@@ -218,10 +200,10 @@ class Claims:
 
     # -- locks --------------------------------------------------------------------------------------------------------
 
-    def _take(self, opened: _Open, claim: _Claim, blank: int | None) -> int:
+    def _take(self, opened: _Open, claim: _Claim) -> int:
         ours = [uuid for uuid in claim.gpus if uuid in opened.held.gpus or self._lent(opened, uuid)]
         try:
-            fd = opened.held.take(claim.gpus, ours, blank)
+            fd = opened.held.take(claim.gpus, ours)
         except OSError as error:
             raise SpawnRefusedError(f"{opened.held.lock.path} cannot be opened: {error.strerror}") from error
         if fd is None:

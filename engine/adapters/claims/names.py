@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import msgspec
 
-from ..nvml.owners import exists
+from .. import host
 from ..processes import proc
+from .file import LockFile, UnusableError, byte_of, is_locked, lock_folder
 
 GATHERING = ""
 """In the place of a token: the task that waits for several GPUs."""
@@ -131,4 +132,50 @@ def _plain(text: str) -> str:
 def _runs(pid: int) -> bool:
     """A zombie does not: where nobody reaps orphans a killed engine stays one."""
     process = proc.stat(pid)
-    return process.live if process is not None else exists(pid)  # hidden from us (hidepid)
+    return process.live if process is not None else proc.exists(pid)  # hidden from us (hidepid)
+
+
+# -- for somebody who has no claim himself: nothing is locked, made or changed ----------------------------------------
+
+
+_LOCK_FILE = "gpus"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """That a deck has a GPU. Names are "" where the deck has not told them."""
+
+    text: str
+    """ "deck pets-sweep of alice has it (engine 8123)"."""
+    deck: str = ""
+    user: str = ""
+    host: str = ""
+    engine: int = 0
+    """Its pid, also of one that is gone."""
+    tasks: tuple[str, ...] = ()
+
+
+def claims_on(gpus: Collection[str], environ: Mapping[str, str]) -> dict[str, Claim]:
+    """Those of *gpus*, by UUID, that some deck has; {} where this box has no claims."""
+    folder = lock_folder(environ)
+    if not os.path.exists(os.path.join(folder, _LOCK_FILE)):
+        return {}
+    try:
+        lock = LockFile(folder)
+    except UnusableError:
+        return {}
+    try:
+        taken = [uuid for uuid in gpus if is_locked(lock.fd, byte_of(uuid))]
+        board = Board(lock.folder, lock.folder_fd, "")
+        by_gpu = {uuid: entry for entry in (board.others() if taken else ()) for uuid in entry.gpus}
+    finally:
+        lock.close()
+    return {uuid: _claim(by_gpu.get(uuid), uuid) for uuid in taken}
+
+
+def _claim(entry: Entry | None, uuid: str) -> Claim:
+    text = describe(entry, uuid, host.hostname())
+    if entry is None:
+        return Claim(text)
+    tasks = sorted({task for token, task in entry.gpus[uuid].items() if token != GATHERING and task})
+    return Claim(text, entry.deck, entry.user, entry.host, entry.pid, tuple(tasks))

@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import TypeVar
 
 from ...ports import GpuInfo
+from ..host import names_in, read_text
 from .calls import Handle, Nvml, NvmlError
 
 _NVLINK = 100
@@ -34,7 +35,7 @@ def list_gpus(nvml: Nvml) -> Listing:
     for index in range(count):
         try:
             handle = nvml.by_index(index)
-            if _or_none(nvml.mig_on, handle):
+            if or_none(nvml.mig_on, handle):
                 instances += _instances(nvml, handle, count + len(instances))
             else:
                 cards.append((_describe(nvml, handle, index), handle))
@@ -46,22 +47,22 @@ def list_gpus(nvml: Nvml) -> Listing:
 
 
 def _describe(nvml: Nvml, handle: Handle, index: int, *, mig: bool = False) -> GpuInfo:
-    memory = _or_none(nvml.memory, handle)
+    memory = or_none(nvml.memory, handle)
     return GpuInfo(
         uuid=nvml.uuid(handle),
         index=index,
-        name=_or_none(nvml.name, handle) or "NVIDIA GPU",
+        name=or_none(nvml.name, handle) or "NVIDIA GPU",
         total_mib=memory.nominal_mib if memory else None,
         mig=mig,
-        slowdown_c=_or_none(nvml.slowdown_c, handle),
-        power_limit_w=_or_none(nvml.power_limit_w, handle),
+        slowdown_c=or_none(nvml.slowdown_c, handle),
+        power_limit_w=or_none(nvml.power_limit_w, handle),
     )
 
 
 def _instances(nvml: Nvml, card: Handle, first_index: int) -> list[GpuInfo]:
     """The instances of a card in MIG mode. They are numbered after all cards, so that a number means one of them."""
     found: list[GpuInfo] = []
-    for place in range(_or_none(nvml.mig_slots, card) or 0):
+    for place in range(or_none(nvml.mig_slots, card) or 0):
         with suppress(NvmlError):
             handle = nvml.mig_instance(card, place)
             found.append(_describe(nvml, handle, first_index + len(found), mig=True))
@@ -80,16 +81,43 @@ def _links(nvml: Nvml, handles: Mapping[str, Handle]) -> dict[str, dict[str, int
 
 
 def _closeness(nvml: Nvml, one: Handle, other: Handle) -> int | None:
-    distance = _or_none(lambda handle: nvml.distance(handle, other), one)
+    distance = or_none(lambda handle: nvml.distance(handle, other), one)
     near = 0 if distance is None else _FARTHEST - distance
-    if _or_none(lambda handle: nvml.nvlinked(handle, other), one):
+    if or_none(lambda handle: nvml.nvlinked(handle, other), one):
         return _NVLINK + near
     return None if distance is None else near
 
 
-def _or_none(call: Callable[[Handle], T], handle: Handle) -> T | None:
+def or_none(call: Callable[[Handle], T], handle: Handle) -> T | None:
     """A detail that the driver does not tell is not known."""
     try:
         return call(handle)
     except NvmlError:
         return None
+
+
+# -- without the driver -----------------------------------------------------------------------------------------------
+
+
+_NVIDIA = "0x10de"
+_DISPLAY_CLASS = "0x03"
+
+
+def has_nvidia_hardware(sys_root: str = "/sys", dev_root: str = "/dev") -> bool:
+    """True where the PCI bus has an NVIDIA display device or /dev has NVIDIA nodes.
+
+    Network cards of the same vendor are of another class. A device bound to another driver still counts.
+    """
+    return _has_device_nodes(dev_root) or _on_pci(f"{sys_root}/bus/pci/devices")
+
+
+def _has_device_nodes(dev_root: str) -> bool:
+    return any(name.startswith("nvidia") for name in names_in(dev_root))
+
+
+def _on_pci(folder: str) -> bool:
+    return any(
+        read_text(f"{folder}/{name}/vendor").strip() == _NVIDIA
+        and read_text(f"{folder}/{name}/class").startswith(_DISPLAY_CLASS)
+        for name in names_in(folder)
+    )

@@ -9,19 +9,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TypeVar
 
 from ...core.readings import GpuReading
 from ...ports import Inventory, Telemetry
 from ..host import boottime_s
 from ..sampling import Sampling
-from .calls import Nvml, NvmlError
-from .device import Device
-from .discover import list_gpus
-from .hardware import has_nvidia_hardware
-from .owners import Owners
+from .calls import Handle, Nvml, NvmlError
+from .device import Device, Owners
+from .discover import has_nvidia_hardware, list_gpus, or_none
 
 _WATCHED_S = 10.0
 """Details are read for so long after somebody has asked for them."""
+
+T = TypeVar("T")
 
 Sink = Callable[[tuple[GpuReading, ...]], None]
 
@@ -119,3 +121,59 @@ def _driver(nvml: Nvml) -> str:
         return nvml.driver()
     except NvmlError:
         return ""
+
+
+# -- what an examination asks of each card and sampling does not ------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A physical card. None: not told."""
+
+    index: int
+    persistence: bool | None = None
+    """Whether the driver stays loaded while nobody uses it."""
+    compute_mode: int | None = None
+    """NVML's: 0 shared, 2 nobody may compute, 3 one process at a time."""
+    mig: bool = False
+    instances: int = 0
+    """MIG instances that exist."""
+
+
+def look_at_cards(*, timeout_s: float = 10.0) -> tuple[Card, ...]:
+    """All cards that answer; () where the driver does not, or not in time."""
+    answer: Future[tuple[Card, ...]] = Future()
+    threading.Thread(target=_answer, args=(answer,), name="nvml-checkup", daemon=True).start()
+    try:
+        return answer.result(timeout_s)
+    except (NvmlError, TimeoutError):
+        return ()
+
+
+def _answer(answer: Future[tuple[Card, ...]]) -> None:
+    try:
+        nvml = Nvml()
+        nvml.connect()
+        answer.set_result(tuple(card for index in range(nvml.count()) if (card := _card(nvml, index))))
+    except Exception as error:  # the thread ends here; who waits for the answer raises it
+        answer.set_exception(error)
+
+
+def _card(nvml: Nvml, index: int) -> Card | None:
+    try:
+        handle = nvml.by_index(index)
+    except NvmlError:
+        return None
+    mig = bool(or_none(nvml.mig_on, handle))
+    return Card(
+        index,
+        persistence=or_none(nvml.persistence_on, handle),
+        compute_mode=or_none(nvml.compute_mode, handle),
+        mig=mig,
+        instances=_instances_on(nvml, handle) if mig else 0,
+    )
+
+
+def _instances_on(nvml: Nvml, handle: Handle) -> int:
+    places = range(or_none(nvml.mig_slots, handle) or 0)
+    return sum(or_none(lambda card, at=place: nvml.mig_instance(card, at), handle) is not None for place in places)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ...core.fate import Fate
 from ...core.inputs import Input, TreeGone
@@ -16,16 +16,11 @@ from ..claims.claims import Claims
 from ..host import boottime_s
 from ..watch import Watcher, send
 from . import proc, record
-from .ends import Ends
-from .family import Attempt
-from .lookup import Everybody
-from .on_gpus import Look, OnGpus
+from .adopt import Look, OnGpus, Recovery
+from .attempts import Attempts, AttemptTree, Everybody
+from .members import Attempt
 from .proc import Features
-from .recovery import Recovery
-from .stopping import Stopping
-from .target import AttemptTree
-from .trees import World
-from .warm import Shell, WarmShells
+from .stop import Stopping
 from .wrapper import Spawner
 
 _SWEEP_S = 10.0
@@ -54,13 +49,11 @@ class LocalLauncher:
         same_boot: bool = True,
         same_namespace: bool = True,
         features: Features | None = None,
-        queued: Callable[[], int] | None = None,
     ) -> None:
         """Record files lie in *attempts_dir*. *claims* claims GPUs, where it is given, and is closed with this.
         *look* reads GPUs: without it nothing on them speaks against an attempt's being lost. *same_boot* and
         *same_namespace* (of pids) tell whether attempts that are to be recovered were started where this process runs.
-        *features*: what to make use of; default: probed. *queued*: how many attempts could be asked for soon, so that
-        wrappers are started ahead for them; default: none are."""
+        *features*: what to make use of; default: probed."""
         os.makedirs(attempts_dir, mode=0o700, exist_ok=True)
         self._dir = attempts_dir
         self._sink = sink
@@ -69,10 +62,9 @@ class LocalLauncher:
         features = features or proc.probe()
         self._watcher = Watcher(loop, pidfd=features.pidfd)
         self._background = Background(loop)
-        self._ends = Ends(World(loop, self._tell, self._watcher, self._background, features))
-        self._trees = self._ends.trees
+        self._attempts = Attempts(loop, self._tell, self._watcher, self._background, features)
         self._recovery = Recovery(
-            self._ends,
+            self._attempts,
             loop,
             self._tell,
             same_boot=same_boot,
@@ -80,64 +72,27 @@ class LocalLauncher:
             own_orphans=features.subreaper,
             on_gpus=None if look is None else OnGpus(look),
         )
-        self._children_files = features.children_files
         self._subreaper = features.subreaper
         self._spawner = Spawner()
-        self._queued = queued
-        self._warm = WarmShells(
-            loop,
-            self._spawner,
-            self._watcher,
-            wanted=lambda: min(len(self._trees.attempts), queued() if queued else 0),
-            start_of=self._start_of,
-            blank=lambda: claims.blank() if claims else None,
-        )
-        self._trees.orphans.spared = self._warm.pids
         self._sweeping: asyncio.TimerHandle | None = None
         self._learning: asyncio.TimerHandle | None = None
         self._void: set[str] = set()
         self._closed = False
-        self._clock_tells: bool | None = None
-
-    def prepare(self, order: StartOrder) -> None:
-        """See `ports.Launcher`."""
-        self._warm.prepare(order, self._record(order.token))
-
-    def drop(self, token: str) -> None:
-        """See `ports.Launcher`."""
-        self._warm.forget(token)
 
     def start(self, order: StartOrder) -> tuple[int, int]:
-        """See `ports.Launcher`. Costs about 0.1 ms."""
+        """See `ports.Launcher`."""
         path = self._record(order.token)
-        started_s, now = boottime_s(), proc.boot_tick()
-        told = self._begin_told(order, path)
-        pid, start_ticks = told or self._spawn(order, path)
-        self._ends.follow(
+        started_s = boottime_s()
+        pid, start_ticks = self._spawn(order, path)
+        self._attempts.follow(
             Attempt(
                 order.token, path, pid, start_ticks, order.leftovers, child=True, own=self._subreaper,
-                started_s=started_s, began_ticks=now if told and self._clock_tells else 0,
-                cwd=order.cwd, stdout=order.stdout, stderr=order.stderr, relayed=any(map(node_of, order.claims)),
+                started_s=started_s, cwd=order.cwd, stdout=order.stdout, stderr=order.stderr,
+                relayed=any(map(node_of, order.claims)),
             )
         )  # fmt: skip
         self._keep_sweeping()
-        if self._queued is not None:
-            self._warm.started(order)
         return pid, start_ticks
-
-    def _start_of(self, pid: int, before: int, after: int) -> int:
-        """When the kernel says that a process started which was made between two readings of the clock.
-
-        To ask it takes 0.1 ms, for /proc waits until the process has executed its program. Both readings mostly fall
-        into one tick, which must be it; whether this kernel's clock and /proc agree is looked at once.
-        """
-        if before == after and self._clock_tells:
-            return before
-        process = proc.stat(pid)
-        start_ticks = process.start_ticks if process else 0
-        if self._clock_tells is None and before == after:
-            self._clock_tells = start_ticks == before
-        return start_ticks
 
     def recover(self, attempts: Sequence[Known]) -> Mapping[str, Fate]:
         """See `ports.Launcher`. May take some hundred milliseconds, and seconds where a process hangs in the kernel."""
@@ -149,28 +104,28 @@ class LocalLauncher:
         for known in attempts:
             if found[known.token] not in _GONE:
                 self._adopt_claims(known)
-        self._trees.look_for_strays()
+        self._attempts.look_for_strays()
         self._keep_sweeping()
         return found
 
     def stop(self, token: str, *, signal: int, scope: StopScope, grace_s: float) -> None:
         """See `ports.Launcher`."""
-        attempt = self._trees.attempts.get(token)
+        attempt = self._attempts.by_token.get(token)
         if attempt is None:
             return
         if attempt.stop is not None:
             attempt.stop.hasten(number=signal, grace_s=grace_s)
             return
-        target = AttemptTree(attempt, self._trees, children_files=self._children_files)
+        target = AttemptTree(attempt, self._attempts)
         attempt.stop = Stopping(self._loop, target, number=signal, scope="leader" if attempt.relayed else scope)
         attempt.stop.begin(grace_s)
 
     def warn(self, token: str, signal: int) -> int:
         """See `ports.Launcher`. For adopted attempts only what descends from the wrapper is found."""
-        attempt = self._trees.attempts.get(token)
+        attempt = self._attempts.by_token.get(token)
         if attempt is None:
             return 0
-        members = self._trees.descendants(attempt).signalled.values()
+        members = self._attempts.descendants(attempt).signalled.values()
         listening = [p for p in members if p.pid != attempt.pid and proc.catches(p.pid, signal)]
         return sum(send(process.pid, process.start_ticks, signal) for process in listening)
 
@@ -181,7 +136,7 @@ class LocalLauncher:
 
     def members(self) -> Mapping[int, str]:
         """See `ports.Launcher`. Looking up a pid reads a few files, going through all of them reads whole trees."""
-        return Everybody(self._trees)
+        return Everybody(self._attempts)
 
     def forget(self, token: str) -> None:
         """See `ports.Launcher`."""
@@ -203,8 +158,7 @@ class LocalLauncher:
         for timer in (self._sweeping, self._learning):
             if timer is not None:
                 timer.cancel()
-        self._trees.close()
-        self._warm.close()
+        self._attempts.close()
         self._watcher.close()
         self._background.close()
         self._spawner.close()
@@ -215,39 +169,7 @@ class LocalLauncher:
         """What is free is free before the core hears of it."""
         if isinstance(item, TreeGone) and self._claims is not None:
             self._claims.release(item.token)
-        if isinstance(item, TreeGone) and item.never_ran:
-            self._warm.refused()
         self._sink(item)
-
-    def _begin_told(self, order: StartOrder, path: str) -> tuple[int, int] | None:
-        """Make the shell that knows of the attempt its wrapper, which has its claim from then on. None: no shell."""
-        shell = self._warm.told(order, path)
-        if shell is None:
-            return None
-        try:
-            claimed = self._claimed_by(shell, order)
-        except SpawnRefusedError:
-            self._warm.drop(shell)
-            raise
-        if not claimed:
-            self._warm.drop(shell)
-            return None
-        if self._warm.begin(shell):
-            return shell.pid, shell.start_ticks
-        if self._claims is not None:
-            self._claims.release(order.token)
-        return None
-
-    def _claimed_by(self, shell: Shell, order: StartOrder) -> bool:
-        """Claim its GPUs, if any, with what the shell holds of the file of claims. False: that is another file now."""
-        if self._claims is None or not order.claims:
-            return True
-        held = self._claims.take(order.token, order.claims, order.env.get("GPUDECK_TASK", ""), shell.blank)
-        if held is None or (shell.blank is not None and held == shell.blank.fd):
-            return True
-        os.close(held)
-        self._claims.release(order.token)
-        return False
 
     def _spawn(self, order: StartOrder, path: str) -> tuple[int, int]:
         """Claim its GPUs, then start the wrapper, which inherits the claim."""
@@ -257,23 +179,22 @@ class LocalLauncher:
             if held is not None and order.leftovers == "wait":
                 self._claims.keep(order.token, held)
         try:
-            before = proc.boot_tick()
             pid = self._spawner.spawn(order, path, held)
         except SpawnRefusedError:
             if self._claims is not None:
                 self._claims.release(order.token)
-            self._warm.refused()
             raise
         finally:
             if held is not None and order.leftovers != "wait":
                 os.close(held)
-        return pid, self._start_of(pid, before, proc.boot_tick())
+        process = proc.stat(pid)
+        return pid, process.start_ticks if process else 0
 
     def _adopt_claims(self, known: Known) -> None:
         """Something of an attempt of an earlier engine may live: its GPUs are still its own."""
         if self._claims is None or not known.claims:
             return
-        attempt = self._trees.attempts.get(known.token)
+        attempt = self._attempts.by_token.get(known.token)
         if attempt is None:
             self._claims.adopt(known.token, known.claims, known.task, lambda: [(known.pid, known.start_ticks)])
         else:
@@ -292,12 +213,12 @@ class LocalLauncher:
             self._learning = self._loop.call_later(_LEARN_S, self._learn)
 
     def _learn(self) -> None:
-        more = self._ends.learn_commands()
+        more = self._attempts.learn_commands()
         self._learning = self._loop.call_later(_LEARN_S, self._learn) if more else None
 
     def _sweep(self) -> None:
         self._sweeping = None
-        self._trees.orphans.sweep()
-        self._trees.look_for_strays()
-        if self._trees.attempts or self._trees.orphans:
+        self._attempts.orphans.sweep()
+        self._attempts.look_for_strays()
+        if self._attempts.by_token or self._attempts.orphans:
             self._keep_sweeping()

@@ -191,6 +191,17 @@ def is_live(pid: int, start_ticks: int) -> bool:
     return now is not None and now.start_ticks == start_ticks and now.live
 
 
+def exists(pid: int) -> bool:
+    """Whether there is such a process. Signal 0 tells of one of another user by being refused."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
 def catches(pid: int, number: int) -> bool:
     """Whether the process has a handler of its own for signal *number*."""
     for line in (read(f"/proc/{pid}/status") or b"").splitlines():

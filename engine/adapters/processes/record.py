@@ -86,31 +86,6 @@ def claim(path: str) -> bool:
     return True
 
 
-def is_open(path: str) -> bool:
-    """Whether somebody is about to write it: a wrapper that was started ahead carries no token that would tell.
-
-    While one list of descriptors is read, the file may get another number, but only once.
-    """
-    return any(_open_in(name, path) for _ in range(2) for name in os.listdir("/proc") if name.isdigit())
-
-
-def _open_in(pid: str, path: str) -> bool:
-    folder = f"/proc/{pid}/fd"
-    try:
-        opened = [f"{folder}/{number}" for number in os.listdir(folder)]
-    except OSError:
-        return False
-    return any(_is_same(link, path) for link in opened)
-
-
-def _is_same(link: str, path: str) -> bool:
-    """By the name first: what others have open may lie where nothing answers."""
-    try:
-        return os.path.basename(os.readlink(link)) == os.path.basename(path) and os.path.samefile(link, path)
-    except OSError:
-        return False
-
-
 def drop(path: str) -> None:
     """Remove a record. Idempotent."""
     with contextlib.suppress(FileNotFoundError):

@@ -16,8 +16,7 @@ import signal
 from collections.abc import Callable, Mapping
 
 from ...ports import SpawnRefusedError, StartOrder
-from ..claims.held import WRAPPER_FD
-from .oom import ChildrenFirst
+from ..claims.file import WRAPPER_FD
 
 TEXT = """\
 umask 77; set -C; read -r u _ </proc/uptime; printf 'start %s %s\\n' "$u" "$$" 2>/dev/null >"$1" || exit 125
@@ -37,18 +36,8 @@ reads byte by byte: what it has to read is kept short. The record is its owner's
 that the engine was started with. It stays open, so that the end is written into it wherever its folder was moved to;
 where it was removed another takes its place."""
 
-_AHEAD = """\
-# gpudeck: a shell that waits for the next task
-{{ . /dev/stdin; [ "$1" ] || exit {unable}; exec </dev/null
-{text}}}
-"""
-"""The wrapper, started before there is anything to wrap: what it reads sets its environment and its arguments, of which
-the first is empty until it may begin. In braces, so that all of it has been parsed by then."""
-
 SPARE_DESCRIPTORS = 16
 """For logs, the journal and /proc. An engine that has none left cannot see whether a process lives."""
-_FOR_STARTS = 48
-"""More that are left to attempts before any is spent on shells that only wait."""
 UNABLE = 125
 """Exit code of a wrapper that never ran its command."""
 NO_FORK = "no more processes are allowed (ulimit -u, pids.max of its cgroup)"
@@ -59,6 +48,13 @@ _IDENTIFIER = re.compile(r"(?![cdeloru]\Z)[A-Za-z_][A-Za-z0-9_]*\Z")
 """Not the names that the wrapper itself uses: exported to it, its values would reach the command."""
 _DEFAULTS = tuple(s for s in signal.valid_signals() if s not in (signal.SIGKILL, signal.SIGSTOP))
 _CANNOT = 'printf "gpudeck: %s\\n" "$1" >&2; exit 126'
+
+RAISED_BY = 100
+"""More than an engine uses of any box's memory; little beside a training run's own, so that on a shared box tasks are
+not sacrificed for somebody else's."""
+
+_HIGHEST_OOM = 1000
+_OOM_PATH = "/proc/self/oom_score_adj"
 
 _SYS_CLOSE_RANGE = 436
 _CLOSE_RANGE_CLOEXEC = 4
@@ -103,7 +99,6 @@ class Spawner:
         self._seal = _sealer()
         self._children_first = ChildrenFirst()
         self._text = wrapper_text()
-        self._ahead = _AHEAD.format(unable=UNABLE, text=self._text)
         self._limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
     def spawn(self, order: StartOrder, record: str, claims: int | None = None) -> int:
@@ -116,7 +111,7 @@ class Spawner:
         self._leave_descriptors()
         try:
             arguments, env = arguments_of(order, record)
-            return self._spawn(self._text, arguments, env, claims)
+            return self._spawn(arguments, env, claims)
         except ValueError as error:
             why = str(error)
         except OSError as error:
@@ -125,49 +120,77 @@ class Spawner:
             why = "command and environment are too long"
         try:
             arguments = [*_own_arguments(order, record), "/bin/sh", "-c", _CANNOT, "gpudeck", why]
-            return self._spawn(self._text, arguments, {"GPUDECK_TOKEN": order.token}, claims)
+            return self._spawn(arguments, {"GPUDECK_TOKEN": order.token}, claims)
         except OSError as error:
             raise _refused(error) from error
-
-    def spawn_ahead(self, env: Mapping[str, str], pipe: int, claims: int | None) -> int:
-        """Start a wrapper that waits at *pipe* for what it is to wrap, and return its pid. *claims*: as for `spawn`.
-
-        Raises OSError and SpawnRefusedError, the latter also where more descriptors are taken than a start may leave.
-        """
-        self._leave_descriptors(_FOR_STARTS)
-        if min(pipe, self._null) < 3:
-            raise SpawnRefusedError("this process was started without its standard streams")
-        return self._spawn(self._ahead, [], env, claims, pipe)
 
     def close(self) -> None:
         """Give back the descriptors. Nothing can be started any more."""
         os.close(self._null)
         self._children_first.close()
 
-    def _leave_descriptors(self, more: int = 0) -> None:
+    def _leave_descriptors(self) -> None:
         """The lowest free number tells how many are taken: each attempt takes one."""
         try:
             lowest = os.dup(self._null)
         except OSError as error:
             raise _refused(error) from error
         os.close(lowest)
-        if 0 <= self._limit <= lowest + SPARE_DESCRIPTORS + more:
+        if 0 <= self._limit <= lowest + SPARE_DESCRIPTORS:
             raise SpawnRefusedError(f"no more open files are allowed (ulimit -n is {self._limit})")
 
-    def _spawn(
-        self, text: str, arguments: list[str], env: Mapping[str, str], claims: int | None, stdin: int | None = None
-    ) -> int:
+    def _spawn(self, arguments: list[str], env: Mapping[str, str], claims: int | None) -> int:
         self._seal()
-        argv = ["sh", "-c", text, "gpudeck", *arguments]
+        argv = ["sh", "-c", self._text, "gpudeck", *arguments]
         actions = self._actions
-        if stdin is not None:
-            actions = [*actions, (os.POSIX_SPAWN_DUP2, stdin, 0)]
         if claims is not None:
             actions = [*actions, (os.POSIX_SPAWN_DUP2, claims, WRAPPER_FD)]
         with self._children_first:
             return os.posix_spawn(
                 _SHELL, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_DEFAULTS
             )
+
+
+class ChildrenFirst:
+    """`with children_first:` around the start of a process makes it and all that it starts go before this process when
+    memory runs out.
+
+    The kernel adds a process's oom_score_adj, in thousandths of the memory, to what it uses. It is inherited by
+    children, and nobody but root may set it below what a service manager gave: tasks are raised, the engine stays.
+
+    Costs 2 µs a start; writing to a child's file costs three times that and comes too late for what it has forked by
+    then. Does nothing where the kernel does not let us.
+    """
+
+    def __init__(self, path: str = _OOM_PATH) -> None:
+        self._fd = -1
+        self._own = self._raised = b""
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            return
+        try:
+            own = int(os.pread(fd, 16, 0))
+            self._own, self._raised = b"%d" % own, b"%d" % min(_HIGHEST_OOM, own + RAISED_BY)
+            os.pwrite(fd, self._own, 0)  # whether we may return to it
+        except (OSError, ValueError):
+            os.close(fd)
+            return
+        self._fd = fd
+
+    def __enter__(self) -> None:
+        if self._fd >= 0:
+            os.pwrite(self._fd, self._raised, 0)
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.pwrite(self._fd, self._own, 0)
+
+    def close(self) -> None:
+        """Give back the descriptor; nothing is raised any more. Idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 def wrapper_text() -> str:

@@ -6,18 +6,18 @@ import asyncio
 import contextlib
 import os
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from ..background import Background
 
 ASKED = ("SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_RESERVATION")
 """What people set for all of their jobs. To sbatch these go before the lines of a script."""
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "SLURM_CONF", "SLURM_CLUSTERS", "KRB5CCNAME", *ASKED)
 """What Slurm's programs may see of an environment: all else could change what they do, or what a job gets."""
-_KEPT_THREADS = 4
+_AT_ONCE = 32
 _REAP_S = 2.0
 """For a killed program's pipes to close."""
 _HUNG_S = 5.0
@@ -95,27 +95,12 @@ def _killed(child: subprocess.Popen[str]) -> tuple[str, str]:
         return "", ""
 
 
-@dataclass(eq=False, slots=True)
-class _Call:
-    done: Callable[[Any], None]
-    timer: asyncio.TimerHandle | None = None
-
-
 class Calls:
-    """Work that may take seconds, each piece in a thread that has nothing else to do meanwhile.
-
-    On a box whose cores are all taken a thread's start holds up the loop for as long as the scheduler likes: so those
-    that have ended their work are kept, and one that hangs is left behind.
-    """
+    """Calls of Slurm's programs, and other work about them that may take seconds."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, environ: Mapping[str, str]) -> None:
-        self._loop = loop
         self.environ = small_environment(environ)
-        self._pending: set[_Call] = set()
-        self._given: SimpleQueue[tuple[_Call, Callable[[], object]] | None] = SimpleQueue()
-        self._closed = False
-        self._idle = 0
-        """Threads that wait for work, beyond what is given already."""
+        self._background = Background(loop, threads=_AT_ONCE)
 
     def run(self, argv: Sequence[str], done: Callable[[Answer], None], *, timeout_s: float) -> None:
         """Run a program; *done* gets its answer on the loop's thread, never before this returns."""
@@ -135,53 +120,8 @@ class Calls:
 
     def work(self, work: Callable[[], _T], done: Callable[[_T | None], None], *, timeout_s: float) -> None:
         """Do *work*, which must not raise; *done* gets what it returned, or None where it hangs beyond *timeout_s*."""
-        call: _Call = _Call(done)
-        call.timer = self._loop.call_later(timeout_s + _HUNG_S, self._finish, call, None)
-        self._pending.add(call)
-        if self._idle:
-            self._idle -= 1
-        elif not self._one_more():
-            self._loop.call_soon(self._finish, call, None)
-            return
-        self._given.put((call, work))
+        self._background.submit(work, done, timeout_s=timeout_s + _HUNG_S)
 
     def close(self) -> None:
         """Nobody is told any more; programs that run go on to their ends."""
-        self._closed = True
-        for _ in range(self._idle):
-            self._given.put(None)
-        self._idle = 0
-        for call in self._pending:
-            if call.timer is not None:
-                call.timer.cancel()
-        self._pending.clear()
-
-    def _one_more(self) -> bool:
-        try:
-            threading.Thread(target=self._do, name="gpudeck-slurm", daemon=True).start()
-        except RuntimeError:  # as many threads as the user, or the cgroup, may have
-            return False
-        return True
-
-    def _do(self) -> None:
-        while (given := self._given.get()) is not None:
-            call, work = given
-            try:
-                self._loop.call_soon_threadsafe(self._did, call, work())
-            except RuntimeError:  # the loop is closed: nobody waits for the answer
-                return
-
-    def _did(self, call: _Call, result: object) -> None:
-        if self._closed or self._idle >= _KEPT_THREADS:
-            self._given.put(None)
-        else:
-            self._idle += 1
-        self._finish(call, result)
-
-    def _finish(self, call: _Call, result: object) -> None:
-        if call not in self._pending:
-            return
-        self._pending.discard(call)
-        if call.timer is not None:
-            call.timer.cancel()
-        call.done(result)
+        self._background.close()

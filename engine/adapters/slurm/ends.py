@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from ...core.outcome import Cause
+from ..inotify import Arrivals
 from ..processes.spawn_error import explain_code, explain_setup
 from .control import Control, Found
-from .inotify import Arrivals
 from .jobfiles import VOID, Ended, read_began, read_ended
 from .jobs import Job, Jobs
 from .killed import says_killed

@@ -96,12 +96,6 @@ class SlurmLauncher:
         self._knows_timeout = False
         self._closed = False
 
-    def prepare(self, order: StartOrder) -> None:
-        """See `ports.Launcher`."""
-
-    def drop(self, token: str) -> None:
-        """See `ports.Launcher`."""
-
     def start(self, order: StartOrder) -> None:
         """See `ports.Launcher`."""
         self._submitting.add(self._jobs.add(Job(order.token, order)))

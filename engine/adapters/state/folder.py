@@ -6,18 +6,20 @@ import contextlib
 import errno
 import json
 import os
-from dataclasses import dataclass
+import pwd
+import stat
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import cast
 
 import msgspec
 
+from ...atomic import sync_dir
 from ...errors import DeckError, EngineUnavailableError, UsageError
 from ..processes import record
 from .lock import Machine, left_elsewhere, this_machine
 from .mounts import MOUNTS, NETWORK_FILE_SYSTEMS, file_system
-from .own_folders import make_leaf, make_root, owners_of, refuse_strange, whose
-from .pointer import Pointer, is_here, point_at, read_pointer, refuse_elsewhere
-from .private_files import write_private
+from .private_files import private, write_first, write_private
 
 _LOG_DIRS = "log_dirs"
 
@@ -189,3 +191,151 @@ def _unusable(error: OSError, root: str) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"no space is left for the deck's state in {path}: free some, or set state_dir to another disk"
     return f"the deck's state cannot be kept in {path}: {error.strerror}"
+
+
+# -- folders made for their owner only, refused where they are somebody else's ----------------------------------------
+
+
+def owners_of(base: str, euid: int, as_root: bool) -> tuple[int, ...]:
+    """Whose state may be used: ours; and for root, where told so, that of the task file's owner."""
+    owner = os.stat(base).st_uid
+    if euid != 0 or owner == 0:
+        return (euid,)
+    if not as_root:
+        raise UsageError(
+            f"{base} belongs to {_user(owner)}, and root's files in it would lock them out: "
+            f"run gpudeck as {_user(owner)}, or give --as-root"
+        )
+    return (euid, owner)
+
+
+def make_root(root: str, owners: tuple[int, ...]) -> None:
+    """The folder that holds the state of all decks; what exists is only looked at."""
+    try:
+        os.mkdir(root, 0o700)
+    except FileExistsError:
+        refuse_strange(root, (*owners, 0))
+        if os.path.basename(root) != ".gpudeck":
+            return
+    else:
+        sync_dir(os.path.dirname(root))
+    _ignore(root)
+
+
+def _ignore(root: str) -> None:
+    path = os.path.join(root, ".gitignore")
+    with contextlib.suppress(FileExistsError), open(path, "xb", opener=private) as file:
+        file.write(b"*\n")
+
+
+def make_leaf(path: str, owners: tuple[int, ...]) -> str:
+    """The folder that holds the state of one deck. Returns *path*. Raises OSError and UsageError (`refuse_strange`)."""
+    for folder in (path, os.path.join(path, "attempts")):
+        try:
+            os.mkdir(folder, 0o700)
+            sync_dir(os.path.dirname(folder))
+        except FileExistsError:
+            refuse_strange(folder, owners)
+            if stat.S_IMODE(os.stat(folder).st_mode) != 0o700:
+                os.chmod(folder, 0o700)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), folder)
+    return path
+
+
+def refuse_strange(path: str, owners: tuple[int, ...]) -> None:
+    """Raises UsageError unless *path* is a folder, itself, of one of *owners*."""
+    found = os.lstat(path)
+    if stat.S_ISLNK(found.st_mode):
+        raise UsageError(f"{path} is a symbolic link: set state_dir to the folder itself")
+    if not stat.S_ISDIR(found.st_mode):
+        raise UsageError(f"{path} is no folder: move it away, or set state_dir")
+    if found.st_uid not in owners:
+        raise UsageError(f"{path} belongs to {_user(found.st_uid)}: set state_dir to a folder of yours")
+
+
+def whose(path: str) -> str:
+    """Whose a folder is that cannot be entered: that of the innermost one above it that can be told."""
+    while True:
+        try:
+            return f"belongs to {_user(os.stat(path).st_uid)}"
+        except OSError:
+            path = os.path.dirname(path)
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+# -- the file that tells, on a network file system, on which machine and disk the state lies --------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """What stays beside the task file when the state lies on a local disk."""
+
+    machine: Machine
+    path: str
+
+
+def read_pointer(path: str) -> Pointer | None:
+    """None where there is none that can be read."""
+    try:
+        with open(path, "rb") as file:
+            return msgspec.convert(json.loads(file.read()), Pointer)
+    except (OSError, ValueError, msgspec.ValidationError):
+        return None
+
+
+def is_here(known: Pointer, machine: Machine) -> bool:
+    """Whether the state lies on this box. Containers without a machine id may have their name in common with others on
+    other hosts: of those the state itself has to be here."""
+    if not machine.same_box(known.machine):
+        return False
+    return bool(machine.machine_id) or machine.boot_id == known.machine.boot_id or os.path.isdir(known.path)
+
+
+def refuse_elsewhere(known: Pointer | None, machine: Machine) -> None:
+    """Raises EngineUnavailableError where the state lies on another machine than *machine*, this one."""
+    if known and not is_here(known, machine):
+        host = known.machine.host
+        raise EngineUnavailableError(
+            f"this deck's state lies on {host} in {known.path}: ssh -t {host} gpudeck …; "
+            f"or `gpudeck takeover` when {host} is gone"
+        )
+
+
+def point_at(path: str, pointer: Pointer, known: Pointer | None, *, takeover: bool) -> None:
+    """Write a pointer file. *known*: what it said before. Raises EngineUnavailableError, unless *takeover*, where
+    another machine was first."""
+    content = json.dumps(asdict(pointer)).encode()
+    if known or takeover or not write_first(path, content):
+        if not takeover:
+            refuse_elsewhere(read_pointer(path), pointer.machine)
+        write_private(path, content)
+
+
+# -- the environment that tasks get -----------------------------------------------------------------------------------
+
+
+_ENVIRONMENT = "environment"
+
+
+def save_environment(state_dir: str, mapping: Mapping[str, str]) -> None:
+    """Keep *mapping* for whichever engine runs the deck, readable by its owner only. Raises OSError."""
+    pairs = (os.fsencode(f"{name}={value}") for name, value in mapping.items())
+    write_private(os.path.join(state_dir, _ENVIRONMENT), b"\0".join(pairs))
+
+
+def load_environment(state_dir: str) -> dict[str, str] | None:
+    """What was kept; None when nothing was."""
+    try:
+        with open(os.path.join(state_dir, _ENVIRONMENT), "rb") as file:
+            content = file.read()
+    except FileNotFoundError:
+        return None
+    pairs = (os.fsdecode(pair).partition("=") for pair in content.split(b"\0") if pair)
+    return {name: value for name, _, value in pairs}

@@ -10,31 +10,39 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from ...core.fate import Fate, Unproven
 from ...core.inputs import LeaderExited, Spawned, TreeGone
+from ...core.readings import GpuReading, Process
 from ...ports import Known, Sink
 from ..allocation.probe import node_of
 from ..claims.claims import SIMULATED
 from ..host import boottime_s
 from . import proc, record
-from .ends import Ends
-from .family import Attempt, Picture, Traces, picture
-from .on_gpus import OnGpus
+from .attempts import Attempts
+from .members import Attempt, Picture, Traces, picture
 from .record import Record, Wrapper
 
 _PICTURE_TIMEOUT_S = 5.0
 _BIRTH_S = 1.0
 _BIRTH_LOOK_S = 0.02
+_DRAINING_S = 3.0
+"""The driver lists what was killed, and counts its memory, for a moment longer."""
+_AGAIN_S = 0.2
+_UNLISTED_MIB = 1024
+"""Memory that no listed process has. Less than this the driver uses by itself."""
+
+Look = Callable[[Sequence[str]], tuple[GpuReading, ...]]
+"""One reading of GPUs, by UUID; () when the driver gives none in time. May take seconds."""
 
 
 @dataclass(slots=True)
 class Recovery:
-    """Finds attempts again; hands those that live, or may have left something alive, to `Ends`."""
+    """Finds attempts again; hands those that live, or may have left something alive, to `Attempts`."""
 
-    ends: Ends
+    attempts: Attempts
     loop: asyncio.AbstractEventLoop
     sink: Sink
     same_boot: bool
@@ -74,9 +82,7 @@ class Recovery:
         living = written.wrapper.living() if written.wrapper is not None and not written.end else None
         if living is None:
             return self._tell_end(known.token, written) or Unproven()
-        # A wrapper that was started ahead has no token of its own; what it runs has it.
-        carriers = (living.pid, *proc.children(living.pid))
-        if all(proc.token_in(proc.environ(pid) or b"") != known.token for pid in carriers):
+        if proc.token_in(proc.environ(living.pid) or b"") != known.token:
             return Unproven()
         return self._adopt(_attempt(known, path, living.pid, living.start_ticks), known)
 
@@ -138,8 +144,8 @@ class Recovery:
         seen = self._look_at_all()
         if seen is None:
             return Unproven()
-        carried = known.token in seen.tokens.values() or record.is_open(path)
-        if carried or record.read(path).wrapper or (known.pid and proc.is_live(known.pid, known.start_ticks)):
+        lives = known.pid and proc.is_live(known.pid, known.start_ticks)
+        if lives or known.token in seen.tokens.values() or record.read(path).wrapper:
             return None
         return self._never_ran(known.token)
 
@@ -152,7 +158,7 @@ class Recovery:
 
     def _adopt(self, attempt: Attempt, known: Known) -> Fate:
         self._claim_kinship(attempt)
-        self.ends.follow(attempt)
+        self.attempts.follow(attempt)
         if not known.pid:  # its engine was gone before it could write down what it had started
             self._tell(Spawned(attempt.token, attempt.pid, attempt.start_ticks, os.stat("/proc/self/ns/pid").st_ino))
         return "adopted"
@@ -160,7 +166,7 @@ class Recovery:
     def _adopt_dead(self, attempt: Attempt, fate: Fate) -> Fate:
         """Its wrapper is gone or about to be; what it left is looked for in the background."""
         self._claim_kinship(attempt)
-        self.ends.follow_dead(attempt)
+        self.attempts.follow_dead(attempt)
         return fate
 
     def _dead(self, attempt: Attempt, known: Known) -> Fate:
@@ -212,3 +218,77 @@ def _attempt(known: Known, path: str, pid: int, start_ticks: int) -> Attempt:
 def _earliest_start(known: Known, wrapper: Wrapper) -> int:
     """Of the members of an attempt whose wrapper is gone: the journal knows when that started, or its record does."""
     return known.start_ticks if known.pid == wrapper.pid else proc.earliest_tick(wrapper.uptime_s)
+
+
+@dataclass(slots=True)
+class OnGpus:
+    """What sits on an attempt's GPUs and is explained by nothing: it may be left of an attempt that nobody finds.
+
+    A program can erase its environment, leave its session and lose its parents. Then only the driver knows of it. It is
+    asked once nothing else speaks against it that attempts are gone.
+    """
+
+    look: Look
+    _deadline_s: float | None = None
+
+    def begin(self) -> None:
+        """Attempts are about to be judged: they share the time that dead processes get to leave their GPUs."""
+        self._deadline_s = None
+
+    def speaks_for(self, attempt: Attempt, gpus: Sequence[str], others: Collection[int], seen: Picture) -> str:
+        """Why *attempt* may live although no process of it is found; "" when nothing on its GPUs says so.
+
+        *others*: session leaders of other attempts. *seen*: the processes of the box, a moment ago.
+        """
+        if self._deadline_s is None:
+            self._deadline_s = time.monotonic() + _DRAINING_S
+        while why := self._judged(attempt, gpus, others, seen):
+            if time.monotonic() > self._deadline_s:
+                return why
+            time.sleep(_AGAIN_S)
+        return ""
+
+    def _judged(self, attempt: Attempt, gpus: Sequence[str], others: Collection[int], seen: Picture) -> str:
+        readings = self.look(gpus)
+        if len(readings) < len(gpus):
+            return "the driver does not tell what runs on its GPU"
+        for reading in readings:
+            if reading.lost:
+                return f"its GPU does not answer: {reading.lost}"
+            computing = [process for process in reading.processes if not process.graphics]
+            strange = [p.pid for p in computing if not _explained(p, attempt, others, seen)]
+            if strange:
+                pids = ", ".join(map(str, strange))
+                return f"pid {pids} on its GPU may belong to it: nothing else explains it"
+            if _unlisted_mib(reading) > _UNLISTED_MIB:
+                return f"{_unlisted_mib(reading) / 1024:.1f} GiB of its GPU are used by nothing that can be seen"
+        return ""
+
+
+def _unlisted_mib(reading: GpuReading) -> int:
+    if reading.used_mib is None or any(process.used_mib is None for process in reading.processes):
+        return 0
+    return reading.used_mib - sum(process.used_mib or 0 for process in reading.processes)
+
+
+def _explained(process: Process, attempt: Attempt, others: Collection[int], seen: Picture) -> bool:
+    """It is older than the attempt, another user's, or of another attempt's tree."""
+    stat = seen.processes.get(process.pid) or proc.stat(process.pid)
+    if stat is None:
+        return False
+    if stat.start_ticks + proc.doubt_ticks() < attempt.start_ticks or _another_users(process.pid):
+        return True
+    while stat is not None and stat.pid > 1:
+        token = seen.tokens.get(stat.pid, "")
+        if stat.session in others or token not in ("", attempt.token):
+            return True
+        stat = seen.processes.get(stat.ppid)
+    return False
+
+
+def _another_users(pid: int) -> bool:
+    """What a task starts with sudo is root's."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid not in (os.geteuid(), 0)
+    except OSError:
+        return False
