@@ -18,8 +18,8 @@ from .counting import plural
 from .errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from .opening.own_state import find_own_state
 from .opening.run_options import encode as encode_options
+from .taskfile.find import STATE_DIR, may_say_state_dir
 from .taskfile.options import RunOptions
-from .taskfile.stem import STATE_DIR, may_say_state_dir
 
 START_S = 60.0
 """A deck of 100,000 tasks on a slow disk is open within this time."""

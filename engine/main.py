@@ -90,7 +90,7 @@ def _version(_: Command) -> int:
 
 
 def _schema(_: Command) -> int:
-    from .taskfile.jsonschema import json_schema
+    from .taskfile.reference import json_schema
 
     print(json.dumps(json_schema(), indent=2))
     return 0

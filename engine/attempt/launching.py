@@ -14,7 +14,7 @@ from typing import Literal
 
 from ..core.spec import TaskSpec
 from ..logs.files import AttemptPaths
-from ..taskfile.finish import shell
+from ..taskfile.command import shell
 
 Launcher = Literal["torchrun", "accelerate", "srun"]
 

@@ -18,7 +18,7 @@ from ..logs.record import AttemptHeader, encode, header_record
 from ..logs.secrets import mask, secrets_in
 from ..ports import JobOrder, StartOrder
 from ..snapshot.manager import Place
-from ..taskfile.finish import RuntimeValues, asked, finish
+from ..taskfile.command import RuntimeValues, asked, finish
 from .box import Box as Box
 from .box import launching_python
 from .cluster import gpus_each, job_order

@@ -12,7 +12,7 @@ from ..core.deck import Deck, Task
 from ..core.spec import Command, TaskSpec
 from ..logs.files import AttemptPaths
 from ..logs.secrets import MASK, is_secret, mask, masked_command, secrets_in
-from ..taskfile.finish import RuntimeValues, shell, told
+from ..taskfile.command import RuntimeValues, shell, told
 from .box import Box, launching_python
 from .cluster import gpus_each
 from .launching import Ranks, launch_env, launched, ranks_of, threads_each

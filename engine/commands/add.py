@@ -97,8 +97,7 @@ def _cwd(path: str, folder: str) -> Mapping[str, str]:
 def _fitting(place: Place) -> Callable[[DeckFile], None] | None:
     """Checks a file against this box, as the next start does. None: the GPUs are not to be had now."""
     from ..opening.box_gpus import look_at_gpus
-    from ..taskfile.fit import check_fit
-    from ..taskfile.later import refuse_later
+    from ..taskfile.fit import check_fit, refuse_later
     from ..taskfile.load import load_settings
 
     try:

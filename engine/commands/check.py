@@ -16,8 +16,7 @@ from ..core.spec import DeckFile, TaskSpec
 from ..errors import EngineUnavailableError, TaskFileError
 from ..notify.targets import problems_of
 from ..opening.box_gpus import gpus_for
-from ..taskfile.fit import check_environment, check_fit
-from ..taskfile.later import refuse_later
+from ..taskfile.fit import check_environment, check_fit, refuse_later
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.problems import check_together

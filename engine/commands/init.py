@@ -15,10 +15,9 @@ from typing import TextIO
 from ..atomic import write_atomic
 from ..command import Command
 from ..errors import DeckError, TaskFileError, UsageError
-from ..taskfile.commands import Read, matrix_table, read_commands, tables
 from ..taskfile.find import NAME
+from ..taskfile.init import Read, head, matrix_table, read_commands, starter, tables
 from ..taskfile.load import load
-from ..taskfile.starter import head, starter
 
 _NAMED = 5
 PATIENCE_S = 2.0

@@ -7,8 +7,9 @@ from functools import partial
 
 from ..attempt.programs import look_for_programs
 from ..core.spec import DeckFile, TaskSpec
-from ..taskfile.finish import shell
-from ..taskfile.placeholders import fill_shell, without_markers
+from ..taskfile.command import shell
+from ..taskfile.placeholders import without_markers
+from ..taskfile.shell import fill_shell
 from .child import Ended, run, within
 from .finding import Finding, fail, ok, warn
 from .subject import Interpreter

@@ -22,7 +22,7 @@ from ..core.spec import TaskSpec
 from ..headless.text import plural
 from ..ports import JobOrder
 from ..taskfile.cluster import few_cores
-from ..taskfile.finish import RuntimeValues, asked
+from ..taskfile.command import RuntimeValues, asked
 from ..taskfile.problems import BadValueError, did_you_mean
 from ..taskfile.units import sbatch_time_s
 from .child import Ended, run

@@ -15,9 +15,8 @@ from ..errors import DeckError, UsageError
 from ..headless.text import mib_text, plural
 from ..opening.visible import choose
 from ..ports import GpuInfo, Inventory
+from ..taskfile.command import RuntimeValues, default_python, finish
 from ..taskfile.find import find_task_file
-from ..taskfile.finish import RuntimeValues, finish
-from ..taskfile.interpreter import default_python
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.settings import default_log_dir, on_gpus

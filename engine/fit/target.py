@@ -17,12 +17,13 @@ from ..runs.book import Entry
 from ..runs.typed import variables_of
 from ..runs.wanted import boot_mark, ids_for
 from ..taskfile.find import find_task_file
-from ..taskfile.later import refuse_later
+from ..taskfile.fit import refuse_later
+from ..taskfile.kinds import RUN_VARIABLE
 from ..taskfile.load import load
 from ..taskfile.options import RunOptions
-from ..taskfile.placeholders import MARKER, escaped, fill_markers, fill_shell
+from ..taskfile.placeholders import MARKER, escaped, fill_markers
 from ..taskfile.problems import BadValueError, did_you_mean
-from ..taskfile.readers import RUN_VARIABLE
+from ..taskfile.shell import fill_shell
 from ..taskfile.units import duration_s
 from .search import grid
 

@@ -9,8 +9,7 @@ from ..core.events import Fact
 from ..core.recorded import Recorded
 from ..core.spec import DeckFile, DeckSettings
 from ..snapshot.fit import check_snapshot
-from ..taskfile.fit import check_environment, check_fit
-from ..taskfile.later import refuse_later
+from ..taskfile.fit import check_environment, check_fit, refuse_later
 from ..taskfile.load import load
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.problems import check_together

@@ -26,10 +26,10 @@ from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageErro
 from ..live import kept as live_kept
 from ..live import taken as live_taken
 from ..logs.files import LogFolder
+from ..taskfile.find import STATE_DIR
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
-from ..taskfile.stem import STATE_DIR
 from .backends import may_have_jobs, passed_over_nodelists, refuse_elsewhere, require_cluster, tokens_recorded
 from .box_gpus import BoxGpus, gpus_for
 from .core_gpus import core_gpus

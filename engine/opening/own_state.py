@@ -7,8 +7,8 @@ import os
 from ..adapters.state.folder import StateDir, find_state_dir
 from ..adapters.state.home import Owner, owner_in
 from ..errors import UsageError
+from ..taskfile.find import stem_of
 from ..taskfile.options import RunOptions
-from ..taskfile.stem import stem_of
 
 
 def find_own_state(path: str, state_dir: str, options: RunOptions) -> StateDir | None:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import cast
 
 from ..core.spec import DeckSettings
+from ..taskfile.find import STATE_DIR, stem_of
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import default_log_dir
-from ..taskfile.stem import STATE_DIR, stem_of
 
 _TABLE = re.compile(r"\s*\[+\s*([^\[\]]+?)\s*\]+\s*(?:#.*)?")
 _WANTED = ("name", "state_dir", "log_dir")

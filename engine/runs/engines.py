@@ -12,8 +12,8 @@ from ..client import Connection, Gone
 from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from ..opening.run_options import decode
 from ..protocol.states import ACTIVE, ENDED
+from ..taskfile.kinds import RUN_VARIABLE
 from ..taskfile.options import RunOptions
-from ..taskfile.readers import RUN_VARIABLE
 from .book import KEPT, Book
 from .home import RUNS, Home
 from .wanted import boot_mark

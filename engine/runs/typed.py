@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from ..errors import UsageError
+from ..taskfile.kinds import refuse_own
 from ..taskfile.problems import BadValueError
-from ..taskfile.readers import refuse_own
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./~-]+")
 

@@ -12,11 +12,11 @@ from ..attempt.environment import base_environment
 from ..command import Command
 from ..errors import UsageError
 from ..live.entry_like import name_for
+from ..taskfile.check import check_name
+from ..taskfile.kinds import RUN_VARIABLE
 from ..taskfile.layers import set_value
-from ..taskfile.names import check_name
 from ..taskfile.placeholders import escaped
 from ..taskfile.problems import BadValueError
-from ..taskfile.readers import RUN_VARIABLE
 from ..taskfile.schema import TASK
 from ..taskfile.units import gpu_ids
 from .book import Entry

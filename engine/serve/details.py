@@ -17,8 +17,8 @@ from ..logs.described import describe
 from ..logs.examine import hint_of
 from ..logs.files import AttemptPaths
 from ..logs.secrets import masked_env
+from ..taskfile.kinds import OWN_VARIABLES, RUN_VARIABLE
 from ..taskfile.placeholders import without_markers
-from ..taskfile.readers import OWN_VARIABLES, RUN_VARIABLE
 from .cluster_rows import hour, pending_in_words
 from .rungs import profile_changes, rung_changes
 

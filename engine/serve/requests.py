@@ -21,8 +21,8 @@ from ..live.change import ChangeArgs
 from ..ports import Clock, Sink
 from ..protocol.wire import Request
 from ..protocol.words import stands
+from ..taskfile.kinds import refuse_own
 from ..taskfile.problems import BadValueError
-from ..taskfile.readers import refuse_own
 from .arguments import GpuArgs, NoArgs, PauseArgs, PriorityArgs, RetryArgs, SelectArgs, StopArgs, TasksArgs, UndoArgs
 from .cluster_rows import hour
 from .details import details_of

@@ -29,8 +29,7 @@ from ..opening.run_options import continued, decode
 from ..opening.submitted import Sent, submitted
 from ..snapshot.fit import check_snapshot
 from ..taskfile import options as taskfile
-from ..taskfile.fit import check_environment
-from ..taskfile.later import refuse_later
+from ..taskfile.fit import check_environment, refuse_later
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.problems import check_together

@@ -1,16 +1,37 @@
-"""Reads tables by the schema and notes what is wrong with them, line by line."""
+"""Reads tables by the schema and notes what is wrong with them, line by line; names of tasks; what is hardly meant."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from . import tables
-from .lines import Path
+from ..core.names import is_glob
+from ..core.spec import TaskSpec
+from .kinds import Table
 from .problems import BadValueError, Problems, did_you_mean
-from .schema import DECK, MEANT, TASK, Table
-from .source import Source
-from .values import is_table, kind_of
+from .schema import DECK, DISTRIBUTED, MEANT, SLURM, TASK, WATCH
+from .source import Path, Source
+from .values import as_text, is_list, is_table, kind_of, shown
+
+MAX_BYTES = 120
+"""Of a task's name."""
+
+_GOOD = re.compile(r"[A-Za-z0-9._=,+@][A-Za-z0-9._=,+@-]*(?:/[A-Za-z0-9._=,+@-]+)*")
+_BAD_CHARACTER = re.compile(r"[^A-Za-z0-9._=,+@/-]")
+_OWN_FILE = re.compile(
+    r"(?:.*/)?(?:deck\.log|gpu\d+\.log|latest\.(?:log|err)|attempt-\d+\.[^/]*)(?:/.*)?|\.(?:jobs|snapshots)(?:/.*)?"
+)
+_DOTS = re.compile(r"(?:.*/)?\.\.?(?:/.*)?")
+
+_LISTS = {
+    "command", "env_required", "needs", "after", "gpu_ids", "retry_on", "on_oom", "success_codes", "outputs", "tags",
+    "resume_command", "fingerprint_ignore", "fingerprint_files",
+}  # fmt: skip
+_SWALLOWING: Mapping[str, Table] = {
+    "env": {}, "matrix": {}, "watch": WATCH, "slurm": SLURM, "metrics": {}, "distributed": DISTRIBUTED,
+}  # fmt: skip
+_HOLDERS = frozenset((*_SWALLOWING, "on_oom"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +75,7 @@ class Checker:
 
     def swallowed(self, task: Mapping[str, object], path: Path, *, where: str) -> bool:
         """Note the first of a task's keys that a [header] above it took in; *path*: of the task, or of [defaults]."""
-        for inside in tables.swallowed(task):
+        for inside in _swallowed(task):
             *header, key = (*path, *inside)
             if self.source.lines.has_header(*header):
                 name = ".".join(part for part in header if isinstance(part, str))
@@ -74,3 +95,93 @@ def unknown_key(key: str, table: Table) -> str:
     else:
         hint = f"did you mean {meant}?" if meant else did_you_mean(key, list(table))
     return f'unknown key "{key}"' + (f": {hint}" if hint else "")
+
+
+def check_name(name: str) -> None:
+    """Raises BadValueError for a name that a task cannot have. It is also a folder's, below the log folder."""
+    if _GOOD.fullmatch(name) is None:
+        raise BadValueError(f"{shown(name)} {_why(name)}")
+    if len(name) > MAX_BYTES:
+        raise BadValueError(f"{shown(name)} has {len(name)} bytes: at most {MAX_BYTES} are allowed")
+    if "." in name and (_DOTS.fullmatch(name) or _OWN_FILE.fullmatch(name)):
+        raise BadValueError(f"{shown(name)} is taken in the log folder")
+
+
+def _why(name: str) -> str:
+    if not name:
+        return "is empty"
+    bad = _BAD_CHARACTER.search(name)
+    if bad is None:
+        return 'begins with "-", or has an empty part beside a slash'
+    character = "a space" if bad[0] == " " else shown(bad[0])
+    return f"has {character} in it: use letters, digits and . _ - = , + @ /"
+
+
+def _swallowed(entry: Mapping[str, object]) -> Iterator[Path]:
+    """Paths of keys in a task's tables that look like the task's own: `[task.env]` and then `gpus = 2`."""
+    if _HOLDERS.isdisjoint(entry):
+        return
+    yield from _swallowed_by_lists(entry)
+    for name, known in _SWALLOWING.items():
+        table = entry.get(name)
+        if not is_table(table):
+            continue
+        for key, value in table.items():
+            if key in TASK and key not in known and not _meant(name, key, value):
+                yield (name, key)
+            if name == "metrics" and is_table(value):
+                yield from ((name, key, inner) for inner in value if inner in TASK)
+
+
+def _swallowed_by_lists(entry: Mapping[str, object]) -> Iterator[Path]:
+    """In `[[task.matrix.include]]` a key of that name may be meant: then the task says {key} somewhere."""
+    matrix = entry.get("matrix")
+    for at, rung in _listed(entry, "on_oom"):
+        env = rung.get("env")
+        yield from (("on_oom", at, "env", key) for key in (env if is_table(env) else ()) if key in TASK)
+    for at, row in _listed(matrix if is_table(matrix) else {}, "include"):
+        said = [key for key in row if key in TASK and is_table(matrix) and key not in matrix]
+        yield from (("matrix", "include", at, key) for key in said if f"{{{key}}}" not in as_text(entry))
+
+
+def _listed(table: Mapping[str, object], key: str) -> Iterator[tuple[int, Mapping[str, object]]]:
+    found = table.get(key)
+    return ((at, item) for at, item in enumerate(found if is_list(found) else ()) if is_table(item))
+
+
+def _meant(table: str, key: str, value: object) -> bool:
+    """A matrix may have an axis called "gpus", a metric may be called "retries"."""
+    if table == "matrix":
+        return is_list(value) and key not in _LISTS
+    return table == "metrics" and is_table(value)
+
+
+def warnings(tasks: Sequence[TaskSpec], shown: str) -> tuple[str, ...]:
+    """Lines about tasks that do the same work, write the same file, or crowd their GPUs."""
+    found = Problems(shown)
+    works: dict[tuple[object, ...], TaskSpec] = {}
+    outputs: dict[str, TaskSpec] = {}
+    for task in tasks:
+        processes = (task.resources.gpus, task.extras.launch, task.extras.nproc, task.extras.nodes)
+        first = works.setdefault((task.fingerprint, task.cwd, *processes), task)
+        if first is not task:
+            found.add(task.line, f"does the same as {_name(first)}: same command and environment", where=_name(task))
+        if words := _crowded(task):
+            found.add(task.line, words, where=_name(task))
+        for path in task.outputs:
+            other = outputs.setdefault(path, task)
+            if other is not task and other is not first and not is_glob(path):
+                found.add(task.line, f"has an output of {_name(other)}, too: {path}", where=_name(task))
+    return tuple(found.lines())
+
+
+def _crowded(task: TaskSpec) -> str:
+    """It starts more ranks than it has GPUs."""
+    nproc, gpus = task.extras.nproc, task.resources.gpus
+    if task.extras.launch == "command" or nproc is None or gpus == "all" or not 0 < gpus < nproc:
+        return ""
+    return f"has nproc = {nproc} and gpus = {gpus}: ranks share a GPU, which NCCL refuses (backend gloo does not)"
+
+
+def _name(task: TaskSpec) -> str:
+    return f'task "{task.name}"'

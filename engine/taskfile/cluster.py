@@ -1,29 +1,21 @@
-"""[slurm], and a task's own `slurm` over it: what its jobs ask a cluster for; and what a deck cannot have there."""
+"""What a deck asks of a cluster, and what it cannot have there."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 from ..core.gres import gpus_by_type
 from ..core.spec import DeckSettings, TaskSpec
-from . import readers
 from .check import Checker
-from .layers import Layers, table_of
-from .moving import Moving, Values, compiled
-from .placeholders import Row, has_slots, marker, shell_template
-from .problems import BadValueError, did_you_mean
-from .said import Said
+from .layers import Layers, RawEntry, table_of
+from .placeholders import marker
 from .schema import SLURM
-from .scopes import Scopes
-from .values import is_list, is_table
+from .values import is_table
 
 Options = tuple[tuple[str, object], ...]
 """Keys of [slurm] and their values, read; {num_gpus} and the like are still in them."""
-
-OF_ALL = frozenset({"max_submitted"})
-"""Keys of [slurm] that are about the deck, not about a task."""
 
 _AS_MANY = marker("num_gpus")
 
@@ -33,76 +25,6 @@ _DECK_KEYS = (
 )  # fmt: skip
 _TASK_KEYS = ("gpu_ids", "gpu_memory")
 _OPTIONS = {"gpus": "--gpus", "slots_per_gpu": "--slots-per-gpu"}
-
-
-def options_of(said: Said, scopes: Scopes) -> Options | Moving:
-    """What the entry's jobs ask for. What is wrong with it is among the problems then."""
-    own: Mapping[str, object] = {}
-    with said.reading("slurm"):
-        own = readers.table(said.all.get("slurm", {}))
-    found: dict[str, object] = {}
-    for key, value in {**said.context.layers.slurm, **own}.items():
-        if key in OF_ALL and key not in own:
-            continue
-        try:
-            found[key] = _option(key, value, scopes)
-        except BadValueError as error:
-            if key in own:
-                said.note(error, "slurm")
-            elif key in SLURM and has_slots(value):  # without placeholders it is read once, where it stands
-                _note_shared(said, key, error)
-    return _made(found)
-
-
-def _note_shared(said: Said, key: str, error: BadValueError) -> None:
-    said.failed = True
-    path = said.context.layers.path("slurm", key)
-    wrong = BadValueError(error.words, *error.inside[1:])
-    said.context.checker.note(wrong, path, key=key, where=table_of(path))
-
-
-def _option(key: str, value: object, scopes: Scopes) -> object:
-    """Its value, read, or a `Moving` that makes one. Raises BadValueError inside the key."""
-    if key in OF_ALL:
-        raise BadValueError("is one for all tasks: it belongs into [slurm]", key)
-    if key not in SLURM:
-        hint = did_you_mean(key, list(SLURM)) or "it knows " + ", ".join(SLURM)
-        raise BadValueError(f'has the unknown key "{key}": {hint}')
-    kind = SLURM[key].kind
-    try:
-        made = _lines(value, scopes) if key == "setup" else compiled(value, scopes.work, textual=kind.textual)
-        return made if isinstance(made, Moving) else kind.read(made)
-    except BadValueError as error:
-        raise BadValueError(error.words, key, *error.inside) from None
-
-
-def _lines(value: object, scopes: Scopes) -> object:
-    """Lines of shell: what is put into them is quoted as in a command."""
-    if not is_list(value) or not all(isinstance(line, str) for line in value):
-        return value
-    made = [shell_template(line, scopes.work) for line in cast("list[str]", value)]
-    if all(isinstance(line, str) for line in made):
-        return made
-    return Moving(lambda row, _: tuple([line if isinstance(line, str) else line(row) for line in made]))
-
-
-def _made(found: Mapping[str, object]) -> Options | Moving:
-    if not any(isinstance(value, Moving) for value in found.values()):
-        return tuple(found.items())
-
-    def make(row: Row, values: Values) -> object:
-        return tuple([(key, _read(key, value, row, values)) for key, value in found.items()])
-
-    return Moving(make)
-
-
-def _read(key: str, value: object, row: Row, values: Values) -> object:
-    if not isinstance(value, Moving):
-        return value
-    try:
-        return SLURM[key].kind.read(value.make(row, values))
-    except BadValueError as error:
-        raise BadValueError(error.words, key, *error.inside) from None
 
 
 def max_submitted(checker: Checker, layers: Layers) -> int:
@@ -169,12 +91,12 @@ def _has(table: object, key: str) -> bool:
     return is_table(table) and key in table
 
 
-def passed_over(layers: Layers, given: Sequence[str], entries: Sequence[Said], *, cards: bool) -> str:
+def passed_over(layers: Layers, given: Sequence[str], entries: Sequence[RawEntry], *, cards: bool) -> str:
     """What says nothing on Slurm, in one line; "" where all of it does. *given*: deck keys that the command line has;
     *cards*: there is a [[gpu_profile]]."""
     deck = [key for key in _DECK_KEYS if key in layers.deck and key not in given]
-    tasks = [key for key in _TASK_KEYS if any(key in said.all for said in entries)]
-    tasks += ["watch.idle_gpu"] * any(_has(said.all.get("watch"), "idle_gpu") for said in entries)
+    tasks = [key for key in _TASK_KEYS if any(key in entry.values for entry in entries)]
+    tasks += ["watch.idle_gpu"] * any(_has(entry.values.get("watch"), "idle_gpu") for entry in entries)
     found = [option for key, option in _OPTIONS.items() if key in given]
     found += [f"{', '.join(deck)} of [deck]"] * bool(deck)
     found += [f"{', '.join(tasks)} of tasks"] * bool(tasks)

@@ -31,6 +31,12 @@ def check_fit(deck: DeckFile, inventory: Inventory) -> None:
         raise TaskFileError([*lines, *problems.lines()])
 
 
+def refuse_later(deck: DeckFile) -> None:
+    """Raises TaskFileError with a line for each thing that the file asks for and its backend cannot do."""
+    if deck.later:
+        raise TaskFileError(deck.later)
+
+
 def check_environment(deck: DeckFile, environ: Mapping[str, str]) -> None:
     """Raises TaskFileError naming the variables of env_required that *environ* does not have."""
     problems = Problems(deck.shown or deck.path)

@@ -2,52 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from fnmatch import translate
+from graphlib import CycleError, TopologicalSorter
+from typing import Literal, cast
 
 from ..core.names import is_glob
 from ..core.spec import TaskSpec
-from .context import Context
-from .index import Index
+from .expand import Context
+from .layers import RawEntry
 from .problems import BadValueError, did_you_mean
-from .said import Said
-from .unmade import Unmade
 from .values import shown
 
+_WILD = re.compile(r"[*?\[]")
 _HINT_NAMES = 2000
 _MAX_HINTS = 20
 """Finding near names among many takes long, so only the first problems get a hint."""
 
 
-def check_order(tasks: list[TaskSpec], context: Context, entries: dict[int, Said], unmade: Sequence[Said] = ()) -> None:
+def check_order(tasks: list[TaskSpec], context: Context, entries: dict[int, RawEntry]) -> None:
     """Note needs that match nothing, rounds without tasks before them and circles; *entries* by line.
 
-    A need that names a task with shards is rewritten to mean all of them. *unmade*: entries that have no tasks because
-    of their mistakes; only what they cannot change is noted then.
+    A need that names a task with shards is rewritten to mean all of them. Beside other problems of the file only what
+    these cannot change is noted.
     """
     _spell_out_shards(tasks, context)
-    index = Index([task.name for task in tasks])
-    if unmade:
-        _check_beside(Unmade(unmade), tasks, index, context, entries)
-        return
-    before = len(context.checker.problems)
-    _check_rounds(tasks, context, entries)
-    if any(task.needs or task.after for task in tasks):
+    problems, index = context.checker.problems, Index([task.name for task in tasks])
+    if not problems:
+        _check_rounds(tasks, context, entries)
+    if not context.nameless and any(task.needs or task.after for task in tasks):
         _check_matches(tasks, index, context, entries)
-        if len(context.checker.problems) == before:
+        if not problems:
             _check_circles(tasks, index, entries)
-
-
-def _check_beside(
-    unmade: Unmade, tasks: Sequence[TaskSpec], index: Index, context: Context, entries: dict[int, Said]
-) -> None:
-    """Note needs that match nothing, whatever the entries that could not be made would have made."""
-    _check_matches(tasks, index, context, entries, unmade)
-    for said, key, pattern in unmade.wants():
-        if not index.find(pattern) and pattern not in context.sharded and not unmade.may_have(pattern):
-            said.note(BadValueError(_no_match(pattern, tasks, context, itself=False, hint=True)), key)
 
 
 def _spell_out_shards(tasks: list[TaskSpec], context: Context) -> None:
@@ -64,7 +53,7 @@ def _spelled(patterns: Sequence[str], sharded: set[str]) -> tuple[str, ...]:
     return tuple(f"{pattern}-shard[0-9]*" if pattern in sharded else pattern for pattern in patterns)
 
 
-def _check_rounds(tasks: Sequence[TaskSpec], context: Context, entries: dict[int, Said]) -> None:
+def _check_rounds(tasks: Sequence[TaskSpec], context: Context, entries: dict[int, RawEntry]) -> None:
     first: dict[str, int] = {}
     rounds = [(task.group, task.round) for task in tasks]
     for group, number in (*rounds, *context.disabled_rounds):
@@ -76,14 +65,12 @@ def _check_rounds(tasks: Sequence[TaskSpec], context: Context, entries: dict[int
             entries[task.line].note(BadValueError(words), "round", where=f'task "{task.name}"')
 
 
-def _check_matches(
-    tasks: Sequence[TaskSpec], index: Index, context: Context, entries: dict[int, Said], unmade: Unmade | None = None
-) -> None:
+def _check_matches(tasks: Sequence[TaskSpec], index: Index, context: Context, entries: dict[int, RawEntry]) -> None:
     for position, task in enumerate(tasks):
         for key in ("needs", "after"):
             for pattern in getattr(task, key):
                 found = index.find(pattern)
-                if (not found or found == [position]) and not (unmade and unmade.may_have(pattern)):
+                if not found or found == [position]:
                     hint = len(context.checker.problems) < _MAX_HINTS
                     words = _no_match(pattern, tasks, context, itself=bool(found), hint=hint)
                     entries[task.line].note(BadValueError(words), key, where=f'task "{task.name}"')
@@ -99,7 +86,7 @@ def _no_match(pattern: str, tasks: Sequence[TaskSpec], context: Context, *, itse
     return f"has {shown(pattern)}, which matches no task" + (f": {near}" if near else "")
 
 
-def _check_circles(tasks: Sequence[TaskSpec], index: Index, entries: dict[int, Said]) -> None:
+def _check_circles(tasks: Sequence[TaskSpec], index: Index, entries: dict[int, RawEntry]) -> None:
     circle = _Waits(tasks, index).circle()
     if circle is not None:
         first, key = circle[0], _link(circle[0], circle[1])
@@ -151,8 +138,11 @@ class _Waits:
                 self.edges[position].append(self.rounds[task.group, task.round])
             for pattern in (*task.needs, *task.after):
                 self._add_pattern(position, pattern)
-        nodes = _find_circle(self.edges)
-        return None if nodes is None else self._named(nodes)
+        try:
+            TopologicalSorter(dict(enumerate(self.edges))).prepare()
+        except CycleError as error:
+            return self._named(cast("list[int]", error.args[1])[:0:-1])
+        return None
 
     def _add_rounds(self) -> None:
         members: dict[str, dict[int, list[int]]] = {}
@@ -190,24 +180,35 @@ def _holds(positions: Sequence[int], position: int) -> bool:
     return at < len(positions) and positions[at] == position
 
 
-def _find_circle(edges: Sequence[Sequence[int]]) -> list[int] | None:
-    """Nodes of one circle, by a depth-first search without recursion."""
-    new, open_, done = 0, 1, 2
-    state = [new] * len(edges)
-    for root in range(len(edges)):
-        if state[root] != new or not edges[root]:
-            continue
-        path, below = [root], [iter(edges[root])]
-        state[root] = open_
-        while path:
-            node = next(below[-1], None)
-            if node is None:
-                below.pop()
-                state[path.pop()] = done
-            elif state[node] == open_:
-                return path[path.index(node) :]
-            elif state[node] == new:
-                state[node] = open_
-                path.append(node)
-                below.append(iter(edges[node]))
-    return None
+class Index:
+    """Positions of names, for patterns as `needs` has them."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._position = {name: position for position, name in enumerate(names)}
+        self._sorted: list[str] | None = None
+        self._found: dict[str, list[int]] = {}
+
+    def find(self, pattern: str) -> list[int]:
+        """Positions of the names that *pattern* means, in order."""
+        if pattern not in self._found:
+            self._found[pattern] = self._globbed(pattern) if is_glob(pattern) else self._named(pattern)
+        return self._found[pattern]
+
+    def _named(self, name: str) -> list[int]:
+        return [self._position[name]] if name in self._position else []
+
+    def _globbed(self, pattern: str) -> list[int]:
+        match = re.compile(translate(pattern)).match
+        return sorted(self._position[name] for name in self._candidates(pattern) if match(name))
+
+    def _candidates(self, pattern: str) -> Sequence[str]:
+        """Names that begin as *pattern* does before its first wildcard."""
+        wild = _WILD.search(pattern)
+        start = pattern[: wild.start()] if wild else pattern
+        if not start:
+            return self._names
+        if self._sorted is None:
+            self._sorted = sorted(self._names)
+        first = bisect_left(self._sorted, start)
+        return self._sorted[first : bisect_left(self._sorted, start + "\U0010ffff", first)]

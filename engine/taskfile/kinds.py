@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any, TypeVar, cast
 
 from ..core.spec import Progress
 from . import units
@@ -13,6 +14,7 @@ from .problems import BadValueError, did_you_mean
 from .values import as_text, is_list, is_table, kind_of, shown
 
 Read = Callable[[object], object]
+T = TypeVar("T")
 
 LARGEST = 2**53
 """Of all whole numbers, and below zero: the journal, and every reader of JSON, keeps it as it is."""
@@ -29,6 +31,47 @@ class Kind:
     schema: Mapping[str, object]
     textual: bool = False
     """Made of text: a placeholder in it stands for its value's text, whatever that value's type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of a table."""
+
+    kind: Kind
+    default: str
+    """As the reference shows it."""
+    words: str
+    """What it means, one line."""
+
+
+Table = Mapping[str, Key]
+
+
+def read_table(value: object, known: Table) -> dict[str, object]:
+    """Every key read. Raises BadValueError inside the first key that is wrong."""
+    found: dict[str, object] = {}
+    for key, item in table(value).items():
+        if key not in known:
+            hint = did_you_mean(key, list(known)) or "it knows " + ", ".join(known)
+            raise BadValueError(f'has the unknown key "{key}": {hint}')
+        try:
+            found[key] = known[key].kind.read(item)
+        except BadValueError as error:
+            raise BadValueError(error.words, key, *error.inside) from None
+    return found
+
+
+def record(made: Callable[..., T], said: Mapping[str, object], **more: object) -> T:
+    """One of the core's records: of the keys that its fields are named after (`timeout_s` of timeout), and of *more*.
+    What is not said is as the record has it."""
+    found = {name: said[key] for name, key in _keys_of(made) if key in said}
+    return made(**{**found, **more})
+
+
+@lru_cache(maxsize=64)
+def _keys_of(made: Callable[..., object]) -> tuple[tuple[str, str], ...]:
+    names = [field.name for field in fields(cast("Any", made))]
+    return tuple((name, name.removesuffix("_mib").removesuffix("_s")) for name in names)
 
 
 def whole(minimum: int = -LARGEST, maximum: int = LARGEST, *, words: Sequence[str] = ()) -> Kind:
@@ -214,36 +257,26 @@ def regex() -> Kind:
 
 def progress() -> Kind:
     """A regular expression, or a table of one and the total of what it counts."""
-    keys = {"regex": regex(), "total": whole(1)}
+    keys = {"regex": Key(regex(), "", ""), "total": Key(whole(1), "", "")}
 
     def read(value: object) -> object:
         if not is_table(value):
-            return Progress(cast("str", keys["regex"].read(value)))
-        for key in value:
-            if key not in keys:
-                raise BadValueError(
-                    f'has the unknown key "{key}": {did_you_mean(key, list(keys)) or "it knows regex, total"}'
-                )
+            return Progress(cast("str", keys["regex"].kind.read(value)))
+        found = read_table(value, keys)
         if "regex" not in value:
             raise BadValueError("needs regex: progress = { regex = 'iter (\\d+):', total = 5000 }")
-        found: dict[str, object] = {}
-        for key, item in value.items():
-            try:
-                found[key] = keys[key].read(item)
-            except BadValueError as error:
-                raise BadValueError(error.words, key, *error.inside) from None
-        return Progress(cast("str", found["regex"]), cast("int | None", found.get("total")))
+        return record(Progress, found)
 
     schema: dict[str, object] = {
         "type": "object",
         "additionalProperties": False,
         "required": ["regex"],
         "properties": {
-            "regex": keys["regex"].schema,
-            "total": {"anyOf": [keys["total"].schema, {"type": "string", "pattern": r"\{\w+\}"}]},
+            "regex": keys["regex"].kind.schema,
+            "total": {"anyOf": [keys["total"].kind.schema, {"type": "string", "pattern": r"\{\w+\}"}]},
         },
     }
-    return Kind("regular expression, or { regex, total }", read, {"anyOf": [keys["regex"].schema, schema]})
+    return Kind("regular expression, or { regex, total }", read, {"anyOf": [keys["regex"].kind.schema, schema]})
 
 
 def command() -> Kind:
@@ -277,3 +310,62 @@ def other(words: str, read: Read, schema: Mapping[str, object], *, textual: bool
 
 def _or(words: Sequence[str]) -> str:
     return "".join(f' or "{word}"' for word in words)
+
+
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+OWN_VARIABLES = frozenset({
+    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUDECK_TASK", "GPUDECK_ATTEMPT", "GPUDECK_DECK", "GPUDECK_TOKEN",
+    "GPUDECK_LOG", "GPUDECK_RUN_DIR", "GPUDECK_GPU_MEM_MIB", "GPUDECK_SHARD", "GPUDECK_SHARDS",
+    "GPUDECK_SNAPSHOT",
+})  # fmt: skip
+"""Variables that an attempt gets from gpudeck, which a file may not set."""
+RUN_VARIABLE = "GPUDECK_RUN"
+"""In the tasks of `gpudeck run`: which run it is, and in which boot of the box it was typed."""
+
+
+def table(value: object) -> Mapping[str, object]:
+    if not is_table(value):
+        raise BadValueError(f"must be a table, got {kind_of(value)}: {shown(value)}")
+    return value
+
+
+def env(value: object) -> dict[str, str | None]:
+    """Variables by name; None unsets. Written as text, or false to unset."""
+    return {name: _variable(name, item) for name, item in table(value).items()}
+
+
+def _variable(name: str, value: object) -> str | None:
+    if not name or "=" in name:
+        raise BadValueError(f"has {shown(name)}, which cannot be the name of a variable")
+    refuse_own(name)
+    if value is False:
+        return None
+    if not isinstance(value, str):
+        raise BadValueError(f'must be text, or false to unset it: write "{as_text(value)}"', name)
+    return value
+
+
+def refuse_own(name: str) -> None:
+    """Raises BadValueError for a variable that only gpudeck may set."""
+    if name in OWN_VARIABLES:
+        hint = ": gpus and gpu_ids say which GPUs a task gets" if name.startswith("CUDA") else ""
+        raise BadValueError(f"may not set {name}, gpudeck does{hint}")
+
+
+def identifiers(value: object) -> Mapping[str, object]:
+    """A table whose keys can be placeholders."""
+    items = table(value)
+    for key in items:
+        if not IDENTIFIER.fullmatch(key):
+            fixed = re.sub(r"[^A-Za-z0-9_]+", "_", key).strip("_") or "x"
+            fixed = f"_{fixed}" if fixed[0].isdigit() else fixed
+            raise BadValueError(f'has "{key}", which cannot stand in braces: call it {fixed}')
+    return items
+
+
+def tables(value: object) -> Sequence[Mapping[str, object]]:
+    """A list of tables."""
+    if not is_list(value) or not all(map(is_table, value)):
+        raise BadValueError(f"must be a list of tables, got {shown(value)}")
+    return cast("Sequence[Mapping[str, object]]", value)

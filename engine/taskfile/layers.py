@@ -1,27 +1,25 @@
-"""Puts [deck], [vars] and [defaults], the chosen profile and the run options on top of each other."""
+"""Puts the tables of a file, the chosen profile and the run options on top of each other, and each entry on these."""
 
 from __future__ import annotations
 
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, time
 from typing import cast
 
-from .check import Checker
-from .lines import line_of_number
+from .check import Checker, unknown_key
+from .find import STATE_NAME, STATE_NAME_WORDS
+from .kinds import IDENTIFIER
 from .options import RunOptions
-from .placeholders import BUILT_IN, Scope, has_slots, lone, names_in, template
-from .problems import BadValueError, did_you_mean
-from .readers import IDENTIFIER
-from .schema import MERGED, PROFILE, TOP
-from .source import MAX_DIGITS
-from .stem import NAME, NAME_WORDS
+from .placeholders import BUILT_IN, Scope, fill, has_slots, names_in
+from .problems import BadValueError, SkipError, did_you_mean
+from .schema import DISTRIBUTED, MERGED, OF_ALL, PROFILE, SLURM, TABLES, TASK, TOP
+from .source import MAX_DIGITS, Path, line_of_number
 from .values import MAX_DEPTH, SourceFloat, as_text, deeper, has_nul, is_list, is_table
-
-Path = tuple[str | int, ...]
 
 _MAX_FILLED = 1_000_000
 """Characters that placeholders may put into [vars]: each line of `b = "{a}{a}"` doubles what is above it."""
@@ -39,6 +37,8 @@ class Layers:
     slurm: dict[str, object] = field(default_factory=dict[str, object])
     distributed: dict[str, object] = field(default_factory=dict[str, object])
     notify: dict[str, object] = field(default_factory=dict[str, object])
+    shared: dict[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
+    """Keys of tasks that [slurm] and [distributed] are below, as far as these say something of tasks."""
     origins: dict[tuple[str, str], Path] = field(default_factory=dict[tuple[str, str], Path])
 
     def path(self, table: str, key: str) -> Path:
@@ -56,6 +56,9 @@ def layered(checker: Checker, options: RunOptions) -> Layers:
         _overlay(layers, name, checker.table(data.get(name, {}), (name,), where=f"[{name}]"), (name,))
     _profile(layers, checker, options.profile)
     _set(layers, checker, options)
+    for key, said, known in (("slurm", layers.slurm, SLURM), ("distributed", layers.distributed, DISTRIBUTED)):
+        if of_tasks := {name: value for name, value in said.items() if name in known and name not in OF_ALL}:
+            layers.shared[key] = of_tasks
     return layers
 
 
@@ -74,8 +77,8 @@ def _profile(layers: Layers, checker: Checker, name: str | None) -> None:
     profiles = checker.table(checker.source.data.get("profile", {}), ("profile",), where="[profile]")
     for profile, value in profiles.items():
         path: Path = ("profile", profile)
-        if not NAME.fullmatch(profile):
-            checker.problems.add(checker.source.lines.of(*path), NAME_WORDS, where=table_of(path))
+        if not STATE_NAME.fullmatch(profile):
+            checker.problems.add(checker.source.lines.of(*path), STATE_NAME_WORDS, where=table_of(path))
         table = checker.table(value, path, where=table_of(path))
         checker.unknown(table, PROFILE, path, where=table_of(path))
         for key in PROFILE:
@@ -93,7 +96,7 @@ def _profile(layers: Layers, checker: Checker, name: str | None) -> None:
 
 def _check_unused(checker: Checker, key: str, values: Mapping[str, object], path: Path) -> None:
     """A table of a profile that is not chosen: what is wrong with it whatever placeholders stand for."""
-    known = PROFILE[key].tables
+    known = {**TABLES, "defaults": TASK}.get(key)
     if known is not None:
         plain = {name: value for name, value in values.items() if key == "deck" or not has_slots(value)}
         checker.read(plain, known, path, where=table_of(path))
@@ -225,24 +228,95 @@ class _Filling:
             self.left -= len(as_text(known.get(name, "")))
             if self.left < 0:
                 raise BadValueError(f"is too long: placeholders put more than {_MAX_FILLED:,} characters into [vars]")
-        made = filled(value, Scope({**self.done, **known}, self.environ), home=True)
+        scope = Scope({**self.done, **known}, self.environ)
+        made = _expanded_home(fill(scope.checked(value), scope.known))
         if deeper(made, MAX_DEPTH):
             raise BadValueError(f"is nested more than {MAX_DEPTH} deep")
         self.done[key] = made
         return made
 
 
-def filled(value: object, scope: Scope, *, home: bool = False) -> object:
-    """A value with constants put in; a lone placeholder takes its type. *home*: expand a leading `~`."""
+def _expanded_home(value: object) -> object:
+    """A leading `~` expanded in every text of a value."""
     if isinstance(value, str):
-        name = lone(value)
-        constant = scope.constant(name) if name else None
-        if constant is not None:
-            return constant[0]
-        text = template(value, scope)
-        return os.path.expanduser(text) if home and isinstance(text, str) and text.startswith("~") else text
-    if is_list(value):
-        return [filled(item, scope, home=home) for item in value]
+        return os.path.expanduser(value) if value.startswith("~") else value
     if is_table(value):
-        return {key: filled(item, scope, home=home) for key, item in value.items()}
-    return value
+        return {key: _expanded_home(item) for key, item in value.items()}
+    return [_expanded_home(item) for item in value] if is_list(value) else value
+
+
+class RawEntry:
+    """What a task file says about one entry."""
+
+    def __init__(self, checker: Checker, layers: Layers, index: int, own: Mapping[str, object], line: int) -> None:
+        self.checker = checker
+        self.layers = layers
+        self.index = index
+        self.own = own
+        self.line = line
+        self.wrong: set[str] = set()
+        """Keys with mistakes: what belongs to them is not looked at further."""
+        self.values: dict[str, object] = {**layers.defaults, **own}
+        self.apart: set[str] = set()
+        """Merged keys with a placeholder for one of their tables: the value is a list of these, the lowest first."""
+        for key in MERGED:
+            said = [table[key] for table in (layers.shared, layers.defaults, own) if key in table]
+            if len(said) > 1 and all(map(is_table, said)):
+                self.values[key] = {name: item for table in said if is_table(table) for name, item in table.items()}
+            elif len(said) > 1:
+                self.values[key] = said
+                self.apart.add(key)
+            elif said:
+                self.values[key] = said[0]
+
+    @property
+    def where(self) -> str:
+        """How messages name the entry."""
+        name = self.values.get("name")
+        return f'task "{name}"' if isinstance(name, str) else f"task {self.index + 1}"
+
+    def path(self, key: str, *inside: str) -> Path:
+        """Where a key, or a part of it, was said: here, in [defaults], or in the table of that name."""
+        return self._place(key, *inside)[1]
+
+    def _place(self, key: str, *inside: str) -> tuple[str, Path]:
+        for name, table in (("task", self.own), ("defaults", self.layers.defaults)):
+            value = table.get(key)
+            elsewhere = key in MERGED and inside and is_table(value) and inside[0] not in value
+            if key in table and not elsewhere:
+                path = ("task", self.index, key) if name == "task" else self.layers.path(name, key)
+                return name, (*path, *inside)
+        if inside and key in self.layers.shared:
+            return key, (*self.layers.path(key, inside[0]), *inside[1:])
+        return "task", ("task", self.index)
+
+    def note(self, error: BadValueError, key: str, *, where: str = "") -> None:
+        """Note what is wrong with *key*."""
+        self.wrong.add(key)
+        table, path = self._place(key, *error.inside)
+        line = self.checker.source.lines.of(*path)
+        name = ".".join(error.inside if table == key else (key, *error.inside))
+        if table == key or (table == "defaults" and not has_slots(self.values[key])):
+            where = table_of(path)
+        self.checker.problems.add(line or self.line, f"{name} {error.words}".strip(), where=where or self.where)
+
+    @contextmanager
+    def noting(self, key: str, where: str = "") -> Generator[None]:
+        """A problem inside is noted under *key*."""
+        try:
+            yield
+        except BadValueError as error:
+            self.note(error, key, where=where)
+
+    def check_keys(self) -> None:
+        """Note unknown, misplaced and missing keys. Raises SkipError where most keys are not where they belong."""
+        for key in self.own:
+            if key not in TASK:
+                line = self.checker.source.lines.of("task", self.index, key)
+                self.checker.problems.add(line, unknown_key(key, TASK), where=self.where)
+        if self.checker.swallowed(self.own, ("task", self.index), where=self.where):
+            raise SkipError
+        for key in ("name", "command"):
+            if key not in self.values:
+                self.wrong.add(key)
+                self.checker.problems.add(self.line, f"{key} is missing", where=self.where)

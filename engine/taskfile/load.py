@@ -8,27 +8,20 @@ from typing import Literal, cast
 
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..tuning import without_collector
-from .card_profiles import card_profiles, note_unknown, swept_over
-from .check import Checker
-from .cluster import OF_ALL, few_cores, passed_over, why_not
-from .context import Context
-from .entry import plan_entry
+from .check import Checker, warnings
+from .cluster import few_cores, passed_over, why_not
+from .command import default_python
+from .expand import Context, Expansion
 from .graph import check_order
-from .interpreter import default_python
-from .layers import fill_vars, layered, table_of
-from .names import taken
+from .layers import RawEntry, fill_vars, layered, table_of
 from .options import Box, RunOptions
-from .own_checks import own_checks
 from .placeholders import has_slots
 from .problems import BadValueError, Problems, SkipError
-from .rows import Rows
-from .said import Said
-from .schema import DECK, DISTRIBUTED, SLURM, TASK
+from .schema import DISTRIBUTED, OF_ALL, SLURM, TASK
 from .select import Look, select
-from .settings import deck_settings, places, stem_of
+from .settings import card_profiles, deck_settings, note_unknown, own_checks, places, stem_of, swept_over
 from .source import Source, drop_key, read_source
-from .values import as_text, is_table, kind_of
-from .warn import warnings
+from .values import as_text, is_table, kind_of, shown
 
 
 def load(
@@ -85,15 +78,13 @@ class _Reading:
         self.settings = deck_settings(self.checker, self.layers, options)
         self.context = self._context(box, environ)
         self._in_job = "SLURM_JOB_ID" in environ
-        self.entries: dict[int, Said] = {}
-        self.unmade: list[Said] = []
-        """Entries with mistakes: it is not known what needs would find of their tasks."""
+        self.entries: dict[int, RawEntry] = {}
 
     def deck(self, look: Look | None) -> DeckFile:
         tasks = self._tasks()
         self._other_tables()
         own = own_checks(self.checker, self.context.constants, self.context.environ)
-        check_order(tasks, self.context, self.entries, self.unmade)
+        check_order(tasks, self.context, self.entries)
         if not tasks and not self.problems:
             self.problems.add(0, "no task is enabled")
         self.problems.raise_any()
@@ -106,8 +97,7 @@ class _Reading:
             warnings=(
                 *warnings(tasks, self.source.shown),
                 *swept_over(self.checker, self.context.profiles, tasks),
-                *self._passed_over(),
-                *self._few_cores(tasks),
+                *self._on_slurm(tasks),
             ),
             selected=selected,
             shown=self.source.shown,
@@ -137,7 +127,7 @@ class _Reading:
             placeholders=set(self.layers.vars),
         )
 
-    def _entries(self) -> Iterator[Said]:
+    def _entries(self) -> Iterator[RawEntry]:
         found = self.source.data.get("task", [])
         if isinstance(found, dict):
             self.problems.add(self.source.lines.of("task"), "write [[task]] with two brackets: there can be many")
@@ -149,25 +139,26 @@ class _Reading:
         lines = self.source.lines.tasks(len(entries))
         for index, (entry, line) in enumerate(zip(entries, lines, strict=True)):
             if isinstance(entry, dict):
-                yield Said(self.context, index, cast("dict[str, object]", entry), line)
+                yield RawEntry(self.checker, self.layers, index, cast("dict[str, object]", entry), line)
             else:
                 self.problems.add(line, f"must be a table, got {kind_of(entry)}", where=f"task {index + 1}")
 
     def _tasks(self) -> list[TaskSpec]:
         tasks: list[TaskSpec] = []
         lines: dict[str, int] = {}
-        for said in self._entries():
-            self.entries[said.line] = said
+        for entry in self._entries():
+            self.entries[entry.line] = entry
             try:
-                made = Rows(plan_entry(said)).tasks(len(tasks))
+                made = Expansion(entry, self.context).tasks(len(tasks))
             except SkipError:
-                self.unmade.append(said)
+                self.context.nameless = True
                 continue
             for task in made:
                 if task.name in lines:
-                    said.note(BadValueError(taken(task.name, lines)), "name")
+                    words = f"{shown(task.name)} is taken by the task in line {lines[task.name]}"
+                    entry.note(BadValueError(words), "name")
                     break
-                lines[task.name] = said.line
+                lines[task.name] = entry.line
             tasks += made
         return tasks
 
@@ -176,45 +167,34 @@ class _Reading:
         defaults = self.source.data.get("defaults")
         if is_table(defaults):
             self.checker.swallowed(defaults, ("defaults",), where="[defaults]")
-        if not self.unmade:
+        if not self.context.nameless:
             note_unknown(self.checker, self.context.profiles, self.context.placeholders)
         for key, value in self.layers.defaults.items():
             path = self.layers.path("defaults", key)
             self.checker.unknown({key: value}, TASK, path[:-1], where=table_of(path))
-        for key, value in self.layers.slurm.items():
-            path = self.layers.path("slurm", key)
-            self.checker.unknown({key: value}, SLURM, path[:-1], where=table_of(path))
-            known = {} if key in OF_ALL or has_slots(value) else {key: value}
-            self.checker.read(known, SLURM, path[:-1], where=table_of(path))
-        for key, value in self.layers.distributed.items():
-            path = self.layers.path("distributed", key)
-            self.checker.unknown({key: value}, DISTRIBUTED, path[:-1], where=table_of(path))
-            known = {} if has_slots(value) else {key: value}
-            self.checker.read(known, DISTRIBUTED, path[:-1], where=table_of(path))
+        for name, said, table in (
+            ("slurm", self.layers.slurm, SLURM),
+            ("distributed", self.layers.distributed, DISTRIBUTED),
+        ):
+            for key, value in said.items():
+                path = self.layers.path(name, key)
+                self.checker.unknown({key: value}, table, path[:-1], where=table_of(path))
+                known = {} if key in OF_ALL or has_slots(value) else {key: value}
+                self.checker.read(known, table, path[:-1], where=table_of(path))
 
     def _later(self, tasks: Sequence[TaskSpec], selected: frozenset[str] | None) -> tuple[str, ...]:
-        """Lines for what this version cannot do, or not with this backend."""
+        """Lines for what this backend cannot do."""
         found = Problems(self.source.shown)
-        for line, where, words in self.context.later:
-            found.add(line, f"this version cannot do {words} yet", where=where)
-        for key in self.layers.deck:
-            if key in DECK and DECK[key].later:
-                path = self.layers.path("deck", key)
-                found.add(self.source.lines.of(*path), f"this version cannot do {key} yet", where=table_of(path))
         for task in tasks if selected is None else (task for task in tasks if task.name in selected):
             for key, words in why_not(task, on_slurm=self.context.on_slurm, in_job=self._in_job):
                 line = self.source.lines.of(*self.entries[task.line].path(key))
                 found.add(line, words, where=f'task "{task.name}"')
         return tuple(found.lines())
 
-    def _few_cores(self, tasks: Sequence[TaskSpec]) -> tuple[str, ...]:
-        words = few_cores(tasks) if self.context.on_slurm else ""
-        return (f"{self.source.shown}: {words}",) if words else ()
-
-    def _passed_over(self) -> tuple[str, ...]:
-        """A warning of what says nothing with this backend."""
-        if not self.context.on_slurm:
-            return ()
-        given = [key for key in ("gpus", "slots_per_gpu") if getattr(self.options, key) is not None]
-        words = passed_over(self.layers, given, list(self.entries.values()), cards=bool(self.context.profiles))
-        return (f"{self.source.shown}: {words}",) if words else ()
+    def _on_slurm(self, tasks: Sequence[TaskSpec]) -> Iterator[str]:
+        """Warnings of a deck on Slurm."""
+        if self.context.on_slurm:
+            given = [key for key in ("gpus", "slots_per_gpu") if getattr(self.options, key) is not None]
+            entries, cards = list(self.entries.values()), bool(self.context.profiles)
+            found = (passed_over(self.layers, given, entries, cards=cards), few_cores(tasks))
+            yield from (f"{self.source.shown}: {words}" for words in found if words)

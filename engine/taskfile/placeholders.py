@@ -1,26 +1,18 @@
-"""Placeholders: what they are in a text, and templates compiled once per entry and filled once per task."""
+"""Placeholders: what they are in a text, what they may stand for in which key, and texts filled with their values."""
 
 from __future__ import annotations
 
-import fnmatch
 import re
-import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from operator import itemgetter
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from .problems import BadValueError, did_you_mean
-from .quoting import HOLE, Place, places
-from .values import as_text, is_list, is_table, shown
+from .values import as_text, is_list, is_table
 
-Row = tuple[str, ...]
-"""The texts of one task's columns: matrix keys, then task, shard and shards."""
-
-Fill = Callable[[Row], str]
-Template = str | Fill
-"""Text that is the same for every task of an entry, or what makes it from a task's row."""
+Values = Mapping[str, object]
+"""What placeholders stand for, by name."""
 
 RUNTIME = ("attempt", "gpu_ids", "num_gpus", "cpus", "run_dir", "log_dir", "run_id", "python")
 """Known only when an attempt starts; in a `Work` they stand as `marker(name)`."""
@@ -32,8 +24,6 @@ _TOKEN = re.compile(rf"\$\{{{_NAME}\}}|\{{\{{({_NAME})\}}\}}|\{{({_NAME})\}}")
 _FORMATTED = re.compile(rf"\$?(\{{\{{?)({_NAME})(:[^{{}}\n]*|![rsa](?::[^{{}}\n]*)?)(\}}\}}?)")
 MARKER = re.compile(rf"\0\{{({_NAME})\}}")
 """What `marker` makes; the group is the name."""
-
-quoted = lru_cache(maxsize=65536)(shlex.quote)
 
 
 class Slot(NamedTuple):
@@ -50,19 +40,6 @@ def marker(name: str) -> str:
 def fill_markers(text: str, value: Callable[[str], str]) -> str:
     """Replace every marker by `value(name)`."""
     return MARKER.sub(lambda match: value(match[1]), text) if "\0" in text else text
-
-
-def fill_shell(command: str, value: Callable[[str], str], *, kept: Collection[str] = ()) -> str:
-    """The same in a shell command: values are quoted, but for an empty one that stands inside quotes already. Of *kept*
-    placeholders the name stays."""
-    if "\0" not in command:
-        return command
-    pieces = MARKER.split(command)
-    filled = pieces[0]
-    for name, place, after in zip(pieces[1::2], places(HOLE.join(pieces[::2])), pieces[2::2], strict=True):
-        text = f"{{{name}}}" if name in kept else value(name)
-        filled += (text if name in kept or (not text and place not in _QUOTED) else quoted(text)) + after
-    return filled
 
 
 def without_markers(text: str) -> str:
@@ -96,6 +73,15 @@ def escaped(text: str) -> str:
     return _TOKEN.sub(double, text)
 
 
+def as_written(value: object) -> object:
+    """What reads as *value* and nothing else, though it is searched for placeholders."""
+    if isinstance(value, str):
+        return escaped(value)
+    if is_table(value):
+        return {key: as_written(item) for key, item in value.items()}
+    return [as_written(item) for item in value] if is_list(value) else value
+
+
 def has_slots(value: object) -> bool:
     """Whether a placeholder, or a doubled one, stands anywhere in a value."""
     if isinstance(value, str):
@@ -108,64 +94,9 @@ def has_slots(value: object) -> bool:
 def names_in(value: object) -> list[str]:
     """The placeholders anywhere in a value, in order."""
     if isinstance(value, str):
-        return [part.name for part in parse(value) if isinstance(part, Slot)]
+        return [part.name for part in parse(value) if isinstance(part, Slot)] if "{" in value else []
     items = value.values() if is_table(value) else value if is_list(value) else ()
     return [name for item in items for name in names_in(item)]
-
-
-@dataclass(slots=True)
-class Scope:
-    """What the placeholders of one entry can stand for."""
-
-    constants: Mapping[str, object]
-    """The same for every task of the entry: [vars], {deck}, {nodes}."""
-    environ: Mapping[str, str]
-    columns: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Position in a task's row."""
-    samples: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    """Every text that a column can have, and what is likely filled in at the start."""
-    runtime: frozenset[str] = frozenset()
-    """Those built-ins that may stay for the start of an attempt."""
-    secret: Callable[[str], bool] = lambda _: False
-    """Whether {env.NAME} is to be read only at the start, because its value is no part of what the work is."""
-    refused: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Names that are known but may not stand here, and why."""
-    partial: frozenset[str] = frozenset()
-    """Columns without a value in some combination."""
-
-    def constant(self, name: str) -> tuple[object] | None:
-        """The value of a name that is the same for every task, or None."""
-        if name in self.constants:
-            return (self.constants[name],)
-        if not name.startswith("env."):
-            return None
-        variable = name.removeprefix("env.")
-        if variable not in self.environ:
-            raise BadValueError(f"has {{{name}}}, but {variable} is not set in the environment")
-        if self.runtime and self.secret(variable):
-            return (marker(name),)
-        return (self.environ[variable],)
-
-    def refuse(self, name: str) -> BadValueError:
-        """Why a name that is neither a constant nor a column cannot stand here."""
-        if name in self.refused:
-            return BadValueError(f"has {{{name}}}, which {self.refused[name]}")
-        if name in RUNTIME:
-            return BadValueError(
-                f"has {{{name}}}, which is known only when a task starts: it may stand in command, env, "
-                "resume_command and on_oom"
-            )
-        known = [*self.columns, *self.constants, *self.runtime]
-        hint = did_you_mean(name, known, form="{{{}}}")
-        hint = f"{hint} " if hint else ""
-        return BadValueError(f"has {{{name}}}, which is unknown: {hint}write {{{{{name}}}}} for a literal brace")
-
-    def knows(self, name: str) -> bool:
-        return name in self.columns or name in self.constants or name in self.runtime or name in self.refused
-
-    def check_partial(self, name: str) -> None:
-        if name in self.partial:
-            raise BadValueError(f"has {{{name}}}, which matrix.include gives only to some combinations")
 
 
 def lone(text: str) -> str | None:
@@ -174,63 +105,110 @@ def lone(text: str) -> str | None:
     return parts[0].name if len(parts) == 1 and isinstance(parts[0], Slot) else None
 
 
-def template(text: str, scope: Scope) -> Template:
-    """Compile a text. Raises BadValueError for a name that is unknown or may not stand here."""
-    return text if "{" not in text else _joined(_resolved(parse(without_formats(text, scope)), scope), str)
-
-
-def shell_template(text: str, scope: Scope) -> Template:
-    """Compile a shell command: values are quoted, and where quotes would not help only those stand that need none."""
+def fill_text(text: str, values: Values) -> str:
+    """*text* with the text of every value."""
     if "{" not in text:
         return text
-    parts = parse(without_formats(text, scope))
-    found = iter(places("".join(HOLE if isinstance(part, Slot) else part for part in parts)))
-    where = [next(found) if isinstance(part, Slot) else None for part in parts]
-    resolved: list[str | int] = []
-    for part, place in zip(parts, where, strict=True):
-        if not isinstance(part, Slot) or place is None:
-            resolved.append(cast("str", part))
-            continue
-        value = _resolve(part.name, scope)
-        _refuse_unsafe(part.name, value, scope, place)
-        raw = isinstance(value, int) or "\0" in value or place not in _QUOTED
-        resolved.append(value if raw else quoted(value))
-    return _joined(resolved, quoted, [place is not None and place not in _QUOTED for place in where])
+    return "".join([part if isinstance(part, str) else as_text(values[part.name]) for part in parse(text)])
 
 
-_QUOTED = (Place.BARE, Place.COMMENT)
-"""Where a value is quoted."""
+def fill(value: object, values: Values, *, text: bool = False) -> object:
+    """*value* with all placeholders filled; a lone one takes its value's type. *text*: inside of lists and tables it
+    stands for its value's text instead, and alone, too, unless that is a list or a table."""
+    if isinstance(value, str):
+        name = lone(value)
+        if name is None:
+            return fill_text(value, values)
+        found = values[name]
+        return as_text(found) if text and not (is_list(found) or is_table(found)) else found
+    if is_list(value):
+        return [_fill_item(item, values, text=text) for item in value]
+    if is_table(value):
+        return {key: _fill_item(item, values, text=text) for key, item in value.items()}
+    return value
 
 
-def _stands_raw(text: str, place: Place) -> bool:
-    """A comment is harmed by a line break only."""
-    return "\n" not in text if place is Place.COMMENT else quoted(text) == text
+def _fill_item(value: object, values: Values, *, text: bool) -> object:
+    return fill_text(value, values) if text and isinstance(value, str) else fill(value, values, text=text)
 
 
-def _refuse_unsafe(name: str, found: str | int, scope: Scope, place: Place) -> None:
-    if place is Place.BARE:
-        return
-    texts = scope.samples.get(name, ()) if isinstance(found, int) or "\0" in found else [found]
-    if name.startswith("env."):
-        texts = [scope.environ[name.removeprefix("env.")]]
-    unsafe = next((text for text in texts if text and not _stands_raw(text, place)), None)
-    if unsafe is None:
-        return
-    advice = "pass it to the command in env, or write the command as a list"
-    if place is Place.QUOTES:
-        advice = "take the quotes away, values are quoted anyway"
-    raise BadValueError(
-        f"has {{{name}}} {place.value}, where its value {shown(unsafe)} would need quotes of its own: {advice}"
-    )
+@dataclass(slots=True)
+class Scope:
+    """Which placeholders may stand in some keys of an entry."""
 
+    known: dict[str, object]
+    """The same for every task of the entry: [vars], {deck}, {nodes}; {env.NAME} comes in when it is first asked for."""
+    environ: Mapping[str, str]
+    columns: frozenset[str] = frozenset()
+    """Differ from task to task."""
+    partial: frozenset[str] = frozenset()
+    """Columns without a value in some combination."""
+    refused: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Names that are known but may not stand here, and why."""
+    secret: Callable[[str], bool] | None = None
+    """Where what is known only at the start may stand: whether {env.NAME} is to be read then, too, because its value is
+    no part of what the work is."""
 
-def without_formats(text: str, scope: Scope) -> str:
-    """*text*, with `{{name:.2f}}` as the text {name:.2f}. Raises BadValueError where a known name has a format: it
-    would stay as it is written."""
+    def checked(self, value: object) -> object:
+        """*value* with `{{name:.2f}}` as the text {name:.2f}. Raises BadValueError, inside a table's key, for a
+        placeholder that is unknown or may not stand here."""
+        if isinstance(value, str):
+            return self.checked_text(value)
+        if is_list(value):
+            return [self.checked(item) for item in value]
+        if is_table(value):
+            return {key: self._checked_in(key, item) for key, item in value.items()}
+        return value
 
-    def look(match: re.Match[str]) -> str:
+    def checked_text(self, text: str) -> str:
+        """`checked` of a text."""
+        if "{" not in text:
+            return text
+        text = _FORMATTED.sub(self._plain, text) if ":" in text or "!" in text else text
+        for name in names_in(text):
+            self.check(name)
+        return text
+
+    def check(self, name: str) -> None:
+        """Raises BadValueError where a placeholder cannot stand here."""
+        if name in self.partial:
+            raise BadValueError(f"has {{{name}}}, which matrix.include gives only to some combinations")
+        if name in self.known or name in self.columns:
+            return
+        if name.startswith("env."):
+            self.known[name] = self._variable(name.removeprefix("env."))
+            return
+        raise self._unknown(name)
+
+    def _checked_in(self, key: str, item: object) -> object:
+        try:
+            return self.checked(item)
+        except BadValueError as error:
+            raise BadValueError(error.words, key, *error.inside) from None
+
+    def _variable(self, variable: str) -> str:
+        if variable not in self.environ:
+            raise BadValueError(f"has {{env.{variable}}}, but {variable} is not set in the environment")
+        secret = self.secret is not None and self.secret(variable)
+        return marker(f"env.{variable}") if secret else self.environ[variable]
+
+    def _unknown(self, name: str) -> BadValueError:
+        if name in self.refused:
+            return BadValueError(f"has {{{name}}}, which {self.refused[name]}")
+        if name in RUNTIME:
+            return BadValueError(
+                f"has {{{name}}}, which is known only when a task starts: it may stand in command, env, "
+                "resume_command and on_oom"
+            )
+        hint = did_you_mean(name, [*self.columns, *self.known], form="{{{}}}")
+        hint = f"{hint} " if hint else ""
+        return BadValueError(f"has {{{name}}}, which is unknown: {hint}write {{{{{name}}}}} for a literal brace")
+
+    def _plain(self, match: re.Match[str]) -> str:
+        """A known name with a format would stay as it is written; doubled braces say that it shall."""
         whole, (opens, name, _, closes) = match[0], match.groups()
-        if whole.startswith("$") or len(opens) != len(closes) or not scope.knows(name):
+        known = name in self.columns or name in self.known or name in self.refused
+        if whole.startswith("$") or len(opens) != len(closes) or not known:
             return whole
         if len(opens) == 2:
             return whole[1:-1]
@@ -238,65 +216,3 @@ def without_formats(text: str, scope: Scope) -> str:
             f"has {whole}, and values take no format: write {{{name}}}, and the values as they are to read"
             f' ("0.50"); write {{{whole}}} for the text itself'
         )
-
-    return _FORMATTED.sub(look, text) if ":" in text or "!" in text else text
-
-
-def _resolve(name: str, scope: Scope) -> str | int:
-    """The text of a constant or a marker, or the position of a column."""
-    position = scope.columns.get(name)
-    if position is not None:
-        scope.check_partial(name)
-        return position
-    constant = scope.constant(name)
-    if constant is not None:
-        return as_text(constant[0])
-    if name in scope.runtime:
-        return marker(name)
-    raise scope.refuse(name)
-
-
-def _resolved(parts: Sequence[str | Slot], scope: Scope) -> list[str | int]:
-    return [_resolve(part.name, scope) if isinstance(part, Slot) else part for part in parts]
-
-
-def _joined(parts: Sequence[str | int], each: Callable[[str], str], raw: Sequence[bool] = ()) -> Template:
-    """One function for all columns of a text. *each* is applied to a column's value unless *raw* says otherwise."""
-    positions = [part for part in parts if isinstance(part, int)]
-    if not positions:
-        return "".join(part for part in parts if isinstance(part, str))
-    form = "".join("%s" if isinstance(part, int) else part.replace("%", "%%") for part in parts)
-    if each is str:
-        return _one_column(form, positions[0]) if len(positions) == 1 else _columns(form, itemgetter(*positions))
-    plain = [raw[index] if raw else False for index, part in enumerate(parts) if isinstance(part, int)]
-
-    def fill(row: Row) -> str:
-        texts = (row[at] if bare else each(row[at]) for at, bare in zip(positions, plain, strict=True))
-        return form % tuple(texts)
-
-    return fill
-
-
-def _one_column(form: str, position: int) -> Fill:
-    """Tasks with the same value share one text."""
-    made: dict[str, str] = {}
-
-    def fill(row: Row) -> str:
-        value = row[position]
-        text = made.get(value)
-        if text is None:
-            text = made[value] = form % (value,)
-        return text
-
-    return fill
-
-
-def _columns(form: str, getter: Callable[[Row], object]) -> Fill:
-    return lambda row: form % getter(row)
-
-
-@lru_cache(maxsize=1024)
-def ignoring(globs: tuple[str, ...]) -> Callable[[str], bool]:
-    """Whether one of *globs* matches a variable's name."""
-    pattern = re.compile("|".join(fnmatch.translate(glob) for glob in globs) or r"(?!)")
-    return lambda name: pattern.match(name) is not None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from ..core.spec import NOTIFY_ON
-from . import kinds, readers, units
-from .kinds import Kind
+from ..core.spec import NOTIFY_ON, Metric, Watch
+from . import kinds, units
+from .kinds import Key, Kind, Table, read_table
+from .problems import BadValueError
 
 _ENV: Mapping[str, object] = {
     "type": "object",
@@ -19,26 +19,19 @@ _TABLES: Mapping[str, object] = {"type": "array", "items": {"type": "object"}}
 _RUNGS: Mapping[str, object] = {"type": "array", "items": {"type": ["object", "string"]}}
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One key of a table."""
-
-    kind: Kind
-    default: str
-    """As the reference shows it."""
-    words: str
-    """What it means, one line."""
-    later: bool = False
-    """Read and checked, but this version cannot do it."""
-    tables: Mapping[str, Key] | None = None
-    """The keys of the table, or of each table in the list, that it holds."""
+ENV = kinds.other("table of text", kinds.env, _ENV, textual=True)
+VARS = kinds.other("table", kinds.identifiers, _VARS)
 
 
-Table = Mapping[str, Key]
+def _table(name: str) -> Kind:
+    """One of TABLES."""
+    return kinds.other("table", kinds.table, _ref(name))
 
-ENV = kinds.other("table of text", readers.env, _ENV, textual=True)
-TABLE = kinds.other("table", readers.table, {"type": "object"})
-VARS = kinds.other("table", readers.identifiers, _VARS)
+
+def _ref(name: str) -> dict[str, object]:
+    return {"$ref": f"#/$defs/{name}"}
+
+
 COMMANDS = kinds.texts(what="list of commands", example="{python} -c 'import torch'")
 
 SLURM: Table = {
@@ -66,6 +59,9 @@ SLURM: Table = {
     "max_submitted": Key(kinds.whole(1), "200", "jobs of the deck in the cluster at once, those that run among them"),
 }
 
+OF_ALL = frozenset({"max_submitted"})
+"""Keys of [slurm] that are about the deck, not about a task."""
+
 WATCH: Table = {
     "silent": Key(kinds.duration(zero=False), "", "no output for so long"),
     "idle_gpu": Key(kinds.duration(zero=False), "", "all of its GPUs are idle for so long"),
@@ -84,6 +80,35 @@ METRIC: Table = {
     "key": Key(kinds.text(), "", "where in that file: acc, or val.acc"),
     "best": Key(kinds.choice("max", "min", "last"), '"last"', "which of its values is the best"),
 }
+
+
+def _watch(value: object) -> Watch | None:
+    said = read_table(value, WATCH)
+    if not said:
+        return None
+    if said.get("action") == "succeed" and "pattern" not in said:
+        raise BadValueError('= "succeed" needs pattern: only a line can say that the work is done', "action")
+    return kinds.record(Watch, said)
+
+
+def _metrics(value: object) -> tuple[Metric, ...]:
+    """Files are as written, relative to cwd."""
+    return tuple(_metric(name, item) for name, item in kinds.table(value).items())
+
+
+def _metric(name: str, value: object) -> Metric:
+    if isinstance(value, str):
+        raise BadValueError('needs to be told where it is found: { regex = \'…\' }, or { file = "…", key = "…" }', name)
+    try:
+        said = read_table(value, METRIC)
+    except BadValueError as error:
+        raise BadValueError(error.words, name, *error.inside) from None
+    if ("regex" in said) == ("file" in said):
+        raise BadValueError("needs either regex, or file and key", name)
+    if ("file" in said) != ("key" in said):
+        raise BadValueError("needs key together with file", name)
+    return kinds.record(Metric, said, name=name)
+
 
 RUNG: Table = {
     "vars": Key(VARS, "", "placeholders with other values"),
@@ -187,7 +212,6 @@ _MATRIX: Mapping[str, object] = {
     "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
     "additionalProperties": {"anyOf": [{"type": "array", "minItems": 1}, {"type": "string", "pattern": r"^\{\w+\}$"}]},
 }
-_METRICS: Mapping[str, object] = {"type": "object", "additionalProperties": {"type": "object"}}
 
 _NAMES = kinds.texts(what="list of names or globs", example="prepare")
 _PATHS = kinds.texts(what="list of paths or globs", example="out/model.pt")
@@ -205,7 +229,7 @@ TASK: Table = {
     "env_file": Key(kinds.text(what="a path"), "", "a file of NAME=value lines, below env"),
     "env_required": Key(kinds.texts(example="HF_TOKEN"), "[]", "variables that the caller must have set"),
     "matrix": Key(
-        kinds.other("table of lists", readers.identifiers, _MATRIX),
+        kinds.other("table of lists", kinds.identifiers, _MATRIX),
         "",
         "one task for each combination, first key outermost; include and exclude as in GitHub Actions",
     ),
@@ -224,7 +248,6 @@ TASK: Table = {
     ),
     "exclusive": Key(kinds.flag(), "false", "takes every slot of its GPUs; on Slurm its nodes alone"),
     "gpu_memory": Key(kinds.size("auto", "none"), '"none"', 'free memory it needs on each GPU; "auto": learned'),
-    "mig_profile": Key(kinds.text(), "", "a MIG profile", later=True),
     "cpus": Key(kinds.whole(1), "cores / slots", "cores it counts for; sets OMP_NUM_THREADS and MKL_NUM_THREADS"),
     "memory": Key(kinds.size("none"), '"none"', "host memory it needs"),
     "max_parallel": Key(kinds.whole(1), "", "tasks of this entry at once"),
@@ -234,7 +257,7 @@ TASK: Table = {
         'what starts its processes; "auto": where there are several torchrun, and srun on Slurm',
     ),
     "nproc": Key(kinds.whole(1), "the GPUs given; without GPUs min(gpus, cores)", "how many of them"),
-    "distributed": Key(TABLE, "{}", "over [distributed]", tables=DISTRIBUTED),
+    "distributed": Key(_table("distributed"), "{}", "over [distributed]"),
     "nodes": Key(kinds.whole(1), "1", "of a cluster; gpus, cpus and memory are for each; more than 1 needs Slurm"),
     "priority": Key(kinds.whole(), "0", "higher first"),
     "retries": Key(kinds.whole(0), "0", "how often a failed attempt is repeated"),
@@ -245,10 +268,9 @@ TASK: Table = {
     ),
     "backoff": Key(kinds.duration(), '"10s"', "wait before a retry; doubles, at most 10 minutes"),
     "on_oom": Key(
-        kinds.other("list of tables", readers.tables, _RUNGS),
+        kinds.other("list of tables", kinds.tables, _RUNGS),
         "[]",
         "what the attempt after the 1st, 2nd, … out-of-memory end changes, each against the task as written",
-        tables=RUNG,
     ),
     "resume_command": Key(kinds.command(), "", "runs instead once an attempt has left something to go on from"),
     "resume_when": Key(kinds.text(what="a glob"), "", "a file that must exist for that"),
@@ -269,12 +291,11 @@ TASK: Table = {
         "finds the step and the total in its output, the percentage alone, or the step of a total that is given here",
     ),
     "metrics": Key(
-        kinds.other("table of tables", readers.table, _METRICS),
+        kinds.other("table of tables", _metrics, {"type": "object", "additionalProperties": _ref("metric")}),
         "{}",
         "numbers to read from its output or from a JSON file",
-        tables=METRIC,
     ),
-    "watch": Key(TABLE, "{}", "signs that it is stuck or has diverged", tables=WATCH),
+    "watch": Key(kinds.other("table", _watch, _ref("watch")), "{}", "signs that it is stuck or has diverged"),
     "fingerprint_ignore": Key(
         kinds.texts(what="list of globs", example="WANDB_*"),
         '["WANDB_*", "NCCL_*", "*_DEBUG", "OMP_*", "*_KEY", "*_TOKEN"]',
@@ -283,44 +304,57 @@ TASK: Table = {
     "fingerprint_files": Key(
         kinds.texts(what="list of paths or globs", example="configs/base.yaml"), "[]", "files whose content does"
     ),
-    "slurm": Key(TABLE, "{}", "over [slurm]; max_submitted only there", tables=SLURM),
+    "slurm": Key(_table("slurm"), "{}", "over [slurm]; max_submitted only there"),
     "tags": Key(kinds.texts(example="baseline"), "[]", "for selectors: tag:baseline"),
 }
 
 PROFILE: Table = {
     "vars": Key(VARS, "", "over [vars]"),
-    "deck": Key(TABLE, "", "over [deck]", tables=DECK),
-    "defaults": Key(TABLE, "", "over [defaults]", tables=TASK),
-    "slurm": Key(TABLE, "", "over [slurm]", tables=SLURM),
-    "distributed": Key(TABLE, "", "over [distributed]", tables=DISTRIBUTED),
-    "notify": Key(TABLE, "", "over [notify]", tables=NOTIFY),
+    "deck": Key(_table("deck"), "", "over [deck]"),
+    "defaults": Key(_table("task"), "", "over [defaults]"),
+    "slurm": Key(_table("slurm"), "", "over [slurm]"),
+    "distributed": Key(_table("distributed"), "", "over [distributed]"),
+    "notify": Key(_table("notify"), "", "over [notify]"),
 }
 
 TOP: Table = {
-    "deck": Key(TABLE, "", "how the deck runs", tables=DECK),
+    "deck": Key(_table("deck"), "", "how the deck runs"),
     "vars": Key(VARS, "", "values for placeholders"),
-    "defaults": Key(TABLE, "", "keys for every task", tables=TASK),
-    "profile": Key(TABLE, "", "[profile.NAME]: other values for --profile NAME"),
-    "task": Key(kinds.other("list of tables", readers.tables, _TABLES), "required", "the tasks", tables=TASK),
-    "slurm": Key(TABLE, "", "what every task asks of Slurm", tables=SLURM),
+    "defaults": Key(_table("task"), "", "keys for every task"),
+    "profile": Key(
+        kinds.other("table", kinds.table, {"type": "object", "additionalProperties": _ref("profile")}),
+        "",
+        "[profile.NAME]: other values for --profile NAME",
+    ),
+    "task": Key(
+        kinds.other("list of tables", kinds.tables, {"type": "array", "minItems": 1, "items": _ref("task")}),
+        "required",
+        "the tasks",
+    ),
+    "slurm": Key(_table("slurm"), "", "what every task asks of Slurm"),
     "distributed": Key(
-        TABLE, "", "how scripts of several processes work, as GPUDECK_DIST_* in every task", tables=DISTRIBUTED
+        _table("distributed"), "", "how scripts of several processes work, as GPUDECK_DIST_* in every task"
     ),
     "gpu_profile": Key(
-        kinds.other("list of tables", readers.tables, _TABLES),
+        kinds.other("list of tables", kinds.tables, {"type": "array", "items": _ref("gpu_profile")}),
         "[]",
         "other values by the card that a task lands on",
-        tables=GPU_PROFILE,
     ),
-    "doctor": Key(TABLE, "", "gpudeck doctor", tables=DOCTOR),
-    "notify": Key(TABLE, "", "who is told of failures and ends, and how", tables=NOTIFY),
+    "doctor": Key(_table("doctor"), "", "gpudeck doctor"),
+    "notify": Key(_table("notify"), "", "who is told of failures and ends, and how"),
 }
+
+TABLES: Mapping[str, Table] = {
+    "deck": DECK, "task": TASK, "metric": METRIC, "watch": WATCH, "rung": RUNG, "distributed": DISTRIBUTED,
+    "slurm": SLURM, "notify": NOTIFY, "doctor": DOCTOR, "gpu_profile": GPU_PROFILE, "profile": PROFILE,
+}  # fmt: skip
+"""All but the file itself."""
 
 MEANT: Mapping[str, str] = {
     "cmd": "command", "run": "command", "script": "command", "depends_on": "needs", "dependencies": "needs",
     "requires": "needs", "environment": "env", "gpu": "gpus", "num_gpus": "gpus", "ngpus": "gpus", "id": "name",
     "title": "name", "mem": "memory", "retry": "retries", "time": "timeout", "time_limit": "timeout",
-    "workdir": "cwd", "working_dir": "cwd", "log_cap": "watch.log_size",
+    "workdir": "cwd", "working_dir": "cwd", "log_cap": "watch.log_size", "mig_profile": "gpu_ids",
 }  # fmt: skip
 """Words of other tools, and of earlier versions, for a task's keys."""
 

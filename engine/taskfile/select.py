@@ -8,7 +8,7 @@ from ..core.meant import meant
 from ..core.selector import Facts, Subject, parse_selector
 from ..core.spec import DeckSettings, TaskSpec
 from ..errors import UsageError
-from .index import Index
+from .graph import Index
 from .options import RunOptions
 
 Look = Callable[[DeckSettings, Sequence[TaskSpec]], Sequence[Subject]]

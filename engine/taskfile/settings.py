@@ -1,23 +1,26 @@
-"""The [deck] table and the run options that override it."""
+"""The tables around the tasks: [deck], [notify], [doctor], [[gpu_profile]], and the run options that override them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Literal, cast
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
-from ..core.spec import Command, DeckSettings, Halt, Notify
+from ..core.spec import DeckSettings, Notify, OwnChecks, TaskSpec
 from ..errors import UsageError
 from . import cluster
 from .check import Checker
-from .defaults import OF_DECK, OF_NOTIFY
+from .find import STATE_DIR, STATE_NAME, STATE_NAME_WORDS, stem_of
+from .kinds import record
 from .layers import Layers, set_value, table_of
 from .options import RunOptions
-from .placeholders import has_slots
-from .problems import BadValueError
-from .schema import DECK, NOTIFY
-from .stem import NAME, NAME_WORDS, stem_of
+from .placeholders import Scope, has_slots, marker
+from .problems import BadValueError, Problems, did_you_mean
+from .schema import DECK, DOCTOR, GPU_PROFILE, NOTIFY
+from .shell import fill_command
+from .values import as_text, is_list, is_table
 
 
 def deck_settings(checker: Checker, layers: Layers, options: RunOptions) -> DeckSettings:
@@ -25,29 +28,13 @@ def deck_settings(checker: Checker, layers: Layers, options: RunOptions) -> Deck
     said = _said(checker, layers)
     said |= _from_command_line(checker, options)
     folder, path = checker.source.folder, checker.source.path
-    get = {**OF_DECK, **said}.get
-    return DeckSettings(
-        name=cast("str", get("name", _default_name(path))),
-        gpus=cast("Literal['all']", get("gpus")),
-        slots_per_gpu=cast("int", get("slots_per_gpu")),
-        cpu_slots=cast("int", get("cpu_slots")),
-        no_gpu=cast("Literal['auto']", get("no_gpu")),
+    return record(
+        DeckSettings,
+        said,
+        name=said.get("name", _default_name(path)),
         log_dir=_log_dir(said, folder, stem_of(path, options)),
-        state_dir=os.path.join(folder, os.path.expanduser(cast("str", get("state_dir")))),
-        skip_existing=cast("bool", get("skip_existing")),
-        rerun_stale=cast("bool", get("rerun_stale")),
-        order=cast("Literal['file']", get("order")),
-        halt=cast("Halt | None", get("halt")),
-        foreign=cast("Literal['avoid']", get("foreign")),
-        foreign_memory_mib=cast("int", get("foreign_memory")),
-        foreign_quiet_s=cast("float", get("foreign_quiet")),
-        keep_free=cast("int", get("keep_free")),
-        gpu_quarantine=cast("int", get("gpu_quarantine")),
-        gang_patience_s=cast("float", get("gang_patience")),
-        reload=cast("Literal['ask']", get("reload")),
-        backend=cast("Literal['local']", get("backend")),
+        state_dir=os.path.join(folder, os.path.expanduser(cast("str", said.get("state_dir", STATE_DIR)))),
         max_submitted=cluster.max_submitted(checker, layers),
-        snapshot=cast("bool", get("snapshot")),
         notify=_notify(checker, layers),
     )
 
@@ -57,14 +44,7 @@ def _notify(checker: Checker, layers: Layers) -> Notify:
     for key, value in layers.notify.items():
         path = layers.path("notify", key)
         said |= checker.read({key: value}, NOTIFY, path[:-1], where=table_of(path))
-    get = {**OF_NOTIFY, **said}.get
-    return Notify(
-        urls=cast("tuple[str, ...]", get("urls")),
-        command=cast("Command | None", get("command")),
-        on=cast("frozenset[str]", get("on")),
-        every_s=cast("float", get("every")),
-        timeout_s=cast("float", get("timeout")),
-    )
+    return record(Notify, said)
 
 
 def _said(checker: Checker, layers: Layers) -> dict[str, object]:
@@ -126,8 +106,8 @@ def on_gpus(settings: DeckSettings, options: RunOptions) -> DeckSettings:
 
 def _check_names(checker: Checker, options: RunOptions) -> None:
     for option, name in (("--name", options.name), ("--profile", options.profile)):
-        if name is not None and not NAME.fullmatch(name):
-            checker.problems.add(0, f'{option} "{name}": {NAME_WORDS}')
+        if name is not None and not STATE_NAME.fullmatch(name):
+            checker.problems.add(0, f'{option} "{name}": {STATE_NAME_WORDS}')
     if options.log_dir == "":
         checker.problems.add(0, "--log-dir must not be empty")
     if options.limit is not None and options.limit < 1:
@@ -158,3 +138,114 @@ def places(checker: Checker, layers: Layers, options: RunOptions) -> dict[str, s
         if value is not None:
             found[key] = "--" + key.replace("_", "-")
     return found
+
+
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+def own_checks(checker: Checker, constants: Mapping[str, object], environ: Mapping[str, str]) -> OwnChecks:
+    """What [doctor] says; {python} and {log_dir} stay for the moment when the checks run."""
+    table = checker.table(checker.source.data.get("doctor", {}), ("doctor",), where="[doctor]")
+    said = cast("Mapping[str, tuple[str, ...]]", checker.read(table, DOCTOR, ("doctor",), where="[doctor]"))
+    scope = Scope({**constants, "python": marker("python"), "log_dir": marker("log_dir")}, environ)
+    try:
+        run = tuple([fill_command(scope.checked_text(text), scope.known, {}) for text in said.get("run", ())])
+    except BadValueError as error:
+        checker.note(error, ("doctor", "run"), key="run", where="[doctor]")
+        run = ()
+    imports = said.get("imports", ())
+    for name in imports:
+        if not _MODULE.fullmatch(name):
+            wrong = BadValueError(f'must be names of modules, as "flash_attn", got "{name}"')
+            checker.note(wrong, ("doctor", "imports"), key="imports", where="[doctor]")
+    return OwnChecks(run, imports)
+
+
+WHERE = "[[gpu_profile]]"
+
+
+@dataclass(frozen=True, slots=True)
+class CardProfile:
+    """One table."""
+
+    name: str
+    """The memory as written: "80GiB"."""
+    min_mib: int
+    vars: Mapping[str, object]
+    env: Mapping[str, str | None]
+    place: int
+    """In the file, from 0."""
+
+
+def card_profiles(checker: Checker, layers: Layers) -> tuple[CardProfile, ...]:
+    """Those of the file, the largest cards first; what is wrong with them is among the problems. What --set says goes
+    over them."""
+    found = checker.source.data.get("gpu_profile", [])
+    if not is_list(found) or not all(map(is_table, found)):
+        line = checker.source.lines.of("gpu_profile")
+        checker.problems.add(line, "write [[gpu_profile]] with two brackets: there can be many")
+        return ()
+    made: dict[int, CardProfile] = {}
+    for place, table in enumerate(cast("list[Mapping[str, object]]", found)):
+        profile = _read(checker, layers, table, place)
+        if profile is not None and profile.min_mib in made:
+            words = f"there is another one for {made[profile.min_mib].name}"
+            checker.problems.add(checker.source.lines.of("gpu_profile", place), words, where=WHERE)
+        elif profile is not None:
+            made[profile.min_mib] = profile
+    return tuple(sorted(made.values(), key=lambda profile: -profile.min_mib))
+
+
+def _read(checker: Checker, layers: Layers, table: Mapping[str, object], place: int) -> CardProfile | None:
+    path = ("gpu_profile", place)
+    said = checker.read(table, GPU_PROFILE, path, where=WHERE)
+    line = checker.source.lines.of(*path)
+    if "min_memory" not in table:
+        checker.problems.add(line, 'min_memory is missing: "80GiB"', where=WHERE)
+    if not table.get("vars") and not table.get("env"):
+        checker.problems.add(line, "changes nothing: say vars or env", where=WHERE)
+    if "min_memory" not in said:
+        return None
+    values = cast("Mapping[str, object]", said.get("vars", {}))
+    values = {name: value for name, value in values.items() if layers.path("vars", name) != ()}
+    env = cast("Mapping[str, str | None]", said.get("env", {}))
+    return CardProfile(as_text(table["min_memory"]), cast("int", said["min_memory"]), values, env, place)
+
+
+def note_unknown(checker: Checker, profiles: tuple[CardProfile, ...], known: set[str]) -> None:
+    """Note variables that nothing in the file has."""
+    for profile in profiles:
+        for name in profile.vars:
+            if name not in known:
+                hint = did_you_mean(name, sorted(known))
+                words = "is in neither [vars] nor any matrix" + (f": {hint}" if hint else "")
+                path = ("gpu_profile", profile.place, "vars")
+                checker.note(BadValueError(words, name), path, key="vars", where=WHERE)
+
+
+def swept_over(checker: Checker, profiles: tuple[CardProfile, ...], tasks: Sequence[TaskSpec]) -> tuple[str, ...]:
+    """Warnings of profiles that take a matrix the axis in which its tasks differ."""
+    found = Problems(checker.source.shown)
+    for profile in profiles:
+        for entry, names in _made_one(tasks, profile.vars.keys()).items():
+            axes = " and ".join(f"{{{name}}}" for name in names)
+            words = (
+                f'sets {axes}, in which tasks of "{entry}" differ by its matrix: on such cards they are the same work'
+            )
+            line = checker.source.lines.of("gpu_profile", profile.place, "vars", names[0])
+            found.add(line, words, where=f"{WHERE} {profile.name}")
+    return tuple(found.lines())
+
+
+def _made_one(tasks: Sequence[TaskSpec], variables: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+    """By entry, those of *variables* in which alone some of its tasks differ."""
+    seen: dict[tuple[object, ...], Mapping[str, str]] = {}
+    found: dict[str, dict[str, None]] = {}
+    for task in tasks:
+        own = {name: value for name, value in task.params.items() if name in variables}
+        if own and task.cards:
+            rest = frozenset((name, value) for name, value in task.params.items() if name not in variables)
+            first = seen.setdefault((task.entry, rest), own)
+            differs = (name for name, value in own.items() if first.get(name) != value)
+            found.setdefault(task.entry, {}).update(dict.fromkeys(differs))
+    return {entry: tuple(names) for entry, names in found.items() if names}

@@ -1,18 +1,153 @@
-"""Reads a task file: from a path to TOML values and their lines."""
+"""From a path to TOML values, and the line in which each of them stands: the parser itself does not tell.
+
+`Lines` is only for texts that the parser has accepted, so the scan can trust their syntax.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import tomllib
+from bisect import bisect_right
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import cast
 
 from ..errors import TaskFileError
-from .lines import Lines, line_of_nesting, line_of_number
 from .problems import printable
 from .values import MAX_DEPTH, SourceFloat, deeper, has_nul, is_list, is_table
+
+Path = tuple[str | int, ...]
+
+_STRING = r"""\"\"\"(?:\\.|[^\\])*?\"{3,5}|'''.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'"""
+_SKIP = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_KEY = re.compile(r"""[ \t]*("(?:\\.|[^"\\\n])*"|'[^'\n]*'|[A-Za-z0-9_-]+)[ \t]*(\.?)""")
+_VALUE_TOKEN = re.compile(rf"{_STRING}|#[^\n]*|[\[{{]|[\]}}]|\n", re.DOTALL)
+_PLAIN_TASK_HEADER = re.compile(r"^[ \t]*\[\[[ \t]*task[ \t]*\]\]", re.MULTILINE)
+
+
+class Lines:
+    """Line numbers of one text, found when first asked for."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts: list[int] | None = None
+        self._found: dict[Path, int] | None = None
+        self._headers: set[Path] = set()
+
+    def of(self, *path: str | int) -> int:
+        """The line of a table or key, from 1; that of what contains it where it has no line of its own; else 0."""
+        found = self._scanned()
+        while path and path not in found:
+            path = path[:-1]
+        return found.get(path, 0)
+
+    def has_header(self, *path: str | int) -> bool:
+        """Whether the table has a [header] of its own, so that lines below it belong to it."""
+        self._scanned()
+        return path in self._headers
+
+    def tasks(self, count: int) -> list[int]:
+        """The lines of the *count* [[task]] headers, in order."""
+        if '"""' not in self._text and "'''" not in self._text:
+            plain = [self._line_at(match.end()) for match in _PLAIN_TASK_HEADER.finditer(self._text)]
+            if len(plain) == count:
+                return plain
+        return [self.of("task", position) for position in range(count)]
+
+    def _line_at(self, offset: int) -> int:
+        if self._starts is None:
+            self._starts = [0, *(match.end() for match in re.finditer("\n", self._text))]
+        return bisect_right(self._starts, offset)
+
+    def _scanned(self) -> dict[Path, int]:
+        if self._found is None:
+            self._found = {}
+            self._scan(self._found)
+        return self._found
+
+    def _scan(self, found: dict[Path, int]) -> None:
+        text, at = self._text, 0
+        table: Path = ()
+        counts: dict[Path, int] = {}
+        while (at := _skip(text, at)) < len(text):
+            line = self._line_at(at)
+            if text[at] == "[":
+                double = text.startswith("[[", at)
+                keys, at = _keys(text, at + 1 + double)
+                table = _table(keys, counts, new=double)
+                self._headers.add(table)
+                at = text.index("]", at) + 1 + double
+                _note(found, table, line)
+            else:
+                keys, at = _keys(text, at)
+                _note(found, table + keys, line)
+                at = _after_value(text, at)
+
+
+def line_of_nesting(text: str, depth: int) -> int:
+    """Where brackets are nested deeper than *depth*, in a text that may be too deep for the parser; 0: nowhere."""
+    for match in _VALUE_TOKEN.finditer(text):
+        depth -= (match[0] in "[{") - (match[0] in "]}")
+        if depth < 0:
+            return text.count("\n", 0, match.start()) + 1
+    return 0
+
+
+def line_of_number(text: str, characters: int) -> int:
+    """Where a number has more than *characters*; 0: nowhere."""
+    for match in re.finditer(rf"{_STRING}|#[^\n]*|\b([0-9]\w{{{characters}}})", text, re.DOTALL):
+        if match[1]:
+            return text.count("\n", 0, match.start()) + 1
+    return 0
+
+
+def _note(found: dict[Path, int], path: Path, line: int) -> None:
+    for size in range(1, min(len(path), MAX_DEPTH) + 1):
+        found.setdefault(path[:size], line)
+
+
+def _skip(text: str, at: int) -> int:
+    match = _SKIP.match(text, at)
+    return match.end() if match else at
+
+
+def _keys(text: str, at: int) -> tuple[Path, int]:
+    """A dotted key and where it ends."""
+    keys: list[str | int] = []
+    while match := _KEY.match(text, at):
+        at, word = match.end(), match[1]
+        keys.append(next(iter(tomllib.loads(f"{word} = 0"))) if word[0] in "\"'" else word)
+        if not match[2]:
+            break
+    return tuple(keys), at
+
+
+def _table(keys: Path, counts: dict[Path, int], *, new: bool) -> Path:
+    """The path of a header; a table below an array of tables belongs to the array's last one."""
+    path: Path = ()
+    for position, key in enumerate(keys):
+        path += (key,)
+        if new and position == len(keys) - 1:
+            counts[path] = counts.get(path, -1) + 1
+        if path in counts:
+            path += (counts[path],)
+    return path
+
+
+def _after_value(text: str, at: int) -> int:
+    """The end of the line on which the value that begins at *at* ends."""
+    depth = 0
+    for match in _VALUE_TOKEN.finditer(text, at):
+        token = match[0]
+        if token in "[{":
+            depth += 1
+        elif token in "]}":
+            depth -= 1
+        elif token == "\n" and depth <= 0:
+            return match.end()
+    return len(text)
+
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 MAX_DIGITS = 1000

@@ -42,8 +42,8 @@ from gpudeck.engine.serve.graph import Graphs
 from gpudeck.engine.serve.rungs import rung_changes
 from gpudeck.engine.serve.timeline import AT_ONCE as TIMELINE_AT_ONCE
 from gpudeck.engine.serve.timeline import TimelineArgs, timeline
-from gpudeck.engine.taskfile.commands import names_for, read_commands
+from gpudeck.engine.taskfile.check import check_name
+from gpudeck.engine.taskfile.init import names_for, read_commands
 from gpudeck.engine.taskfile.load import load
-from gpudeck.engine.taskfile.names import check_name
 from gpudeck.engine.taskfile.options import RunOptions
 from gpudeck.tui.acting.actions import AT_REST

@@ -101,12 +101,66 @@ retry = 3
         ['tasks.toml:4: task "a": unknown key "retry": did you mean retries?'],
     ),
     (
+        "a key that there was",
+        """
+[[task]]
+name = "a"
+command = "true"
+mig_profile = "3g.20gb"
+""",
+        ['tasks.toml:4: task "a": unknown key "mig_profile": did you mean gpu_ids?'],
+    ),
+    (
         "missing command",
         """
 [[task]]
 name = "a"
 """,
         ['tasks.toml:1: task "a": command is missing'],
+    ),
+    (
+        "nothing is said of what belongs to a key that is wrong",
+        """
+[[task]]
+name = "a b"
+command = "true {shard}"
+shards = 0
+timeout = "soon"
+warn_signal = "USR1"
+gpus = 2
+gpu_ids = [0, 0]
+[[task]]
+name = "c"
+command = "true"
+needs = ["a b"]
+nodes = "two"
+on_oom = [{ env = { NODES = "{nodes}" } }]
+""",
+        [
+            'tasks.toml:2: task "a b": name "a b" has a space in it: use letters, digits and . _ - = , + @ /',
+            'tasks.toml:4: task "a b": shards must be at least 1, got 0',
+            'tasks.toml:5: task "a b": timeout must be a duration such as "30s", "6h" or "1h30m", got "soon"',
+            'tasks.toml:8: task "a b": gpu_ids names GPU 0 twice',
+            'tasks.toml:13: task "c": nodes must be a whole number, got "two"',
+        ],
+    ),
+    (
+        "a value that a rung puts inside quotes",
+        """
+[vars]
+opts = "-x"
+[[task]]
+name = "a"
+command = "sh -c 'train {opts}'"
+on_oom = [{ env = { A = "1" } }, { vars = { opts = "-x -y" } }]
+[[task]]
+name = "b"
+command = "true"
+needs = ["a"]
+""",
+        [
+            'tasks.toml:6: task "a": on_oom rung 2: has {opts} inside quotes, where its value "-x -y" would need quotes of its own: take the quotes away, values are quoted anyway'
+        ],
     ),
     (
         "missing command and more",
@@ -178,7 +232,6 @@ gpus = -1
 """,
         [
             'tasks.toml:3: task "a-{seed}": matrix.seed is an empty list, so there would be no task',
-            'tasks.toml:4: task "a-{seed}": command has {sed}, which is unknown: did you mean {seed}? write {{sed}} for a literal brace',
             'tasks.toml:5: task "a-{seed}": gpus must be at least 0, got -1',
         ],
     ),
@@ -231,7 +284,7 @@ on_oom = [{ vars = "{words}" }]
         [
             'tasks.toml:6: task "a": env must be a table, got text: "abc"',
             'tasks.toml:7: task "a": on_oom has {zzz}, which is unknown: write {{zzz}} for a literal brace',
-            'tasks.toml:11: task "b": env must not be text, which {task} is',
+            'tasks.toml:11: task "b": env must be a table, got text: "b"',
             'tasks.toml:12: task "b": on_oom rung 1: vars must be a table, got text: "abc"',
         ],
     ),
@@ -269,8 +322,8 @@ command = "echo `ls {root}`"
 """,
         [
             'tasks.toml:5: task "a": command has {root} inside quotes, where its value "/my data" would need quotes of its own: take the quotes away, values are quoted anyway',
-            'tasks.toml:8: task "b": command has {root} in a here-document, where its value "/my data" would need quotes of its own: pass it to the command in env, or write the command as a list',
-            'tasks.toml:15: task "c": command has {root} inside `…`, where its value "/my data" would need quotes of its own: pass it to the command in env, or write the command as a list',
+            'tasks.toml:8: task "b": command has {root} behind a backtick, ${…, <<, # or the like, where its value "/my data" would need quotes of its own: pass it to the command in env, or write the command as a list',
+            'tasks.toml:15: task "c": command has {root} behind a backtick, ${…, <<, # or the like, where its value "/my data" would need quotes of its own: pass it to the command in env, or write the command as a list',
         ],
     ),
     (
@@ -874,9 +927,10 @@ round = 3
         [
             "tasks.toml:2: [deck]: slots_per_gpu must be at least 1, got 0",
             'tasks.toml:7: task "prep-{i}": gpus must be at least 0, got -1',
-            'tasks.toml:8: task "prep-{i}": needs has "nothing", which matches no task',
+            'tasks.toml:8: task "prep-1" (and 1 more): needs has "nothing", which matches no task',
+            'tasks.toml:8: task "prep-2": needs has "prep-2", which is only the task itself',
             'tasks.toml:12: task "train": needs has "preq-*", which matches no task',
-            'tasks.toml:12: task "train": needs has "prepare", which matches no task',
+            'tasks.toml:12: task "train": needs has "prepare", which matches no task: did you mean prep-2?',
         ],
     ),
     (
@@ -1448,7 +1502,7 @@ matrix.i = [1]
 matrix.x = ["a b"]
 ''',
         [
-            'tasks.toml:3: task "a{i}": command has {x} inside quotes, where its value "a b" would need quotes of its own: take the quotes away, values are quoted anyway'
+            'tasks.toml:3: task "a1": command has {x} inside quotes, where its value "a b" would need quotes of its own: take the quotes away, values are quoted anyway'
         ],
     ),
     (
@@ -2113,7 +2167,7 @@ name = "a"
 command = "true"
 watch.pattern = "{nan}"
 """,
-        ['tasks.toml:4: task "a": watch has {nan}, which is unknown: write {{nan}} for a literal brace'],
+        ['tasks.toml:4: task "a": watch.pattern has {nan}, which is unknown: write {{nan}} for a literal brace'],
     ),
     (
         "profile that is not chosen",
@@ -2385,7 +2439,7 @@ def test_of_very_many_problems_the_rest_is_counted(tmp_path: Path, monkeypatch: 
 def test_texts_that_are_too_long_for_so_many_tasks_are_refused(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("gpudeck.engine.taskfile.rows._MAX_CHARACTERS", 10_000)
+    monkeypatch.setattr("gpudeck.engine.taskfile.expand._MAX_CHARACTERS", 10_000)
     path = tmp_path / "tasks.toml"
     entry = f'[[task]]\nname = "{{i}}"\nmatrix.i = {list(range(20))}\n{text}\n'
     path.write_text(f'[vars]\nlong = "{"x" * 600}"\n{entry}')

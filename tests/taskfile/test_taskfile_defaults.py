@@ -11,7 +11,7 @@ from gpudeck.engine.core.spec import DeckFile, DeckSettings, Extras, Policy, Res
 from tests.inside.taskfile import DECK, IGNORED_VARIABLES, OF_DECK, OF_TASK, PAGE, TASK, json_schema, load
 
 IN_RESOURCES = {"gpu_memory": "gpu_memory_mib", "memory": "memory_mib"} | {
-    key: key for key in ("gpus", "gpu_ids", "exclusive", "mig_profile")
+    key: key for key in ("gpus", "gpu_ids", "exclusive")
 }
 IN_POLICY = {key: f"{key}_s" for key in ("backoff", "timeout", "grace", "warn_before", "linger")} | {
     key: key for key in ("retries", "retry_on", "stop_signal", "warn_signal", "success_codes", "leftovers")

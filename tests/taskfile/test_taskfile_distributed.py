@@ -70,8 +70,9 @@ def test_a_tasks_env_has_the_last_word() -> None:
 
 def test_placeholders_stand_for_vars_and_for_the_matrix() -> None:
     text = '[vars]\nt = "2m"\n[distributed]\ntimeout = "{t}"\n[[task]]\nname = "a-{how}"\ncommand = "t"\n'
-    text += 'distributed.strategy = "{how}"\nmatrix.how = ["dp", "ddp"]\n'
-    assert told(text, "a-dp") == {"TIMEOUT": "120", "STRATEGY": "dp"}
+    text += 'distributed = { strategy = "{how}", find_unused_parameters = "{unused}" }\n'
+    text += 'matrix.case = [{ how = "dp", unused = false }, { how = "ddp", unused = true }]\n'
+    assert told(text, "a-dp") == {"TIMEOUT": "120", "STRATEGY": "dp", "FIND_UNUSED_PARAMETERS": "false"}
     assert told(text, "a-ddp")["STRATEGY"] == "ddp"
 
 
@@ -95,12 +96,8 @@ def test_another_strategy_is_other_work_unless_it_is_ignored() -> None:
         (TASK + 'distributed.backend = "mpi"\n', 'tasks.toml:4: task "a": distributed.backend must be'),
         (TASK + "distributed.backends = 3\n", 'tasks.toml:4: task "a": distributed has the unknown key "backends"'),
         (
-            TASK.replace('"a"', '"{t}"') + 'distributed.timeout = "{t}"\nmatrix.t = ["1m", "2m"]\n',
-            'tasks.toml:4: task "{t}": distributed.timeout must be the same for all tasks of the entry',
-        ),
-        (
             TASK.replace('"a"', '"{t}"') + 'distributed.strategy = "{t}"\nmatrix.t = ["dp", "no"]\n',
-            'tasks.toml:4: task "{t}": distributed.strategy must be',
+            'tasks.toml:4: task "no": distributed.strategy must be',
         ),
         (TASK + 'distributed = "ddp"\n', 'tasks.toml:4: task "a": distributed must be a table'),
     ],

@@ -503,3 +503,23 @@ def test_a_file_may_begin_with_a_byte_order_mark_and_have_windows_lines(folder: 
     path = folder / "tasks.toml"
     path.write_bytes(b'\xef\xbb\xbf[[task]]\r\nname = "a"\r\ncommand = """\r\nls\r\n"""\r\n')
     assert load(str(path)).tasks[0].work.command == "ls\n"
+
+
+def test_a_file_of_variables_may_differ_from_task_to_task(folder: Path):
+    for name in ("a", "b"):
+        (folder / f"{name}.env").write_text(f"WHO={name}\n")
+    made = deck(folder, '[[task]]\nname = "{n}"\ncommand = "x"\nenv_file = "{n}.env"\nmatrix.n = ["a", "b"]\n')
+    assert [task.work.env for task in made.tasks] == [(("WHO", "a"),), (("WHO", "b"),)]
+
+
+def test_a_placeholder_may_stand_for_all_that_tasks_ask_of_slurm(folder: Path):
+    text = """[slurm]
+partition = "gpu"
+[[task]]
+name = "a-{seed}"
+command = "x"
+slurm = "{ask}"
+matrix.case = [{ seed = 1, ask = { exclusive = true } }, { seed = 2, ask = { partition = "big", qos = "q" } }]
+"""
+    made = [dict(task.extras.slurm) for task in deck(folder, text).tasks]
+    assert made == [{"partition": "gpu", "exclusive": True}, {"partition": "big", "qos": "q"}]

@@ -196,7 +196,6 @@ def test_required_variables_must_be_set():
     [
         (entry('launch = "auto"\ngpus = 2'), []),
         (entry('watch.silent = "3m"'), []),
-        (entry('mig_profile = "3g.20gb"'), ['tasks.toml:4: task "a": this version cannot do mig_profile yet']),
         ('[distributed]\nstrategy = "ddp"\n' + entry('launch = "torchrun"'), []),
         (entry("progress = 'step (\\d+)'\nmetrics.acc = { regex = 'acc=(.*)' }"), []),
     ],
