@@ -286,3 +286,10 @@ def test_cpu_slots_that_are_free_and_too_few_are_not_counted_as_taken() -> None:
     assert [obstacle.text for obstacle in explain(found.deck, found.task("b"), found.now)] == [
         "1 of 3 CPU slots are taken"
     ]
+
+
+def test_before_its_first_start_a_deck_says_that_it_has_not_been_started() -> None:
+    found = world(spec("a"), begin=False)
+    assert [obstacle.text for obstacle in explain(found.deck, found.task("a"), found.now)] == [
+        "the deck has not been started yet"
+    ]

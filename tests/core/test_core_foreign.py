@@ -9,6 +9,7 @@ from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.spec import DeckSettings
+from gpudeck.engine.core.why_waiting import only_a_user_helps
 
 GIB = 1024
 
@@ -60,6 +61,12 @@ def test_a_gpu_that_others_use_is_avoided_also_where_the_memory_would_do() -> No
 @pytest.mark.parametrize(("need", "phase"), [(13 * GIB, "running"), (14 * GIB, "queued"), (None, "queued")])
 def test_fit_shares_a_gpu_only_where_the_memory_is_free_now(need: int | None, phase: str) -> None:
     assert waiting("fit", spec("a", gpu_memory_mib=need)).phase("a") == phase
+
+
+def test_memory_that_others_use_may_come_free_without_the_user() -> None:
+    found = waiting("fit", spec("a", gpu_memory_mib=14 * GIB))
+    assert [obstacle.kind for obstacle in explain(found.deck, found.task("a"), found.now)] == ["gpu_memory"]
+    assert not only_a_user_helps(found.deck, found.now)
 
 
 def test_a_gpu_that_the_user_takes_is_used_although_others_are_on_it() -> None:

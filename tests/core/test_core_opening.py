@@ -6,6 +6,7 @@ from core_decks import changed_file
 from core_world import World, deck_file, spec, world
 
 from gpudeck.engine.core import events as e
+from gpudeck.engine.core.restore import has_new
 from gpudeck.engine.core.spec import DeckSettings, Halt
 
 HEADLESS = ("failed", "changed", "stale")
@@ -132,3 +133,9 @@ def test_what_a_screen_shows_of_an_ended_run_comes_in_portions() -> None:
     found = after(spec("a"), *[spec(f"b{index}", needs=("a",)) for index in range(1000)], failing=("a",))
     found.restart(go_on=False)
     assert list(found.phases().values()).count("blocked") == 1000
+
+
+def test_with_rerun_stale_a_deck_in_which_nothing_is_stale_begins_nothing_by_itself() -> None:
+    found = world(spec("a"), settings=DeckSettings(rerun_stale=True))
+    found.end("a")
+    assert not has_new(found.deck)

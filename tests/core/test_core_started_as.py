@@ -88,3 +88,12 @@ def test_the_on_oom_ladder_of_its_start_decides_after_an_out_of_memory_end() -> 
 def test_terms_are_written_once_for_all_tasks_that_share_them() -> None:
     found = done_world(*[spec(f"a{index}") for index in range(5)], spec("b", retries=2), gpus=6)
     assert [fact.number for fact in found.of(e.TermsFixed)] == [1, 2]  # pyright: ignore
+
+
+def test_each_task_keeps_the_terms_of_its_own_start() -> None:
+    found = world(spec("a", success_codes=frozenset({7})), spec("b", success_codes=frozenset({9})), gpus=2)
+    file = changed_file(found.file, "a", success_codes=frozenset({0}))
+    found.restart(file=changed_file(file, "b", success_codes=frozenset({0})))
+    found.end("a", 7)
+    found.end("b", 9)
+    assert [(fact.task, fact.outcome.ok) for fact in found.of(e.AttemptEnded)] == [("a", True), ("b", True)]  # pyright: ignore

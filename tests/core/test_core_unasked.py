@@ -46,11 +46,12 @@ def test_an_earlier_round_comes_along_too() -> None:
 def test_what_a_mended_failure_has_blocked_opens_unless_something_new_is_before_it() -> None:
     found = world(spec("a"), spec("b", needs=("a",)))
     found.end("a", 1)
-    edited(found, spec("a"), spec("b", needs=("a",)), spec("new"), spec("c", needs=("a", "new")))
+    behind = spec("c", needs=("a", "new")), spec("d", needs=("a", "c"))
+    edited(found, spec("a"), spec("b", needs=("a",)), spec("new"), *behind)
     found.verb("retry", "a")
     found.end("a")
     found.end("b")
-    assert (found.deck.run.ended, found.phase("c")) == (True, "waiting")
+    assert (found.deck.run.ended, found.phase("c"), found.phase("d")) == (True, "waiting", "waiting")
 
 
 def test_what_is_new_waits_on_when_another_engine_goes_on_and_starts_once_a_run_takes_it() -> None:

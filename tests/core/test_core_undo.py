@@ -349,3 +349,12 @@ def test_a_large_act_is_taken_back_in_portions() -> None:
     assert list(found.phases().values()).count("cancelled") == 29
     found.undo(act)
     assert list(found.phases().values()).count("cancelled") == 0
+
+
+def test_a_mark_on_a_gpu_that_is_no_longer_there_keeps_no_deck_from_opening() -> None:
+    found = world(spec("a", gpu_ids=("0",)), gpus=2)
+    found.give(i.GpuVerb("drain", "GPU-1", "d"))
+    make = found.make_gpus
+    found.make_gpus = lambda: make()[:1]
+    found.restart()
+    assert found.running() == {"a": (0,)}

@@ -149,3 +149,8 @@ def test_urls_take_variables_and_are_called_by_their_kind():
 def test_settings_and_targets_show_no_url():
     notify = Notify(urls=("json://hush",), command="hush")
     assert "hush" not in f"{notify} {notify!r} {resolve(notify, {}, {})!r}"
+
+
+def test_what_is_told_of_a_notify_table_names_only_what_it_has() -> None:
+    told = [repr(Notify(urls=urls, command="x", on=frozenset({"end"}))) for urls in ((), ("u",), ("u", "v"))]
+    assert told == ["a command on end", "1 URL and a command on end", "2 URLs and a command on end"]
