@@ -30,7 +30,7 @@ from gpudeck.tui.drawing.filtering import parse as filtering_parse
 from gpudeck.tui.drawing.filtering import subject
 from gpudeck.tui.drawing.format import clock, command_text, width_of
 from gpudeck.tui.drawing.heading import Note, heading, notes, width_of_line
-from gpudeck.tui.drawing.help_pages import BRIEF, KEY_CELLS, LEAST_CELLS, PLACES, HelpLine, Pages, brief, pages_of
+from gpudeck.tui.drawing.help_pages import KEY_CELLS, LEAST_CELLS, PLACES, HelpLine, Pages, pages_of, told_of
 from gpudeck.tui.drawing.host import Disk, DiskWatch, HostReading, HostWatch, look_at_disk, read_host
 from gpudeck.tui.drawing.log_layout import Parts, alone, shares, together
 from gpudeck.tui.drawing.paragraphs import cells, folded, harmless, links
