@@ -34,6 +34,7 @@ from gpudeck.tui.drawing.help_pages import KEY_CELLS, LEAST_CELLS, PLACES, HelpL
 from gpudeck.tui.drawing.host import Disk, DiskWatch, HostReading, HostWatch, look_at_disk, read_host
 from gpudeck.tui.drawing.log_layout import Parts, alone, shares, together
 from gpudeck.tui.drawing.paragraphs import cells, folded, harmless, links
+from gpudeck.tui.drawing.plain_glyphs import plain, takes_glyphs
 from gpudeck.tui.drawing.spans import Part, bar, cut, length, pack
 from gpudeck.tui.drawing.view import FLAGS, LOOKS, SPARK_CELLS, Moment, cell, gpu_words, plain_text
 from gpudeck.tui.gpus.cluster import OLD_S, height_of
@@ -92,9 +93,6 @@ from gpudeck.tui.task.digests import Digests
 from gpudeck.tui.task.files import Left, git_text
 from gpudeck.tui.task.lines import Known
 from gpudeck.tui.task.lines import lines_of as task_lines_lines_of
-from gpudeck.tui.terminal.output import Output
-from gpudeck.tui.terminal.painted import Painted
-from gpudeck.tui.terminal.plain_glyphs import plain, takes_glyphs
 from gpudeck.tui.timeline.lanes import Lane, lanes_of, tone_of
 from gpudeck.tui.timeline.lines import pieces
 from gpudeck.tui.timeline.sight import Sight

@@ -54,7 +54,6 @@ class LogScreen(DeckScreen):
         self._wants_error = first_error
         self._due = True
         self._asked_at = float("-inf")
-        self.settled = False
 
     def compose(self) -> ComposeResult:
         yield Waiting()
@@ -128,9 +127,10 @@ class LogScreen(DeckScreen):
             self.gpudeck.ask("show", self._answered, topic="logs", tasks=there)
 
     def _answered(self, answer: Answer) -> None:
-        if not self.is_mounted or not answer.ok:
-            self.settled = True
-            if self.is_mounted and self.query_one(Waiting).display:
+        if not self.is_mounted:
+            return
+        if not answer.ok:
+            if self.query_one(Waiting).display:
                 self.query_one(Waiting).end(answer.error)
             return
         self.query_one(Waiting).end()
@@ -144,15 +144,11 @@ class LogScreen(DeckScreen):
         """Keys go to a log once there is one."""
         if not any(view.has_focus_within for view in self._views.values()):
             self.query_one(LogColumns).focus_first()
-        self.call_later(self._settle)
         if self._wants_error:
             self._wants_error = False
             for view in self._views.values():
                 if view.source is not None:
                     view.first_error(unasked=True)
-
-    def _settle(self) -> None:
-        self.settled = True
 
     def _show(self) -> None:
         for name, view in self._views.items():
