@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from textual.binding import BindingType
@@ -24,24 +22,17 @@ class ErrorsScreen(PageScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._ui_loop: asyncio.AbstractEventLoop | None = None
-        self._digests = Digests(self._deliver, self._read)
+        self._digests = Digests(self.gpudeck.deliver, self._read)
         self._view = ErrorList(digest=self._digests.of, now=self.gpudeck.clocks.wall, id="errors")
 
     def view(self) -> Widget:
         return self._view
 
     def on_mount(self) -> None:
-        self._ui_loop = asyncio.get_running_loop()
         self._view.focus()
 
     def on_unmount(self) -> None:
         self._digests.close()
-
-    def _deliver(self, call: Callable[[], None]) -> None:
-        """From the thread that reads logs."""
-        if self._ui_loop is not None and not self._ui_loop.is_closed():
-            self._ui_loop.call_soon_threadsafe(call)
 
     def _read(self) -> None:
         if self.is_mounted:
