@@ -23,9 +23,8 @@ from .acting.questions import Doing, Request
 from .acting.toasts import Toast, Toasts
 from .drawing.clocks import Clocks
 from .drawing.plain_glyphs import PlainGlyphs
-from .link.ask import Answer, Asker
+from .link.ask import Answer, Asker, Unanswered
 from .link.feed import Feed
-from .link.unanswered import Unanswered
 from .logs.source import LogSource
 from .messages import Acted, Asked, FilterTable, OpenLogs, OpenTask
 from .model import DeckModel

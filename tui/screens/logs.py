@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Horizontal
 from textual.content import Content
 
 from ...engine.protocol.states import FAILED, shown_state
@@ -22,10 +23,35 @@ from ..logs.source import LogSource
 from ..messages import OpenTask
 from ..model import DeckModel
 from ..widgets.key_bar import KeyBar
-from ..widgets.log.columns import MOST, LogColumns
 from ..widgets.log.view import LogView
 from ..widgets.waiting import Waiting
 from .deck_screen import DeckScreen
+
+MOST = 4
+
+
+class LogColumns(Horizontal):
+    """Two to four log views; tab goes from one to the next."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.views = tuple(LogView(classes="log-column") for _ in range(MOST))
+
+    def compose(self) -> ComposeResult:
+        for view in self.views:
+            view.display = False
+            yield view
+
+    def show(self, sources: Sequence[LogSource]) -> None:
+        """The first four; the others have to wait for their turn."""
+        for index, view in enumerate(self.views):
+            source = sources[index] if index < len(sources) else None
+            view.display = source is not None
+            view.show(source)
+
+    def focus_first(self) -> None:
+        self.views[0].focus()
+
 
 PERIOD_S = 1.0
 _LEAST_COLUMNS = 40
