@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import os
-import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
+from textual.app import App
+from textual.filter import LineFilter, Monochrome
 from textual.notifications import Notification
 from textual.screen import Screen
+from textual.widgets import Input
 
 from . import pages
 from .acting.acting import Acting
@@ -20,9 +22,9 @@ from .acting.actions import BY_ID, use_keys
 from .acting.questions import Doing, Request
 from .acting.toasts import Toast, Toasts
 from .drawing.clocks import Clocks
-from .link.ask import Answer, Asker
+from .drawing.plain_glyphs import PlainGlyphs
+from .link.ask import Answer, Asker, Unanswered
 from .link.feed import Feed
-from .link.unanswered import Unanswered
 from .logs.source import LogSource
 from .messages import Acted, Asked, FilterTable, OpenLogs, OpenTask
 from .model import DeckModel
@@ -30,9 +32,8 @@ from .outside import editor_of, run_outside
 from .screens.dashboard import Dashboard
 from .screens.deck_screen import DeckScreen
 from .settings.config import Config
-from .settings.themes import begin_with
-from .terminal.app import PaintedApp
-from .terminal.terminal import MustLeave, Terminal
+from .settings.themes import WithoutColours, begin_with
+from .terminal import Terminal
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -48,7 +49,7 @@ def _commands() -> type[Provider]:
     return DeckCommands
 
 
-class GpudeckApp(PaintedApp):
+class GpudeckApp(App[str]):
     """Ends with the line that is said on the shell."""
 
     TITLE = "gpudeck"
@@ -63,9 +64,10 @@ class GpudeckApp(PaintedApp):
         config: Config,
         clocks: Clocks = Clocks(),  # noqa: B008 -- frozen
         completed: Callable[[str], str] = str,
+        terminal: Terminal | None = None,
     ) -> None:
         """*asker* makes the thread that asks, given a way to bring calls onto this loop. *completed*: a sentence, with
-        the commands that it names as they are to be typed for this deck."""
+        the commands that it names as they are to be typed for this deck. *terminal*: None in a browser."""
         super().__init__()
         self.deck = DeckModel()
         self.config = config
@@ -73,29 +75,47 @@ class GpudeckApp(PaintedApp):
         self._feed = feed
         self._new_asker = asker
         self._completed = completed
+        self._terminal = terminal
         self._asker: Asker | None = None
+        self._loop_of_app: asyncio.AbstractEventLoop | None = None
+        self._context_of_app = contextvars.copy_context()
         self._drawn_at = 0.0
+        self._skipped: events.Key | None = None
+        """What it is bound to first had nothing to do: ctrl+c where nothing has been marked."""
+        self._to_show: Sequence[Notification] = ()
         self._toasts = Toasts(self._show_toasts)
+        self._own_filters = [
+            WithoutColours(enabled=self.no_color),
+            PlainGlyphs(enabled=terminal is not None and not terminal.takes_glyphs),
+        ]
         self._acting = Acting(self, self._toasts)
         self._unanswered = Unanswered(lambda text: self.tell(text, kind="unanswered"))
         use_keys(config.keys)
         begin_with(self, config.theme)
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """With what this terminal cannot show. Textual's own way to leave colours out would send greys."""
+        textuals = (each for each in super().get_line_filters() if not isinstance(each, Monochrome))
+        return [*textuals, *(each for each in self._own_filters if each.enabled)]
+
     # -- from the engine to the screens -------------------------------------------------------------------------------
 
+    def deliver(self, call: Callable[[], None]) -> None:
+        """Have it done on the app's loop, from any thread."""
+        if self._loop_of_app is not None and not self._loop_of_app.is_closed():
+            self._loop_of_app.call_soon_threadsafe(call, context=self._context_of_app)
+
     def on_mount(self) -> None:
-        loop, context = asyncio.get_running_loop(), contextvars.copy_context()  # of this app: calls may open screens
-
-        def deliver(call: Callable[[], None]) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(call, context=context)
-
-        self._asker = self._new_asker(deliver)
+        self._loop_of_app = asyncio.get_running_loop()
+        self._context_of_app = contextvars.copy_context()  # calls may open screens
+        if self._terminal is not None:
+            self._terminal.when_told_to_end(self._told_to_end)
+        self._asker = self._new_asker(self.deliver)
         self._asker.silent = lambda text: self.tell(text, error=True)
         self._configure()
         self.push_screen(Dashboard())
         self.set_timer(_REST_S, pages.load_all)
-        self._feed.wakes(lambda: deliver(self._woken))
+        self._feed.wakes(lambda: self.deliver(self._woken))
 
     def _configure(self) -> None:
         if self.config.theme not in self.available_themes:
@@ -125,6 +145,35 @@ class GpudeckApp(PaintedApp):
 
     # -- from the user to the engine ----------------------------------------------------------------------------------
 
+    async def on_event(self, event: events.Event) -> None:
+        """What a key is bound to is done before the next key is looked at: of "/r" typed ahead, r is text. Where text
+        is typed, Textual keeps keys in order itself."""
+        if not isinstance(event, events.Key) or isinstance(self.focused, Input) or event is self._skipped:
+            await super().on_event(event)
+        elif not event.is_forwarded:  # what comes back was meant for a screen that may have gone since
+            await self._press(event)
+
+    async def _press(self, key: events.Key) -> None:
+        self.app_focus = True
+        if not self.screen.is_mounted:
+            stands = asyncio.Event()
+            self.screen.call_later(stands.set)
+            await stands.wait()
+        bound = self.active_bindings.get(key.key)
+        if bound is None:
+            self._miss(key.key)
+        elif await self.run_action(bound.binding.action, bound.node):
+            return
+        else:
+            self._skipped = key
+        await super().on_event(key)
+
+    def _miss(self, key: str) -> None:
+        """A key that does something elsewhere must not seem to be broken."""
+        action = next((each for each in BY_ID.values() if key in each.keys), None)
+        if action is not None and isinstance(self.screen, DeckScreen) and not isinstance(self.screen, Dashboard):
+            self.tell(f"{action.label}: not here")
+
     def act(self, action_id: str, names: Sequence[str] = ()) -> None:
         """Do an action of the table for these tasks."""
         own = getattr(self, f"do_{action_id}", None)
@@ -133,16 +182,6 @@ class GpudeckApp(PaintedApp):
             return
         if not self._acting.act(action_id, self.deck.rows_of(names)):
             self.tell(f"{BY_ID[action_id].label}: not here")
-
-    def on_key(self, event: events.Key) -> None:
-        """A key that does something elsewhere must not seem to be broken."""
-        if (
-            isinstance(self.screen, DeckScreen)
-            and not isinstance(self.screen, Dashboard)
-            and event.key not in self.screen.active_bindings
-            and (action := next((each for each in BY_ID.values() if event.key in each.keys), None)) is not None
-        ):
-            self.tell(f"{action.label}: not here")
 
     def do(self, what: Doing) -> None:
         """Ask the engine, after asking the user where that is needed."""
@@ -160,19 +199,20 @@ class GpudeckApp(PaintedApp):
         """A toast. *kind*: it takes the place of the one before of its kind."""
         self._toasts.say(Toast(self._completed(text), error, kind))
 
-    def _show_toasts(self, notifications: Iterable[Notification]) -> None:
-        self._notifications.clear()
-        for each in notifications:
-            self._notifications.add(each)
-        if self._notifications:
-            self._refresh_notifications()
-        else:
-            self.call_later(self._clear_toasts, self.screen)
+    def _show_toasts(self, toasts: Iterable[Notification]) -> None:
+        self._to_show = tuple(toasts)
+        self.call_later(self._notify, self.screen)
 
-    async def _clear_toasts(self, screen: Screen[Any]) -> None:
-        """Take all from *screen*, and from what a question that has been opened over it shows of it."""
-        await screen.query("Toast").remove()
-        self.screen.refresh()
+    async def _notify(self, screen: Screen[Any]) -> None:
+        """Those that are to be seen and no others, once for all that was told meanwhile. *screen*: where others are
+        seen, also through a question that has been opened over it."""
+        self.clear_notifications()
+        shown, self._to_show = self._to_show, ()
+        for each in shown:
+            self.notify(each.message, severity=each.severity, timeout=each.time_left, markup=False)
+        if not shown:
+            await screen.query("Toast").remove()
+            self.screen.refresh()
 
     def copy(self, text: str, what: str) -> None:
         """To the clipboard of the terminal, through OSC 52 where it takes that."""
@@ -201,13 +241,14 @@ class GpudeckApp(PaintedApp):
 
     def do_suspend(self) -> None:
         """For the whole job, as the terminal itself would do it."""
-        if isinstance(self._driver, Terminal):
-            os.kill(0, signal.SIGTSTP)
-        else:
+        if self._terminal is None:
             self.tell("there is no shell to go back to")
+            return
+        with self.suspend():
+            self._terminal.stop_job()
 
-    def on_must_leave(self, message: MustLeave) -> None:
-        self.exit("" if message.number == signal.SIGHUP else self._parting(), return_code=128 + message.number)
+    def _told_to_end(self, number: int) -> None:
+        self.exit(self._parting(), return_code=128 + number)
 
     def do_edit(self) -> None:
         """What it changes in the file is told by the header, and applied by `a`."""

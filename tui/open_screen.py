@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .app import GpudeckApp
     from .link.ask import Asked
     from .settings.config import Config
+    from .terminal import Terminal
 
 
 def wants_screen(command: Command) -> bool:
@@ -51,8 +52,10 @@ def open_screen(command: Command) -> int:
     feed, ask = _only_looking(place) if read_only else (feed_of(place, takeover=command.flag("takeover")), None)
     feed.start()
     from .settings.config import load  # the engine is being reached meanwhile
+    from .terminal import Terminal
 
-    app = app_on(place, feed, ask, config=load(os.environ))
+    terminal = None if is_tab(os.environ) else Terminal()
+    app = app_on(place, feed, ask, config=load(os.environ), terminal=terminal)
     feed.opened.wait()
     if feed.refused is not None:
         raise feed.refused if read_only else or_read_only(feed.refused, place)
@@ -95,7 +98,12 @@ def _only_looking(place: Place) -> tuple[Feed, Callable[[], Asked]]:
 
 
 def app_on(
-    place: Place, feed: Feed | None = None, ask: Callable[[], Asked] | None = None, *, config: Config
+    place: Place,
+    feed: Feed | None = None,
+    ask: Callable[[], Asked] | None = None,
+    *,
+    config: Config,
+    terminal: Terminal | None = None,
 ) -> GpudeckApp:
     """The screen over a deck; *feed*: one that runs already; *ask*: who answers, where it is not the deck's engine."""
     from .app import GpudeckApp
@@ -105,7 +113,7 @@ def app_on(
         feed = feed_of(place)
         feed.start()
     asker = partial(Asker, ask or (lambda: _ask(place)))
-    return GpudeckApp(feed, asker, config, completed=place.hints.completed)
+    return GpudeckApp(feed, asker, config, completed=place.hints.completed, terminal=terminal)
 
 
 def _ask(place: Place) -> Connection:

@@ -16,11 +16,9 @@ from gpudeck.tui.acting.questions import Doing, Option, Question, Refusal, Reque
 from gpudeck.tui.acting.toasts import MOST, Toast, Toasts, but_not, came_to_nothing, outcome
 from gpudeck.tui.app import GpudeckApp
 from gpudeck.tui.curves import reader as curves_reader
-from gpudeck.tui.curves.braille import area
-from gpudeck.tui.curves.charts import chart
+from gpudeck.tui.curves.charts import area, chart, plot
 from gpudeck.tui.curves.feed import CurveFeed
 from gpudeck.tui.curves.lines import KEPT, Curve, Curves, from_wire, guesses, to_wire
-from gpudeck.tui.curves.plot import plot
 from gpudeck.tui.curves.reader import ALIKE, sampled
 from gpudeck.tui.drawing import format
 from gpudeck.tui.drawing.errors import filter_for as errors_filter_for
@@ -30,10 +28,11 @@ from gpudeck.tui.drawing.filtering import parse as filtering_parse
 from gpudeck.tui.drawing.filtering import subject
 from gpudeck.tui.drawing.format import clock, command_text, width_of
 from gpudeck.tui.drawing.heading import Note, heading, notes, width_of_line
-from gpudeck.tui.drawing.help_pages import BRIEF, KEY_CELLS, LEAST_CELLS, PLACES, HelpLine, Pages, brief, pages_of
+from gpudeck.tui.drawing.help_pages import KEY_CELLS, LEAST_CELLS, PLACES, HelpLine, Pages, pages_of, told_of
 from gpudeck.tui.drawing.host import Disk, DiskWatch, HostReading, HostWatch, look_at_disk, read_host
 from gpudeck.tui.drawing.log_layout import Parts, alone, shares, together
 from gpudeck.tui.drawing.paragraphs import cells, folded, harmless, links
+from gpudeck.tui.drawing.plain_glyphs import plain, takes_glyphs
 from gpudeck.tui.drawing.spans import Part, bar, cut, length, pack
 from gpudeck.tui.drawing.view import FLAGS, LOOKS, SPARK_CELLS, Moment, cell, gpu_words, plain_text
 from gpudeck.tui.gpus.cluster import OLD_S, height_of
@@ -47,11 +46,9 @@ from gpudeck.tui.graph.layout import lay_out as graph_layout_lay_out
 from gpudeck.tui.graph.lines import filter_for as lines_filter_for
 from gpudeck.tui.graph.lines import line_of, told
 from gpudeck.tui.link import comeback, pulse, read_only, unanswered
-from gpudeck.tui.link.ask import Answer, Asker
+from gpudeck.tui.link.ask import Answer, Asker, Unanswered
 from gpudeck.tui.link.comeback import Again, Comeback
-from gpudeck.tui.link.feed import Feed
-from gpudeck.tui.link.pulse import PATIENCE_S, QUIET_S, TICK_S, Pulse
-from gpudeck.tui.link.unanswered import Unanswered
+from gpudeck.tui.link.feed import PATIENCE_S, QUIET_S, TICK_S, Feed, Pulse
 from gpudeck.tui.log_source import paged, source_of
 from gpudeck.tui.logs import reader as logs_reader
 from gpudeck.tui.logs import scan
@@ -60,11 +57,10 @@ from gpudeck.tui.logs.escapes import PLAIN, Sgr, Span, changed, cleaned
 from gpudeck.tui.logs.files import LogFile
 from gpudeck.tui.logs.hits import Hits, Told
 from gpudeck.tui.logs.lines import last_frame, shown_text
-from gpudeck.tui.logs.query import ERRORS, Matcher, Query
+from gpudeck.tui.logs.query import ERRORS, Matcher, Query, Shapes
 from gpudeck.tui.logs.query import parse as query_parse
 from gpudeck.tui.logs.reader import Reader
 from gpudeck.tui.logs.search import Search
-from gpudeck.tui.logs.shapes import Shapes
 from gpudeck.tui.logs.source import LogSource
 from gpudeck.tui.logs.viewport import MOST_ROWS, Frame, Viewport
 from gpudeck.tui.messages import Acted, FilterTable, OpenLogs, OpenTask
@@ -76,10 +72,10 @@ from gpudeck.tui.screens.choice import Choice
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.deck_screen import DeckScreen
 from gpudeck.tui.screens.detail import Detail
-from gpudeck.tui.screens.errors import ErrorsScreen
+from gpudeck.tui.screens.errors import Digests, ErrorsScreen
 from gpudeck.tui.screens.gpu_processes import GpuProcesses, read_commands, table
 from gpudeck.tui.screens.graph import GraphScreen
-from gpudeck.tui.screens.logs import LogScreen, title_of
+from gpudeck.tui.screens.logs import LogColumns, LogScreen, title_of
 from gpudeck.tui.screens.page import PageScreen
 from gpudeck.tui.screens.timeline import TimelineScreen
 from gpudeck.tui.settings import config
@@ -88,23 +84,19 @@ from gpudeck.tui.settings.keys import RESERVED
 from gpudeck.tui.settings.themes import THEMES
 from gpudeck.tui.shell.completion import SHELLS, print_script, script
 from gpudeck.tui.shell.verbs import VERBS
-from gpudeck.tui.task.digests import Digests
 from gpudeck.tui.task.files import Left, git_text
 from gpudeck.tui.task.lines import Known
 from gpudeck.tui.task.lines import lines_of as task_lines_lines_of
-from gpudeck.tui.terminal.output import Output
-from gpudeck.tui.terminal.painted import Painted
-from gpudeck.tui.terminal.plain_glyphs import plain, takes_glyphs
 from gpudeck.tui.timeline.lanes import Lane, lanes_of, tone_of
 from gpudeck.tui.timeline.lines import pieces
 from gpudeck.tui.timeline.sight import Sight
 from gpudeck.tui.timeline.window import Window, axis, whole
 from gpudeck.tui.web import door
-from gpudeck.tui.web.door import Door
 from gpudeck.tui.web.environment import is_tab, marked, without_tab
 from gpudeck.tui.web.guard import Guard
-from gpudeck.tui.web.last_words import words_of
 from gpudeck.tui.web.open_web import screen_command
+from gpudeck.tui.web.server import Door
+from gpudeck.tui.web.tab import words_of
 from gpudeck.tui.widgets.columns import COLUMNS, DEFAULT, WIDE, chosen, known
 from gpudeck.tui.widgets.columns import lay_out as columns_lay_out
 from gpudeck.tui.widgets.deck_header import DeckHeader
@@ -115,7 +107,6 @@ from gpudeck.tui.widgets.gpu_panes import GpuPanes
 from gpudeck.tui.widgets.graph_view import GraphView
 from gpudeck.tui.widgets.host_line import HostLine, host_parts
 from gpudeck.tui.widgets.key_bar import KeyBar
-from gpudeck.tui.widgets.log.columns import LogColumns
 from gpudeck.tui.widgets.log.panes import BOTH
 from gpudeck.tui.widgets.log.rows import occurrences
 from gpudeck.tui.widgets.log.stream import LogStream

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from gpudeck import tui
 from gpudeck.tui.logs.source import LogSource
-from gpudeck.tui.widgets.log.columns import LogColumns
+from gpudeck.tui.screens.logs import LogColumns
 from gpudeck.tui.widgets.log.stream import LogStream
 from gpudeck.tui.widgets.log.view import LogView
 

@@ -108,13 +108,3 @@ def test_r_on_the_errors_retries_the_group_and_a_second_one_no_other(monkeypatch
 
     monkeypatch.setattr(PageScreen, "PERIOD_S", 0.05)
     over_picture(MID_RUN, body, answers={"errors": errors, "retry": {"tasks": [first]}})
-
-
-def test_a_page_that_opens_while_the_terminal_is_behind_is_remembered_as_not_drawn() -> None:
-    async def body(rig: SnapshotRig) -> None:
-        rig.app.has_missed = False
-        with rig.app.batch_update():
-            await goes(rig, ("e", ErrorsScreen))
-            await rig.until(lambda: rig.app.has_missed, "it has not been drawn")
-
-    over_picture(MID_RUN, body, answers=ANSWERS)

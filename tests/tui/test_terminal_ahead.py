@@ -33,7 +33,10 @@ def test_keys_typed_at_once_go_where_the_ones_before_them_lead(screen: TmuxScree
     screen.until_seen("/failed", "no task matches", "2 running")
     screen.press("Escape")
     screen.until(lambda text: "no task matches" not in text, "all are shown again")
-    at_once(screen, "gl/lolol")
+    at_once(screen, "gjj")
+    screen.press("l")
+    screen.until_seen("x first error", "this is")
+    at_once(screen, "/lolol")
     screen.until_seen("lolol", "this is")
 
 
@@ -44,4 +47,4 @@ def test_pages_and_the_palette_take_what_is_typed_with_the_key_that_opens_them(s
     at_once(screen, "e/")
     screen.until_seen("1 of 3", "q leave")
     at_once(screen, ":copy table")
-    screen.until_seen("What the table shows, tab-separated", "copy table")
+    screen.until_seen("Copy the table as it is shown", "copy table")

@@ -58,9 +58,3 @@ def test_the_key_that_asks_does_not_answer_and_the_question_stays(
 def test_an_answer_typed_ahead_is_an_answer(deck: TmuxDeck, screen: TmuxScreen, keys: str) -> None:
     at_once(screen, keys)
     deck.until_task("long", "cancelled")
-
-
-def test_keys_behind_an_answer_go_to_the_table(deck: TmuxDeck, screen: TmuxScreen) -> None:
-    at_once(screen, "gcc\rH")
-    screen.until_seen("long held")
-    assert state(deck) == "running"

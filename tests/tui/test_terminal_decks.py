@@ -86,7 +86,7 @@ def test_an_engine_that_freezes_under_the_screen_is_named_and_leaves_its_keys_al
         screen.until_seen("has not answered yet")
         screen.until_seen(f"engine {engine} is stopped, `kill -CONT {engine}`")
         screen.press("?")
-        screen.until_seen("Take back the last action")
+        screen.until_seen("esc: back")
         screen.press("?", "q")
         screen.until_shell()
     finally:

@@ -135,35 +135,6 @@ def test_a_terminal_that_takes_nothing_does_not_keep_the_screen_from_ending(on_p
     assert screen.modes() == list(screen.modes_before)
 
 
-def test_a_slow_terminal_still_takes_keys_and_what_waits_for_it_does_not_grow(deck: TmuxDeck, on_pty: OnPty) -> None:
-    deck.write(BUSY)
-    screen = on_pty(rate=1000)
-    before_mib = screen.memory_mib()
-    seen = len(screen.received)
-    screen.until(lambda sent: len(sent) > 3000, "some seconds of changes", seen)
-    asked = len(screen.received)
-    screen.type(b"?")
-    screen.until_sent(b"Take back the last action", since=asked)
-    assert len(screen.received) - asked < 30_000
-    assert screen.memory_mib() - before_mib < 30
-    screen.type(b"\x11")
-    assert screen.wait() == 0
-
-
-BUSY = """
-[deck]
-gpus = "sim:4"
-slots_per_gpu = 8
-[[task]]
-name = "bad"
-command = "exit 3"
-[[task]]
-name = "busy-{i}"
-matrix.i = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
-command = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); echo step $i/100000 loss=0.$i; sleep 0.1; done"
-"""
-
-
 def test_two_screens_and_a_command_see_the_same_deck(deck: TmuxDeck, screen: TmuxScreen) -> None:
     other = deck.screen(size=(80, 24))
     other.until_seen("✗ 1 failed")

@@ -10,7 +10,6 @@ from ..drawing.format import clean
 from ..drawing.heading import is_full
 from ..link.ask import Answer
 from ..screens.choice import Choice
-from ..screens.deck_screen import DeckScreen
 from . import doing, doing_deck
 from .actions import BY_ID
 from .questions import Doing, Question, Refusal, Request
@@ -138,12 +137,10 @@ class Acting:
         elif head is None or not head.file_plan:
             self._app.tell("the task file has not changed")
         else:
-            self._settled(now=False)
             self._app.ask("apply", self._planned, topic="plan", waits="apply", dry_run=True)
 
     def _planned(self, answer: Answer) -> None:
         """What an apply would do has been told."""
-        self._settled(now=True)
         if not answer.ok:
             self._app.tell(answer.error, error=True)
         elif not _told(answer, "changes"):
@@ -152,12 +149,6 @@ class Acting:
             plan: Mapping[str, Any] = _told(answer, "plan")
             changed = {kind: bool(plan.get(f"changed_{kind}")) for kind in ("finished", "running")}
             self.do(doing_deck.apply(_told(answer, "lines"), _told(answer, "digest"), **changed))
-
-    def _settled(self, *, now: bool) -> None:
-        """Keys typed ahead are for the question that is about to be asked."""
-        for screen in self._app.screen_stack:
-            if isinstance(screen, DeckScreen):
-                screen.settled = now
 
     # -- taking back --------------------------------------------------------------------------------------------------
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ..acting.actions import Action, Where, on, shown
-from .format import cut, width_of
+from .format import width_of
 from .view import FLAGS, LOOKS
 
 PLACES: Mapping[Where, str] = {
@@ -28,60 +29,6 @@ KEY_CELLS = 10
 TEXT_CELLS = LEAST_CELLS - KEY_CELLS - 1
 GAP = 2
 _PAGES: frozenset[Where] = frozenset({"detail", "timeline", "graph", "errors"})
-
-BRIEF: Mapping[str, str] = {
-    "help": "All keys, all signs",
-    "leave": "Leave; nothing is stopped",
-    "suspend": "To the shell; fg: back",
-    "stop": "Stop the engine; asks",
-    "pause": "Start nothing more; asks",
-    "apply": "Apply the changed file",
-    "edit": "Task file in $EDITOR",
-    "undo": "Take back the last action",
-    "errors": "All failures, grouped",
-    "timeline": "GPUs over time",
-    "reconnect": "Start an engine again",
-    "details": "Everything about the task",
-    "log": "Its log; of marked several",
-    "retry": "Run what failed again",
-    "retry_menu": "Choose what to retry",
-    "cancel": "Cancel; asks if it runs",
-    "kill": "Kill at once; asks",
-    "hold": "No new attempt, or release",
-    "mark": "Mark, or unmark",
-    "clear": "No marks, then no filter",
-    "filter": "Filter: words, tag:x, …",
-    "sort": "Sort by the next column",
-    "copy_command": "Copy the command",
-    "copy_table": "Copy the table",
-    "bottom": "To the end",
-    "top": "To the top",
-    "processes": "Who is on it",
-    "drain": "Start no more on it, or do",
-    "take": "Use it although foreign",
-    "log_follow": "Stay at the end",
-    "log_rank": "The next rank",
-    "log_left": "To the beginning of lines",
-    "log_right": "On in long lines",
-    "page_open": "Open what is under it",
-    "page_down_line": "To the next line",
-    "page_up_line": "To the line before",
-    "detail_next": "The next task",
-    "detail_previous": "The task before",
-    "detail_attempt_back": "The attempt before",
-    "detail_attempt_on": "The attempt after",
-    "timeline_before": "The attempt before",
-    "timeline_behind": "The attempt after",
-    "timeline_back": "Back in time",
-    "timeline_on": "On in time",
-    "timeline_now": "To now, and stay there",
-    "timeline_all": "From the first start on",
-    "errors_retry": "Retry all that failed so",
-    "errors_log": "The log at its first error",
-    "errors_task": "Its newest task's page",
-    "errors_filter": "These tasks in the table",
-}
-"""What is said by the id of an action where there is no room for its tip, and its label alone says too little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +76,10 @@ def keys_of(action: Action, changed: Mapping[str, str]) -> str:
     return " ".join(shown(key.strip()) for key in keys)
 
 
-def brief(action: Action, cells: int) -> str:
-    """The tip where it fits."""
-    if width_of(action.tip) <= cells:
-        return action.tip
-    return cut(BRIEF.get(action.id, action.label), cells)
+def told_of(action: Action, cells: int) -> str:
+    """The tip, or as much of it as fits and is a thought of its own; else the label."""
+    thought = re.split("[,;:]", action.tip)[0]
+    return next((text for text in (action.tip, thought, action.label) if width_of(text) <= cells), action.label)
 
 
 def _order(here: Where) -> Iterable[Where]:
@@ -144,7 +90,7 @@ def _order(here: Where) -> Iterable[Where]:
 def _sections(here: Where, changed: Mapping[str, str], cells: int) -> list[list[HelpLine]]:
     found: list[list[HelpLine]] = []
     for place in _order(here):
-        lines = [HelpLine(keys_of(each, changed), brief(each, cells), "action", each.id) for each in on(place)]
+        lines = [HelpLine(keys_of(each, changed), told_of(each, cells), "action", each.id) for each in on(place)]
         found.append([HelpLine(text=PLACES[place], kind="title"), *lines])
         if place == "deck":
             found.append(_signs())

@@ -6,13 +6,71 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...engine.protocol.wire import GpuRow
-from ..curves.braille import area
-from ..drawing.format import clean, plural
+from ...engine.protocol.words import silent_text
+from ..curves.charts import area
+from ..drawing.format import clean, cut_middle, plural
 from ..drawing.spans import Part, Span, cut, length, pack, pad
 from ..settings.config import Thresholds
 from ..widgets.gpu_history import GpuHistory
-from . import cells, state
+from . import cells
 from .layout import FOLDED, FULL
+
+_BADGES = {
+    "drained": ("DRAINED", "warn"), "foreign": ("IN USE", "others"), "claimed": ("IN USE", "others"),
+    "quarantined": ("QUARANTINED", "bad"), "quiet": ("RESTS", "dim"), "joined": ("SHARED", "others"),
+    "leaving": ("LEAVING", "warn"),
+}  # fmt: skip
+
+
+def badge(gpu: GpuRow, *, told: bool = True) -> tuple[Span, ...]:
+    """One word where something is the matter. *told*: there is an engine that tells how the GPU fares."""
+    if gpu.lost:
+        return (("LOST", "bad"),)
+    if not told:
+        return (("STALE", "dim"),)
+    if gpu.stale_since is not None:
+        return (("STALE", "bad"),)
+    if gpu.note_kind in _BADGES:
+        return (_BADGES[gpu.note_kind],)
+    return (("TAKEN", "warn"),) if gpu.mark == "take" else ()
+
+
+def note(gpu: GpuRow) -> tuple[Span, ...]:
+    """The same in a few words more."""
+    if gpu.lost:
+        return ((f"does not answer: {clean(gpu.lost)}", "bad"),)
+    if gpu.stale_since is not None:
+        return ((silent_text(gpu.stale_since), "bad"),)
+    said = [clean(line) for line in gpu.health]
+    if gpu.note and gpu.note_kind != "drained":
+        said.insert(0, clean(gpu.note))
+    return (("; ".join(said), "bad" if gpu.health else "others"),) if said else ()
+
+
+def name(gpu: GpuRow) -> str:
+    """ "A40" of "NVIDIA A40"; a simulated one is marked by its tag."""
+    return clean(gpu.name).removeprefix("NVIDIA ").removeprefix("SIM ") or "GPU"
+
+
+def tags(gpu: GpuRow) -> tuple[Span, ...]:
+    found = [word for word, there in (("SIM", gpu.simulated), ("MIG", gpu.mig)) if there and word not in name(gpu)]
+    return ((" ".join(found), "warn" if gpu.simulated else "dim"),) if found else ()
+
+
+def slots(gpu: GpuRow, *, numbers: bool = True, most: int = 1000) -> list[Span]:
+    """Who is on which slot. Names have at most *most* cells: names of a sweep differ at their ends."""
+    held = gpu.slot_tasks or gpu.tasks
+    if not any(held):
+        return [] if gpu.note_kind else [("free" if gpu.slots <= 1 else f"{gpu.slots} slots free", "dim")]
+    spans: list[Span] = []
+    for place, task in enumerate(held, 1):
+        if spans:
+            spans.append(("  ", "plain"))
+        if numbers and len(held) > 1:
+            spans.append((f"{place} ", "dim"))
+        spans.append((cut_middle(clean(task), most), "task") if task else ("free", "dim"))
+    return spans
+
 
 Line = list[Span]
 
@@ -47,7 +105,7 @@ def _muted(span: Span) -> Span:
 
 def _pane(gpu: GpuRow, height: int, width: int, drawn: Drawn) -> list[Line]:
     if gpu.lost:
-        lines = [_title(gpu, width, drawn), cut(state.note(gpu), width), _slots(gpu, width)]
+        lines = [_title(gpu, width, drawn), cut(note(gpu), width), _slots(gpu, width)]
         return lines + [[] for _ in range(height - len(lines))]
     lines = [_title(gpu, width, drawn), _util(gpu, width, drawn), _memory(gpu, width, drawn)]
     if height == FULL:
@@ -62,9 +120,9 @@ def _title(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
     bus = gpu.pci_bus_id.removeprefix("0000:")
     parts = [
         Part(0, ((f"GPU {gpu.index}", "name"),)),
-        Part(2, ((state.name(gpu), "plain"),)),
-        Part(1, state.tags(gpu)),
-        Part(0, state.badge(gpu, told=drawn.told)),
+        Part(2, ((name(gpu), "plain"),)),
+        Part(1, tags(gpu)),
+        Part(0, badge(gpu, told=drawn.told)),
         Part(3, ((clean(bus), "dim"),) if bus else ()),
     ]
     title = pack(parts, width)
@@ -126,17 +184,17 @@ def _sensor_parts(gpu: GpuRow, drawn: Drawn) -> list[Part]:
 
 
 def _slots(gpu: GpuRow, width: int) -> Line:
-    held = state.slots(gpu)
+    held = slots(gpu)
     return cut([("on it  ", "dim"), *held], width) if held else []
 
 
 def _rest(gpu: GpuRow, width: int) -> Line:
-    return pack([Part(0, state.note(gpu)), Part(1, cells.split(gpu))], width)
+    return pack([Part(0, note(gpu)), Part(1, cells.split(gpu))], width)
 
 
 def _crowded(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
     """What six lines say in the last three, as far as there is room."""
-    parts = [Part(3, tuple(cut(state.slots(gpu), max(16, width // 3)))), Part(0, state.note(gpu))]
+    parts = [Part(3, tuple(cut(slots(gpu), max(16, width // 3)))), Part(0, note(gpu))]
     return pack([*parts, *_sensor_parts(gpu, drawn), Part(7, cells.split(gpu))], width)
 
 
@@ -147,20 +205,20 @@ def folded(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
     """Columns stand at the same places for all GPUs of the same width."""
     line: Line = [(f"{gpu.index:>2} ", "name")]
     if width >= 56:
-        tag = state.tags(gpu)
-        named = [*tag, *([(" ", "plain")] if tag else []), (state.name(gpu), "plain" if not gpu.lost else "dim")]
+        tag = tags(gpu)
+        named = [*tag, *([(" ", "plain")] if tag else []), (name(gpu), "plain" if not gpu.lost else "dim")]
         line += [*pad(named, 16 if width >= _WIDE else 9), (" ", "plain")]
     if gpu.lost:
-        return cut([*line, *state.badge(gpu), (" ", "plain"), *state.note(gpu)], width)
+        return cut([*line, *badge(gpu), (" ", "plain"), *note(gpu)], width)
     line += _folded_measures(gpu, width, drawn)
     left = max(0, width - length(line))
-    tasks = tuple(state.slots(gpu, numbers=False, most=left))
+    tasks = tuple(slots(gpu, numbers=False, most=left))
     stale = gpu.stale_since is not None
     parts = [
-        Part(0, state.badge(gpu, told=drawn.told)),
+        Part(0, badge(gpu, told=drawn.told)),
         Part(2 if stale else 1, tasks),
         Part(3, cells.throttle(gpu)),
-        Part(1 if stale else 4, state.note(gpu)),
+        Part(1 if stale else 4, note(gpu)),
     ]
     return cut([*line, *pack(parts, left)], width)
 

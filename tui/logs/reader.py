@@ -28,10 +28,11 @@ SERVER_LOOK_S = 1.0
 class Reader:
     """Daemon thread, so that a file server which hangs holds up no exit."""
 
-    def __init__(self, path: str, deliver: Callable[[Frame], None]) -> None:
-        """*deliver* is called on the thread, which `start` starts."""
+    def __init__(self, path: str, deliver: Callable[[Frame], None], growth_s: float = GROWTH_S) -> None:
+        """*deliver* is called on the thread, which `start` starts; for growth alone at most once in *growth_s*."""
         self._path = path
         self._deliver = deliver
+        self._growth_s = growth_s
         self._moves: deque[Move] = deque()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._lock = threading.Lock()
@@ -90,7 +91,7 @@ class Reader:
                 first = False
                 if self._watching:
                     growth.wait(self._wake, SERVER_LOOK_S if slow else LOOK_S if file.missing or file.problem else None)
-                    self._rest(looked_at + GROWTH_S)
+                    self._rest(looked_at + self._growth_s)
                 else:
                     _wait_for(self._wake, None)
                 with contextlib.suppress(BlockingIOError):

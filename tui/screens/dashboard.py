@@ -45,17 +45,18 @@ class Dashboard(DeckScreen):
         self._heights: Heights | None = None
 
     def compose(self) -> ComposeResult:
-        clocks = self.gpudeck.clocks
+        clocks, config = self.gpudeck.clocks, self.gpudeck.config
+        tick_s = max(1.0, config.refresh_s)
         yield DeckHeader(now=clocks.wall, id="header")
         with Container(id="body"):
             with Container(id="tasks"):
-                yield TaskTable(self.gpudeck.config.columns, now=clocks.wall, steady=clocks.steady, id="table")
+                yield TaskTable(config.columns, now=clocks.wall, steady=clocks.steady, tick_s=tick_s, id="table")
                 yield FilterBar(id="filter")
             with Container(id="side"):
-                yield GpuPanes(thresholds=self.gpudeck.config.thresholds, id="gpus")
+                yield GpuPanes(thresholds=config.thresholds, id="gpus")
                 yield ClusterPane(now=clocks.wall, id="cluster")
-                yield HostLine(thresholds=self.gpudeck.config.thresholds, id="host")
-                yield LogView(id="log", compact=True)
+                yield HostLine(thresholds=config.thresholds, id="host")
+                yield LogView(id="log", compact=True, growth_s=config.refresh_s)
         yield KeyBar(id="keys")
 
     def on_mount(self) -> None:

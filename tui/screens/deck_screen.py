@@ -32,8 +32,6 @@ class DeckScreen(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.settled = True
-        """It knows what keys act on: those typed ahead wait for that, for a while."""
         self._behind = True
         """Something has changed while this screen was not on top."""
 

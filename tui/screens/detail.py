@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -53,8 +52,7 @@ class Detail(DeckScreen):
         self._due = True
         self._seen: object = None
         """What of the row the last answer was asked for."""
-        self._ui_loop: asyncio.AbstractEventLoop | None = None
-        self._gathering = Gathering(self._deliver, self._draw)
+        self._gathering = Gathering(self.gpudeck.deliver, self._draw)
         self._patience: Timer | None = None
         """Until it is said that there is no answer."""
 
@@ -69,7 +67,6 @@ class Detail(DeckScreen):
         yield KeyBar(id="keys")
 
     def on_mount(self) -> None:
-        self._ui_loop = asyncio.get_running_loop()
         self._view.focus()
         self.show_keys(_footer())
         self.set_interval(PERIOD_S, self._tick)
@@ -84,11 +81,6 @@ class Detail(DeckScreen):
     @property
     def _view(self) -> DetailView:
         return self.query_one(DetailView)
-
-    def _deliver(self, call: Callable[[], None]) -> None:
-        """From the threads that read files."""
-        if self._ui_loop is not None and not self._ui_loop.is_closed():
-            self._ui_loop.call_soon_threadsafe(call)
 
     # -- from the engine ----------------------------------------------------------------------------------------------
 

@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from ...engine.protocol.pages import Failures
+from ...engine.logs.digest import digest
+from ...engine.protocol.pages import Failure, Failures
 from ..acting.bindings import bindings, bindings_of
 from ..drawing.errors import groups_of
-from ..task.digests import Digests
+from ..task.aside import Aside
 from ..widgets.error_list import ErrorList
 from .page import PageScreen, read
+
+_LINES = 20
+_KEPT = 200
+
+Logs = tuple[str, str]
+"""stderr and stdout of an attempt."""
+
+
+class Digests:
+    """*told* is called through *deliver*, which brings a call onto the UI's thread, when one has been read."""
+
+    def __init__(self, deliver: Callable[[Callable[[], None]], None], told: Callable[[], None]) -> None:
+        self._aside: Aside[Logs, tuple[str, ...]] = Aside(_read, deliver, told, kept=_KEPT)
+
+    def of(self, failure: Failure) -> tuple[str, ...] | None:
+        """The end of what it wrote; None: not read yet, it will be told."""
+        return self._aside.of((failure.err, failure.log)) if failure.log else ()
+
+    def close(self) -> None:
+        self._aside.close()
+
+
+def _read(logs: Logs) -> tuple[str, ...]:
+    return digest(*logs, _LINES)
 
 
 class ErrorsScreen(PageScreen):
@@ -24,24 +48,17 @@ class ErrorsScreen(PageScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._ui_loop: asyncio.AbstractEventLoop | None = None
-        self._digests = Digests(self._deliver, self._read)
+        self._digests = Digests(self.gpudeck.deliver, self._read)
         self._view = ErrorList(digest=self._digests.of, now=self.gpudeck.clocks.wall, id="errors")
 
     def view(self) -> Widget:
         return self._view
 
     def on_mount(self) -> None:
-        self._ui_loop = asyncio.get_running_loop()
         self._view.focus()
 
     def on_unmount(self) -> None:
         self._digests.close()
-
-    def _deliver(self, call: Callable[[], None]) -> None:
-        """From the thread that reads logs."""
-        if self._ui_loop is not None and not self._ui_loop.is_closed():
-            self._ui_loop.call_soon_threadsafe(call)
 
     def _read(self) -> None:
         if self.is_mounted:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Horizontal
 from textual.content import Content
 
 from ...engine.protocol.states import FAILED, shown_state
@@ -22,10 +23,35 @@ from ..logs.source import LogSource
 from ..messages import OpenTask
 from ..model import DeckModel
 from ..widgets.key_bar import KeyBar
-from ..widgets.log.columns import MOST, LogColumns
 from ..widgets.log.view import LogView
 from ..widgets.waiting import Waiting
 from .deck_screen import DeckScreen
+
+MOST = 4
+
+
+class LogColumns(Horizontal):
+    """Two to four log views; tab goes from one to the next."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.views = tuple(LogView(classes="log-column") for _ in range(MOST))
+
+    def compose(self) -> ComposeResult:
+        for view in self.views:
+            view.display = False
+            yield view
+
+    def show(self, sources: Sequence[LogSource]) -> None:
+        """The first four; the others have to wait for their turn."""
+        for index, view in enumerate(self.views):
+            source = sources[index] if index < len(sources) else None
+            view.display = source is not None
+            view.show(source)
+
+    def focus_first(self) -> None:
+        self.views[0].focus()
+
 
 PERIOD_S = 1.0
 _LEAST_COLUMNS = 40
@@ -54,7 +80,6 @@ class LogScreen(DeckScreen):
         self._wants_error = first_error
         self._due = True
         self._asked_at = float("-inf")
-        self.settled = False
 
     def compose(self) -> ComposeResult:
         yield Waiting()
@@ -128,9 +153,10 @@ class LogScreen(DeckScreen):
             self.gpudeck.ask("show", self._answered, topic="logs", tasks=there)
 
     def _answered(self, answer: Answer) -> None:
-        if not self.is_mounted or not answer.ok:
-            self.settled = True
-            if self.is_mounted and self.query_one(Waiting).display:
+        if not self.is_mounted:
+            return
+        if not answer.ok:
+            if self.query_one(Waiting).display:
                 self.query_one(Waiting).end(answer.error)
             return
         self.query_one(Waiting).end()
@@ -144,15 +170,11 @@ class LogScreen(DeckScreen):
         """Keys go to a log once there is one."""
         if not any(view.has_focus_within for view in self._views.values()):
             self.query_one(LogColumns).focus_first()
-        self.call_later(self._settle)
         if self._wants_error:
             self._wants_error = False
             for view in self._views.values():
                 if view.source is not None:
                     view.first_error(unasked=True)
-
-    def _settle(self) -> None:
-        self.settled = True
 
     def _show(self) -> None:
         for name, view in self._views.items():

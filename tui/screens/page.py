@@ -38,7 +38,6 @@ class PageScreen(DeckScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.settled = False
         self._asking = False
         self._due = True
         self._states: dict[int, tuple[str, int]] = {}
@@ -104,7 +103,6 @@ class PageScreen(DeckScreen):
 
     def _answered(self, answer: Answer) -> None:
         self._asking = False
-        self.settled = True
         if not self.is_mounted:
             return
         if answer.ok:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import threading
 import time
 from collections.abc import Sequence
@@ -81,14 +79,12 @@ class TimelineScreen(PageScreen):
             self._view.show(lanes_of(attempts, gpus))
             return
         self._asking = True
-        loop = asyncio.get_running_loop()
 
         def work() -> None:
             begun = time.monotonic()
             lanes = lanes_of(attempts, gpus)
             took_s = time.monotonic() - begun
-            with contextlib.suppress(RuntimeError):  # the screen has been left
-                loop.call_soon_threadsafe(self._made, lanes, took_s)
+            self.gpudeck.deliver(lambda: self._made(lanes, took_s))
 
         threading.Thread(target=work, name="gpudeck-lanes", daemon=True).start()
 

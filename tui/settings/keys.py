@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Mapping
 
 from ..acting.actions import ACTIONS, BY_ID, SHOWN, Action
@@ -43,22 +44,30 @@ def _keys(action: str, given: object) -> tuple[str, ...]:
 
 def _key(written: object) -> str:
     """ "?", "^r" and "pgdn" mean "question_mark", "ctrl+r" and "pagedown". Raises ValueError."""
-    from textual.keys import _character_to_key  # pyright: ignore[reportPrivateUsage]  # slow to load, and seldom needed
-
     text = written.strip() if isinstance(written, str) else ""
     text = f"ctrl+{text[1:]}" if len(text) > 1 and text.startswith("^") else text
     modifiers, plus, name = text.rpartition("+")
     text = modifiers + plus + _WRITTEN.get(name, name)
-    key = _character_to_key(text) if len(text) == 1 else text
+    key = _named(text) if len(text) == 1 else text
     base = key
     for modifier in _WITH:
         base = base.removeprefix(modifier)
-    names = {_character_to_key(chr(code)) for code in range(33, 127)}
+    names = {_named(chr(code)) for code in range(33, 127)}
     if base not in names | _NAMED:
         raise ValueError(f'{text or written!r} is no key: expected one such as "r", "R", "f7", "ctrl+r" or "slash"')
     if key in RESERVED:
         raise ValueError(f"{key} belongs to tmux, screen or the terminal")
     return key
+
+
+def _named(character: str) -> str:
+    """Textual's name of its key: letters and digits as they are, "#" is "number_sign"."""
+    from textual.keys import KEY_NAME_REPLACEMENTS  # slow to load, and seldom needed
+
+    if character.isalnum():
+        return character
+    name = unicodedata.name(character, "").lower().replace("-", "_").replace(" ", "_")
+    return KEY_NAME_REPLACEMENTS.get(name, name)
 
 
 def _twice(chosen: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str, str]]:

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.app import App
 from textual.color import Color
-from textual.filter import LineFilter, Monochrome
+from textual.filter import LineFilter
 from textual.theme import Theme
 
 THEMES = (
@@ -49,22 +49,13 @@ _OWN_COLOURS = "ansi-dark"
 
 
 def begin_with(app: App[Any], name: str) -> None:
-    """Offer our themes, and have the first picture in the one of *name*, if there is such a one.
-
-    For an app that does not run yet. Set later, a theme has all styles parsed twice more.
-    """
+    """Offer our themes, and take the one of *name*, if there is such a one."""
     for theme in THEMES:
         app.register_theme(theme)
     if app.no_color:
-        _leave_colours_out(app)
         name = _OWN_COLOURS
-    if name not in app.available_themes:
-        return
-    app.set_reactive(App.theme, name)
-    dark = app.current_theme.dark
-    app.update_classes({f"-theme-{name}": True, "-dark-mode": dark, "-light-mode": not dark}, update=False)
-    app._refresh_truecolor_filter(app.ansi_theme)  # pyright: ignore[reportPrivateUsage]
-    app.stylesheet.set_variables(app.get_css_variables())
+    if name in app.available_themes:
+        app.theme = name
 
 
 class WithoutColours(LineFilter):
@@ -82,8 +73,3 @@ _REVERSED = Style(reverse=True)
 def _without_colours(style: Style) -> Style:
     own = style.bgcolor is not None and not style.bgcolor.is_default
     return style + _DEFAULT + (_REVERSED if own else Style.null())
-
-
-def _leave_colours_out(app: App[Any]) -> None:
-    filters = app._filters  # pyright: ignore[reportPrivateUsage]
-    filters[:] = [*(each for each in filters if not isinstance(each, Monochrome)), WithoutColours()]

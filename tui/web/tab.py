@@ -6,12 +6,45 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 from asyncio.subprocess import Process
 
 from textual_serve.app_service import AppService
 
 from .environment import marked
-from .last_words import LastWords
+
+LINES = 8
+_BYTES = 4096
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|\x1b.?"
+    r"|[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+class LastWords:
+    """Reads all of it, and keeps the end."""
+
+    def __init__(self, stream: asyncio.StreamReader) -> None:
+        self._kept = bytearray()
+        self._reading = asyncio.create_task(self._read(stream))
+
+    async def told(self, patience_s: float) -> str:
+        """The last lines, as `words_of` shows them, once nothing more comes or *patience_s* are over."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self._reading), patience_s)
+        return words_of(bytes(self._kept))
+
+    async def _read(self, stream: asyncio.StreamReader) -> None:
+        while data := await stream.read(_BYTES):
+            self._kept += data
+            del self._kept[:-_BYTES]
+
+
+def words_of(said: bytes) -> str:
+    """The last few lines, without anything that a terminal obeys."""
+    lines = [line.rstrip() for line in _ESCAPES.sub("", said.decode("utf-8", "replace")).split("\n")]
+    return "\n".join([line for line in lines if line][-LINES:])
+
 
 PATIENCE_S = 5.0
 """A screen that does not leave within this time is killed; its engine is not touched."""

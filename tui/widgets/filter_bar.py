@@ -60,7 +60,7 @@ class FilterBar(Horizontal):
         if text is not None:
             self.value = text
         self.add_class("open")
-        self._input.focus()
+        self.screen.set_focus(self._input)  # at once: the next key is text
         self._input.cursor_position = len(self.value)
 
     def say(self, problem: str) -> None:

@@ -170,7 +170,7 @@ class GpuPanes(ScrollView, can_focus=True, inherit_bindings=False):
             return
         self.post_message(self.OpenProcesses(gpu) if action_id == "processes" else self.Acted(action_id, gpu))
 
-    async def _on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
         if offset is None:
             return

@@ -11,6 +11,7 @@ from textual.widgets import Static
 
 from ...drawing.format import width_of
 from ...drawing.log_layout import alone, together
+from ...logs.reader import GROWTH_S
 from ...logs.source import LogSource
 from ..line_input import LineInput
 from .searches import LogSearches
@@ -37,8 +38,10 @@ class LogPanes(Vertical):
         id: str | None = None,  # noqa: A002
         classes: str | None = None,
         compact: bool = False,
+        growth_s: float = GROWTH_S,
     ) -> None:
-        """*compact*: rows alone, for the tail beside a table; a status line only while there is something to tell."""
+        """*compact*: rows alone, for the tail beside a table; a status line only while there is something to tell.
+        *growth_s*: between two pictures of a log that grows."""
         super().__init__(id=id, classes=classes)
         self.source: LogSource | None = None
         self._compact = compact
@@ -46,8 +49,8 @@ class LogPanes(Vertical):
         self._searches = LogSearches()
         self._watching = True
         self._note = ""
-        self._first = LogStream(bar=not compact)
-        self._second = LogStream(bar=not compact)
+        self._first = LogStream(bar=not compact, growth_s=growth_s)
+        self._second = LogStream(bar=not compact, growth_s=growth_s)
         self._divider = Static(classes="log-divider", markup=False)
         self._search = LineInput(placeholder="text, or /regex/, /regex/i", classes="log-search", select_on_focus=True)
         self._status = Static(classes="log-status", markup=False)

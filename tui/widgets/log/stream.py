@@ -15,7 +15,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ...logs.reader import Move, Reader
+from ...logs.reader import GROWTH_S, Move, Reader
 from ...logs.viewport import Frame
 from ..line_view import selected_style
 from .paint import Marks, Paint, Sight
@@ -61,8 +61,10 @@ class LogStream(Widget, can_focus=True):
     class _Delivered(Message, bubble=False):
         """A frame lies in the slot."""
 
-    def __init__(self, *, id: str | None = None, bar: bool = True) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None, bar: bool = True, growth_s: float = GROWTH_S) -> None:  # noqa: A002
+        """*growth_s*: between two pictures of a log that grows."""
         super().__init__(id=id)
+        self._growth_s = growth_s
         self.path = ""
         self.running = False
         self.pending = False
@@ -99,7 +101,7 @@ class LogStream(Widget, can_focus=True):
     def _open(self, path: str, *, follow: bool, wrap: bool) -> None:
         self._serial += 1
         serial = self._serial
-        self._reader = Reader(path, lambda frame: self._deliver(serial, frame))
+        self._reader = Reader(path, lambda frame: self._deliver(serial, frame), self._growth_s)
         self._reader.post(lambda view: (view.wrap(wrap), view.set_follow(follow)))
         self._resize()
         self._reader.watch(self._watching)

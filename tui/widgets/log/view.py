@@ -163,7 +163,7 @@ class LogView(LogPanes):
         self._search.display = opened
         self._arrange()
         if opened:
-            self._search.focus()
+            self.screen.set_focus(self._search)  # at once: the next key is text
         else:
             self.focus()
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, overload
 
 from textual import events
 from textual.binding import BindingType
@@ -14,9 +14,28 @@ from ....engine.errors import UsageError
 from ....engine.protocol.wire import TaskRow
 from ...drawing.filtering import EVERYTHING, parse
 from ..columns import GUTTER
-from .names import Names
 from .order import DESCENDING_FIRST
 from .view import HEADER, TableView
+
+
+class Names(Sequence[str]):
+    """Good until the table changes."""
+
+    def __init__(self, indexes: Sequence[int], rows: Mapping[int, TaskRow]) -> None:
+        self._indexes, self._rows = indexes, rows
+
+    def __len__(self) -> int:
+        return len(self._indexes)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[str]: ...
+    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
+        if isinstance(at, slice):
+            return [self._rows[index].name for index in self._indexes[at]]
+        return self._rows[self._indexes[at]].name
+
 
 JUMP_S = 1.0
 """A key that comes so soon after the cursor has jumped was on its way before."""

@@ -36,14 +36,16 @@ class TableView(ScrollView, can_focus=True, inherit_bindings=False):
         *,
         now: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
+        tick_s: float = 1.0,
         id: str | None = None,  # noqa: A002
         classes: str | None = None,
     ) -> None:
-        """*columns*: ids of `columns.COLUMNS`; none: what suits the width. *now*: seconds since the epoch."""
+        """*columns*: ids of `columns.COLUMNS`; none: what suits the width. *now*: seconds since the epoch. *tick_s*:
+        between two looks at what time alone changes."""
         super().__init__(id=id, classes=classes)
         self._chosen, self.unknown_columns = known(columns)
         self._state = TableState(self._chosen)
-        self._now, self._steady = now, steady
+        self._now, self._steady, self._tick_s = now, steady, tick_s
         self._lines = TableLines(self._state, now)
         self._moved_at = self._sorted_at = float("-inf")
         self._paint: Paint | None = None
@@ -51,7 +53,7 @@ class TableView(ScrollView, can_focus=True, inherit_bindings=False):
         """Where in the view the cursor's row was that is not there now, but may come back."""
 
     def on_mount(self) -> None:
-        self.set_interval(1.0, self._tick)
+        self.set_interval(self._tick_s, self._tick)
 
     def _tell(self) -> None:
         """The cursor may be on another task, the marks on others."""
@@ -79,7 +81,7 @@ class TableView(ScrollView, can_focus=True, inherit_bindings=False):
             self._state.resort()
 
     def _tick(self) -> None:
-        """Once a second: what time alone changes, in the lines that are seen."""
+        """What time alone changes, in the lines that are seen."""
         if not self.screen.is_current:
             return
         before, line = self._in_view(), self._cursor_line

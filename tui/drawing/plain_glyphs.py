@@ -6,6 +6,9 @@ import unicodedata
 from collections.abc import Mapping
 
 from rich.cells import cell_len
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter
 
 _KNOWN = {
     "●": "*", "◔": ">", "◕": "<", "✗": "x", "↻": "~", "⊘": "/", "–": "-", "○": "o", "◌": ".", "✓": "+",
@@ -38,6 +41,13 @@ _ASCII = _Ascii()
 def plain(text: str) -> str:
     """*text* in ASCII, in as many cells."""
     return text if text.isascii() else text.translate(_ASCII)
+
+
+class PlainGlyphs(LineFilter):
+    """All that is drawn, in ASCII."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002
+        return [Segment(plain(text), style, control) for text, style, control in segments]
 
 
 def takes_glyphs(environ: Mapping[str, str]) -> bool:

@@ -1,1 +1,0 @@
-"""The terminal, which nobody waits for."""
