@@ -44,22 +44,21 @@ def run(command: Command) -> int:
         return 0
     added = _add(place, addition, place.options, fits=_fitting(place))
     _tell(added, as_json=command.flag("json"))
-    chosen = _leaving_out(place, added)
-    if command.flag("start") and not (chosen.exclude or chosen.limit):
-        only = (*chosen.only, *added.names) if chosen.only else ()
-        replace(place, options=replace(place.options, only=only)).start().close()
+    if command.flag("start"):
+        replace(place, options=replace(place.options, also=added.names)).start().close()
         return 0
     nobody = "no engine runs the deck: `gpudeck` or `gpudeck add --start` starts one"
-    if chosen != RunOptions():
-        names = " ".join(f"--only {shlex.quote(name)}" for name in (*chosen.only, *added.names))
-        left_out = f"left out by {describe(chosen)}, with which the deck was started last"
-        nobody = f"{left_out}: `gpudeck {'start' if chosen.only else '--headless'} {names}` runs it"
+    if (chosen := _leaving_out(place, added)) != RunOptions():
+        nobody = f"left out by {describe(chosen)}, with which the run was started: once that has ended it starts"
+        if chosen.only:
+            names = " ".join(f"--only {shlex.quote(name)}" for name in (*chosen.only, *added.names))
+            nobody += f", and with `gpudeck start {names}` at once"
     place.say(f"written to {place.path}; {place.elsewhere() or nobody}")
     return 0
 
 
 def _leaving_out(place: Place, added: Added) -> RunOptions:
-    """What the deck was started with last that leaves what was added out; nothing where it does not."""
+    """What the unfinished run was started with that leaves what was added out; nothing where it does not."""
     from ..offline.look import offline_look
 
     if find_state(place.path, place.options) is None:

@@ -30,7 +30,7 @@ from ..opening.deck_file import load_for
 from ..opening.left_out import with_running
 from ..opening.other_states import OtherStates
 from ..opening.own_state import find_own_state
-from ..opening.run_options import continued, decode
+from ..opening.run_options import holding
 from ..opening.submitted import standing, submitted
 from ..opening.visible import limiting
 from ..taskfile.fit import check_fit
@@ -54,7 +54,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     limits, environment = os.environ, base_environment(os.environ)
     journal = recorded(facts)
     if state is not None and journal.unfinished:
-        options = continued(decode(journal.options), options)
+        options = holding("headless", journal, options)
         settings = load_settings(path, options)
         environment = load_environment(state.path) or environment
         limits = limiting(os.environ, environment)

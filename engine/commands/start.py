@@ -20,7 +20,7 @@ def run(command: Command) -> int:
     place = Place.of(command)
     place.refuse_missing(command.file)
     began = not has_engine(place.path, place.options)
-    with place.start(quiet=True, change=True) as connection:
+    with place.start("start", quiet=True, change=True) as connection:
         head = msgspec.convert(connection.request("status")["head"], DeckHead)
         pid = connection.hello.pid
         for line in connection.request("start")["warnings"] if began else ():

@@ -32,7 +32,7 @@ def run(command: Command) -> int:
     if connection is None:
         place.refuse_elsewhere()
         alone = tasks and _run_on(place)
-        connection = place.start(asks_first=True, asked_only=True, as_taken=True, quiet=True) if alone else None
+        connection = place.start("stop", quiet=True) if alone else None
     if connection is None:
         _tell(command, "no engine runs this deck", engine=None, running=0, stopped=0)
         return 0

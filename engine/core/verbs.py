@@ -149,7 +149,9 @@ def retry(turn: Turn, task: Task, item: i.Verb) -> None:
             return
         _gone(turn, task, phase.attempt, outcome, Decision("queued", charged=False))
         again(turn, task, item.again, item.by)
-    elif isinstance(task.phase, (*FINAL, Backoff)):
+    elif isinstance(task.phase, (*FINAL, Backoff)) or (
+        turn.deck.run.ended and isinstance(task.phase, (Waiting, Blocked))
+    ):
         again(turn, task, item.again, item.by, item.act)
 
 

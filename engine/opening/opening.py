@@ -36,12 +36,13 @@ from .core_gpus import core_gpus
 from .deck_file import check_before_start, check_first_start, load_for
 from .environment import run_environment
 from .left_behind import Unsettled, refuse_strangers, sweep_records, unsettled
-from .left_out import stand_in_for_left_out, with_running
+from .left_out import stand_in_for_left_out, with_newcomers, with_running
 from .other_states import OtherStates
 from .own_state import owner_of, refuse_other
+from .purpose import BEGINS, Purpose
 from .regained import has_forgotten, regain
-from .run_options import as_before as with_those_before
-from .run_options import continued, decode, describe, encode
+from .run_options import encode, held, holding
+from .settings_despite import state_dir_said
 from .submitted import refuse_submitted
 from .visible import limiting
 
@@ -76,17 +77,15 @@ def open_deck(
     *,
     as_root: bool,
     takeover: bool,
-    as_before: bool = False,
+    purpose: Purpose = "headless",
     service: bool = False,
-    as_taken: str | None = None,
 ) -> OpenDeck:
     """Everything up to the first start, checked before the first start. Raises DeckError.
 
-    *as_before*: what *given* does not say is as the newest run was started, which tasks included. *service*: systemd's
-    own environment is not what tasks want. *as_taken*: what runs is only to be ended; the task file, which may be gone
-    or broken, is read as it was taken last by the deck whose state folder this is.
+    *service*: systemd's own environment is not what tasks want. To stop what runs, the task file, which may be gone or
+    broken, is read as the deck took it last.
     """
-    content = live_taken.load(as_taken) if as_taken else None
+    content = _taken(path, given) if purpose == "stop" else None
     settings = load_settings(path, given, content=content)
     stem = stem_of(path, given)
     begins = not os.path.exists(os.path.join(settings.state_dir, stem))
@@ -114,21 +113,25 @@ def open_deck(
             regained = _regain(journal, facts, told, settings, state, lock, results_too=results_too, options=said)
             told = recorded(facts)
         unfinished = told.unfinished
-        before = decode(told.options)
-        typed, given = given, with_those_before(before, given) if as_before else given
-        options = continued(before, given) if unfinished else given
+        options = holding(purpose, told, given)
         environment, other = run_environment(state, keep=unfinished, environ=environ, service=service)
         try:
             gpus, file = _read(path, options, facts, told, environment, environ, content)
         except TaskFileError:
-            if unfinished or options.set == typed.set:
+            if unfinished or options.set == given.set:
                 raise
-            options = replace(options, set=typed.set)  # the run that it was said for is over, and the file is another
+            options = replace(options, set=given.set)  # the run that it was said for is over, and the file is another
             gpus, file = _read(path, options, facts, told, environment, environ, content)
+        before = lambda: _taken_before(path, options, state, gpus, facts, told, environment)  # noqa: E731
+        if file.selected is not None and not unfinished and purpose not in BEGINS:
+            newer = with_newcomers(options, file, before())
+            if newer != options:
+                options = newer
+                gpus, file = _read(path, options, facts, told, environment, environ, content)
         if content is None:
             check_before_start(file, gpus, environment)
         refuse_elsewhere(file, told)
-        refuse_submitted(file, told, insists=typed.backend == "local")
+        refuse_submitted(file, told, insists=given.backend == "local")
         require_cluster(file.settings, environment)
         _refuse_silent_cpu(file.settings, gpus, told)
         opened = _restore(
@@ -143,13 +146,12 @@ def open_deck(
             takeover=takeover,
             copy=bool(original),
             moved_from=moved_from,
-            before=lambda: _taken_before(path, options, state, gpus, facts, told, environment),
+            before=before,
         )
-        kept = f"the run goes on as it was started: {describe(options)}" if unfinished and options != given else ""
         copied = f"this deck is a copy of the one in {original}: what ran there is left alone and runs here again"
         if elsewhere:
             elsewhere = f"this deck begins anew in {state.path}: its state of before lies in {elsewhere}"
-        opened.warnings += filter(None, [elsewhere, copied * bool(original), regained, other, kept])
+        opened.warnings += filter(None, [elsewhere, copied * bool(original), regained, other, held(options, given)])
         left = [task.spec for task in opened.deck.tasks if task.selected and not isinstance(task.phase, FINAL)]
         opened.warnings += OtherStates(file).at_work(left)
         opened.options = encode(options)
@@ -158,6 +160,12 @@ def open_deck(
             live_taken.keep(state.path, file)
         undo.pop_all()
     return opened
+
+
+def _taken(path: str, given: RunOptions) -> bytes | None:
+    """The task file as the deck took it last; None: nobody knows."""
+    state = find_state_dir(path, state_dir_said(path, given), stem_of(path, given))
+    return None if state is None else live_taken.load(state.path)
 
 
 def _read(

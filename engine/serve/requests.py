@@ -14,7 +14,7 @@ from ..attempt.attempts import Attempts
 from ..core.deck import Deck, Task
 from ..core.explain import explain
 from ..core.inputs import GpuVerb, Verb
-from ..core.phases import FINAL, NAMES, Backoff, Unknown
+from ..core.phases import FINAL, NAMES, Backoff, Blocked, Unknown, Waiting
 from ..core.terms import RetryOptions
 from ..errors import UsageError
 from ..live.change import ChangeArgs
@@ -51,6 +51,8 @@ class Hooks:
     apply: Callable[[Mapping[str, Any]], Awaitable[Any]]
     change: Callable[[ChangeArgs], Awaitable[str]]
     """Other run options; returns what has become other, in words."""
+    select: Callable[[Sequence[str]], Awaitable[None]]
+    """Take tasks in that the selection leaves out."""
     taken: Callable[[], Awaitable[None]]
     """Returns when what was posted has been acted on and the facts of it are on disk, if the disk takes them."""
 
@@ -205,22 +207,31 @@ class Requests:
         return "the deck is paused: nothing starts until `gpudeck unpause`" if self._deck.paused else ""
 
     async def _retry(self, args: RetryArgs) -> dict[str, Any]:
+        await self._take_in(args.tasks)
         tasks = self._tasks(args.tasks)
-        stuck = [task for task in tasks if not isinstance(task.phase, (*FINAL, Backoff, Unknown))]
-        if stuck and len(stuck) == len(tasks):
-            state = NAMES[type(stuck[0].phase)]
-            raise UsageError(f"{stuck[0].name} {stands(state)}: only what has ended can be retried")
         out = [task for task in tasks if not (task.selected or task.gone or task.attempt())]
         if out and len(out) == len(tasks):
             raise UsageError(
                 f"{out[0].name} is left out of this run (--only, --exclude or --limit): "
-                f"`gpudeck --headless --only {shlex.quote(out[0].name)}` runs it"
+                f"once it has ended, `gpudeck retry {shlex.quote(out[0].name)}` runs it"
             )
+        may = (*FINAL, Backoff, Unknown, *((Waiting, Blocked) if self._deck.run.ended else ()))
+        stuck = [task for task in tasks if not isinstance(task.phase, may)]
+        if stuck and len(stuck) == len(tasks):
+            state = NAMES[type(stuck[0].phase)]
+            raise UsageError(f"{stuck[0].name} {stands(state)}: only what has ended can be retried")
         _check_env(args.env)
         again = RetryOptions(
             fresh=args.fresh, env=tuple(args.env.items()), not_on=tuple(self._uuid(text) for text in args.not_on)
         )
         return await self._verb(Verb("retry", args.tasks, by=args.by, again=again, downstream=args.downstream))
+
+    async def _take_in(self, names: Sequence[str]) -> None:
+        """A selection ends with its run: those that it left out are taken in."""
+        out = [task.name for task in self._tasks(names) if not (task.selected or task.gone or task.attempt())]
+        if out and self._deck.run.ended:
+            await self._hooks.select(out)
+            await self._hooks.taken()
 
     async def _change(self, args: ChangeArgs) -> dict[str, Any]:
         text = await self._hooks.change(args)

@@ -27,7 +27,7 @@ def deck(tmp_path: Path) -> Iterator[LiveDeck]:
 
 def test_looking_on_begins_nothing_and_acting_does(deck: LiveDeck) -> None:
     deck.tune("quiet", AFTER_S=0.2)
-    deck.start("--quiet-start")
+    deck.start("--purpose", "act")
     with deck.client() as starter:
         with deck.client() as other:
             other.wait_for_picture()
