@@ -283,15 +283,16 @@ class Engine:
         if self._ending.consider():
             self._idle.watch()
 
-    def _stop(self, tasks: bool, now: bool) -> None:
+    def _stop(self, tasks: bool, now: bool, by: str) -> None:
         """A client ends the engine, with its tasks or without."""
+        by = by or ("gpudeck stop --tasks" if tasks else "gpudeck stop")
         if not tasks:
-            self._ending.leave("gpudeck stop")
+            self._ending.leave(by)
             return
         if self._ending.over:
             raise EngineUnavailableError("the engine was just ending, and its tasks run on: ask again")
-        self._ending.stop()
-        self._post(Shutdown(now=now, by="gpudeck stop --tasks"))
+        self._ending.stop(by)
+        self._post(Shutdown(now=now, by=by))
 
     def _start(self) -> Sequence[str]:
         """A client wants the deck as a whole to run. Returns the warnings of the opening."""

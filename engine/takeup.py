@@ -56,7 +56,7 @@ class TakeUp:
         self._redo(fates)
         self._announce(run.number + anew, anew=anew, continued=goes_on and not anew)
         if goes_on:
-            by_hand = asked_only and run.takes == frozenset(BY_HAND)
+            by_hand = run.takes == frozenset(BY_HAND) and (asked_only or bool(run.halted_before))
             self._go_on(fates, changed=takes is not None, takes=takes or (() if by_hand else _SHOWN))
         if anew:
             self._loop.begin(self._new_run(takes or _SHOWN))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from collections.abc import Callable, Mapping
@@ -54,7 +55,15 @@ def run(command: Command) -> int:
             names = " ".join(f"--only {shlex.quote(name)}" for name in (*chosen.only, *added.names))
             nobody += f", and with `gpudeck start {names}` at once"
     place.say(f"written to {place.path}; {place.elsewhere() or nobody}")
+    if paused := _paused(place):
+        place.say(f"{field_text(paused)}, nothing starts: `gpudeck unpause` starts tasks again")
     return 0
+
+
+def _paused(place: Place) -> str:
+    from ..offline.look import offline_look
+
+    return "" if find_state(place.path, place.options) is None else offline_look(place, quiet=True).deck.deck.paused
 
 
 def _leaving_out(place: Place, added: Added) -> RunOptions:
@@ -138,6 +147,8 @@ def _add_live(place: Place, addition: Addition, connection: Connection, *, as_js
         raise type(error)(f"nothing was added: {error}") from None
     _tell(added, as_json=as_json)
     say(f"engine {connection.hello.pid} has taken it up")
+    with contextlib.suppress(Gone):  # all is done and told
+        place.tell_what_bars(connection)
 
 
 def _tell(added: Added, *, as_json: bool) -> None:

@@ -43,6 +43,7 @@ def run(command: Command) -> int:
             told.applied(engine.request("apply", digest=plan["digest"], **kept))
         if not keep:
             told.again(_run_again(engine))
+        place.tell_what_bars(engine)
     return told.end()
 
 
@@ -79,6 +80,7 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
         elif changed:
             told.again(_run_again(engine))
         engine.request("start")
+        place.tell_what_bars(engine)
     return told.end()
 
 

@@ -7,15 +7,19 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from ... import __version__
 from ..adapters.state.folder import load_environment
 from ..attach import attach, attach_or_start, find_state, has_engine, running_alone
 from ..client import Connection, Gone
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
+from ..headless.text import field_text
 from ..hints import Hints
 from ..opening.purpose import Purpose
 from ..opening.run_options import changed, decode, held, refuse_other
+from ..protocol.wire import DeckHead
 from ..taskfile.options import RunOptions
 from ..taskfile.problems import printable
 from .task_file import task_file
@@ -93,6 +97,17 @@ class Place:
             if change and connection.hello.version == __version__:
                 connection.request("start")
         return connection
+
+    def tell_what_bars(self, connection: Connection) -> None:
+        """A line where the deck starts nothing of what waits."""
+        head = msgspec.convert(connection.request("status")["head"], DeckHead)
+        if head.paused:
+            self.say(f"{field_text(head.paused)}, nothing starts: `gpudeck unpause` starts tasks again")
+        elif head.halted:
+            self.say(
+                f"halted by {field_text(head.halted)}: what that has left waits; `gpudeck unpause` goes on with all of "
+                "it, `gpudeck retry` runs tasks that have ended again"
+            )
 
     def _tell_held(self, connection: Connection) -> None:
         """A line where a new engine runs the deck under what an earlier start said."""

@@ -26,6 +26,8 @@ def run(command: Command) -> int:
         for line in connection.request("start")["warnings"] if began else ():
             place.say(f"warning: {line}")
         left_out = _left_out(connection, head.counts.total)
+        if not command.flag("json"):
+            place.tell_what_bars(connection)
     counts = head.counts
     if command.flag("json"):
         told = {"engine": pid, "running": counts.running, "queued": counts.queued, "paused": head.paused}
@@ -33,8 +35,6 @@ def run(command: Command) -> int:
         return 0
     tasks = f"{plural(counts.running, 'task')} running, {counts.queued} queued"
     print(f"engine {pid} runs {field_text(head.deck)}: {tasks}")
-    if head.paused:
-        place.say(f"{field_text(head.paused)}, nothing starts: `gpudeck unpause` starts tasks again")
     if left_out:
         place.say(left_out)
     if place.options.skip_existing is False:

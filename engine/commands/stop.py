@@ -11,6 +11,7 @@ from ..client import Connection, Gone
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..headless.text import plural
+from ..protocol.states import ACTIVE
 from ..protocol.wire import Bye
 from .place import Place
 from .screen import print_json
@@ -69,8 +70,9 @@ def _run_on(place: Place) -> bool:
 
 
 def _running(connection: Connection) -> int:
-    counts = connection.request("status")["head"]["counts"]
-    return counts["running"] + counts["unknown"]
+    """Those that have left the task file included."""
+    rows = connection.wait_for_picture().rows.values()
+    return sum(row.state in ACTIVE or row.state == "unknown" for row in rows if not row.pending)
 
 
 def _stop(connection: Connection, *, tasks: bool, now: bool) -> None:

@@ -102,12 +102,12 @@ class Offline:
         found = record.read(os.path.join(self.state.attempts, token))
         if found.end or found.void:
             return "ended"
-        if found.wrapper is None or self.elsewhere:
-            return "unknown"
+        attempt = self.deck.active[token].attempt() if token in self.deck.active else None
+        if found.wrapper is None or self.elsewhere or (attempt is not None and attempt.job):
+            return "unknown"  # of a job on another node its cluster would have to be asked
         run = self.deck.run
         if run.boot_id not in ("", host.boot_id()):
             return "gone"
-        attempt = self.deck.active[token].attempt() if token in self.deck.active else None
         if attempt is not None and attempt.pid_ns not in (0, this_machine().pid_ns):
             return "unknown"
         return "runs" if found.wrapper.living() is not None else "gone"

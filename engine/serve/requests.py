@@ -44,8 +44,8 @@ AT_ONCE = 100
 class Hooks:
     """What only the engine as a whole can do."""
 
-    stop: Callable[[bool, bool], None]
-    """(tasks too, at once)."""
+    stop: Callable[[bool, bool, str], None]
+    """(tasks too, at once, who asks: "" for the command)."""
     start: Callable[[], Sequence[str]]
     """Take up what is new in the file; returns what was to be warned of when the deck was opened."""
     apply: Callable[[Mapping[str, Any]], Awaitable[Any]]
@@ -96,7 +96,9 @@ class Requests:
             case "show":
                 return await self._in_turns(self._to(TasksArgs, args).tasks, self._details)
             case "retry":
-                return {**await self._retry(self._to(RetryArgs, args)), "note": self._note()}
+                halted = "" if self._deck.run.ended else self._deck.run.halted
+                reply = await self._retry(self._to(RetryArgs, args))
+                return {**reply, "note": self._note() or self._of_halt(halted)}
             case "cancel" | "kill" | "hold" | "release" | "accept" as verb:
                 given = self._to(TasksArgs, args)
                 reply = await self._verb(Verb(verb, self._names(given.tasks), by=given.by))
@@ -131,7 +133,7 @@ class Requests:
                 return {"warnings": warnings}
             case "stop":
                 ending = self._to(StopArgs, args)
-                self._hooks.stop(ending.tasks, ending.now)
+                self._hooks.stop(ending.tasks, ending.now, ending.by)
                 return {}
             case _:
                 raise UsageError(f"this engine knows no request {request.op!r}: it may be older than the command")
@@ -205,6 +207,13 @@ class Requests:
     def _note(self) -> str:
         """Why what was just let go does not start; "" where nothing is in the way."""
         return "the deck is paused: nothing starts until `gpudeck unpause`" if self._deck.paused else ""
+
+    def _of_halt(self, lifted: str) -> str:
+        """What a retry means for what a halt has left. *lifted*: what halted the run until now."""
+        if lifted:
+            return f"the run goes on, which was halted by {lifted}: what that had left starts, too"
+        before = self._deck.run.halted_before
+        return f"the run before was halted by {before}: `gpudeck unpause` starts what that has left" if before else ""
 
     async def _retry(self, args: RetryArgs) -> dict[str, Any]:
         await self._take_in(args.tasks)

@@ -50,7 +50,7 @@ def test_each_key_asks_for_what_it_says_of_the_task_under_the_cursor() -> None:
             (QUEUED, ("P", "p"), "pause", {}),
             (QUEUED, ("P", "P"), "pause", {}),
             (QUEUED, ("Q", "e"), "stop", {}),
-            (QUEUED, ("Q", "t"), "stop", {"tasks": True}),
+            (QUEUED, ("Q", "t"), "stop", {"tasks": True, "by": "Q on the screen"}),
         ):
             go_to(rig, name)
             assert await rig.asks(*keys) == [(op, args)], keys
