@@ -13,7 +13,7 @@ from ..adapters.journal.journal import SqliteJournal
 from ..adapters.processes import record
 from ..adapters.state.folder import StateDir, find_state_dir, open_state_dir
 from ..adapters.state.home import moved, settle_in
-from ..adapters.state.lock import DeckLock, held_by, this_machine
+from ..adapters.state.lock import DeckLock, this_machine
 from ..core.build import build
 from ..core.deck import Deck
 from ..core.events import AttemptStarting, Fact
@@ -21,8 +21,7 @@ from ..core.phases import FINAL
 from ..core.recorded import Recorded, recorded
 from ..core.replay import replay
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
-from ..counting import plural
-from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
+from ..errors import DeckError, EngineUnavailableError, TaskFileError
 from ..live import kept as live_kept
 from ..live import taken as live_taken
 from ..logs.files import LogFolder
@@ -35,6 +34,7 @@ from .box_gpus import BoxGpus, gpus_for
 from .core_gpus import core_gpus
 from .deck_file import check_before_start, check_first_start, load_for
 from .environment import run_environment
+from .former_states import former_states, note_state
 from .left_behind import Unsettled, refuse_strangers, sweep_records, unsettled
 from .left_out import stand_in_for_left_out, with_newcomers, with_running
 from .other_states import OtherStates
@@ -89,7 +89,7 @@ def open_deck(
     settings = load_settings(path, given, content=content)
     stem = stem_of(path, given)
     begins = not os.path.exists(os.path.join(settings.state_dir, stem))
-    elsewhere = _state_of_before(path, settings, stem) if begins else ""
+    former = former_states(path, settings, stem) if purpose != "stop" else []
     if begins:
         check_first_start(path, given, settings, environ)
     state = open_state_dir(path, settings.state_dir, stem, as_root=as_root, takeover=takeover)
@@ -149,12 +149,14 @@ def open_deck(
             before=before,
         )
         copied = f"this deck is a copy of the one in {original}: what ran there is left alone and runs here again"
-        if elsewhere:
-            elsewhere = f"this deck begins anew in {state.path}: its state of before lies in {elsewhere}"
+        elsewhere = ""
+        if begins and former:
+            elsewhere = f"this deck begins anew in {state.path}: its state of before lies in {former[0].path}"
         opened.warnings += filter(None, [elsewhere, copied * bool(original), regained, other, held(options, given)])
         left = [task.spec for task in opened.deck.tasks if task.selected and not isinstance(task.phase, FINAL)]
         opened.warnings += OtherStates(file).at_work(left)
         opened.options = encode(options)
+        note_state(path, file.settings, stem, state)
         with contextlib.suppress(OSError):
             live_kept.keep_begun(state.path, opened.deck)
             live_taken.keep(state.path, file)
@@ -199,24 +201,6 @@ def _taken_before(
         file = load_for(path, replace(options, only=(), exclude=()), gpus, facts, told, environment, content=content)
         return {spec.name: spec for spec in file.tasks}
     return {}
-
-
-def _state_of_before(path: str, settings: DeckSettings, stem: str) -> str:
-    """Where a deck whose file names another folder had its state when it named none; "" where it had none. Raises
-    UsageError where that is in use: what runs would run twice."""
-    if settings.state_dir == os.path.join(os.path.dirname(os.path.abspath(path)), STATE_DIR):
-        return ""
-    before = find_state_dir(path, STATE_DIR, stem)
-    if before is None or not os.path.exists(before.db):
-        return ""
-    running = before.running()
-    if running or held_by(before.path) is not None:
-        words = f"{plural(running, 'task')} of it still run{'s' * (running == 1)}" if running else "its engine runs"
-        raise UsageError(
-            f"{path}: the deck has its state in {before.path}, and {words}: set state_dir back to it, or end what runs "
-            "there first"
-        )
-    return before.path
 
 
 def _leave_to_the_original(state: StateDir) -> None:
