@@ -95,7 +95,11 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     given = submitted(file, journal)
     for line in [*file.warnings, *filter(None, [damage, standing(given) if given else ""]), *file.later]:
         print(f"warning: {line}")
-    print("\n".join([*_table(rows, planned, gpus), *_left_to_you(deck, planned, settled)]))
+    gone = [name for name in journal.lasting if name not in deck.by_name]
+    left = (
+        [f"{plural(len(gone), 'task')} more, which the file no longer has, may run on: {_names(gone)}"] if gone else []
+    )
+    print("\n".join([*_table(rows, planned, gpus), *left, *_left_to_you(deck, planned, settled)]))
     return 0
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
-from ..attach import has_engine
+from ... import __version__
+from ..attach import attach, has_engine
 from ..client import Connection
 from ..command import Command
 from ..headless.text import field_text, plural
@@ -13,12 +16,14 @@ from ..protocol.wire import DeckHead
 from ..taskfile.options import RunOptions
 from .place import Place
 from .screen import print_json
+from .stop import stop_engine, wait_for_lock
 
 
 def run(command: Command) -> int:
     """Start an engine where none runs, and tell how the deck stands; the engine goes on."""
     place = Place.of(command)
     place.refuse_missing(command.file)
+    _make_way(place)
     began = not has_engine(place.path, place.options)
     with place.start("start", quiet=True, change=True) as connection:
         head = msgspec.convert(connection.request("status")["head"], DeckHead)
@@ -44,6 +49,25 @@ def run(command: Command) -> int:
         )
     place.say("`gpudeck` opens its screen, `gpudeck status` looks, `gpudeck stop` ends the engine")
     return 0
+
+
+def _make_way(place: Place) -> None:
+    """An engine whose run has ended, and that has nothing left to do, ends for one that begins the next run under other
+    options."""
+    connection = attach(place.path, place.options)
+    if connection is None:
+        return
+    with connection:
+        hello = connection.hello
+        if hello.mode != "detached" or hello.version != __version__:
+            return
+        head = msgspec.convert(connection.request("status")["head"], DeckHead)
+        options = decode(connection.request("options")["options"])
+        given = replace(place.options, also=options.also)
+        if not head.ended or head.counts.unknown or options == given:
+            return
+        stop_engine(connection)
+    wait_for_lock(place, hello.pid)
 
 
 def _left_out(connection: Connection, selected: int) -> str:

@@ -42,8 +42,8 @@ def run(command: Command) -> int:
         running = _running(connection)
         if tasks and running and not command.flag("json"):
             print(f"stopping {plural(running, 'task')} …", flush=True)
-        _stop(connection, tasks=tasks, now=now)
-    _wait_for_lock(place, pid)
+        stop_engine(connection, tasks=tasks, now=now)
+    wait_for_lock(place, pid)
     if tasks or not running:
         rest = "no task runs"
     else:
@@ -75,7 +75,7 @@ def _running(connection: Connection) -> int:
     return sum(row.state in ACTIVE or row.state == "unknown" for row in rows if not row.pending)
 
 
-def _stop(connection: Connection, *, tasks: bool, now: bool) -> None:
+def stop_engine(connection: Connection, *, tasks: bool = False, now: bool = False) -> None:
     """Ask for it and wait for the goodbye, which may be quicker than the answer."""
     try:
         connection.request("stop", tasks=tasks, now=now)
@@ -89,7 +89,7 @@ def _stop(connection: Connection, *, tasks: bool, now: bool) -> None:
         raise EngineUnavailableError(f"engine {pid} goes on stopping: `gpudeck status` tells") from None
 
 
-def _wait_for_lock(place: Place, pid: int) -> None:
+def wait_for_lock(place: Place, pid: int) -> None:
     """A start that follows must find the deck free; and the process should be gone."""
     state = find_state(place.path, place.options)
     deadline = time.monotonic() + _RELEASE_S

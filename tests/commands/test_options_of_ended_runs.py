@@ -60,6 +60,24 @@ async def test_a_plain_start_has_the_values_of_the_file_after_a_run_with_others_
 
 
 @at_desk(DECK, ENDS)
+async def test_it_has_them_while_the_engine_of_that_run_still_idles_as_well(desk: Desk) -> None:
+    await desk.command("start", "tasks.toml", "lr=9")
+    await desk.until_state("t-1", "succeeded")
+    desk.write(MORE)
+    assert (await desk.command("start")).code == 0
+    await desk.until_state("t-2", "succeeded")
+    assert ("echo 1 2" in said(desk, "t-2"), desk.engines) == (True, 2)
+
+
+@at_desk(DECK, ENDS)
+async def test_a_start_under_the_same_options_keeps_the_engine_that_idles(desk: Desk) -> None:
+    await desk.command("start", "tasks.toml", "lr=9")
+    await desk.until_state("t-1", "succeeded")
+    assert (await desk.command("start", "tasks.toml", "lr=9")).code == 0
+    assert desk.engines == 1
+
+
+@at_desk(DECK, ENDS)
 async def test_a_start_says_what_it_has_found_changed_and_a_look_afterwards_agrees(desk: Desk) -> None:
     await ended(desk, "tasks.toml", "lr=9")
     assert not (await desk.row("t-1"))["changed"]

@@ -119,6 +119,17 @@ def test_a_plan_tells_what_runs_on_from_what_would_start(deck: Commanded) -> Non
     gate.let()
 
 
+def test_a_plan_names_what_runs_on_and_has_left_the_file(deck: Commanded) -> None:
+    deck.write(PAIR)
+    gate = deck.gate()
+    assert deck.command("start").code == 0
+    deck.until_state("a", "running")
+    assert deck.command("stop").code == 0
+    deck.write(PAIR.replace('name = "a"', 'name = "z"'))
+    assert "1 task more, which the file no longer has, may run on: a" in deck.command("plan").out
+    gate.let()
+
+
 def test_a_stop_counts_a_task_that_has_left_the_file(deck: Commanded) -> None:
     deck.write(PAIR)
     deck.gate()
