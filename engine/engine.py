@@ -144,6 +144,7 @@ class Engine:
         requests = Requests(
             self._deck, view, self._attempts, self._clock, self._post, self._box.index_of,
             Hooks(
+                held=self._opened.held,
                 stop=self._stop,
                 start=self._start,
                 apply=lambda args: answer(self._live, args),

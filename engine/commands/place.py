@@ -18,7 +18,7 @@ from ..errors import EngineUnavailableError, UsageError
 from ..headless.text import field_text
 from ..hints import Hints
 from ..opening.purpose import Purpose
-from ..opening.run_options import changed, decode, held, refuse_other
+from ..opening.run_options import changed, decode, refuse_other
 from ..protocol.wire import DeckHead
 from ..taskfile.options import RunOptions
 from ..taskfile.problems import printable
@@ -111,8 +111,7 @@ class Place:
 
     def _tell_held(self, connection: Connection) -> None:
         """A line where a new engine runs the deck under what an earlier start said."""
-        options = decode(connection.request("options")["options"])
-        if still := held(options, self.options):
+        if still := connection.request("options")["held"]:
             self.say(still)
 
     def state_folder(self) -> str:

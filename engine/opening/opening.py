@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from ..adapters import host
 from ..adapters.journal.journal import SqliteJournal
 from ..adapters.processes import record
-from ..adapters.state.folder import StateDir, find_state_dir, open_state_dir
+from ..adapters.state.folder import StateDir, open_state_dir
 from ..adapters.state.home import moved, settle_in
 from ..adapters.state.lock import DeckLock, this_machine
 from ..core.build import build
@@ -25,7 +25,6 @@ from ..errors import DeckError, EngineUnavailableError, TaskFileError
 from ..live import kept as live_kept
 from ..live import taken as live_taken
 from ..logs.files import LogFolder
-from ..taskfile.find import STATE_DIR
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
@@ -38,7 +37,7 @@ from .former_states import former_states, note_state
 from .left_behind import Unsettled, refuse_strangers, sweep_records, unsettled
 from .left_out import stand_in_for_left_out, with_newcomers, with_running
 from .other_states import OtherStates
-from .own_state import owner_of, refuse_other
+from .own_state import find_own_state, owner_of, refuse_other
 from .purpose import BEGINS, Purpose
 from .regained import has_forgotten, regain
 from .run_options import encode, held, holding
@@ -68,6 +67,8 @@ class OpenDeck:
     warnings: list[str] = field(default_factory=list[str])
     options: str = ""
     """The run options that hold, encoded."""
+    held: str = ""
+    """What to say of those that were said by an earlier start."""
 
 
 def open_deck(
@@ -89,7 +90,7 @@ def open_deck(
     settings = load_settings(path, given, content=content)
     stem = stem_of(path, given)
     begins = not os.path.exists(os.path.join(settings.state_dir, stem))
-    former = former_states(path, settings, stem) if purpose != "stop" else []
+    former = former_states(path, settings, given) if purpose != "stop" else []
     if begins:
         check_first_start(path, given, settings, environ)
     state = open_state_dir(path, settings.state_dir, stem, as_root=as_root, takeover=takeover)
@@ -152,7 +153,8 @@ def open_deck(
         elsewhere = ""
         if begins and former:
             elsewhere = f"this deck begins anew in {state.path}: its state of before lies in {former[0].path}"
-        opened.warnings += filter(None, [elsewhere, copied * bool(original), regained, other, held(options, given)])
+        opened.held = held(options, given, unfinished=unfinished)
+        opened.warnings += filter(None, [elsewhere, copied * bool(original), regained, other, opened.held])
         left = [task.spec for task in opened.deck.tasks if task.selected and not isinstance(task.phase, FINAL)]
         opened.warnings += OtherStates(file).at_work(left)
         opened.options = encode(options)
@@ -166,7 +168,7 @@ def open_deck(
 
 def _taken(path: str, given: RunOptions) -> bytes | None:
     """The task file as the deck took it last; None: nobody knows."""
-    state = find_state_dir(path, state_dir_said(path, given), stem_of(path, given))
+    state = find_own_state(path, state_dir_said(path, given), given)
     return None if state is None else live_taken.load(state.path)
 
 

@@ -58,14 +58,19 @@ def _selection(kept: RunOptions, given: RunOptions) -> dict[str, Any]:
     return {name: getattr(chosen, name) for name in _OF_EACH_START}
 
 
-def held(options: RunOptions, given: RunOptions) -> str:
-    """What to say of options that hold and that nobody has given now; "" where there are none."""
+def held(options: RunOptions, given: RunOptions, *, unfinished: bool) -> str:
+    """What to say of options that hold and that nobody has given now; "" where there are none. *unfinished*: the run
+    that they were said for goes on."""
     default = RunOptions()
     left = {field.name: getattr(options, field.name) for field in fields(RunOptions)}
     left = {name: value for name, value in left.items() if value not in (getattr(given, name), getattr(default, name))}
     left["set"] = {key: value for key, value in options.set.items() if given.set.get(key) != value}
     said = describe(replace(default, **left))
-    return f"{said} of the last start still holds: the next run that `gpudeck start` begins is without" if said else ""
+    if not said:
+        return ""
+    if unfinished:
+        return f"the run goes on as it was started: {said}; the next one that `gpudeck start` begins is without"
+    return f"{said} of the ended run still holds: the next run that `gpudeck start` begins is without"
 
 
 def continued(kept: RunOptions, given: RunOptions) -> RunOptions:

@@ -44,6 +44,8 @@ AT_ONCE = 100
 class Hooks:
     """What only the engine as a whole can do."""
 
+    held: str
+    """What to say of run options that an earlier start has said."""
     stop: Callable[[bool, bool, str], None]
     """(tasks too, at once, who asks: "" for the command)."""
     start: Callable[[], Sequence[str]]
@@ -84,7 +86,7 @@ class Requests:
                 self._to(NoArgs, args)
                 return msgspec.to_builtins(await self._view.fresh_cluster())
             case "options":
-                return {"options": self._deck.run.options}
+                return {"options": self._deck.run.options, "held": self._hooks.held}
             case "select":
                 selectors = self._to(SelectArgs, args).select
                 return [task.name for task in await select_in_turns(self._deck, selectors, self._index_of)]

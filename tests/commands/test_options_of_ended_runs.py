@@ -92,7 +92,7 @@ async def test_a_screen_over_an_ended_run_shows_nothing_as_changed_and_names_wha
     await ended(desk, "tasks.toml", "lr=9")
     screen = desk.begin("tasks.toml", "--plain", terminal=True)
     await screen.until("runs on when this ends")
-    assert "--set lr=9 of the last start still holds: the next run that `gpudeck start" in screen.said
+    assert "--set lr=9 of the ended run still holds: the next run that `gpudeck start" in screen.said
     assert not (await desk.row("t-1"))["changed"]
 
 
@@ -100,7 +100,7 @@ async def test_a_screen_over_an_ended_run_shows_nothing_as_changed_and_names_wha
 async def test_a_retry_on_an_ended_run_goes_on_with_its_values_and_says_so(desk: Desk) -> None:
     await ended(desk, "tasks.toml", "lr=9")
     done = await desk.command("retry", "t-1")
-    assert (done.code, "--set lr=9 of the last start still holds" in done.err) == (0, True)
+    assert (done.code, "--set lr=9 of the ended run still holds" in done.err) == (0, True)
     assert "echo 9 1" in said(desk, "t-1")
     assert desk.started == ["t-1", "t-2", "t-1"]
 
@@ -110,7 +110,7 @@ async def test_an_unfinished_run_goes_on_as_it_was_started(desk: Desk) -> None:
     await desk.command("start", "tasks.toml", "lr=9")
     await desk.leave()
     done = await desk.command("start")
-    assert "warning: --set lr=9 of the last start still holds" in done.err
+    assert "warning: the run goes on as it was started: --set lr=9" in done.err
     assert desk.order("t-2").argv[-1].endswith("echo 9 2")
 
 
