@@ -14,7 +14,7 @@ from ..adapters.state.lock import held_by
 from ..adapters.state.private_files import write_private
 from ..core.spec import DeckSettings
 from ..counting import plural
-from ..errors import EngineUnavailableError, UsageError
+from ..errors import UsageError
 from ..taskfile.options import RunOptions
 from ..taskfile.stem import STATE_DIR, stem_of
 from .own_state import is_own
@@ -24,24 +24,17 @@ _NAME = ".states"
 
 def former_states(path: str, settings: DeckSettings, options: RunOptions) -> list[StateDir]:
     """The newest first; one that is gone, or another deck's, is none. Raises UsageError where one is in use: what runs
-    would run twice."""
+    would run twice; EngineUnavailableError where the state is another machine's."""
     folder, stem = os.path.dirname(os.path.abspath(path)), stem_of(path, options)
     known = [os.path.normpath(os.path.join(folder, each)) for each in _listed(settings.log_dir).get(stem, [])]
-    default = _found(path, STATE_DIR, stem)
-    now = _found(path, settings.state_dir, stem)
+    default = find_state_dir(path, STATE_DIR, stem)
+    now = find_state_dir(path, settings.state_dir, stem)
     paths = [*reversed(known), *([default.path] if default is not None else [])]
     states = [StateDir(each) for each in dict.fromkeys(paths) if now is None or each != now.path]
     found = [state for state in states if os.path.exists(state.db) and is_own(path, state.path, options)]
     for state in found:
         _refuse_in_use(path, state)
     return found
-
-
-def _found(path: str, state_dir: str, stem: str) -> StateDir | None:
-    try:
-        return find_state_dir(path, state_dir, stem)
-    except EngineUnavailableError:  # on another machine, which is refused or taken over where the state is opened
-        return None
 
 
 def note_state(path: str, settings: DeckSettings, stem: str, state: StateDir) -> None:

@@ -90,7 +90,7 @@ def open_deck(
     settings = load_settings(path, given, content=content)
     stem = stem_of(path, given)
     begins = not os.path.exists(os.path.join(settings.state_dir, stem))
-    former = former_states(path, settings, given) if purpose != "stop" else []
+    former = former_states(path, settings, given) if purpose != "stop" and not takeover else []
     if begins:
         check_first_start(path, given, settings, environ)
     state = open_state_dir(path, settings.state_dir, stem, as_root=as_root, takeover=takeover)
