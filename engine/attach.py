@@ -17,6 +17,7 @@ from .client import HELLO_S, Connection, Gone, silent
 from .counting import plural
 from .errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from .opening.own_state import find_own_state
+from .opening.purpose import Purpose
 from .opening.run_options import encode as encode_options
 from .taskfile.find import STATE_DIR, may_say_state_dir
 from .taskfile.options import RunOptions
@@ -28,18 +29,12 @@ _LOOK_S = 0.02
 
 def find_state(path: str, options: RunOptions) -> StateDir | None:
     """The deck's state folder; None: it has never been started. Raises DeckError."""
-    state_dir = _said_state_dir(path, options) if may_say_state_dir(path) else STATE_DIR
+    state_dir = STATE_DIR
+    if may_say_state_dir(path):
+        from .opening.settings_despite import state_dir_said  # what reads task files is slow to load
+
+        state_dir = state_dir_said(path, options)
     return find_own_state(path, state_dir, options)
-
-
-def _said_state_dir(path: str, options: RunOptions) -> str:
-    from .opening.settings_despite import settings_despite  # what reads task files is slow to load
-    from .taskfile.load import load_settings
-
-    try:
-        return load_settings(path, options).state_dir
-    except TaskFileError:  # a file that was broken under a live engine
-        return settings_despite(path, options).state_dir
 
 
 def attach(path: str, options: RunOptions) -> Connection | None:
@@ -93,31 +88,20 @@ def attach_or_start(
     *,
     as_root: bool = False,
     takeover: bool = False,
-    quiet_start: bool = False,
-    notes_only: bool = False,
-    asked_only: bool = False,
-    as_taken: str = "",
+    purpose: Purpose = "look",
     warn: Any = None,
 ) -> Connection:
     """A connection to the deck's engine, which is started in a session of its own if none runs.
 
     *warn* is called with a line where the engine would not survive a logout. *takeover*: what had the deck before is
-    gone. *quiet_start*: an engine that is started here starts no task before it has been asked for something other than
-    how the deck stands, or for some seconds; *notes_only*: it ends once it has noted that; *asked_only*: it takes up
-    nothing that is new in the file. *as_taken*: it only ends what runs, and reads the task file as the deck with this
-    state folder took it last. Raises DeckError with the engine's own words when it cannot run the deck.
+    gone. *purpose*: of an engine that is started here. Raises DeckError with the engine's own words when it cannot run
+    the deck.
     """
     if not takeover and (connection := attach(path, options)):
         return connection
-    given = {
-        "--as-root": as_root, "--takeover": takeover, "--quiet-start": quiet_start, "--notes-only": notes_only,
-        "--asked-only": asked_only,
-    }  # fmt: skip
-    flags = [flag for flag, on in given.items() if on]
-    if as_taken:
-        flags += ["--as-taken", as_taken]
-    else:
+    if purpose != "stop":
         _refuse_broken(path, options)
+    flags = ["--purpose", purpose, *["--as-root"] * as_root, *["--takeover"] * takeover]
     return _start(path, options, environ, flags, takeover=takeover, warn=warn)
 
 

@@ -38,7 +38,7 @@ class Ending:
         self._over = asyncio.Event()
         self._alone: asyncio.TimerHandle | None = None
         self._left = ""
-        self._stopped_by_client = False
+        self._stopped_by = ""
         self.signal: signal.Signals | None = None
         """The first signal that asked for the end of the tasks."""
         self.lost: Callable[[], str] = lambda: ""
@@ -59,9 +59,9 @@ class Ending:
         """The same for what `lost` tells, as long as tasks run."""
         self._over.set()
 
-    def stop(self) -> None:
+    def stop(self, who: str) -> None:
         """A client has asked for the end of the tasks, and then of the engine."""
-        self._stopped_by_client = True
+        self._stopped_by = who
 
     def fail(self, error: BaseException) -> None:
         """Memory is not trusted any more. Tasks go on; the next engine reads what is on disk."""
@@ -72,7 +72,7 @@ class Ending:
     @property
     def by_user(self) -> bool:
         """Somebody asked for it who knows that the engine ends: a client, or Ctrl-C."""
-        return bool(self._left) or self._stopped_by_client or self.signal is signal.SIGINT
+        return bool(self._left or self._stopped_by) or self.signal is signal.SIGINT
 
     # -- waiting for it -----------------------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ class Ending:
         if self.busy() or self._over.is_set():
             return False
         ended = self._deck.run.ended
-        if self.signal or self._stopped_by_client or self.lost():
+        if self.signal or self._stopped_by or self.lost():
             self._over.set()
         elif self._mode != "headless" and (ended or self._stands_still()):
             if ended:
@@ -140,8 +140,8 @@ class Ending:
             return 128 + self.signal, f"stopped by {self.signal.name}"
         if self._left:
             return 0 if alone else 3, f"ended by {self._left}: tasks run on, the next start goes on"
-        if self._stopped_by_client:
-            return 0 if alone else 128 + signal.SIGTERM, "stopped by gpudeck stop --tasks"
+        if self._stopped_by:
+            return 0 if alone else 128 + signal.SIGTERM, f"stopped by {self._stopped_by}"
         lost = self.lost()
         if lost and not self._deck.run.ended:
             return 3, lost

@@ -27,6 +27,7 @@ from .live.request import answer
 from .logs.writer import AttemptJsonWriter
 from .loop import Loop
 from .opening.opening import OpenDeck
+from .opening.purpose import ASKED_ONLY, Purpose
 from .parts import (
     attempts_of,
     box_of,
@@ -143,15 +144,18 @@ class Engine:
         requests = Requests(
             self._deck, view, self._attempts, self._clock, self._post, self._box.index_of,
             Hooks(
+                held=self._opened.held,
                 stop=self._stop,
                 start=self._start,
                 apply=lambda args: answer(self._live, args),
                 change=lambda args: self._live.change(args),
+                select=lambda names: self._live.select(names),
                 taken=self._loop.taken,
             ),
         )  # fmt: skip
 
         async def handle(request: Request) -> Any:
+            self._quiet.asked(request.op)
             try:
                 return await requests.handle(request)
             finally:
@@ -176,23 +180,20 @@ class Engine:
         *,
         takes: Sequence[str] | None,
         status_period_s: float,
-        quiet_start: bool = False,
-        notes_only: bool = False,
-        asked_only: bool = False,
+        purpose: Purpose = "look",
     ) -> int:
-        """Start or continue a run and see it through; with *takes* None look at the deck (`TakeUp.begin`).
-        *quiet_start*: whoever started it says first what it came for (`QuietStart`); *notes_only*: and wants no more;
-        *asked_only*: what is new in the file is not taken up. Returns the exit code."""
+        """Start or continue a run and see it through; with *takes* None look at the deck (`TakeUp.begin`). Returns the
+        exit code."""
         self._asyncio.set_exception_handler(lambda _, context: self._failed(context))
         settle()
         try:
             self._sampler.start()
             self._live.start()
-            if quiet_start or notes_only:
-                self._quiet.begin(notes_only=notes_only)
+            if purpose in ASKED_ONLY:
+                self._quiet.begin(notes_only=purpose == "note")
             self._notices.begin()
             self._state.begin()
-            self._take_up().begin(takes, asked_only=asked_only or notes_only)
+            self._take_up().begin(takes, purpose)
             if self._code is not None:
                 self._code.cover()
             await self._serving.start()
@@ -283,15 +284,16 @@ class Engine:
         if self._ending.consider():
             self._idle.watch()
 
-    def _stop(self, tasks: bool, now: bool) -> None:
+    def _stop(self, tasks: bool, now: bool, by: str) -> None:
         """A client ends the engine, with its tasks or without."""
+        by = by or ("gpudeck stop --tasks" if tasks else "gpudeck stop")
         if not tasks:
-            self._ending.leave("gpudeck stop")
+            self._ending.leave(by)
             return
         if self._ending.over:
             raise EngineUnavailableError("the engine was just ending, and its tasks run on: ask again")
-        self._ending.stop()
-        self._post(Shutdown(now=now, by="gpudeck stop --tasks"))
+        self._ending.stop(by)
+        self._post(Shutdown(now=now, by=by))
 
     def _start(self) -> Sequence[str]:
         """A client wants the deck as a whole to run. Returns the warnings of the opening."""

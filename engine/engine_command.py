@@ -14,6 +14,7 @@ from .engine import Engine
 from .errors import EngineUnavailableError
 from .headless.output import LogOutput
 from .opening.opening import OpenDeck, open_deck
+from .opening.purpose import Purpose
 from .taskfile.options import RunOptions
 
 STATUS_PERIOD_S = 60.0
@@ -28,23 +29,17 @@ def serve(
     as_root: bool,
     takeover: bool,
     mode: Mode,
-    quiet_start: bool = False,
-    notes_only: bool = False,
-    asked_only: bool = False,
-    as_taken: str | None = None,
+    purpose: Purpose = "look",
 ) -> int:
-    """Serve a deck until nothing is left to run and nobody is attached. *quiet_start*: nothing starts before the first
-    client has said what it came for; *notes_only*: and nothing after that; *asked_only*: what is new in the file is not
-    taken up. *as_taken*: see `open_deck`. Returns the exit code; raises DeckError."""
+    """Serve a deck until nothing is left to run and nobody is attached. Returns the exit code; raises DeckError."""
     opened = open_deck(
         path,
         options,
         environ,
         as_root=as_root,
         takeover=takeover,
-        as_before=True,
+        purpose=purpose,
         service=mode == "service",
-        as_taken=as_taken,
     )
     if mode == "detached":
         _check_socket(opened)
@@ -55,13 +50,7 @@ def serve(
 
         async def work() -> int:
             engine = Engine(opened, output.show, cwd=os.path.dirname(path), mode=mode)
-            return await engine.run(
-                takes=None,
-                status_period_s=STATUS_PERIOD_S,
-                quiet_start=quiet_start,
-                notes_only=notes_only,
-                asked_only=asked_only,
-            )
+            return await engine.run(purpose=purpose, takes=None, status_period_s=STATUS_PERIOD_S)
 
         return asyncio.run(work())
 

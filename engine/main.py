@@ -7,9 +7,13 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from .command import Command
 from .errors import EngineUnavailableError, TaskFileError, UsageError
+
+if TYPE_CHECKING:
+    from .opening.purpose import Purpose
 
 _COMMANDS = {
     "status": "status",
@@ -105,11 +109,11 @@ def _engine(command: Command) -> int:
     said = command.given.get("options")
     options = command.options() if said is None else decode(said)
     mode = "service" if command.flag("service") else "detached"
-    flags = {name: command.flag(name) for name in ("as_root", "takeover", "quiet_start", "notes_only", "asked_only")}
+    flags = {name: command.flag(name) for name in ("as_root", "takeover")}
+    purpose: Purpose = command.given.get("purpose", "look")
     try:
         with threads_needed():
-            as_taken = command.given.get("as_taken")
-            return serve(task_file(command), options, os.environ, mode=mode, as_taken=as_taken, **flags)
+            return serve(task_file(command), options, os.environ, mode=mode, purpose=purpose, **flags)
     except DeckError as error:
         print(f"{error}\nexit {error.exit_code}", file=sys.stderr)
         return error.exit_code

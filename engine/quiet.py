@@ -15,6 +15,8 @@ PATIENCE_S = 60.0
 AFTER_S = 1.0
 """What a command asks for, it asks for in one go."""
 _LOOKING = frozenset({"status", "options", "select", "rows", "explain", "show", "watch"})
+_STARTING = frozenset({"retry", "start"})
+"""Nothing has to come before what these ask for."""
 
 
 class QuietStart:
@@ -42,6 +44,11 @@ class QuietStart:
         self._deck.quiet = True
         self._until = self._loop.time() + PATIENCE_S
         self._end_in(ALONE_S)
+
+    def asked(self, op: str) -> None:
+        """A client's request has come."""
+        if op in _STARTING and not self._notes_only:
+            self.end()
 
     def taken(self, op: str) -> None:
         """A client's request has been answered."""

@@ -15,6 +15,8 @@ from .core.restore import has_new
 from .core.turn import Here
 from .loop import Loop
 from .opening.opening import OpenDeck
+from .opening.purpose import ASKED_ONLY, BEGINS, Purpose
+from .opening.run_options import decode
 from .ports import Clock, GpuInfo, Known, Launcher
 from .protocol.messages import Counts, DeckOpened
 from .report.numbers import counts_of, slot_count
@@ -39,11 +41,11 @@ class TakeUp:
         self._reporter = reporter
         self._clock = clock
 
-    def begin(self, takes: Sequence[str] | None, *, asked_only: bool = False) -> None:
+    def begin(self, takes: Sequence[str] | None, purpose: Purpose) -> None:
         """Continue an unfinished run, or start one that takes up *takes*. None: look at the deck; an ended run stays
-        so unless there are tasks that never ran, and those alone are started; with *asked_only* not even those."""
+        so unless there are tasks that never ran, and those alone are started, where the *purpose* has them."""
         run = self._deck.run
-        goes_on = not run.ended
+        goes_on, asked_only = not run.ended, purpose in ASKED_ONLY
         self._loop.core.here = Here(host.boot_id(), host.hostname())
         if takes is None:
             anew = not goes_on and not asked_only and has_new(self._deck)
@@ -54,14 +56,21 @@ class TakeUp:
         self._redo(fates)
         self._announce(run.number + anew, anew=anew, continued=goes_on and not anew)
         if goes_on:
-            by_hand = asked_only and run.takes == frozenset(BY_HAND)
+            by_hand = run.takes == frozenset(BY_HAND) and (asked_only or bool(run.halted_before))
             self._go_on(fates, changed=takes is not None, takes=takes or (() if by_hand else _SHOWN))
         if anew:
             self._loop.begin(self._new_run(takes or _SHOWN))
         elif not goes_on:
-            # A run that is begun by hand runs under what this engine was started with.
-            run.options = self._opened.options
+            self._keep_options(purpose)
             self._loop.wake()  # a turn finds out that there is nothing to do here
+
+    def _keep_options(self, purpose: Purpose) -> None:
+        """A run that is begun by hand runs under what this engine was started with. Who only looks leaves the deck as
+        it is, but for tasks that have come into the file."""
+        run, options = self._deck.run, self._opened.options
+        if options != run.options and (purpose in BEGINS or decode(options).also != decode(run.options).also):
+            self._loop.record(OptionsChanged(options))
+        run.options = options
 
     def _recover(self) -> Mapping[str, Fate]:
         known: list[Known] = []

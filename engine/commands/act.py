@@ -24,9 +24,6 @@ from .place import Place
 from .rows import is_text, names_text
 from .verb_table import ACTS
 
-_BEFORE_STARTS = ("cancel", "kill", "hold", "priority")
-"""Verbs that decide what an engine that is started for them begins with."""
-
 
 def run(command: Command) -> int:
     """Do it, started engine or not, wait until the engine has taken it, and tell what came of it."""
@@ -95,8 +92,7 @@ def _started(
         refuse_unasked(_question(command, _chosen(verb, rows)), yes=command.flag("yes"))
     if gpus:
         refuse_other_gpus(place, gpus)
-    notes_only = verb != "retry" and not found.under_way
-    connection = place.start(asks_first=verb in _BEFORE_STARTS, notes_only=notes_only, asked_only=True)
+    connection = place.start("act" if verb == "retry" or found.under_way else "note")
     if verb == "retry" and found.new:
         place.say(f"{plural(found.new, 'new task')} of the file: `gpudeck start` takes up what no retried task needs")
     return connection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from collections.abc import Callable, Mapping
@@ -44,22 +45,29 @@ def run(command: Command) -> int:
         return 0
     added = _add(place, addition, place.options, fits=_fitting(place))
     _tell(added, as_json=command.flag("json"))
-    chosen = _leaving_out(place, added)
-    if command.flag("start") and not (chosen.exclude or chosen.limit):
-        only = (*chosen.only, *added.names) if chosen.only else ()
-        replace(place, options=replace(place.options, only=only)).start().close()
+    if command.flag("start"):
+        replace(place, options=replace(place.options, also=added.names)).start().close()
         return 0
     nobody = "no engine runs the deck: `gpudeck` or `gpudeck add --start` starts one"
-    if chosen != RunOptions():
-        names = " ".join(f"--only {shlex.quote(name)}" for name in (*chosen.only, *added.names))
-        left_out = f"left out by {describe(chosen)}, with which the deck was started last"
-        nobody = f"{left_out}: `gpudeck {'start' if chosen.only else '--headless'} {names}` runs it"
+    if (chosen := _leaving_out(place, added)) != RunOptions():
+        nobody = f"left out by {describe(chosen)}, with which the run was started: once that has ended it starts"
+        if chosen.only:
+            names = " ".join(f"--only {shlex.quote(name)}" for name in (*chosen.only, *added.names))
+            nobody += f", and with `gpudeck start {names}` at once"
     place.say(f"written to {place.path}; {place.elsewhere() or nobody}")
+    if paused := _paused(place):
+        place.say(f"{field_text(paused)}, nothing starts: `gpudeck unpause` starts tasks again")
     return 0
 
 
+def _paused(place: Place) -> str:
+    from ..offline.look import offline_look
+
+    return "" if find_state(place.path, place.options) is None else offline_look(place, quiet=True).deck.deck.paused
+
+
 def _leaving_out(place: Place, added: Added) -> RunOptions:
-    """What the deck was started with last that leaves what was added out; nothing where it does not."""
+    """What the unfinished run was started with that leaves what was added out; nothing where it does not."""
     from ..offline.look import offline_look
 
     if find_state(place.path, place.options) is None:
@@ -139,6 +147,8 @@ def _add_live(place: Place, addition: Addition, connection: Connection, *, as_js
         raise type(error)(f"nothing was added: {error}") from None
     _tell(added, as_json=as_json)
     say(f"engine {connection.hello.pid} has taken it up")
+    with contextlib.suppress(Gone):  # all is done and told
+        place.tell_what_bars(connection)
 
 
 def _tell(added: Added, *, as_json: bool) -> None:

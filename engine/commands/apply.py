@@ -43,6 +43,7 @@ def run(command: Command) -> int:
             told.applied(engine.request("apply", digest=plan["digest"], **kept))
         if not keep:
             told.again(_run_again(engine))
+        place.tell_what_bars(engine)
     return told.end()
 
 
@@ -71,13 +72,15 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
     if not agreed("apply this?", yes=command.flag("yes")):
         return told.declined()
     changed = bool(before or (plan and plan.changed_finished))
-    with place.start(asks_first=changed) as engine:
+    with place.start("act") as engine:
         if plan:
             told.note(f"apply: {field_text(words.summary(plan))}")
         if changed and keep:
             told.applied(engine.request("apply", keep=True))
         elif changed:
             told.again(_run_again(engine))
+        engine.request("start")
+        place.tell_what_bars(engine)
     return told.end()
 
 

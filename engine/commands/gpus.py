@@ -37,7 +37,7 @@ def run(command: Command) -> int:
         refuse_other_gpus(place, wanted)
     else:
         place.tell_environment()
-    with existing or place.start(asks_first=True, asked_only=True, notes_only=not _under_way(place)) as connection:
+    with existing or place.start("act" if _under_way(place) else "note") as connection:
         answer = connection.request("gpu", verb=verb, gpus=wanted)
     if command.flag("json"):
         print_json({"verb": verb, "gpus": answer["gpus"]})

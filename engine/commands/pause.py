@@ -30,8 +30,8 @@ def run(command: Command) -> int:
         none = "nothing of this deck has begun and nothing is paused: `gpudeck start` starts it"
         _tell(command, place.hints.completed(none), engine=None, paused="", running=0, queued=0)
         return 0
-    pauses = command.verb == "pause"
-    with existing or place.start(asks_first=pauses, asked_only=pauses, notes_only=not begun) as connection:
+    purpose = "note" if not begun else "act" if command.verb == "pause" else "look"
+    with existing or place.start(purpose) as connection:
         connection.request(command.verb)
         head = msgspec.convert(connection.request("status")["head"], DeckHead)
         pid = connection.hello.pid

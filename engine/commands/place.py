@@ -7,14 +7,19 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from ... import __version__
 from ..adapters.state.folder import load_environment
 from ..attach import attach, attach_or_start, find_state, has_engine, running_alone
 from ..client import Connection, Gone
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
+from ..headless.text import field_text
 from ..hints import Hints
+from ..opening.purpose import Purpose
 from ..opening.run_options import changed, decode, refuse_other
+from ..protocol.wire import DeckHead
 from ..taskfile.options import RunOptions
 from ..taskfile.problems import printable
 from .task_file import task_file
@@ -66,21 +71,10 @@ class Place:
         return None
 
     def start(
-        self,
-        *,
-        takeover: bool = False,
-        quiet: bool = False,
-        change: bool = False,
-        asks_first: bool = False,
-        notes_only: bool = False,
-        asked_only: bool = False,
-        as_taken: bool = False,
+        self, purpose: Purpose = "look", *, takeover: bool = False, quiet: bool = False, change: bool = False
     ) -> Connection:
-        """The deck's engine, started where none runs; tells on stderr what the caller should know, unless *quiet* not
-        that there is a new one. *change*: see `attach`; one that is there takes up what is new. *asks_first*:
-        a new one starts no task before it has taken what the caller asks for. *notes_only*: nor after that; it ends
-        then. *asked_only*: it takes up nothing that is new in the file. *as_taken*: it only ends what runs, whatever
-        has become of the task file."""
+        """The deck's engine, started for a *purpose* where none runs; tells on stderr what the caller should know,
+        unless *quiet* not that there is a new one. *change*: see `attach`; one that is there takes up what is new."""
         connection = None if takeover else self.attach(change=change)
         if connection is None:
             connection = attach_or_start(
@@ -89,21 +83,36 @@ class Place:
                 self.environ,
                 as_root=self.as_root,
                 takeover=takeover,
-                quiet_start=asks_first,
-                notes_only=notes_only,
-                asked_only=asked_only,
-                as_taken=self.state_folder() if as_taken else "",
+                purpose=purpose,
                 warn=self.say,
             )
-            if notes_only:
+            if purpose == "note":
                 self.say("no run is under way, and nothing starts now: `gpudeck start` begins one")
             elif not quiet:
                 self.say(f"engine {connection.hello.pid} now runs the deck; `gpudeck stop` ends it")
+            if purpose in ("look", "act"):
+                self._tell_held(connection)
         else:
             self.tell_environment()
             if change and connection.hello.version == __version__:
                 connection.request("start")
         return connection
+
+    def tell_what_bars(self, connection: Connection) -> None:
+        """A line where the deck starts nothing of what waits."""
+        head = msgspec.convert(connection.request("status")["head"], DeckHead)
+        if head.paused:
+            self.say(f"{field_text(head.paused)}, nothing starts: `gpudeck unpause` starts tasks again")
+        elif head.halted:
+            self.say(
+                f"halted by {field_text(head.halted)}: what that has left waits; `gpudeck unpause` goes on with all of "
+                "it, `gpudeck retry` runs tasks that have ended again"
+            )
+
+    def _tell_held(self, connection: Connection) -> None:
+        """A line where a new engine runs the deck under what an earlier start said."""
+        if still := connection.request("options")["held"]:
+            self.say(still)
 
     def state_folder(self) -> str:
         """Where the deck's state lies; "" where it has never been started. Raises DeckError."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ..adapters import host
 from ..adapters.journal.db import look_at
+from ..adapters.processes import record
 from ..adapters.state.folder import load_environment
 from ..attempt.environment import base_environment
 from ..attempt.outputs import is_done
@@ -16,13 +17,15 @@ from ..core.build import build
 from ..core.deck import Deck, Task
 from ..core.events import Fact
 from ..core.fit import memory_in_words
+from ..core.forecast import goes_on
 from ..core.marks import is_of_other_work
-from ..core.phases import ACTIVE, FINAL, Cached, Phase, Succeeded
+from ..core.phases import ACTIVE, FINAL, Attempt, Cached, Phase, Succeeded
 from ..core.recorded import recorded
 from ..core.replay import replay
 from ..core.simulate import Planned, simulate
 from ..core.spec import DeckFile
 from ..core.together import mixed_in_words
+from ..counting import plural
 from ..logs.files import LogFolder
 from ..opening.box_gpus import BoxGpus, gpus_for
 from ..opening.core_gpus import core_gpus
@@ -30,7 +33,7 @@ from ..opening.deck_file import load_for
 from ..opening.left_out import with_running
 from ..opening.other_states import OtherStates
 from ..opening.own_state import find_own_state
-from ..opening.run_options import continued, decode
+from ..opening.run_options import holding
 from ..opening.submitted import standing, submitted
 from ..opening.visible import limiting
 from ..taskfile.fit import check_fit
@@ -54,7 +57,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     limits, environment = os.environ, base_environment(os.environ)
     journal = recorded(facts)
     if state is not None and journal.unfinished:
-        options = continued(decode(journal.options), options)
+        options = holding("headless", journal, options)
         settings = load_settings(path, options)
         environment = load_environment(state.path) or environment
         limits = limiting(os.environ, environment)
@@ -63,7 +66,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     gpus = gpus_for(path, options, settings, limits, environment)
     file = with_running(load_for(path, options, gpus, facts, journal, environment), journal)
     check_fit(file, gpus.fitting())
-    deck = _past(file, gpus, facts)
+    deck, running = _past(file, gpus, facts, "" if state is None else state.attempts)
     takes = ("failed", "changed", "stale") if settings.skip_existing else ("all",)
     logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
     others = OtherStates(file)
@@ -74,6 +77,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
         if isinstance(task.phase, FINAL)
     }
     memory = [memory_in_words(deck, task) for task in deck.tasks]
+    ahead = [goes_on(deck, name, attempt, known[deck.by_name[name].index]) for name, attempt in running.items()]
     planned = simulate(
         deck,
         lambda task: known[task.index],
@@ -81,15 +85,21 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
         done=lambda task: is_done(deck, task, logs, others.at),
         memory_mib=host.mem_available_mib(),
         wall=host.SystemClock().now().wall_s,
+        ahead=ahead,
     )
-    rows = _rows(deck, planned, memory)
+    rows = _rows(deck, planned, memory, running)
+    planned = [item for item in planned if item.task not in running]
     if as_json:
         print(json.dumps([dict(zip(_COLUMNS, row, strict=True)) for row in rows], indent=2))
         return 0
     given = submitted(file, journal)
     for line in [*file.warnings, *filter(None, [damage, standing(given) if given else ""]), *file.later]:
         print(f"warning: {line}")
-    print("\n".join([*_table(rows, planned, gpus), *_left_to_you(deck, planned, settled)]))
+    gone = [name for name in journal.lasting if name not in deck.by_name]
+    left = (
+        [f"{plural(len(gone), 'task')} more, which the file no longer has, may run on: {_names(gone)}"] if gone else []
+    )
+    print("\n".join([*_table(rows, planned, gpus), *left, *_left_to_you(deck, planned, settled)]))
     return 0
 
 
@@ -100,8 +110,9 @@ _COLUMNS = ("task", "gpus", "starts_s", "ends_s", "guessed", "state", "gpus_note
 Row = tuple[str, str, float | None, float | None, bool, str, str]
 
 
-def _past(file: DeckFile, gpus: BoxGpus, facts: Iterable[Fact]) -> Deck:
-    """The deck as the journal leaves it; attempts that run now are taken as if they began anew."""
+def _past(file: DeckFile, gpus: BoxGpus, facts: Iterable[Fact], records: str) -> tuple[Deck, Mapping[str, Attempt]]:
+    """The deck as the journal leaves it; and what is under way, whether an engine runs or not, but for what has ended
+    by its record."""
     deck = build(file, gpus=core_gpus(file.settings, gpus.chosen), cores=host.cores(), on_cpu=not gpus.chosen)
     kept = list(facts)
     replay(deck, kept)
@@ -109,8 +120,13 @@ def _past(file: DeckFile, gpus: BoxGpus, facts: Iterable[Fact]) -> Deck:
         fresh = build(file, gpus=core_gpus(file.settings, gpus.chosen), cores=host.cores(), on_cpu=not gpus.chosen)
         fresh.learned, fresh.successes, fresh.by_fingerprint = deck.learned, deck.successes, deck.by_fingerprint
         fresh.known, fresh.output_history = deck.known, deck.output_history
-        return fresh
-    return deck
+        found = ((task.name, task.attempt()) for task in deck.tasks if isinstance(task.phase, ACTIVE))
+        return fresh, {
+            name: attempt
+            for name, attempt in found
+            if attempt is not None and not record.read(os.path.join(records, attempt.token)).end
+        }
+    return deck, {}
 
 
 def _length_s(deck: Deck, task: Task) -> float | None:
@@ -119,13 +135,14 @@ def _length_s(deck: Deck, task: Task) -> float | None:
     return task.entry.typical_s if known is None else known
 
 
-def _rows(deck: Deck, planned: Sequence[Planned], memory: Sequence[str]) -> list[Row]:
+def _rows(deck: Deck, planned: Sequence[Planned], memory: Sequence[str], running: Collection[str]) -> list[Row]:
     index = {gpu.uuid: str(gpu.index) for gpu in deck.gpus.values()}
     rows: list[Row] = []
     for item in planned:
         gpus = ",".join(index[uuid] for uuid in item.gpus) or "cpu"
         asks = "; ".join(filter(None, [memory[deck.by_name[item.task].index], mixed_in_words(deck.models(item.gpus))]))
-        rows.append((item.task, gpus, item.start_s, item.end_s, item.guessed, "runs", asks))
+        start, state = (None, "runs already") if item.task in running else (item.start_s, "runs")
+        rows.append((item.task, gpus, start, item.end_s, item.guessed, state, asks))
     started = {item.task for item in planned}
     for task in deck.tasks:
         if task.name not in started:
@@ -149,11 +166,13 @@ def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus) -> li
         lines.append(f"{name:{width}}  {where:>7}  {begin:>9}  {end:>9}  {told}".rstrip())
     guesses = sum(item.guessed for item in planned)
     place = "CPU slots" if not gpus.chosen else f"{len(gpus.chosen)} {'simulated ' if gpus.simulated else ''}GPUs"
+    runs = sum(row[5] == "runs already" for row in rows)
+    also = f"; {plural(runs, 'task')} run{'s' * (runs == 1)} already" if runs else ""
     if not planned:
-        return [*lines, "", "nothing would run"]
-    last = max(item.end_s for item in planned)
+        return [*lines, "", f"nothing would start{also}" if runs else "nothing would run"]
+    last = max(ends for _, _, _, ends, *_ in rows if ends is not None)
     lines.append("")
-    lines.append(f"{len(planned)} of {len(rows)} tasks would run on {place}, over after {_clock(last)}")
+    lines.append(f"{len(planned)} of {len(rows)} tasks would run on {place}, over after {_clock(last)}{also}")
     if guesses:
         lines.append(f"~ {guesses} of unknown length are taken as an hour each, or as long as their timeout lets them")
     return lines

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
-from ..attach import has_engine
+from ... import __version__
+from ..attach import attach, has_engine
 from ..client import Connection
 from ..command import Command
 from ..headless.text import field_text, plural
@@ -13,19 +16,23 @@ from ..protocol.wire import DeckHead
 from ..taskfile.options import RunOptions
 from .place import Place
 from .screen import print_json
+from .stop import stop_engine, wait_for_lock
 
 
 def run(command: Command) -> int:
     """Start an engine where none runs, and tell how the deck stands; the engine goes on."""
     place = Place.of(command)
     place.refuse_missing(command.file)
+    _make_way(place)
     began = not has_engine(place.path, place.options)
-    with place.start(quiet=True, change=True) as connection:
+    with place.start("start", quiet=True, change=True) as connection:
         head = msgspec.convert(connection.request("status")["head"], DeckHead)
         pid = connection.hello.pid
         for line in connection.request("start")["warnings"] if began else ():
             place.say(f"warning: {line}")
         left_out = _left_out(connection, head.counts.total)
+        if not command.flag("json"):
+            place.tell_what_bars(connection)
     counts = head.counts
     if command.flag("json"):
         told = {"engine": pid, "running": counts.running, "queued": counts.queued, "paused": head.paused}
@@ -33,8 +40,6 @@ def run(command: Command) -> int:
         return 0
     tasks = f"{plural(counts.running, 'task')} running, {counts.queued} queued"
     print(f"engine {pid} runs {field_text(head.deck)}: {tasks}")
-    if head.paused:
-        place.say(f"{field_text(head.paused)}, nothing starts: `gpudeck unpause` starts tasks again")
     if left_out:
         place.say(left_out)
     if place.options.skip_existing is False:
@@ -44,6 +49,25 @@ def run(command: Command) -> int:
         )
     place.say("`gpudeck` opens its screen, `gpudeck status` looks, `gpudeck stop` ends the engine")
     return 0
+
+
+def _make_way(place: Place) -> None:
+    """An engine whose run has ended, and that has nothing left to do, ends for one that begins the next run under other
+    options."""
+    connection = attach(place.path, place.options)
+    if connection is None:
+        return
+    with connection:
+        hello = connection.hello
+        if hello.mode != "detached" or hello.version != __version__:
+            return
+        head = msgspec.convert(connection.request("status")["head"], DeckHead)
+        options = decode(connection.request("options")["options"])
+        given = replace(place.options, also=options.also)
+        if not head.ended or head.counts.unknown or options == given:
+            return
+        stop_engine(connection)
+    wait_for_lock(place, hello.pid)
 
 
 def _left_out(connection: Connection, selected: int) -> str:

@@ -11,6 +11,7 @@ from ..client import Connection, Gone
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..headless.text import plural
+from ..protocol.states import ACTIVE
 from ..protocol.wire import Bye
 from .place import Place
 from .screen import print_json
@@ -32,7 +33,7 @@ def run(command: Command) -> int:
     if connection is None:
         place.refuse_elsewhere()
         alone = tasks and _run_on(place)
-        connection = place.start(asks_first=True, asked_only=True, as_taken=True, quiet=True) if alone else None
+        connection = place.start("stop", quiet=True) if alone else None
     if connection is None:
         _tell(command, "no engine runs this deck", engine=None, running=0, stopped=0)
         return 0
@@ -41,8 +42,8 @@ def run(command: Command) -> int:
         running = _running(connection)
         if tasks and running and not command.flag("json"):
             print(f"stopping {plural(running, 'task')} …", flush=True)
-        _stop(connection, tasks=tasks, now=now)
-    _wait_for_lock(place, pid)
+        stop_engine(connection, tasks=tasks, now=now)
+    wait_for_lock(place, pid)
     if tasks or not running:
         rest = "no task runs"
     else:
@@ -69,11 +70,12 @@ def _run_on(place: Place) -> bool:
 
 
 def _running(connection: Connection) -> int:
-    counts = connection.request("status")["head"]["counts"]
-    return counts["running"] + counts["unknown"]
+    """Those that have left the task file included."""
+    rows = connection.wait_for_picture().rows.values()
+    return sum(row.state in ACTIVE or row.state == "unknown" for row in rows if not row.pending)
 
 
-def _stop(connection: Connection, *, tasks: bool, now: bool) -> None:
+def stop_engine(connection: Connection, *, tasks: bool = False, now: bool = False) -> None:
     """Ask for it and wait for the goodbye, which may be quicker than the answer."""
     try:
         connection.request("stop", tasks=tasks, now=now)
@@ -87,7 +89,7 @@ def _stop(connection: Connection, *, tasks: bool, now: bool) -> None:
         raise EngineUnavailableError(f"engine {pid} goes on stopping: `gpudeck status` tells") from None
 
 
-def _wait_for_lock(place: Place, pid: int) -> None:
+def wait_for_lock(place: Place, pid: int) -> None:
     """A start that follows must find the deck free; and the process should be gone."""
     state = find_state(place.path, place.options)
     deadline = time.monotonic() + _RELEASE_S

@@ -31,7 +31,7 @@ def _never(_: TaskRow) -> bool:
 
 ACTS: dict[str, Act] = {
     "retry": Act(
-        lambda row: row.state in ENDED or row.state in ("backoff", "unknown"),
+        lambda row: row.left_out or row.state in ENDED or row.state in ("backoff", "unknown"),
         _never,
         "only what has ended can be retried",
     ),

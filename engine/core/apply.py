@@ -35,7 +35,7 @@ def apply(deck: Deck, fact: e.Fact) -> None:
         case e.OptionsChanged():
             deck.run.options = fact.options
         case e.TakesChanged():
-            deck.run.takes = frozenset(fact.takes)
+            deck.run.takes, deck.run.halted_before = frozenset(fact.takes), ""
             ask_for_all(deck)
         case e.TermsFixed():
             deck.terms.append(fact.terms)

@@ -18,6 +18,7 @@ from .phases import (
     Cached,
     Cancelled,
     Failed,
+    Queued,
     Stopping,
     Succeeded,
     Waiting,
@@ -38,14 +39,15 @@ def run_started(deck: Deck, fact: e.RunStarted) -> None:
     if deck.run.boot_id not in ("", fact.boot_id):
         rebooted(deck, fact.at, fact.wall)
     deck.acts.begun(fact.act, "", halted=deck.run.halted, paused=deck.paused)
-    begun_by_hand = fact.takes == BY_HAND and not deck.run.halted
+    begun_by_hand = fact.takes == BY_HAND
     if begun_by_hand:
+        _take_back_halted(deck)
         leave_unasked(deck)
     else:
         deck.unasked.clear()
     deck.run = Run(
         fact.run, fact.seed, frozenset(fact.takes), ended=False, boot_id=fact.boot_id, host=fact.host,
-        started_wall=fact.wall, options=fact.options,
+        started_wall=fact.wall, options=fact.options, halted_before=deck.run.halted if begun_by_hand else "",
     )  # fmt: skip
     if begun_by_hand:
         _renew_blocked(deck)
@@ -64,6 +66,14 @@ def run_started(deck: Deck, fact: e.RunStarted) -> None:
                 deck.move(task, WAITING)
 
 
+def _take_back_halted(deck: Deck) -> None:
+    """What a halt kept from starting is asked for anew, task by task."""
+    for task in deck.tasks if deck.counts[Queued] or deck.counts[Backoff] else ():
+        if isinstance(task.phase, (Queued, Backoff)):
+            fresh(task)
+            deck.move(task, WAITING)
+
+
 def _renew_blocked(deck: Deck) -> None:
     """All else is settled and stays so: a run for one task costs the same in a deck of 100,000."""
     for task in deck.tasks if deck.counts[Blocked] else ():
@@ -73,6 +83,7 @@ def _renew_blocked(deck: Deck) -> None:
 
 def run_ended(deck: Deck) -> None:
     deck.run.ended = True
+    deck.run.halted = deck.run.halted or deck.run.halted_before
     deck.unasked.clear()
     deck.paused = ""
     deck.heads.clear()

@@ -123,7 +123,7 @@ def _simulated_s(deck: Deck, left: Sequence[_Left]) -> float:
         task.avoid, task.attempts = before.avoid, before.attempts
         _teach(task.entry, before.entry)
     rest.mixed = deck.mixed
-    ahead = [_goes_on(rest, item) for item in left if item.attempt is not None]
+    ahead = [goes_on(rest, item.task.name, item.attempt, item.seconds) for item in left if item.attempt is not None]
     planned = simulate(
         rest,
         lambda task: by_name[task.name].seconds,
@@ -157,17 +157,15 @@ def _teach(entry: Entry, before: Entry) -> None:
     entry.typical_s, entry.peak = before.typical_s, before.peak
 
 
-def _goes_on(rest: Deck, item: _Left) -> Ahead:
+def goes_on(rest: Deck, name: str, attempt: Attempt, left_s: float | None) -> Ahead:
+    """Let a task of a deck that has not begun run as it does where *attempt* is under way."""
     from .simulate import Ahead
 
-    attempt = item.attempt
-    if attempt is None:
-        raise RuntimeError(f"{item.task.name} does not run")
-    task = rest.by_name[item.task.name]
+    task = rest.by_name[name]
     own = Attempt(
         attempt.number, attempt.token, attempt.fingerprint, attempt.gpus, attempt.cpu_slots, attempt.reserved_mib,
         0.0, 0.0, alone=attempt.alone, where=attempt.where, began=attempt.began,
     )  # fmt: skip
     rest.move(task, QUEUED)
     rest.move(task, Starting(own))
-    return Ahead(task, own.token, item.seconds)
+    return Ahead(task, own.token, left_s)

@@ -26,7 +26,7 @@ def take_up_new(turn: Turn) -> None:
     deck = turn.deck
     if deck.run.ended and has_new(deck):
         another_run(turn, ("new",))
-    elif deck.unasked:
+    elif deck.unasked and not deck.run.halted_before:
         turn.record(e.TakesChanged(("new",)))
 
 

@@ -161,6 +161,8 @@ class Run:
     takes: frozenset[str] = frozenset()
     ended: bool = True
     halted: str = ""
+    halted_before: str = ""
+    """What had halted the run before this one, which a retry has begun: what that left waits on."""
     failures: int = 0
     """Tasks settled as failed in this run."""
     settled: int = 0

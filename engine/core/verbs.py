@@ -62,7 +62,9 @@ def _pause(turn: Turn, item: i.Verb) -> None:
         return
     renewed = bool(deck.run.halted) and deck.run.ended
     if renewed:
-        another_run(turn, act=item.act)
+        another_run(turn, ("new",), item.act)
+    elif deck.run.halted_before:
+        turn.record(e.TakesChanged(("new",)))
     if renewed or deck.paused or deck.run.halted:
         turn.record(e.DeckPaused(False, act=item.act))
 
@@ -149,7 +151,9 @@ def retry(turn: Turn, task: Task, item: i.Verb) -> None:
             return
         _gone(turn, task, phase.attempt, outcome, Decision("queued", charged=False))
         again(turn, task, item.again, item.by)
-    elif isinstance(task.phase, (*FINAL, Backoff)):
+    elif isinstance(task.phase, (*FINAL, Backoff)) or (
+        turn.deck.run.ended and isinstance(task.phase, (Waiting, Blocked))
+    ):
         again(turn, task, item.again, item.by, item.act)
 
 

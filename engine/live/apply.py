@@ -177,6 +177,8 @@ class Applier:
         if reading.options is not None:
             opened.options = encode(reading.options)
             after = replace(after, options=opened.options, new_run=bool(plan.added) and has_new(opened.deck))
+        if not choices.begins:
+            after = replace(after, new_run=False)
         swapped()
         self._loop.act(lambda turn: follow_up(turn, after))
         return replace(applied, pause_s=time.perf_counter() - began)

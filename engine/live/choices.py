@@ -24,6 +24,8 @@ class Choices:
     """For single tasks, over the two above; one that does not fit where the task stands is passed over."""
     earlier: bool = False
     """Finished tasks that an edit of before has changed, and this one does not, keep their results, too."""
+    begins: bool = True
+    """Where the last run has ended, what is new begins the next."""
     digest: str = ""
     """Of the plan that was agreed to: another reading is refused. Empty: whatever the file says."""
 

@@ -13,7 +13,8 @@ from ..core.spec import DeckFile
 from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..loop import Loop
 from ..opening.opening import OpenDeck
-from ..opening.run_options import changed, decode
+from ..opening.run_options import changed, decode, taking_in
+from ..taskfile.options import RunOptions
 from . import words
 from .apply import Applier
 from .change import ChangeArgs, text_of
@@ -124,7 +125,7 @@ class LiveFile:
         """Apply nothing of the file but these tasks, which have just been added to it. Raises DeckError."""
         async with self._one_at_a_time:
             reading = await self._read()
-            applied = await self._perform(with_only(reading, self._opened.file, frozenset(names)), Choices())
+            applied = await self._perform(with_only(reading, self._opened, frozenset(names)), Choices())
             self._looking.seen = reading.file.digest
             self._wait_for(await self._planned(reading) or None)
         self._tell(applied)
@@ -138,16 +139,25 @@ class LiveFile:
             now = changed(before, args.options)
             if now == before:
                 return ""
-            reader = _reader_now(self._opened) if now.only != before.only else self._reader
-            await self._applier.written()
-            reading = await self._worker(lambda: reader.under(now))
-            applied = await self._perform(reading, Choices())
-            self._reader = reader
-            if self.pending is not None:
-                await self._plan_anew()
+            if now.only != before.only:
+                self._reader = _reader_now(self._opened)
+            applied = await self._go_on_under(now)
         text = text_of(before, now, applied.plan)
         self._note(text, "info")
         return text
+
+    async def select(self, names: Collection[str]) -> None:
+        """Take these tasks in, which the selection leaves out, with what they need. Raises DeckError."""
+        async with self._one_at_a_time:
+            await self._go_on_under(taking_in(decode(self._opened.options), names), begins=False)
+
+    async def _go_on_under(self, options: RunOptions, *, begins: bool = True) -> Applied:
+        await self._applier.written()
+        reading = await self._worker(lambda: self._reader.under(options))
+        applied = await self._perform(reading, Choices(begins=begins))
+        if self.pending is not None:
+            await self._plan_anew()
+        return applied
 
     async def _plan_anew(self) -> None:
         """What waits to be applied may be another thing under other options."""

@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.deck import Deck
-from ..core.spec import DeckFile, TaskSpec
+from ..core.spec import TaskSpec
+from ..opening.opening import OpenDeck
+from ..opening.run_options import decode, taking_in
 from .plan import FilePlan
 from .reading import Reading
 
@@ -25,8 +27,9 @@ def without_changes_of_running(reading: Reading, plan: FilePlan, deck: Deck) -> 
     return replace(reading, file=replace(reading.file, tasks=tasks, text=""))
 
 
-def with_only(reading: Reading, old: DeckFile, names: frozenset[str]) -> Reading:
-    """The file as the deck has it, and those new tasks of the reading that *names* has."""
+def with_only(reading: Reading, opened: OpenDeck, names: frozenset[str]) -> Reading:
+    """The file as the deck has it, and those new tasks of the reading that *names* has, whatever is selected."""
+    old = opened.file
     have = {spec.name for spec in old.tasks}
     added = [spec for spec in reading.file.tasks if spec.name in names and spec.name not in have]
     placed = (replace(spec, position=len(old.tasks) + place) for place, spec in enumerate(added))
@@ -37,4 +40,6 @@ def with_only(reading: Reading, old: DeckFile, names: frozenset[str]) -> Reading
         selected=None if old.selected is None else old.selected | {spec.name for spec in added},
         fixed_shards={**old.fixed_shards, **shards},
     )
-    return replace(reading, file=file)
+    before = decode(opened.options)
+    options = taking_in(before, [spec.name for spec in added])
+    return replace(reading, file=file, options=options if options != before else None)

@@ -14,7 +14,7 @@ from ..core.spec import DeckFile, DeckSettings
 from ..errors import UsageError
 from ..opening.box_gpus import BoxGpus
 from ..opening.deck_file import check_before_start
-from ..opening.left_out import with_running
+from ..opening.left_out import with_newcomers, with_running
 from ..opening.opening import OpenDeck
 from ..opening.past import past_of
 from ..opening.run_options import decode
@@ -60,8 +60,12 @@ class Reader:
     def read(self) -> Reading:
         """Raises DeckError with every problem of the file."""
         opened, old = self._opened, self._opened.gpus
-        options = decode(opened.options)
+        options = before = decode(opened.options)
         file = self._load(options, len(old.chosen))
+        if opened.deck.run.ended:
+            options = with_newcomers(options, file, {spec.name for spec in opened.file.tasks})
+        if options != before:
+            file = self._load(options, len(old.chosen))
         chosen, later = self._gpus(file.settings)
         if len(chosen) != len(old.chosen):
             file = self._load(options, len(chosen))
@@ -69,7 +73,7 @@ class Reader:
         total = blake2b(file.digest.encode(), digest_size=16)
         for spec in file.tasks:
             total.update(spec.fingerprint.encode())
-        return Reading(file, total.hexdigest(), chosen, later)
+        return Reading(file, total.hexdigest(), chosen, later, options if options != before else None)
 
     def under(self, options: RunOptions) -> Reading:
         """What the deck has, under other options: the file is not read, lest edits of it came along.

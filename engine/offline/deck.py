@@ -31,9 +31,9 @@ from ..errors import EngineUnavailableError, TaskFileError, UsageError
 from ..logs.files import AttemptPaths, LogFolder
 from ..logs.told import read_record
 from ..opening.core_gpus import core_gpus
-from ..opening.left_out import stand_in_for_left_out
+from ..opening.left_out import stand_in_for_left_out, with_newcomers
 from ..opening.own_state import find_own_state
-from ..opening.run_options import as_before, decode
+from ..opening.run_options import holding
 from ..opening.submitted import Sent, submitted
 from ..protocol.states import PENDING
 from ..taskfile.load import load_settings
@@ -102,12 +102,12 @@ class Offline:
         found = record.read(os.path.join(self.state.attempts, token))
         if found.end or found.void:
             return "ended"
-        if found.wrapper is None or self.elsewhere:
-            return "unknown"
+        attempt = self.deck.active[token].attempt() if token in self.deck.active else None
+        if found.wrapper is None or self.elsewhere or (attempt is not None and attempt.job):
+            return "unknown"  # of a job on another node its cluster would have to be asked
         run = self.deck.run
         if run.boot_id not in ("", host.boot_id()):
             return "gone"
-        attempt = self.deck.active[token].attempt() if token in self.deck.active else None
         if attempt is not None and attempt.pid_ns not in (0, this_machine().pid_ns):
             return "unknown"
         return "runs" if found.wrapper.living() is not None else "gone"
@@ -217,7 +217,7 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> Of
     """
     settings, broken = settings_of(path, given)
     read = _read(find_own_state(path, settings.state_dir, given))
-    options = as_before(decode(read.journal.options), given)
+    options = holding("look", read.journal, given)
     kept = None if read.state is None else load_environment(read.state.path)
     file, warnings = None, list(read.warnings)
     unfinished = read.journal.unfinished
@@ -236,6 +236,13 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> Of
                 warnings,
             )
             broken = ""
+            chosen = file.selected is not None and not unfinished
+            newer = with_newcomers(options, file, _known(path, options, asked, read)) if chosen else options
+            if newer != options:
+                options = newer
+                file = load_as_run(
+                    path, options, simulated(asked), read.facts, read.journal, kept or base_environment(environ), []
+                )
             break
         except TaskFileError as error:
             broken = str(error)
@@ -268,6 +275,20 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> Of
         index_of={gpu.uuid: gpu.index for gpu in deck.gpus.values()},
         environment=kept or base_environment(environ),
     )
+
+
+def _known(path: str, options: RunOptions, settings: DeckSettings, read: _Read) -> set[str]:
+    """Tasks of the file as the deck took it last; none where nobody knows."""
+    from ..live import taken
+
+    content = None if read.state is None else taken.load(read.state.path)
+    with contextlib.suppress(TaskFileError):
+        if content is not None:
+            gpus, everything = simulated(settings), replace(options, only=(), exclude=(), limit=None, also=())
+            environ = base_environment(os.environ)
+            old = load_as_run(path, everything, gpus, read.facts, read.journal, environ, [], content=content)
+            return {spec.name for spec in old.tasks}
+    return set()
 
 
 @dataclass(frozen=True, slots=True)

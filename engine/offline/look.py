@@ -58,6 +58,8 @@ class OfflineLook:
         running = self.running
         tasks = f"; {running} task{'s' * (running != 1)} of it run{'s' * (running == 1)} on" if running else ""
         more = "`gpudeck` goes on with the run" if self.deck.unfinished else "its last run has ended"
+        if not self.deck.journal.run:
+            more = "none of its runs has begun: `gpudeck start` begins one"
         if self.deck.unfinished and self.deck.broken:
             more = "`gpudeck stop --tasks` ends what runs" if running else "its run has not ended"
         return f"no engine runs this deck{tasks}; {more}"
@@ -145,9 +147,12 @@ class OfflineLook:
         return msgspec.to_builtins(OfflineDetails(self.deck).of(deck.by_name[name], index_of))
 
     def runs_on(self, name: str) -> bool:
-        """It is under way without an engine."""
+        """It is under way without an engine, or, of a job of a cluster, may be."""
         attempt = self.deck.deck.by_name[name].attempt()
-        return attempt is not None and self.deck.standing(attempt.token) == "runs"
+        if attempt is None:
+            return False
+        standing = self.deck.standing(attempt.token)
+        return standing == "runs" or (bool(attempt.job) and standing == "unknown")
 
     def attempts_of(self, name: str) -> int:
         return self.deck.deck.by_name[name].attempts

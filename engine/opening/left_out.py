@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from ..core.build import stand_in
@@ -9,11 +10,22 @@ from ..core.deck import Deck
 from ..core.recorded import Recorded
 from ..core.spec import DeckFile
 from ..logs.files import LogFolder
+from ..taskfile.options import RunOptions
+from .run_options import taking_in
 
 
 def with_running(file: DeckFile, journal: Recorded) -> DeckFile:
     """What runs belongs to the run, whatever is selected now: a later round must not start beside it."""
     return file if file.selected is None else replace(file, selected=file.selected | journal.lasting.keys())
+
+
+def with_newcomers(options: RunOptions, file: DeckFile, known: Collection[str]) -> RunOptions:
+    """A selection ends with its run: it does not leave out what has come into the file since. *known*: the tasks that
+    there were; none where nobody knows."""
+    if not known or file.selected is None:
+        return options
+    new = [spec.name for spec in file.tasks if spec.name not in known and spec.name not in file.selected]
+    return taking_in(options, new) if new else options
 
 
 def stand_in_for_left_out(deck: Deck, logs: LogFolder, file: DeckFile) -> None:

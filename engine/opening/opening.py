@@ -11,9 +11,9 @@ from queue import SimpleQueue
 from ..adapters import host
 from ..adapters.journal.journal import SqliteJournal
 from ..adapters.processes import record
-from ..adapters.state.folder import StateDir, find_state_dir, open_state_dir
+from ..adapters.state.folder import StateDir, open_state_dir
 from ..adapters.state.home import moved, settle_in
-from ..adapters.state.lock import DeckLock, held_by, this_machine
+from ..adapters.state.lock import DeckLock, this_machine
 from ..core.build import build
 from ..core.deck import Deck
 from ..core.events import AttemptStarting, Fact
@@ -21,12 +21,10 @@ from ..core.phases import FINAL
 from ..core.recorded import Recorded, recorded
 from ..core.replay import replay
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
-from ..counting import plural
-from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
+from ..errors import DeckError, EngineUnavailableError, TaskFileError
 from ..live import kept as live_kept
 from ..live import taken as live_taken
 from ..logs.files import LogFolder
-from ..taskfile.find import STATE_DIR
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
@@ -35,13 +33,15 @@ from .box_gpus import BoxGpus, gpus_for
 from .core_gpus import core_gpus
 from .deck_file import check_before_start, check_first_start, load_for
 from .environment import run_environment
+from .former_states import former_states, note_state
 from .left_behind import Unsettled, refuse_strangers, sweep_records, unsettled
-from .left_out import stand_in_for_left_out, with_running
+from .left_out import stand_in_for_left_out, with_newcomers, with_running
 from .other_states import OtherStates
-from .own_state import owner_of, refuse_other
+from .own_state import find_own_state, owner_of, refuse_other
+from .purpose import BEGINS, Purpose
 from .regained import has_forgotten, regain
-from .run_options import as_before as with_those_before
-from .run_options import continued, decode, describe, encode
+from .run_options import encode, held, holding
+from .settings_despite import state_dir_said
 from .submitted import refuse_submitted
 from .visible import limiting
 
@@ -67,6 +67,8 @@ class OpenDeck:
     warnings: list[str] = field(default_factory=list[str])
     options: str = ""
     """The run options that hold, encoded."""
+    held: str = ""
+    """What to say of those that were said by an earlier start."""
 
 
 def open_deck(
@@ -76,21 +78,19 @@ def open_deck(
     *,
     as_root: bool,
     takeover: bool,
-    as_before: bool = False,
+    purpose: Purpose = "headless",
     service: bool = False,
-    as_taken: str | None = None,
 ) -> OpenDeck:
     """Everything up to the first start, checked before the first start. Raises DeckError.
 
-    *as_before*: what *given* does not say is as the newest run was started, which tasks included. *service*: systemd's
-    own environment is not what tasks want. *as_taken*: what runs is only to be ended; the task file, which may be gone
-    or broken, is read as it was taken last by the deck whose state folder this is.
+    *service*: systemd's own environment is not what tasks want. To stop what runs, the task file, which may be gone or
+    broken, is read as the deck took it last.
     """
-    content = live_taken.load(as_taken) if as_taken else None
+    content = _taken(path, given) if purpose == "stop" else None
     settings = load_settings(path, given, content=content)
     stem = stem_of(path, given)
     begins = not os.path.exists(os.path.join(settings.state_dir, stem))
-    elsewhere = _state_of_before(path, settings, stem) if begins else ""
+    former = former_states(path, settings, given) if purpose != "stop" and not takeover else []
     if begins:
         check_first_start(path, given, settings, environ)
     state = open_state_dir(path, settings.state_dir, stem, as_root=as_root, takeover=takeover)
@@ -114,21 +114,25 @@ def open_deck(
             regained = _regain(journal, facts, told, settings, state, lock, results_too=results_too, options=said)
             told = recorded(facts)
         unfinished = told.unfinished
-        before = decode(told.options)
-        typed, given = given, with_those_before(before, given) if as_before else given
-        options = continued(before, given) if unfinished else given
+        options = holding(purpose, told, given)
         environment, other = run_environment(state, keep=unfinished, environ=environ, service=service)
         try:
             gpus, file = _read(path, options, facts, told, environment, environ, content)
         except TaskFileError:
-            if unfinished or options.set == typed.set:
+            if unfinished or options.set == given.set:
                 raise
-            options = replace(options, set=typed.set)  # the run that it was said for is over, and the file is another
+            options = replace(options, set=given.set)  # the run that it was said for is over, and the file is another
             gpus, file = _read(path, options, facts, told, environment, environ, content)
+        before = lambda: _taken_before(path, options, state, gpus, facts, told, environment)  # noqa: E731
+        if file.selected is not None and not unfinished and purpose not in BEGINS:
+            newer = with_newcomers(options, file, before())
+            if newer != options:
+                options = newer
+                gpus, file = _read(path, options, facts, told, environment, environ, content)
         if content is None:
             check_before_start(file, gpus, environment)
         refuse_elsewhere(file, told)
-        refuse_submitted(file, told, insists=typed.backend == "local")
+        refuse_submitted(file, told, insists=given.backend == "local")
         require_cluster(file.settings, environment)
         _refuse_silent_cpu(file.settings, gpus, told)
         opened = _restore(
@@ -143,21 +147,29 @@ def open_deck(
             takeover=takeover,
             copy=bool(original),
             moved_from=moved_from,
-            before=lambda: _taken_before(path, options, state, gpus, facts, told, environment),
+            before=before,
         )
-        kept = f"the run goes on as it was started: {describe(options)}" if unfinished and options != given else ""
         copied = f"this deck is a copy of the one in {original}: what ran there is left alone and runs here again"
-        if elsewhere:
-            elsewhere = f"this deck begins anew in {state.path}: its state of before lies in {elsewhere}"
-        opened.warnings += filter(None, [elsewhere, copied * bool(original), regained, other, kept])
+        elsewhere = ""
+        if begins and former:
+            elsewhere = f"this deck begins anew in {state.path}: its state of before lies in {former[0].path}"
+        opened.held = held(options, given, unfinished=unfinished)
+        opened.warnings += filter(None, [elsewhere, copied * bool(original), regained, other, opened.held])
         left = [task.spec for task in opened.deck.tasks if task.selected and not isinstance(task.phase, FINAL)]
         opened.warnings += OtherStates(file).at_work(left)
         opened.options = encode(options)
+        note_state(path, file.settings, stem, state)
         with contextlib.suppress(OSError):
             live_kept.keep_begun(state.path, opened.deck)
             live_taken.keep(state.path, file)
         undo.pop_all()
     return opened
+
+
+def _taken(path: str, given: RunOptions) -> bytes | None:
+    """The task file as the deck took it last; None: nobody knows."""
+    state = find_own_state(path, state_dir_said(path, given), given)
+    return None if state is None else live_taken.load(state.path)
 
 
 def _read(
@@ -191,24 +203,6 @@ def _taken_before(
         file = load_for(path, replace(options, only=(), exclude=()), gpus, facts, told, environment, content=content)
         return {spec.name: spec for spec in file.tasks}
     return {}
-
-
-def _state_of_before(path: str, settings: DeckSettings, stem: str) -> str:
-    """Where a deck whose file names another folder had its state when it named none; "" where it had none. Raises
-    UsageError where that is in use: what runs would run twice."""
-    if settings.state_dir == os.path.join(os.path.dirname(os.path.abspath(path)), STATE_DIR):
-        return ""
-    before = find_state_dir(path, STATE_DIR, stem)
-    if before is None or not os.path.exists(before.db):
-        return ""
-    running = before.running()
-    if running or held_by(before.path) is not None:
-        words = f"{plural(running, 'task')} of it still run{'s' * (running == 1)}" if running else "its engine runs"
-        raise UsageError(
-            f"{path}: the deck has its state in {before.path}, and {words}: set state_dir back to it, or end what runs "
-            "there first"
-        )
-    return before.path
 
 
 def _leave_to_the_original(state: StateDir) -> None:

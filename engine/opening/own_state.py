@@ -39,6 +39,15 @@ def refuse_other(path: str, state_dir: str, options: RunOptions) -> None:
         )
 
 
+def is_own(path: str, state_dir: str, options: RunOptions) -> bool:
+    """Whether `refuse_other` has nothing against it."""
+    try:
+        refuse_other(path, state_dir, options)
+    except UsageError:
+        return False
+    return True
+
+
 def _are_two(one: str, other: str) -> bool:
     """Two files that are both there."""
     try:

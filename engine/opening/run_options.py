@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any, cast
 
+from ..core.recorded import Recorded
 from ..errors import UsageError
 from ..taskfile.options import RunOptions
+from .purpose import BEGINS, Purpose
 
 _CHANGEABLE = frozenset({"gpus", "slots_per_gpu", "halt", "fail_fast", "skip_existing", "backend"})
 """What may differ when a run is continued: it changes what runs where, not what the tasks are."""
 _NAMES_THE_STATE = frozenset({"profile", "name"})
 _OF_A_LIVE_DECK = frozenset({"gpus", "slots_per_gpu", "only", "with_needs"})
 """What may differ from what an engine runs with: it takes it as a change."""
-_OF_EACH_START = frozenset({"only", "exclude", "limit", "with_needs"})
+_OF_EACH_START = frozenset({"only", "exclude", "limit", "with_needs", "also"})
 """Which tasks: said anew each time. A start that names none means all, or an earlier --limit would pass for success."""
 
 
@@ -30,10 +32,45 @@ def decode(text: str) -> RunOptions:
     """The options that `encode` wrote; keys that this version does not know are passed over."""
     said: dict[str, Any] = json.loads(text) if text else {}
     known = {field.name: said[field.name] for field in fields(RunOptions) if field.name in said}
-    for name in ("only", "exclude"):
+    for name in ("only", "exclude", "also"):
         if name in known:
             known[name] = tuple(known[name])
     return RunOptions(**known)
+
+
+def holding(purpose: Purpose, journal: Recorded, given: RunOptions) -> RunOptions:
+    """The options that hold where a deck with this *journal* is opened and *given* is said.
+
+    An unfinished run goes on as it was started, whoever goes on with it; a headless one says its tasks anew. After a
+    run has ended, what begins the next one has the file and what is given now; what only looks or acts sees the deck as
+    that run did, so that nothing counts as changed, or starts, that it had otherwise.
+    Raises UsageError where *given* would make other tasks of an unfinished run's.
+    """
+    before = decode(journal.options)
+    if not journal.unfinished:
+        return given if purpose in BEGINS else as_before(before, given)
+    return continued(before, given if purpose == "headless" else replace(given, **_selection(before, given)))
+
+
+def _selection(kept: RunOptions, given: RunOptions) -> dict[str, Any]:
+    """Which tasks, where nobody says so anew."""
+    chosen = as_before(kept, given)
+    return {name: getattr(chosen, name) for name in _OF_EACH_START}
+
+
+def held(options: RunOptions, given: RunOptions, *, unfinished: bool) -> str:
+    """What to say of options that hold and that nobody has given now; "" where there are none. *unfinished*: the run
+    that they were said for goes on."""
+    default = RunOptions()
+    left = {field.name: getattr(options, field.name) for field in fields(RunOptions)}
+    left = {name: value for name, value in left.items() if value not in (getattr(given, name), getattr(default, name))}
+    left["set"] = {key: value for key, value in options.set.items() if given.set.get(key) != value}
+    said = describe(replace(default, **left))
+    if not said:
+        return ""
+    if unfinished:
+        return f"the run goes on as it was started: {said}; the next one that `gpudeck start` begins is without"
+    return f"{said} of the ended run still holds: the next run that `gpudeck start` begins is without"
 
 
 def continued(kept: RunOptions, given: RunOptions) -> RunOptions:
@@ -67,7 +104,9 @@ def as_before(kept: RunOptions, given: RunOptions) -> RunOptions:
     default = RunOptions()
     said = {field.name: getattr(given, field.name) for field in fields(RunOptions)}
     changes = {name: value for name, value in said.items() if value != getattr(default, name)}
-    changes["set"] = {**kept.set, **given.set}
+    changes |= {"set": {**kept.set, **given.set}, "also": tuple(dict.fromkeys((*kept.also, *given.also)))}
+    if given.only not in ((), kept.only):
+        changes |= {"with_needs": given.with_needs, "also": given.also}
     return replace(kept, **{"profile": given.profile, "name": given.name, **_one_halt(changes)})
 
 
@@ -99,10 +138,14 @@ def changed(running: RunOptions, given: RunOptions) -> RunOptions:
     fixed: dict[str, Any] = {name: getattr(default, name) for name in _OF_A_LIVE_DECK}
     refuse_other(running, replace(given, **fixed))
     given = replace(given, profile=running.profile, name=running.name)
-    new = as_before(running, given)
-    if given.only and given.only != running.only:
-        return replace(new, with_needs=given.with_needs)
-    return new
+    return as_before(running, given)
+
+
+def taking_in(options: RunOptions, names: Iterable[str]) -> RunOptions:
+    """The same selection, and these tasks as well."""
+    if not (options.only or options.exclude or options.limit is not None):
+        return options
+    return replace(options, also=tuple(dict.fromkeys((*options.also, *names))))
 
 
 def difference(before: RunOptions, now: RunOptions) -> str:
@@ -110,7 +153,7 @@ def difference(before: RunOptions, now: RunOptions) -> str:
     found: list[str] = []
     for field in fields(RunOptions):
         old, new = getattr(before, field.name), getattr(now, field.name)
-        if new and new != old:
+        if new and new != old and field.name != "also":
             was = _said(field.name, old) if old else "all tasks" if field.name == "only" else "as in the file"
             found.append(_said(field.name, new) if new is True else f"{_said(field.name, new)} (before: {was})")
     return ", ".join(found)
@@ -124,7 +167,7 @@ def which(options: RunOptions) -> RunOptions:
 def describe(options: RunOptions) -> str:
     """The options as they would be typed."""
     default = RunOptions()
-    given = [(field.name, getattr(options, field.name)) for field in fields(RunOptions)]
+    given = [(field.name, getattr(options, field.name)) for field in fields(RunOptions) if field.name != "also"]
     return " ".join(_said(name, value) for name, value in given if value != getattr(default, name))
 
 

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from typing import cast
 
 from ..core.spec import DeckSettings
+from ..errors import TaskFileError
 from ..taskfile.find import STATE_DIR, stem_of
+from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import default_log_dir
 
@@ -29,6 +31,14 @@ def settings_despite(path: str, options: RunOptions) -> DeckSettings:
         state_dir=os.path.join(folder, os.path.expanduser(said.get("state_dir", STATE_DIR))),
         log_dir=os.path.join(folder, os.path.expanduser(log_dir)),
     )
+
+
+def state_dir_said(path: str, options: RunOptions) -> str:
+    """Where the task file says that the deck has its state, broken or not."""
+    try:
+        return load_settings(path, options).state_dir
+    except TaskFileError:  # a file that was broken under a live engine
+        return settings_despite(path, options).state_dir
 
 
 def _deck_lines(path: str) -> dict[str, str]:

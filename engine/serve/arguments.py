@@ -64,3 +64,5 @@ class StopArgs(msgspec.Struct, frozen=True):
 
     tasks: bool = False
     now: bool = False
+    by: str = ""
+    """Who asks and how, as it is told; "": the command."""

@@ -14,7 +14,7 @@ from ..attempt.attempts import Attempts
 from ..core.deck import Deck, Task
 from ..core.explain import explain
 from ..core.inputs import GpuVerb, Verb
-from ..core.phases import FINAL, NAMES, Backoff, Unknown
+from ..core.phases import FINAL, NAMES, Backoff, Blocked, Unknown, Waiting
 from ..core.terms import RetryOptions
 from ..errors import UsageError
 from ..live.change import ChangeArgs
@@ -44,13 +44,17 @@ AT_ONCE = 100
 class Hooks:
     """What only the engine as a whole can do."""
 
-    stop: Callable[[bool, bool], None]
-    """(tasks too, at once)."""
+    held: str
+    """What to say of run options that an earlier start has said."""
+    stop: Callable[[bool, bool, str], None]
+    """(tasks too, at once, who asks: "" for the command)."""
     start: Callable[[], Sequence[str]]
     """Take up what is new in the file; returns what was to be warned of when the deck was opened."""
     apply: Callable[[Mapping[str, Any]], Awaitable[Any]]
     change: Callable[[ChangeArgs], Awaitable[str]]
     """Other run options; returns what has become other, in words."""
+    select: Callable[[Sequence[str]], Awaitable[None]]
+    """Take tasks in that the selection leaves out."""
     taken: Callable[[], Awaitable[None]]
     """Returns when what was posted has been acted on and the facts of it are on disk, if the disk takes them."""
 
@@ -82,7 +86,7 @@ class Requests:
                 self._to(NoArgs, args)
                 return msgspec.to_builtins(await self._view.fresh_cluster())
             case "options":
-                return {"options": self._deck.run.options}
+                return {"options": self._deck.run.options, "held": self._hooks.held}
             case "select":
                 selectors = self._to(SelectArgs, args).select
                 return [task.name for task in await select_in_turns(self._deck, selectors, self._index_of)]
@@ -94,7 +98,9 @@ class Requests:
             case "show":
                 return await self._in_turns(self._to(TasksArgs, args).tasks, self._details)
             case "retry":
-                return {**await self._retry(self._to(RetryArgs, args)), "note": self._note()}
+                halted = "" if self._deck.run.ended else self._deck.run.halted
+                reply = await self._retry(self._to(RetryArgs, args))
+                return {**reply, "note": self._note() or self._of_halt(halted)}
             case "cancel" | "kill" | "hold" | "release" | "accept" as verb:
                 given = self._to(TasksArgs, args)
                 reply = await self._verb(Verb(verb, self._names(given.tasks), by=given.by))
@@ -129,7 +135,7 @@ class Requests:
                 return {"warnings": warnings}
             case "stop":
                 ending = self._to(StopArgs, args)
-                self._hooks.stop(ending.tasks, ending.now)
+                self._hooks.stop(ending.tasks, ending.now, ending.by)
                 return {}
             case _:
                 raise UsageError(f"this engine knows no request {request.op!r}: it may be older than the command")
@@ -204,23 +210,39 @@ class Requests:
         """Why what was just let go does not start; "" where nothing is in the way."""
         return "the deck is paused: nothing starts until `gpudeck unpause`" if self._deck.paused else ""
 
+    def _of_halt(self, lifted: str) -> str:
+        """What a retry means for what a halt has left. *lifted*: what halted the run until now."""
+        if lifted:
+            return f"the run goes on, which was halted by {lifted}: what that had left starts, too"
+        before = self._deck.run.halted_before
+        return f"the run before was halted by {before}: `gpudeck unpause` starts what that has left" if before else ""
+
     async def _retry(self, args: RetryArgs) -> dict[str, Any]:
+        await self._take_in(args.tasks)
         tasks = self._tasks(args.tasks)
-        stuck = [task for task in tasks if not isinstance(task.phase, (*FINAL, Backoff, Unknown))]
-        if stuck and len(stuck) == len(tasks):
-            state = NAMES[type(stuck[0].phase)]
-            raise UsageError(f"{stuck[0].name} {stands(state)}: only what has ended can be retried")
         out = [task for task in tasks if not (task.selected or task.gone or task.attempt())]
         if out and len(out) == len(tasks):
             raise UsageError(
                 f"{out[0].name} is left out of this run (--only, --exclude or --limit): "
-                f"`gpudeck --headless --only {shlex.quote(out[0].name)}` runs it"
+                f"once it has ended, `gpudeck retry {shlex.quote(out[0].name)}` runs it"
             )
+        may = (*FINAL, Backoff, Unknown, *((Waiting, Blocked) if self._deck.run.ended else ()))
+        stuck = [task for task in tasks if not isinstance(task.phase, may)]
+        if stuck and len(stuck) == len(tasks):
+            state = NAMES[type(stuck[0].phase)]
+            raise UsageError(f"{stuck[0].name} {stands(state)}: only what has ended can be retried")
         _check_env(args.env)
         again = RetryOptions(
             fresh=args.fresh, env=tuple(args.env.items()), not_on=tuple(self._uuid(text) for text in args.not_on)
         )
         return await self._verb(Verb("retry", args.tasks, by=args.by, again=again, downstream=args.downstream))
+
+    async def _take_in(self, names: Sequence[str]) -> None:
+        """A selection ends with its run: those that it left out are taken in."""
+        out = [task.name for task in self._tasks(names) if not (task.selected or task.gone or task.attempt())]
+        if out and self._deck.run.ended:
+            await self._hooks.select(out)
+            await self._hooks.taken()
 
     async def _change(self, args: ChangeArgs) -> dict[str, Any]:
         text = await self._hooks.change(args)

@@ -25,7 +25,7 @@ from ..opening.backends import passed_over_nodelists
 from ..opening.other_states import OtherStates
 from ..opening.own_state import find_own_state
 from ..opening.past import past_of
-from ..opening.run_options import continued, decode
+from ..opening.run_options import holding
 from ..opening.submitted import Sent, submitted
 from ..snapshot.fit import check_snapshot
 from ..taskfile import options as taskfile
@@ -93,7 +93,7 @@ def read_subject(path: str, options: RunOptions, environ: Mapping[str, str]) -> 
     journal = recorded(facts)
     environment: Mapping[str, str] = base_environment(environ)
     if state is not None and journal.unfinished:
-        options = continued(decode(journal.options), options)
+        options = holding("headless", journal, options)
         environment = load_environment(state.path) or environment
     box = taskfile.Box(gpus_of_a_node(environ) or None, host.cores(), journal.shards)
     look = past_of(facts, ())

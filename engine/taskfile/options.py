@@ -19,6 +19,8 @@ class RunOptions:
     with_needs: bool = False
     limit: int | None = None
     """The first so many tasks of each entry."""
+    also: tuple[str, ...] = ()
+    """Never typed: names of tasks that were taken in since, beside what the other words select."""
     gpus: str | None = None
     slots_per_gpu: str | None = None
     log_dir: str | None = None

@@ -37,7 +37,8 @@ def select(
     names = {task.name for task in chosen}
     if not names:
         raise UsageError("--exclude leaves no task")
-    return frozenset(_with_needs(names, tasks) if options.with_needs else names)
+    also = _with_needs({task.name for task in tasks if task.name in options.also}, tasks, after=False)
+    return frozenset(also | (_with_needs(names, tasks) if options.with_needs else names))
 
 
 def _matching(
@@ -71,14 +72,16 @@ def _first(tasks: Iterable[TaskSpec], limit: int) -> list[TaskSpec]:
     return kept
 
 
-def _with_needs(names: set[str], tasks: Sequence[TaskSpec]) -> set[str]:
-    """*names* and all that these need or come after, and what those do in turn."""
+def _with_needs(names: set[str], tasks: Sequence[TaskSpec], *, after: bool = True) -> set[str]:
+    """*names* and all that these need or, with *after*, come after, and what those do in turn."""
+    if not names:
+        return names
     index = Index([task.name for task in tasks])
     done: set[str] = set()
     chosen, open_tasks = set(names), [task for task in tasks if task.name in names]
     while open_tasks:
         task = open_tasks.pop()
-        for pattern in {*task.needs, *task.after} - done:
+        for pattern in {*task.needs, *(task.after if after else ())} - done:
             done.add(pattern)
             for position in index.find(pattern):
                 if tasks[position].name not in chosen:

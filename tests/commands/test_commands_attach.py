@@ -133,4 +133,3 @@ async def test_options_of_a_run_hold_for_the_engine_that_a_command_starts(desk: 
     assert (await desk.command("unpause")).code == 0
     assert (await desk.command("wait")).code == 0
     assert (await desk.row("wait-3"))["left_out"]
-    assert (await desk.command("retry", "wait-3")).code == 2

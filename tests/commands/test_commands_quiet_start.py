@@ -124,7 +124,7 @@ def kill_engine(deck: Commanded) -> None:
 @at_desk(DECK, SOON)
 async def test_an_engine_to_which_nobody_comes_starts_its_tasks_by_itself(desk: Desk) -> None:
     await left(desk)
-    await desk.start(quiet_start=True)
+    await desk.start(purpose="act")
     await desk.later(4)
     assert desk.started == ["first"]
     await desk.later(1)

@@ -17,7 +17,7 @@ TWO = """
     outputs = ["out{i}"]
     command = "true"
 """
-ENDS = {"a1": 0, "a2": 0, "b": 0}
+ENDS = {"a1": 0, "a2": 0, "b": 0, "b2": 0}
 
 
 @at_desk(TWO)
@@ -46,22 +46,30 @@ async def test_without_it_such_a_task_is_done(desk: Desk) -> None:
     await desk.until_state("a1", "cached")
 
 
-@at_desk(TWO.replace("outputs", "tags"), ENDS)
-async def test_a_start_tells_of_what_the_last_run_left_out(desk: Desk) -> None:
-    assert await desk.run("--only", "a1") == 0
+@at_desk(TWO.replace("outputs", "tags"), {"a2": 0})
+async def test_a_start_tells_of_what_the_run_that_goes_on_leaves_out(desk: Desk) -> None:
+    await desk.command("start", "--only", "a1")
+    await desk.until_state("a1", "running")
+    await desk.leave()
     told = await desk.command("start")
     assert "1 task left out by --only a1: `gpudeck start --only '*'` takes up all" in told.err
     assert "left out" not in (await desk.command("start", "--only", "*")).err
+    await desk.ends("a1")
     await desk.until(lambda: desk.started == ["a1", "a2"])
 
 
-@at_desk(TWO.replace("outputs", "tags"), ENDS)
-async def test_what_is_added_after_a_run_of_a_selection_starts_with_the_command_that_add_names(desk: Desk) -> None:
-    assert await desk.run("--only", "a1") == 0
+@at_desk(TWO.replace("outputs", "tags"), {"b": 0})
+async def test_what_is_added_to_an_unfinished_run_of_a_selection_starts_with_the_command_that_add_names(
+    desk: Desk,
+) -> None:
+    await desk.command("start", "--only", "a1")
+    await desk.until_state("a1", "running")
+    await desk.leave()
     told = await desk.command("add", "--name", "b", "--", "true")
     assert "left out by --only a1" in told.err
-    assert "`gpudeck start --only a1 --only b` runs it" in told.err
+    assert "`gpudeck start --only a1 --only b` at once" in told.err
     await desk.command("start", "--only", "a1", "--only", "b")
+    await desk.ends("a1")
     await desk.until(lambda: desk.started == ["a1", "b"])
 
 
@@ -73,11 +81,11 @@ async def test_add_start_starts_it_at_once_and_nothing_else_that_was_left_out(de
 
 
 @at_desk(TWO.replace("outputs", "tags"), ENDS)
-async def test_what_an_exclusion_leaves_out_is_told_with_what_runs_it(desk: Desk) -> None:
+async def test_an_exclusion_of_an_ended_run_leaves_out_nothing_that_is_added(desk: Desk) -> None:
     assert await desk.run("--exclude", "[ab]*2") == 0
     told = await desk.command("add", "--start", "--name", "b2", "--", "true")
-    assert "left out by --exclude" in told.err
-    assert "`gpudeck --headless --only b2` runs it" in told.err
+    assert "left out" not in told.err
+    await desk.until(lambda: desk.started == ["a1", "b2"])
 
 
 def test_a_start_tells_what_its_engine_warns_of(deck: Commanded) -> None:

@@ -48,3 +48,28 @@ def test_no_start_runs_a_second_time_what_runs_under_the_state_of_before(deck: C
     assert deck.command("start").code == 0
     assert deck.command("wait").code == 0
     assert deck.lines("ups") == ["up"]
+
+
+@pytest.mark.parametrize("engine", ["alive", "ended"])
+def test_nor_once_both_folders_have_a_state(deck: Commanded, engine: str) -> None:
+    deck.write(ELSEWHERE.replace("read _ <gate", "true"))
+    assert deck.run().code == 0
+    deck.write(DECK.replace("read _ <gate", "true"))
+    assert deck.run().code == 0
+    assert deck.lines("ups") == ["up", "up"]
+    gate = deck.gate()
+    deck.write(ELSEWHERE)
+    assert deck.command("retry", "long").code == 0
+    deck.until_state("long", "running")
+    if engine == "ended":
+        assert deck.command("stop").code == 0
+    deck.write(DECK)
+    refused = deck.command("start")
+    assert "elsewhere/tasks, and 1 task of it still runs: set state_dir back" in refused.err
+    assert refused.code == 2
+    assert deck.run().code == 2
+    deck.write(ELSEWHERE)
+    gate.let()
+    assert deck.command("start").code == 0
+    assert deck.command("wait").code == 0
+    assert deck.lines("ups") == ["up", "up", "up"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core_world import done_world, spec, world
+from core_world import World, done_world, spec, world
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
@@ -197,12 +197,39 @@ def test_a_run_begun_by_hand_begins_no_task_that_failed_in_an_earlier_one() -> N
     assert (found.deck.run.number, found.phase("b"), len(found.launched)) == (3, "failed", 4)
 
 
-def test_a_run_begun_by_hand_takes_up_what_a_halted_run_has_left() -> None:
-    found = world(spec("a"), spec("b"), settings=DeckSettings(halt=Halt("soon", fail=1)))
+def halted_by_a() -> World:
+    found = world(spec("a"), spec("b"), spec("c", needs=("a",)), settings=DeckSettings(halt=Halt("soon", fail=1)))
     found.end("a", 1)
+    assert found.deck.run.ended
+    return found
+
+
+def test_a_run_begun_by_hand_leaves_alone_what_a_halted_run_has_left() -> None:
+    found = halted_by_a()
     found.verb("retry", "a")
     found.end("a")
+    found.end("c")
+    assert (found.deck.run.ended, found.phase("b")) == (True, "waiting")
+
+
+def test_what_a_halt_has_left_waits_on_after_a_run_by_hand_whichever_engine_comes() -> None:
+    found = halted_by_a()
+    found.verb("retry", "a")
+    found.end("a")
+    found.end("c")
+    found.restart()
+    found.reopen()
+    assert (found.phase("b"), found.deck.run.halted) == ("waiting", "a")
+    found.verb("unpause")
     assert found.phase("b") == "running"
+
+
+def test_unpause_lifts_an_earlier_halt_while_a_run_by_hand_goes_on() -> None:
+    found = halted_by_a()
+    found.verb("retry", "a")
+    found.verb("unpause")
+    found.end("a")
+    assert (found.phase("b"), found.deck.run.halted_before) == ("running", "")
 
 
 def test_a_rerun_that_failed_is_not_cached_by_the_success_before_it() -> None:

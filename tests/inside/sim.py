@@ -32,6 +32,7 @@ from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.loop import Loop
 from gpudeck.engine.opening.core_gpus import core_gpus
 from gpudeck.engine.opening.left_behind import unsettled
+from gpudeck.engine.opening.purpose import ASKED_ONLY, Purpose
 from gpudeck.engine.quiet import QuietStart
 from gpudeck.engine.report.reporter import Reporter
 from gpudeck.engine.serve import server, serving

@@ -45,6 +45,7 @@ from gpudeck.engine.errors import DeckError
 from gpudeck.engine.headless.output import LogOutput
 from gpudeck.engine.logs import follow, helper
 from gpudeck.engine.opening.opening import OpenDeck, open_deck
+from gpudeck.engine.opening.purpose import Purpose
 from gpudeck.engine.opening.run_options import decode
 from gpudeck.engine.ports import JournalBrokenError, Launcher, Sink, StartOrder
 from gpudeck.engine.results import results
@@ -160,19 +161,18 @@ class Desk:
         """Whether there is an engine now."""
         return self._run is not None and not self._run.done()
 
-    async def start(self, *words: str, quiet_start: bool = False) -> None:
+    async def start(self, *words: str, purpose: Purpose = "look") -> None:
         """A detached engine under the run options *words*, to which nobody has come yet."""
-        await self._serve(parse(["--headless", *words]), "detached", quiet_start=quiet_start)
+        await self._serve(parse(["--headless", *words]), "detached", purpose=purpose)
 
     async def serve(self, *words: str, env: Mapping[str, str] | None = None) -> None:
         """The same, by the words of `gpudeck engine` itself."""
         command = parse(words)
-        flags = {name: command.flag(name) for name in ("quiet_start", "asked_only")}
-        await self._serve(command, "detached", env, **flags)
+        await self._serve(command, "detached", env, purpose=command.given.get("purpose", "look"))
 
     async def run(self, *words: str) -> int:
         """A headless run, to its end; returns its exit code."""
-        await self._serve(parse(["--headless", *words]), "headless")
+        await self._serve(parse(["--headless", *words]), "headless", purpose="headless")
         return await self.over()
 
     async def over(self) -> int:
@@ -315,7 +315,9 @@ class Desk:
             return _NO_PROCESS
         return os.getpid()
 
-    async def _serve(self, command: Command, mode: Mode, env: Mapping[str, str] | None = None, **flags: bool) -> None:
+    async def _serve(
+        self, command: Command, mode: Mode, env: Mapping[str, str] | None = None, *, purpose: Purpose
+    ) -> None:
         """As `engine_command.serve` and `main` do it."""
         assert not self.runs, "there is an engine"
         self.clock.boot_s += _MOMENT_S
@@ -326,8 +328,7 @@ class Desk:
             dict(env or self.env),
             as_root=command.flag("as_root"),
             takeover=command.flag("takeover"),
-            as_before=mode != "headless",
-            as_taken=command.given.get("as_taken"),
+            purpose=purpose,
         )
         settings = self._opened.file.settings
         os.makedirs(settings.log_dir, exist_ok=True)
@@ -335,7 +336,7 @@ class Desk:
         self.engines += 1
         self._engine = Engine(self._opened, output.show, cwd=os.path.dirname(path), mode=mode)
         takes = ["failed", "changed", "stale", *([] if settings.skip_existing else ["all"])]
-        run = self._engine.run(takes=takes if mode == "headless" else None, status_period_s=0, **flags)
+        run = self._engine.run(takes=takes if mode == "headless" else None, status_period_s=0, purpose=purpose)
         run_over = self._run = asyncio.create_task(self._see_through(run, output))
         lock = self._opened.lock
         await self.until(lambda: lock.holder.address or run_over.done())

@@ -29,12 +29,14 @@ from gpudeck.engine.loop import Loop
 from gpudeck.engine.ports import GpuInfo
 from gpudeck.engine.protocol.wire import Request
 from tests.inside.sim import (
+    ASKED_ONLY,
     DeckView,
     Ending,
     Hooks,
     LiveFile,
     LogFolder,
     Mode,
+    Purpose,
     QuietStart,
     Reporter,
     Requests,
@@ -87,9 +89,7 @@ class How:
     mode: Mode = "detached"
     takes: Sequence[str] | None = None
     """See `TakeUp.begin`, the next one too."""
-    asked_only: bool = False
-    quiet: bool = False
-    """By a command, which says first what it came for."""
+    purpose: Purpose = "look"
 
 
 class SimEngine:
@@ -248,10 +248,12 @@ class SimEngine:
             deck, view, self.attempts, clock, self._post,
             {gpu.uuid: gpu.index for gpu in self._cards()},
             Hooks(
+                held="",
                 stop=self._stop,
                 start=self._start,
                 apply=lambda args: answer(self._live, args),
                 change=lambda args: self._live.change(args),
+                select=lambda names: self._live.select(names),
                 taken=self._loop.taken,
             ),
         )  # fmt: skip
@@ -262,6 +264,7 @@ class SimEngine:
             self.acting += acts
             self.crowded |= self.acting > 1
             self.applying += request.op == "apply"
+            self._quiet.asked(request.op)
             try:
                 return await requests.handle(request)
             finally:
@@ -279,7 +282,7 @@ class SimEngine:
         """As `Engine.run` does it."""
         self._sample()
         self._live.start()
-        if self._how.quiet:
+        if self._how.purpose in ASKED_ONLY:
             self._quiet.begin(notes_only=False)
         TakeUp(
             self.opened,
@@ -288,7 +291,7 @@ class SimEngine:
             attempts=self.attempts,
             reporter=self._reporter,
             clock=SimpleNamespace(now=self.box.instant),
-        ).begin(self._how.takes, asked_only=self._how.asked_only)
+        ).begin(self._how.takes, self._how.purpose)
         await self._serving.start()
         await self._ending.wait()
         self._close()
@@ -363,15 +366,15 @@ class SimEngine:
         self._quiet.left()
         self._ending.consider()
 
-    def _stop(self, tasks: bool, now: bool) -> None:
+    def _stop(self, tasks: bool, now: bool, by: str) -> None:
         if not tasks:
-            self._ending.leave("gpudeck stop")
+            self._ending.leave(by)
             return
         if self._ending.over:
             raise EngineUnavailableError("the engine was just ending, and its tasks run on: ask again")
-        self._ending.stop()
+        self._ending.stop(by)
         self.stopped_at = self.stopped_at or self.box.now
-        self._post(Shutdown(now=now, by="gpudeck stop --tasks"))
+        self._post(Shutdown(now=now, by=by))
 
     def _start(self) -> Sequence[str]:
         self._quiet.stay()

@@ -197,8 +197,8 @@ class World:
             return
         before = self.task_files.known(deck, taken.load(state_folder(self.folder, deck)) or b"")
         headless = not runs or self.random.random() < 0.5
-        how = how or (How("headless", ("failed", "changed", "stale")) if headless else How())
-        self.box.say(f"an engine of {deck} starts, {how.mode}{', quietly' * how.quiet}")
+        how = how or (How("headless", ("failed", "changed", "stale"), "headless") if headless else How())
+        self.box.say(f"an engine of {deck} starts, {how.mode} to {how.purpose}")
         engine = self.engine_kind(
             self.box,
             deck,
@@ -367,7 +367,7 @@ class World:
 
     def start_for(self, deck: str, op: str) -> None:
         """A command starts an engine, and then says what it came for."""
-        self._start(deck, How(asked_only=op == "retry", quiet=True))
+        self._start(deck, How(purpose="act"))
 
     def again(self, seconds: float, do: Callable[[], None]) -> None:
         self.box.after(seconds, do)

@@ -194,8 +194,8 @@ def test_the_longest_retry_menu_has_a_key_for_each_answer() -> None:
 def test_a_stop_offers_the_tasks_only_where_some_run() -> None:
     assert [answer.id for answer in asked(doing_deck.stop(0)).answers] == ["no", "engine"]
     question = asked(doing_deck.stop(2))
-    assert request(question.then("engine")) == ("stop", {})
-    assert request(question.then("tasks")) == ("stop", {"tasks": True})
+    assert request(question.then("engine")) == ("stop", {"by": "Q on the screen"})
+    assert request(question.then("tasks")) == ("stop", {"tasks": True, "by": "Q on the screen"})
 
 
 def test_a_drained_gpu_is_enabled_again() -> None:

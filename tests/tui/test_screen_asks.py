@@ -49,8 +49,8 @@ def test_each_key_asks_for_what_it_says_of_the_task_under_the_cursor() -> None:
             (QUEUED, ("minus",), "priority", {"tasks": [QUEUED], "value": 4}),
             (QUEUED, ("P", "p"), "pause", {}),
             (QUEUED, ("P", "P"), "pause", {}),
-            (QUEUED, ("Q", "e"), "stop", {}),
-            (QUEUED, ("Q", "t"), "stop", {"tasks": True}),
+            (QUEUED, ("Q", "e"), "stop", {"by": "Q on the screen"}),
+            (QUEUED, ("Q", "t"), "stop", {"tasks": True, "by": "Q on the screen"}),
         ):
             go_to(rig, name)
             assert await rig.asks(*keys) == [(op, args)], keys

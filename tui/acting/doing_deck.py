@@ -25,15 +25,18 @@ def pause(paused: str) -> Doing:
     return Question("Pause the deck?", ("Nothing more starts; what runs goes on.",), answers, then)
 
 
+_BY = {"by": "Q on the screen"}
+
+
 def stop(active: int) -> Doing:
     """Enter stops neither."""
 
     def then(answer: str) -> Request | None:
         match answer:
             case "engine":
-                return Request("stop", {}, "the engine ends; its tasks go on")
+                return Request("stop", _BY, "the engine ends; its tasks go on")
             case "tasks":
-                return Request("stop", {"tasks": True}, "the tasks are asked to end")
+                return Request("stop", {"tasks": True, **_BY}, "the tasks are asked to end")
             case _:
                 return None
 

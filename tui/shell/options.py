@@ -185,10 +185,7 @@ def engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--name", help="a second state beside the first")
     parser.add_argument("--service", action="store_true", help="started by systemd")
     parser.add_argument("--takeover", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--quiet-start", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--notes-only", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--asked-only", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--as-taken", metavar="STATE", help=argparse.SUPPRESS)
+    parser.add_argument("--purpose", default="look", help=argparse.SUPPRESS)
 
 
 def doctor(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,141 @@
+"""Whoever starts, applies, adds or looks is told why what waits does not start, and what runs already."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.commands.commands_rig import Commanded
+from tests.rigs.desk import Desk, at_desk
+
+HALTING = """
+    [deck]
+    gpus = "sim:1"
+    halt = "soon,fail=1"
+    [[task]]
+    name = "a"
+    command = "true a"
+    [[task]]
+    name = "b"
+    command = "true b"
+"""
+PAIR = """
+    [deck]
+    gpus = "sim:1"
+    [[task]]
+    name = "a"
+    command = "read _ <gate"
+    [[task]]
+    name = "b"
+    command = "true"
+"""
+
+
+async def halted(desk: Desk) -> None:
+    assert await desk.run() == 1
+    assert desk.started == ["a"]
+    desk.ending["a"] = type(desk.ending["a"])(0)
+
+
+@at_desk(HALTING, {"a": 1, "b": 0})
+async def test_a_start_on_a_halted_run_names_the_halt_and_starts_nothing(desk: Desk) -> None:
+    await halted(desk)
+    told = await desk.command("start")
+    assert "halted by a: what that has left waits; `gpudeck unpause` goes on with all of it" in told.err
+    assert desk.started == ["a"]
+
+
+@at_desk(HALTING, {"a": 1, "b": 0})
+async def test_an_edit_that_is_applied_on_a_halted_run_names_the_halt(desk: Desk) -> None:
+    await halted(desk)
+    desk.write(HALTING + '    [[task]]\n    name = "c"\n    command = "true c"\n')
+    told = await desk.command("apply", "-y")
+    assert "halted by a: what that has left waits" in told.err
+    assert desk.started == ["a"]
+
+
+@at_desk(HALTING, {"a": 1, "b": 0})
+async def test_a_retry_after_a_halt_starts_what_it_names_and_says_what_starts_the_rest(desk: Desk) -> None:
+    await halted(desk)
+    told = await desk.command("retry", "a")
+    await desk.until_state("a", "succeeded")
+    await desk.settle()
+    assert desk.started == ["a", "a"]
+    assert "the run before was halted by a: `gpudeck unpause` starts what that has left" in told.err
+    assert (await desk.command("unpause")).code == 0
+    await desk.until(lambda: desk.started == ["a", "a", "b"])
+
+
+@at_desk(HALTING.replace("sim:1", "sim:2") + '    [[task]]\n    name = "c"\n    command = "true c"\n', {"a": 1})
+async def test_a_retry_that_lifts_the_halt_of_a_run_that_goes_on_says_so(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("a", "failed")
+    assert desk.state("b") == "running"
+    told = await desk.command("retry", "a")
+    assert "which was halted by a: what that had left starts, too" in told.err
+
+
+@pytest.mark.parametrize("alive", [True, False], ids=["engine", "no engine"])
+@at_desk(PAIR)
+async def test_what_is_added_to_a_paused_deck_is_told_to_wait(desk: Desk, alive: bool) -> None:
+    await desk.start()
+    await desk.until_state("a", "running")
+    await desk.command("pause")
+    if not alive:
+        await desk.leave()
+    told = await desk.command("add", "--name", "c", "--", "true")
+    assert "paused, nothing starts: `gpudeck unpause` starts tasks again" in told.err
+
+
+@at_desk(PAIR)
+async def test_a_deck_of_which_something_was_only_noted_has_had_no_run(desk: Desk) -> None:
+    await desk.command("hold", "a")
+    await desk.over()
+    told = await desk.command("status")
+    assert "none of its runs has begun: `gpudeck start` begins one" in told.err
+
+
+@at_desk(PAIR)
+async def test_a_run_that_is_stopped_from_the_screen_is_told_so(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("a", "running")
+    await desk.request("stop", tasks=True, by="Q on the screen")
+    await desk.over()
+    assert "stopped by Q on the screen" in desk.text("logs/deck.log")
+
+
+def test_a_plan_tells_what_runs_on_from_what_would_start(deck: Commanded) -> None:
+    deck.write(PAIR)
+    gate = deck.gate()
+    assert deck.command("start").code == 0
+    deck.until_state("a", "running")
+    assert deck.command("stop").code == 0
+    rows = {row["task"]: row for row in json.loads(deck.command("plan", "--json").out)}
+    assert (rows["a"]["state"], rows["a"]["starts_s"], rows["b"]["state"]) == ("runs already", None, "runs")
+    assert "1 of 2 tasks would run on 1 simulated GPUs, over after 02:00:00; 1 task runs already" in (
+        deck.command("plan").out
+    )
+    gate.let()
+
+
+def test_a_plan_names_what_runs_on_and_has_left_the_file(deck: Commanded) -> None:
+    deck.write(PAIR)
+    gate = deck.gate()
+    assert deck.command("start").code == 0
+    deck.until_state("a", "running")
+    assert deck.command("stop").code == 0
+    deck.write(PAIR.replace('name = "a"', 'name = "z"'))
+    assert "1 task more, which the file no longer has, may run on: a" in deck.command("plan").out
+    gate.let()
+
+
+def test_a_stop_counts_a_task_that_has_left_the_file(deck: Commanded) -> None:
+    deck.write(PAIR)
+    deck.gate()
+    assert deck.command("start").code == 0
+    deck.until_state("a", "running")
+    deck.write(PAIR.replace('name = "a"', 'name = "z"'))
+    assert deck.command("apply", "-y").code == 0
+    told = deck.command("stop", "--tasks", "--json")
+    assert json.loads(told.out)["stopped"] == 1
