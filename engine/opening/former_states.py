@@ -15,8 +15,8 @@ from ..adapters.state.private_files import write_private
 from ..core.spec import DeckSettings
 from ..counting import plural
 from ..errors import UsageError
+from ..taskfile.find import STATE_DIR, stem_of
 from ..taskfile.options import RunOptions
-from ..taskfile.stem import STATE_DIR, stem_of
 from .own_state import is_own
 
 _NAME = ".states"

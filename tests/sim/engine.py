@@ -367,6 +367,7 @@ class SimEngine:
         self._ending.consider()
 
     def _stop(self, tasks: bool, now: bool, by: str) -> None:
+        by = by or "a command"
         if not tasks:
             self._ending.leave(by)
             return

@@ -365,7 +365,7 @@ class World:
     def engine_of(self, deck: str) -> SimEngine | None:
         return self.engines.get(deck)
 
-    def start_for(self, deck: str, op: str) -> None:
+    def start_for(self, deck: str) -> None:
         """A command starts an engine, and then says what it came for."""
         self._start(deck, How(purpose="act"))
 
