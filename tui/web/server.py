@@ -28,7 +28,8 @@ STRANGER_S = 5.0
 
 
 class Door:
-    """Lets connections in one by one, for *handler* to speak with."""
+    """Lets connections in one by one, for *handler* to speak with; few that have not shown the token yet, and not for
+    long: nobody can keep others out by connections that ask nothing."""
 
     def __init__(self, handler: Callable[[], asyncio.Protocol]) -> None:
         self._handler = handler
