@@ -45,7 +45,7 @@ from gpudeck.tui.graph.layout import BOX_HEIGHT, same_shape
 from gpudeck.tui.graph.layout import lay_out as graph_layout_lay_out
 from gpudeck.tui.graph.lines import filter_for as lines_filter_for
 from gpudeck.tui.graph.lines import line_of, told
-from gpudeck.tui.link import comeback, pulse, read_only, unanswered
+from gpudeck.tui.link import ask, comeback, feed, read_only
 from gpudeck.tui.link.ask import Answer, Asker, Unanswered
 from gpudeck.tui.link.comeback import Again, Comeback
 from gpudeck.tui.link.feed import PATIENCE_S, QUIET_S, TICK_S, Feed, Pulse
@@ -91,7 +91,7 @@ from gpudeck.tui.timeline.lanes import Lane, lanes_of, tone_of
 from gpudeck.tui.timeline.lines import pieces
 from gpudeck.tui.timeline.sight import Sight
 from gpudeck.tui.timeline.window import Window, axis, whole
-from gpudeck.tui.web import door
+from gpudeck.tui.web import server
 from gpudeck.tui.web.environment import is_tab, marked, without_tab
 from gpudeck.tui.web.guard import Guard
 from gpudeck.tui.web.open_web import screen_command

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes.live_deck import live_deck
 from tests.fakes.screen_rig import ScreenRig, run, screen_on
-from tests.inside.tui import PATIENCE_S, QUIET_S, TICK_S, Pulse, pulse
+from tests.inside.tui import PATIENCE_S, QUIET_S, TICK_S, Pulse, feed
 
 DECK = """
 [deck]
@@ -53,7 +53,7 @@ def test_any_word_is_a_sign_of_life() -> None:
 
 def test_a_frozen_engine_is_told_of_and_one_that_goes_on_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("QUIET_S", "PATIENCE_S", "TICK_S"):
-        monkeypatch.setattr(pulse, name, 0.5)
+        monkeypatch.setattr(feed, name, 0.5)
 
     async def on(rig: ScreenRig) -> None:
         await rig.until_state("long", "running")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.screen_rig import OnDeck, ScreenRig, over
-from tests.inside.tui import Answer, Dashboard, KeyBar, LogScreen, LogView, OpenLogs, OpenTask, Unanswered, unanswered
+from tests.inside.tui import Answer, Dashboard, KeyBar, LogScreen, LogView, OpenLogs, OpenTask, Unanswered, ask
 
 DECK = """
 [deck]
@@ -123,7 +123,7 @@ def test_the_log_of_another_task_does_not_stay_under_the_name_of_the_one_under_t
 
 
 def test_of_several_questions_only_the_newest_is_told_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unanswered, "SOON_S", 0.05)
+    monkeypatch.setattr(ask, "SOON_S", 0.05)
     said: list[str] = []
 
     async def body() -> None:
@@ -135,9 +135,9 @@ def test_of_several_questions_only_the_newest_is_told_to_wait(monkeypatch: pytes
             await asyncio.sleep(0)
         newest(Answer(True))
         other(Answer(True))
-        waiting = asyncio.get_running_loop().time() + 2 * unanswered.SOON_S
+        waiting = asyncio.get_running_loop().time() + 2 * ask.SOON_S
         while asyncio.get_running_loop().time() < waiting:
-            await asyncio.sleep(unanswered.SOON_S / 10)
+            await asyncio.sleep(ask.SOON_S / 10)
 
     asyncio.run(body())
     assert said == ["hold: the engine has not answered yet"]

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from tests.inside.tui import Door, Guard, door, is_tab, marked, screen_command, without_tab
+from tests.inside.tui import Door, Guard, is_tab, marked, screen_command, server, without_tab
 
 
 @pytest.fixture
@@ -92,11 +92,11 @@ def test_a_tab_runs_the_same_command_line_without_what_is_about_serving(typed: l
 
 
 def test_a_connection_that_does_not_show_the_token_is_cut(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(door, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(server, "STRANGER_S", 0.01)
 
     async def idle() -> bytes:
-        async with await asyncio.get_running_loop().create_server(Door(asyncio.Protocol), "127.0.0.1", 0) as server:
-            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        async with await asyncio.get_running_loop().create_server(Door(asyncio.Protocol), "127.0.0.1", 0) as listening:
+            reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
             with contextlib.suppress(ConnectionResetError):
                 return await asyncio.wait_for(reader.read(), 10)
             writer.close()

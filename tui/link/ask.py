@@ -16,7 +16,8 @@ SOON_S = 0.5
 
 
 class Unanswered:
-    """Of one app, on its loop."""
+    """Says that the engine keeps somebody waiting, as soon as that is felt: a key must not seem to be broken. Of one
+    app, on its loop."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say

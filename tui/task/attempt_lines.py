@@ -10,7 +10,7 @@ from ...engine.protocol.states import is_pending, shown_state
 from ...engine.protocol.words import nodes_text
 from ..drawing.format import clean, duration, energy, fit, mib, ranges, width_of
 from ..drawing.paragraphs import Line, Span, Tone, field, harmless, paragraph
-from .lines import Known, is_changed
+from .known import Known, is_changed
 
 _ALL_OF_ATTEMPT = 50
 """Cells from which an attempt's line has more than its end and its time."""

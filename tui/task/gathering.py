@@ -11,7 +11,7 @@ from ..curves.lines import Curve
 from .aside import Aside
 from .attempts import Attempts
 from .files import KEPT, Files, Left, read
-from .lines import Known
+from .known import Known
 
 _LOOKS = 5
 """So often the record of an attempt that has ended is looked for."""

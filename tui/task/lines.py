@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...engine.protocol.states import ACTIVE, DONE, FAILED, is_pending, shown_state
-from ...engine.protocol.wire import TaskRow
 from ..curves.charts import chart
-from ..curves.lines import Curve
 from ..drawing.format import (
     about,
     bar,
@@ -24,31 +21,8 @@ from ..drawing.format import (
 from ..drawing.paragraphs import GAP, Line, Span, Tone, beside, field, links, paragraph
 from ..drawing.view import FLAGS, gpu_words, look, rung_text
 from .attempt_lines import attempts, chosen
-from .files import Left
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """All that there is to show."""
-
-    details: Mapping[str, Any]
-    """An entry of the answer to `show`."""
-    row: TaskRow
-    attempt: int
-    """The one that is looked at; 0: there is none yet."""
-    left: Left | None = None
-    """None: not read yet."""
-    curves: Sequence[Curve] = ()
-    reading: bool = False
-    """More curves may come."""
-    memory_mib: int | None = None
-    """What the attempt that runs has on its GPUs now."""
-
-
-def is_changed(task: Mapping[str, Any]) -> bool:
-    """The file has other work for it than what it ran."""
-    return "changed" in task["flags"]
-
+from .known import Known as Known
+from .known import is_changed
 
 WIDE = 120
 """Cells from which there are two columns."""

@@ -21,13 +21,15 @@ from .guard import Guard
 from .page import headers, page
 from .tab import Tab
 
-MOST = 64
-"""Of them at once; one more takes the place of the oldest."""
-PATIENCE_S = 5.0
+MAX_STRANGERS = 64
+"""Connections at once that have not shown the token yet; one more takes the place of the oldest."""
+STRANGER_S = 5.0
+"""A connection that has not shown the token within this time is closed."""
 
 
 class Door:
-    """Lets connections in one by one, for *handler* to speak with."""
+    """Lets connections in one by one, for *handler* to speak with; few that have not shown the token yet, and not for
+    long: nobody can keep others out by connections that ask nothing."""
 
     def __init__(self, handler: Callable[[], asyncio.Protocol]) -> None:
         self._handler = handler
@@ -37,9 +39,9 @@ class Door:
         return _Entrance(self)
 
     def came(self, transport: asyncio.Transport) -> None:
-        while len(self._waiting) >= MOST:
+        while len(self._waiting) >= MAX_STRANGERS:
             self._turn_out(next(iter(self._waiting)))
-        self._waiting[transport] = asyncio.get_running_loop().call_later(PATIENCE_S, self._turn_out, transport)
+        self._waiting[transport] = asyncio.get_running_loop().call_later(STRANGER_S, self._turn_out, transport)
         handler = self._handler()
         transport.set_protocol(handler)
         handler.connection_made(transport)
