@@ -41,6 +41,7 @@ async def test_only_the_tasks_that_are_meant_count(desk: Desk, task: str, code: 
 @at_desk(GATED)
 async def test_it_is_124_when_the_time_is_over(desk: Desk) -> None:
     await desk.start()
+    await desk.until(lambda: len(desk.in_state("running")) == 2)
     done = await desk.command("wait", "--timeout", "10ms")
     assert (done.code, done.err) == (124, "gpudeck: 2 running, 1 queued after the time given\n")
 
