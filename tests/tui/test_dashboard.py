@@ -93,10 +93,10 @@ def test_a_click_on_a_line_of_the_help_does_what_it_says() -> None:
     async def body(rig: SnapshotRig) -> None:
         table_of(rig).go_to("train-sym-0.5")
         await rig.press("question_mark")
-        await rig.until_seen("Mark, or unmark")
+        await rig.until_seen("Mark the task")
         lines = rig.text().splitlines()
-        y = next(at for at, line in enumerate(lines) if "Mark, or unmark" in line)
-        await rig.pilot.click(offset=(lines[y].index("Mark, or unmark"), y))
+        y = next(at for at, line in enumerate(lines) if "Mark the task" in line)
+        await rig.pilot.click(offset=(lines[y].index("Mark the task"), y))
         await rig.until(lambda: rig.app.screen.query(TaskTable) and table_of(rig).marked, "a task is marked")
         assert table_of(rig).marked == {"train-sym-0.5"}
 

@@ -79,7 +79,8 @@ def keys_of(action: Action, changed: Mapping[str, str]) -> str:
 def told_of(action: Action, cells: int) -> str:
     """The tip, or as much of it as fits and is a thought of its own; else the label."""
     thought = re.split("[,;:]", action.tip)[0]
-    return next((text for text in (action.tip, thought, action.label) if width_of(text) <= cells), action.label)
+    label = action.label[:1].upper() + action.label[1:]
+    return next((text for text in (action.tip, thought) if width_of(text) <= cells), label)
 
 
 def _order(here: Where) -> Iterable[Where]:
