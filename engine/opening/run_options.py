@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from ..core.recorded import Recorded
 from ..errors import UsageError
 from ..taskfile.options import RunOptions
 from .purpose import BEGINS, Purpose
+
+if TYPE_CHECKING:
+    from ..core.recorded import Recorded  # slow to load, and who only asks an engine needs none of it
 
 _CHANGEABLE = frozenset({"gpus", "slots_per_gpu", "halt", "fail_fast", "skip_existing", "backend"})
 """What may differ when a run is continued: it changes what runs where, not what the tasks are."""
