@@ -57,9 +57,10 @@ class Terminal:
 
     @staticmethod
     def stop_job() -> None:
-        """By the kernel's own rules, as if the terminal did it: where nobody could let us go on, it stops nobody."""
+        """By the kernel's own rules: where nobody could let us go on, it stops nothing. This process alone: who shares its
+        group may not have a terminal to go on from."""
         ours = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        os.kill(0, signal.SIGTSTP)
+        os.kill(os.getpid(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, ours)
 
 
