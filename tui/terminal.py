@@ -57,8 +57,8 @@ class Terminal:
 
     @staticmethod
     def stop_job() -> None:
-        """By the kernel's own rules: where nobody could let us go on, it stops nothing. This process alone: who shares its
-        group may not have a terminal to go on from."""
+        """By the kernel's own rules: where nobody could let us go on, it stops nothing. This process alone: who shares
+        its group may have no terminal to go on from."""
         ours = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, ours)
