@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import os
 import time
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import App
+from textual.errors import NoWidget
 from textual.filter import LineFilter, Monochrome
 from textual.notifications import Notification
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input
 
 from . import pages
@@ -38,6 +41,8 @@ from .terminal import Terminal
 if TYPE_CHECKING:
     from textual.command import Provider
 
+_TAKEN_S = 1.0
+"""A widget that is removed meanwhile takes nothing any more."""
 _REST_S = 0.5
 """After this the other screens are loaded."""
 STYLES = ("app", "table", "gpu_panes", "log_view", "pages", "detail")
@@ -47,6 +52,14 @@ def _commands() -> type[Provider]:
     from .acting.palette import DeckCommands  # loaded when the palette is opened
 
     return DeckCommands
+
+
+async def _all_taken(widget: Widget) -> None:
+    """Once it has taken all messages that it has got until now, or is gone."""
+    taken = asyncio.Event()
+    if widget.call_later(taken.set):
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(taken.wait(), _TAKEN_S)
 
 
 class GpudeckApp(App[str]):
@@ -82,6 +95,8 @@ class GpudeckApp(App[str]):
         self._drawn_at = 0.0
         self._skipped: events.Key | None = None
         """What it is bound to first had nothing to do: ctrl+c where nothing has been marked."""
+        self._clicked: Widget | None = None
+        """What may have the click still before it."""
         self._to_show: Sequence[Notification] = ()
         self._toasts = Toasts(self._show_toasts)
         self._own_filters = [
@@ -146,8 +161,11 @@ class GpudeckApp(App[str]):
     # -- from the user to the engine ----------------------------------------------------------------------------------
 
     async def on_event(self, event: events.Event) -> None:
-        """What a key is bound to is done before the next key is looked at: of "/r" typed ahead, r is text. Where text
-        is typed, Textual keeps keys in order itself."""
+        """What a key is bound to is done before the next key is looked at: of "/r" typed ahead, r is text; a click is
+        done before the key behind it. Where text is typed, Textual keeps keys in order itself."""
+        if isinstance(event, events.MouseUp) and not event.is_forwarded:
+            with contextlib.suppress(NoWidget):
+                self._clicked = self.get_widget_at(event.x, event.y)[0]
         if not isinstance(event, events.Key) or isinstance(self.focused, Input) or event is self._skipped:
             await super().on_event(event)
         elif not event.is_forwarded:  # what comes back was meant for a screen that may have gone since
@@ -155,10 +173,11 @@ class GpudeckApp(App[str]):
 
     async def _press(self, key: events.Key) -> None:
         self.app_focus = True
+        if self._clicked is not None:
+            clicked, self._clicked = self._clicked, None
+            await _all_taken(clicked)
         if not self.screen.is_mounted:
-            stands = asyncio.Event()
-            self.screen.call_later(stands.set)
-            await stands.wait()
+            await _all_taken(self.screen)
         bound = self.active_bindings.get(key.key)
         if bound is None:
             self._miss(key.key)

@@ -48,3 +48,10 @@ def test_pages_and_the_palette_take_what_is_typed_with_the_key_that_opens_them(s
     screen.until_seen("1 of 3", "q leave")
     at_once(screen, ":copy table")
     screen.until_seen("Copy the table as it is shown", "copy table")
+
+
+def test_a_key_typed_right_behind_a_click_acts_on_the_task_that_was_clicked(screen: TmuxScreen) -> None:
+    lines = screen.text().splitlines()
+    last = max(place for place, line in enumerate(lines) if line.split()[1:3] == ["running", "later"])
+    at_once(screen, f"\x1b[<0;20;{last + 1}M\x1b[<0;20;{last + 1}md")
+    screen.until_seen("● running  later", "Command")

@@ -9,7 +9,7 @@ import msgspec
 from textual.app import ComposeResult
 from textual.widget import Widget
 
-from ..acting.actions import Where, footer_of, on
+from ..acting.actions import BY_ID, CHANGES, Where, footer_of, on
 from ..acting.bindings import bindings
 from ..link.ask import Answer
 from ..model import DeckModel
@@ -44,6 +44,8 @@ class PageScreen(DeckScreen):
         """State and attempt by row, as last seen."""
         self._has_told = False
         """The engine; until then nothing is known."""
+        self._ahead: list[str] = []
+        """Actions of this page whose keys came before what they are about."""
         self._said = ""
         """Why the engine did not tell, as the user has been told."""
 
@@ -109,9 +111,13 @@ class PageScreen(DeckScreen):
             self._said, self._has_told = "", True
             self.query_one(Waiting).end()
             self.take(answer.result)
+            ahead, self._ahead = self._ahead, []
+            for action_id in ahead:
+                super().act(action_id)
         elif answer.error != self._said:
             self._said = answer.error
             self.gpudeck.tell(answer.error, error=True)
+            self._ahead = []
             if not self._has_told:
                 self.query_one(Waiting).end(answer.error)
 
@@ -126,10 +132,14 @@ class PageScreen(DeckScreen):
             self.dismiss()
 
     def act(self, action_id: str) -> None:
-        if action_id == self.ACTION:
+        if action_id in (self.ACTION, "back"):
             self.do_back()
-        else:
+        elif self._has_told or BY_ID[action_id].where not in ("page", self.PLACE):
             super().act(action_id)
+        elif action_id in CHANGES:
+            self.gpudeck.tell("nothing is shown here yet: nothing was done")
+        else:
+            self._ahead.append(action_id)
 
 
 def read(result: Any, kind: type[_Told]) -> _Told:
