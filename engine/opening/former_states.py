@@ -30,8 +30,8 @@ def former_states(path: str, settings: DeckSettings, options: RunOptions) -> lis
     default = find_state_dir(path, STATE_DIR, stem)
     now = find_state_dir(path, settings.state_dir, stem)
     paths = [*reversed(known), *([default.path] if default is not None else [])]
-    states = [StateDir(each) for each in dict.fromkeys(paths) if now is None or each != now.path]
-    found = [state for state in states if os.path.exists(state.db) and is_own(path, state.path, options)]
+    states = [StateDir(each) for each in dict.fromkeys(paths) if os.path.exists(StateDir(each).db)]
+    found = [each for each in states if not _is(each, now) and is_own(path, each.path, options)]
     for state in found:
         _refuse_in_use(path, state)
     return found
@@ -47,6 +47,14 @@ def note_state(path: str, settings: DeckSettings, stem: str, state: StateDir) ->
         content = json.dumps({**listed, stem: [*(each for each in before if each != said), said]})
         with contextlib.suppress(OSError):  # on a full disk the next engine notes it
             write_private(os.path.join(settings.log_dir, _NAME), content.encode())
+
+
+def _is(state: StateDir, now: StateDir | None) -> bool:
+    """Whether they are one folder, however it is said: `./state`, through a link."""
+    try:
+        return now is not None and os.path.samefile(state.path, now.path)
+    except OSError:
+        return False
 
 
 def _refuse_in_use(path: str, state: StateDir) -> None:

@@ -73,3 +73,18 @@ def test_nor_once_both_folders_have_a_state(deck: Commanded, engine: str) -> Non
     assert deck.command("start").code == 0
     assert deck.command("wait").code == 0
     assert deck.lines("ups") == ["up", "up", "up"]
+
+
+@pytest.mark.parametrize("said", ["./state", "state/../state"])
+def test_a_state_that_is_said_another_way_is_no_other_one(deck: Commanded, said: str) -> None:
+    gate = deck.gate()
+    (deck.folder / "state").mkdir()
+    deck.write(DECK.replace("[deck]", f'[deck]\n    state_dir = "{said}"'))
+    assert deck.command("start").code == 0
+    deck.until_state("long", "running")
+    assert deck.command("stop").code == 0
+    again = deck.command("start")
+    assert again.code == 0, again.err
+    gate.let()
+    assert deck.command("wait").code == 0
+    assert deck.lines("ups") == ["up"]
