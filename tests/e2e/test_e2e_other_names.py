@@ -75,11 +75,11 @@ def test_the_newest_attempt_that_can_have_written_an_output_decides(deck: Deck) 
 def test_nor_is_it_one_where_the_engine_was_killed_before_it_saw_the_failure(deck: Deck) -> None:
     deck.write(HALF.format(code=0))
     assert deck.run().code == 0
-    deck.write(HALF.format(code=1).replace("model.pt; exit", "model.pt; read _ <gate; exit"))
+    deck.write(HALF.format(code=1).replace("half >model.pt; exit", "less >model.pt; read _ <gate; exit"))
     gate = deck.gate()
     other = deck.start("--name", "b", "--no-skip-existing")
     other.started("train")
-    until(lambda: deck.text("model.pt") == "half\n")
+    until(lambda: deck.text("model.pt") == "less\n")
     other.kill()
     gate.let()
     until(lambda: not deck.living())
@@ -93,11 +93,11 @@ def test_nor_is_it_one_where_the_engine_was_killed_before_it_saw_the_failure(dec
 def test_what_another_name_is_writing_now_is_no_result(deck: Deck) -> None:
     deck.write(HALF.format(code=0))
     assert deck.run().code == 0
-    deck.write(HALF.format(code=0).replace("echo half >model.pt", "echo half >model.pt; read _ <gate"))
+    deck.write(HALF.format(code=0).replace("half >model.pt", "less >model.pt; read _ <gate"))
     gate = deck.gate()
     other = deck.start("--name", "b", "--no-skip-existing")
     other.started("train")
-    until(lambda: deck.text("model.pt") == "half\n")
+    until(lambda: deck.text("model.pt") == "less\n")
     deck.write(HALF.format(code=0))
     assert deck.run().states["train"] == "succeeded"
     gate.let()
