@@ -45,7 +45,7 @@ class DoneCheck:
                 if task is not None and task.spec.outputs == specs[name].outputs:  # not what a file of before asked for
                     doubt = outputs.doubt(self._deck, task) if outputs.exist else ""
                     self._tell(name, doubt)
-                    self._post(DoneChecked(name, outputs.exist and not doubt))
+                    self._post(DoneChecked(name, outputs.exist and not doubt, spoilt=bool(doubt)))
 
         self._aside.submit(look, done, timeout_s=LOOK_TIMEOUT_S)
 

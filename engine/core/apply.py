@@ -28,7 +28,7 @@ def apply(deck: Deck, fact: e.Fact) -> None:
             attempt_fact(deck, fact)
         case e.StartRevoked() | e.TaskCached() | e.TaskCancelled() | e.TaskRetried() | e.TaskAccepted():
             _task(deck, fact)
-        case e.TaskHeld() | e.PriorityChanged():
+        case e.TaskHeld() | e.PriorityChanged() | e.ResultSpoilt():
             _task(deck, fact)
         case e.RunStarted():
             run_started(deck, fact)
@@ -67,6 +67,7 @@ def apply(deck: Deck, fact: e.Fact) -> None:
 
 TaskFact = (
     e.StartRevoked | e.TaskCached | e.TaskCancelled | e.TaskRetried | e.TaskAccepted | e.TaskHeld | e.PriorityChanged
+    | e.ResultSpoilt
 )
 
 
@@ -90,6 +91,7 @@ def _task(deck: Deck, fact: TaskFact) -> None:
             task.act = ""
             task.result = fact.fingerprint
             task.done_wall = fact.wall or deck.run.started_wall
+            deck.prove(task)
             deck.move(task, Cached(fact.why))
             count_settled(deck, task)
             if fact.why == "outputs":
@@ -100,6 +102,7 @@ def _task(deck: Deck, fact: TaskFact) -> None:
             task.act = fact.act
             count_settled(deck, task)
         case e.TaskRetried():
+            deck.proof += 1
             unsettle(deck, task)
             avoid = task.avoid
             fresh(task)
@@ -108,6 +111,14 @@ def _task(deck: Deck, fact: TaskFact) -> None:
             deck.run.halted = ""
             deck.plan_due = True
             if isinstance(task.phase, (*FINAL, Backoff)):
+                deck.move(task, WAITING)
+            ask_for(deck, task)
+        case e.ResultSpoilt():
+            unsettle(deck, task)
+            fresh(task)
+            task.forced = True
+            deck.successes.pop(task.name, None)
+            if isinstance(task.phase, FINAL):
                 deck.move(task, WAITING)
             ask_for(deck, task)
         case e.TaskAccepted():

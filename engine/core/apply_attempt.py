@@ -158,6 +158,7 @@ def _ended(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
         task.result = counts_as
     if fact.outcome.ok:
         learn_success(deck, fact)
+        deck.prove(task)
         task.done_wall = fact.wall
         task.unfinished = ""
         task.left_out_done = None

@@ -38,6 +38,7 @@ _NOTHING: frozenset[str] = frozenset()
 def run_started(deck: Deck, fact: e.RunStarted) -> None:
     if deck.run.boot_id not in ("", fact.boot_id):
         rebooted(deck, fact.at, fact.wall)
+    deck.proof += 1
     deck.acts.begun(fact.act, "", halted=deck.run.halted, paused=deck.paused)
     begun_by_hand = fact.takes == BY_HAND
     if begun_by_hand:

@@ -144,6 +144,12 @@ class Deck:
     """Tasks before this index have been looked at since the run began."""
     checking: set[int] = field(default_factory=set[int])
     """Tasks whose outputs are being looked at."""
+    proof: int = 0
+    """Grows whenever results may have been spoilt unseen: a task that needs one starts once it was looked at since."""
+    proving: set[int] = field(default_factory=set[int])
+    """Finished tasks whose results are being looked at, for those that need them."""
+    unproven: list[int] = field(default_factory=list[int])
+    """Queued tasks that wait for that."""
     looked_until: float = -1e9
     """Nothing starts before this while outputs are looked at, so that tasks start in their order."""
     plan_due: bool = True
@@ -291,7 +297,8 @@ class Deck:
     @property
     def in_motion(self) -> bool:
         """Without anything from outside, tasks will still come to be queued, or end."""
-        if self.verbs or self.cascades or self.counts[Backoff] or self.arrivals or self.dirty or self.checking:
+        looks = self.checking or self.proving
+        if self.verbs or self.cascades or self.counts[Backoff] or self.arrivals or self.dirty or looks:
             return True
         return self.opened < len(self.tasks) and not self.run.ended
 
@@ -327,6 +334,11 @@ class Deck:
     def models(self, gpus: Iterable[str]) -> tuple[str, ...]:
         """The different models among these cards; one or none where they are alike."""
         return tuple(dict.fromkeys(self.gpus[uuid].model for uuid in gpus if uuid in self.gpus))
+
+    def prove(self, task: Task) -> None:
+        """Its result is what it has just left, or has been looked at. What the journal tells proves nothing of now."""
+        if not self.replaying:
+            task.proof = self.proof
 
     def enqueue(self, task: Task) -> None:
         """Give a task that will run its place in the queue."""

@@ -58,7 +58,7 @@ class Examine:
 
 @dataclass(frozen=True, slots=True)
 class CheckDone:
-    """Look whether these tasks' outputs exist; answer each with `DoneChecked`."""
+    """Look whether these tasks' outputs exist and are results; answer each with `DoneChecked`."""
 
     tasks: tuple[str, ...]
 

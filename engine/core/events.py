@@ -115,6 +115,15 @@ class TaskRetried:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultSpoilt:
+    """Another attempt has had a finished task's outputs since, and what is there is no result of it any more: it runs
+    again, since something needs it."""
+
+    task: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class TakenBack:
     """A retry that has not started, or a cancel, was taken back: the task is as it was before."""
 
@@ -226,13 +235,13 @@ Fact = (
     RunStarted | RunEnded | OptionsChanged | TakesChanged | BoxRestarted | TaskCached | TermsFixed | AttemptStarting
     | StartRevoked | AttemptRunning | StopRequested | CancelRequested | LeaderEnded | AttemptEnded | TaskCancelled
     | TaskRetried | TaskAccepted | TaskHeld | PriorityChanged | DeckPaused | Halted | GpuQuarantined | GpuReleased
-    | GpuJoined | GpuMarked | ShardsFixed | TakenBack | AttemptSubmitted
+    | GpuJoined | GpuMarked | ShardsFixed | TakenBack | AttemptSubmitted | ResultSpoilt
 )  # fmt: skip
 
 FACTS: tuple[type[Fact], ...] = (
     RunStarted, RunEnded, OptionsChanged, TakesChanged, BoxRestarted, TaskCached, TermsFixed, AttemptStarting,
     StartRevoked, AttemptRunning, StopRequested, CancelRequested, LeaderEnded, AttemptEnded, TaskCancelled, TaskRetried,
     TaskAccepted, TaskHeld, PriorityChanged, DeckPaused, Halted, GpuQuarantined, GpuReleased, GpuJoined, GpuMarked,
-    ShardsFixed, TakenBack, AttemptSubmitted,
+    ShardsFixed, TakenBack, AttemptSubmitted, ResultSpoilt,
 )  # fmt: skip
 """Every kind of fact; a journal keeps them by class name and reads old shapes through version-numbered readers."""

@@ -106,7 +106,8 @@ class Explainer:
         if barred is not None:
             return [barred]
         if task.index not in deck.queue:
-            return [Obstacle("checking", "its outputs are being looked at")]
+            whose = "its outputs" if task.index in deck.checking else "the outputs of what it needs"
+            return [Obstacle("checking", f"{whose} are being looked at")]
         host = host_obstacle(deck, task) or self._held_on_host(task)
         if host is not None:
             return [host if host.tasks else replace(host, tasks=_in_the_way(deck, task, host.kind))]

@@ -9,7 +9,7 @@ from . import inputs as i
 from .deck import Task
 from .effects import CheckDone, Gather, Launch
 from .phases import Queued
-from .readiness import arrivals, cached_by_outputs, cached_now
+from .readiness import arrivals, cached_by_outputs, cached_now, has_succeeded, reconsider, unproven
 from .reserve import Reservation
 from .schedule import Placement, pick
 from .turn import Turn
@@ -25,6 +25,11 @@ def arrive(turn: Turn, portion: int) -> int:
     looked: list[str] = []
     for task in arrivals(deck, portion):
         portion -= 1
+        if doubtful := unproven(deck, task):
+            looked += [each.name for each in doubtful if each.index not in deck.proving]
+            deck.proving.update(each.index for each in doubtful)
+            deck.unproven.append(task.index)
+            continue
         verdict = cached_now(deck, task, turn.at)
         if verdict is True:
             deck.checking.add(task.index)
@@ -51,6 +56,8 @@ def decided(turn: Turn, task: Task, fact: e.TaskCached | None) -> None:
 
 def done_checked(turn: Turn, item: i.DoneChecked) -> None:
     task = turn.deck.by_name.get(item.task)
+    if task is not None and task.index in turn.deck.proving:
+        _proven(turn, task, item)
     if task is None or task.index not in turn.deck.checking:
         return
     turn.deck.checking.discard(task.index)
@@ -61,6 +68,19 @@ def done_checked(turn: Turn, item: i.DoneChecked) -> None:
         decided(turn, task, None)
         return
     decided(turn, task, cached_by_outputs(turn.deck, task, turn.at) if item.are_result else None)
+
+
+def _proven(turn: Turn, task: Task, item: i.DoneChecked) -> None:
+    """What a task that others need was found to be. Once all are known, those others arrive again."""
+    deck = turn.deck
+    deck.proving.discard(task.index)
+    if item.spoilt and has_succeeded(task):
+        turn.record(e.ResultSpoilt(task.name, turn.at))
+        reconsider(deck, task)
+    deck.prove(task)
+    if not deck.proving:
+        deck.arrivals.extend(deck.unproven)
+        deck.unproven.clear()
 
 
 def rekey(turn: Turn, portion: int) -> None:

@@ -57,6 +57,8 @@ class Gate:
     """Next dependent to look at while a change of state spreads; -1: nothing to spread."""
     current: int = 0
     """Dependents that are done and not stale."""
+    proof: int = -1
+    """The deck's `proof` of when all its members' results were proven."""
     aged: int = -1
     """Next dependent to look at while a newer success makes them stale; -1: none is to be looked at."""
 

@@ -3,7 +3,7 @@ but the tasks that they were renamed to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 from .attempt_events import AttemptStarting
 from .deck import Deck, Task
@@ -14,9 +14,9 @@ from .spec import Resources, TaskSpec, Work
 from .urgency import demand_of, follow
 
 
-def add_gone(deck: Deck, spec: TaskSpec, twins: Iterable[str] = ()) -> Task:
-    """Add a task that the file does not have. *twins*: new tasks that do the same work; they come after it, so that
-    what runs under the old name is not started a second time under the new one."""
+def add_gone(deck: Deck, spec: TaskSpec, beside: Container[str] = ()) -> Task:
+    """Add a task that the file does not have. Tasks that do the same work come after it, but those that did so *beside*
+    it: it was renamed to them, and what runs under the old name is not started a second time under a new one."""
     entry = deck.entries.get(spec.entry)
     if entry is None:
         entry = deck.entries[spec.entry] = Entry(spec.entry)
@@ -27,7 +27,7 @@ def add_gone(deck: Deck, spec: TaskSpec, twins: Iterable[str] = ()) -> Task:
     deck.share_outputs(spec.outputs)
     if deck.opened == task.index:
         deck.opened += 1
-    waiting = [deck.by_name[name] for name in twins if name in deck.by_name and deck.by_name[name].selected]
+    waiting = [other for other in _same_work(deck, spec) if other.name not in beside]
     if waiting:
         _come_after(deck, task, waiting)
     return task
@@ -40,12 +40,23 @@ def add_unfiled(deck: Deck, told: Recorded, before: Callable[[], Mapping[str, Ta
     unfiled = [start for start in told.lasting.values() if start.task not in deck.by_name]
     if not unfiled:
         return
-    names = {task for task, _ in told.starts}
     for start in unfiled:
-        spec = deck.begun.get(start.token) or before().get(start.task)
+        former = before()
+        spec = deck.begun.get(start.token) or former.get(start.task)
         if spec is None or spec.fingerprint != start.fingerprint:
             spec = _spec_of(start)
-        add_gone(deck, spec, twins_of(deck, spec, names))
+        others = (each.name for each in former.values() if each.fingerprint == spec.fingerprint)
+        add_gone(deck, spec, frozenset(others) if spec.name in former else ())
+
+
+def beside(deck: Deck, task: Task) -> tuple[str, ...]:
+    """Tasks of the file that do the same work as another one, and not in its place."""
+    instead = {index for gate in task.feeds for index in gate.dependents} if task.gone else frozenset[int]()
+    return tuple(each.name for each in _same_work(deck, task.begun_spec) if each.index not in {task.index, *instead})
+
+
+def _same_work(deck: Deck, spec: TaskSpec) -> list[Task]:
+    return [task for task in deck.tasks if task.spec.fingerprint == spec.fingerprint and not task.gone]
 
 
 def _spec_of(start: AttemptStarting) -> TaskSpec:
@@ -58,16 +69,6 @@ def _spec_of(start: AttemptStarting) -> TaskSpec:
         fingerprint=start.fingerprint,
         resources=Resources(gpus=len(start.gpus), cpus=start.cpu_slots or None),
         outputs=start.outputs,
-    )
-
-
-def twins_of(deck: Deck, spec: TaskSpec, known: Iterable[str]) -> tuple[str, ...]:
-    """Tasks that do the same work under a name that is not among *known*."""
-    old = frozenset(known)
-    return tuple(
-        task.name
-        for task in deck.tasks
-        if task.spec.fingerprint == spec.fingerprint and task.name not in old and task.selected and not task.gone
     )
 
 

@@ -118,6 +118,8 @@ class DoneChecked:
     task: str
     are_result: bool
     """Its outputs are there, and nothing speaks against them (`output_history.doubt`)."""
+    spoilt: bool = False
+    """They are there, and something does."""
 
 
 @dataclass(frozen=True, slots=True)

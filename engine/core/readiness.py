@@ -11,7 +11,7 @@ from .deck import Deck, Task
 from .events import TaskCached
 from .gates import GateState
 from .output_history import OutputAttempt, doubt
-from .phases import BLOCKED, QUEUED, WAITING, Blocked, Queued, Waiting
+from .phases import BLOCKED, QUEUED, WAITING, Blocked, Cached, Queued, Succeeded, Waiting
 
 PORTION = 60
 """Tasks looked at in one step: an end that comes meanwhile waits for it."""
@@ -60,6 +60,25 @@ def arrivals(deck: Deck, portion: int) -> Iterator[Task]:
         wanted = task.selected and isinstance(task.phase, Queued)
         if wanted and task.index not in deck.queue and task.index not in deck.checking:
             yield task
+
+
+def unproven(deck: Deck, task: Task) -> list[Task]:
+    """Finished tasks that it needs, and whose outputs another attempt may have spoilt since they were looked at."""
+    found: list[Task] = []
+    for gate in task.gates:
+        if gate.kind not in ("needs", "round") or gate.proof == deck.proof:
+            continue
+        members = [each for each in map(deck.tasks.__getitem__, gate.members) if each.proof != deck.proof]
+        doubtful = [each for each in members if each.selected and each.spec.outputs and has_succeeded(each)]
+        found += doubtful
+        if not doubtful:
+            gate.proof = deck.proof
+    return found
+
+
+def has_succeeded(task: Task) -> bool:
+    """As the work that the file says."""
+    return isinstance(task.phase, (Succeeded, Cached)) and task.result == task.spec.fingerprint
 
 
 def success_of(deck: Deck, task: Task) -> float | None:

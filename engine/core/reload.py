@@ -17,7 +17,7 @@ from .carry import carry_deadlines, carry_gpus, carry_memory, carry_news, runs_o
 from .deck import Deck, Task
 from .effects import Again
 from .ends import stop
-from .gone import twins_of
+from .gone import beside
 from .phases import FINAL, Attempt, Backoff, Queued, Running, Starting, Unknown
 from .readiness import reconsider, spread
 from .renew import another_run, take_up_new
@@ -40,8 +40,8 @@ class Kept:
     spec: TaskSpec
     gone: bool = False
     """The file no longer has the task."""
-    twins: tuple[str, ...] = ()
-    """New tasks that do the same work."""
+    beside: tuple[str, ...] = ()
+    """Tasks that did the same work beside it, while the file had it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def kept_specs(old: Deck, new: Deck) -> list[Kept]:
     for token, task in list(old.active.items()):
         target, spec = new.by_name.get(task.name), task.begun_spec
         if target is None:
-            kept.append(Kept(token, spec, gone=True, twins=twins_of(new, spec, old.by_name)))
+            kept.append(Kept(token, spec, gone=True, beside=beside(old, task)))
         elif not alike(spec, target.spec):
             kept.append(Kept(token, spec))
     return kept
@@ -115,14 +115,14 @@ def swap(core: Core, new: Deck, tail: Sequence[e.Fact], kept: Sequence[Kept], no
     strangers = new.active.keys() - old.active.keys()
     if strangers:
         raise RuntimeError(f"attempts that the deck does not have: {sorted(strangers)}")
-    twins = {one.token: one.twins for one in kept if one.gone}
+    besides = {one.token: one.beside for one in kept if one.gone}
     begun: list[tuple[Attempt, TaskSpec | None]] = []
     for token, task in old.active.items():
         target = new.active.get(token)
         if target is not None:
             begun.append(same_attempt(new, target, task))
         elif task.name not in new.by_name:
-            begun.append(runs_on(new, task, twins.get(token, ())))
+            begun.append(runs_on(new, task, besides.get(token, ())))
         else:
             raise RuntimeError(f"{task.name} runs, and its facts do not say so")
     carry_gpus(old, new)

@@ -57,6 +57,8 @@ class Task:
     held: bool = False
     decided: bool = False
     """Found not to be done already: it will run."""
+    proof: int = -1
+    """The deck's `proof` of when its result was proven."""
     forced: bool = False
     """Asked for by hand: runs whatever the journal says."""
     again: RetryOptions = PLAIN

@@ -10,8 +10,8 @@ from functools import cache
 import msgspec
 
 from ..atomic import write_atomic
-from ..core.deck import Deck, Task
-from ..core.gone import add_gone, add_unfiled
+from ..core.deck import Deck
+from ..core.gone import add_gone, add_unfiled, beside
 from ..core.recorded import Recorded
 from ..core.reload import Kept
 from ..core.spec import TaskSpec
@@ -46,16 +46,12 @@ def keep_begun(state: str, deck: Deck) -> None:
     kept = load(state, deck.active)
     known = {one.token for one in kept}
     more = [
-        Kept(token, task.begun_spec, gone=task.gone, twins=tuple(_waiting_for(deck, task)) if task.gone else ())
+        Kept(token, task.begun_spec, gone=task.gone, beside=beside(deck, task) if task.gone else ())
         for token, task in deck.active.items()
         if token not in known and (task.gone or task.begun_spec.fingerprint != task.spec.fingerprint)
     ]
     if more:
         save(state, [*kept, *more])
-
-
-def _waiting_for(deck: Deck, task: Task) -> Iterable[str]:
-    return (deck.tasks[index].name for gate in task.feeds for index in gate.dependents)
 
 
 def take_back(
@@ -67,7 +63,7 @@ def take_back(
     before = cache(before)
     for one in kept:
         if one.gone and one.spec.name not in deck.by_name:
-            add_gone(deck, one.spec, one.twins)
+            add_gone(deck, one.spec, one.beside)
         else:
             deck.begun[one.token] = one.spec
     for start in told.lasting.values():

@@ -350,7 +350,7 @@ def _note_of(fact: e.Fact, index: dict[str, int]) -> str:
             | e.TermsFixed() | e.AttemptStarting() | e.StartRevoked() | e.AttemptRunning() | e.StopRequested()
             | e.CancelRequested() | e.LeaderEnded() | e.AttemptEnded() | e.TaskCancelled() | e.TaskRetried()
             | e.TaskAccepted() | e.TaskHeld() | e.PriorityChanged() | e.DeckPaused() | e.GpuMarked() | e.ShardsFixed()
-            | e.TakenBack() | e.AttemptSubmitted()
+            | e.TakenBack() | e.AttemptSubmitted() | e.ResultSpoilt()
         ):  # fmt: skip
             return ""
         case _:

@@ -43,7 +43,7 @@ class EditedWorld(World):
             if one.spec.name in deck.by_name:
                 deck.begun[one.token] = one.spec
             else:
-                add_gone(deck, one.spec, one.twins)
+                add_gone(deck, one.spec, one.beside)
         return deck
 
     def _lasting(self) -> list[Kept]:

@@ -155,7 +155,8 @@ class World(Outside):
         for name in self.unanswered:
             task = self.deck.by_name[name]
             doubt = outputs_doubt(self.deck, task, (), self.wall, attempted=name in self.attempted)
-            self.inbox.append(i.DoneChecked(name, name in self.outputs and not doubt))
+            there = name in self.outputs
+            self.inbox.append(i.DoneChecked(name, there and not doubt, spoilt=there and bool(doubt)))
         self.unanswered.clear()
 
     def advance(self, seconds: float) -> None:

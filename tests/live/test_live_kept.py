@@ -53,7 +53,7 @@ def ended(task: str = "a", attempt: int = 1) -> AttemptEnded:
 
 
 def test_a_spec_comes_back_as_it_was(tmp_path: Path):
-    kept = [Kept("token", FULL, gone=True, twins=("b",))]
+    kept = [Kept("token", FULL, gone=True, beside=("b",))]
     save(str(tmp_path), kept)
     assert load(str(tmp_path), {"token"}) == kept
 
@@ -82,9 +82,9 @@ def test_a_file_that_cannot_be_read_keeps_nothing(tmp_path: Path):
 
 
 def test_a_deck_knows_its_tasks_that_are_gone_before_their_facts_come():
-    file = DeckFile("/t.toml", "t", DeckSettings(), (TaskSpec("b", "b", 0, Work("x"), "g"),))
+    file = DeckFile("/t.toml", "t", DeckSettings(), (TaskSpec("b", "b", 0, Work("x"), "f"),))
     deck = build(file, gpus=[], cores=4)
-    kept = [Kept("one", FULL, gone=True, twins=("b",)), Kept("two", TaskSpec("b", "b", 0, Work("old"), "old"))]
+    kept = [Kept("one", FULL, gone=True), Kept("two", TaskSpec("b", "b", 0, Work("old"), "old"))]
     take_back(deck, kept, recorded([]))
     assert deck.by_name["a"].gone
     assert [gate.members for gate in deck.by_name["b"].gates] == [[deck.by_name["a"].index]]
