@@ -66,7 +66,13 @@ def apply(deck: Deck, fact: e.Fact) -> None:
 
 
 TaskFact = (
-    e.StartRevoked | e.TaskCached | e.TaskCancelled | e.TaskRetried | e.TaskAccepted | e.TaskHeld | e.PriorityChanged
+    e.StartRevoked
+    | e.TaskCached
+    | e.TaskCancelled
+    | e.TaskRetried
+    | e.TaskAccepted
+    | e.TaskHeld
+    | e.PriorityChanged
     | e.ResultSpoilt
 )
 
