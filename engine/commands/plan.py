@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ..adapters import host
 from ..adapters.journal.db import look_at
 from ..adapters.processes import record
-from ..adapters.state.folder import load_environment
+from ..adapters.state.folder import StateDir, load_environment
 from ..attempt.environment import base_environment
 from ..attempt.outputs import is_done
 from ..command import Command
@@ -17,15 +17,16 @@ from ..core.build import build
 from ..core.deck import Deck, Task
 from ..core.events import Fact
 from ..core.fit import memory_in_words
-from ..core.forecast import goes_on
 from ..core.marks import is_of_other_work
-from ..core.phases import ACTIVE, FINAL, Attempt, Cached, Phase, Succeeded
-from ..core.recorded import recorded
+from ..core.outcome import Outcome
+from ..core.phases import FINAL, Cached, Cancelled, Failed, Phase, Succeeded
+from ..core.recorded import Recorded, recorded
 from ..core.replay import replay
-from ..core.simulate import Planned, simulate
+from ..core.simulate import Ahead, Planned, simulate
 from ..core.spec import DeckFile
 from ..core.together import mixed_in_words
 from ..counting import plural
+from ..live import kept
 from ..logs.files import LogFolder
 from ..opening.box_gpus import BoxGpus, gpus_for
 from ..opening.core_gpus import core_gpus
@@ -66,7 +67,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     gpus = gpus_for(path, options, settings, limits, environment)
     file = with_running(load_for(path, options, gpus, facts, journal, environment), journal)
     check_fit(file, gpus.fitting())
-    deck, running = _past(file, gpus, facts, "" if state is None else state.attempts)
+    deck = _past(file, gpus, facts, journal, state)
     takes = ("failed", "changed", "stale") if settings.skip_existing else ("all",)
     logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
     others = OtherStates(file)
@@ -77,29 +78,32 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
         if isinstance(task.phase, FINAL)
     }
     memory = [memory_in_words(deck, task) for task in deck.tasks]
-    ahead = [goes_on(deck, name, attempt, known[deck.by_name[name].index]) for name, attempt in running.items()]
+    now = host.SystemClock().now()
     planned = simulate(
         deck,
         lambda task: known[task.index],
         takes=takes,
         done=lambda task: is_done(deck, task, logs, others.at),
         memory_mib=host.mem_available_mib(),
-        wall=host.SystemClock().now().wall_s,
-        ahead=ahead,
+        at=now.boot_s,
+        wall=now.wall_s,
+        ahead=[
+            Ahead(task, token, known[task.index], _ended(state, token)) for token, task in list(deck.active.items())
+        ],
+        goes_on=journal.unfinished,
     )
-    rows = _rows(deck, planned, memory, running)
-    planned = [item for item in planned if item.task not in running]
+    rows = _rows(deck, planned, memory)
+    barred = _barred(deck) if journal.unfinished else ""
+    runs = sum(item.ahead for item in planned)
+    planned = [item for item in planned if not item.ahead]
     if as_json:
         print(json.dumps([dict(zip(_COLUMNS, row, strict=True)) for row in rows], indent=2))
         return 0
     given = submitted(file, journal)
     for line in [*file.warnings, *filter(None, [damage, standing(given) if given else ""]), *file.later]:
         print(f"warning: {line}")
-    gone = [name for name in journal.lasting if name not in deck.by_name]
-    left = (
-        [f"{plural(len(gone), 'task')} more, which the file no longer has, may run on: {_names(gone)}"] if gone else []
-    )
-    print("\n".join([*_table(rows, planned, gpus), *left, *_left_to_you(deck, planned, settled)]))
+    told = [*_table(rows, planned, gpus, runs), *filter(None, [barred]), *_left_to_you(deck, planned, settled)]
+    print("\n".join(told))
     return 0
 
 
@@ -110,23 +114,29 @@ _COLUMNS = ("task", "gpus", "starts_s", "ends_s", "guessed", "state", "gpus_note
 Row = tuple[str, str, float | None, float | None, bool, str, str]
 
 
-def _past(file: DeckFile, gpus: BoxGpus, facts: Iterable[Fact], records: str) -> tuple[Deck, Mapping[str, Attempt]]:
-    """The deck as the journal leaves it; and what is under way, whether an engine runs or not, but for what has ended
-    by its record."""
+def _past(file: DeckFile, gpus: BoxGpus, facts: Sequence[Fact], journal: Recorded, state: StateDir | None) -> Deck:
+    """The deck as the journal leaves it, with what has left the file and still runs."""
     deck = build(file, gpus=core_gpus(file.settings, gpus.chosen), cores=host.cores(), on_cpu=not gpus.chosen)
-    kept = list(facts)
-    replay(deck, kept)
-    if any(isinstance(task.phase, ACTIVE) for task in deck.tasks):
-        fresh = build(file, gpus=core_gpus(file.settings, gpus.chosen), cores=host.cores(), on_cpu=not gpus.chosen)
-        fresh.learned, fresh.successes, fresh.by_fingerprint = deck.learned, deck.successes, deck.by_fingerprint
-        fresh.known, fresh.output_history = deck.known, deck.output_history
-        found = ((task.name, task.attempt()) for task in deck.tasks if isinstance(task.phase, ACTIVE))
-        return fresh, {
-            name: attempt
-            for name, attempt in found
-            if attempt is not None and not record.read(os.path.join(records, attempt.token)).end
-        }
-    return deck, {}
+    if state is not None:
+        kept.take_back(deck, kept.load(state.path, journal.lasting_tokens), journal)
+    replay(deck, facts)
+    return deck
+
+
+def _ended(state: StateDir | None, token: str) -> Outcome | None:
+    """How an attempt has ended that the deck takes for running."""
+    end = "" if state is None else record.read(os.path.join(state.attempts, token)).end
+    if not end:
+        return None
+    code = int(end) if end.isdecimal() else 1
+    return Outcome("ok" if code == 0 else "exit", code)
+
+
+def _barred(deck: Deck) -> str:
+    """Why an unfinished run starts nothing more."""
+    if deck.run.halted:
+        return f"{deck.run.halted} failed and has halted the run: `gpudeck unpause` goes on with it"
+    return f"the deck is paused ({deck.paused}): `gpudeck unpause` goes on" if deck.paused else ""
 
 
 def _length_s(deck: Deck, task: Task) -> float | None:
@@ -135,17 +145,19 @@ def _length_s(deck: Deck, task: Task) -> float | None:
     return task.entry.typical_s if known is None else known
 
 
-def _rows(deck: Deck, planned: Sequence[Planned], memory: Sequence[str], running: Collection[str]) -> list[Row]:
+def _rows(deck: Deck, planned: Sequence[Planned], memory: Sequence[str]) -> list[Row]:
     index = {gpu.uuid: str(gpu.index) for gpu in deck.gpus.values()}
     rows: list[Row] = []
     for item in planned:
         gpus = ",".join(index[uuid] for uuid in item.gpus) or "cpu"
         asks = "; ".join(filter(None, [memory[deck.by_name[item.task].index], mixed_in_words(deck.models(item.gpus))]))
-        start, state = (None, "runs already") if item.task in running else (item.start_s, "runs")
+        start, state = (None, "runs already") if item.ahead else (item.start_s, "runs")
+        if deck.by_name[item.task].gone:
+            state += "; the file no longer has it"
         rows.append((item.task, gpus, start, item.end_s, item.guessed, state, asks))
     started = {item.task for item in planned}
     for task in deck.tasks:
-        if task.name not in started:
+        if task.name not in started and not task.gone:
             rows.append((task.name, "", None, None, False, _state(task, task.phase), memory[task.index]))
     return rows
 
@@ -153,10 +165,13 @@ def _rows(deck: Deck, planned: Sequence[Planned], memory: Sequence[str], running
 def _state(task: Task, phase: Phase) -> str:
     if not task.selected:
         return "left out"
-    return "done earlier" if isinstance(phase, Cached) else "would not start"
+    if isinstance(phase, (Failed, Cancelled)):
+        return "failed and stays so" if isinstance(phase, Failed) else "cancelled"
+    return "done earlier" if isinstance(phase, _SUCCESSES) else "would not start"
 
 
-def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus) -> list[str]:
+def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus, runs: int) -> list[str]:
+    """*planned*: what would start. *runs*: how many run already."""
     width = max([4, *(len(row[0]) for row in rows)])
     lines = [f"{'task':{width}}  {'gpu':>7}  {'starts':>9}  {'ends':>9}  state"]
     for name, where, starts, ends, guessed, state, asks in rows:
@@ -166,13 +181,13 @@ def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus) -> li
         lines.append(f"{name:{width}}  {where:>7}  {begin:>9}  {end:>9}  {told}".rstrip())
     guesses = sum(item.guessed for item in planned)
     place = "CPU slots" if not gpus.chosen else f"{len(gpus.chosen)} {'simulated ' if gpus.simulated else ''}GPUs"
-    runs = sum(row[5] == "runs already" for row in rows)
     also = f"; {plural(runs, 'task')} run{'s' * (runs == 1)} already" if runs else ""
     if not planned:
         return [*lines, "", f"nothing would start{also}" if runs else "nothing would run"]
     last = max(ends for _, _, _, ends, *_ in rows if ends is not None)
     lines.append("")
-    lines.append(f"{len(planned)} of {len(rows)} tasks would run on {place}, over after {_clock(last)}{also}")
+    starting, tasks = len({item.task for item in planned}), len({name for name, *_ in rows})
+    lines.append(f"{starting} of {tasks} tasks would run on {place}, over after {_clock(last)}{also}")
     if guesses:
         lines.append(f"~ {guesses} of unknown length are taken as an hour each, or as long as their timeout lets them")
     return lines

@@ -103,8 +103,7 @@ async def test_gpudeck_on_a_terminal_follows_the_engine_that_is_there(desk: Desk
     await desk.start()
     following = desk.begin("tasks.toml", "--plain", terminal=True)
     await following.until(f"engine {os.getpid()} runs on when this ends")
-    await desk.later(2)
-    await following.until("2 running on SIM 0-1")
+    await desk.until_in_time(lambda: "2 running on SIM 0-1" in following.said)
     for name in TASKS:
         await desk.ends(name)
     done = await following.finish()

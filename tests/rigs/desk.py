@@ -241,6 +241,14 @@ class Desk:
         await asyncio.sleep(0)
         await self.settle()
 
+    async def until_in_time(self, condition: Callable[[], object]) -> None:
+        """Seconds pass until it holds: for whoever follows at a pace of their own."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, "what was waited for did not happen as time went on"
+            await self.later(1)
+            await asyncio.sleep(0.01)
+
     async def close(self) -> None:
         """End the engine and every command."""
         await self.leave()
