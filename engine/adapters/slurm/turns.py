@@ -22,10 +22,10 @@ _MOST = 500
 
 
 class Turns:
-    """How many elements an array may have: fewer after the cluster has refused one."""
+    """A cluster that has refused an array gets single jobs from then on."""
 
     def __init__(self) -> None:
-        self._largest = self._most = _MOST
+        self._singly = False
         self._joined: dict[tuple[str, ...], float] = {}
         """When the last of those that ask for this came."""
 
@@ -46,19 +46,10 @@ class Turns:
             return Place((), 1, now)
         return Place(asks(order), _MANY if wanted is None else 1, now)
 
-    def taken(self) -> None:
-        self._most = min(self._largest, 2 * self._most)
-
-    def refused(self, elements: int, *, for_good: bool) -> bool:
-        """Whether fewer of them may be taken. *for_good*: whatever else the cluster has to do."""
-        self._most = max(1, elements // 2)
-        if for_good:
-            self._largest = self._most
+    def refused(self, elements: int) -> bool:
+        """As many as these are too many; whether fewer of them may be taken."""
+        self._singly = self._singly or elements > 1
         return elements > 1
-
-    def room(self, elements: int) -> None:
-        """So many jobs have ended since the queue was full."""
-        self._most = max(1, min(self._largest, elements))
 
     def next(self, ready: Sequence[tuple[Job, Place]], now: float) -> list[Job]:
         """*ready*: in order. Empty: all wait for others to join."""
@@ -66,7 +57,7 @@ class Turns:
         for head, place in ready:
             if now < place.not_before:
                 continue
-            if not place.asks or self._most == 1 or alike[place.asks] < place.few:
+            if self._singly or not place.asks or alike[place.asks] < place.few:
                 return [head]
-            return [job for job, other in ready if other.asks == place.asks][: self._most]
+            return [job for job, other in ready if other.asks == place.asks][:_MOST]
         return []
