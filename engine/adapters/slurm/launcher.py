@@ -11,20 +11,17 @@ from ...core.fate import Fate
 from ...core.spec import StopScope
 from ...ports import Known, Sink, StartOrder
 from ..host import boottime_s
-from .accounting import Accounting
+from .accounting import Accounting, Showing
 from .asking import Asking, Picture
 from .calls import Answer, Calls
-from .cancelling import Cancelling
+from .cancelling import Cancelling, Leaving
 from .control import Control
 from .ends import Ends
-from .jobs import Job, Jobs
+from .jobs import Job, Jobs, Limits
 from .judging import Judging
-from .leaving import Leaving
-from .limits import Limits
 from .parse import SQUEUE
 from .recovery import Left
 from .seeing import Seeing
-from .showing import Showing
 from .stopping import Stopping
 from .submitting import Submitting
 from .telling import Telling

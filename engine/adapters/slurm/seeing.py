@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from .asking import Picture
-from .cancelling import Cancelling
+from .cancelling import Cancelling, Leaving
 from .jobs import Job, Jobs
 from .judging import Judging
-from .leaving import Leaving
 from .parse import QueuedJob
 from .states import never_starts, stand
 from .telling import Telling

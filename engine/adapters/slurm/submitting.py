@@ -11,15 +11,14 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from .arrays import Turns
 from .asking import Picture
 from .batches import Submission, Taken, Unbegun, Unwritten, anywhere, longest_s, submit, told_anywhere
 from .calls import Calls
 from .ends import UNABLE
-from .jobs import Job, Jobs
-from .limits import Limits
+from .jobs import Job, Jobs, Limits
 from .parse import Refusal, is_full
 from .telling import Telling
-from .turns import Turns
 
 _AT_ONCE = 4
 _TOLD_S = 60.0
