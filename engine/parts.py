@@ -134,8 +134,8 @@ def launcher_of(
 def _on_slurm(
     opened: OpenDeck, loop: asyncio.AbstractEventLoop, sink: Sink, note: Callable[[str, str], None]
 ) -> Launcher:
+    from .adapters.slurm.jobfiles import sweep
     from .adapters.slurm.launcher import SlurmLauncher  # of no use to any other deck
-    from .adapters.slurm.sweeping import sweep
 
     settings = opened.deck.settings
     control = control_folder(settings.log_dir)

@@ -15,7 +15,7 @@ import msgspec
 from ..adapters.slurm.calls import run_program, small_environment
 from ..adapters.slurm.jobfiles import path as job_file
 from ..adapters.slurm.jobfiles import read_ended, void
-from ..adapters.slurm.limits import Limits
+from ..adapters.slurm.jobs import Limits
 from ..adapters.slurm.parse import SQUEUE, squeue_jobs
 from ..adapters.slurm.states import stand
 from ..atomic import write_atomic

@@ -80,33 +80,15 @@ def test_an_array_has_no_more_than_five_hundred_elements() -> None:
     assert sizes(turns, queued(turns, [job(index) for index in range(1200)]), 0.2) == [500, 500, 200]
 
 
-def test_after_a_refusal_for_now_half_as_many_are_tried_and_more_again_once_they_are_taken() -> None:
-    turns = Turns()
-    ready = queued(turns, [job(index) for index in range(1200)])
-    assert turns.refused(500, for_good=False)
-    tried = len(turns.next(ready, 0.2))
-    turns.taken()
-    assert (tried, len(turns.next(ready, 0.2))) == (250, 500)
-
-
-def test_a_size_that_was_refused_for_good_is_not_tried_again() -> None:
-    turns = Turns()
-    ready = queued(turns, [job(index) for index in range(1200)])
-    assert turns.refused(500, for_good=True)
-    turns.taken()
-    assert len(turns.next(ready, 0.2)) == 250
-
-
 def test_the_refusal_of_one_alone_is_its_own() -> None:
     turns = Turns()
-    assert not turns.refused(1, for_good=True)
+    assert not turns.refused(1)
+    assert sizes(turns, queued(turns, [job(index) for index in range(60)]), 0.2) == [60]
 
 
-def test_where_no_array_is_taken_each_goes_alone_without_waiting() -> None:
+def test_where_an_array_was_refused_each_goes_alone() -> None:
     turns = Turns()
-    ready = queued(turns, [job(index) for index in range(60)], 7.0)
-    while turns.refused(len(turns.next(ready, 7.2)), for_good=True):
-        pass
+    assert turns.refused(60)
     assert sizes(turns, queued(turns, [job(index) for index in range(60)], 8.0), 8.2) == [1] * 60
 
 
@@ -118,7 +100,7 @@ def test_once_they_have_waited_all_go_out_once_and_alike_in_each_call(
     wanted: list[tuple[bool | None, int, float]], refused: int
 ) -> None:
     turns = Turns()
-    turns.refused(refused, for_good=True)
+    turns.refused(refused)
     ready = [
         (each, turns.place(each, at))
         for index, (array, gpus, at) in enumerate(sorted(wanted, key=lambda one: one[2]))

@@ -28,9 +28,10 @@ from gpudeck.engine.adapters.sampling import MIN_GAP_S, Sampling
 from gpudeck.engine.adapters.simulated import TOTAL_MIB, SimulatedProbe
 from gpudeck.engine.adapters.simulated_use import told_use
 from gpudeck.engine.adapters.slurm import batches, jobfiles
-from gpudeck.engine.adapters.slurm.arrays import array_script, asks
+from gpudeck.engine.adapters.slurm.arrays import Turns, array_script, asks
 from gpudeck.engine.adapters.slurm.calls import small_environment
 from gpudeck.engine.adapters.slurm.control import Control
+from gpudeck.engine.adapters.slurm.jobfiles import sweep
 from gpudeck.engine.adapters.slurm.jobs import Job, Jobs, Place, is_of
 from gpudeck.engine.adapters.slurm.parse import (
     AccountedJob,
@@ -46,8 +47,6 @@ from gpudeck.engine.adapters.slurm.quoting import quoted
 from gpudeck.engine.adapters.slurm.recovery import Left
 from gpudeck.engine.adapters.slurm.script import SBATCH, ignored_nodelist, job_name, script, unasked
 from gpudeck.engine.adapters.slurm.states import cause_of, in_words, stand
-from gpudeck.engine.adapters.slurm.sweeping import sweep
-from gpudeck.engine.adapters.slurm.turns import Turns
 from gpudeck.engine.adapters.state.folder import (
     StateDir,
     find_state_dir,

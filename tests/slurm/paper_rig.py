@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from gpudeck.engine.adapters.host import boottime_s
-from gpudeck.engine.adapters.slurm import accounting, asking, control, ends, jobfiles, stopping, turns
+from gpudeck.engine.adapters.slurm import accounting, arrays, asking, control, ends, jobfiles, stopping
+from gpudeck.engine.adapters.slurm.jobs import Limits
 from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
-from gpudeck.engine.adapters.slurm.limits import Limits
 from gpudeck.engine.core.inputs import Input, LeaderExited, Pending, Submitted, TreeGone
 from gpudeck.engine.ports import StartOrder
 from tests.fakes.paper_slurm import PaperSlurm
@@ -27,7 +27,7 @@ LIMITS = Limits(
 
 _QUICKLY = (
     (asking, "SHORTEST_S", 0.01), (asking, "LONGEST_S", 0.03), (asking, "_SHARE", 0.1), (ends, "_LOOK_S", 0.05),
-    (turns, "_GATHER_S", 0.1), (control, "_GATHER_S", 0.02), (accounting, "_GATHER_S", 0.02),
+    (arrays, "_GATHER_S", 0.1), (control, "_GATHER_S", 0.02), (accounting, "_GATHER_S", 0.02),
     (accounting, "SHORTEST_S", 0.01), (stopping, "_AGAIN_S", 0.05),
 )  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,14 +17,6 @@ pytestmark = pytest.mark.slurm
 def excluded(rig: Rig, job: str) -> str:
     """As Slurm says."""
     return rig.cluster.call("scontrol", "show", "job", job).partition("ExcNodeList=")[2].split()[0]
-
-
-@pytest.fixture
-def node2_down(cluster: Cluster) -> Iterator[None]:
-    """What the administrator took down."""
-    cluster.call("scontrol", "update", "NodeName=node2", "State=DOWN", "Reason=test")
-    yield
-    cluster.call("scontrol", "update", "NodeName=node2", "State=RESUME")
 
 
 @on_cluster
@@ -56,17 +47,6 @@ async def test_what_slurm_refuses_anyway_is_refused_once_and_in_its_words(rig: R
     token = rig.start("true", options={"partition": "nowhere"}, exclude=("node1",))
     assert "partition" in (await rig.end(token)).spawn_error.lower()
     assert rig.notes == []
-
-
-def test_a_job_that_would_wait_for_a_node_that_is_down_goes_to_one_that_failed(
-    cluster: Cluster, node2_down: None, tmp_path: Path
-):
-    async def body(rig: Rig) -> None:
-        token = rig.start("true", exclude=("node1",))
-        assert (await rig.runs(token)).nodes == ("node1",)
-        assert len(rig.notes) == 1
-
-    run(cluster, tmp_path, body)
 
 
 def test_the_tasks_own_exclusion_stays(cluster: Cluster, tmp_path: Path):

@@ -99,10 +99,10 @@ FULL = "{ echo 'sbatch: error: QOSMaxSubmitJobPerUserLimit' >&2; exit 1; }"
 
 
 @on_paper
-async def test_an_array_that_a_limit_refuses_gets_smaller_without_a_pause(rig: PaperRig):
+async def test_an_array_that_a_limit_refuses_goes_out_as_single_jobs_without_a_pause(rig: PaperRig):
     rig.limits = replace(rig.limits, back_off_s=1000.0)
     rig.again()
-    rig.slurm.sbatch(f'! grep -qE -- "--array=0-([3-9]|..)" "$script" || {FULL}')
+    rig.slurm.sbatch(f'! grep -q -- --array= "$script" || {FULL}')
     tokens = [rig.start("true", options={"array": True}) for _ in range(20)]
     for token in tokens:
         await rig.told(Submitted, token)

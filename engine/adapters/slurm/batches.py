@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from ...atomic import write_atomic
 from ...ports import StartOrder
 from .arrays import array_script
-from .avoiding import anywhere
 from .calls import NOT_BEGUN, run_program
 from .jobfiles import map_text, write
+from .jobs import Job
 from .parse import Refusal, refusal, submitted_id
 from .script import SBATCH, script, unasked
 
@@ -57,6 +57,21 @@ def submit(orders: Sequence[StartOrder], batch: str, control: str, environ: Mapp
         return answer
     answer = _submit([anywhere(order) for order in orders], batch, control, environ)
     return replace(answer, anywhere=True) if isinstance(answer, Taken) else answer
+
+
+def anywhere(order: StartOrder) -> StartOrder:
+    """The same, on any node that the task itself does not exclude."""
+    return order if order.job is None else replace(order, job=replace(order.job, exclude=()))
+
+
+def told_anywhere(jobs: Sequence[Job]) -> str:
+    """For people: jobs that may go back to nodes that failed under them."""
+    orders = [job.order.job for job in jobs if job.order is not None and job.order.job is not None]
+    nodes = ", ".join(sorted({node for order in orders for node in order.exclude}))
+    more = f" and {len(orders) - 1} more" if len(orders) > 1 else ""
+    return (
+        f"{orders[0].task}{more}: Slurm has no other node now than what failed before ({nodes}), which is not avoided"
+    )
 
 
 def _avoid(orders: Sequence[StartOrder]) -> bool:

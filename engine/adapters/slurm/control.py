@@ -15,7 +15,7 @@ from typing import TypeVar
 from ...core.spec import StopScope
 from ..background import Background
 from . import jobfiles
-from .remade import make_again
+from .jobfiles import make_again
 
 _TIMEOUT_S = 20.0
 _GATHER_S = 0.5

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
@@ -12,7 +14,6 @@ from ..processes.spawn_error import explain_code, explain_setup
 from .control import Control, Found
 from .jobfiles import VOID, Ended, read_began, read_ended
 from .jobs import Job, Jobs
-from .killed import says_killed
 from .states import in_words
 from .telling import Telling
 
@@ -193,3 +194,29 @@ def _unable(error: str, job: Job) -> str:
         "spawn-log": f"its log cannot be written{where}: {log}".rstrip(": "),
         "setup": f"a line of setup failed{where}: its log tells more",
     }.get(error, f"it could not be started{where}: {error}")
+
+
+_TAIL_BYTES = 8192
+_KILLED = re.compile(rb"\bkilled\b|SIGKILL|signal 9\b|out of memory|oom[-_ ]kill", re.IGNORECASE)
+_MEMORY = re.compile(
+    rb"^(?:slurmstepd|srun)\S*: error: .*(?:memory limit|oom[-_ ]kill|out of memory)", re.IGNORECASE | re.MULTILINE
+)
+
+
+def says_killed(*paths: str) -> bool:
+    """Whether something was killed: who started it (torchrun, srun, a DataLoader) ends with a code of its own then."""
+    return any(_KILLED.search(_tail(path)) for path in paths)
+
+
+def says_memory(*paths: str) -> bool:
+    """Whether Slurm wrote that the job had more memory than it may have."""
+    return any(_MEMORY.search(_tail(path)) for path in paths)
+
+
+def _tail(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            return file.read(_TAIL_BYTES)
+    except OSError:
+        return b""

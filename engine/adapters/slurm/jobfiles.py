@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+import shutil
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ...atomic import write_atomic
@@ -161,3 +163,40 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         return 0.0
+
+
+def make_again(folder: str, claims: Mapping[str, str]) -> None:
+    """Make it with *claims*, the id of the job or VOID by token: no job ever sees it without them. Raises OSError where
+    the folder above the logs is gone, too: then its file system may be."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(os.path.dirname(folder))
+    new = f"{folder}.{os.getpid()}"
+    os.mkdir(new, 0o700)
+    try:
+        for token, claim in claims.items():
+            write(new, token, "claim", f"{claim}\n")
+        os.rename(new, folder)
+    except OSError:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+
+
+_BATCH_S = 7 * 86_400.0
+"""By then an array's elements are known by their job ids, or have begun."""
+_VOID_S = 60 * 86_400.0
+"""So long a job that was given up may stand in a queue and find its claim taken."""
+
+
+def sweep(folder: str) -> None:
+    """Remove old files of arrays, and old claims of jobs that were never to run. What tells how an attempt ended stays:
+    another deck may have its logs here, too. Blocks; raises nothing."""
+    now = time.time()
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            token, _, kind = entry.name.partition(".")
+            limit_s = {"map": _BATCH_S, "sh": _BATCH_S, "claim": _VOID_S}.get(kind)
+            with contextlib.suppress(OSError):
+                if limit_s is None or now - entry.stat().st_mtime < limit_s:
+                    continue
+                if kind != "claim" or claimed_by(folder, token) == VOID:
+                    os.unlink(entry.path)

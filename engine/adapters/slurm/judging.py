@@ -10,16 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from signal import SIGKILL
 
-from .accounting import Accounting
+from .accounting import Accounting, Showing, Shown
+from .cancelling import Leaving
 from .control import Control
-from .ends import UNABLE, Ends
-from .jobs import Job, is_of
-from .killed import says_memory
-from .leaving import Leaving
-from .limits import Limits
+from .ends import UNABLE, Ends, says_memory
+from .jobs import Job, Limits, is_of
 from .nodelist import expand_nodes
 from .parse import AccountedJob
-from .showing import Showing, Shown
 from .states import accounted, cause_of, in_words, stand, word
 from .telling import Telling
 

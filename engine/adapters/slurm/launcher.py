@@ -11,21 +11,17 @@ from ...core.fate import Fate
 from ...core.spec import StopScope
 from ...ports import Known, Sink, StartOrder
 from ..host import boottime_s
-from .accounting import Accounting
+from .accounting import Accounting, Showing
 from .asking import Asking, Picture
-from .avoiding import Avoiding
 from .calls import Answer, Calls
-from .cancelling import Cancelling
+from .cancelling import Cancelling, Leaving
 from .control import Control
 from .ends import Ends
-from .jobs import Job, Jobs
+from .jobs import Job, Jobs, Limits
 from .judging import Judging
-from .leaving import Leaving
-from .limits import Limits
 from .parse import SQUEUE
 from .recovery import Left
 from .seeing import Seeing
-from .showing import Showing
 from .stopping import Stopping
 from .submitting import Submitting
 from .telling import Telling
@@ -71,10 +67,7 @@ class SlurmLauncher:
             loop, self._telling, self._control, self._ends, self._leaving, self._accounting,
             Showing(self._calls), limits=limits, note=note, now=now,
         )  # fmt: skip
-        self._avoiding = Avoiding(loop, self._calls, note=note)
-        self._seeing = Seeing(
-            self._jobs, self._telling, self._cancelling, self._leaving, self._judging, self._avoiding, note=note
-        )
+        self._seeing = Seeing(self._jobs, self._telling, self._cancelling, self._leaving, self._judging, note=note)
         self._asking = Asking(
             loop,
             self._calls,
@@ -151,7 +144,7 @@ class SlurmLauncher:
         self._closed = True
         for part in (
             self._submitting, self._asking, self._judging, self._stopping, self._cancelling, self._accounting,
-            self._ends, self._avoiding, self._control, self._calls,
+            self._ends, self._control, self._calls,
         ):  # fmt: skip
             part.close()
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
 from typing import cast
 
 from ...ports import JobOrder, StartOrder
 from .calls import ASKED
 from .parse import MARK
 from .quoting import environment, quoted
-from .wrapper import WRAPPER
 
 SBATCH = ("sbatch", "--parsable", "--export=ALL")
 """On the script, opened: a call that is held up reads what it was called for, also once another submission of the
@@ -205,3 +205,7 @@ def _setup(lines: Sequence[str]) -> str:
 def _lines(job: JobOrder, key: str) -> list[str]:
     said = job.options.get(key, ())
     return [str(line) for line in cast("Sequence[object]", said)] if isinstance(said, (list, tuple)) else []
+
+
+WRAPPER = (files(__package__ or "") / "wrapper.sh").read_text(encoding="utf-8")
+"""Begins behind what `script` writes: the variables gd_token, gd_control, …, and the function gd_environment."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from .asking import Picture
-from .avoiding import Avoiding
-from .cancelling import Cancelling
+from .cancelling import Cancelling, Leaving
 from .jobs import Job, Jobs
 from .judging import Judging
-from .leaving import Leaving
 from .parse import QueuedJob
 from .states import never_starts, stand
 from .telling import Telling
@@ -28,7 +26,6 @@ class Seeing:
         cancelling: Cancelling,
         leaving: Leaving,
         judging: Judging,
-        avoiding: Avoiding,
         *,
         note: Callable[[str, str], None],
     ) -> None:
@@ -37,7 +34,6 @@ class Seeing:
         self._cancelling = cancelling
         self._leaving = leaving
         self._judging = judging
-        self._avoiding = avoiding
         self._note = note
         self._noted = set[str]()
         """Reasons for which jobs do not start at all, each told once."""
@@ -69,7 +65,6 @@ class Seeing:
         now = stand(row.state)
         if now == "pending":
             self._telling.pending(job, row.reason or row.state, row.start)
-            self._avoiding.waits(job)
             self._warn(job, row)
         if now == "over":
             self._cancelling.over(row.id)

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from ...core.spec import StopScope
 from .cancelling import Cancelling
 from .control import Control
-from .jobs import Job, Stop
-from .limits import Limits
+from .jobs import Job, Limits, Stop
 from .telling import Telling
 
 _AGAIN_S = 2.0

@@ -11,16 +11,14 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from .arrays import Turns
 from .asking import Picture
-from .avoiding import anywhere, told_anywhere
-from .batches import Submission, Taken, Unbegun, Unwritten, longest_s, submit
+from .batches import Submission, Taken, Unbegun, Unwritten, anywhere, longest_s, submit, told_anywhere
 from .calls import Calls
 from .ends import UNABLE
-from .jobs import Job, Jobs
-from .limits import Limits
+from .jobs import Job, Jobs, Limits
 from .parse import Refusal, is_full
 from .telling import Telling
-from .turns import Turns
 
 _AT_ONCE = 4
 _TOLD_S = 60.0
@@ -93,7 +91,6 @@ class Submitting:
         room = 0 if self._full is None else self._full - self._under_way()
         if room > 0:
             self._full, self._free_at, self._back_off_s = None, 0.0, 0.0
-            self._turns.room(room)
         self._pump()
 
     def _under_way(self) -> int:
@@ -146,14 +143,14 @@ class Submitting:
                 for job in batch:
                     self._telling.refused(job, why)
             case Refusal("busy", why):
-                fewer = self._turns.refused(len(batch), for_good=False)
                 full = is_full(why)
+                fewer = full and self._turns.refused(len(batch))
                 self._full = self._under_way() if full else None
                 words = f"Slurm takes no job for now ({why.removeprefix(_FAILED)})"
-                self._refused(batch, words, hold=not (full and fewer))
+                self._refused(batch, words, hold=not fewer)
             case Unbegun(why):
                 self._refused(batch, f"sbatch cannot be run ({why})")
-            case Refusal("no", _) if self._turns.refused(len(batch), for_good=True):
+            case Refusal("no", _) if self._turns.refused(len(batch)):
                 self._again([job for job in batch if job.stage == "sending"])
             case Refusal("no", why):
                 for job in batch:
@@ -169,7 +166,6 @@ class Submitting:
         self._back_off_s = 0.0
         if not self._queue:
             self._told_s = 0.0
-        self._turns.taken()
         if batch[0].element:
             self._later(_TOLD_S, partial(self._forget, batch[0].element.partition("_")[0]))
         for job in batch:
