@@ -14,6 +14,7 @@ from gpudeck.engine.core.events import (
     Fact,
     GpuMarked,
     PriorityChanged,
+    RunEnded,
     StopRequested,
     TakenBack,
     TaskAccepted,
@@ -51,6 +52,8 @@ class Asked:
         self._full = self._disk_is_full
         self._acts, self._busy = engine.acts, engine.acting
         self._at = engine.box.now
+        self.ending = _ending(engine.deck)
+        """Tasks that were on their end already."""
         self.behind = False
         """Whoever asked had not read what it was told when the reply was sent."""
 
@@ -97,7 +100,8 @@ def check(asked: Asked, reply: Reply) -> None:
         case "undo":
             _done(asked, "undo", result["tasks"])
         case "pause" | "unpause" as verb:
-            if asked.alone and bool(deck.paused) is not (verb == "pause"):
+            ended = any(isinstance(fact, RunEnded) for fact in asked.facts)  # with the run the pause ends, too
+            if asked.alone and not ended and bool(deck.paused) is not (verb == "pause"):
                 raise Broken(f"{asked.wish} was answered and the deck is {deck.paused or 'not paused'}")
             if result["undo"] and asked.on_disk and not any(isinstance(fact, DeckPaused) for fact in asked.facts):
                 raise Broken(f"{asked.wish} was answered and is not on disk")
@@ -113,7 +117,7 @@ def check(asked: Asked, reply: Reply) -> None:
             if (total := result["head"]["counts"]["total"]) != there:
                 raise Broken(f"the status counts {total} tasks of {there}")
         case "explain":
-            _explained(result, deck)
+            _explained(asked, result, deck)
         case "rows":
             if [row["name"] for row in result] != list(args["tasks"]):
                 raise Broken(f"{asked.wish}: rows of others: {result}")
@@ -125,10 +129,13 @@ def _done(asked: Asked, verb: str, names: list[str]) -> None:
     """Each is on disk, unless that is full: then the journal says so to everybody."""
     told = {getattr(fact, "task", "") for fact in asked.facts if isinstance(fact, _SHOWS[verb])}
     if verb in ("cancel", "kill"):  # what was on its end already may have been sent a signal, and no more
-        ending = (task for task in asked.engine.deck.tasks if isinstance(task.phase, (Stopping, Closing)))
-        told |= {task.name for task in ending}
+        told |= asked.ending | _ending(asked.engine.deck)
     if asked.on_disk and (missing := {*names} - told):
         raise Broken(f"{asked.wish} is said to be done to {', '.join(sorted(missing))} and is not on disk")
+
+
+def _ending(deck: Deck) -> set[str]:
+    return {task.name for task in deck.tasks if isinstance(task.phase, (Stopping, Closing))}
 
 
 def _left(asked: Asked, verb: str, left: Mapping[str, str], deck: Deck) -> None:
@@ -161,7 +168,9 @@ def _applied(asked: Asked) -> None:
         raise Broken(f"{engine.name} has applied its file, and the next engine will not know")
 
 
-def _explained(told: Mapping[str, list[Any]], deck: Deck) -> None:
+def _explained(asked: Asked, told: Mapping[str, list[Any]], deck: Deck) -> None:
+    if not asked.alone:
+        return
     for name, obstacles in told.items():
         task = deck.by_name.get(name)
         stands = task is not None and isinstance(task.phase, (Waiting, Queued, Backoff))
