@@ -41,6 +41,10 @@ _SHOWS: Mapping[str, tuple[type[Fact], ...]] = {
 """By verb, the facts that say that it was done to a task."""
 
 
+LOOKING = frozenset({"status", "options", "select", "rows", "explain", "show", "timeline", "graph", "errors"})
+"""Requests that change nothing."""
+
+
 class Asked:
     """A request that is on its way."""
 
@@ -50,7 +54,7 @@ class Asked:
         self.place = engine.journal.count
         """What it leads to comes behind this in the journal."""
         self._full = self._disk_is_full
-        self._acts, self._busy = engine.acts, engine.acting
+        self._acts, self._busy = engine.acts + (wish.op not in LOOKING), engine.acting
         self._at = engine.box.now
         self.ending = _ending(engine.deck)
         """Tasks that were on their end already."""
@@ -60,7 +64,7 @@ class Asked:
     @property
     def alone(self) -> bool:
         """Nothing else was asked of the engine, or edited, meanwhile."""
-        return not self._busy and self.engine.acts <= self._acts + 1
+        return not self._busy and self.engine.acts <= self._acts
 
     @property
     def _disk_is_full(self) -> bool:
@@ -100,7 +104,7 @@ def check(asked: Asked, reply: Reply) -> None:
         case "undo":
             _done(asked, "undo", result["tasks"])
         case "pause" | "unpause" as verb:
-            ended = any(isinstance(fact, RunEnded) for fact in asked.facts)  # with the run the pause ends, too
+            ended = deck.run.ended or any(isinstance(fact, RunEnded) for fact in asked.facts)
             if asked.alone and not ended and bool(deck.paused) is not (verb == "pause"):
                 raise Broken(f"{asked.wish} was answered and the deck is {deck.paused or 'not paused'}")
             if result["undo"] and asked.on_disk and not any(isinstance(fact, DeckPaused) for fact in asked.facts):
@@ -146,6 +150,7 @@ def _left(asked: Asked, verb: str, left: Mapping[str, str], deck: Deck) -> None:
         true = {
             "is held already": task.held,
             "is not held": not task.held,
+            "has left the task file": task.gone,
             f"has priority {task.priority} already": True,
         }.get(why, stands(NAMES[type(task.phase)]) == why or "nothing to accept" in why or "left out" in why)
         if not true and asked.alone:
