@@ -64,7 +64,8 @@ class Loop:
         self._pending: deque[_Pending] = deque()
         self._alarm = alarm(self._asyncio, self._fire)
         self._alarm_at: float | None = None
-        self._stopped = False
+        self.stopped = False
+        """It takes no more turns, and the journal no more facts."""
         self.after_turn: Callable[[], None] = lambda: None
         """Called when a turn is over and nothing waits for the disk."""
         self.prepare: Callable[[Sequence[Effect]], None] = lambda _: None
@@ -120,9 +121,9 @@ class Loop:
         """Returns when what was posted has been acted on, and its facts are on disk if the disk takes them. Raises
         EngineEndingError when the loop was stopped before that was certain."""
         await asyncio.sleep(0)
-        while not self._stopped and (self.core.deck.verbs or self.core.deck.cascades):
+        while not self.stopped and (self.core.deck.verbs or self.core.deck.cascades):
             await asyncio.sleep(_LOOK_S)
-        if self._stopped:
+        if self.stopped:
             raise EngineEndingError("the engine was just ending: look whether this was done, else ask again")
         written: asyncio.Future[None] = self._asyncio.create_future()
 
@@ -137,13 +138,13 @@ class Loop:
         await written
 
     def _schedule(self) -> None:
-        if not self._scheduled and not self._stopped:
+        if not self._scheduled and not self.stopped:
             self._scheduled = True
             self._asyncio.call_soon(self._turn)
 
     def _turn(self) -> None:
         self._scheduled = False
-        if self._stopped:
+        if self.stopped:
             return
         inputs, self._inbox = self._inbox, []
         now = self._clock.now()
@@ -194,7 +195,7 @@ class Loop:
 
     def _finish(self, step: Step) -> None:
         """Effects first: a free slot waits for them, observers can wait."""
-        for effect in step.effects if not self._stopped else ():
+        for effect in step.effects if not self.stopped else ():
             if isinstance(effect, Again):
                 self.wake()
             else:
@@ -231,5 +232,5 @@ class Loop:
     def stop(self) -> None:
         """Take no more turns and do nothing more. What is being written is still told to observers; what would follow
         from it, and all that comes in, is left to the next engine, which finds it in the journal and the records."""
-        self._stopped = True
+        self.stopped = True
         self._alarm.close()

@@ -23,7 +23,7 @@ from .phases import (
     Succeeded,
     Waiting,
 )
-from .readiness import success_of
+from .readiness import reconsider, success_of
 from .terms import PLAIN
 from .unasked import leave_unasked
 
@@ -73,6 +73,7 @@ def _take_back_halted(deck: Deck) -> None:
         if isinstance(task.phase, (Queued, Backoff)):
             fresh(task)
             deck.move(task, WAITING)
+            reconsider(deck, task)
 
 
 def _renew_blocked(deck: Deck) -> None:

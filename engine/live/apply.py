@@ -22,7 +22,7 @@ from ..core.flags import changed_ones
 from ..core.phases import ACTIVE, FINAL, Blocked, Queued, Waiting
 from ..core.reload import After, Kept, draft, follow_up, kept_specs, swap
 from ..core.restore import has_new
-from ..errors import EngineUnavailableError, UsageError
+from ..errors import EngineEndingError, EngineUnavailableError, UsageError
 from ..loop import Loop
 from ..opening.core_gpus import core_gpus
 from ..opening.left_out import stand_in_for_left_out
@@ -81,6 +81,7 @@ class Applier:
             self._hearing = None
 
     def _refuse(self) -> None:
+        self._refuse_at_the_end()
         deck = self._opened.deck
         if deck.stopping:
             raise UsageError("the engine is about to end: nothing was applied; the next one reads the file as it is")
@@ -88,8 +89,13 @@ class Applier:
             why = deck.unwritable or self._loop.broken
             raise EngineUnavailableError(f"the journal cannot be written ({why}): nothing was applied")
 
+    def _refuse_at_the_end(self) -> None:
+        if self._loop.stopped:
+            raise EngineEndingError("the engine was just ending: nothing was applied, ask again")
+
     async def written(self) -> None:
         """All facts up to now are on disk."""
+        self._refuse_at_the_end()
         loop = asyncio.get_running_loop()
         written: asyncio.Future[Exception | None] = loop.create_future()
         self._opened.journal.submit(

@@ -54,12 +54,12 @@ from tests.sim.journal import SimJournal
 from tests.sim.launcher import SimLauncher
 from tests.sim.loop import SimLoop
 from tests.sim.promises import Broken
+from tests.sim.replies import LOOKING
 from tests.sim.wire import SimConnection, SimLock
 
 CARD_MIB = 24_000
 _SAMPLE_S = 10.0
 _CORES = 4
-_LOOKING = frozenset({"status", "options", "select", "rows", "explain", "show", "timeline", "graph", "errors"})
 _LAST_TURNS = 4
 """As an engine's last, see `engine.py`."""
 
@@ -259,7 +259,7 @@ class SimEngine:
         )  # fmt: skip
 
         async def handle(request: Request) -> Any:
-            acts = request.op not in _LOOKING
+            acts = request.op not in LOOKING
             self.acts += acts
             self.acting += acts
             self.crowded |= self.acting > 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.events import (
@@ -79,6 +80,12 @@ def of_queries(who: str, program: str, since_s: float) -> None:
     """Of a cluster, which others use as well."""
     if since_s < SHORTEST_S - 1e-6:
         raise Broken(f"the engine of {who} calls {program} again after {since_s:.2f} s")
+
+
+def of_cancels(who: str, job: Any) -> None:
+    """*job*: what is cancelled by an engine, as the cluster has it."""
+    if job is not None and not job.over and job.deck != who:
+        raise Broken(f"the engine of {who} cancels job {job.id} of {job.deck}")
 
 
 def _once(box: Simulated, new: Process) -> None:

@@ -14,6 +14,7 @@ from gpudeck.engine.core.events import (
     Fact,
     GpuMarked,
     PriorityChanged,
+    RunEnded,
     StopRequested,
     TakenBack,
     TaskAccepted,
@@ -40,6 +41,10 @@ _SHOWS: Mapping[str, tuple[type[Fact], ...]] = {
 """By verb, the facts that say that it was done to a task."""
 
 
+LOOKING = frozenset({"status", "options", "select", "rows", "explain", "show", "timeline", "graph", "errors"})
+"""Requests that change nothing."""
+
+
 class Asked:
     """A request that is on its way."""
 
@@ -49,15 +54,17 @@ class Asked:
         self.place = engine.journal.count
         """What it leads to comes behind this in the journal."""
         self._full = self._disk_is_full
-        self._acts, self._busy = engine.acts, engine.acting
+        self._acts, self._busy = engine.acts + (wish.op not in LOOKING), engine.acting
         self._at = engine.box.now
+        self.ending = _ending(engine.deck)
+        """Tasks that were on their end already."""
         self.behind = False
         """Whoever asked had not read what it was told when the reply was sent."""
 
     @property
     def alone(self) -> bool:
         """Nothing else was asked of the engine, or edited, meanwhile."""
-        return not self._busy and self.engine.acts <= self._acts + 1
+        return not self._busy and self.engine.acts <= self._acts
 
     @property
     def _disk_is_full(self) -> bool:
@@ -97,7 +104,8 @@ def check(asked: Asked, reply: Reply) -> None:
         case "undo":
             _done(asked, "undo", result["tasks"])
         case "pause" | "unpause" as verb:
-            if asked.alone and bool(deck.paused) is not (verb == "pause"):
+            ended = deck.run.ended or any(isinstance(fact, RunEnded) for fact in asked.facts)
+            if asked.alone and not ended and bool(deck.paused) is not (verb == "pause"):
                 raise Broken(f"{asked.wish} was answered and the deck is {deck.paused or 'not paused'}")
             if result["undo"] and asked.on_disk and not any(isinstance(fact, DeckPaused) for fact in asked.facts):
                 raise Broken(f"{asked.wish} was answered and is not on disk")
@@ -113,7 +121,7 @@ def check(asked: Asked, reply: Reply) -> None:
             if (total := result["head"]["counts"]["total"]) != there:
                 raise Broken(f"the status counts {total} tasks of {there}")
         case "explain":
-            _explained(result, deck)
+            _explained(asked, result, deck)
         case "rows":
             if [row["name"] for row in result] != list(args["tasks"]):
                 raise Broken(f"{asked.wish}: rows of others: {result}")
@@ -125,10 +133,13 @@ def _done(asked: Asked, verb: str, names: list[str]) -> None:
     """Each is on disk, unless that is full: then the journal says so to everybody."""
     told = {getattr(fact, "task", "") for fact in asked.facts if isinstance(fact, _SHOWS[verb])}
     if verb in ("cancel", "kill"):  # what was on its end already may have been sent a signal, and no more
-        ending = (task for task in asked.engine.deck.tasks if isinstance(task.phase, (Stopping, Closing)))
-        told |= {task.name for task in ending}
+        told |= asked.ending | _ending(asked.engine.deck)
     if asked.on_disk and (missing := {*names} - told):
         raise Broken(f"{asked.wish} is said to be done to {', '.join(sorted(missing))} and is not on disk")
+
+
+def _ending(deck: Deck) -> set[str]:
+    return {task.name for task in deck.tasks if isinstance(task.phase, (Stopping, Closing))}
 
 
 def _left(asked: Asked, verb: str, left: Mapping[str, str], deck: Deck) -> None:
@@ -139,6 +150,7 @@ def _left(asked: Asked, verb: str, left: Mapping[str, str], deck: Deck) -> None:
         true = {
             "is held already": task.held,
             "is not held": not task.held,
+            "has left the task file": task.gone,
             f"has priority {task.priority} already": True,
         }.get(why, stands(NAMES[type(task.phase)]) == why or "nothing to accept" in why or "left out" in why)
         if not true and asked.alone:
@@ -161,7 +173,9 @@ def _applied(asked: Asked) -> None:
         raise Broken(f"{engine.name} has applied its file, and the next engine will not know")
 
 
-def _explained(told: Mapping[str, list[Any]], deck: Deck) -> None:
+def _explained(asked: Asked, told: Mapping[str, list[Any]], deck: Deck) -> None:
+    if not asked.alone:
+        return
     for name, obstacles in told.items():
         task = deck.by_name.get(name)
         stands = task is not None and isinstance(task.phase, (Waiting, Queued, Backoff))

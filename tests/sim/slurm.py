@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.inside.sim import Answer, Calls
+from tests.sim import promises
 from tests.sim.box import Behaviour, Process, Simulated
 from tests.sim.shared_files import SharedFiles
 
@@ -86,6 +87,10 @@ class SimJob:
     @property
     def over(self) -> bool:
         return self.over_at is not None
+
+    @property
+    def deck(self) -> str:
+        return _said(self.script)["gd_control"].split("/")[-2]
 
     @property
     def row(self) -> str:
@@ -200,6 +205,7 @@ class SimSlurm:
                 return Answer(0, self._picture[1])
             case "scancel", _:
                 for job_id in argv[1:]:
+                    promises.of_cancels(user.partition(" ")[0], self.jobs.get(job_id))
                     self.cancel(self.jobs.get(job_id), "CANCELLED")
                 return Answer(0)
             case "scontrol", "update":

@@ -76,8 +76,8 @@ class World:
         self._calm_at: float | None = None
         self._known: dict[str, tuple[int, bool]] = {}
         """By deck, of a journal of how many facts it is known whether its run has ended."""
-        self._calms = 0
-        """How often all decks that were not done have been taken up, without faults."""
+        self._calms: Counter[str] = Counter()
+        """How often each deck that was not done has been taken up, without faults."""
 
     # -- a run
 
@@ -114,8 +114,11 @@ class World:
             if engine.loop.dead:  # it has ended by itself
                 self._ended(engine)
             return True
-        if not self._faults and not self._sound():
-            return False
+        if not self._faults:
+            if not self._sound():
+                return False
+            if any(engine.loop.ready for engine in self.engines.values()):
+                return True
         times = [engine.loop.next_timer for engine in self.engines.values()]
         known = [at for at in (*times, self.box.next_event) if at is not None]
         if not known:
@@ -152,12 +155,12 @@ class World:
         rest = [deck for deck in self.plan.decks if deck not in self.engines and self._unfinished(deck)]
         if not rest:
             return bool(self.engines)
-        self._calms += 1
-        if self._calms > 2:
-            raise Broken(f"the run of {', '.join(rest)} does not end although users let go of all that they held")
         for deck in rest:
-            self._start(deck, How() if self._calms == 2 else None)
-            if self._calms == 2:
+            self._calms[deck] += 1
+            if self._calms[deck] > 2:
+                raise Broken(f"the run of {deck} does not end although users let go of all that they held")
+            self._start(deck, How() if self._calms[deck] == 2 else None)
+            if self._calms[deck] == 2:
                 self._let_go_of_all(deck)
         return True
 

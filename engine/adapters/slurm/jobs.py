@@ -35,6 +35,8 @@ class Job:
     stage: Stage = "queued"
     id: str = ""
     """As Slurm counts: "1234", "1234_7"; empty: not told yet."""
+    renumbered: bool = False
+    """The controller has lost its state, and given the number to another job."""
     since: float = 0.0
     """Of the stage."""
     state: str = ""
@@ -139,7 +141,7 @@ class Jobs:
     def name(self, job: Job, job_id: str) -> None:
         if self._by_id.get(job.id) is job:
             del self._by_id[job.id]
-        job.id = job_id
+        job.id, job.renumbered = job_id, False
         self._by_id[job_id] = job
 
     def move(self, job: Job, stage: Stage) -> None:

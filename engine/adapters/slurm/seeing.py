@@ -48,7 +48,9 @@ class Seeing:
             else:
                 moved = self._row(job, row) or moved
         arrays = {each.partition("_")[0] for each in picture.ids if "_" in each}
+        tokens = {row.id: row.token for row in picture.changed if row.token}
         for job in self._jobs:
+            job.renumbered = job.renumbered or tokens.get(job.id, job.token) != job.token
             self._mark(job, picture, arrays)
         return moved
 
@@ -84,7 +86,7 @@ class Seeing:
         """Note whether the queue shows it, where it should. *arrays*: numbers of those of which it shows elements."""
         if job.stage in ("queued", "sending"):
             return
-        if job.id in picture.ids or job.over_since is not None:
+        if (job.id in picture.ids and not job.renumbered) or job.over_since is not None:
             job.absent, job.shown_gone = None, False
         elif picture.asked_at > max(job.since, job.shown_at + _SHOWN_S):
             job.absent = (job.absent[0] if job.absent else picture.asked_at, picture.asked_at)

@@ -83,7 +83,7 @@ class Stopping:
         self._later(left_s + self._limits.beyond_grace_s, lambda: self._overdue(job))
 
     def _overdue(self, job: Job) -> None:
-        if job.stage == "gone" or job.stop is None or job.stop.cancelled or not job.id:
+        if job.stage == "gone" or job.stop is None or job.stop.cancelled or not job.id or job.renumbered:
             return
         job.stop.cancelled = True
         self._cancelling.add(job.id)

@@ -171,6 +171,8 @@ class Submitting:
         for job in batch:
             index = job.element.partition("_")[2]
             mine = f"{job_id}_{index}" if index else job_id
+            if job.stage == "gone" and job.id == mine:  # its wrapper was quicker than the answer
+                continue
             if job.stage == "gone":
                 job.id = job.id or mine
                 self._late(job)
