@@ -55,10 +55,16 @@ def test_what_does_not_run_cannot_be_killed_and_that_is_said() -> None:
 
 
 def test_a_pause_is_asked_for_and_what_ends_it_is_not() -> None:
-    question = asked(doing_deck.pause(""))
+    question = asked(doing_deck.pause("", ""))
     assert question.title == "Pause the deck?"
     assert [request(question.then(answer.id)) for answer in question.answers if "P" in answer.key] == [("pause", {})]
-    assert request(doing_deck.pause("by ada")) == ("unpause", {})
+    assert request(doing_deck.pause("by ada", "")) == ("unpause", {})
+
+
+def test_of_a_halted_run_it_is_asked_whether_it_goes_on() -> None:
+    question = asked(doing_deck.pause("", "train-1"))
+    assert (question.title, "train-1 failed" in question.lines[0]) == ("Go on with the halted run?", True)
+    assert [request(question.then(answer.id)) for answer in question.answers if "P" in answer.key] == [("unpause", {})]
 
 
 def test_no_answer_does_nothing() -> None:
@@ -66,7 +72,8 @@ def test_no_answer_does_nothing() -> None:
     for what in (
         doing.cancel(rows),
         doing.kill(rows),
-        doing_deck.pause(""),
+        doing_deck.pause("", ""),
+        doing_deck.pause("", "train-1"),
         doing_deck.stop(3),
         doing_deck.apply(["1 added"], "d", finished=True, running=False),
     ):

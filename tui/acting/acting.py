@@ -54,7 +54,7 @@ class Acting:
             case "stop":
                 self.do(doing_deck.stop(0 if deck.head is None else deck.head.counts.running))
             case "pause":
-                self.do(doing_deck.pause("" if deck.head is None else deck.head.paused))
+                self.do(doing_deck.pause(*(("", "") if deck.head is None else (deck.head.paused, deck.head.halted))))
             case "apply":
                 self._apply()
             case "undo":

@@ -13,16 +13,28 @@ _KEEP_FLAG = "--keep"
 """Of `gpudeck apply`, which its lines name."""
 
 
-def pause(paused: str) -> Doing:
-    """Unpausing needs no question."""
+def pause(paused: str, halted: str) -> Doing:
+    """Unpausing needs no question; what a halt has left may be many tasks. *halted*: the task that failed."""
     if paused:
         return Request("unpause", {}, "the deck goes on")
+    if halted:
+        return _unhalt(halted)
 
     def then(answer: str) -> Request | None:
         return Request("pause", {}, "paused: nothing more starts") if answer == "pause" else None
 
     answers = (Option("no", "no, go on"), Option("pause", "pause", "pP"))
     return Question("Pause the deck?", ("Nothing more starts; what runs goes on.",), answers, then)
+
+
+def _unhalt(failed: str) -> Question:
+    def then(answer: str) -> Request | None:
+        return Request("unpause", {}, "the deck goes on") if answer == "on" else None
+
+    answers = (Option("no", "no, nothing starts"), Option("on", "go on", "pP"))
+    return Question(
+        "Go on with the halted run?", (f"{failed} failed; what it has kept from starting starts.",), answers, then
+    )
 
 
 _BY = {"by": "Q on the screen"}
