@@ -9,8 +9,7 @@ import msgspec
 from textual.app import ComposeResult
 from textual.widget import Widget
 
-from ..acting.actions import BY_ID, CHANGES, Where, footer_of, on
-from ..acting.bindings import bindings
+from ..acting.actions import BY_ID, CHANGES, Where, bindings, footer_of, on
 from ..link.ask import Answer
 from ..model import DeckModel
 from ..widgets.deck_header import DeckHeader
