@@ -201,10 +201,10 @@ class GpudeckApp(DeckApp):
 
     def do_help(self) -> None:
         here = self.screen.place if isinstance(self.screen, DeckScreen) else "tasks"
-        self.push_screen(pages.help_(here, self.config))
+        self.push_screen(pages.page("help", here, self.config.keys, self.config.problems))
 
     def do_palette(self) -> None:
-        self.push_screen(pages.palette())
+        self.push_screen(pages.page("palette"))
 
     def action_command_palette(self) -> None:
         self.do_palette()
@@ -239,10 +239,10 @@ class GpudeckApp(DeckApp):
     # -- screens ------------------------------------------------------------------------------------------------------
 
     def on_open_task(self, message: OpenTask) -> None:
-        self.push_screen(pages.detail(message.name))
+        self.push_screen(pages.page("detail", message.name))
 
     def on_open_logs(self, message: OpenLogs) -> None:
-        self.push_screen(pages.logs(message.names, message.attempt, first_error=message.first_error))
+        self.push_screen(pages.page("logs", message.names, message.attempt, first_error=message.first_error))
 
     def on_filter_table(self, message: FilterTable) -> None:
         while not isinstance(self.screen, Dashboard):

@@ -172,6 +172,7 @@ def _title(row: TaskRow | None) -> Content:
 
 
 _MOVES = frozenset({"down", "up", "top", "bottom", "page_down", "page_up"})
+_OF_PANES = frozenset({"processes", "gpu_left", "gpu_right"})
 
 
 class Dashboard(DeckScreen):
@@ -333,6 +334,8 @@ class Dashboard(DeckScreen):
     def act(self, action_id: str) -> None:
         if action_id in _MOVES:
             self._table.move(action_id)
+        elif action_id in _OF_PANES:
+            self.query_one(GpuPanes).action_act(action_id)
         elif action_id in CHANGES and BY_ID[action_id].where == "tasks" and self._jumped():
             self.gpudeck.tell(f"the cursor has just come to {self._table.cursor_name}: nothing was done", kind="jumped")
         else:
@@ -377,17 +380,8 @@ class Dashboard(DeckScreen):
         gpu = self.query_one(GpuPanes).chosen
         self.gpudeck.do(Refusal("no GPU here") if gpu is None else doing.take(gpu))
 
-    def do_processes(self) -> None:
-        self.query_one(GpuPanes).action_act("processes")
-
-    def do_gpu_left(self) -> None:
-        self.query_one(GpuPanes).action_act("gpu_left")
-
-    def do_gpu_right(self) -> None:
-        self.query_one(GpuPanes).action_act("gpu_right")
-
     def on_gpu_panes_acted(self, message: GpuPanes.Acted) -> None:
         self.act(message.action)
 
     def on_gpu_panes_open_processes(self, message: GpuPanes.OpenProcesses) -> None:
-        self.gpudeck.push_screen(pages.gpu_processes(message.gpu))
+        self.gpudeck.push_screen(pages.page("gpu_processes", message.gpu))

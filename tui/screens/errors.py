@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -14,7 +14,6 @@ from textual import events
 from textual.binding import BindingType
 from textual.geometry import Size
 from textual.strip import Strip
-from textual.widget import Widget
 
 from ...engine.logs.digest import digest
 from ...engine.protocol.pages import Failure, Failures
@@ -343,21 +342,24 @@ def _read(logs: Logs) -> tuple[str, ...]:
     return digest(*logs, _LINES)
 
 
-class ErrorsScreen(PageScreen):
+class ErrorsScreen(PageScreen[ErrorList]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("errors"), *bindings_of("retry_menu")]
     OP = ACTION = "errors"
     PLACE = "errors"
+    ACTS: ClassVar[Mapping[str, Callable[[ErrorList], None]]] = {
+        "page_open": ErrorList.open_log,
+        "page_down_line": lambda view: view.move(1),
+        "page_up_line": lambda view: view.move(-1),
+        "errors_retry": ErrorList.retry,
+        "errors_log": ErrorList.open_log,
+        "errors_task": ErrorList.open_task,
+        "errors_filter": ErrorList.filter_table,
+    }
 
     def __init__(self) -> None:
         super().__init__()
         self._digests = Digests(self.gpudeck.deliver, self._read)
         self._view = ErrorList(digest=self._digests.of, now=self.gpudeck.clocks.wall, id="errors")
-
-    def view(self) -> Widget:
-        return self._view
-
-    def on_mount(self) -> None:
-        self._view.focus()
 
     def on_unmount(self) -> None:
         self._digests.close()
@@ -374,24 +376,3 @@ class ErrorsScreen(PageScreen):
 
     def targets(self) -> tuple[str, ...]:
         return () if self._view.group is None else self._view.group.names
-
-    def do_page_open(self) -> None:
-        self._view.open_log()
-
-    def do_page_down_line(self) -> None:
-        self._view.move(1)
-
-    def do_page_up_line(self) -> None:
-        self._view.move(-1)
-
-    def do_errors_retry(self) -> None:
-        self._view.retry()
-
-    def do_errors_log(self) -> None:
-        self._view.open_log()
-
-    def do_errors_task(self) -> None:
-        self._view.open_task()
-
-    def do_errors_filter(self) -> None:
-        self._view.filter_table()

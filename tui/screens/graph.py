@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -10,7 +10,6 @@ from rich.segment import Segment
 from textual import events
 from textual.geometry import Region, Size
 from textual.strip import Strip
-from textual.widget import Widget
 
 from ...engine.protocol.pages import Graph
 from ..acting.actions import bindings
@@ -133,35 +132,21 @@ class GraphView(LineView, inherit_bindings=False):
         return told(self._graph, self.chosen)
 
 
-class GraphScreen(PageScreen):
+class GraphScreen(PageScreen[GraphView]):
     BINDINGS = bindings("graph")
     OP = ACTION = "graph"
     PLACE = "graph"
+    ACTS: ClassVar[Mapping[str, Callable[[GraphView], None]]] = {
+        "page_open": GraphView.open,
+        "page_down_line": lambda view: view.move(0, 1),
+        "page_up_line": lambda view: view.move(0, -1),
+        "graph_left": lambda view: view.move(-1, 0),
+        "graph_right": lambda view: view.move(1, 0),
+    }
 
     def __init__(self) -> None:
         super().__init__()
         self._view = GraphView(id="graph")
 
-    def view(self) -> Widget:
-        return self._view
-
-    def on_mount(self) -> None:
-        self._view.focus()
-
     def take(self, result: Any) -> None:
         self._view.show(read(result, Graph))
-
-    def do_page_open(self) -> None:
-        self._view.open()
-
-    def do_page_down_line(self) -> None:
-        self._view.move(0, 1)
-
-    def do_page_up_line(self) -> None:
-        self._view.move(0, -1)
-
-    def do_graph_left(self) -> None:
-        self._view.move(-1, 0)
-
-    def do_graph_right(self) -> None:
-        self._view.move(1, 0)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rich.segment import Segment
 from textual import events, work
 from textual.geometry import Size
 from textual.strip import Strip
-from textual.widget import Widget
 
 from ...engine.protocol.pages import AttemptRow, TimelinePage
 from ..acting.actions import bindings
@@ -236,10 +235,23 @@ _SHARE = 0.05
 """Of a core that making lanes may take of a large deck."""
 
 
-class TimelineScreen(PageScreen):
+class TimelineScreen(PageScreen[TimelineView]):
     BINDINGS = bindings("timeline")
     OP = ACTION = "timeline"
     PLACE = "timeline"
+    ACTS: ClassVar[Mapping[str, Callable[[TimelineView], None]]] = {
+        "page_open": TimelineView.open,
+        "page_down_line": lambda view: view.move_lane(1),
+        "page_up_line": lambda view: view.move_lane(-1),
+        "timeline_before": lambda view: view.move_attempt(-1),
+        "timeline_behind": lambda view: view.move_attempt(1),
+        "timeline_closer": lambda view: view.zoom(1),
+        "timeline_wider": lambda view: view.zoom(-1),
+        "timeline_back": lambda view: view.pan(-1),
+        "timeline_on": lambda view: view.pan(1),
+        "timeline_now": TimelineView.follow,
+        "timeline_all": TimelineView.show_all,
+    }
 
     def __init__(self) -> None:
         super().__init__()
@@ -249,11 +261,7 @@ class TimelineScreen(PageScreen):
         self._view = TimelineView(now=self.gpudeck.clocks.wall, id="timeline")
         self._not_before = 0.0
 
-    def view(self) -> Widget:
-        return self._view
-
     def on_mount(self) -> None:
-        self._view.focus()
         self.set_interval(1.0, self._tick)
 
     def _tick(self) -> None:
@@ -309,36 +317,3 @@ class TimelineScreen(PageScreen):
 
     def targets(self) -> tuple[str, ...]:
         return (self._view.task_name,) if self._view.task_name else ()
-
-    def do_page_open(self) -> None:
-        self._view.open()
-
-    def do_page_down_line(self) -> None:
-        self._view.move_lane(1)
-
-    def do_page_up_line(self) -> None:
-        self._view.move_lane(-1)
-
-    def do_timeline_before(self) -> None:
-        self._view.move_attempt(-1)
-
-    def do_timeline_behind(self) -> None:
-        self._view.move_attempt(1)
-
-    def do_timeline_closer(self) -> None:
-        self._view.zoom(1)
-
-    def do_timeline_wider(self) -> None:
-        self._view.zoom(-1)
-
-    def do_timeline_back(self) -> None:
-        self._view.pan(-1)
-
-    def do_timeline_on(self) -> None:
-        self._view.pan(1)
-
-    def do_timeline_now(self) -> None:
-        self._view.follow()
-
-    def do_timeline_all(self) -> None:
-        self._view.show_all()

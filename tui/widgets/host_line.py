@@ -109,7 +109,7 @@ class HostWatch:
     def __init__(
         self,
         log_dir: str,
-        sink: Callable[[HostReading], None],
+        sink: Callable[[HostReading], object],
         period_s: float = PERIOD_S,
         *,
         look: Callable[[str], Disk] = look_at_disk,
@@ -211,7 +211,7 @@ class HostLine(Widget):
         self.show_reading(message.reading)
 
     def _begin(self) -> None:
-        self._watch = HostWatch(self._log_dir, lambda reading: void(self.post_message(self.Read(reading))))
+        self._watch = HostWatch(self._log_dir, lambda reading: self.post_message(self.Read(reading)))
 
     def _halt(self) -> None:
         if self._watch is not None:
@@ -222,10 +222,6 @@ class HostLine(Widget):
         spans = pack(host_parts(self._reading, self._thresholds), self.size.width)
         styles = {name: self.get_visual_style(f"host-line--{name}") for name in ("plain", "dim", "warn")}
         return Content.assemble(*((text, styles[style]) for text, style in spans))
-
-
-def void(_: object) -> None:
-    """For callbacks whose result nobody wants."""
 
 
 def host_parts(reading: HostReading, thresholds: Thresholds) -> list[Part]:
