@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpudeck.engine.protocol.states import ACTIVE, WAITING
 from gpudeck.tui.acting.actions import ACTIONS, Action, on, shown
-from gpudeck.tui.drawing.help_pages import PLACES
+from gpudeck.tui.screens.help import PLACES
 from gpudeck.tui.settings import config
 
 _SOURCE = Path(config.__file__)

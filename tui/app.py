@@ -1,42 +1,32 @@
-"""The screen: holds the picture of one deck, its connection and its screens. It renders nothing itself."""
+"""The screen of one deck: follows its engine, opens its screens, gives them keys. It renders nothing itself."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import contextvars
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
-from textual.app import App
 from textual.errors import NoWidget
 from textual.filter import LineFilter, Monochrome
-from textual.notifications import Notification
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
 from . import pages
-from .acting.acting import Acting
 from .acting.actions import BY_ID, use_keys
-from .acting.questions import Doing, Request
-from .acting.toasts import Toast, Toasts
-from .drawing.clocks import Clocks
+from .deck_app import Clocks, DeckApp
 from .drawing.plain_glyphs import PlainGlyphs
-from .link.ask import Answer, Asker, Unanswered
+from .link.ask import Asker, Deliver
 from .link.feed import Feed
-from .logs.source import LogSource
-from .messages import Acted, Asked, FilterTable, OpenLogs, OpenTask
-from .model import DeckModel
-from .outside import editor_of, run_outside
+from .messages import Acted, FilterTable, OpenLogs, OpenTask
 from .screens.dashboard import Dashboard
 from .screens.deck_screen import DeckScreen
 from .settings.config import Config
 from .settings.themes import WithoutColours, begin_with
-from .terminal import Terminal
+from .terminal import Terminal, editor_of, run_outside
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -49,7 +39,7 @@ STYLES = ("app", "table", "gpu_panes", "log_view", "pages", "detail")
 
 
 def _commands() -> type[Provider]:
-    from .acting.palette import DeckCommands  # loaded when the palette is opened
+    from .screens.palette import DeckCommands  # loaded when the palette is opened
 
     return DeckCommands
 
@@ -62,7 +52,7 @@ async def _all_taken(widget: Widget) -> None:
             await asyncio.wait_for(taken.wait(), _TAKEN_S)
 
 
-class GpudeckApp(App[str]):
+class GpudeckApp(DeckApp):
     """Ends with the line that is said on the shell."""
 
     TITLE = "gpudeck"
@@ -73,7 +63,7 @@ class GpudeckApp(App[str]):
     def __init__(
         self,
         feed: Feed,
-        asker: Callable[[Callable[[Callable[[], None]], None]], Asker],
+        asker: Callable[[Deliver], Asker],
         config: Config,
         clocks: Clocks = Clocks(),  # noqa: B008 -- frozen
         completed: Callable[[str], str] = str,
@@ -81,30 +71,18 @@ class GpudeckApp(App[str]):
     ) -> None:
         """*asker* makes the thread that asks, given a way to bring calls onto this loop. *completed*: a sentence, with
         the commands that it names as they are to be typed for this deck. *terminal*: None in a browser."""
-        super().__init__()
-        self.deck = DeckModel()
-        self.config = config
-        self.clocks = clocks
+        super().__init__(asker, config, clocks, completed)
         self._feed = feed
-        self._new_asker = asker
-        self._completed = completed
         self._terminal = terminal
-        self._asker: Asker | None = None
-        self._loop_of_app: asyncio.AbstractEventLoop | None = None
-        self._context_of_app = contextvars.copy_context()
         self._drawn_at = 0.0
         self._skipped: events.Key | None = None
         """What it is bound to first had nothing to do: ctrl+c where nothing has been marked."""
         self._clicked: Widget | None = None
         """What may have the click still before it."""
-        self._to_show: Sequence[Notification] = ()
-        self._toasts = Toasts(self._show_toasts)
         self._own_filters = [
             WithoutColours(enabled=self.no_color),
             PlainGlyphs(enabled=terminal is not None and not terminal.takes_glyphs),
         ]
-        self._acting = Acting(self, self._toasts)
-        self._unanswered = Unanswered(lambda text: self.tell(text, kind="unanswered"))
         use_keys(config.keys)
         begin_with(self, config.theme)
 
@@ -115,20 +93,13 @@ class GpudeckApp(App[str]):
 
     # -- from the engine to the screens -------------------------------------------------------------------------------
 
-    def deliver(self, call: Callable[[], None]) -> None:
-        """Have it done on the app's loop, from any thread."""
-        if self._loop_of_app is not None and not self._loop_of_app.is_closed():
-            self._loop_of_app.call_soon_threadsafe(call, context=self._context_of_app)
-
     def on_mount(self) -> None:
-        self._loop_of_app = asyncio.get_running_loop()
-        self._context_of_app = contextvars.copy_context()  # calls may open screens
         if self._terminal is not None:
             self._terminal.when_told_to_end(self._told_to_end)
-        self._asker = self._new_asker(self.deliver)
-        self._asker.silent = lambda text: self.tell(text, error=True)
+        self.begin_asking()
         self._configure()
-        self.push_screen(Dashboard())
+        self.tasks = self._dashboard = Dashboard()
+        self.push_screen(self._dashboard)
         self.set_timer(_REST_S, pages.load_all)
         self._feed.wakes(lambda: self.deliver(self._woken))
 
@@ -193,54 +164,6 @@ class GpudeckApp(App[str]):
         if action is not None and isinstance(self.screen, DeckScreen) and not isinstance(self.screen, Dashboard):
             self.tell(f"{action.label}: not here")
 
-    def act(self, action_id: str, names: Sequence[str] = ()) -> None:
-        """Do an action of the table for these tasks."""
-        own = getattr(self, f"do_{action_id}", None)
-        if own is not None:
-            own()
-            return
-        if not self._acting.act(action_id, self.deck.rows_of(names)):
-            self.tell(f"{BY_ID[action_id].label}: not here")
-
-    def do(self, what: Doing) -> None:
-        """Ask the engine, after asking the user where that is needed."""
-        self._acting.do(what)
-
-    def ask(self, op: str, then: Callable[[Answer], None], *, topic: str = "", waits: str = "", **args: Any) -> None:
-        """A request of the protocol; *then* gets the answer, on this loop. *waits*: what the user waits for, to be said
-        where nothing else shows that they do."""
-        if waits:
-            then = self._unanswered.told(waits, then, topic=topic, silent=self.deck.link.kind == "silent")
-        if self._asker is not None:
-            self._asker.ask(op, then, topic=topic, **args)
-
-    def tell(self, text: str, *, error: bool = False, kind: str = "") -> None:
-        """A toast. *kind*: it takes the place of the one before of its kind."""
-        self._toasts.say(Toast(self._completed(text), error, kind))
-
-    def _show_toasts(self, toasts: Iterable[Notification]) -> None:
-        self._to_show = tuple(toasts)
-        self.call_later(self._notify, self.screen)
-
-    async def _notify(self, screen: Screen[Any]) -> None:
-        """Those that are to be seen and no others, once for all that was told meanwhile. *screen*: where others are
-        seen, also through a question that has been opened over it."""
-        self.clear_notifications()
-        shown, self._to_show = self._to_show, ()
-        for each in shown:
-            self.notify(each.message, severity=each.severity, timeout=each.time_left, markup=False)
-        if not shown:
-            await screen.query("Toast").remove()
-            self.screen.refresh()
-
-    def copy(self, text: str, what: str) -> None:
-        """To the clipboard of the terminal, through OSC 52 where it takes that."""
-        self.copy_to_clipboard(text)
-        self.tell(f"{what} copied")
-
-    def on_asked(self, message: Asked) -> None:
-        self.do(Request(message.op, message.args, message.done))
-
     def on_acted(self, message: Acted) -> None:
         self.act(message.action, message.names)
 
@@ -278,10 +201,10 @@ class GpudeckApp(App[str]):
 
     def do_help(self) -> None:
         here = self.screen.place if isinstance(self.screen, DeckScreen) else "tasks"
-        self.push_screen(pages.help_(here, self.config))
+        self.push_screen(pages.page("help", here, self.config.keys, self.config.problems))
 
     def do_palette(self) -> None:
-        self.push_screen(pages.palette())
+        self.push_screen(pages.page("palette"))
 
     def action_command_palette(self) -> None:
         self.do_palette()
@@ -316,38 +239,15 @@ class GpudeckApp(App[str]):
     # -- screens ------------------------------------------------------------------------------------------------------
 
     def on_open_task(self, message: OpenTask) -> None:
-        self.push_screen(pages.detail(message.name))
+        self.push_screen(pages.page("detail", message.name))
 
     def on_open_logs(self, message: OpenLogs) -> None:
-        self.push_screen(pages.logs(message.names, message.attempt, first_error=message.first_error))
+        self.push_screen(pages.page("logs", message.names, message.attempt, first_error=message.first_error))
 
     def on_filter_table(self, message: FilterTable) -> None:
         while not isinstance(self.screen, Dashboard):
             self.pop_screen()
-        self._dashboard().filter(message.text)
-
-    def order(self) -> Sequence[str]:
-        """Names of tasks as the table shows them."""
-        return self._dashboard().order
-
-    def log_source(self, name: str) -> LogSource | None:
-        """Where the newest log of a task is, as far as that is known without asking the engine."""
-        return self._dashboard().log_source(name)
-
-    def point_at(self, name: str) -> None:
-        """The table's cursor to a task that was looked at elsewhere."""
-        self._dashboard().go_to(name)
-
-    def unmark(self, names: Sequence[str]) -> None:
-        """Take the marks of these tasks away."""
-        self._dashboard().unmark(names)
-
-    def _dashboard(self) -> Dashboard:
-        found: list[Screen[Any]] = [screen for screen in self.screen_stack if isinstance(screen, Dashboard)]
-        assert isinstance(found[0], Dashboard)
-        return found[0]
+        self._dashboard.filter(message.text)
 
     def on_unmount(self) -> None:
         self._feed.close()
-        if self._asker is not None:
-            self._asker.close()

@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from textual.message import Message
-
-
-@dataclass
-class Asked(Message):
-    """The user wants something done to tasks, GPUs or the deck: a request of the protocol and its arguments."""
-
-    op: str
-    args: Mapping[str, Any]
-    done: str = ""
-    """What is said when it has been done; "": nothing."""
 
 
 @dataclass

@@ -6,15 +6,11 @@ from __future__ import annotations
 import gc
 import importlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from textual.screen import Screen
-
-    from ..engine.protocol.wire import GpuRow
-    from .acting.actions import Where
-    from .settings.config import Config
 
 MODULES: Mapping[str, str] = {
     "errors": "ErrorsScreen",
@@ -28,29 +24,9 @@ MODULES: Mapping[str, str] = {
 }
 
 
-def page(name: str) -> Screen[Any]:
-    """errors, timeline or graph."""
-    return _class(name)()
-
-
-def detail(task: str) -> Screen[Any]:
-    return _class("detail")(task)
-
-
-def logs(tasks: Sequence[str], attempt: int, *, first_error: bool) -> Screen[Any]:
-    return _class("logs")(tuple(tasks), attempt, first_error=first_error)
-
-
-def gpu_processes(gpu: GpuRow) -> Screen[Any]:
-    return _class("gpu_processes")(gpu)
-
-
-def help_(here: Where, config: Config) -> Screen[Any]:
-    return _class("help")(here, config.keys, config.problems)
-
-
-def palette() -> Screen[Any]:
-    return _class("palette")()
+def page(name: str, *args: Any, **more: Any) -> Screen[Any]:
+    """A new one of these, by its module's name, with what its class takes."""
+    return _class(name)(*args, **more)
 
 
 def load_all() -> None:

@@ -16,15 +16,14 @@ from textual.widgets import Input
 from gpudeck.engine.offline.screen import READS
 from gpudeck.engine.protocol.wire import DeckHead, GpuRow, TaskRow
 from gpudeck.tui.app import GpudeckApp
-from gpudeck.tui.drawing.clocks import Clocks
-from gpudeck.tui.drawing.host import Disk, HostReading
+from gpudeck.tui.deck_app import Clocks
 from gpudeck.tui.link.ask import Answer, Then
 from gpudeck.tui.model import Change, Link
 from gpudeck.tui.screens.dashboard import Dashboard
+from gpudeck.tui.screens.detail import DetailView
 from gpudeck.tui.settings.config import Config
-from gpudeck.tui.widgets.detail_view import DetailView
 from gpudeck.tui.widgets.gpu_panes import GpuPanes
-from gpudeck.tui.widgets.host_line import HostLine
+from gpudeck.tui.widgets.host_line import Disk, HostLine, HostReading
 from tests.fakes.snapshot_picture import cells, picture
 
 NOW_S = 1_800_000_000.0

@@ -10,9 +10,10 @@ from gpudeck.engine.commands.place import Place
 from gpudeck.engine.logs.error_lines import NEEDLES, tells_an_error
 from gpudeck.engine.logs.metrics import finder
 from gpudeck.tui import pages
-from gpudeck.tui.acting.acting import doing, doing_deck
+from gpudeck.tui.acting import doing
 from gpudeck.tui.acting.actions import ACTIONS, BY_ID, Action, Where, footer_of, on, shown, use_keys
-from gpudeck.tui.acting.questions import Doing, Option, Question, Refusal, Request
+from gpudeck.tui.acting.choice import Choice
+from gpudeck.tui.acting.doing import Doing, Option, Question, Refusal, Request
 from gpudeck.tui.acting.toasts import MOST, Toast, Toasts, but_not, came_to_nothing, outcome
 from gpudeck.tui.app import GpudeckApp
 from gpudeck.tui.curves import reader as curves_reader
@@ -21,101 +22,93 @@ from gpudeck.tui.curves.feed import CurveFeed
 from gpudeck.tui.curves.lines import KEPT, Curve, Curves, from_wire, guesses, to_wire
 from gpudeck.tui.curves.reader import ALIKE, sampled
 from gpudeck.tui.drawing import format
-from gpudeck.tui.drawing.errors import filter_for as errors_filter_for
-from gpudeck.tui.drawing.errors import groups_of, summary
-from gpudeck.tui.drawing.errors import lines_of as errors_lines_of
 from gpudeck.tui.drawing.filtering import parse as filtering_parse
 from gpudeck.tui.drawing.filtering import subject
 from gpudeck.tui.drawing.format import clock, command_text, width_of
 from gpudeck.tui.drawing.heading import Note, heading, notes, width_of_line
-from gpudeck.tui.drawing.help_pages import KEY_CELLS, LEAST_CELLS, PLACES, HelpLine, Pages, pages_of, told_of
-from gpudeck.tui.drawing.host import Disk, DiskWatch, HostReading, HostWatch, look_at_disk, read_host
-from gpudeck.tui.drawing.log_layout import Parts, alone, shares, together
 from gpudeck.tui.drawing.paragraphs import cells, folded, harmless, links
 from gpudeck.tui.drawing.plain_glyphs import plain, takes_glyphs
 from gpudeck.tui.drawing.spans import Part, bar, cut, length, pack
 from gpudeck.tui.drawing.view import FLAGS, LOOKS, SPARK_CELLS, Moment, cell, gpu_words, plain_text
-from gpudeck.tui.gpus.cluster import OLD_S, height_of
-from gpudeck.tui.gpus.cluster import lines_of as cluster_lines_of
 from gpudeck.tui.gpus.layout import FOLDED, FULL, SHORT, Layout, Step
 from gpudeck.tui.gpus.layout import lay_out as layout_lay_out
-from gpudeck.tui.gpus.lines import Drawn
+from gpudeck.tui.gpus.lines import Drawn, GpuHistory, Series
 from gpudeck.tui.gpus.lines import lines_of as lines_lines_of
 from gpudeck.tui.graph.layout import BOX_HEIGHT, same_shape
 from gpudeck.tui.graph.layout import lay_out as graph_layout_lay_out
 from gpudeck.tui.graph.lines import filter_for as lines_filter_for
 from gpudeck.tui.graph.lines import line_of, told
-from gpudeck.tui.link import ask, comeback, feed, read_only
+from gpudeck.tui.link import ask, feed, read_only
 from gpudeck.tui.link.ask import Answer, Asker, Unanswered
-from gpudeck.tui.link.comeback import Again, Comeback
-from gpudeck.tui.link.feed import PATIENCE_S, QUIET_S, TICK_S, Feed, Pulse
-from gpudeck.tui.log_source import paged, source_of
+from gpudeck.tui.link.feed import PATIENCE_S, QUIET_S, TICK_S, Again, Comeback, Feed, Pulse
+from gpudeck.tui.logs import finder as log_finder
 from gpudeck.tui.logs import reader as logs_reader
-from gpudeck.tui.logs import scan
 from gpudeck.tui.logs.breaks import Breaks
-from gpudeck.tui.logs.escapes import PLAIN, Sgr, Span, changed, cleaned
 from gpudeck.tui.logs.files import LogFile
-from gpudeck.tui.logs.hits import Hits, Told
-from gpudeck.tui.logs.lines import last_frame, shown_text
+from gpudeck.tui.logs.lines import PLAIN, Sgr, Span, changed, cleaned, last_frame, shown_text
 from gpudeck.tui.logs.query import ERRORS, Matcher, Query, Shapes
 from gpudeck.tui.logs.query import parse as query_parse
 from gpudeck.tui.logs.reader import Reader
-from gpudeck.tui.logs.search import Search
-from gpudeck.tui.logs.source import LogSource
+from gpudeck.tui.logs.search import Hits, Search, Told
+from gpudeck.tui.logs.source import LogSource, paged, source_of
 from gpudeck.tui.logs.viewport import MOST_ROWS, Frame, Viewport
 from gpudeck.tui.messages import Acted, FilterTable, OpenLogs, OpenTask
 from gpudeck.tui.model import Change, DeckModel, Link, LinkKind
 from gpudeck.tui.open_screen import feed_of
-from gpudeck.tui.outside import editor_of, pager_of, with_content
 from gpudeck.tui.screens import deck_screen, detail, logs
-from gpudeck.tui.screens.choice import Choice
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.deck_screen import DeckScreen
-from gpudeck.tui.screens.detail import Detail
-from gpudeck.tui.screens.errors import Digests, ErrorsScreen
+from gpudeck.tui.screens.detail import Detail, DetailView
+from gpudeck.tui.screens.errors import Digests, ErrorList, ErrorsScreen, groups_of, summary
+from gpudeck.tui.screens.errors import filter_for as errors_filter_for
+from gpudeck.tui.screens.errors import lines_of as errors_lines_of
 from gpudeck.tui.screens.gpu_processes import GpuProcesses, read_commands, table
-from gpudeck.tui.screens.graph import GraphScreen
+from gpudeck.tui.screens.graph import GraphScreen, GraphView
+from gpudeck.tui.screens.help import KEY_CELLS, LEAST_CELLS, PLACES, HelpLine, Pages, pages_of, told_of
 from gpudeck.tui.screens.logs import LogColumns, LogScreen, title_of
 from gpudeck.tui.screens.page import PageScreen
-from gpudeck.tui.screens.timeline import TimelineScreen
+from gpudeck.tui.screens.timeline import TimelineScreen, TimelineView
 from gpudeck.tui.settings import config
 from gpudeck.tui.settings.config import Config, Thresholds, load
 from gpudeck.tui.settings.keys import RESERVED
 from gpudeck.tui.settings.themes import THEMES
 from gpudeck.tui.shell.completion import SHELLS, print_script, script
 from gpudeck.tui.shell.verbs import VERBS
-from gpudeck.tui.task.files import Left, git_text
+from gpudeck.tui.task.gathering import Left, git_text
 from gpudeck.tui.task.lines import Known
 from gpudeck.tui.task.lines import lines_of as task_lines_lines_of
+from gpudeck.tui.terminal import editor_of, pager_of, with_content
 from gpudeck.tui.timeline.lanes import Lane, lanes_of, tone_of
 from gpudeck.tui.timeline.lines import pieces
-from gpudeck.tui.timeline.sight import Sight
-from gpudeck.tui.timeline.window import Window, axis, whole
+from gpudeck.tui.timeline.window import Sight, Window, axis, whole
 from gpudeck.tui.web import server
 from gpudeck.tui.web.environment import is_tab, marked, without_tab
 from gpudeck.tui.web.guard import Guard
 from gpudeck.tui.web.open_web import screen_command
 from gpudeck.tui.web.server import Door
 from gpudeck.tui.web.tab import words_of
-from gpudeck.tui.widgets.columns import COLUMNS, DEFAULT, WIDE, chosen, known
+from gpudeck.tui.widgets.cluster_pane import OLD_S, height_of
+from gpudeck.tui.widgets.cluster_pane import lines_of as cluster_lines_of
+from gpudeck.tui.widgets.columns import COLUMNS, DEFAULT, WIDE, Contents, chosen, known, measured
 from gpudeck.tui.widgets.columns import lay_out as columns_lay_out
 from gpudeck.tui.widgets.deck_header import DeckHeader
-from gpudeck.tui.widgets.detail_view import DetailView
-from gpudeck.tui.widgets.error_list import ErrorList
-from gpudeck.tui.widgets.gpu_history import GpuHistory, Series
 from gpudeck.tui.widgets.gpu_panes import GpuPanes
-from gpudeck.tui.widgets.graph_view import GraphView
-from gpudeck.tui.widgets.host_line import HostLine, host_parts
+from gpudeck.tui.widgets.host_line import (
+    Disk,
+    DiskWatch,
+    HostLine,
+    HostReading,
+    HostWatch,
+    host_parts,
+    look_at_disk,
+    read_host,
+)
 from gpudeck.tui.widgets.key_bar import KeyBar
-from gpudeck.tui.widgets.log.panes import BOTH
-from gpudeck.tui.widgets.log.rows import occurrences
+from gpudeck.tui.widgets.log.paint import occurrences
 from gpudeck.tui.widgets.log.stream import LogStream
-from gpudeck.tui.widgets.log.view import LogView
+from gpudeck.tui.widgets.log.view import BOTH, LogView, Parts, alone, shares, together
 from gpudeck.tui.widgets.log.words import nothing_words, search_words, status_words
 from gpudeck.tui.widgets.table import order
-from gpudeck.tui.widgets.table.contents import Contents, measured
-from gpudeck.tui.widgets.table.order import Order, arranged, natural, sort_key
-from gpudeck.tui.widgets.table.state import TableState
+from gpudeck.tui.widgets.table.order import Order, TableState, arranged, natural, sort_key
 from gpudeck.tui.widgets.table.task_table import JUMP_S, TaskTable
-from gpudeck.tui.widgets.timeline_view import TimelineView
 from gpudeck.tui.widgets.waiting import WORDS

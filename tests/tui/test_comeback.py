@@ -12,7 +12,7 @@ import pytest
 from gpudeck.engine.errors import EngineUnavailableError
 from gpudeck.engine.protocol.wire import Hello
 from tests.fakes.live_deck import DEADLINE_S
-from tests.inside.tui import Again, Comeback, Connection, comeback
+from tests.inside.tui import Again, Comeback, Connection, feed
 
 HOUR_S = 3600.0
 OLD = 7
@@ -56,7 +56,7 @@ class Waiting:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is seen by looking every other second."""
-    monkeypatch.setattr(comeback, "LOOK_S", HOUR_S)
+    monkeypatch.setattr(feed, "LOOK_S", HOUR_S)
 
 
 @pytest.mark.usefixtures("patient")
@@ -88,7 +88,7 @@ def test_a_folder_that_takes_the_place_of_another_is_watched(tmp_path: Path) -> 
 def test_an_engine_that_cannot_be_followed_now_is_looked_for_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: Engine | EngineUnavailableError
 ) -> None:
-    monkeypatch.setattr(comeback, "LOOK_S", 0.01)
+    monkeypatch.setattr(feed, "LOOK_S", 0.01)
     engine = Engine(8)
     waiting = Waiting(tmp_path, first, engine)
     assert waiting.come_to(engine)
@@ -96,7 +96,7 @@ def test_an_engine_that_cannot_be_followed_now_is_looked_for_again(
 
 
 def test_a_folder_that_is_not_there_yet_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comeback, "LOOK_S", 0.01)
+    monkeypatch.setattr(feed, "LOOK_S", 0.01)
     engine = Engine(8)
     assert Waiting(tmp_path / "none", None, None, engine).come_to(engine)
 

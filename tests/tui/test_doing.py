@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpudeck.engine.protocol.wire import GpuRow, State, TaskRow
-from tests.inside.tui import Doing, Question, Refusal, Request, doing, doing_deck
+from tests.inside.tui import Doing, Question, Refusal, Request, doing
 
 
 def row(name: str, state: State, **more: object) -> TaskRow:
@@ -55,14 +55,14 @@ def test_what_does_not_run_cannot_be_killed_and_that_is_said() -> None:
 
 
 def test_a_pause_is_asked_for_and_what_ends_it_is_not() -> None:
-    question = asked(doing_deck.pause("", ""))
+    question = asked(doing.pause("", ""))
     assert question.title == "Pause the deck?"
     assert [request(question.then(answer.id)) for answer in question.answers if "P" in answer.key] == [("pause", {})]
-    assert request(doing_deck.pause("by ada", "")) == ("unpause", {})
+    assert request(doing.pause("by ada", "")) == ("unpause", {})
 
 
 def test_of_a_halted_run_it_is_asked_whether_it_goes_on() -> None:
-    question = asked(doing_deck.pause("", "train-1"))
+    question = asked(doing.pause("", "train-1"))
     assert (question.title, "train-1 failed" in question.lines[0]) == ("Go on with the halted run?", True)
     assert [request(question.then(answer.id)) for answer in question.answers if "P" in answer.key] == [("unpause", {})]
 
@@ -72,10 +72,10 @@ def test_no_answer_does_nothing() -> None:
     for what in (
         doing.cancel(rows),
         doing.kill(rows),
-        doing_deck.pause("", ""),
-        doing_deck.pause("", "train-1"),
-        doing_deck.stop(3),
-        doing_deck.apply(["1 added"], "d", finished=True, running=False),
+        doing.pause("", ""),
+        doing.pause("", "train-1"),
+        doing.stop(3),
+        doing.apply(["1 added"], "d", finished=True, running=False),
     ):
         question = asked(what)
         assert question.then(question.answers[0].id) is None
@@ -117,12 +117,12 @@ def test_of_several_only_those_that_have_not_ended_are_held_and_moved() -> None:
 
 def test_the_key_that_opens_a_question_chooses_nothing_grave() -> None:
     rows = [row("a", "running")]
-    for key, what in (("c", doing.cancel(rows)), ("K", doing.kill(rows)), ("Q", doing_deck.stop(1))):
+    for key, what in (("c", doing.cancel(rows)), ("K", doing.kill(rows)), ("Q", doing.stop(1))):
         assert not [answer for answer in asked(what).answers if answer.grave and key in answer.key]
 
 
 def test_the_plan_that_was_shown_is_the_one_that_is_applied() -> None:
-    question = doing_deck.apply(["added  b: they start when they can"], "abc", finished=True, running=True)
+    question = doing.apply(["added  b: they start when they can"], "abc", finished=True, running=True)
     assert question.lines == ("added  b: they start when they can",)
     assert request(question.then("apply")) == ("apply", {"digest": "abc"})
     assert request(question.then("keep")) == ("apply", {"digest": "abc", "finished": "keep"})
@@ -131,7 +131,7 @@ def test_the_plan_that_was_shown_is_the_one_that_is_applied() -> None:
 
 def test_a_plan_names_the_key_that_keeps_results_not_the_flag_of_the_command() -> None:
     line = "changed, finished     a (command): they run again, unless their results are kept (--keep)"
-    question = doing_deck.apply([line], "abc", finished=True, running=False)
+    question = doing.apply([line], "abc", finished=True, running=False)
     assert question.lines[0].endswith("unless their results are kept ([e])")
     assert next(answer.key for answer in question.answers if answer.id == "keep") == "e"
 
@@ -199,19 +199,19 @@ def test_the_longest_retry_menu_has_a_key_for_each_answer() -> None:
 
 
 def test_a_stop_offers_the_tasks_only_where_some_run() -> None:
-    assert [answer.id for answer in asked(doing_deck.stop(0)).answers] == ["no", "engine"]
-    question = asked(doing_deck.stop(2))
+    assert [answer.id for answer in asked(doing.stop(0)).answers] == ["no", "engine"]
+    question = asked(doing.stop(2))
     assert request(question.then("engine")) == ("stop", {"by": "Q on the screen"})
     assert request(question.then("tasks")) == ("stop", {"tasks": True, "by": "Q on the screen"})
 
 
 def test_a_drained_gpu_is_enabled_again() -> None:
     gpu = GpuRow(index=3, uuid="GPU-x")
-    assert request(doing_deck.drain(gpu))[1]["verb"] == "drain"
-    assert request(doing_deck.drain(GpuRow(index=3, uuid="GPU-x", mark="drain")))[1]["verb"] == "enable"
+    assert request(doing.drain(gpu))[1]["verb"] == "drain"
+    assert request(doing.drain(GpuRow(index=3, uuid="GPU-x", mark="drain")))[1]["verb"] == "enable"
 
 
 def test_taking_a_gpu_says_who_is_on_it() -> None:
-    question = asked(doing_deck.take(GpuRow(index=3, uuid="GPU-x", note="alice, pid 4711, 31.0 GiB")))
+    question = asked(doing.take(GpuRow(index=3, uuid="GPU-x", note="alice, pid 4711, 31.0 GiB")))
     assert question.lines == ("alice, pid 4711, 31.0 GiB",)
     assert request(question.then("take")) == ("gpu", {"verb": "take", "gpus": ["GPU-x"]})

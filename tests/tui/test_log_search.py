@@ -25,7 +25,7 @@ from tests.inside.tui import (
     Search,
     Shapes,
     Told,
-    scan,
+    log_finder,
     tells_an_error,
 )
 from tests.inside.tui import query_parse as parse
@@ -102,8 +102,8 @@ def test_what_is_in_an_escape_is_not_found() -> None:
 
 def steps(file: LogFile, origin: int, *, most: int = 10**6) -> tuple[list[int], list[int]]:
     matcher = Matcher(parse("hit"))
-    later = [at for step in scan.after(file, matcher, origin, most) for at in step.hits]
-    earlier = [at for step in scan.before(file, matcher, origin, most) for at in step.hits]
+    later = [at for step in log_finder.after(file, matcher, origin, most) for at in step.hits]
+    earlier = [at for step in log_finder.before(file, matcher, origin, most) for at in step.hits]
     return later, earlier
 
 
@@ -121,7 +121,7 @@ def test_each_line_is_found_once_whatever_the_blocks(folder: Path, lines: list[b
     origin = data.draw(st.sampled_from(begins))
     size = data.draw(st.sampled_from([16, 23, 64, 4096]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan, "BLOCK_BYTES", size)
+        patch.setattr(log_finder, "BLOCK_BYTES", size)
         later, earlier = steps(file, origin)
     file.close()
     assert later == [at for at in wanted if at >= origin]
@@ -136,13 +136,13 @@ def test_a_search_that_stopped_at_its_most_can_go_on_where_it_stopped(tmp_path: 
     found: list[int] = []
     at = 0
     for _ in range(4):
-        for step in scan.after(file, matcher, at, 300):
+        for step in log_finder.after(file, matcher, at, 300):
             found += step.hits
             at = step.reached
     assert found == list(range(0, 9000, 9))
     found, at = [], file.size
     for _ in range(4):
-        for step in scan.before(file, matcher, at, 300):
+        for step in log_finder.before(file, matcher, at, 300):
             found += step.hits
             at = step.reached
     assert found == list(range(8991, -1, -9))
@@ -152,7 +152,7 @@ def test_a_line_that_still_grows_is_searched_again_later(tmp_path: Path) -> None
     path = tmp_path / "log"
     path.write_bytes(b"one\nhi")
     file = opened(path)
-    (step,) = scan.after(file, Matcher(parse("hit")), 0)
+    (step,) = log_finder.after(file, Matcher(parse("hit")), 0)
     assert (step.hits, step.reached) == ([], 4)
 
 

@@ -17,7 +17,7 @@ from tests.inside.tui import editor_of, pager_of
 APP = """
 import sys
 from textual.app import App
-from gpudeck.tui.outside import run_outside
+from gpudeck.tui.terminal import run_outside
 class Lender(App[str]):
     def on_key(self, event):
         if event.key == "v":

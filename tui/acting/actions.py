@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from textual.binding import Binding
+
 from ...engine.protocol.states import ACTIVE, ENDED, WAITING
 
 Where = Literal["deck", "tasks", "gpus", "log", "page", "detail", "timeline", "graph", "errors"]
@@ -240,3 +242,19 @@ def footer_of(actions: Iterable[Action]) -> list[Action]:
 def applies(action: Action, state: str) -> bool:
     """Whether the action can do anything to a task in this state."""
     return not action.states or state in action.states
+
+
+def bindings(*places: Where) -> list[Binding]:
+    """For a widget or screen with a method `action_act(action_id)`. Keys can be changed by the id of the action."""
+    return [_binding(action) for action in on(*places)]
+
+
+def bindings_of(*action_ids: str) -> list[Binding]:
+    """Those of a few actions."""
+    return [_binding(BY_ID[action_id]) for action_id in action_ids]
+
+
+def _binding(action: Action) -> Binding:
+    return Binding(
+        ",".join(action.keys), f"act('{action.id}')", action.label, show=False, tooltip=action.tip, id=action.id
+    )

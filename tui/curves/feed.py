@@ -9,10 +9,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..link.ask import Deliver
 from .lines import Curve, from_wire
 
-Deliver = Callable[[Callable[[], None]], None]
-"""Brings a call onto the screen's thread."""
 Told = Callable[[tuple[Curve, ...], bool], None]
 """All curves as they are now, and whether more of them may come."""
 

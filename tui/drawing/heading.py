@@ -27,18 +27,9 @@ class Note(NamedTuple):
 
 
 _ORDER = (
-    "running",
-    "pending",
-    "queued",
-    "waiting",
-    "backoff",
-    "failed",
-    "unknown",
-    "blocked",
-    "cancelled",
-    "succeeded",
+    "running", "pending", "queued", "waiting", "backoff", "failed", "unknown", "blocked", "cancelled", "succeeded",
     "cached",
-)
+)  # fmt: skip
 _APART = "  "
 _NOTE = "▎ "
 

@@ -2,18 +2,215 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from ...engine.protocol.wire import GpuRow
 from ...engine.protocol.words import silent_text
 from ..curves.charts import area
 from ..drawing.format import clean, cut_middle, plural
-from ..drawing.spans import Part, Span, cut, length, pack, pad
+from ..drawing.spans import Part, Span, bar, block, cut, length, pack, pad
 from ..settings.config import Thresholds
-from ..widgets.gpu_history import GpuHistory
-from . import cells
 from .layout import FOLDED, FULL
+
+KEPT_S = 600
+
+
+class Series:
+    """One number over time, by second. What was told last holds until something else is told: the engine is silent
+    about what does not change."""
+
+    def __init__(self, kept_s: int = KEPT_S) -> None:
+        self._values: deque[float | None] = deque(maxlen=kept_s)
+        self._second: int | None = None
+
+    def add(self, at: float, value: float | None) -> bool:
+        """*at*: seconds of any clock that runs on. None: a gap. Returns whether what `last` gives has changed."""
+        second = int(at)
+        if self._second is None or not self._values:
+            self._values.append(value)
+        elif second <= self._second:
+            if self._values[-1] == value:
+                return False
+            self._values[-1] = value
+            return True
+        else:
+            held = min(second - self._second - 1, self._values.maxlen or 0)
+            self._values.extend([self._values[-1]] * held)
+            self._values.append(value)
+        self._second = second
+        return True
+
+    def last(self, count: int) -> Sequence[float | None]:
+        """The newest values, oldest first; fewer where there are not so many."""
+        return list(islice(self._values, max(0, len(self._values) - count), None))
+
+
+class GpuHistory:
+    """Utilisation and used memory in percent, by the GPU's UUID."""
+
+    def __init__(self, kept_s: int = KEPT_S) -> None:
+        self._kept_s = kept_s
+        self._util: dict[str, Series] = {}
+        self._memory: dict[str, Series] = {}
+
+    def take(self, gpus: Sequence[GpuRow], at: float) -> None:
+        """GPUs that are gone are forgotten; one that is lost or whose readings are stale has a gap."""
+        uuids = {gpu.uuid for gpu in gpus}
+        for series in (self._util, self._memory):
+            for uuid in series.keys() - uuids:
+                del series[uuid]
+        for gpu in gpus:
+            silent = bool(gpu.lost) or gpu.stale_since is not None
+            self._add(self._util, gpu.uuid, at, None if silent else gpu.util_percent)
+            self._add(self._memory, gpu.uuid, at, None if silent else memory_percent(gpu))
+
+    def interrupt(self, at: float) -> None:
+        """Nobody tells anything: a gap from now on."""
+        for series in (*self._util.values(), *self._memory.values()):
+            series.add(at, None)
+
+    def util(self, uuid: str, count: int) -> Sequence[float | None]:
+        return self._last(self._util, uuid, count)
+
+    def memory(self, uuid: str, count: int) -> Sequence[float | None]:
+        return self._last(self._memory, uuid, count)
+
+    def _add(self, into: dict[str, Series], uuid: str, at: float, value: float | None) -> None:
+        series = into.get(uuid)
+        if series is None:
+            series = into[uuid] = Series(self._kept_s)
+        series.add(at, value)
+
+    def _last(self, of: dict[str, Series], uuid: str, count: int) -> Sequence[float | None]:
+        series = of.get(uuid)
+        return () if series is None else series.last(count)
+
+
+def memory_percent(gpu: GpuRow) -> float | None:
+    if gpu.used_mib is None or not gpu.total_mib:
+        return None
+    return 100.0 * gpu.used_mib / gpu.total_mib
+
+
+_NOT_KNOWN = "N/A"
+_MARGIN_C = 5
+"""Hot: so close to the temperature at which the card slows itself down."""
+_TOLD_MIB = 512
+"""The driver and its contexts take a little that no process has."""
+
+
+def why_missing(gpu: GpuRow, field: str) -> str:
+    """In place of a value: "N/A", "no permission", or what the driver said."""
+    why = clean(gpu.missing.get(field, ""))
+    return _NOT_KNOWN if why in ("", "not supported") else why
+
+
+def briefly_missing(gpu: GpuRow, field: str) -> str:
+    """The same in six cells."""
+    return "denied" if gpu.missing.get(field) == "no permission" else _NOT_KNOWN
+
+
+def gib(mib: float) -> str:
+    return f"{mib / 1024:.1f}" if mib < 1024 * 999.5 else f"{mib / 1024:.0f}"
+
+
+def util_text(gpu: GpuRow) -> Span:
+    if gpu.util_percent is None:
+        return why_missing(gpu, "util_percent"), "dim"
+    return f"{gpu.util_percent}%", "plain"
+
+
+def memory_text(gpu: GpuRow, thresholds: Thresholds) -> Span:
+    if gpu.used_mib is None:
+        return why_missing(gpu, "used_mib"), "dim"
+    if gpu.total_mib is None:
+        return f"{gib(gpu.used_mib)} GiB", "plain"
+    full = 100 * gpu.used_mib >= thresholds.memory_percent * gpu.total_mib
+    return f"{gib(gpu.used_mib)} / {gib(gpu.total_mib)} GiB", "warn" if full else "plain"
+
+
+def util_bar(gpu: GpuRow, width: int) -> list[Span]:
+    if gpu.util_percent is None:
+        return [(" " * width, "plain")]
+    return bar([(gpu.util_percent / 100, "util")], width)
+
+
+def memory_bar(gpu: GpuRow, width: int) -> list[Span]:
+    if gpu.used_mib is None or not gpu.total_mib:
+        return [(" " * width, "plain")]
+    owners = _owners(gpu) or [("unexplained", gpu.used_mib)]
+    return bar([(mib / gpu.total_mib, owner) for owner, mib in owners], width)
+
+
+def _owners(gpu: GpuRow) -> list[tuple[str, int]]:
+    """Whose how many MiB are, this deck's first; of others those that have some. Empty: not known."""
+    owned = gpu.memory
+    if owned is None:
+        return []
+    unexplained_mib = owned.unexplained_mib if owned.unexplained_mib >= _TOLD_MIB else 0
+    others = (("mine", owned.mine_mib), ("others", owned.others_mib), ("unexplained", unexplained_mib))
+    return [("deck", owned.deck_mib), *((owner, mib) for owner, mib in others if mib)]
+
+
+def temperature(gpu: GpuRow, thresholds: Thresholds, *, limit: bool = True) -> tuple[Span, ...]:
+    if gpu.temperature_c is None:
+        return ((f"{why_missing(gpu, 'temperature_c')} °C", "dim"),)
+    warn_c = thresholds.temperature_c if gpu.slowdown_c is None else gpu.slowdown_c - _MARGIN_C
+    style = "warn" if gpu.temperature_c >= warn_c else "plain"
+    if gpu.slowdown_c is None or not limit:
+        return ((f"{gpu.temperature_c} °C", style),)
+    return (str(gpu.temperature_c), style), (f"/{gpu.slowdown_c} °C", "dim")
+
+
+def power(gpu: GpuRow, *, limit: bool = True) -> tuple[Span, ...]:
+    if gpu.power_w is None:
+        return ((f"{why_missing(gpu, 'power_w')} W", "dim"),)
+    if gpu.power_limit_w is None or not limit:
+        return ((f"{gpu.power_w:.0f} W", "plain"),)
+    return (f"{gpu.power_w:.0f}", "plain"), (f"/{gpu.power_limit_w:.0f} W", "dim")
+
+
+def clock(gpu: GpuRow, label: str, field: str) -> tuple[Span, ...]:
+    """Empty where nothing is known, not even why."""
+    now: int | None = getattr(gpu, f"{field}_mhz")
+    most: int | None = getattr(gpu, f"{field}_max_mhz")
+    if now is None:
+        return ((f"{label} {why_missing(gpu, f'{field}_mhz')}", "dim"),) if f"{field}_mhz" in gpu.missing else ()
+    limit = "" if most is None else f"/{most}"
+    return (f"{label} ", "dim"), (str(now), "plain"), (f"{limit} MHz", "dim")
+
+
+def fan(gpu: GpuRow) -> tuple[Span, ...]:
+    if gpu.fan_percent is None:
+        return ((f"fan {why_missing(gpu, 'fan_percent')}", "dim"),) if "fan_percent" in gpu.missing else ()
+    return (("fan ", "dim"), (f"{gpu.fan_percent}%", "plain"))
+
+
+_GRAVE = frozenset({"hw thermal", "thermal", "power brake", "hw slowdown"})
+
+
+def throttle(gpu: GpuRow) -> tuple[Span, ...]:
+    """ "slowed: thermal, power"; a card at its power limit is at work, one that is too hot is in trouble."""
+    if not gpu.throttle:
+        return ()
+    grave = not _GRAVE.isdisjoint(gpu.throttle)
+    return ((f"slowed: {', '.join(map(clean, gpu.throttle))}", "warn" if grave else "dim"),)
+
+
+def split(gpu: GpuRow) -> tuple[Span, ...]:
+    """Whose the memory is, where not all of it is this deck's."""
+    owners = _owners(gpu)
+    if len(owners) < 2:
+        return ()
+    found: list[Span] = []
+    for owner, mib in owners:
+        if mib:
+            found += [(block(owner), owner), (f" {owner} {gib(mib)}  ", "plain")]
+    return (*found[:-1], (found[-1][0].rstrip() + " GiB", "plain"))
+
 
 _BADGES = {
     "drained": ("DRAINED", "warn"), "foreign": ("IN USE", "others"), "claimed": ("IN USE", "others"),
@@ -93,7 +290,7 @@ class Drawn:
 
 
 def lines_of(gpu: GpuRow, height: int, width: int, drawn: Drawn) -> list[Line]:
-    """Exactly *height* lines (`FULL`, `SHORT` or `FOLDED`) of at most *width* cells."""
+    """Exactly *height* lines (`FULL`, `SHORT` or `FOLDED`) of at most *width*"""
     lines = [folded(gpu, width, drawn)] if height == FOLDED else _pane(gpu, height, width, drawn)
     return lines if drawn.told else [[_muted(span) for span in line] for line in lines]
 
@@ -133,14 +330,14 @@ def _title(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
 def _util(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
     room = _Room(width)
     graph = area(drawn.history.util(gpu.uuid, 2 * room.graph), room.graph)[0]
-    return _measure("util", cells.util_bar(gpu, room.bar), cells.util_text(gpu), (graph, "util-graph"), gpu, room)
+    return _measure("util", util_bar(gpu, room.bar), util_text(gpu), (graph, "util-graph"), gpu, room)
 
 
 def _memory(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
     room = _Room(width)
     graph = area(drawn.history.memory(gpu.uuid, 2 * room.graph), room.graph)[0]
-    text = cells.memory_text(gpu, drawn.thresholds)
-    return _measure("mem", cells.memory_bar(gpu, room.bar), text, (graph, "memory-graph"), gpu, room)
+    text = memory_text(gpu, drawn.thresholds)
+    return _measure("mem", memory_bar(gpu, room.bar), text, (graph, "memory-graph"), gpu, room)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +371,12 @@ def _sensors(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
 
 def _sensor_parts(gpu: GpuRow, drawn: Drawn) -> list[Part]:
     return [
-        Part(1, cells.temperature(gpu, drawn.thresholds)),
-        Part(2, cells.power(gpu)),
-        Part(0, cells.throttle(gpu)),
-        Part(4, cells.clock(gpu, "SM", "sm_clock")),
-        Part(5, cells.clock(gpu, "mem", "memory_clock")),
-        Part(6, cells.fan(gpu)),
+        Part(1, temperature(gpu, drawn.thresholds)),
+        Part(2, power(gpu)),
+        Part(0, throttle(gpu)),
+        Part(4, clock(gpu, "SM", "sm_clock")),
+        Part(5, clock(gpu, "mem", "memory_clock")),
+        Part(6, fan(gpu)),
     ]
 
 
@@ -189,13 +386,13 @@ def _slots(gpu: GpuRow, width: int) -> Line:
 
 
 def _rest(gpu: GpuRow, width: int) -> Line:
-    return pack([Part(0, note(gpu)), Part(1, cells.split(gpu))], width)
+    return pack([Part(0, note(gpu)), Part(1, split(gpu))], width)
 
 
 def _crowded(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
     """What six lines say in the last three, as far as there is room."""
     parts = [Part(3, tuple(cut(slots(gpu), max(16, width // 3)))), Part(0, note(gpu))]
-    return pack([*parts, *_sensor_parts(gpu, drawn), Part(7, cells.split(gpu))], width)
+    return pack([*parts, *_sensor_parts(gpu, drawn), Part(7, split(gpu))], width)
 
 
 # -- one line ---------------------------------------------------------------------------------------------------------
@@ -217,7 +414,7 @@ def folded(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
     parts = [
         Part(0, badge(gpu, told=drawn.told)),
         Part(2 if stale else 1, tasks),
-        Part(3, cells.throttle(gpu)),
+        Part(3, throttle(gpu)),
         Part(1 if stale else 4, note(gpu)),
     ]
     return cut([*line, *pack(parts, left)], width)
@@ -226,18 +423,18 @@ def folded(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
 def _folded_measures(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
     wide = width >= _WIDE
     bar = 5 if width < 76 else 6 if not wide else 10
-    util, memory = cells.util_text(gpu), cells.memory_text(gpu, drawn.thresholds)
-    line: Line = [*cells.util_bar(gpu, bar), *_right(gpu, "util_percent", [util], 6), (" ", "plain")]
+    util, memory = util_text(gpu), memory_text(gpu, drawn.thresholds)
+    line: Line = [*util_bar(gpu, bar), *_right(gpu, "util_percent", [util], 6), (" ", "plain")]
     if width >= 110:
         graph = min(24, (width - 94) // 2)
         line += [(area(drawn.history.util(gpu.uuid, 2 * graph), graph)[0], "util-graph"), (" ", "plain")]
     amount = memory[0].replace(" / ", "/") if wide else memory[0].replace(" / ", "/").replace(" GiB", "G")
-    line += [*cells.memory_bar(gpu, bar), *_right(gpu, "used_mib", [(amount, memory[1])], 14 if wide else 11)]
+    line += [*memory_bar(gpu, bar), *_right(gpu, "used_mib", [(amount, memory[1])], 14 if wide else 11)]
     if width >= 70:
         size = 9 if wide else 6
-        heat = cells.temperature(gpu, drawn.thresholds, limit=wide)
+        heat = temperature(gpu, drawn.thresholds, limit=wide)
         line += [(" ", "plain"), *_right(gpu, "temperature_c", heat, size), (" ", "plain")]
-        line += _right(gpu, "power_w", cells.power(gpu, limit=wide), size)
+        line += _right(gpu, "power_w", power(gpu, limit=wide), size)
     if gpu.stale_since is not None:
         line = [(text, style if style == "track" else "dim") for text, style in line]
     return [*line, ("  ", "plain")]
@@ -246,7 +443,7 @@ def _folded_measures(gpu: GpuRow, width: int, drawn: Drawn) -> Line:
 def _right(gpu: GpuRow, field: str, spans: Sequence[Span], width: int) -> Line:
     """A value, or in few words why there is none."""
     if getattr(gpu, field) is None:
-        spans = [(cells.briefly_missing(gpu, field), "dim")]
+        spans = [(briefly_missing(gpu, field), "dim")]
     return pad(spans, width, right=True)
 
 

@@ -71,6 +71,8 @@ class Asked(Protocol):
 
 
 Then = Callable[[Answer], None]
+Deliver = Callable[[Callable[[], None]], None]
+"""Brings a call onto the UI's thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,9 @@ class _Question:
 
 
 class Asker:
-    """`ask` returns at once; *then* is called through *deliver*, which brings a call onto the UI's thread."""
+    """`ask` returns at once; *then* is called through *deliver*."""
 
-    def __init__(self, open_: Callable[[], Asked], deliver: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, open_: Callable[[], Asked], deliver: Deliver) -> None:
         self._open = open_
         self._deliver = deliver
         self._questions: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()

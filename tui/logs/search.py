@@ -1,4 +1,4 @@
-"""A search under way: its process, and a thread that hears it."""
+"""A search under way: its process, and a thread that hears it; the hits as they come in."""
 
 from __future__ import annotations
 
@@ -6,12 +6,104 @@ import json
 import subprocess
 import sys
 import threading
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from operator import neg
 from typing import Literal
 
-from .hits import Told
+from .finder import Direction
 from .query import Query
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the search process has said since it last spoke."""
+
+    after: list[int]
+    before: list[int]
+    """Last line first."""
+    reached: dict[Direction, tuple[int, bool, bool]]
+    """How far, whether that is over, whether it stopped because there were too many."""
+    problem: str = ""
+    ended: bool = False
+    """The process is gone; nothing more will come."""
+
+
+class Hits:
+    """Empty at first. On the screen's thread."""
+
+    def __init__(self, origin: int) -> None:
+        self._after = array("Q")
+        self._before = array("Q")
+        self.low = self.high = origin
+        """Searched from here to there."""
+        self.over: dict[Direction, bool] = {"after": False, "before": False}
+        self.full: dict[Direction, bool] = {"after": False, "before": False}
+        self.problem = ""
+        self.running = True
+
+    def take(self, told: Told) -> None:
+        last = self._after[-1] if self._after else -1
+        self._after.extend(offset for offset in told.after if offset > last)
+        self._before.extend(told.before)
+        for direction, (reached, over, full) in told.reached.items():
+            self.over[direction], self.full[direction] = over, full
+            if direction == "after":
+                self.high = max(self.high, reached)
+            else:
+                self.low = min(self.low, reached)
+        self.problem = told.problem or self.problem
+        self.running = not told.ended
+
+    def __len__(self) -> int:
+        return len(self._after) + len(self._before)
+
+    def __contains__(self, offset: int) -> bool:
+        at = bisect_left(self._after, offset)
+        if at < len(self._after) and self._after[at] == offset:
+            return True
+        at = bisect_left(self._before, -offset, key=neg)
+        return at < len(self._before) and self._before[at] == offset
+
+    def next(self, offset: int) -> int | None:
+        """The first hit after *offset* among those known."""
+        at = bisect_left(self._before, -offset, key=neg)
+        if at > 0:
+            return self._before[at - 1]
+        at = bisect_right(self._after, offset)
+        return self._after[at] if at < len(self._after) else None
+
+    def previous(self, offset: int) -> int | None:
+        """The last hit before *offset* among those known."""
+        at = bisect_left(self._after, offset)
+        if at > 0:
+            return self._after[at - 1]
+        at = bisect_right(self._before, -offset, key=neg)
+        return self._before[at] if at < len(self._before) else None
+
+    @property
+    def first(self) -> int | None:
+        return self._before[-1] if self._before else self._after[0] if self._after else None
+
+    @property
+    def last(self) -> int | None:
+        return self._after[-1] if self._after else self._before[0] if self._before else None
+
+    @property
+    def whole(self) -> bool:
+        """All of the file has been searched."""
+        return all(self.over[way] and not self.full[way] for way in ("after", "before"))
+
+    def number(self, offset: int) -> int | None:
+        """Which hit that is, from 1; None where it cannot be told yet."""
+        if not self.over["before"] or self.full["before"] or offset not in self:
+            return None
+        if self._after and offset >= self._after[0]:
+            return len(self._before) + bisect_left(self._after, offset) + 1
+        return len(self._before) - bisect_left(self._before, -offset, key=neg)
+
 
 Way = Literal["both", "after", "before"]
 

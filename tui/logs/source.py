@@ -1,10 +1,12 @@
-"""Which files a log view shows."""
+"""Which files a log view shows, from what the engine tells of the task."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 _RANK = re.compile(r"\.rank\d+\Z")
 
@@ -49,3 +51,67 @@ class LogSource:
 def _of_rank(path: str, rank: int) -> str:
     stem, extension = os.path.splitext(path)
     return _RANK.sub("", stem) + (f".rank{rank}" if rank else "") + extension
+
+
+_BLAMED = re.compile(r"\brank (\d{1,5}) of \d")
+
+
+def source_of(details: Mapping[str, Any], attempt: int = 0) -> LogSource | None:
+    """*details*: an entry of the answer to `show`. *attempt* 0: the newest. None: it has never run."""
+    running = details.get("running")
+    found: dict[int, tuple[str, str, bool]] = {
+        each["number"]: (each["log"], each["err"], False) for each in details.get("attempts", ())
+    }
+    launch = details.get("launch")
+    if running:
+        found[running["number"]] = (running["log"], running["err"], True)
+    if not found:
+        return None
+    number = attempt if attempt in found else max(found)
+    out, err, lasts = found[number]
+    paths = (("stdout", out),) if err == out else (("stdout", out), ("stderr", err))
+    over = None if lasts else next(each for each in details["attempts"] if each["number"] == number)
+    ended, why = ("", "") if over is None else _end_of(over)
+    return LogSource(
+        task=details["name"],
+        attempt=number,
+        attempts=tuple(sorted(found)),
+        paths=paths,
+        title=details["name"],
+        running=lasts,
+        pending=lasts and bool(running and running.get("job") and running.get("pending")),
+        ended=ended,
+        why=why,
+        ranks=launch["ranks"] if launch else 0,
+        blamed=0 if over is None else _blamed(over),
+    )
+
+
+def _blamed(attempt: Mapping[str, Any]) -> int:
+    """The rank that its reason names."""
+    found = _BLAMED.search(attempt.get("reason", ""))
+    return int(found[1]) if found else 0
+
+
+def _end_of(attempt: Mapping[str, Any]) -> tuple[str, str]:
+    """What became of an attempt, and of a failed one why."""
+    match attempt["kind"]:
+        case "ok":
+            return "succeeded", ""
+        case "cancelled" | "interrupted" as kind:
+            return kind, ""
+        case "exit" if attempt.get("exit_code") is not None:
+            return "failed", f"exit {attempt['exit_code']}"
+        case kind:
+            return "failed", kind
+
+
+def paged(details: Mapping[str, Any], attempt: int = 0) -> tuple[str, ...]:
+    """The files that $PAGER is given: stdout, and of an attempt that failed stderr before it. Empty: it has never
+    run."""
+    source = source_of(details, attempt)
+    if source is None:
+        return ()
+    failed = any(each["number"] == source.attempt and each["kind"] != "ok" for each in details.get("attempts", ()))
+    paths = [path for _, path in source.paths]
+    return tuple(reversed(paths)) if failed else (paths[0],)

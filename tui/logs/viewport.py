@@ -10,9 +10,8 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from .breaks import MOST_BYTES, Breaks
-from .escapes import Span
 from .files import LogFile
-from .lines import Line, read_line
+from .lines import Line, Span, read_line
 
 
 def cuts(text: str, width: int) -> tuple[int, ...]:

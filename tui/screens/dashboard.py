@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from textual.app import ComposeResult
 from textual.containers import Container
+from textual.content import Content
+from textual.timer import Timer
 from textual.widget import Widget
 
 from ...engine.protocol.states import ACTIVE
+from ...engine.protocol.wire import TaskRow
 from .. import pages
-from ..acting import doing_deck
-from ..acting.actions import BY_ID, CHANGES, Where, footer_of, on
-from ..acting.bindings import bindings
-from ..acting.questions import Refusal
-from ..drawing.layout import Heights, heights
-from ..gpus.cluster import height_of
-from ..logs.source import LogSource
+from ..acting import doing
+from ..acting.actions import BY_ID, CHANGES, Where, bindings, footer_of, on
+from ..acting.doing import Refusal
+from ..drawing.format import clean
+from ..gpus.layout import lay_out
+from ..link.ask import Answer
+from ..logs.source import LogSource, source_of
 from ..messages import OpenLogs, OpenTask
 from ..model import DeckModel
-from ..widgets.cluster_pane import ClusterPane
+from ..widgets.cluster_pane import ClusterPane, height_of
 from ..widgets.deck_header import DeckHeader
 from ..widgets.filter_bar import FilterBar
 from ..widgets.gpu_panes import GpuPanes
@@ -28,10 +33,146 @@ from ..widgets.key_bar import KeyBar
 from ..widgets.log.stream import LogStream
 from ..widgets.log.view import LogView
 from ..widgets.table.task_table import TaskTable
-from .cursor_log import CursorLog
+from ..widgets.waiting import PATIENCE_S, WORDS
 from .deck_screen import DeckScreen
 
+WIDE = 150
+"""Columns from which GPUs and log stand beside the table."""
+SHORT = 30
+"""Rows of the screen below which the host line goes and GPUs are a line each."""
+_LEAST_TABLE = 6
+_LOG = (4, 14)
+"""Rows of the log, the fewest and the most while others could use them. One of them is the line above it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heights:
+    wide: bool
+    gpus: int
+    host: int
+    log: int
+    """0 where the log takes what is left."""
+
+    @property
+    def side(self) -> int:
+        return self.gpus + self.host + self.log
+
+
+def heights(width: int, height: int, body: int, gpus: int, tasks: int, *, lines: int = 0) -> Heights:
+    """*width*, *height*: of the screen, in cells. *body*: rows between header and keys. *gpus*, *tasks*: how many.
+    *lines*: of what stands in the place of GPUs, where something does."""
+    host = 0 if height < SHORT else 1
+    if width >= WIDE:
+        side, most = width * 2 // 5, body * 6 // 10
+        return Heights(True, min(lines, max(1, most)) if lines else _gpu_rows(gpus, side, most), host, 0)
+    log = min(max(body // 4, _LOG[0]), _LOG[1])
+    most = 4 if height < SHORT else body * 2 // 5
+    panes = min(lines, most) if lines else _gpu_rows(gpus, width, most)
+    table = max(_LEAST_TABLE, body - panes - host - log)
+    if panes < gpus and tasks:  # all GPUs, rather than rows for tasks that there are not
+        more = max(0, min(gpus - panes, table - max(tasks + 1, _LEAST_TABLE)))
+        panes, table = panes + more, table - more
+    spare = table - (tasks + 1)
+    if spare > 0 and tasks:
+        log += spare
+    return Heights(False, panes, host, max(2, min(log, body - panes - host - _LEAST_TABLE)))
+
+
+def _gpu_rows(gpus: int, width: int, most: int) -> int:
+    most = max(1, most)
+    return max(1, min(most, lay_out(gpus, width, most).height)) if gpus else 1
+
+
+_SETTLE_S = 0.08
+"""A cursor that rests this long has its task's log shown."""
+
+
+class CursorLog:
+    """Asks the engine where that log is, and has the screen's log view show it."""
+
+    def __init__(self, screen: DeckScreen, cursor: Callable[[], str], shown: Callable[[], None]) -> None:
+        """*cursor*: the name of the task under it; "": there is none. *shown*: another log is to be seen."""
+        self._screen = screen
+        self._cursor = cursor
+        self._shown = shown
+        self._of: tuple[str, int] = ("", 0)
+        """Task and attempt whose log is shown."""
+        self._pending = ""
+        """Why that task is pending, as its title says."""
+        self._settling: Timer | None = None
+        self._waiting: Timer | None = None
+        """For that log."""
+
+    def moved(self) -> None:
+        """The cursor is on another task, and may go on to the next."""
+        if self._settling is not None:
+            self._settling.stop()
+        self._settling = self._screen.set_timer(_SETTLE_S, self.follow)
+
+    def follow(self) -> None:
+        """Show the newest log of the task under the cursor. Cheap where that is shown."""
+        row = self._screen.deck.row(self._cursor())
+        wanted = (row.name, row.attempt) if row is not None else ("", 0)
+        pending = row.pending if row is not None else ""
+        if wanted == self._of:
+            if pending != self._pending:
+                self._pending = pending
+                self._view.border_title = _title(row)
+            return
+        self._of, self._pending = wanted, pending
+        self._view.border_title = _title(row)
+        self._late(row if row is not None and row.attempt else None)
+        if row is None or not row.attempt:
+            self._view.show(None)
+        else:
+            self._screen.gpudeck.ask("show", self._answered, topic="cursor", tasks=[row.name])
+
+    def source(self, name: str) -> LogSource | None:
+        """Where the newest log of a task is, if it is the one that is shown."""
+        row, source = self._screen.deck.row(name), self._view.source
+        if row is None or source is None or (source.task, source.attempt) != (row.name, row.attempt):
+            return None
+        return source
+
+    @property
+    def _view(self) -> LogView:
+        return self._screen.query_one(LogView)
+
+    def _late(self, row: TaskRow | None) -> None:
+        """Another task's log does not stay under the name of *row* while its own is waited for. None: it has come."""
+        if self._waiting is not None:
+            self._waiting.stop()
+        self._waiting = None if row is None else self._screen.set_timer(PATIENCE_S, lambda: self._none(row, WORDS))
+
+    def _none(self, row: TaskRow | None, why: str) -> None:
+        self._view.show(None)
+        self._view.border_title = Content.assemble(_title(row), f" · {clean(why)}" if why else "")
+
+    def _answered(self, answer: Answer) -> None:
+        row = self._screen.deck.row(self._of[0])
+        if not answer.ok or not answer.result:
+            self._late(None)
+            self._none(row, answer.error)
+            return
+        details: Mapping[str, Any] = answer.result[0]
+        if details["name"] == self._of[0]:
+            self._late(None)
+            self._view.border_title = _title(row)
+            self._view.show(source_of(details, self._of[1]))
+            self._shown()
+
+
+def _title(row: TaskRow | None) -> Content:
+    """Whose log it is."""
+    if row is None:
+        return Content("")
+    attempt = f" · attempt {row.attempt}" if row.attempt > 1 else "" if row.attempt else " · has not started"
+    pending = f" · pending: {clean(row.pending)}" if row.pending else ""
+    return Content(clean(row.name) + attempt + pending)
+
+
 _MOVES = frozenset({"down", "up", "top", "bottom", "page_down", "page_up"})
+_OF_PANES = frozenset({"processes", "gpu_left", "gpu_right"})
 
 
 class Dashboard(DeckScreen):
@@ -193,6 +334,8 @@ class Dashboard(DeckScreen):
     def act(self, action_id: str) -> None:
         if action_id in _MOVES:
             self._table.move(action_id)
+        elif action_id in _OF_PANES:
+            self.query_one(GpuPanes).action_act(action_id)
         elif action_id in CHANGES and BY_ID[action_id].where == "tasks" and self._jumped():
             self.gpudeck.tell(f"the cursor has just come to {self._table.cursor_name}: nothing was done", kind="jumped")
         else:
@@ -231,23 +374,14 @@ class Dashboard(DeckScreen):
 
     def do_drain(self) -> None:
         gpu = self.query_one(GpuPanes).chosen
-        self.gpudeck.do(Refusal("no GPU here") if gpu is None else doing_deck.drain(gpu))
+        self.gpudeck.do(Refusal("no GPU here") if gpu is None else doing.drain(gpu))
 
     def do_take(self) -> None:
         gpu = self.query_one(GpuPanes).chosen
-        self.gpudeck.do(Refusal("no GPU here") if gpu is None else doing_deck.take(gpu))
-
-    def do_processes(self) -> None:
-        self.query_one(GpuPanes).action_act("processes")
-
-    def do_gpu_left(self) -> None:
-        self.query_one(GpuPanes).action_act("gpu_left")
-
-    def do_gpu_right(self) -> None:
-        self.query_one(GpuPanes).action_act("gpu_right")
+        self.gpudeck.do(Refusal("no GPU here") if gpu is None else doing.take(gpu))
 
     def on_gpu_panes_acted(self, message: GpuPanes.Acted) -> None:
         self.act(message.action)
 
     def on_gpu_panes_open_processes(self, message: GpuPanes.OpenProcesses) -> None:
-        self.gpudeck.push_screen(pages.gpu_processes(message.gpu))
+        self.gpudeck.push_screen(pages.page("gpu_processes", message.gpu))

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from textual.screen import Screen
 
-from ..acting.actions import CHANGES, Action, Where
-from ..acting.bindings import bindings
+from ..acting.actions import CHANGES, Action, Where, bindings
+from ..deck_app import DeckApp
 from ..drawing.format import command_text
 from ..link.ask import Answer
-from ..log_source import paged
+from ..logs.source import paged
 from ..model import DeckModel
-from ..outside import pager_of, run_outside, with_content
+from ..terminal import pager_of, run_outside, with_content
 from ..widgets.key_bar import KeyBar
 from ..widgets.log.view import LogView
-
-if TYPE_CHECKING:
-    from ..app import GpudeckApp
 
 
 class DeckScreen(Screen[None]):
@@ -36,8 +33,8 @@ class DeckScreen(Screen[None]):
         """Something has changed while this screen was not on top."""
 
     @property
-    def gpudeck(self) -> GpudeckApp:
-        return cast("GpudeckApp", self.app)  # pyright: ignore[reportUnknownMemberType]
+    def gpudeck(self) -> DeckApp:
+        return cast("DeckApp", self.app)  # pyright: ignore[reportUnknownMemberType]
 
     @property
     def deck(self) -> DeckModel:

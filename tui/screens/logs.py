@@ -13,13 +13,11 @@ from textual.content import Content
 
 from ...engine.protocol.states import FAILED, shown_state
 from ...engine.protocol.wire import TaskRow
-from ..acting.actions import BY_ID, Where, footer_of, on
-from ..acting.bindings import bindings_of
+from ..acting.actions import BY_ID, Where, bindings_of, footer_of, on
 from ..drawing.format import clean, plural
 from ..drawing.view import gpu_words, look, time_text
 from ..link.ask import Answer
-from ..log_source import source_of
-from ..logs.source import LogSource
+from ..logs.source import LogSource, source_of
 from ..messages import OpenTask
 from ..model import DeckModel
 from ..widgets.key_bar import KeyBar
@@ -95,7 +93,7 @@ class LogScreen(DeckScreen):
 
     def _show_known(self) -> None:
         """What the engine need not be asked for; that it has to be asked for the rest is said if it takes a while."""
-        found = {name: self.gpudeck.log_source(name) for name, attempt in self._attempts.items() if not attempt}
+        found = {name: self.gpudeck.tasks.log_source(name) for name, attempt in self._attempts.items() if not attempt}
         for name, source in found.items():
             if source is not None:
                 view = self._views[name]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from textual.app import ComposeResult
 from textual.widget import Widget
 
-from ..acting.actions import BY_ID, CHANGES, Where, footer_of, on
-from ..acting.bindings import bindings
+from ..acting.actions import BY_ID, CHANGES, Where, bindings, footer_of, on
 from ..link.ask import Answer
 from ..model import DeckModel
 from ..widgets.deck_header import DeckHeader
@@ -19,11 +18,12 @@ from ..widgets.waiting import Waiting
 from .deck_screen import DeckScreen
 
 _Told = TypeVar("_Told")
+View = TypeVar("View", bound=Widget)
 _SHOWN_ON_PAGES = ("help", "leave", "undo")
 """Actions of the whole deck whose keys are shown here."""
 
 
-class PageScreen(DeckScreen):
+class PageScreen(DeckScreen, Generic[View]):
     """Asks when it is opened and, at most every `PERIOD_S`, when tasks have moved since."""
 
     is_page = True
@@ -34,7 +34,11 @@ class PageScreen(DeckScreen):
     PLACE: Where = "page"
     ACTION = ""
     """What opens it; the same key leaves it."""
+    ACTS: ClassVar[Mapping[str, Callable[[Any], None]]] = {}
+    """What the page's own actions do to its view."""
     PERIOD_S = 2.0
+    _view: View
+    """The page itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,17 +57,14 @@ class PageScreen(DeckScreen):
     def place(self) -> Where:
         return self.PLACE
 
-    def view(self) -> Widget:
-        """The page itself; made once."""
-        raise NotImplementedError
-
     def compose(self) -> ComposeResult:
         yield DeckHeader(now=self.gpudeck.clocks.wall, id="header")
         yield Waiting()
-        yield self.view()
+        yield self._view
         yield KeyBar(id="keys")
 
     def on_mount(self) -> None:
+        self._view.focus()
         self._show_keys()
         self.set_interval(self.PERIOD_S, self._look)
         self.query_one(Waiting).begin()
@@ -113,7 +114,7 @@ class PageScreen(DeckScreen):
             self.take(answer.result)
             ahead, self._ahead = self._ahead, []
             for action_id in ahead:
-                super().act(action_id)
+                self._act(action_id)
         elif answer.error != self._said:
             self._said = answer.error
             self.gpudeck.tell(answer.error, error=True)
@@ -135,11 +136,17 @@ class PageScreen(DeckScreen):
         if action_id in (self.ACTION, "back"):
             self.do_back()
         elif self._has_told or BY_ID[action_id].where not in ("page", self.PLACE):
-            super().act(action_id)
+            self._act(action_id)
         elif action_id in CHANGES:
             self.gpudeck.tell("nothing is shown here yet: nothing was done")
         else:
             self._ahead.append(action_id)
+
+    def _act(self, action_id: str) -> None:
+        if action_id in self.ACTS:
+            self.ACTS[action_id](self._view)
+        else:
+            super().act(action_id)
 
 
 def read(result: Any, kind: type[_Told]) -> _Told:

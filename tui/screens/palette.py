@@ -1,13 +1,62 @@
-"""The command palette, with the keys of its field."""
+"""The command palette: every action by its name, and the tasks."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 
+from ..acting.actions import BY_ID, Action, on
+from ..messages import OpenTask
 from ..settings.keys import RESERVED
+from .deck_screen import DeckScreen
+
+_TASKS = 50
+"""So many tasks are offered at most."""
+
+
+class DeckCommands(Provider):
+    """Searches labels and tips of the table of actions, and names of tasks."""
+
+    @property
+    def _deck_screen(self) -> DeckScreen | None:
+        return self.screen if isinstance(self.screen, DeckScreen) else None
+
+    async def discover(self) -> AsyncIterator[DiscoveryHit]:
+        """All actions, when nothing has been typed."""
+        if screen := self._deck_screen:
+            for action in _offered():
+                yield DiscoveryHit(_title(action), partial(screen.act, action.id), help=action.tip)
+
+    async def search(self, query: str) -> Hits:
+        """What fits the words typed."""
+        screen = self._deck_screen
+        if screen is None:
+            return
+        matcher = self.matcher(query)
+        for action in _offered():
+            text = _title(action)
+            score = max(matcher.match(text), matcher.match(action.tip) * 0.8)
+            if score > 0:
+                yield Hit(score, matcher.highlight(text), partial(screen.act, action.id), help=action.tip)
+        found = 0
+        for row in screen.deck.rows.values():
+            if query.lower() in row.name.lower():
+                yield Hit(0.5, f"task {row.name}".replace("[", "\\["), partial(screen.post_message, OpenTask(row.name)))
+                found += 1
+                if found >= _TASKS:
+                    return
+
+
+def _offered() -> list[Action]:
+    return [action for action in on("deck", "tasks", "gpus") if action.id != "palette"]
+
+
+def _title(action: Action) -> str:
+    return f"{action.label}  ({BY_ID[action.id].shown_key})"
 
 
 class Palette(CommandPalette):

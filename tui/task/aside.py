@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from ..link.ask import Deliver
+
 Wanted = TypeVar("Wanted", bound=Hashable)
 Found = TypeVar("Found")
 
@@ -17,7 +19,7 @@ class Aside(Generic[Wanted, Found]):
     def __init__(
         self,
         read: Callable[[Wanted], Found],
-        deliver: Callable[[Callable[[], None]], None],
+        deliver: Deliver,
         told: Callable[[], None],
         *,
         kept: int,

@@ -2,16 +2,173 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
+from ...engine.logs.digest import digest
+from ...engine.logs.ran import words_in
+from ...engine.logs.told import read_record
 from ...engine.protocol.wire import TaskRow
 from ..curves.feed import CurveFeed
 from ..curves.lines import Curve
+from ..link.ask import Deliver
 from .aside import Aside
-from .attempts import Attempts
-from .files import KEPT, Files, Left, read
-from .known import Known
+
+_LINES = 20
+KEPT = 50
+"""Of so many attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where one attempt's files are."""
+
+    json: str
+    out: str
+    err: str
+    ended: bool
+    failed: bool = False
+    """The end of what it wrote is of interest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What they say. Empty where they say nothing."""
+
+    digest: tuple[str, ...] = ()
+    git: str = ""
+    host: str = ""
+    end: Mapping[str, Any] | None = None
+    """Under `end` in attempt-N.json."""
+    command: tuple[str, ...] = ()
+    """What it executed."""
+    snapshot: str = ""
+    """The copy of the code that it ran."""
+
+
+def read(files: Files) -> Left:
+    """Blocks. Raises nothing."""
+    record = read_record(files.json)
+    lines = digest(files.err, files.out, _LINES) if files.failed else ()
+    end = record.get("end")
+    return Left(
+        lines,
+        git_text(record.get("git")),
+        str(record.get("host") or ""),
+        cast("Mapping[str, Any]", end) if isinstance(end, dict) else None,
+        words_in(record),
+        str(record.get("snapshot") or ""),
+    )
+
+
+def git_text(git: object) -> str:
+    """ "1a2b3c4d5e on main, with changes"."""
+    if not isinstance(git, dict):
+        return ""
+    state = cast("Mapping[str, Any]", git)
+    commit = str(state.get("commit") or "")[:10] or "no commit yet"
+    branch = f" on {state['branch']}" if state.get("branch") else ""
+    return f"{commit}{branch}" + (", with changes that are not committed" if state.get("dirty") else "")
+
+
+class Attempts:
+    """At first the newest one is looked at, and stays to be when another one begins."""
+
+    def __init__(self) -> None:
+        self.details: Mapping[str, Any] | None = None
+        """What the engine answers to `show`; None: it has not yet."""
+        self._wanted = 0
+        """0: the newest."""
+
+    @property
+    def numbers(self) -> list[int]:
+        """Oldest first."""
+        if self.details is None:
+            return []
+        running = self.details.get("running")
+        return [each["number"] for each in self.details["attempts"]] + ([running["number"]] if running else [])
+
+    @property
+    def number(self) -> int:
+        """Of the one that is looked at; 0: there is none."""
+        numbers = self.numbers
+        return self._wanted if self._wanted in numbers else max(numbers, default=0)
+
+    @property
+    def wanted(self) -> int:
+        """Of one that is not the newest its number; 0: the newest, whichever that is."""
+        return self._wanted
+
+    def forget(self) -> None:
+        """It is about another task."""
+        self.details, self._wanted = None, 0
+
+    def look_at(self, number: int) -> None:
+        self._wanted = 0 if number == max(self.numbers, default=0) else number
+
+    def beside(self, step: int) -> int | None:
+        """The attempt before (-1) or after (1) the one that is looked at; None: that is the first, or the newest."""
+        others = [number for number in self.numbers if (number - self.number) * step > 0]
+        return None if not others else min(others) if step > 0 else max(others)
+
+    @property
+    def files(self) -> Files | None:
+        """Of the one that is looked at."""
+        found = self._entry
+        if found is None:
+            return None
+        entry, lasts = found
+        failed = not lasts and entry["kind"] != "ok"
+        return Files(entry.get("json", ""), entry["log"], entry["err"], ended=not lasts, failed=failed)
+
+    def curve_order(self, newest_started: float | None) -> Mapping[str, Any] | None:
+        """What `curve_reader` is to read of the one that is looked at. *newest_started*: seconds since the epoch."""
+        found = self._entry
+        if found is None or self.details is None:
+            return None
+        entry, lasts = found
+        newest = entry["number"] == max(self.numbers)
+        metrics = [each for each in self.details.get("metrics", ()) if newest or not each["file"]]
+        started = entry.get("started") or (newest_started if newest else None) or 0.0
+        return {
+            "out": entry["log"], "err": entry["err"], "metrics": metrics, "started": started, "running": lasts,
+        }  # fmt: skip
+
+    @property
+    def _entry(self) -> tuple[Mapping[str, Any], bool] | None:
+        """The one that is looked at, as the engine told of it, and whether it lasts."""
+        details, number = self.details, self.number
+        if details is None or not number:
+            return None
+        running = details.get("running")
+        if running and running["number"] == number:
+            return running, True
+        return next(((each, False) for each in details["attempts"] if each["number"] == number), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """All that there is to show."""
+
+    details: Mapping[str, Any]
+    """An entry of the answer to `show`."""
+    row: TaskRow
+    attempt: int
+    """The one that is looked at; 0: there is none yet."""
+    left: Left | None = None
+    """None: not read yet."""
+    curves: Sequence[Curve] = ()
+    reading: bool = False
+    """More curves may come."""
+    memory_mib: int | None = None
+    """What the attempt that runs has on its GPUs now."""
+
+
+def is_changed(task: Mapping[str, Any]) -> bool:
+    """The file has other work for it than what it ran."""
+    return "changed" in task["flags"]
+
 
 _LOOKS = 5
 """So often the record of an attempt that has ended is looked for."""
@@ -20,7 +177,7 @@ _LOOKS = 5
 class Gathering:
     """Of one task at a time. *news* is called through *deliver*, which brings a call onto the UI's thread."""
 
-    def __init__(self, deliver: Callable[[Callable[[], None]], None], news: Callable[[], None]) -> None:
+    def __init__(self, deliver: Deliver, news: Callable[[], None]) -> None:
         self.attempts = Attempts()
         self._news = news
         self._files: Aside[Files, Left] = Aside(read, deliver, news, kept=KEPT)

@@ -17,13 +17,11 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from ...engine.protocol.wire import GpuRow
-from ..acting.actions import BY_ID
-from ..acting.bindings import bindings, bindings_of
+from ..acting.actions import BY_ID, bindings, bindings_of
 from ..drawing.spans import Span, cut
 from ..gpus.layout import FOLDED, Layout, Step, lay_out
-from ..gpus.lines import Drawn, lines_of, no_gpus
+from ..gpus.lines import Drawn, GpuHistory, lines_of, no_gpus
 from ..settings.config import Thresholds
-from .gpu_history import GpuHistory
 
 _GUTTER = 2
 _STYLES = (

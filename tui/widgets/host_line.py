@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual.app import RenderResult
@@ -9,10 +14,156 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
+from ...engine.adapters import host
 from ..drawing.format import size
-from ..drawing.host import HostReading, HostWatch
 from ..drawing.spans import Part, Span, pack
 from ..settings.config import Thresholds
+
+PERIOD_S = 2.0
+_SOON_S = 0.2
+_SILENT_S = 6.0
+"""A disk that answers nothing for so long is told of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """Sizes in bytes; None: not known."""
+
+    free: int | None = None
+    total: int | None = None
+    problem: str = ""
+    """Why it is not known, or no longer: "No such file or directory", "does not answer"."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostReading:
+    """None: not known. Sizes in bytes."""
+
+    cpu_percent: float | None = None
+    """Of all cores together, since the reading before."""
+    cores: int = 0
+    load: float | None = None
+    """Of the last minute."""
+    memory_used: int | None = None
+    memory_total: int | None = None
+    disk: Disk = Disk()
+
+
+def look_at_disk(path: str) -> Disk:
+    """Free bytes are those that this user may fill. May hang."""
+    while True:
+        try:
+            found = os.statvfs(path)
+        except FileNotFoundError:
+            parent = os.path.dirname(path)
+            if parent in ("", path):
+                return Disk(problem="No such file or directory")
+            path = parent
+        except OSError as error:
+            return Disk(problem=error.strerror or str(error))
+        else:
+            return Disk(free=found.f_bavail * found.f_frsize, total=found.f_blocks * found.f_frsize)
+
+
+class DiskWatch:
+    """Asks for the room on a disk in a thread of its own: on a dead file server the call may never return."""
+
+    def __init__(
+        self,
+        path: str,
+        period_s: float = PERIOD_S,
+        *,
+        look: Callable[[str], Disk] = look_at_disk,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """*path*: a folder that may not exist yet; then its nearest parent counts."""
+        self._path = path
+        self._look = look
+        self._period_s = period_s
+        self._now = now
+        self._stop = threading.Event()
+        self._seen = Disk()
+        self._seen_at = now()
+        threading.Thread(target=self._run, name="gpudeck-disk", daemon=True).start()
+
+    @property
+    def seen(self) -> Disk:
+        """The last answer; with a problem where that is some time ago."""
+        silent = self._now() - self._seen_at > max(_SILENT_S, 3 * self._period_s)
+        return replace(self._seen, problem="does not answer") if silent else self._seen
+
+    def stop(self) -> None:
+        """Returns at once."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            seen = self._look(self._path)
+            self._seen, self._seen_at = seen, self._now()
+            self._stop.wait(self._period_s)
+
+
+class HostWatch:
+    """Reads every two seconds in a daemon thread and hands each reading that differs to *sink*, on that thread."""
+
+    def __init__(
+        self,
+        log_dir: str,
+        sink: Callable[[HostReading], object],
+        period_s: float = PERIOD_S,
+        *,
+        look: Callable[[str], Disk] = look_at_disk,
+    ) -> None:
+        self._disk = DiskWatch(os.path.abspath(log_dir), period_s, look=look)
+        self._sink = sink
+        self._period_s = period_s
+        self._stop = threading.Event()
+        threading.Thread(target=self._run, name="gpudeck-host", daemon=True).start()
+
+    def stop(self) -> None:
+        """Returns at once; the sink may still be called once."""
+        self._stop.set()
+        self._disk.stop()
+
+    def _run(self) -> None:
+        last: HostReading | None = None
+        wait_s = _SOON_S
+        while not self._stop.wait(wait_s):
+            reading = read_host(self._disk.seen)
+            if last is None:
+                reading = replace(reading, cpu_percent=None)  # it has nothing to compare with
+            if reading != last:
+                self._sink(reading)
+            wait_s = _SOON_S if last is None else self._period_s
+            last = reading
+
+
+def read_host(disk: Disk) -> HostReading:
+    """Cores and memory as admission counts them: what our affinity and cgroups leave. Rounded as it is shown, so that a
+    reading that looks the same is the same. CPU: since it was last read."""
+    import psutil  # once the first picture stands: it takes 20 ms
+
+    total, available = host.mem_total_mib() << 20, host.mem_available_mib() << 20
+    return HostReading(
+        cpu_percent=round(psutil.cpu_percent()),
+        cores=host.cores(),
+        load=_load_average(),
+        memory_used=_rounded(max(0, total - available)),
+        memory_total=total,
+        disk=replace(disk, free=None if disk.free is None else _rounded(disk.free)),
+    )
+
+
+def _load_average() -> float | None:
+    try:
+        return round(os.getloadavg()[0], 1)
+    except OSError:
+        return None
+
+
+def _rounded(count_bytes: int) -> int:
+    step = 100 << 20
+    return round(count_bytes / step) * step
 
 
 class HostLine(Widget):
@@ -60,7 +211,7 @@ class HostLine(Widget):
         self.show_reading(message.reading)
 
     def _begin(self) -> None:
-        self._watch = HostWatch(self._log_dir, lambda reading: void(self.post_message(self.Read(reading))))
+        self._watch = HostWatch(self._log_dir, lambda reading: self.post_message(self.Read(reading)))
 
     def _halt(self) -> None:
         if self._watch is not None:
@@ -71,10 +222,6 @@ class HostLine(Widget):
         spans = pack(host_parts(self._reading, self._thresholds), self.size.width)
         styles = {name: self.get_visual_style(f"host-line--{name}") for name in ("plain", "dim", "warn")}
         return Content.assemble(*((text, styles[style]) for text, style in spans))
-
-
-def void(_: object) -> None:
-    """For callbacks whose result nobody wants."""
 
 
 def host_parts(reading: HostReading, thresholds: Thresholds) -> list[Part]:

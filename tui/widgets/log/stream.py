@@ -22,7 +22,7 @@ from .paint import Marks, Paint, Sight
 from .words import nothing_words
 
 if TYPE_CHECKING:
-    from ...logs.hits import Hits
+    from ...logs.search import Hits
 
 _WHEEL_ROWS = 3
 _SIDEWAYS_CELLS = 8

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, overload
 
 from textual import events
 from textual.binding import BindingType
+from textual.geometry import Region, Size
 from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
 
 from ....engine.errors import UsageError
+from ....engine.protocol.states import ACTIVE
 from ....engine.protocol.wire import TaskRow
 from ...drawing.filtering import EVERYTHING, parse
-from ..columns import GUTTER
-from .order import DESCENDING_FIRST
-from .view import HEADER, TableView
+from ...model import DeckModel
+from ..columns import GUTTER, chosen, known
+from .order import DESCENDING_FIRST, TableState
+from .paint import COMPONENTS, Paint, TableLines
+
+HEADER = 1
+"""Lines above the first task."""
+RESORT_S = 1.0
+"""Between two resorts, and since the user last moved."""
 
 
 class Names(Sequence[str]):
@@ -41,9 +52,12 @@ JUMP_S = 1.0
 """A key that comes so soon after the cursor has jumped was on its way before."""
 
 
-class TaskTable(TableView):
-    """Give it the deck with `show`; cursor and marks are on tasks, not on lines."""
+class TaskTable(ScrollView, can_focus=True, inherit_bindings=False):
+    """Give it the deck with `show`; cursor and marks are on tasks, not on lines. Draws only what differs."""
 
+    COMPONENT_CLASSES: ClassVar[set[str]] = set(COMPONENTS.values())
+    ALLOW_SELECT = False
+    DEFAULT_CSS = "TaskTable { overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; }"
     BINDINGS: ClassVar[list[BindingType]] = [("enter", "open", "details")]
 
     @dataclass
@@ -76,9 +90,32 @@ class TaskTable(TableView):
 
         text: str
 
-    _jumped_at = float("-inf")
-    _told = ("", 0)
-    """What the last messages said of the cursor and the marks."""
+    def __init__(
+        self,
+        columns: Sequence[str] = (),
+        *,
+        now: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+        tick_s: float = 1.0,
+        id: str | None = None,  # noqa: A002
+        classes: str | None = None,
+    ) -> None:
+        """*columns*: ids of `columns.COLUMNS`; none: what suits the width. *now*: seconds since the epoch. *tick_s*:
+        between two looks at what time alone changes."""
+        super().__init__(id=id, classes=classes)
+        self._chosen, self.unknown_columns = known(columns)
+        self._state = TableState(self._chosen)
+        self._now, self._steady, self._tick_s = now, steady, tick_s
+        self._lines = TableLines(self._state, now)
+        self._moved_at = self._sorted_at = self._jumped_at = float("-inf")
+        self._told = ("", 0)
+        """What the last messages said of the cursor and the marks."""
+        self._paint: Paint | None = None
+        self._away: int | None = None
+        """Where in the view the cursor's row was that is not there now, but may come back."""
+
+    def on_mount(self) -> None:
+        self.set_interval(self._tick_s, self._tick)
 
     # -- what others look at ------------------------------------------------------------------------------------------
 
@@ -234,12 +271,6 @@ class TaskTable(TableView):
         if self.cursor_name:
             self.post_message(self.Opened(self.cursor_name))
 
-    def _arranged(self, line: int, *, asked: bool = False) -> None:
-        before = self._told[0]
-        super()._arranged(line, asked=asked)
-        if not asked and before and self.cursor_name not in ("", before):
-            self._jumped_at = self._steady()
-
     def _tell(self) -> None:
         name, marks = self._told
         self._told = (self.cursor_name, len(self._state.marked))
@@ -277,3 +308,143 @@ class TaskTable(TableView):
         first, last = sorted((self._state.place, place))
         self._state.marked |= set(self.shown[first : last + 1])
         self.refresh()
+
+    # -- changes of the deck ------------------------------------------------------------------------------------------
+
+    def show(self, deck: DeckModel, changed: frozenset[int] | None) -> None:
+        """The deck as it is now. *changed*: indexes of rows that differ from the last call; None: any may."""
+        before, line = self._in_view(), self._cursor_line
+        grown = self._state.show(deck, changed)
+        if changed is None:
+            self._sorted_at = self._steady()
+        else:
+            self._resort_in_time()
+        self._arranged(line)
+        if grown:
+            self._lay_out()
+        else:
+            self._repaint(before, changed or ())
+
+    def _resort_in_time(self) -> None:
+        now = self._steady()
+        if self._state.order.pending and now - max(self._moved_at, self._sorted_at) >= RESORT_S:
+            self._sorted_at = now
+            self._state.resort()
+
+    def _tick(self) -> None:
+        """What time alone changes, in the lines that are seen."""
+        if not self.screen.is_current:
+            return
+        before, line = self._in_view(), self._cursor_line
+        if self._state.order.pending:
+            self._resort_in_time()
+            self._arranged(line)
+        rows = self._state.deck.rows
+        self._repaint(before, [index for index in self._in_view() if rows[index].state in (*ACTIVE, "backoff")])
+
+    # -- where things are ---------------------------------------------------------------------------------------------
+
+    @property
+    def _rows_seen(self) -> int:
+        return max(0, self.size.height - HEADER)
+
+    @property
+    def _line_width(self) -> int:
+        """Without the scrollbar, whose place is kept free."""
+        return self.scrollable_content_region.width
+
+    @property
+    def _cursor_line(self) -> int:
+        """Lines from the top of the view to the cursor; while its row is away, to where it was."""
+        return self._state.place - self.scroll_offset.y if self._away is None else self._away
+
+    def _in_view(self) -> list[int]:
+        top = self.scroll_offset.y
+        return self._state.order.shown[top : top + self._rows_seen]
+
+    def _arranged(self, line: int, *, asked: bool = False) -> None:
+        """Lines have moved: keep the cursor, which was on *line* of the view, before the user's eyes. Who looks at the
+        top goes on looking at it, unless he has *asked* for the change."""
+        length = len(self._state.order.shown) + HEADER
+        if self.virtual_size.height != length:
+            self.virtual_size = Size(self._line_width, length)
+            self._redraw_header()
+        back, self._away = self._away is not None, None
+        if self._state.cursor is None:
+            self._away = line
+        elif 0 <= line < self._rows_seen and (back or self.scroll_offset.y > 0):
+            self._scroll_top(self._state.place - line)
+        seen = 0 <= line < self._rows_seen  # else the user has scrolled away from it
+        if asked or back or (seen and self.scroll_offset.y > 0):
+            self._bring_in()
+        before = self._told[0]
+        self._tell()
+        if not asked and before and self.cursor_name not in ("", before):
+            self._jumped_at = self._steady()
+
+    def _bring_in(self) -> None:
+        """Scroll as far as needed to see the cursor."""
+        place, top, seen = self._state.place, self.scroll_offset.y, self._rows_seen
+        if place < top:
+            self._scroll_top(place)
+        elif seen and place >= top + seen:
+            self._scroll_top(place - seen + 1)
+
+    def _scroll_top(self, place: int) -> None:
+        self.scroll_to(y=place, animate=False, force=True)
+
+    def on_focus(self) -> None:
+        self._redraw(self._state.place)
+
+    def on_blur(self) -> None:
+        self._redraw(self._state.place)
+
+    def on_resize(self) -> None:
+        self.virtual_size = Size(self._line_width, len(self._state.order.shown) + HEADER)
+        self._lay_out()
+        self._bring_in()
+
+    def _lay_out(self) -> None:
+        columns = chosen(self._chosen, self._line_width, slurm=self._state.deck.on_slurm)
+        self._lines.lay_out(columns, self._line_width)
+        self.refresh()
+
+    # -- lines --------------------------------------------------------------------------------------------------------
+
+    def _repaint(self, before: Sequence[int], changed: Collection[int]) -> None:
+        """Only the lines of the view that are other ones now, or whose row has changed."""
+        after = self._in_view()
+        if not after or not before:
+            self.refresh()
+            return
+        for y in range(max(len(before), len(after))):
+            old = before[y] if y < len(before) else None
+            new = after[y] if y < len(after) else None
+            if old != new or new in changed:
+                self.refresh(Region(0, y + HEADER, self.size.width, 1))
+
+    def _redraw_header(self) -> None:
+        self.refresh(Region(0, 0, self.size.width, HEADER))
+
+    def _redraw(self, place: int) -> None:
+        y = place - self.scroll_offset.y
+        if 0 <= y < self._rows_seen:
+            self.refresh(Region(0, y + HEADER, self.size.width, 1))
+
+    def render_line(self, y: int) -> Strip:
+        width, paint = self._line_width, self._painted()
+        if y < HEADER:
+            return self._lines.header(width, paint)
+        place = y - HEADER + self.scroll_offset.y
+        if place >= len(self._state.order.shown):
+            return self._lines.empty(y - HEADER, width, paint)
+        return self._lines.row(place, width, paint, focused=self.has_focus)
+
+    def _painted(self) -> Paint:
+        if self._paint is None:
+            self._paint = Paint(self.get_component_rich_style, self.rich_style)
+        return self._paint
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._paint = None

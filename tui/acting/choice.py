@@ -14,9 +14,9 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
-from ..acting.questions import Option
 from ..drawing.format import clean, width_of
 from ..drawing.paragraphs import folded
+from .doing import Option
 
 _FRAME_CELLS = 6
 """Border and padding, left and right."""
