@@ -36,6 +36,9 @@ LEARNED_S = 25.0
 """So long after a card was lost or somebody took it an engine knows."""
 
 
+RENUMBERED_S = 60.0
+"""So long after a cluster has given a number out again whoever had it before knows."""
+
 Acknowledged = Mapping[tuple[str, str, int], int | None]
 """Exit codes that observers were told of, by deck, task and attempt."""
 
@@ -82,9 +85,10 @@ def of_queries(who: str, program: str, since_s: float) -> None:
         raise Broken(f"the engine of {who} calls {program} again after {since_s:.2f} s")
 
 
-def of_cancels(who: str, job: Any) -> None:
-    """*job*: what is cancelled by an engine, as the cluster has it."""
-    if job is not None and not job.over and job.deck != who:
+def of_cancels(who: str, job: Any, now: float) -> None:
+    """*job*: what is cancelled by an engine, as the cluster has it. Of a number that was given out again engines know
+    once they have seen the queue."""
+    if job is not None and not job.over and job.deck != who and now - job.since > RENUMBERED_S:
         raise Broken(f"the engine of {who} cancels job {job.id} of {job.deck}")
 
 
