@@ -160,7 +160,7 @@ def _left(asked: Asked, verb: str, left: Mapping[str, str], deck: Deck) -> None:
         if not true and asked.alone:
             raise Broken(f"{verb} left {name}, which {why}: it is {NAMES[type(task.phase)]}")
         could = {
-            "hold": not task.held and not isinstance(task.phase, FINAL),
+            "hold": not (task.held or deck.run.ended or isinstance(task.phase, FINAL)),
             "release": task.held,
             "priority": task.priority != asked.wish.args.get("value"),
             "cancel": isinstance(task.phase, (Waiting, Queued, Backoff)),

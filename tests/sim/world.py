@@ -146,7 +146,7 @@ class World:
         False: all are done."""
         if self._calm_at is None:
             self._calm_at = self.box.now
-            self.box.broken, self.box.hung_until = "", 0.0
+            self.box.broken, self.box.hung_until = "", min(self.box.hung_until, self.box.now)
             for deck in self.plan.decks:
                 self._free(deck)
                 self._mend(deck)
