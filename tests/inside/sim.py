@@ -18,7 +18,7 @@ from gpudeck.engine.attempt import outcomes
 from gpudeck.engine.attempt.completing import Completing
 from gpudeck.engine.client import Picture, folded
 from gpudeck.engine.core import apply as apply_module
-from gpudeck.engine.core import begins, step
+from gpudeck.engine.core import begins, gone, step
 from gpudeck.engine.core import ends as core_ends
 from gpudeck.engine.core import replay as replay_module
 from gpudeck.engine.core.turn import Turn

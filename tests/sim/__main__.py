@@ -4,7 +4,7 @@ python -m tests.sim [--first SEED] [--runs N]     of one world alone the whole t
 python -m tests.sim [--first SEED] --minutes N    as many worlds as there is time for
 python -m tests.sim --doublecheck                 each seed twice: the same trace
 python -m tests.sim --slurm                       of the worlds with a cluster alone
-python -m tests.sim --planted                     which world notices each planted defect
+python -m tests.sim --planted [WORDS]             which world notices each planted defect, or that of this name
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--doublecheck", action="store_true")
-    parser.add_argument("--planted", action="store_true")
+    parser.add_argument("--planted", nargs="?", const="", metavar="WORDS")
     parser.add_argument("--slurm", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gpudeck-sim-", dir="/dev/shm") as folder:
-        return _plant(folder) if args.planted else _runs(args, folder)
+        return _runs(args, folder) if args.planted is None else _plant(folder, args.planted)
 
 
-def _plant(folder: str) -> int:
+def _plant(folder: str, words: str) -> int:
     missed = 0
     for name, plant in (*PLANTED.items(), *ON_CLUSTER.items()):
+        if words not in name:
+            continue
         with plant():
             seed, error = noticed(folder, every=SLURM_EVERY if name in ON_CLUSTER else 1)
         missed += error is None

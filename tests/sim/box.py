@@ -53,6 +53,8 @@ class Process:
     tree: bool = True
     code: int | None = None
     """How the leader ended; None: it runs, or was ended by the box going down."""
+    fingerprint: str = ""
+    """Of the work that it was started as."""
     record: bool = True
     """The wrapper's record stands in the state folder."""
 

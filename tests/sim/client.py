@@ -201,6 +201,9 @@ class SimClient:
             return
         if (seen := _shown(picture)) != (there := _seen(deck)):
             raise Broken(f"a client sees another deck than its engine has: {_differ(seen, there)}")
+        in_order = [picture.rows[index].name for index in sorted(picture.rows)]
+        if in_order != [task.name for task in deck.tasks]:
+            raise Broken(f"a client sees {', '.join(in_order)}, and its engine has another order")
 
 
 def _short(reply: Reply) -> str:

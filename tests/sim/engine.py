@@ -54,7 +54,7 @@ from tests.sim.journal import SimJournal
 from tests.sim.launcher import SimLauncher
 from tests.sim.loop import SimLoop
 from tests.sim.promises import Broken
-from tests.sim.replies import LOOKING
+from tests.sim.replies import changes
 from tests.sim.wire import SimConnection, SimLock
 
 CARD_MIB = 24_000
@@ -259,7 +259,7 @@ class SimEngine:
         )  # fmt: skip
 
         async def handle(request: Request) -> Any:
-            acts = request.op not in LOOKING
+            acts = changes(request)
             self.acts += acts
             self.acting += acts
             self.crowded |= self.acting > 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -94,23 +95,48 @@ def _ruled(random: Random, file: DeckFile, gpus: int, slots: int) -> DeckFile:
 
 
 def edited(random: Random, file: DeckFile) -> DeckFile:
-    """The file after somebody has been at it: a task more, fewer, with another name or another command."""
+    """The file after somebody has been at it: a task more, fewer, with another name, with that of another task, or with
+    another command. No two tasks do the same work."""
     tasks = list(file.tasks)
-    at = random.randrange(len(tasks))
-    match random.choice(["more", "fewer", "other", "renamed"]):
+    one = random.choice(tasks)
+    others = [task for task in tasks if task.entry == one.entry and task is not one]
+    alone = not any(one.name in (*task.needs, *task.after) for task in tasks)
+    match random.choice(["more", "fewer", "other", "renamed", "swapped"]):
         case "more":
-            names = {task.name for task in tasks}
-            free = next(name for number in range(99) if (name := f"{tasks[at].entry}{number}") not in names)
-            tasks.append(replace(tasks[at], name=free, needs=(), after=(), fingerprint=f"fp-{free}"))
-        case "renamed" if not any(tasks[at].name in (*task.needs, *task.after) for task in tasks):
-            name = f"{tasks[at].name}x{random.getrandbits(16):x}"
-            tasks[at] = replace(tasks[at], name=name, fingerprint=f"fp-{name}")
-        case "fewer" if len(tasks) > 1 and not any(tasks[at].name in (*task.needs, *task.after) for task in tasks):
-            del tasks[at]
+            tasks.append(_new(random, one, tasks))
+        case "renamed":
+            tasks = _renamed(tasks, {one.name: f"{one.name}x{random.getrandbits(16):x}"})
+        case "swapped" if others:
+            other = random.choice(others)
+            tasks = _renamed(tasks, {one.name: other.name, other.name: one.name})
+        case "fewer" if len(tasks) > 1 and alone:
+            tasks.remove(one)
         case _:
-            tasks[at] = replace(tasks[at], fingerprint=f"{tasks[at].fingerprint}'", work=Work(("false",)))
+            tasks[one.position] = replace(one, fingerprint=f"{one.fingerprint}'", work=Work(("false",)))
     tasks = [replace(task, position=place) for place, task in enumerate(tasks)]
     return replace(file, tasks=tuple(tasks), text=f"{random.getrandbits(48):x}")
+
+
+def _new(random: Random, like: TaskSpec, tasks: Sequence[TaskSpec]) -> TaskSpec:
+    """It may have been in the file before."""
+    names, works = {task.name for task in tasks}, {task.fingerprint for task in tasks}
+    name = next(name for number in range(99) if (name := f"{like.entry}{number}") not in names)
+    work = f"fp-{name}"
+    while work in works:
+        work = f"fp-{name}-{random.getrandbits(16):x}"
+    return replace(like, name=name, needs=(), after=(), fingerprint=work)
+
+
+def _renamed(tasks: Sequence[TaskSpec], names: Mapping[str, str]) -> list[TaskSpec]:
+    """They do the same work, and whoever needs them says so."""
+
+    def now(old: Sequence[str]) -> tuple[str, ...]:
+        return tuple(names.get(name, name) for name in old)
+
+    return [
+        replace(task, name=names.get(task.name, task.name), needs=now(task.needs), after=now(task.after))
+        for task in tasks
+    ]
 
 
 def half_saved(random: Random, file: DeckFile) -> DeckFile:

@@ -34,6 +34,7 @@ from tests.inside.sim import (
     apply_module,
     begins,
     core_ends,
+    gone,
     loop,
     outcomes,
     replay_module,
@@ -281,5 +282,6 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
     "an engine ends with work left": _instead(Ending, "_stands_still", _always(True)),
     "a stop of the tasks ends nothing": _instead(Ending, "stop", _nothing),
     "drained GPUs are used": _instead(apply_module, "gpu_fact", _without_marks),
+    "what runs is not waited for under its new name": _instead(gone, "_come_after", _nothing),
     "a record goes before the end is on disk": _instead(Completing, "written", _forgets_at_once),
 }

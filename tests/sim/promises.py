@@ -36,6 +36,9 @@ LEARNED_S = 25.0
 """So long after a card was lost or somebody took it an engine knows."""
 
 
+RENUMBERED_S = 60.0
+"""So long after a cluster has given a number out again whoever had it before knows."""
+
 Acknowledged = Mapping[tuple[str, str, int], int | None]
 """Exit codes that observers were told of, by deck, task and attempt."""
 
@@ -48,7 +51,8 @@ def at_spawn(box: Simulated, files: Sequence[tuple[float, DeckFile]], facts: lis
     """Of an attempt that has just begun; *facts*: what is on disk then, *files*: what its deck has had, and since
     when."""
     _once(box, new)
-    decided = next(fact.at for fact in reversed(facts) if isinstance(fact, AttemptStarting) and fact.token == new.token)
+    start = _start_of(new, facts)
+    decided, new.fingerprint = start.at, start.fingerprint
     taken = [file for since, file in files if since < decided][-1:] + [
         file for since, file in files if since == decided
     ]
@@ -71,9 +75,14 @@ def at_spawn(box: Simulated, files: Sequence[tuple[float, DeckFile]], facts: lis
 def at_begin(box: Simulated, facts: list[Fact], new: Process) -> None:
     """Of one that was given to a cluster before, and begins now."""
     _once(box, new)
+    new.fingerprint = _start_of(new, facts).fingerprint
     told = recorded(facts)
     if told.is_over((new.task, new.attempt)) or told.starts[new.task, new.attempt].token != new.token:
         raise Broken(f"{_name(new)} begins after its end was told")
+
+
+def _start_of(new: Process, facts: list[Fact]) -> AttemptStarting:
+    return next(fact for fact in reversed(facts) if isinstance(fact, AttemptStarting) and fact.token == new.token)
 
 
 def of_queries(who: str, program: str, since_s: float) -> None:
@@ -82,9 +91,10 @@ def of_queries(who: str, program: str, since_s: float) -> None:
         raise Broken(f"the engine of {who} calls {program} again after {since_s:.2f} s")
 
 
-def of_cancels(who: str, job: Any) -> None:
-    """*job*: what is cancelled by an engine, as the cluster has it."""
-    if job is not None and not job.over and job.deck != who:
+def of_cancels(who: str, job: Any, now: float) -> None:
+    """*job*: what is cancelled by an engine, as the cluster has it. Of a number that was given out again engines know
+    once they have seen the queue."""
+    if job is not None and not job.over and job.deck != who and now - job.since > RENUMBERED_S:
         raise Broken(f"the engine of {who} cancels job {job.id} of {job.deck}")
 
 
@@ -109,15 +119,19 @@ def _marks_before(token: str, facts: list[Fact]) -> dict[str, str]:
 def _missing(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) -> set[str]:
     """What has to succeed first and has not."""
     spec = next(spec for spec in file.tasks if spec.name == new.task)
-    codes = {other.name: other.policy.success_codes for other in file.tasks}
+    works = {other.name: other.fingerprint for other in file.tasks}
     ended = [old for old in box.started if old.deck == new.deck and not old.leader]
-    done = {old.task for old in ended if old.code in codes.get(old.task, (0,))}
+    good = [old for old in ended if old.code in spec.policy.success_codes]
+    done = {old.task for old in good} | {old.fingerprint for old in good}
     earlier = {other.name for other in file.tasks if other.round < spec.round}
     if spec.barrier == "ended":
-        return {*spec.needs} - done | {old.task for old in box.alive() if old.deck == new.deck and old.task in earlier}
+        alive = [old for old in box.alive() if old.deck == new.deck]
+        live = {old.task for old in alive} | {old.fingerprint for old in alive}
+        waited_for = {name for name in earlier if live & {name, works[name]}}
+        return waited_for | {name for name in spec.needs if not done & {name, works[name]}}
     cancelled = {fact.task for fact in facts if isinstance(fact, TaskCancelled)}
     cancelled |= {fact.task for fact in facts if isinstance(fact, AttemptEnded) and fact.next == "cancelled"}
-    return ({*spec.needs} | (earlier - cancelled)) - done
+    return {name for name in {*spec.needs} | (earlier - cancelled) if not done & {name, works[name]}}
 
 
 def of_a_moment(
@@ -127,6 +141,7 @@ def of_a_moment(
     GPU."""
     holders: dict[str, list[Process]] = {}
     tasks: dict[tuple[str, str], Process] = {}
+    works: dict[tuple[str, str], Process] = {}
     entries: Counter[tuple[str, str]] = Counter()
     for process in box.alive():
         for uuid in process.gpus:
@@ -137,6 +152,8 @@ def of_a_moment(
                 raise Broken(f"{uuid} has too many holders: {', '.join(map(_name, there))}")
         if (other := tasks.setdefault((process.deck, process.task), process)) is not process:
             raise Broken(f"two attempts of one task live: {_name(other)} and {_name(process)}")
+        if (other := works.setdefault((process.deck, process.fingerprint), process)) is not process:
+            raise Broken(f"the same work is done side by side: {_name(other)} and {_name(process)}")
         spec = specs[process.deck][process.task]
         entries[process.deck, spec.entry] += 1
         if (most := spec.resources.max_parallel) is not None and entries[process.deck, spec.entry] > most:

@@ -41,8 +41,12 @@ _SHOWS: Mapping[str, tuple[type[Fact], ...]] = {
 """By verb, the facts that say that it was done to a task."""
 
 
-LOOKING = frozenset({"status", "options", "select", "rows", "explain", "show", "timeline", "graph", "errors"})
-"""Requests that change nothing."""
+_LOOKING = frozenset({"status", "options", "select", "rows", "explain", "show", "timeline", "graph", "errors"})
+
+
+def changes(asked: Any) -> bool:
+    """Whether a wish or request may change a task."""
+    return asked.op not in _LOOKING and not (asked.op == "stop" and not asked.args.get("tasks"))
 
 
 class Asked:
@@ -54,7 +58,7 @@ class Asked:
         self.place = engine.journal.count
         """What it leads to comes behind this in the journal."""
         self._full = self._disk_is_full
-        self._acts, self._busy = engine.acts + (wish.op not in LOOKING), engine.acting
+        self._acts, self._busy = engine.acts + changes(wish), engine.acting
         self._at = engine.box.now
         self.ending = _ending(engine.deck)
         """Tasks that were on their end already."""
@@ -156,7 +160,7 @@ def _left(asked: Asked, verb: str, left: Mapping[str, str], deck: Deck) -> None:
         if not true and asked.alone:
             raise Broken(f"{verb} left {name}, which {why}: it is {NAMES[type(task.phase)]}")
         could = {
-            "hold": not task.held and not isinstance(task.phase, FINAL),
+            "hold": not (task.held or deck.run.ended or isinstance(task.phase, FINAL)),
             "release": task.held,
             "priority": task.priority != asked.wish.args.get("value"),
             "cancel": isinstance(task.phase, (Waiting, Queued, Backoff)),

@@ -63,6 +63,8 @@ class SimJob:
     script: str
     """Of an element the path of its script."""
     options: Mapping[str, str]
+    since: float = 0.0
+    """When it was taken."""
     state: str = "PENDING"
     reason: str = "Priority"
     node: str = ""
@@ -205,7 +207,7 @@ class SimSlurm:
                 return Answer(0, self._picture[1])
             case "scancel", _:
                 for job_id in argv[1:]:
-                    promises.of_cancels(user.partition(" ")[0], self.jobs.get(job_id))
+                    promises.of_cancels(user.partition(" ")[0], self.jobs.get(job_id), self.now)
                     self.cancel(self.jobs.get(job_id), "CANCELLED")
                 return Answer(0)
             case "scontrol", "update":
@@ -282,7 +284,7 @@ class SimSlurm:
             self.box.after(self.random.uniform(1.0, 9.0), lambda: self._accept(number, scripts, options))
             return
         for index, script in enumerate(scripts):
-            job = SimJob(f"{number}_{index}" if "array" in options else number, script, options)
+            job = SimJob(f"{number}_{index}" if "array" in options else number, script, options, self.now)
             self.jobs[job.id] = job
             self._all.append(job)
             self.box.after(self.random.uniform(0.0, self.plan.wait_s), lambda job=job: self._begin(job))

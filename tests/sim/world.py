@@ -146,7 +146,7 @@ class World:
         False: all are done."""
         if self._calm_at is None:
             self._calm_at = self.box.now
-            self.box.broken, self.box.hung_until = "", 0.0
+            self.box.broken, self.box.hung_until = "", min(self.box.hung_until, self.box.now)
             for deck in self.plan.decks:
                 self._free(deck)
                 self._mend(deck)
@@ -313,6 +313,8 @@ class World:
                     self._come(engine.name, [], watches=True, stays_s=self.random.choice([1.0, 30.0, 100.0]))
                 case "edit":
                     self._edit(engine.name)
+                    if self.random.random() < 0.3:
+                        self._come(engine.name, [], watches=True, stays_s=100.0)
                     if self.random.random() < 0.7:
                         self._come(engine.name, [Wish("apply", _choices(self.random))])
                 case "spoilt":
