@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..line_process import LineProcess
 from ..link.ask import Deliver
 from .lines import Curve, from_wire
 
@@ -23,7 +22,7 @@ class CurveFeed:
         self._deliver = deliver
         self._told = told
         self._order = ""
-        self._reading: _Reading | None = None
+        self._reading: LineProcess | None = None
 
     @property
     def reads(self) -> bool:
@@ -38,7 +37,7 @@ class CurveFeed:
         self.close()
         self._order = text
         if text:
-            self._reading = _Reading(text, self._take)
+            self._read(text)
 
     def close(self) -> None:
         """Returns at once. Idempotent."""
@@ -46,47 +45,17 @@ class CurveFeed:
             self._reading.cancel()
         self._order, self._reading = "", None
 
-    def _take(self, reading: _Reading, curves: tuple[Curve, ...], more: bool) -> None:
-        def take() -> None:
-            if reading is self._reading:
-                self._told(curves, more)
-
-        self._deliver(take)
-
-
-class _Reading:
-    """One process, and the thread that hears it."""
-
-    def __init__(self, order: str, take: Callable[[_Reading, tuple[Curve, ...], bool], None]) -> None:
-        self._take = take
-        self._order = order
-        self._cancelled = threading.Event()
-        self._process: subprocess.Popen[str] | None = None
-        threading.Thread(target=self._run, name="gpudeck-curves", daemon=True).start()
-
-    def cancel(self) -> None:
-        self._cancelled.set()
-        if self._process is not None:
-            self._process.kill()
-
-    def _run(self) -> None:
-        command = (sys.executable, "-P", "-m", "gpudeck.tui.curves.reader", self._order)
+    def _read(self, order: str) -> None:
         curves: tuple[Curve, ...] = ()
-        try:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-            )
-            with self._process as process:
-                if self._cancelled.is_set():
-                    process.kill()
-                assert process.stdout is not None
-                for line in process.stdout:
-                    curves = from_wire(json.loads(line))
-                    self._say(curves, more=True)
-        except (OSError, ValueError):
-            pass
-        self._say(curves, more=False)
 
-    def _say(self, curves: tuple[Curve, ...], *, more: bool) -> None:
-        if not self._cancelled.is_set():
-            self._take(self, curves, more)
+        def hear(line: str) -> None:
+            nonlocal curves
+            with contextlib.suppress(ValueError):  # it was killed within a line
+                curves = from_wire(json.loads(line))
+                tell(more=True)
+
+        def tell(*, more: bool) -> None:
+            self._deliver(lambda curves=curves: self._told(curves, more) if reading is self._reading else None)
+
+        self._reading = reading = LineProcess("curves.reader", order, hear, lambda _: tell(more=False))
+        reading.start()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import threading
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
@@ -13,6 +10,7 @@ from dataclasses import asdict, dataclass
 from operator import neg
 from typing import Literal
 
+from ..line_process import LineProcess
 from .finder import Direction
 from .query import Query
 
@@ -108,50 +106,25 @@ class Hits:
 Way = Literal["both", "after", "before"]
 
 
-class Search:
+class Search(LineProcess):
     """*tell* is called on a thread of its own, last with `ended`; not after `cancel`."""
 
     def __init__(self, path: str, query: Query, origin: int, tell: Callable[[Told], None], way: Way = "both") -> None:
         """*origin*: where a line begins, bytes."""
-        self._order = json.dumps({"path": path, "query": asdict(query), "origin": origin, "direction": way})
-        self._tell = tell
-        self._cancelled = threading.Event()
-        self._process: subprocess.Popen[str] | None = None
+        order = {"path": path, "query": asdict(query), "origin": origin, "direction": way}
+        problem = ""
 
-    def start(self) -> None:
-        threading.Thread(target=self._run, name="log-search", daemon=True).start()
+        def hear(line: str) -> None:
+            nonlocal problem
+            told = _told(line)
+            problem = told.problem or problem
+            tell(told)
 
-    def cancel(self) -> None:
-        """Ends the process and does not wait for that. Idempotent."""
-        self._cancelled.set()
-        if self._process is not None:
-            self._process.kill()
+        def end(code: int | str) -> None:
+            slow = "it takes too long: another expression may help" if code else ""
+            tell(Told([], [], {}, problem=code if isinstance(code, str) else problem or slow, ended=True))
 
-    def _run(self) -> None:
-        command = (sys.executable, "-P", "-m", "gpudeck.tui.logs.finder", self._order)
-        try:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-            )
-        except OSError as error:
-            self._say(Told([], [], {}, problem=error.strerror or str(error), ended=True))
-            return
-        with self._process as process:
-            if self._cancelled.is_set():
-                process.kill()
-            assert process.stdout is not None
-            problem = ""
-            for line in process.stdout:
-                told = _told(line)
-                problem = told.problem or problem
-                self._say(told)
-        if process.returncode and not problem:
-            problem = "it takes too long: another expression may help"
-        self._say(Told([], [], {}, problem=problem, ended=True))
-
-    def _say(self, told: Told) -> None:
-        if not self._cancelled.is_set():
-            self._tell(told)
+        super().__init__("logs.finder", json.dumps(order), hear, end)
 
 
 def _told(line: str) -> Told:
