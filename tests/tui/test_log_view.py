@@ -341,6 +341,7 @@ def test_n_goes_on_in_the_other_stream_behind_the_last_hit_of_one(tmp_path: Path
     async def test(rig: Rig) -> None:
         await rig.show(source(tmp_path, b"needle\n" + numbered(300), b"needle\n" + numbered(300) + b"needle\n"))
         await rig.search("needle")
+        await rig.until(lambda: rig.status.endswith('"needle" 1/1, 2 in stderr'))
         for key, words in (
             ("n", '"needle" 1/2, 1 in stdout'),
             ("n", '"needle" 2/2, 1 in stdout'),
