@@ -244,8 +244,9 @@ def judge_gpu(turn: Turn, uuid: str) -> None:
     """A task failed on one GPU: whether it is the GPU's fault, or, once it fails on all of them, nobody's."""
     for fact in turn.streaks.verdict(turn.deck, uuid, turn.at):
         turn.record(fact)
-        for name in fact.tasks if isinstance(fact, e.GpuQuarantined) else ():
-            reconsider(turn.deck, turn.deck.by_name[name])
+        names = fact.tasks if isinstance(fact, e.GpuQuarantined) else ()
+        for task in filter(None, map(turn.deck.by_name.get, names)):  # one may have left the file since it failed
+            reconsider(turn.deck, task)
 
 
 def _probes(deck: Deck, uuid: str, attempt: Attempt) -> bool:

@@ -75,6 +75,7 @@ def _spec_of(start: AttemptStarting) -> TaskSpec:
 def _come_after(deck: Deck, task: Task, waiting: list[Task]) -> None:
     gate = Gate("after", task.name, [task.index], [other.index for other in waiting])
     gate.counts[task.standing] += 1
+    gate.current = sum(other.current for other in waiting)
     task.feeds = (gate,)
     for other in waiting:
         other.gates = (*other.gates, gate)

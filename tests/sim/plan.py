@@ -11,7 +11,7 @@ from tests.sim.box import Behaviour
 
 FAULTS = (
     "kill", "box down", "disk full", "refused", "second start", "gpu lost", "foreign", "driver hangs", "edit", "spoilt",
-    "watch", "socket gone",
+    "watch", "socket gone", "added",
 )  # fmt: skip
 """Of an engine's pieces."""
 
@@ -51,7 +51,7 @@ def plan_of(seed: int) -> Plan:
     }
     chosen = [name for name in (*FAULTS, "user") if random.random() < 0.6]
     odds = {name: random.choice([0.002, 0.01, 0.03]) for name in chosen}
-    for rare in ("box down", "disk full", "driver hangs", "edit", "spoilt", "watch", "socket gone"):
+    for rare in ("box down", "disk full", "driver hangs", "edit", "spoilt", "watch", "socket gone", "added"):
         if rare in odds:
             odds[rare] /= 10
     edits, slots = random.choice([0.0, 0.0, 0.5]), random.choice([1, 1, 1, 2])
@@ -113,8 +113,17 @@ def edited(random: Random, file: DeckFile) -> DeckFile:
             tasks.remove(one)
         case _:
             tasks[one.position] = replace(one, fingerprint=f"{one.fingerprint}'", work=Work(("false",)))
-    tasks = [replace(task, position=place) for place, task in enumerate(tasks)]
-    return replace(file, tasks=tuple(tasks), text=f"{random.getrandbits(48):x}")
+    return _saved(random, file, tasks)
+
+
+def with_another(random: Random, file: DeckFile) -> DeckFile:
+    """A task more at its end."""
+    return _saved(random, file, [*file.tasks, _new(random, random.choice(file.tasks), file.tasks)])
+
+
+def _saved(random: Random, file: DeckFile, tasks: Sequence[TaskSpec]) -> DeckFile:
+    placed = tuple(replace(task, position=place) for place, task in enumerate(tasks))
+    return replace(file, tasks=placed, text=f"{random.getrandbits(48):x}")
 
 
 def _new(random: Random, like: TaskSpec, tasks: Sequence[TaskSpec]) -> TaskSpec:

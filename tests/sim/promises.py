@@ -19,6 +19,7 @@ from gpudeck.engine.core.events import (
     RunEnded,
     RunStarted,
     TakenBack,
+    TaskAccepted,
     TaskCancelled,
     TaskHeld,
     TaskRetried,
@@ -65,9 +66,10 @@ def at_spawn(box: Simulated, files: Sequence[tuple[float, DeckFile]], facts: lis
     for uuid in new.gpus:
         if marks.get(uuid) == "drain":
             raise Broken(f"{_name(new)} began on {uuid}, which is drained")
-        if marks.get(uuid) == "take" and uuid not in box.lost:
-            continue
-        since = max(box.hung_until, min(box.lost.get(uuid, box.now), box.foreign.get(uuid, box.now)))
+        away = box.lost.get(uuid, box.now)
+        if marks.get(uuid) != "take":
+            away = min(away, box.foreign.get(uuid, box.now))
+        since = max(box.hung_until, away)
         if box.now - since > LEARNED_S:
             raise Broken(f"{_name(new)} began on {uuid}, which is lost or another's since {box.now - since:.0f} s")
 
@@ -123,6 +125,7 @@ def _missing(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) ->
     ended = [old for old in box.started if old.deck == new.deck and not old.leader]
     good = [old for old in ended if old.code in spec.policy.success_codes]
     done = {old.task for old in good} | {old.fingerprint for old in good}
+    done |= {fact.fingerprint for fact in facts if isinstance(fact, TaskAccepted)}
     earlier = {other.name for other in file.tasks if other.round < spec.round}
     if spec.barrier == "ended":
         alive = [old for old in box.alive() if old.deck == new.deck]

@@ -3,7 +3,7 @@ it left it says why, truly."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpudeck.engine.core.deck import Deck
@@ -118,7 +118,9 @@ def check(asked: Asked, reply: Reply) -> None:
             if result["undo"] and asked.on_disk and not marks:
                 raise Broken(f"{asked.wish} was answered and is not on disk")
         case "apply":
-            if not args.get("dry_run"):
+            if args.get("add"):
+                _added(asked, args["add"])
+            elif not args.get("dry_run"):
                 _applied(asked)
         case "status":
             there = sum(not task.gone for task in deck.tasks)
@@ -175,6 +177,12 @@ def _applied(asked: Asked) -> None:
     engine = asked.engine
     if engine.file.text and taken.load(engine.state) != engine.file.text.encode():
         raise Broken(f"{engine.name} has applied its file, and the next engine will not know")
+
+
+def _added(asked: Asked, names: Sequence[str]) -> None:
+    there = {spec.name for spec in asked.engine.file.tasks}
+    if asked.alone and (missing := {*names} - there):
+        raise Broken(f"{', '.join(sorted(missing))} of {asked.engine.name} is said to be added, and is not in the deck")
 
 
 def _explained(asked: Asked, told: Mapping[str, list[Any]], deck: Deck) -> None:

@@ -14,13 +14,14 @@ from gpudeck.engine.core.events import AttemptEnded, Fact
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.phases import FINAL, NAMES, Backoff, Blocked, Queued, Waiting
 from gpudeck.engine.core.recorded import recorded
+from gpudeck.engine.core.spec import DeckFile
 from gpudeck.engine.errors import TaskFileError
 from tests.inside.sim import host, taken
 from tests.sim import promises
 from tests.sim.box import Process, Simulated
 from tests.sim.client import SimClient, Wish, wishes
 from tests.sim.engine import How, SimEngine, cleared, state_folder
-from tests.sim.plan import Plan, edited, half_saved
+from tests.sim.plan import Plan, edited, half_saved, with_another
 from tests.sim.promises import Broken
 from tests.sim.taskfiles import TaskFiles
 from tests.sim.wire import SimConnection, listening
@@ -219,8 +220,18 @@ class World:
         promises.of_wishes(deck, engine.deck, self.box.disks[deck].facts)
 
     def _edit(self, deck: str) -> None:
+        self._save(deck, edited(self.random, self.files[deck]))
+
+    def _add(self, deck: str) -> None:
+        """`gpudeck add`: one more task at the end of the file, and nothing else of it is to be applied."""
         before = self.files[deck]
-        file = self.files[deck] = self.task_files.write(deck, edited(self.random, before))
+        self._save(deck, with_another(self.random, before))
+        added = self.files[deck].tasks[-1].name
+        self._come(deck, [Wish("apply", {"add": (added,)})])
+
+    def _save(self, deck: str, new: DeckFile) -> None:
+        before = self.files[deck]
+        file = self.files[deck] = self.task_files.write(deck, new)
         self.spoilt.discard(deck)
         now = {spec.name: spec.fingerprint for spec in file.tasks}
         self.edited[deck] |= {spec.name for spec in before.tasks if now.get(spec.name) != spec.fingerprint}
@@ -317,6 +328,8 @@ class World:
                         self._come(engine.name, [], watches=True, stays_s=100.0)
                     if self.random.random() < 0.7:
                         self._come(engine.name, [Wish("apply", _choices(self.random))])
+                case "added":
+                    self._add(engine.name)
                 case "spoilt":
                     self._spoil(engine.name)
                 case _:
