@@ -278,10 +278,7 @@ class Requests:
 def _why_left(verb: str, task: Task) -> str:
     """Why a verb did nothing to a task."""
     if not (task.selected or task.attempt()):
-        if not task.gone:
-            return "is left out of this run (--only, --exclude or --limit)"
-        if not isinstance(task.phase, FINAL):
-            return "has left the task file"
+        return "has left the task file" if task.gone else "is left out of this run (--only, --exclude or --limit)"
     match verb:
         case "hold" if task.held:
             return "is held already"

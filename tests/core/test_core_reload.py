@@ -375,3 +375,20 @@ def test_many_finished_tasks_run_again_in_portions():
     for name in names:
         w.end(name)
     assert [len(of(w.facts, e.TaskRetried)), len(of(w.facts, e.AttemptStarting))] == [20, 40]
+
+
+def test_a_gpu_is_judged_though_a_task_that_failed_on_it_has_left_the_file() -> None:
+    tasks = [spec(f"a{index}") for index in range(8)]
+    w = world(*tasks, gpus=2)
+    fault = e.Outcome("exit", 1, detail="CUDA error: ECC", device_fault=True)
+
+    def fails_on_the_second() -> str:
+        name = next(name for name, gpus in w.running().items() if gpus == (1,))
+        w.end(name, 1, outcome=fault)
+        return name
+
+    gone = fails_on_the_second()
+    edit(w, *(task for task in tasks if task.name != gone))
+    fails_on_the_second()
+    fails_on_the_second()
+    assert w.deck.gpus["GPU-1"].quarantine is not None

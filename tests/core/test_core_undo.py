@@ -358,3 +358,20 @@ def test_a_mark_on_a_gpu_that_is_no_longer_there_keeps_no_deck_from_opening() ->
     found.make_gpus = lambda: make()[:1]
     found.restart()
     assert found.running() == {"a": (0,)}
+
+
+def test_what_a_halt_kept_from_another_try_is_blocked_where_what_it_needs_was_cancelled_since() -> None:
+    found = world(
+        spec("a", priority=9), spec("b", priority=8, needs=("a",), retries=1, backoff_s=1000.0),
+        spec("c", priority=7), spec("d"),
+        settings=DeckSettings(halt=Halt("soon", fail=1)),
+    )  # fmt: skip
+    found.end("a")
+    found.end("b", 1)
+    found.verb("retry", "a")
+    found.end("c", 1)
+    found.verb("cancel", "a")
+    act = found.verb("cancel", "d")
+    assert found.deck.run.ended
+    found.undo(act)
+    assert found.phase("b") == "blocked"

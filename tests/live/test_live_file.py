@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpudeck.engine.core import reload
-from gpudeck.engine.errors import EngineUnavailableError, UsageError
+from gpudeck.engine.errors import EngineEndingError, EngineUnavailableError, UsageError
 from gpudeck.engine.protocol.messages import Message, Note, TaskEnded
 from tests.fakes.live_deck import live_deck
 from tests.inside.live import Engine, RunOptions, live_file, looking, open_deck, watch
@@ -122,6 +122,19 @@ def test_applies_that_come_at_once_are_done_one_after_the_other(tmp_path: Path):
         assert first.plan.added == ("b",)
         assert not second.plan
         await rig.until(lambda: rig.ended("b"))
+
+    assert with_engine(tmp_path, body) == 0
+
+
+def test_an_engine_that_has_stopped_asks_for_another_try_at_what_it_did_not_apply(tmp_path: Path):
+    async def body(rig: Rig) -> None:
+        rig.path.write_text(HEAD + WAITS + task("b", "true"))
+        rig.engine._loop.stopped = True
+        try:
+            with pytest.raises(EngineEndingError, match="nothing was applied, ask again"):
+                await rig.live.apply()
+        finally:
+            rig.engine._loop.stopped = False
 
     assert with_engine(tmp_path, body) == 0
 

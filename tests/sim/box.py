@@ -184,5 +184,11 @@ class Simulated:
         # What was to happen by the clock before happens no more: processes are gone, writes are lost.
         self._events = []
 
+    def let_go(self, deck: str) -> None:
+        """No engine of it is there: claims of what no process holds are gone."""
+        used = {uuid for each in self.alive() if each.deck == deck for uuid in each.gpus}
+        for uuid in [uuid for uuid, whose in self.claims.items() if whose == deck and uuid not in used]:
+            del self.claims[uuid]
+
     def alive(self) -> list[Process]:
         return [process for process in self.processes.values() if process.tree and process.token not in self.frozen]

@@ -417,7 +417,7 @@ class SimEngine:
         self.box.say(f"the engine of {self.name} is killed")
         self.loop.drop()
         self.journal.kill()
-        self._let_go()
+        self.box.let_go(self.name)
 
     def _close(self) -> None:
         self._quiet.close()
@@ -436,13 +436,7 @@ class SimEngine:
             told = ", ".join(f"{task.name} {NAMES[type(task.phase)]}" for task in rest)
             raise Broken(f"the engine of {self.name} ends, nothing is in the way, and left are {told}")
         self.loop.drop()
-        self._let_go()
-
-    def _let_go(self) -> None:
-        """Claims of what no process holds go with the engine."""
-        used = {uuid for each in self.box.alive() if each.deck == self.name for uuid in each.gpus}
-        for uuid in [uuid for uuid, deck in self.box.claims.items() if deck == self.name and uuid not in used]:
-            del self.box.claims[uuid]
+        self.box.let_go(self.name)
 
 
 class _Alarm:

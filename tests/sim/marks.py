@@ -135,7 +135,7 @@ MARKS: Mapping[str, Callable[[World], bool]] = {
     "30: somebody asks why tasks wait": _said("explain", "is answered: ok"),
     "31: the disk was full": _fault("disk full"),
     "33: an engine died with facts that were not on disk": _seen("unwritten"),
-    "33: a request is refused by an engine that ends": _said("the engine was just ending"),
+    "33: a request is refused by an engine that ends": _said("the engine was just ending: look whether this was done"),
     "34: what an end leads to is done by the next engine": _seen("unsettled"),
     "35: the clock began anew under a task that was to be tried again": _seen("backoff at boot"),
     "36: a socket is removed": _fault("socket gone"),

@@ -20,6 +20,7 @@ from gpudeck.engine.core.events import (
     RunStarted,
     TakenBack,
     TaskAccepted,
+    TaskCached,
     TaskCancelled,
     TaskHeld,
     TaskRetried,
@@ -126,6 +127,7 @@ def _missing(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) ->
     good = [old for old in ended if old.code in spec.policy.success_codes]
     done = {old.task for old in good} | {old.fingerprint for old in good}
     done |= {fact.fingerprint for fact in facts if isinstance(fact, TaskAccepted)}
+    done |= {fact.task for fact in facts if isinstance(fact, TaskCached)}
     earlier = {other.name for other in file.tasks if other.round < spec.round}
     if spec.barrier == "ended":
         alive = [old for old in box.alive() if old.deck == new.deck]

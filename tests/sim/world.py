@@ -284,6 +284,8 @@ class World:
     def _told(self, process: Process) -> None:
         if (engine := self.engines.get(process.deck)) is not None:
             engine.heard(process)
+        else:
+            self.box.let_go(process.deck)
 
     # -- what goes wrong, and what users ask for
 

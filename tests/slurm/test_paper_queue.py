@@ -152,6 +152,25 @@ async def test_anothers_job_of_the_same_number_does_not_keep_one_alive(rig: Pape
 
 
 @on_paper
+async def test_a_running_job_whose_number_a_controller_gave_out_again_is_looked_for(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.row(number, "RUNNING", text=f"gpudeck {'f' * 24}")
+    await rig.later(910)
+    assert (await rig.over_in_time(token)).code is None
+
+
+@on_paper
+async def test_another_job_that_was_given_the_number_since_is_not_cancelled(rig: PaperRig):
+    token, number = await rig.running()
+    rig.slurm.row(number, "RUNNING", text=f"gpudeck {'f' * 24}")
+    await rig.looks()
+    rig.stop(token, grace_s=0)
+    await rig.later(5)
+    await rig.looks(5)
+    assert rig.slurm.calls("scancel") == []
+
+
+@on_paper
 async def test_a_job_that_comes_back_into_the_queue_has_not_vanished(rig: PaperRig):
     token, number = await rig.submitted()
     await rig.looks()

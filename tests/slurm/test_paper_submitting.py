@@ -444,3 +444,18 @@ async def test_what_slurm_does_not_take_for_now_says_why_until_it_is_taken(rig: 
     token, _ = await rig.submitted()
     whys = [item.why for item in rig.inputs if isinstance(item, Pending) and item.token == token]
     assert whys[:2] == ["Slurm takes no job for now (Job violates {QOS} policy (MaxSubmitJobsPerUser))", ""]
+
+
+@on_paper
+async def test_a_job_that_was_over_before_sbatch_answered_is_no_job_of_an_attempt_that_was_given_up(rig: PaperRig):
+    rig.slurm.sbatch("until [ -e $here/go ]; do sleep 0.02; done")
+    token = rig.start("true")
+    await until(lambda: rig.slurm.calls("sbatch"))
+    rig.claim(token, "101")
+    rig.write(token, "began", "job=101\nnodes=node1\nhost=node1\nwall=\n")
+    rig.end_with(token, 0)
+    await rig.over_in_time(token)
+    (rig.slurm.folder / "go").touch()
+    await rig.submitted()
+    await rig.looks(5)
+    assert (rig.said(token, "ended") != "", rig.slurm.calls("scancel")) == (True, [])
