@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.commands.commands_rig import Commanded
+from tests.e2e.decks import until
 from tests.rigs.desk import Desk, at_desk
 
 HALTING = """
@@ -139,3 +140,25 @@ def test_a_stop_counts_a_task_that_has_left_the_file(deck: Commanded) -> None:
     assert deck.command("apply", "-y").code == 0
     told = deck.command("stop", "--tasks", "--json")
     assert json.loads(told.out)["stopped"] == 1
+
+
+def test_a_plan_of_an_unfinished_run_is_of_how_it_goes_on(deck: Commanded) -> None:
+    one = '[[task]]\nname = "{}"\ncommand = "{}"\n'
+    head = '[deck]\ngpus = "sim:2"\n'
+    tasks = [one.format("bad", "exit 3"), one.format("long", "read _ <gate"), one.format("later", "read _ <gate; true")]
+    deck.write(head + "".join(tasks))
+    gate = deck.gate()
+    assert deck.command("start").code == 0
+    for name in ("long", "later"):
+        deck.until_state(name, "running")
+    assert deck.command("stop").code == 0
+    deck.write(head + "".join(tasks).replace("gate; true", "gate; false"))
+    rows = [(row["task"], row["state"]) for row in json.loads(deck.command("plan", "--json").out)]
+    assert sorted(rows) == [
+        ("bad", "failed and stays so"), ("later", "runs"), ("later", "runs already"), ("long", "runs already")
+    ]  # fmt: skip
+    gate.let(2)
+    until(lambda: not deck.living())
+    rows = [(row["task"], row["state"]) for row in json.loads(deck.command("plan", "--json").out)]
+    assert ("long", "runs already") not in rows
+    assert ("later", "runs") in rows
