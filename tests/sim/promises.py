@@ -88,6 +88,12 @@ def _start_of(new: Process, facts: list[Fact]) -> AttemptStarting:
     return next(fact for fact in reversed(facts) if isinstance(fact, AttemptStarting) and fact.token == new.token)
 
 
+def _tokens_before(new: Process, facts: list[Fact]) -> set[str]:
+    """Of attempts that were decided before this one: on a cluster it may begin much later."""
+    tokens = [fact.token for fact in facts if isinstance(fact, AttemptStarting)]
+    return set(tokens[: tokens.index(new.token)])
+
+
 def of_queries(who: str, program: str, since_s: float) -> None:
     """Of a cluster, which others use as well."""
     if since_s < SHORTEST_S - 1e-6:
@@ -130,7 +136,8 @@ def _missing(box: Simulated, file: DeckFile, facts: list[Fact], new: Process) ->
     done |= {fact.task for fact in facts if isinstance(fact, TaskCached)}
     earlier = {other.name for other in file.tasks if other.round < spec.round}
     if spec.barrier == "ended":
-        alive = [old for old in box.alive() if old.deck == new.deck]
+        then = _tokens_before(new, facts)
+        alive = [old for old in box.alive() if old.deck == new.deck and old.token in then]
         live = {old.task for old in alive} | {old.fingerprint for old in alive}
         waited_for = {name for name in earlier if live & {name, works[name]}}
         return waited_for | {name for name in spec.needs if not done & {name, works[name]}}
