@@ -126,17 +126,15 @@ def test_applies_that_come_at_once_are_done_one_after_the_other(tmp_path: Path):
     assert with_engine(tmp_path, body) == 0
 
 
-def test_an_engine_that_has_stopped_asks_for_another_try_at_what_it_did_not_apply(tmp_path: Path):
-    async def body(rig: Rig) -> None:
-        rig.path.write_text(HEAD + WAITS + task("b", "true"))
-        rig.engine._loop.stopped = True
-        try:
-            with pytest.raises(EngineEndingError, match="nothing was applied, ask again"):
-                await rig.live.apply()
-        finally:
-            rig.engine._loop.stopped = False
+def test_what_comes_too_late_for_an_engine_is_to_be_asked_again(tmp_path: Path):
+    async def whole() -> None:
+        rig = Rig(tmp_path)
+        rig.end()
+        await asyncio.wait_for(rig.engine.run(takes=("failed", "changed"), status_period_s=0.0), PATIENCE_S)
+        with pytest.raises(EngineEndingError, match="nothing was applied, ask again"):
+            await rig.live._applier.written()
 
-    assert with_engine(tmp_path, body) == 0
+    asyncio.run(whole())
 
 
 def test_an_engine_that_is_about_to_end_applies_nothing(tmp_path: Path):
