@@ -456,6 +456,7 @@ async def test_a_job_that_was_over_before_sbatch_answered_is_no_job_of_an_attemp
     rig.end_with(token, 0)
     await rig.over_in_time(token)
     (rig.slurm.folder / "go").touch()
+    await until((rig.slurm.folder / "queue" / "101").exists)
     await rig.submitted()
     await rig.looks(5)
     assert (rig.said(token, "ended") != "", rig.slurm.calls("scancel")) == (True, [])
