@@ -88,7 +88,6 @@ class Storm:
     """A deck whose engines are killed."""
 
     folder: Path
-    """Of the task that has one."""
     lives: Lives = field(init=False)
     books: Books = field(init=False)
     kills: int = 0

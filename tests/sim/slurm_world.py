@@ -109,7 +109,7 @@ class SlurmWorld(World):
     def __init__(self, plan: Plan, cluster: ClusterPlan, folder: str) -> None:
         super().__init__(on_cluster(plan), folder)
         self.slurm = SimSlurm(self.box, cluster, self.plan.behaviour, self._called, self._submitting)
-        self.box.late_s += 3 * cluster.lag_s + 450.0  # a controller or folder that is away twice, and two calls that hang
+        self.box.late_s += 3 * cluster.lag_s + 450.0  # a controller or folder that is away twice, two calls that hang
         self._asked: dict[tuple[str, str], float] = {}
         self._submitted = set[str]()
 
