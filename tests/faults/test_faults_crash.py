@@ -20,7 +20,6 @@ from tests.faults.lives import Life, Lives
 
 SEED = 20
 KILLS = 200
-FEW_KILLS = 10
 KILLS_A_DECK = 40
 """Then it is let run to its end, however slow the box is."""
 LONGEST_S = 0.3
@@ -64,7 +63,7 @@ command = ["sh", "work.sh", "sh -c 'sleep 0.04' & finish 0"]
 [[task]]
 name = "slow"
 round = 2
-timeout = "TIMEOUT"
+timeout = "1s"
 command = ["sh", "work.sh", "trap 'say asked; sleep 0.02; finish 4' TERM; test $GPUDECK_ATTEMPT = 2 && finish 0; hold"]
 [[task]]
 name = "last"
@@ -89,8 +88,6 @@ class Storm:
     """A deck whose engines are killed."""
 
     folder: Path
-    timeout: str = "1s"
-    """Of the task that has one."""
     lives: Lives = field(init=False)
     books: Books = field(init=False)
     kills: int = 0
@@ -100,7 +97,7 @@ class Storm:
         os.mkfifo(self.folder / "gate.slow")
         self.lives = Lives(self.folder)
         self.books = Books(self.folder, Ledger(self.folder), self.lives)
-        (self.folder / "tasks.toml").write_text(_DECK.replace("TIMEOUT", self.timeout))
+        (self.folder / "tasks.toml").write_text(_DECK)
 
     def rage(self, dice: random.Random, *, most: int) -> None:
         """Kill engines until one has seen the run through."""
@@ -133,13 +130,6 @@ class Storm:
 
     def _count(self, life: Life) -> None:
         self.kills += life.finish() == -signal.SIGKILL
-
-
-def test_after_a_few_kills_at_random_moments_every_attempt_ran_once_and_has_its_true_code(tmp_path: Path) -> None:
-    with contextlib.closing(Storm(tmp_path / "deck", timeout="500ms")) as storm:
-        storm.rage(random.Random(SEED), most=FEW_KILLS)
-        assert storm.kills > 2
-        assert storm.books.complaints(WANTED) == []
 
 
 @pytest.mark.soak

@@ -156,6 +156,8 @@ async def test_a_running_job_whose_number_a_controller_gave_out_again_is_looked_
     token, number = await rig.running()
     rig.slurm.row(number, "RUNNING", text=f"gpudeck {'f' * 24}")
     await rig.later(910)
+    await rig.looks()
+    rig.ahead_s += 800
     assert (await rig.over_in_time(token)).code is None
 
 
