@@ -88,7 +88,7 @@ def _queue(deck: Deck) -> list[str]:
     found = [f"{deck.tasks[index].name} has a place in the queue and is not queued" for index in placed - queued]
     if deck.queue.count != len(placed):
         found.append("the queue miscounts itself")
-    coming = placed | set(deck.arrivals) | deck.checking | set(deck.unproven if deck.proving else [])
+    coming = placed | set(deck.arrivals) | deck.checking | set(deck.held_for_proof if deck.proving else [])
     for index in queued - coming:
         task = deck.tasks[index]
         if task.selected and not task.held and not deck.run.ended:

@@ -148,7 +148,7 @@ class Deck:
     """Grows whenever results may have been spoilt unseen: a task that needs one starts once it was looked at since."""
     proving: set[int] = field(default_factory=set[int])
     """Finished tasks whose results are being looked at, for those that need them."""
-    unproven: list[int] = field(default_factory=list[int])
+    held_for_proof: list[int] = field(default_factory=list[int])
     """Queued tasks that wait for that."""
     looked_until: float = -1e9
     """Nothing starts before this while outputs are looked at, so that tasks start in their order."""

@@ -28,7 +28,7 @@ def arrive(turn: Turn, portion: int) -> int:
         if doubtful := unproven(deck, task):
             looked += [each.name for each in doubtful if each.index not in deck.proving]
             deck.proving.update(each.index for each in doubtful)
-            deck.unproven.append(task.index)
+            deck.held_for_proof.append(task.index)
             continue
         verdict = cached_now(deck, task, turn.at)
         if verdict is True:
@@ -79,8 +79,8 @@ def _proven(turn: Turn, task: Task, item: i.DoneChecked) -> None:
         reconsider(deck, task)
     deck.prove(task)
     if not deck.proving:
-        deck.arrivals.extend(deck.unproven)
-        deck.unproven.clear()
+        deck.arrivals.extend(deck.held_for_proof)
+        deck.held_for_proof.clear()
 
 
 def rekey(turn: Turn, portion: int) -> None:

@@ -52,7 +52,8 @@ def test_rounds_and_needs_hold_and_every_task_is_a_job(deck: Deck, cluster: Clus
     assert ran.code == 0, ran.out + ran.err
     *made, trained, reported = deck.lines("order")
     assert (made, reported) == (["make"] * 3, "report:")
-    assert len(set(trained.removeprefix("train:").split(","))) == 2
+    cards = trained.removeprefix("train:").split(",")  # Slurm chooses which
+    assert (len(cards), len(set(cards)), set(cards) <= set("0123")) == (2, 2, True)
     jobs = {row["job"] for row in ran.rows.values()}
     assert jobs <= {job.id for job in cluster.jobs()}
     assert len(jobs) == 5
