@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import select
 import shlex
@@ -33,7 +34,15 @@ class Terminal:
         sys.__stderr__ = sys.__stdout__  # where Textual draws: `gpudeck 2>errors`
         for name in ("COLUMNS", "LINES"):  # which stay as they were when it is resized
             os.environ.pop(name, None)
+        threading.excepthook = self._end_with_writer
         threading.Thread(target=self._end_with_it, name="gpudeck-terminal", daemon=True).start()
+
+    @staticmethod
+    def _end_with_writer(failed: threading.ExceptHookArgs) -> None:
+        """Textual's thread that writes may be told of the terminal's end first, by EIO."""
+        if isinstance(failed.exc_value, OSError) and failed.exc_value.errno == errno.EIO:
+            os._exit(128 + signal.SIGHUP)
+        threading.__excepthook__(failed)
 
     @staticmethod
     def _end_with_it() -> None:
