@@ -135,7 +135,7 @@ def _run_again(engine: Connection) -> list[str]:
     """Finished tasks that have been changed, by whichever edit."""
     again = _changed(LiveLook(engine))
     if again:
-        engine.request("retry", tasks=again)
+        engine.request("retry", tasks=again, changed=True)
     return again
 
 

@@ -112,7 +112,7 @@ def _task(deck: Deck, fact: TaskFact) -> None:
             unsettle(deck, task)
             avoid = task.avoid
             fresh(task)
-            task.act, task.forced, task.avoid = fact.act, True, avoid | frozenset(fact.again.not_on)
+            task.act, task.forced, task.avoid = fact.act, not fact.again.changed, avoid | frozenset(fact.again.not_on)
             task.again = fact.again if fact.again != e.PLAIN else e.PLAIN
             deck.run.halted = ""
             deck.plan_due = True

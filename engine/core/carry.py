@@ -42,12 +42,12 @@ def _stand_in(new: Deck, task: Task, phase: Phase, attempt: Attempt) -> None:
     task.phase = phase
 
 
-def runs_on(new: Deck, before: Task, beside: tuple[str, ...]) -> tuple[Attempt, None]:
+def runs_on(new: Deck, before: Task) -> tuple[Attempt, None]:
     """A task that is gone keeps its slots until it has ended."""
     attempt, phase = before.attempt(), before.phase
     if attempt is None:
         raise RuntimeError(f"{before.name} holds slots without an attempt")
-    task = add_gone(new, before.begun_spec, beside)
+    task = add_gone(new, before.begun_spec)
     new.known.add(task.name)
     for one in fields(Task):
         if one.name not in _OF_THE_DECK:

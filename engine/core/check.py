@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 from .deck import STANDING_OF_PHASE, Deck
 from .gates import Gate, GateState, Standing
+from .gone import doing
 from .marks import differs, is_outdated
 from .phases import ACTIVE, Blocked, Phase, Queued, Waiting
 from .urgency import demand_of
@@ -89,6 +90,7 @@ def _queue(deck: Deck) -> list[str]:
     if deck.queue.count != len(placed):
         found.append("the queue miscounts itself")
     coming = placed | set(deck.arrivals) | deck.checking | set(deck.held_for_proof if deck.proving else [])
+    coming |= {index for index in deck.held_for_work if doing(deck, deck.tasks[index]) is not None}
     for index in queued - coming:
         task = deck.tasks[index]
         if task.selected and not task.held and not deck.run.ended:

@@ -150,6 +150,8 @@ class Deck:
     """Finished tasks whose results are being looked at, for those that need them."""
     held_for_proof: list[int] = field(default_factory=list[int])
     """Queued tasks that wait for that."""
+    held_for_work: list[int] = field(default_factory=list[int])
+    """Queued tasks whose work is being done under another name: they arrive again when that has ended."""
     looked_until: float = -1e9
     """Nothing starts before this while outputs are looked at, so that tasks start in their order."""
     plan_due: bool = True
@@ -168,6 +170,8 @@ class Deck:
     replaying: bool = False
     begun: dict[str, TaskSpec] = field(default_factory=dict[str, TaskSpec])
     """By token, what attempts were started as where the file says otherwise by now."""
+    beside: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """By token, of such attempts and of those whose task has left the file: tasks that did the same work beside it."""
     cpu_surplus: int = 0
     """CPU slots held beyond what the deck has since it was given fewer."""
 
@@ -262,6 +266,8 @@ class Deck:
         for gpu in self.gpus_of(attempt):
             gpu.release(attempt.token, at=at)
         self.plan_due = True
+        self.arrivals.extend(self.held_for_work)
+        self.held_for_work.clear()
 
     def gpus_of(self, attempt: Attempt) -> list[Gpu]:
         """The GPUs that an attempt has, as far as the box has them."""

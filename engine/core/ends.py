@@ -217,7 +217,7 @@ def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome, verdict: D
     turn.record(fact)
     if other_work and takes_changed and fact.next in ("succeeded", "failed"):
         # It ended as what it was started as; the file has been changed since and wants something else.
-        turn.record(e.TaskRetried(task.name, turn.at))
+        turn.record(e.TaskRetried(task.name, turn.at, e.CHANGED))
         reconsider(turn.deck, task)
     reconsider(turn.deck, task)
     if not attempt.rebooted:

@@ -23,6 +23,7 @@ from .attempt_events import (
 from .outcome import Next as Next
 from .outcome import Outcome as Outcome
 from .outcome import Reason as Reason
+from .terms import CHANGED as CHANGED
 from .terms import PLAIN, RetryOptions
 from .terms import Terms as Terms
 
@@ -104,7 +105,7 @@ class TaskCancelled:
 
 @dataclass(frozen=True, slots=True)
 class TaskRetried:
-    """Asked for again by hand: queued with a fresh budget."""
+    """Asked for again by hand, or changed by the file: queued with a fresh budget."""
 
     task: str
     at: float

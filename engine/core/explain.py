@@ -24,6 +24,7 @@ from .fit import (
     why_so_much,
 )
 from .gates import Gate, GateState, Standing
+from .gone import doing
 from .phases import Attempt, Backoff, Blocked, Queued, Starting, Waiting
 from .reserve import Reservation, held_on_host
 from .schedule import Choice, held_from, pick
@@ -105,6 +106,8 @@ class Explainer:
         barred = starts_barred(deck, self._at)
         if barred is not None:
             return [barred]
+        if (other := doing(deck, task)) is not None:
+            return [Obstacle("after", f"waits for {other.name}, which does its work", tasks=(other.name,))]
         if task.index not in deck.queue:
             whose = "its outputs" if task.index in deck.checking else "the outputs of what it needs"
             return [Obstacle("checking", f"{whose} are being looked at")]

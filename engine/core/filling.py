@@ -8,6 +8,7 @@ from . import events as e
 from . import inputs as i
 from .deck import Task
 from .effects import CheckDone, Gather, Launch
+from .gone import doing
 from .phases import Queued
 from .readiness import arrivals, cached_by_outputs, cached_now, has_succeeded, reconsider, unproven
 from .reserve import Reservation
@@ -25,6 +26,9 @@ def arrive(turn: Turn, portion: int) -> int:
     looked: list[str] = []
     for task in arrivals(deck, portion):
         portion -= 1
+        if doing(deck, task) is not None:
+            deck.held_for_work.append(task.index)
+            continue
         if doubtful := unproven(deck, task):
             looked += [each.name for each in doubtful if each.index not in deck.proving]
             deck.proving.update(each.index for each in doubtful)

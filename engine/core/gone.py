@@ -1,22 +1,79 @@
-"""Tasks that the file no longer has and that still run: they keep their slots to their end, and nobody waits for them
-but the tasks that they were renamed to."""
+"""What attempts were begun as, where the file says otherwise by now: the name means other work, or the file has it no
+more. Such an attempt keeps its slots to its end, and the same work is not begun beside it under another name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from .attempt_events import AttemptStarting
 from .deck import Deck, Task
-from .gates import Gate, GateState
 from .learned import Entry
 from .recorded import Recorded
 from .spec import Resources, TaskSpec, Work
-from .urgency import demand_of, follow
 
 
-def add_gone(deck: Deck, spec: TaskSpec, beside: Container[str] = ()) -> Task:
-    """Add a task that the file does not have. Tasks that do the same work come after it, but those that did so *beside*
-    it: it was renamed to them, and what runs under the old name is not started a second time under a new one."""
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What an attempt was started as, where the file says otherwise by now; the next engine needs it, too."""
+
+    token: str
+    spec: TaskSpec
+    beside: tuple[str, ...] = ()
+    """Tasks that did the same work beside it, while the file had it so."""
+
+
+def doing(deck: Deck, task: Task) -> Task | None:
+    """The task under whose name the work of *task* is being done, though the file means other work by that name, or
+    has it no more. None too where the file has had both at once: two tasks with the same command are two tasks."""
+    for token, other in deck.active.items():
+        attempt = other.attempt()
+        if attempt is None or attempt.fingerprint != task.spec.fingerprint or other is task:
+            continue
+        means_other = other.gone or other.spec.fingerprint != attempt.fingerprint
+        if means_other and task.name not in deck.beside.get(token, ()):
+            return other
+    return None
+
+
+def kept_of(deck: Deck, token: str, task: Task) -> Kept:
+    """What is to be kept of an attempt that lasts, before the file says otherwise."""
+    spec = task.begun_spec
+    beside = deck.beside.get(token, ())
+    if not task.gone and task.spec.fingerprint == spec.fingerprint:
+        others = (other for other in deck.tasks if other.spec.fingerprint == spec.fingerprint and not other.gone)
+        beside = tuple(other.name for other in others if other is not task)
+    return Kept(token, spec, beside)
+
+
+def take_back(deck: Deck, kept: Kept) -> None:
+    """Tell a deck, before its facts are replayed, what an attempt was started as."""
+    deck.beside[kept.token] = kept.beside
+    if kept.spec.name in deck.by_name:
+        deck.begun[kept.token] = kept.spec
+    else:
+        add_gone(deck, kept.spec)
+
+
+def take_unkept(deck: Deck, told: Recorded, before: Callable[[], Mapping[str, TaskSpec]]) -> None:
+    """The same of attempts that have not ended as far as the journal knows, and of which nothing was kept: the file was
+    edited while no engine looked. *before*: tasks by name as the deck took them from its file last, as far as that is
+    known."""
+    for start in told.lasting.values():
+        task = deck.by_name.get(start.task)
+        if start.token in deck.beside or (task is not None and task.spec.fingerprint == start.fingerprint):
+            continue
+        former = before()
+        spec = former.get(start.task)
+        if spec is not None and spec.fingerprint == start.fingerprint:
+            same = (each for each in former.values() if each.fingerprint == spec.fingerprint and each is not spec)
+            take_back(deck, Kept(start.token, spec, tuple(each.name for each in same)))
+        elif task is None:
+            add_gone(deck, _spec_of(start))
+
+
+def add_gone(deck: Deck, spec: TaskSpec) -> Task:
+    """Add a task that the file does not have."""
     entry = deck.entries.get(spec.entry)
     if entry is None:
         entry = deck.entries[spec.entry] = Entry(spec.entry)
@@ -27,36 +84,7 @@ def add_gone(deck: Deck, spec: TaskSpec, beside: Container[str] = ()) -> Task:
     deck.share_outputs(spec.outputs)
     if deck.opened == task.index:
         deck.opened += 1
-    waiting = [other for other in _same_work(deck, spec) if other.name not in beside]
-    if waiting:
-        _come_after(deck, task, waiting)
     return task
-
-
-def add_unfiled(deck: Deck, told: Recorded, before: Callable[[], Mapping[str, TaskSpec]]) -> None:
-    """Add the tasks of attempts that have not ended as far as the journal knows, and that neither the file nor the deck
-    has: they left the file, or were renamed in it, while no engine looked. *before*: tasks by name as the deck took
-    them from its file last, as far as that is known; what `deck.begun` has of an attempt goes before."""
-    unfiled = [start for start in told.lasting.values() if start.task not in deck.by_name]
-    if not unfiled:
-        return
-    for start in unfiled:
-        former = before()
-        spec = deck.begun.get(start.token) or former.get(start.task)
-        if spec is None or spec.fingerprint != start.fingerprint:
-            spec = _spec_of(start)
-        others = (each.name for each in former.values() if each.fingerprint == spec.fingerprint)
-        add_gone(deck, spec, frozenset(others) if spec.name in former else ())
-
-
-def beside(deck: Deck, task: Task) -> tuple[str, ...]:
-    """Tasks of the file that do the same work as another one, and not in its place."""
-    instead = {index for gate in task.feeds for index in gate.dependents} if task.gone else frozenset[int]()
-    return tuple(each.name for each in _same_work(deck, task.begun_spec) if each.index not in {task.index, *instead})
-
-
-def _same_work(deck: Deck, spec: TaskSpec) -> list[Task]:
-    return [task for task in deck.tasks if task.spec.fingerprint == spec.fingerprint and not task.gone]
 
 
 def _spec_of(start: AttemptStarting) -> TaskSpec:
@@ -70,18 +98,3 @@ def _spec_of(start: AttemptStarting) -> TaskSpec:
         resources=Resources(gpus=len(start.gpus), cpus=start.cpu_slots or None),
         outputs=start.outputs,
     )
-
-
-def _come_after(deck: Deck, task: Task, waiting: list[Task]) -> None:
-    gate = Gate("after", task.name, [task.index], [other.index for other in waiting])
-    gate.counts[task.standing] += 1
-    gate.current = sum(other.current for other in waiting)
-    task.feeds = (gate,)
-    for other in waiting:
-        other.gates = (*other.gates, gate)
-    deck.gates.append(gate)
-    gate.demand = demand_of(deck, gate)
-    follow(deck, task)
-    gate.state = gate.judged()
-    if gate.state is not GateState.OPEN:
-        deck.gate_changed(gate)

@@ -17,7 +17,7 @@ from .carry import carry_deadlines, carry_gpus, carry_memory, carry_news, runs_o
 from .deck import Deck, Task
 from .effects import Again
 from .ends import stop
-from .gone import beside
+from .gone import Kept, kept_of
 from .phases import FINAL, Attempt, Backoff, Queued, Running, Starting, Unknown
 from .readiness import reconsider, spread
 from .renew import another_run, take_up_new
@@ -30,18 +30,6 @@ from .verbs import accept, again
 
 ALL = 1 << 60
 BY = "apply"
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What an attempt was started as, where the file says otherwise by now; the next engine needs it, too."""
-
-    token: str
-    spec: TaskSpec
-    gone: bool = False
-    """The file no longer has the task."""
-    beside: tuple[str, ...] = ()
-    """Tasks that did the same work beside it, while the file had it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +60,9 @@ def kept_specs(old: Deck, new: Deck) -> list[Kept]:
     """Of each attempt that lasts, what it was started as, where *new* says otherwise."""
     kept: list[Kept] = []
     for token, task in list(old.active.items()):
-        target, spec = new.by_name.get(task.name), task.begun_spec
-        if target is None:
-            kept.append(Kept(token, spec, gone=True, beside=beside(old, task)))
-        elif not alike(spec, target.spec):
-            kept.append(Kept(token, spec))
+        target = new.by_name.get(task.name)
+        if target is None or not alike(task.begun_spec, target.spec):
+            kept.append(kept_of(old, token, task))
     return kept
 
 
@@ -88,7 +74,7 @@ def draft(old: Deck, new: Deck, facts: Iterable[e.Fact], look: Callable[[Deck], 
 
     *look* adds what files tell, before tasks follow their gates.
     """
-    new.begun = {kept.token: kept.spec for kept in kept_specs(old, new) if not kept.gone}
+    new.begun = {kept.token: kept.spec for kept in kept_specs(old, new) if kept.spec.name in new.by_name}
     replay(new, facts)
     look(new)
     spread(new, ALL)
@@ -115,14 +101,13 @@ def swap(core: Core, new: Deck, tail: Sequence[e.Fact], kept: Sequence[Kept], no
     strangers = new.active.keys() - old.active.keys()
     if strangers:
         raise RuntimeError(f"attempts that the deck does not have: {sorted(strangers)}")
-    besides = {one.token: one.beside for one in kept if one.gone}
     begun: list[tuple[Attempt, TaskSpec | None]] = []
     for token, task in old.active.items():
         target = new.active.get(token)
         if target is not None:
             begun.append(same_attempt(new, target, task))
         elif task.name not in new.by_name:
-            begun.append(runs_on(new, task, besides.get(token, ())))
+            begun.append(runs_on(new, task))
         else:
             raise RuntimeError(f"{task.name} runs, and its facts do not say so")
     carry_gpus(old, new)
@@ -138,7 +123,8 @@ def swap(core: Core, new: Deck, tail: Sequence[e.Fact], kept: Sequence[Kept], no
 
 
 def _catch_up(new: Deck, tail: Sequence[e.Fact], kept: Sequence[Kept]) -> None:
-    new.begun.update({one.token: one.spec for one in kept if not one.gone})
+    new.begun.update({one.token: one.spec for one in kept if one.spec.name in new.by_name})
+    new.beside = {one.token: one.beside for one in kept}
     new.replaying = True
     for fact in tail:
         apply(new, fact)
@@ -172,7 +158,7 @@ def follow_up(turn: Turn, after: After) -> None:
     finished = (*FINAL, Backoff)
     rerun = [name for name in after.rerun if name in deck.by_name and isinstance(deck.by_name[name].phase, finished)]
     for name in rerun[: turn.portion]:
-        again(turn, deck.by_name[name], e.PLAIN, BY)
+        again(turn, deck.by_name[name], e.CHANGED, BY)
     kept = [name for name in after.accept if name in deck.by_name]
     for name in kept[: turn.portion]:
         accept(turn, deck.by_name[name], BY)
@@ -185,7 +171,7 @@ def follow_up(turn: Turn, after: After) -> None:
 def _later(turn: Turn, verb: Literal["retry", "accept"], names: list[str]) -> None:
     """What is too much for one step."""
     if names:
-        turn.deck.verbs.append(i.Verb(verb, tuple(names), by=BY))
+        turn.deck.verbs.append(i.Verb(verb, tuple(names), by=BY, again=e.CHANGED))
         turn.do(Again())
 
 

@@ -8,11 +8,11 @@ from .apply_run import rebooted as rebooted
 from .deck import Deck, Task
 from .effects import Stop
 from .ends import arm_timeout
-from .events import TaskRetried
+from .events import CHANGED, TaskRetried
 from .fate import Fate, Unproven
 from .gates import GateState
 from .phases import ACTIVE, FINAL, Cancelled, Closing, Running, Starting, Stopping, Unknown
-from .readiness import reconsider, success_of
+from .readiness import reconsider
 from .replay import replay as replay
 from .turn import Turn
 
@@ -77,8 +77,8 @@ def take_up_changed(turn: Turn) -> None:
     """Queue finished tasks that the file has changed since."""
     for index in sorted(turn.deck.marks.changed):
         task = turn.deck.tasks[index]
-        if not isinstance(task.phase, Cancelled) and success_of(turn.deck, task) is None:
-            turn.record(TaskRetried(task.name, turn.at))
+        if not isinstance(task.phase, Cancelled):
+            turn.record(TaskRetried(task.name, turn.at, CHANGED))
             reconsider(turn.deck, task)
 
 

@@ -17,9 +17,12 @@ class RetryOptions:
     """Over the task's own environment; None unsets."""
     not_on: tuple[str, ...] = ()
     """GPUs (UUIDs) that it does not get, as long as enough others exist."""
+    changed: bool = False
+    """The file has changed it, and it runs as it now says: not what has been done so already, under another name."""
 
 
 PLAIN = RetryOptions()
+CHANGED = RetryOptions(changed=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,8 @@ def sums(deck: Deck, at: float, most: int = 3, *, submitted: bool = True) -> lis
         if obstacles:
             count = deck.queue.count if len(heads) == 1 else deck.queue.size(shape)
             found["queued", _gist(obstacles)] += count
+    for place in deck.held_for_work:
+        found["queued", explainer.why(deck.tasks[place])] += 1
     for word, gate, count in _behind_gates(deck):
         found[word, explainer.gate(gate).text] += count
     for text in _pending(deck, explainer) if submitted else ():
@@ -90,7 +92,8 @@ def _waits(task: Task, phase: type[Phase]) -> bool:
 
 def _more(deck: Deck, told: Sequence[tuple[tuple[str, str], int]]) -> str:
     """What no line has told of: "3 more blocked", "" where there is nothing."""
-    left = {"queued": deck.queue.count, "waiting": deck.counts[Waiting], "blocked": deck.counts[Blocked]}
+    queued = deck.queue.count + len(deck.held_for_work)
+    left = {"queued": queued, "waiting": deck.counts[Waiting], "blocked": deck.counts[Blocked]}
     for (word, _), count in told:
         if word in left:
             left[word] -= count

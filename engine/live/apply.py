@@ -19,8 +19,9 @@ from ..core.build import build
 from ..core.deck import Deck, Task
 from ..core.events import Fact
 from ..core.flags import changed_ones
+from ..core.gone import Kept
 from ..core.phases import ACTIVE, FINAL, Blocked, Queued, Waiting
-from ..core.reload import After, Kept, draft, follow_up, kept_specs, swap
+from ..core.reload import After, draft, follow_up, kept_specs, swap
 from ..core.restore import has_new
 from ..errors import EngineEndingError, EngineUnavailableError, UsageError
 from ..loop import Loop

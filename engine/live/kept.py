@@ -10,10 +10,10 @@ from functools import cache
 import msgspec
 
 from ..atomic import write_atomic
+from ..core import gone
 from ..core.deck import Deck
-from ..core.gone import add_gone, add_unfiled, beside
+from ..core.gone import Kept
 from ..core.recorded import Recorded
-from ..core.reload import Kept
 from ..core.spec import TaskSpec
 
 NAME = "kept.json"
@@ -46,7 +46,7 @@ def keep_begun(state: str, deck: Deck) -> None:
     kept = load(state, deck.active)
     known = {one.token for one in kept}
     more = [
-        Kept(token, task.begun_spec, gone=task.gone, beside=beside(deck, task) if task.gone else ())
+        gone.kept_of(deck, token, task)
         for token, task in deck.active.items()
         if token not in known and (task.gone or task.begun_spec.fingerprint != task.spec.fingerprint)
     ]
@@ -60,15 +60,6 @@ def take_back(
     """Tell a deck, before its facts are replayed, what its attempts were started as; those of tasks that the file no
     longer has run to their end. *before*: tasks by name as the deck took them from its file last, as far as that is
     known."""
-    before = cache(before)
     for one in kept:
-        if one.gone and one.spec.name not in deck.by_name:
-            add_gone(deck, one.spec, one.beside)
-        else:
-            deck.begun[one.token] = one.spec
-    for start in told.lasting.values():
-        task = deck.by_name.get(start.task)
-        changed = task is not None and task.spec.fingerprint != start.fingerprint and start.token not in deck.begun
-        if changed and (spec := before().get(start.task)) is not None and spec.fingerprint == start.fingerprint:
-            deck.begun[start.token] = spec
-    add_unfiled(deck, told, before)
+        gone.take_back(deck, one)
+    gone.take_unkept(deck, told, cache(before))

@@ -34,6 +34,8 @@ class RetryArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Over the task's own; null unsets."""
     not_on: tuple[str, ...] = ()
     """Indices or UUIDs of GPUs."""
+    changed: bool = False
+    """As what the file now says: what has been done so already, under another name, is done."""
     by: str = "user"
 
 

@@ -233,7 +233,10 @@ class Requests:
             raise UsageError(f"{stuck[0].name} {stands(state)}: only what has ended can be retried")
         _check_env(args.env)
         again = RetryOptions(
-            fresh=args.fresh, env=tuple(args.env.items()), not_on=tuple(self._uuid(text) for text in args.not_on)
+            fresh=args.fresh,
+            env=tuple(args.env.items()),
+            not_on=tuple(self._uuid(text) for text in args.not_on),
+            changed=args.changed,
         )
         return await self._verb(Verb("retry", args.tasks, by=args.by, again=again, downstream=args.downstream))
 

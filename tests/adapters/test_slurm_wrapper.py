@@ -13,6 +13,8 @@ from tests.e2e.decks import until
 from tests.fakes.job_rig import PATIENCE_S, TOKEN, Node, ending, look_often, node_in, python, text_of
 from tests.inside.adapters import jobfiles
 
+THE_LIBRARYS = 1 << 31 | 1 << 32
+"""Signals 32 and 33, which glibc keeps for itself: `make` may start us with them ignored, for good."""
 ODD_NAME = "a b 'c' \"d\" $(e) `f` %j \\g"
 HOSTILE = {
     "PATH": "/nowhere:" + os.environ["PATH"],
@@ -231,7 +233,7 @@ def test_the_command_and_its_log_have_the_users_umask_and_what_the_wrapper_tells
 def test_the_command_ignores_no_signal(tmp_path: Path) -> None:
     node = node_in(tmp_path, "grep", "SigIgn", "/proc/self/status")
     wait_for(node)
-    assert int(node.out.split()[1], 16) == 0
+    assert int(node.out.split()[1], 16) & ~THE_LIBRARYS == 0
 
 
 def test_the_end_is_told_last_and_leaves_no_helper_behind(tmp_path: Path) -> None:

@@ -12,6 +12,10 @@ def named(*names: str, command: str = "echo up >>ups; read _ <gate") -> str:
     return DECK + "".join(f"[[task]]\nname = {name!r}\ncommand = {command!r}\n" for name in names)
 
 
+def swapped(of_a: str, of_b: str) -> str:
+    return named("a", command=of_a) + named("b", command=of_b).removeprefix(DECK)
+
+
 def seen_by_an_engine(deck: Commanded, text: str) -> None:
     """That starts on this file, and ends before its tasks do."""
     deck.write(text)
@@ -29,7 +33,7 @@ def test_renamed_twice_with_an_engine_between(deck: Commanded) -> None:
     seen_by_an_engine(deck, named("three"))
     deck.write(named("four"))
     assert deck.command("start").code == 0
-    assert deck.rows()["four"]["state"] == "waiting"
+    assert "waits for one, which does its work" in deck.command("explain", "four").out
     gate.let()
     assert deck.command("wait").code == 0
     assert (deck.rows()["four"]["state"], deck.lines("ups")) == ("cached", ["up"])
@@ -61,3 +65,26 @@ def test_a_task_that_did_the_same_beside_it_waits_for_nobody(deck: Commanded) ->
     until(lambda: deck.lines("ups") == ["up", "up"])
     gate.let(2)
     assert deck.command("wait").code == 0
+
+
+def test_two_that_swap_their_names_while_they_run_and_no_engine_looks_are_each_done_once(deck: Commanded) -> None:
+    gate = deck.gate()
+    one, other = "echo one >>ups; read _ <gate", "echo other >> ups; read _ <gate"
+    deck.write(swapped(one, other))
+    assert deck.command("start").code == 0
+    until(lambda: sorted(deck.lines("ups")) == ["one", "other"])
+    assert deck.command("stop").code == 0
+    deck.write(swapped(other, one))
+    assert deck.command("start").code == 0
+    gate.let(2)
+    assert deck.command("wait").code == 0
+    assert sorted(deck.lines("ups")) == ["one", "other"]
+
+
+def test_two_finished_ones_that_swap_their_names_are_found_done_by_apply(deck: Commanded) -> None:
+    deck.write(swapped("echo one >> ups", "echo other >> ups"))
+    assert deck.command("--headless").code == 0
+    deck.write(swapped("echo other >> ups", "echo one >> ups"))
+    assert deck.command("apply", "-y").code == 0
+    assert deck.command("wait").code == 0
+    assert (deck.rows()["a"]["state"], deck.lines("ups")[2:]) == ("cached", [])

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.devices import Gpu
-from gpudeck.engine.core.gone import add_gone
+from gpudeck.engine.core.gone import Kept, take_back
 from gpudeck.engine.core.names import matching
 from gpudeck.engine.core.recorded import recorded
-from gpudeck.engine.core.reload import After, Kept, draft, follow_up, kept_specs, swap
+from gpudeck.engine.core.reload import After, draft, follow_up, kept_specs, swap
 from gpudeck.engine.core.spec import DeckFile, TaskSpec
 
 
@@ -40,10 +40,7 @@ class EditedWorld(World):
     def _fresh(self) -> Deck:
         deck = self._build(self.file, self.make_gpus)
         for one in self._lasting():
-            if one.spec.name in deck.by_name:
-                deck.begun[one.token] = one.spec
-            else:
-                add_gone(deck, one.spec, one.beside)
+            take_back(deck, one)
         return deck
 
     def _lasting(self) -> list[Kept]:

@@ -15,9 +15,11 @@ from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core import reload
 from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck
+from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.phases import Unknown
 from gpudeck.engine.core.reload import After
 from gpudeck.engine.core.spec import DeckSettings, Extras, Halt, Metric, TaskSpec, Work
+from gpudeck.engine.core.why_waiting import why_waiting
 
 
 def world(*tasks: TaskSpec, gpus: int = 1, slots: int = 1, settings: DeckSettings | None = None) -> EditedWorld:
@@ -32,6 +34,10 @@ def edit(world: EditedWorld, *tasks: TaskSpec, **options: object) -> None:
 
 def starts(world: World, task: str) -> int:
     return sum(isinstance(fact, e.AttemptStarting) and fact.task == task for fact in world.facts)
+
+
+def why(world: World, task: str) -> list[str]:
+    return [obstacle.text for obstacle in explain(world.deck, world.task(task), world.now)]
 
 
 def of(facts: Iterable[e.Fact], kind: type[e.Fact]) -> list[e.Fact]:
@@ -97,7 +103,7 @@ def test_a_task_that_is_gone_and_comes_back_is_the_same_attempt():
 def test_the_new_name_of_a_running_task_waits_for_it_and_is_done_with_it():
     w = world(spec("old", fingerprint="work"), gpus=2)
     edit(w, spec("new", fingerprint="work"))
-    assert w.phase("new") == "waiting"
+    assert why(w, "new") == ["waits for old, which does its work"]
     w.end("old")
     assert w.phase("new") == "cached"
 
@@ -107,6 +113,61 @@ def test_the_new_name_of_a_running_task_runs_where_that_fails():
     edit(w, spec("new", fingerprint="work"))
     w.end("old", 1)
     assert w.running() == {"new": (0,)} or w.running() == {"new": (1,)}
+
+
+def test_two_running_tasks_that_swap_their_names_are_done_without_another_start():
+    w = world(spec("a", fingerprint="one"), spec("b", fingerprint="two"), gpus=2)
+    edit(w, spec("a", fingerprint="two"), spec("b", fingerprint="one"))
+    w.end("a")
+    w.end("b")
+    assert (starts(w, "a"), starts(w, "b")) == (1, 1)
+
+
+def test_two_finished_tasks_that_swap_their_names_are_done():
+    w = world(spec("a", fingerprint="one"), spec("b", fingerprint="two"), gpus=2)
+    w.end("a")
+    w.end("b")
+    edit(w, spec("a", fingerprint="two"), spec("b", fingerprint="one"), after=After(rerun=("a", "b"), new_run=True))
+    assert (w.phase("a"), w.phase("b")) == ("cached", "cached")
+    assert not w.deck.marks.changed
+
+
+def test_work_that_was_done_under_the_name_and_undone_by_an_edit_is_done_again():
+    w = world(spec("a", fingerprint="one"), gpus=2)
+    w.end("a")
+    edit(w, spec("a", fingerprint="two"), after=After(rerun=("a",), new_run=True))
+    w.end("a")
+    edit(w, spec("a", fingerprint="one"), after=After(rerun=("a",), new_run=True))
+    assert w.phase("a") == "running"
+
+
+def test_a_name_that_takes_over_the_work_of_one_that_runs_as_something_else_now_waits_for_it():
+    w = world(spec("a", fingerprint="one"), gpus=2)
+    edit(w, spec("a", fingerprint="two"), spec("b", fingerprint="one"))
+    assert why(w, "b") == ["waits for a, which does its work"]
+    assert why_waiting(w.deck, w.now) == ["1 queued: waits for a, which does its work"]
+    w.end("a")
+    assert w.phase("b") == "cached"
+
+
+def test_it_does_the_work_itself_where_that_fails():
+    w = world(spec("a", fingerprint="one"), gpus=2)
+    edit(w, spec("a", fingerprint="two"), spec("b", fingerprint="one"))
+    w.end("a", 1)
+    assert w.phase("b") == "running"
+
+
+def test_it_waits_under_the_next_engine_too():
+    w = world(spec("a", fingerprint="one"), gpus=2)
+    edit(w, spec("a", fingerprint="two"), spec("b", fingerprint="one"))
+    w.restart()
+    assert why(w, "b") == ["waits for a, which does its work"]
+
+
+def test_a_task_with_the_same_work_that_was_there_before_does_not_wait_when_the_other_is_changed():
+    w = world(spec("a", fingerprint="work"), spec("b", fingerprint="work"))
+    edit(w, spec("a", fingerprint="other"), spec("b", fingerprint="work"), make_gpus=lambda: cards(2))
+    assert sorted(w.running()) == ["a", "b"]
 
 
 def test_a_task_with_the_same_work_that_was_there_before_does_not_wait():

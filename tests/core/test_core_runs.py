@@ -376,7 +376,7 @@ def test_a_changed_task_whose_work_was_done_under_another_name_is_not_done_again
     found.end("a")
     found.end("b")
     found.restart(file=deck_file([spec("a", fingerprint="fp-b"), spec("c")]), changed=True)
-    assert found.phases() == {"a": "succeeded", "c": "running"}
+    assert found.phases() == {"a": "cached", "c": "running"}
 
 
 def test_a_rerun_that_failed_is_not_done_by_the_success_before_it() -> None:

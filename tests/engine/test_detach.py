@@ -21,6 +21,8 @@ from gpudeck.engine.errors import EngineUnavailableError
 from tests.e2e.decks import lives, until
 from tests.inside.engine import Logout, start_detached
 
+THE_LIBRARYS = 1 << 31 | 1 << 32
+"""Signals 32 and 33, which glibc keeps for itself: `make` may start us with them ignored, for good."""
 NOWHERE = Logout("elsewhere", kills=False, lingers=False)
 
 TELL = """
@@ -128,7 +130,7 @@ def test_signals_that_the_caller_ignores_or_blocks_are_as_by_default(start: Call
         signal.signal(signal.SIGHUP, before)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     text = until(lambda: (tmp_path / "log").read_text())
-    assert {line.split()[1] for line in text.splitlines()} == {"0" * 16}
+    assert {int(line.split()[1], 16) & ~THE_LIBRARYS for line in text.splitlines()} == {0}
 
 
 def test_both_its_outputs_are_appended_to_a_log_of_its_own(start: Callable[..., int], tmp_path: Path) -> None:

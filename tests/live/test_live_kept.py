@@ -8,9 +8,9 @@ from pathlib import Path
 
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.events import AttemptEnded, AttemptStarting
+from gpudeck.engine.core.gone import Kept
 from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.recorded import recorded
-from gpudeck.engine.core.reload import Kept
 from gpudeck.engine.core.spec import (
     DeckFile,
     DeckSettings,
@@ -53,7 +53,7 @@ def ended(task: str = "a", attempt: int = 1) -> AttemptEnded:
 
 
 def test_a_spec_comes_back_as_it_was(tmp_path: Path):
-    kept = [Kept("token", FULL, gone=True, beside=("b",))]
+    kept = [Kept("token", FULL, ("b",))]
     save(str(tmp_path), kept)
     assert load(str(tmp_path), {"token"}) == kept
 
@@ -84,8 +84,7 @@ def test_a_file_that_cannot_be_read_keeps_nothing(tmp_path: Path):
 def test_a_deck_knows_its_tasks_that_are_gone_before_their_facts_come():
     file = DeckFile("/t.toml", "t", DeckSettings(), (TaskSpec("b", "b", 0, Work("x"), "f"),))
     deck = build(file, gpus=[], cores=4)
-    kept = [Kept("one", FULL, gone=True), Kept("two", TaskSpec("b", "b", 0, Work("old"), "old"))]
+    kept = [Kept("one", FULL), Kept("two", TaskSpec("b", "b", 0, Work("old"), "old"))]
     take_back(deck, kept, recorded([]))
     assert deck.by_name["a"].gone
-    assert [gate.members for gate in deck.by_name["b"].gates] == [[deck.by_name["a"].index]]
     assert deck.begun["two"].work == Work("old")

@@ -165,8 +165,7 @@ def of_a_moment(
         if (other := tasks.setdefault((process.deck, process.task), process)) is not process:
             raise Broken(f"two attempts of one task live: {_name(other)} and {_name(process)}")
         spec = specs[process.deck][process.task]
-        means_it = spec.fingerprint == process.fingerprint  # where its name means other work by now: docs/not-yet.md
-        if means_it and (other := works.setdefault((process.deck, process.fingerprint), process)) is not process:
+        if (other := works.setdefault((process.deck, process.fingerprint), process)) is not process:
             raise Broken(f"the same work is done side by side: {_name(other)} and {_name(process)}")
         entries[process.deck, spec.entry] += 1
         if (most := spec.resources.max_parallel) is not None and entries[process.deck, spec.entry] > most:
