@@ -155,13 +155,11 @@ class Applier:
             await self._worker(lambda kept=kept: kept_file.save(self._opened.state.path, kept))
 
     async def _quiet(self) -> None:
-        """No retry is on its way to what builds on it, and, if that does not take long, no outputs are looked at."""
+        """No outputs are looked at, if that does not take long."""
         deck = self._opened.deck
         for _ in range(QUIET_TRIES):
-            if not deck.cascades and not deck.checking:
+            if not deck.checking:
                 return
-            await asyncio.sleep(QUIET_S)
-        while deck.cascades:
             await asyncio.sleep(QUIET_S)
 
     def _swap(
