@@ -25,12 +25,12 @@ from ..core.reload import After, draft, follow_up, kept_specs, swap
 from ..core.restore import has_new
 from ..errors import EngineEndingError, EngineUnavailableError, UsageError
 from ..loop import Loop
+from ..opening import kept as kept_file
+from ..opening import taken as taken_file
 from ..opening.core_gpus import core_gpus
 from ..opening.left_out import stand_in_for_left_out
 from ..opening.opening import OpenDeck
 from ..opening.run_options import decode, encode
-from . import kept as kept_file
-from . import taken as taken_file
 from .change import refuse_left_out_needs
 from .choices import Applied, Choices
 from .plan import FilePlan, make_plan, settings_for_now
