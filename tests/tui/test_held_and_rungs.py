@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.fakes.screen_rig import ScreenRig, over
+from tests.fakes.screen_rig import over
 
 FLAKY = """
 [deck]
@@ -27,8 +27,8 @@ on_oom = [{ vars = { bs = 8 } }, { vars = { bs = 4 } }, { vars = { bs = 2 } }]
 """
 
 
-def test_an_attempt_of_a_held_task_runs_on_and_the_next_one_waits_for_the_release(tmp_path: Path) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_an_attempt_of_a_held_task_runs_on_and_the_next_one_waits_for_the_release(tmp_path: Path) -> None:
+    async with over(tmp_path, FLAKY, {"flaky": "running"})() as rig:
         await rig.press("H")
         await rig.until_seen("flaky held: it runs on, no other")
         assert rig.row("flaky").state == "running"
@@ -39,14 +39,10 @@ def test_an_attempt_of_a_held_task_runs_on_and_the_next_one_waits_for_the_releas
         await rig.press("H")
         await rig.until(lambda: rig.row("flaky").attempt == 2, "it starts once it is released")
 
-    over(tmp_path, FLAKY, {"flaky": "running"})(body)
 
-
-def test_the_rung_of_a_task_stands_in_its_row_and_on_its_page(tmp_path: Path) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_the_rung_of_a_task_stands_in_its_row_and_on_its_page(tmp_path: Path) -> None:
+    async with over(tmp_path, SHRINKS, {"big": "running"})(size=(80, 24)) as rig:
         await rig.until(lambda: rig.row("big").attempt == 3, "it is on the second rung")
         await rig.until_seen("rung 2 of 3; before: out of")
         await rig.press("d")
         await rig.until_seen("attempt 3  ·  on_oom rung 2 of 3")
-
-    over(tmp_path, SHRINKS, {"big": "running"})(body, size=(80, 24))
