@@ -85,12 +85,6 @@ def test_check_tells_a_gpu_that_is_not_there_together_with_the_rest(deck: Deck) 
         assert "tasks.toml: gpus: GPU 99 cannot be used" in told
 
 
-def test_a_gpu_that_is_not_there_is_told_with_its_line(deck: Deck) -> None:
-    deck.write('[deck]\ngpus = [99]\n[[task]]\nname = "a"\ncommand = "true"\n')
-    for command in ("check", "plan", "--headless"):
-        assert "tasks.toml:2: [deck]: gpus: GPU 99 cannot be used" in deck.command(command, "tasks.toml").err
-
-
 def test_what_does_not_fit_and_what_cannot_be_done_yet_are_told_at_once(deck: Deck) -> None:
     deck.write('[deck]\ngpus = "sim:2"\n[[task]]\nname = "a"\ncommand = "true"\ngpus = 3\nnodes = 2\n')
     for command in ("check", "--headless"):
@@ -114,12 +108,6 @@ def test_check_refuses_what_no_gpu_is_large_enough_for(deck: Deck) -> None:
     )
 
 
-def test_gpus_lists_simulated_ones_as_such(deck: Deck) -> None:
-    done = deck.command("gpus", "--gpus", "sim:2", "--json")
-    gpus = json.loads(done.out)["gpus"]
-    assert [(gpu["index"], gpu["uuid"]) for gpu in gpus] == [(0, "SIM-0"), (1, "SIM-1")]
-
-
 def test_a_first_start_that_is_refused_leaves_nothing_behind(deck: Deck) -> None:
     deck.write('[[task]]\nname = "a"\ncommand = "true"\nfoo = 1\n')
     assert deck.run().code == 2
@@ -139,18 +127,6 @@ def test_env_shows_what_tasks_start_from_and_takes_the_callers_when_told(deck: D
 def test_the_schema_is_json_that_knows_the_keys(deck: Deck) -> None:
     schema = json.loads(deck.command("schema").out)
     assert "https://json-schema.org/draft/2020-12/schema" in schema["$schema"]
-
-
-def test_a_continued_run_keeps_its_options_and_says_so(deck: Deck) -> None:
-    deck.write('[vars]\nx = 1\n[[task]]\nname = "t"\ngpus = 0\ncommand = "read _ <gate; echo {x} >out"\n')
-    gate = deck.gate()
-    engine = deck.start("--set", "x=2")
-    engine.started("t")
-    engine.kill()
-    gate.let()
-    ran = deck.run()
-    assert "the run goes on as it was started: --set x=2" in ran.notes
-    assert deck.text("out") == "2\n"
 
 
 def test_a_start_without_a_selection_means_all_tasks_also_after_an_interrupted_one_with_it(deck: Deck) -> None:

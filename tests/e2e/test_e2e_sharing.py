@@ -99,30 +99,6 @@ def test_a_deck_waits_for_the_gpu_of_another_and_says_whose_it_is(two: Callable[
     assert second.lines("log.txt") == []
 
 
-def test_explain_names_the_holder(two: Callable[[int], Pair]) -> None:
-    pair = two(1)
-    first, second = pair.deck("first", named("pets", tasks(1))), pair.deck("second", tasks(1))
-    running = first.start()
-    running.started("t0")
-    waits(second, "deck pets of")
-    told = second.command("explain", "t0").out
-    assert "GPU 0: deck pets of" in told
-    assert f"(engine {running.pid})" in told
-
-
-def test_a_gpu_goes_from_deck_to_deck_without_a_user(two: Callable[[int], Pair]) -> None:
-    pair = two(1)
-    first, second = pair.deck("first", tasks(1)), pair.deck("second", tasks(1))
-    running = first.start()
-    running.started("t0")
-    waiting = waits(second, "deck first of")
-    first.gates[0].let()
-    assert running.finish().code == 0
-    waiting.started("t0")
-    second.gates[0].let()
-    assert waiting.finish().code == 0
-
-
 def test_two_decks_never_have_the_same_gpu(two: Callable[[int], Pair]) -> None:
     pair = two(2)
     log = pair.folder / "both.txt"
@@ -150,22 +126,6 @@ def test_after_kill_9_of_an_engine_its_tasks_still_keep_their_gpus(two: Callable
     first.gates[0].let()
     assert again.finish().code == 0
     waiting.started("t0")
-
-
-def test_gangs_of_two_decks_both_come_to_run(two: Callable[[int], Pair]) -> None:
-    pair = two(4)
-    text = tasks(4) + '[[task]]\nname = "gang"\ngpus = 4\npriority = 1\ncommand = "echo gang >>log.txt"\n'.replace(
-        "\n", "\n        "
-    )
-    first, second = pair.deck("first", text), pair.deck("second", text)
-    one = first.start()
-    one.ended("gang")
-    other = second.start()
-    for deck in (first, second):
-        deck.gates[0].let(4)
-    assert one.finish().code == 0
-    assert other.finish().code == 0
-    assert "gang" in second.lines("log.txt")
 
 
 def test_half_a_box_each_is_no_deadlock(two: Callable[[int], Pair]) -> None:

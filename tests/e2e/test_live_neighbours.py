@@ -341,18 +341,6 @@ def test_a_client_sees_a_gpu_go_and_come_back_and_tasks_go_round_it(boxed: Calla
         assert (seen.rows["t2"].gpus, seen.gpu(1).note) == ((1,), "")
 
 
-def test_a_driver_that_hangs_leaves_clients_and_tasks_alone(boxed: Callable[[int, str], Boxed]) -> None:
-    deck, box = boxed(1, gated(1))
-    assert deck.go().code == 0
-    with watching(deck) as seen:
-        seen.until_states(t0="running")
-        box.hang("all")
-        assert deck.command("ls").code == 0
-        deck.gates[0].let()
-        seen.until_states(t0="succeeded")
-    assert deck.command("stop").code == 0
-
-
 def test_two_engines_of_their_own_share_a_card_in_turn_also_when_one_is_killed(
     boxed: Callable[[int, str], Boxed], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
