@@ -43,15 +43,12 @@ def tabs(web: Web) -> list[int]:
 
 
 @asynccontextmanager
-async def in_browser(
-    deck: LiveDeck, folder: Path, *options: str, drawn: str = "train-4"
-) -> AsyncGenerator[tuple[Browser, Web]]:
+async def in_browser(deck: LiveDeck, folder: Path, *options: str) -> AsyncGenerator[tuple[Browser, Web]]:
     """A page in which the screen is drawn."""
     with web_on(deck, *options) as web:
         async with browser(folder) as page:
             await page.open(web.url)
-            if drawn:
-                await page.until_drawn(drawn)
+            await page.until_drawn("train-4")
             yield page, web
 
 
@@ -124,12 +121,17 @@ async def test_ctrl_c_ends_the_server_and_its_tabs_and_no_engine(deck: LiveDeck,
 
 
 async def test_a_screen_that_cannot_start_says_why_and_it_is_text(deck: LiveDeck, tmp_path: Path):
-    deck.write('[deck]\n[[task]]\nname = "<img src=x onerror=document.title=1>"\nnme = 1\n')
-    async with in_browser(deck, tmp_path, drawn="") as (page, _):
-        said = await page.until(SAID, "why it has")
-        assert 'tasks.toml:4: task "<img src=x' in said
-        assert not await page.value("document.querySelector('#said img')")
-        assert page.errors == []
+    with web_on(deck) as web:
+        with deck.client() as client:
+            client.request("stop")
+        deck.until(lambda: not deck.holder(), "the engine ends")
+        deck.write('[deck]\n[[task]]\nname = "<img src=x onerror=document.title=1>"\nnme = 1\n')
+        async with browser(tmp_path) as page:
+            await page.open(web.url)
+            said = await page.until(SAID, "why it has")
+            assert 'tasks.toml:4: task "<img src=x' in said
+            assert not await page.value("document.querySelector('#said img')")
+            assert page.errors == []
 
 
 async def test_a_read_only_page_starts_no_engine(deck: LiveDeck, tmp_path: Path):
