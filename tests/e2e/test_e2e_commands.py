@@ -85,6 +85,12 @@ def test_check_tells_a_gpu_that_is_not_there_together_with_the_rest(deck: Deck) 
         assert "tasks.toml: gpus: GPU 99 cannot be used" in told
 
 
+def test_a_gpu_that_is_not_there_is_told_with_its_line(deck: Deck) -> None:
+    deck.write('[deck]\ngpus = [99]\n[[task]]\nname = "a"\ncommand = "true"\n')
+    for command in ("check", "plan", "--headless"):
+        assert "tasks.toml:2: [deck]: gpus: GPU 99 cannot be used" in deck.command(command, "tasks.toml").err
+
+
 def test_what_does_not_fit_and_what_cannot_be_done_yet_are_told_at_once(deck: Deck) -> None:
     deck.write('[deck]\ngpus = "sim:2"\n[[task]]\nname = "a"\ncommand = "true"\ngpus = 3\nnodes = 2\n')
     for command in ("check", "--headless"):
