@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.e2e.decks import GPUDECK, Deck, Engine, until
+from tests.e2e.decks import Deck, Engine, put_on, until
+from tests.e2e.live_rig import use
 from tests.fakes.nvml_double.box import Box
-from tests.fakes.nvml_double.build import outside
 
 TASKS = """
     [[task]]
@@ -36,25 +35,13 @@ def box(deck: Deck, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callab
     boxes: list[Box] = []
 
     def with_cards(cards: int) -> Box:
-        box = Box(tmp_path_factory.mktemp("nvml") / "box.txt", cards)
-        code, environment = outside(box)
-        names = ("LD_LIBRARY_PATH", "GPUDECK_NVML_DOUBLE")
-        deck.env |= {name: environment[name] for name in names if name in environment}
-        if code:
-            start = Path(box.path).with_name("start.py")
-            start.write_text(f"{code}import sys\nfrom gpudeck.tui.cli import main\nsys.exit(main())\n")
-            deck.prefix = (str(Path(GPUDECK).with_name("python")), str(start))
-        boxes.append(box)
-        return box
+        boxes.append(Box(tmp_path_factory.mktemp("nvml") / "box.txt", cards))
+        put_on(deck, boxes[-1])
+        return boxes[-1]
 
     yield with_cards
     for box in boxes:
         box.release()
-
-
-def use(box: Box, card: int, pid: int, mib: int) -> None:
-    box.set(**{f"gpu.{card}.used": mib + 4})
-    box.processes(card, f"{pid} {mib} C")
 
 
 def test_a_box_without_gpus_takes_cpu_slots_and_says_so_once(deck: Deck) -> None:

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.events import AttemptStarting
-from tests.e2e.decks import GPUDECK, Deck, Engine, until
+from tests.e2e.decks import Deck, Engine, put_on, until
 from tests.fakes.nvml_double.box import Box
-from tests.fakes.nvml_double.build import outside
 
 
 def tasks(count: int, *, gpus: int = 1, key: str = "") -> str:
@@ -37,19 +36,11 @@ class Pair:
         self.folder = folder
         self.decks: list[Deck] = []
         self.box = Box(folder / "box.txt", cards)
-        code, environment = outside(self.box)
-        names = ("LD_LIBRARY_PATH", "GPUDECK_NVML_DOUBLE")
-        self._env = {name: environment[name] for name in names if name in environment}
-        self._env["GPUDECK_LOCK_DIR"] = str(folder / "locks")
-        self._prefix = (GPUDECK,)
-        if code:
-            start = folder / "start.py"
-            start.write_text(f"{code}import sys\nfrom gpudeck.tui.cli import main\nsys.exit(main())\n")
-            self._prefix = (str(Path(GPUDECK).with_name("python")), str(start))
 
     def deck(self, name: str, text: str) -> Deck:
-        deck = Deck(self.folder / name, prefix=self._prefix)
-        deck.env |= self._env
+        deck = Deck(self.folder / name)
+        put_on(deck, self.box)
+        deck.env["GPUDECK_LOCK_DIR"] = str(self.folder / "locks")
         deck.write(text)
         deck.gate()
         self.decks.append(deck)

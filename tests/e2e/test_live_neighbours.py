@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.commands.commands_rig import Commanded
-from tests.e2e.decks import lives, until
 from tests.e2e.live_rig import colleague, commanded, leave, use, watching, with_cards
 from tests.fakes.nvml_double.box import Box
 
@@ -218,12 +215,6 @@ def test_out_of_memory_beside_one_who_joined_goes_to_a_free_card_without_a_rung_
     assert deck.lines("seen") == ["1 gpu 0 rung ", "2 gpu 1 rung "]
 
 
-def kill_engine(deck: Commanded) -> None:
-    pid = deck.engine_pid()
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: not lives(pid))
-
-
 def test_a_colleague_who_was_there_first_has_not_joined_whichever_engine_runs(
     boxed: Callable[[int, str], Boxed], alice: int
 ) -> None:
@@ -235,7 +226,7 @@ def test_a_colleague_who_was_there_first_has_not_joined_whichever_engine_runs(
         with watching(deck) as seen:
             seen.until(lambda: seen.rows["t0"].state == "running" and seen.gpu(0).processes)
             assert (seen.gpu(0).note, seen.notes) == ("", [])
-        kill_engine(deck)
+        deck.kill_engine()
         assert deck.go().code == 0
     assert "joined" not in deck.text("logs/deck.log")
 
@@ -251,7 +242,7 @@ def test_who_has_joined_is_told_once_and_known_to_the_next_engine(
         seen.until_note("joined GPU 0")
         seen.until(lambda: "joined" in seen.gpu(0).note)
         note = seen.gpu(0).note
-    kill_engine(deck)
+    deck.kill_engine()
     assert deck.go().code == 0
     with watching(deck) as seen:
         seen.until(lambda: seen.gpu(0).note == note)
@@ -269,7 +260,7 @@ def test_a_colleague_who_comes_after_a_restart_of_the_engine_has_joined(
     deck, box = boxed(1, gated(1))
     assert deck.go().code == 0
     deck.until_state("t0", "running")
-    kill_engine(deck)
+    deck.kill_engine()
     assert deck.go().code == 0
     with watching(deck) as seen:
         seen.until(lambda: seen.gpu(0).used_mib is not None)
@@ -355,7 +346,7 @@ def test_two_engines_of_their_own_share_a_card_in_turn_also_when_one_is_killed(
         assert other.go().code == 0
         with watching(other) as seen:
             seen.until_waits_for("t0", f"(engine {deck.engine_pid()})")
-            kill_engine(deck)
+            deck.kill_engine()
             seen.until_waits_for("t0", "is gone, its task runs on")
             assert seen.rows["t0"].state == "queued"
             deck.gates[0].let()
