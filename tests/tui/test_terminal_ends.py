@@ -55,23 +55,18 @@ def started_once(deck: TmuxDeck) -> bool:
     return sorted(deck.ran()) == ["bad", "later", "long"]
 
 
-def test_a_killed_screen_leaves_the_deck_running_and_a_new_one_shows_it(deck: TmuxDeck, screen: TmuxScreen) -> None:
-    engine = deck.holder()
-    (pid,) = screen.screens()
-    os.kill(pid, signal.SIGKILL)
-    deck.until(lambda: not screen.screens(), "the screen is gone")
-    again = deck.screen()
-    again.until_seen(*RUNNING, "live")
-    assert deck.holder() == engine
-    assert started_once(deck)
-
-
-def test_a_closed_window_leaves_the_deck_running_and_a_new_one_shows_it(deck: TmuxDeck, screen: TmuxScreen) -> None:
+@pytest.mark.parametrize("ends", ["killed", "its window closed"])
+def test_a_screen_that_ends_leaves_the_deck_running_and_a_new_one_shows_it(
+    deck: TmuxDeck, screen: TmuxScreen, ends: str
+) -> None:
     engine = deck.holder()
     (pid,) = screen.screens()
     started = proc.stat(pid)
     assert started is not None
-    screen.close_window()
+    if ends == "killed":
+        os.kill(pid, signal.SIGKILL)
+    else:
+        screen.close_window()
     deck.until(lambda: not proc.is_live(pid, started.start_ticks), "the screen is gone")
     again = deck.screen()
     again.until_seen(*RUNNING, "live")
