@@ -32,10 +32,3 @@ def until_run(deck: Commanded, name: str, *states: str) -> None:
 def book_of(deck: Commanded) -> Path:
     """The task file of the runs."""
     return Path(file_in(str(deck.folder)))
-
-
-def record_of(deck: Commanded, name: str) -> str:
-    """attempt-1.json, once it is complete."""
-    path = deck.folder / "logs" / "run" / name / "attempt-1.json"
-    until(lambda: path.exists() and '"end"' in path.read_text())
-    return path.read_text()

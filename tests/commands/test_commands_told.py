@@ -72,13 +72,6 @@ async def test_of_a_task_that_has_not_run_only_what_is_unknown_stays_a_placehold
     assert found["command"] == [found["python"], "eval.py", "--gpus={gpu_ids}", "{attempt}"]
 
 
-@at_desk(TOLD, ENDS)
-async def test_a_secret_of_the_environment_is_not_told(desk: Desk) -> None:
-    desk.env["MY_API_KEY"] = "key"
-    await desk.run()
-    assert await told(desk, "keyed") == "test -n '***'"
-
-
 @at_desk(RESUMING)
 async def test_of_an_attempt_that_resumed_the_command_that_resumes_is_told(desk: Desk) -> None:
     await desk.start()

@@ -72,13 +72,3 @@ def test_a_trial_of_fit_waits_like_a_run_and_gets_the_gpus_that_its_deck_may_use
     assert (done.code, "batch = 4 fits" in done.out) == (0, True)
     assert deck.lines("tried") == ["1 2", "1 4"]
     box.release()
-
-
-def test_the_shells_cuda_visible_devices_holds_for_each_run(deck: Commanded, tmp_path: Path) -> None:
-    box = Box(tmp_path / "box.txt", 3)
-    on_double(deck, box)
-    for limit in ("2", "1", "0"):
-        done = deck.command("run", "echo $CUDA_VISIBLE_DEVICES", env={"CUDA_VISIBLE_DEVICES": limit})
-        assert (done.code, done.out) == (0, f"{limit}\n")
-    assert deck.command("run", "-n", "3", "-q", "true", env={"CUDA_VISIBLE_DEVICES": "0,1"}).code == 2
-    box.release()

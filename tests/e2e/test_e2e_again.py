@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import pytest
 
 from tests.e2e.decks import Deck, until
@@ -97,27 +94,6 @@ def test_two_tasks_that_name_the_same_output_are_done_once_both_have_succeeded(d
     deck.write(WRITES.format(name="a", word="a", code=0) + WRITES.format(name="b", word="b", code=0))
     assert deck.run().states == {"a": "succeeded", "b": "succeeded"}
     assert deck.run().states == {"a": "cached", "b": "cached"}
-
-
-def test_an_output_left_by_a_killed_attempt_is_not_taken_as_done(deck: Deck) -> None:
-    deck.write("""
-        [deck]
-        gpus = "sim:1"
-        [[task]]
-        name = "train"
-        command = "echo half >model.pt; echo x >>ran; test -e go || sleep 100; echo whole >model.pt"
-        outputs = ["model.pt"]
-    """)
-    engine = deck.start()
-    until(lambda: deck.lines("ran"))
-    engine.kill()
-    for pid in deck.living():
-        os.kill(pid, signal.SIGKILL)
-    (deck.folder / "go").touch()
-    deck.run()
-    ran = deck.run()
-    assert ran.code == 0
-    assert deck.lines("model.pt") == ["whole"]
 
 
 def test_tasks_that_the_file_no_longer_has_are_not_in_the_summary(deck: Deck) -> None:

@@ -321,10 +321,6 @@ def test_stdout_and_stderr_are_in_files_of_their_own(deck: Deck, ran: Ran) -> No
     assert deck.lines("logs/fine/attempt-1.err") == ["a word on stderr"]
 
 
-def test_latest_points_to_the_newest_attempt(deck: Deck, ran: Ran) -> None:
-    assert (deck.folder / "logs/flaky/latest.log").resolve() == (deck.folder / "logs/flaky/attempt-3.log").resolve()
-
-
 def test_no_attempt_number_is_used_twice(deck: Deck, ran: Ran) -> None:
     starts = [(event["task"], event["attempt"]) for event in ran.events if event["event"] == "task_started"]
     assert len(starts) == len(set(starts))

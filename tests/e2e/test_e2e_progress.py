@@ -98,15 +98,6 @@ def test_a_run_that_says_that_it_is_done_is_stopped_and_has_succeeded(deck: Deck
     assert 'hangs is done and is being stopped: its output has "Training complete"' in ran.notes
 
 
-def test_a_silent_run_is_told_of_and_goes_on(deck: Deck) -> None:
-    write(deck, 'name = "quiet"\ncommand = "echo hello; read _ < gate"\nwatch = { silent = "200ms" }')
-    gate = deck.gate()
-    engine = deck.start()
-    engine.note("quiet: silent for 0.2 s; its last line: hello")
-    gate.let()
-    assert engine.finish().code == 0
-
-
 def test_final_progress_and_metrics_are_kept(deck: Deck) -> None:
     command = "for n in 1 2 3 4; do echo epoch $n/4 loss 0.$n acc=0.$((9 - n)); done; echo ::gpudeck lr=0.01; sleep 0.5"
     write(

@@ -128,43 +128,6 @@ def test_a_gpu_that_a_colleague_uses_is_taken_on_request_and_given_back(
         assert seen.rows["t1"].state == "queued"
 
 
-def test_a_gpu_that_a_colleague_has_just_left_is_free_only_after_foreign_quiet(
-    boxed: Callable[[int, str], Boxed], alice: int
-) -> None:
-    deck, box = boxed(1, gated(1).replace('"0s"', '"1s"'))
-    use(box, 0, alice, 20000)
-    assert deck.go().code == 0
-    with watching(deck) as seen:
-        seen.until_waits_for("t0", f"pid {alice}")
-        leave(box, 0)
-        seen.until_waits_for("t0", "others have just left it, free in")
-        assert seen.rows["t0"].state == "queued"
-        seen.until_states(t0="running")
-
-
-def test_with_fit_a_task_starts_beside_a_colleague_once_its_memory_is_free(
-    boxed: Callable[[int, str], Boxed], alice: int
-) -> None:
-    deck, box = boxed(1, gated(1, 'foreign = "fit"', 'gpu_memory = "20GiB"'))
-    use(box, 0, alice, 40000)
-    assert deck.go().code == 0
-    with watching(deck) as seen:
-        seen.until_waits_for("t0", "GPU 0: 5.3 GiB at most, needs 20.0 GiB")
-        use(box, 0, alice, 10000)
-        seen.until_states(t0="running")
-
-
-def test_gpus_that_colleagues_use_count_as_left_to_others(boxed: Callable[[int, str], Boxed], alice: int) -> None:
-    deck, box = boxed(2, gated(3, "keep_free = 1"))
-    use(box, 1, alice, 20000)
-    assert deck.go().code == 0
-    with watching(deck) as seen:
-        seen.until_states(t0="running")
-        leave(box, 1)
-        seen.until_waits_for("t1", "1 GPUs are left to others")
-        assert [row.state for row in seen.rows.values()] == ["running", "queued", "queued"]
-
-
 JOINED = """
     [deck]
     foreign_quiet = "0s"
@@ -215,22 +178,6 @@ def test_out_of_memory_beside_one_who_joined_goes_to_a_free_card_without_a_rung_
     assert deck.lines("seen") == ["1 gpu 0 rung ", "2 gpu 1 rung "]
 
 
-def test_a_colleague_who_was_there_first_has_not_joined_whichever_engine_runs(
-    boxed: Callable[[int, str], Boxed], alice: int
-) -> None:
-    deck, box = boxed(1, gated(1))
-    use(box, 0, alice, 20000)
-    assert deck.command("gpus", "take", "0").code == 0
-    assert deck.go().code == 0
-    for _ in range(2):
-        with watching(deck) as seen:
-            seen.until(lambda: seen.rows["t0"].state == "running" and seen.gpu(0).processes)
-            assert (seen.gpu(0).note, seen.notes) == ("", [])
-        deck.kill_engine()
-        assert deck.go().code == 0
-    assert "joined" not in deck.text("logs/deck.log")
-
-
 def test_who_has_joined_is_told_once_and_known_to_the_next_engine(
     boxed: Callable[[int, str], Boxed], alice: int
 ) -> None:
@@ -252,20 +199,6 @@ def test_who_has_joined_is_told_once_and_known_to_the_next_engine(
         seen.until_states(t0="succeeded")
     assert deck.lines("seen") == ["1 gpu 0 rung ", "2 gpu 1 rung "]
     assert deck.text("logs/deck.log").count("joined GPU 0") == 1
-
-
-def test_a_colleague_who_comes_after_a_restart_of_the_engine_has_joined(
-    boxed: Callable[[int, str], Boxed], alice: int
-) -> None:
-    deck, box = boxed(1, gated(1))
-    assert deck.go().code == 0
-    deck.until_state("t0", "running")
-    deck.kill_engine()
-    assert deck.go().code == 0
-    with watching(deck) as seen:
-        seen.until(lambda: seen.gpu(0).used_mib is not None)
-        use(box, 0, alice, 31744)
-        seen.until_note("joined GPU 0")
 
 
 BROKEN = """

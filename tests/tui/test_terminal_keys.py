@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.decks import GPUDECK
-from tests.fakes.pty_screen import PtyScreen
 from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, kinds_deck
 
 pytestmark = pytest.mark.terminal
@@ -109,20 +108,6 @@ def test_ctrl_z_where_nobody_could_bring_it_back_changes_nothing(deck: TmuxDeck)
         return "filter" in text.lower()
 
     alone.until(answers, "it takes keys")
-
-
-def test_keys_that_are_typed_ahead_go_where_the_one_before_them_leads(deck: TmuxDeck) -> None:
-    terminal = PtyScreen(deck.folder, deck.env)
-    try:
-        terminal.until_sent(b" running", b" failed", b"leave")
-        terminal.type(b"/Krc\r")
-        terminal.until_sent(b"/Krc")
-        terminal.type(b"\x11")
-        assert terminal.wait() == 0
-        deck.until_task("long", "running")
-        deck.until_task("later", "running")
-    finally:
-        terminal.close()
 
 
 def test_a_storm_of_resizes_ends_with_a_whole_picture(screen: TmuxScreen) -> None:
