@@ -26,8 +26,8 @@ from ..core.simulate import Ahead, Planned, simulate
 from ..core.spec import DeckFile
 from ..core.together import mixed_in_words
 from ..counting import plural
-from ..live import kept
 from ..logs.files import LogFolder
+from ..opening import kept
 from ..opening.box_gpus import BoxGpus, gpus_for
 from ..opening.core_gpus import core_gpus
 from ..opening.deck_file import load_for

@@ -24,7 +24,6 @@ from gpudeck.tui.drawing import format
 from gpudeck.tui.drawing.filtering import parse as filtering_parse
 from gpudeck.tui.drawing.filtering import subject
 from gpudeck.tui.drawing.format import clock, command_text, width_of
-from gpudeck.tui.drawing.heading import Note, heading, notes, width_of_line
 from gpudeck.tui.drawing.paragraphs import cells, folded, harmless, links
 from gpudeck.tui.drawing.plain_glyphs import plain, takes_glyphs
 from gpudeck.tui.drawing.spans import Part, bar, cut, length, pack
@@ -92,6 +91,7 @@ from gpudeck.tui.widgets.columns import COLUMNS, DEFAULT, WIDE, Contents, chosen
 from gpudeck.tui.widgets.columns import lay_out as columns_lay_out
 from gpudeck.tui.widgets.deck_header import DeckHeader
 from gpudeck.tui.widgets.gpu_panes import GpuPanes
+from gpudeck.tui.widgets.heading import Note, heading, notes, width_of_line
 from gpudeck.tui.widgets.host_line import (
     Disk,
     DiskWatch,
