@@ -58,16 +58,6 @@ async def test_a_retry_on_an_ended_run_starts_nothing_that_is_new_in_the_file(de
 
 
 @at_desk(MIXED, NEW)
-async def test_a_retry_on_an_ended_run_brings_along_what_the_task_needs_by_now(desk: Desk) -> None:
-    assert await desk.run() == 1
-    desk.write(EDITED.replace('name = "bad"', 'name = "bad"\nneeds = ["data"]'))
-    assert (await desk.command("retry", "bad")).code == 0
-    await desk.until(lambda: desk.started.count("bad") == 2)
-    await desk.settle()
-    assert desk.started[-2:] == ["data", "bad"]
-
-
-@at_desk(MIXED, NEW)
 async def test_while_what_was_retried_runs_a_start_takes_up_what_is_new(desk: Desk) -> None:
     assert await desk.run() == 1
     del desk.ending["bad"]
@@ -77,15 +67,6 @@ async def test_while_what_was_retried_runs_a_start_takes_up_what_is_new(desk: De
     assert "takes up only what was retried" in (await desk.command("explain", "more")).out
     assert (await desk.command("start")).code == 0
     await desk.until(lambda: {"data", "more"} <= set(desk.started))
-
-
-@at_desk(MIXED + '[[task]]\nname = "more"\ncommand = "true"\n', {**ENDS, "more": 0})
-async def test_a_retry_on_an_ended_run_starts_nothing_else(desk: Desk) -> None:
-    assert await desk.run("--only", "bad") == 1
-    assert (await desk.command("retry", "bad")).code == 0
-    await desk.until(lambda: desk.started.count("bad") == 2)
-    await desk.settle()
-    assert desk.started == ["bad", "bad"]
 
 
 @pytest.mark.parametrize("verb", ["hold", "cancel"])

@@ -155,15 +155,6 @@ def test_another_user_does_not_reach_the_socket(deck: Commanded) -> None:
     assert as_nobody(lambda: greeting(address)) == "PermissionError"
 
 
-def test_another_user_who_got_into_the_folder_may_not_open_the_socket(deck: Commanded) -> None:
-    begin(deck)
-    address = address_of(deck)
-    os.chmod(os.path.dirname(address), 0o711)
-    folder = os.open(os.path.dirname(address), os.O_RDONLY)
-    assert as_nobody(lambda: greeting(short(folder, address))) == "PermissionError"
-    os.close(folder)
-
-
 def test_another_user_who_could_open_the_socket_is_told_nothing(deck: Commanded) -> None:
     begin(deck)
     address = address_of(deck)
@@ -292,23 +283,6 @@ def test_the_owner_goes_on_after_root_ran_the_deck(theirs: Commanded) -> None:
 
 
 # -- the wire ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_frame_without_end_is_refused_and_the_deck_runs_on(deck: Commanded) -> None:
-    begin(deck)
-    with socket.socket(socket.AF_UNIX) as client, contextlib.suppress(OSError):
-        client.settimeout(20)
-        client.connect(address_of(deck))
-        for _ in range(64):
-            client.sendall(b"x" * (REQUEST_LIMIT // 16))
-    memory = resident_mib(deck.engine_pid())
-    with watching(deck) as seen:
-        assert seen.rows["long"].state == "running"
-    assert memory < 300
-
-
-def resident_mib(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 2**20
 
 
 def test_a_whole_frame_over_the_limit_is_refused_too(deck: Commanded) -> None:
