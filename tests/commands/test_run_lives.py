@@ -165,18 +165,6 @@ def test_a_run_goes_on_through_kill_9_of_its_engine(deck: Commanded, start: Star
     assert (done.code, done.out) == (9, "begin\nend\n")
 
 
-def test_a_run_that_waits_survives_kill_9_of_its_engine(deck: Commanded, start: Start) -> None:
-    gate = deck.gate()
-    first = start("--name", "first", WAITS)
-    first.until("begin")
-    second = start("--name", "second", "echo mine; exit 4")
-    second.until("waits")
-    deck.kill_engine()
-    gate.let()
-    assert first.finish().code == 0
-    assert (second.finish().code, second.out.read_text()) == (4, "mine\n")
-
-
 def test_an_engine_that_is_stopped_by_hand_is_not_started_again(deck: Commanded, start: Start) -> None:
     gate = deck.gate()
     run = start("--name", "r", WAITS)

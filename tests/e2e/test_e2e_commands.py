@@ -137,20 +137,6 @@ def test_a_start_without_a_selection_means_all_tasks_also_after_an_interrupted_o
     assert deck.run().states == {"t1": "succeeded", "t2": "succeeded", "t3": "succeeded"}
 
 
-def test_what_still_runs_holds_up_a_later_round_whatever_is_selected(deck: Deck) -> None:
-    deck.write(
-        '[deck]\ngpus = "sim:1"\n[[task]]\nname = "train"\ncommand = "read _ <gate; touch trained"\n'
-        '[[task]]\nname = "gather"\ncommand = "test -e trained"\nround = 1\n'
-    )
-    gate = deck.gate()
-    engine = deck.start()
-    engine.started("train")
-    engine.kill()
-    again = deck.start("--only", "gather")
-    gate.let()
-    assert again.finish().states == {"train": "succeeded", "gather": "succeeded"}
-
-
 def test_a_task_edited_while_it_ran_on_its_own_runs_again_as_what_the_file_now_says(deck: Deck) -> None:
     deck.write('[[task]]\nname = "t"\ngpus = 0\ncommand = "read _ <gate; echo old >out"\n')
     gate = deck.gate()

@@ -224,17 +224,3 @@ def test_what_a_task_waits_for_keeps_its_gpu_after_kill_9_of_its_engine(two: Cal
     assert again.finish().code == 0
     waiting.started("t0")
     assert first.lines("log.txt") == ["begin", "end"]
-
-
-def test_what_a_task_waits_for_frees_its_gpu_when_it_ends_though_no_engine_comes(
-    two: Callable[[int], Pair],
-) -> None:
-    pair = two(1)
-    first, second = pair.deck("first", LEAVES), pair.deck("second", tasks(1))
-    running = first.start()
-    running.started("left")
-    until(lambda: first.lines("log.txt") == ["begin"])
-    running.kill()
-    waiting = waits(second, "deck pets of")
-    first.gates[0].let()
-    waiting.started("t0")
