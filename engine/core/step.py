@@ -232,6 +232,8 @@ def settle(turn: Turn) -> None:
         if deck.run.ended:
             return
         arrive(turn)
+        if deck.dirty:  # what is cached opens gates, too
+            continue
         looks = bool(deck.checking) and turn.at < deck.looked_until
         if deck.plan_due and not looks:
             deck.plan_due = False

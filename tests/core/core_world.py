@@ -82,6 +82,7 @@ class World(Outside):
 
     def step(self, *inputs: i.Input) -> Step:
         step = self.core.step([*self._take_inbox(), *inputs], at=self.now, wall=self.wall)
+        assert not (self.deck.dirty or self.deck.urgent or (self.deck.arrivals and not self.deck.run.ended))
         self._work(step)
         return step
 

@@ -16,7 +16,7 @@ from gpudeck.engine.adapters.slurm.stopping import Stopping
 from gpudeck.engine.adapters.slurm.submitting import Submitting
 from gpudeck.engine.attempt import outcomes
 from gpudeck.engine.attempt.completing import Completing
-from gpudeck.engine.client import Picture, folded
+from gpudeck.engine.client.connection import Picture, folded
 from gpudeck.engine.core import apply as apply_module
 from gpudeck.engine.core import begins, gone, step
 from gpudeck.engine.core import ends as core_ends

@@ -3,9 +3,9 @@
 from gpudeck.engine.adapters import host
 from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.adapters.processes.proc import stat
-from gpudeck.engine.client import Connection
+from gpudeck.engine.client.connection import Connection
+from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
-from gpudeck.engine.commands.place import Place
 from gpudeck.engine.logs.error_lines import NEEDLES, tells_an_error
 from gpudeck.engine.logs.metrics import finder
 from gpudeck.tui import pages
