@@ -3,7 +3,6 @@
 from gpudeck.engine.adapters import host
 from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.adapters.processes.proc import stat
-from gpudeck.engine.adapters.state.lock import this_machine
 from gpudeck.engine.client.connection import Connection
 from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
@@ -58,7 +57,7 @@ from gpudeck.tui.screens import deck_screen, detail, logs
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.deck_screen import DeckScreen
 from gpudeck.tui.screens.detail import Detail, DetailView
-from gpudeck.tui.screens.errors import Digests, ErrorList, ErrorsScreen, groups_of, summary
+from gpudeck.tui.screens.errors import ErrorList, ErrorsScreen, groups_of, summary
 from gpudeck.tui.screens.errors import filter_for as errors_filter_for
 from gpudeck.tui.screens.errors import lines_of as errors_lines_of
 from gpudeck.tui.screens.gpu_processes import GpuProcesses, read_commands, table
