@@ -13,9 +13,9 @@ from ..globs import matches
 from .described import describe
 from .failure import classify, hint_for
 from .outputs import OutputStamp, is_empty, outputs_exist, stamp_of, stamp_outputs
+from .printable import printable
 from .ranks import tails
 from .signs import PORT_HINT
-from .tail import printable
 
 __all__ = ["OutputStamp", "describe", "examine", "hint_of", "outputs_exist", "stamp_outputs"]
 

@@ -1,4 +1,4 @@
-"""Why an attempt failed, from the ends of its logs. Pure; texts come from `tail.lines_of`."""
+"""Why an attempt failed, from the ends of its logs. Pure; texts come from `printable.lines_of`."""
 
 from __future__ import annotations
 

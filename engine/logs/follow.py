@@ -14,8 +14,8 @@ from .growing import MetricsFile, Stream
 from .marks import reader_of, said_in
 from .metrics import MAX_METRICS, Values, documents, finder, numbers_at, to_text
 from .pace import Pace
+from .printable import printable
 from .progress import Tracker
-from .tail import printable
 
 MANY_LINES = 100
 """In one look."""

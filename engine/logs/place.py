@@ -1,4 +1,4 @@
-"""Where in the ends of its logs the cause of an attempt's end stands. Pure; texts come from `tail.lines_of`."""
+"""Where in the ends of its logs the cause of an attempt's end stands. Pure; texts come from `printable.lines_of`."""
 
 from __future__ import annotations
 

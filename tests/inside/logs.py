@@ -18,15 +18,16 @@ from gpudeck.engine.logs.gpu_history import (
     read_history,
 )
 from gpudeck.engine.logs.growing import FILE_BYTES, LINE_CHARS, MOST_BYTES, MetricsFile, Stream, clean
+from gpudeck.engine.logs.log_file import read_tail
 from gpudeck.engine.logs.marks import Rank, marks_in, number_of, reader_of, said_in
 from gpudeck.engine.logs.metrics import Values, documents, finder, from_text, numbers_at, to_text
 from gpudeck.engine.logs.outputs import OutputStamp
 from gpudeck.engine.logs.pace import Pace
+from gpudeck.engine.logs.printable import lines_of, printable
 from gpudeck.engine.logs.progress import Tracker
 from gpudeck.engine.logs.record import AttemptEnd, AttemptHeader, Placed, read_record, stamps_in
 from gpudeck.engine.logs.secrets import is_secret, masked_command, masked_env
 from gpudeck.engine.logs.signs import SIGNS
 from gpudeck.engine.logs.step import split_step, step_cause
-from gpudeck.engine.logs.tail import lines_of, printable, read_tail
 from gpudeck.engine.logs.totals import Totals
 from gpudeck.engine.logs.writer import AttemptJsonWriter

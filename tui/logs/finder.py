@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .breaks import MOST_BYTES
-from .files import LogFile
+from ...engine.logs.log_file import MOST_LINE_BYTES, LogFile
 from .query import Matcher, Query
 
 BLOCK_BYTES = 256 << 10
@@ -73,7 +72,7 @@ def after(file: LogFile, matcher: Matcher, origin: int, most_hits: int = MOST_HI
 
 def _split(raw: bytes, *, last: bool) -> tuple[bytes, bytes]:
     """Whole lines, and the beginning of one; a line that grows without end is cut."""
-    if last or len(raw) >= MOST_BYTES:
+    if last or len(raw) >= MOST_LINE_BYTES:
         return raw, b""
     end = raw.rfind(b"\n") + 1
     return raw[:end], raw[end:]
@@ -86,7 +85,7 @@ def before(file: LogFile, matcher: Matcher, origin: int, most_hits: int = MOST_H
         start = max(0, at - BLOCK_BYTES)
         raw = file.read(start, at - start) + rest
         at = start
-        cut = 0 if at == 0 or len(raw) >= MOST_BYTES else raw.find(b"\n") + 1 or len(raw)
+        cut = 0 if at == 0 or len(raw) >= MOST_LINE_BYTES else raw.find(b"\n") + 1 or len(raw)
         rest, whole = raw[:cut], raw[cut:]
         hits = [at + cut + begin for begin in reversed(matcher.lines(whole))] if whole else []
         over, reached = at <= 0, at + cut

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from .breaks import MOST_BYTES, Breaks
-from .files import LogFile
+from ...engine.logs.log_file import MOST_LINE_BYTES, Breaks, LogFile
 from .lines import Line, Span, read_line
 
 
@@ -97,7 +96,7 @@ class LinePart(NamedTuple):
 class Viewport:
     """Moves over one file. One thread, the file's."""
 
-    def __init__(self, file: LogFile, *, most_line_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, file: LogFile, *, most_line_bytes: int = MOST_LINE_BYTES) -> None:
         self._file = file
         self._breaks = Breaks(file, most_line_bytes)
         self._width, self._height = 80, 24
