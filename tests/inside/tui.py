@@ -46,7 +46,7 @@ from gpudeck.tui.link.feed import PATIENCE_S, QUIET_S, TICK_S, Again, Comeback, 
 from gpudeck.tui.logs import finder as log_finder
 from gpudeck.tui.logs import reader as logs_reader
 from gpudeck.tui.logs.lines import PLAIN, Sgr, Span, changed, cleaned, shown_text
-from gpudeck.tui.logs.query import ERRORS, Matcher, Query, Shapes
+from gpudeck.tui.logs.query import ERRORS, Matcher, Query, needles_in
 from gpudeck.tui.logs.query import parse as query_parse
 from gpudeck.tui.logs.reader import Reader
 from gpudeck.tui.logs.search import Hits, Search, Told
