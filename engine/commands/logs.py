@@ -12,8 +12,7 @@ from ..client import Connection, Gone, Picture
 from ..command import Command
 from ..errors import UsageError
 from ..headless.text import field_text, plural
-from ..logs.files import AttemptPaths, LogFolder
-from ..logs.rank_logs import rank_logs
+from ..logs.files import AttemptPaths, LogFolder, rank_logs
 from ..protocol.states import ACTIVE
 from ..protocol.wire import TaskRow
 from .logprint import LogFeed, PrintedLog, Printer

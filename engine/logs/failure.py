@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .cause import RootCause, Traceback, root_cause
+from .cause import HANDLED, RootCause, Traceback, choose_in, context_of, last_words, root_cause, telling_line
 from .described import signal_name, signal_of
-from .place import HANDLED, choose_in, context_of, last_words, telling_line
 from .signs import GPU_MEMORY_HINT, HOST_MEMORY_HINT, KILLED_HINT, Sign, first_sign
 
 _MAX_DETAIL_CHARS = 200

@@ -1,7 +1,7 @@
 """What the tests of tests/logs use of the inside of gpudeck: what moves there is changed here alone."""
 
 from gpudeck.engine.logs import follow, gitstate, writer
-from gpudeck.engine.logs.chatter import is_chatter, stands_alone
+from gpudeck.engine.logs.cause import split_step, step_cause
 from gpudeck.engine.logs.digest import digest
 from gpudeck.engine.logs.examine import describe, examine, hint_of, outputs_exist, stamp_outputs
 from gpudeck.engine.logs.failure import classify, signal_name
@@ -27,7 +27,6 @@ from gpudeck.engine.logs.printable import lines_of, printable
 from gpudeck.engine.logs.progress import Tracker
 from gpudeck.engine.logs.record import AttemptEnd, AttemptHeader, Placed, read_record, stamps_in
 from gpudeck.engine.logs.secrets import is_secret, masked_command, masked_env
-from gpudeck.engine.logs.signs import SIGNS
-from gpudeck.engine.logs.step import split_step, step_cause
+from gpudeck.engine.logs.signs import SIGNS, is_chatter, stands_alone
 from gpudeck.engine.logs.totals import Totals
 from gpudeck.engine.logs.writer import AttemptJsonWriter

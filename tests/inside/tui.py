@@ -7,10 +7,10 @@ from gpudeck.engine.adapters.state.lock import this_machine
 from gpudeck.engine.client import Connection
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.place import Place
-from gpudeck.engine.logs.error_lines import NEEDLES, tells_an_error
 from gpudeck.engine.logs.log_file import Breaks, LogFile
 from gpudeck.engine.logs.metrics import finder
 from gpudeck.engine.logs.printable import last_frame
+from gpudeck.engine.logs.signs import NEEDLES, tells_an_error
 from gpudeck.tui import pages
 from gpudeck.tui.acting import doing
 from gpudeck.tui.acting.actions import ACTIONS, BY_ID, Action, Where, footer_of, on, shown, use_keys

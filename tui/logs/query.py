@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import AnyStr, Literal
 
-from ...engine.logs.error_lines import NEEDLES, tells_an_error
+from ...engine.logs.signs import NEEDLES, tells_an_error
 from .lines import shown_text
 
 _KEPT = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz:_\n\r"
