@@ -18,7 +18,7 @@ FAIL_ON_NAN = 'watch = { pattern = "nan", action = "fail" }'
 def write(deck: Deck, *tasks: str) -> None:
     """A task file; its engines look at logs ten times a second."""
     deck.tune("progress.following", PERIOD_S=0.1, FIRST_S=0.1)
-    deck.tune("logs.supervisor", FIRST_WAIT_S=0.1)
+    deck.tune("logs.helper", FIRST_WAIT_S=0.1)
     deck.tune("logs.follow_main", STORE_PERIOD_S=0.1)
     deck.write(HEAD + "".join(f"[[task]]\ngpus = 0\n{task}\n" for task in tasks))
 
@@ -257,7 +257,7 @@ def test_a_deck_of_short_tasks_starts_no_helper(deck: Deck) -> None:
 
 
 def test_the_status_shows_the_time_that_progress_promises(deck: Deck) -> None:
-    deck.tune("logs.pace", _SETTLED_ELSE_S=0.3, _APART_S=0.1)
+    deck.tune("logs.progress", _SETTLED_ELSE_S=0.3, _APART_S=0.1)
     loop = "n=0; while [ $n -lt 200 ]; do n=$((n + 1)); echo epoch $n/200 loss 0.5; sleep 0.05; done"
     write(deck, f'name = "train"\ncommand = "{loop}"')
     engine = deck.start("--check-interval", "0.1")

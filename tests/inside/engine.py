@@ -21,7 +21,7 @@ from gpudeck.engine.detach import start_detached
 from gpudeck.engine.engine import Engine
 from gpudeck.engine.fit.search import Search, grid
 from gpudeck.engine.linger import Logout, kills_processes, lingers, look
-from gpudeck.engine.logs import helper, supervisor
+from gpudeck.engine.logs import helper
 from gpudeck.engine.logs.files import AttemptPaths, LogFolder, LogNames
 from gpudeck.engine.logs.follow import FILES, WATCH
 from gpudeck.engine.logs.record import last_scores

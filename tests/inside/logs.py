@@ -23,9 +23,8 @@ from gpudeck.engine.logs.log_file import read_tail
 from gpudeck.engine.logs.marks import Rank, marks_in, number_of, reader_of, said_in
 from gpudeck.engine.logs.metrics import Values, documents, finder, from_text, numbers_at, to_text
 from gpudeck.engine.logs.outputs import OutputStamp, outputs_exist, stamp_outputs
-from gpudeck.engine.logs.pace import Pace
 from gpudeck.engine.logs.printable import lines_of, printable
-from gpudeck.engine.logs.progress import Tracker
+from gpudeck.engine.logs.progress import Pace, Tracker
 from gpudeck.engine.logs.record import AttemptEnd, AttemptHeader, Placed, read_record, stamps_in
 from gpudeck.engine.logs.secrets import is_secret, masked_command, masked_env
 from gpudeck.engine.logs.signs import SIGNS, is_chatter, stands_alone
