@@ -173,7 +173,8 @@ def last_scores(path: str) -> tuple[dict[str, float], dict[str, float]]:
     """What an attempt that is over reported last, and the best of it, as its attempt-N.json says; {} when it does
     not."""
     try:
-        metrics = (read_record(path).get("end") or {}).get("metrics", {})
+        end: Any = read_record(path).get("end")
+        metrics: Any = end.get("metrics", {}) if end else {}
         told = msgspec.convert(metrics, dict[str, dict[str, float | str]])
     except (AttributeError, msgspec.ValidationError):
         return {}, {}
