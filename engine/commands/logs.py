@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 from ..adapters.inotify import LOOK_S, Writes
 from ..adapters.state.mounts import on_network
-from ..client import Connection, Gone, Picture
+from ..client.connection import Connection, Gone, Picture
+from ..client.place import Place, say
 from ..command import Command
 from ..errors import UsageError
 from ..headless.text import field_text, plural
@@ -17,7 +18,6 @@ from ..protocol.states import ACTIVE
 from ..protocol.wire import TaskRow
 from .logprint import LogFeed, PrintedLog, Printer
 from .look import LiveLook, Look, look
-from .place import Place, say
 from .rows import may_change, waits_text
 
 if TYPE_CHECKING:

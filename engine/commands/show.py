@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ..client.place import Place
 from ..command import Command
 from ..errors import UsageError
 from ..headless.painted import Line
@@ -15,7 +16,6 @@ from ..headless.text import field_text, hhmmss, mib_text, plural, printable, ran
 from ..logs.told import other_command, read_record, words_in
 from ..protocol.words import nodes_text
 from .look import look
-from .place import Place
 from .rows import hint_line, names_text
 from .screen import out, print_json
 

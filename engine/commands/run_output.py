@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping
 from typing import TextIO
 
-from ..commands.logprint import LogFeed, PrintedLog, Printer, Sink
-from ..commands.screen import Screen
 from ..logs.files import AttemptPaths
+from .logprint import LogFeed, PrintedLog, Printer, Sink
+from .screen import Screen
 
 
 class Output:
