@@ -12,7 +12,7 @@ import pytest
 from gpudeck.engine.core.spec import Metric, Watch
 from tests.fakes.following_rig import Rig, rigged, task
 from tests.fakes.local_rig import lives
-from tests.inside.engine import FILES, WATCH, helper, supervisor
+from tests.inside.engine import FILES, WATCH, helper
 
 
 @rigged(task("a"))
@@ -74,8 +74,8 @@ async def test_what_a_helper_that_computed_was_busy_with_is_given_up(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, stuck: Callable[[str, int], Path]
 ) -> None:
     mark = stuck("spin", WATCH)
-    monkeypatch.setattr(supervisor, "HUNG_CPU_S", 0.2)
-    monkeypatch.setattr(supervisor, "BLAMED_CPU_S", 0.1)
+    monkeypatch.setattr(helper, "HUNG_CPU_S", 0.2)
+    monkeypatch.setattr(helper, "BLAMED_CPU_S", 0.1)
     rig.run("a")
     await rig.until(mark.exists)
     rig.late_s += 3.0

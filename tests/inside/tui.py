@@ -6,8 +6,10 @@ from gpudeck.engine.adapters.processes.proc import stat
 from gpudeck.engine.client.connection import Connection
 from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
-from gpudeck.engine.logs.error_lines import NEEDLES, tells_an_error
+from gpudeck.engine.logs.log_file import Breaks, LogFile
 from gpudeck.engine.logs.metrics import finder
+from gpudeck.engine.logs.printable import last_frame
+from gpudeck.engine.logs.signs import NEEDLES, tells_an_error
 from gpudeck.tui import pages
 from gpudeck.tui.acting import doing
 from gpudeck.tui.acting.actions import ACTIONS, BY_ID, Action, Where, footer_of, on, shown, use_keys
@@ -41,10 +43,8 @@ from gpudeck.tui.link.ask import Answer, Asker, Unanswered
 from gpudeck.tui.link.feed import PATIENCE_S, QUIET_S, TICK_S, Again, Comeback, Feed, Pulse
 from gpudeck.tui.logs import finder as log_finder
 from gpudeck.tui.logs import reader as logs_reader
-from gpudeck.tui.logs.breaks import Breaks
-from gpudeck.tui.logs.files import LogFile
-from gpudeck.tui.logs.lines import PLAIN, Sgr, Span, changed, cleaned, last_frame, shown_text
-from gpudeck.tui.logs.query import ERRORS, Matcher, Query, Shapes
+from gpudeck.tui.logs.lines import PLAIN, Sgr, Span, changed, cleaned, shown_text
+from gpudeck.tui.logs.query import ERRORS, Matcher, Query, needles_in
 from gpudeck.tui.logs.query import parse as query_parse
 from gpudeck.tui.logs.reader import Reader
 from gpudeck.tui.logs.search import Hits, Search, Told
