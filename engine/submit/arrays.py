@@ -23,7 +23,6 @@ class Piece:
     """A task as a job."""
 
     spec: TaskSpec
-    attempt: int
     made: Made
     script: str
     """The text."""

@@ -18,7 +18,7 @@ def piece(name: str, entry: str = "e", *, limit: int | None = None, waits: Waits
     order = order_in(Path("/work"), task=name, cpus=cpus, options={"array": array})
     header = AttemptHeader.__new__(AttemptHeader)
     made = Made(replace(order, token=f"token-{name}"), header, PATHS, (), (), 0.0, {}, resumed=False)
-    return Piece(spec, 1, made, "", f"jobs/{name}", waits or Waits())
+    return Piece(spec, made, "", f"jobs/{name}", waits or Waits())
 
 
 def made_of(*pieces: Piece) -> Arrayed:

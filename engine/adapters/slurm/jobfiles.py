@@ -64,7 +64,8 @@ def control_folder(log_dir: str) -> str:
 
 
 def path(folder: str, token: str, kind: str) -> str:
-    """*kind*: claim, began, ended, alive, stop, warn, gpu, setup; or map, of an array's batch."""
+    """*kind*: claim, began, ended, alive, stop, warn, gpu, setup; sent, which only submit.sh writes; or map, of an
+    array's batch."""
     return f"{folder}/{token}.{kind}"
 
 
