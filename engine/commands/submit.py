@@ -85,7 +85,8 @@ def _tell(written: Written, warnings: list[str], *, go: bool) -> None:
     for line in warnings:
         say(f"warning: {line}")
     shown = os.path.relpath(written.submit)
-    jobs = f"{plural(len(written.pieces), 'task')} in {plural(len(written.units), 'job')}"
+    tasks = sum(len(unit.pieces) for unit in written.units)
+    jobs = f"{plural(tasks, 'task')} in {plural(len(written.units), 'job')}"
     counts = [jobs if written.units else "nothing to submit"]
     counts += [f"{len(written.done)} done earlier"] * bool(written.done)
     counts += [f"{len(written.in_flight)} submitted earlier and not over"] * bool(written.in_flight)
@@ -107,8 +108,8 @@ def _told(written: Written, warnings: list[str]) -> Mapping[str, Any]:
                 "name": unit.name,
                 "script": os.path.join(written.folder, unit.script),
                 "tasks": [
-                    {"task": member.task, "token": member.token, "log": f"{member.attempt}.log"}
-                    for member in unit.members
+                    {"task": piece.spec.name, "token": piece.token, "log": piece.made.paths.out}
+                    for piece in unit.pieces
                 ],
                 "after_ok": list(unit.waits.ok),
                 "after_end": list(unit.waits.ended),

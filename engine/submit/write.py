@@ -23,8 +23,7 @@ from ..logs.files import safe_name
 from ..logs.outputs import outputs_exist
 from ..logs.record import encode, header_record
 from ..opening.submitted import all_submitted
-from .arrays import Arrayed, Piece, arrayed
-from .shell import LOCK, Unit, submit_script
+from .jobs import LOCK, Piece, Unit, submit_script, units_of
 from .standing import Standing
 from .target import Target
 from .unsupported import not_expressed
@@ -43,9 +42,8 @@ class Written:
 
     folder: str
     """Absolute."""
-    pieces: Sequence[Piece] = ()
-    """Tasks that were written, in file order."""
     units: Sequence[Unit] = ()
+    """What was written."""
     done: Sequence[str] = ()
     """Tasks that are done already."""
     in_flight: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -124,17 +122,17 @@ class _Writing:
         specs = [spec for spec in self._tasks if spec.name not in had]
         pieces = [self._piece(spec, waits[spec.name]) for spec in specs]
         batches = [secrets.token_hex(12) for _ in pieces]
-        made = arrayed(pieces, batches, folder=SCRIPTS)
+        units = units_of(pieces, batches, folder=SCRIPTS)
+        limited = {unit.pieces[0].spec.entry for unit in units if unit.at_once}
         written = Written(
             self._folder,
-            pieces,
-            made.units,
+            units,
             [spec.name for spec in self._tasks if spec.name in done],
             in_flight,
             [spec.name for spec in self._tasks if spec.name in in_flight and not self._is_same(spec)],
-            not_expressed(self._target.file.settings, specs, limited=made.limited),
+            not_expressed(self._target.file.settings, specs, limited=limited),
         )
-        self._put(written, made)
+        self._put(written)
         return written
 
     def _is_same(self, spec: TaskSpec) -> bool:
@@ -163,19 +161,23 @@ class _Writing:
         files = f"{SCRIPTS}/{safe_name(spec.name).replace('/', '_')}-{token[:8]}"
         return Piece(spec, made, script(made.order, self._control), files, waits)
 
-    def _put(self, written: Written, made: Arrayed) -> None:
+    def _put(self, written: Written) -> None:
         """Raises OSError."""
         os.makedirs(os.path.join(self._folder, SCRIPTS), mode=0o700, exist_ok=True)
-        for piece in written.pieces:
-            self._file(f"{piece.files}.sh", piece.script.encode("utf-8", "surrogateescape"))
-            header = replace(piece.made.header, started_wall=time.time())
-            self._file(f"{piece.files}.json", encode(header_record(header, host=host.hostname(), git=header.git)))
-        for name, text in made.scripts.items():
-            self._file(name, text.encode("utf-8", "surrogateescape"))
+        files: dict[str, bytes] = {}
+        for unit in written.units:
+            if unit.text:
+                files[unit.script] = unit.text.encode("utf-8", "surrogateescape")
+            for piece in unit.pieces:
+                files[f"{piece.files}.sh"] = piece.script.encode("utf-8", "surrogateescape")
+                header = replace(piece.made.header, started_wall=time.time())
+                files[f"{piece.files}.json"] = encode(header_record(header, host=host.hostname(), git=header.git))
+        for name, content in files.items():  # scripts hold the environment, and keys may be in that
+            write_atomic(os.path.join(self._folder, name), content, mode=0o600, durable=False)
         deck = self._target.file.settings.name
         text = submit_script(deck, self._control, written.units, written.in_flight, version=__version__)
         write_atomic(written.submit, text.encode("utf-8", "surrogateescape"), mode=0o700)
-        self._sweep({*made.scripts, *(f"{piece.files}.{end}" for piece in written.pieces for end in ("sh", "json"))})
+        self._sweep(files.keys())
 
     def _sweep(self, kept: Set[str]) -> None:
         """Remove scripts of earlier: those that were submitted lie beside the logs. Raises OSError."""
@@ -183,7 +185,3 @@ class _Writing:
             path = f"{SCRIPTS}/{name}"
             if _OURS.search(name) and path not in kept:
                 os.unlink(os.path.join(self._folder, path))
-
-    def _file(self, name: str, content: bytes) -> None:
-        """Scripts hold the environment, and keys may be in that."""
-        write_atomic(os.path.join(self._folder, name), content, mode=0o600, durable=False)

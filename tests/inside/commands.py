@@ -16,7 +16,7 @@ from gpudeck.engine.runs.book import Book
 from gpudeck.engine.runs.engines import Engines
 from gpudeck.engine.runs.home import FIT, file_in, home_of
 from gpudeck.engine.runs.wanted import Wanted, wanted_of
-from gpudeck.engine.submit.arrays import Arrayed, Piece, arrayed
+from gpudeck.engine.submit.jobs import Piece, Unit, units_of
 from gpudeck.engine.submit.standing import Standing, Stands
 from gpudeck.engine.submit.unsupported import not_expressed
 from gpudeck.engine.submit.waits import Waits, missing, waits_of
