@@ -5,7 +5,7 @@ from typing import Any
 
 from gpudeck.engine import loop
 from gpudeck.engine.adapters import host
-from gpudeck.engine.adapters.slurm import accounting, asking, batches, control, ends, launcher, recovery
+from gpudeck.engine.adapters.slurm import accounting, asking, control, ends, launcher, recovery, submitting
 from gpudeck.engine.adapters.slurm import calls as _calls
 from gpudeck.engine.adapters.slurm import telling as slurm_telling
 from gpudeck.engine.adapters.slurm.accounting import Accounting
@@ -50,7 +50,7 @@ def of_slurm(
     *, run_program: object, calls: object, background: object, arrivals: object, threading: object, time: object
 ) -> Sequence[tuple[Any, str, object]]:
     """Where the launcher for clusters meets the world: module, name there, and what is to be there instead."""
-    users = [asking, batches, accounting, _calls]
+    users = [asking, submitting, accounting, _calls]
     return (
         *((module, "run_program", run_program) for module in users),
         (launcher, "Calls", calls),

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ...atomic import write_atomic
 from ...core.spec import StopScope
-from .nodelist import expand_nodes
+from .parse import expand_nodes
 
 FOLDER = ".jobs"
 """Below the deck's log folder."""

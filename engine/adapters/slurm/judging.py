@@ -15,8 +15,7 @@ from .cancelling import Leaving
 from .control import Control
 from .ends import UNABLE, Ends, says_memory
 from .jobs import Job, Limits, is_of
-from .nodelist import expand_nodes
-from .parse import AccountedJob
+from .parse import AccountedJob, expand_nodes
 from .states import accounted, cause_of, in_words, stand, word
 from .telling import Telling
 

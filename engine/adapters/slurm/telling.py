@@ -9,7 +9,7 @@ from ...core.inputs import LeaderExited, Pending, Spawned, SpawnRefused, Submitt
 from ...core.outcome import Cause
 from ...ports import Sink
 from .jobs import Job, Jobs
-from .nodelist import expand_nodes
+from .parse import expand_nodes
 from .states import never_starts
 
 _SHIFT_S = 60.0
