@@ -28,7 +28,7 @@ from gpudeck.engine.adapters.sampling import MIN_GAP_S, Sampling
 from gpudeck.engine.adapters.simulated import TOTAL_MIB, SimulatedProbe
 from gpudeck.engine.adapters.simulated_use import told_use
 from gpudeck.engine.adapters.slurm import jobfiles, submitting
-from gpudeck.engine.adapters.slurm.arrays import Turns, array_script, asks
+from gpudeck.engine.adapters.slurm.arrays import ArrayBatching, array_script, asks
 from gpudeck.engine.adapters.slurm.calls import small_environment
 from gpudeck.engine.adapters.slurm.control import Control
 from gpudeck.engine.adapters.slurm.jobfiles import sweep

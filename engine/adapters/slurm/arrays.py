@@ -63,7 +63,7 @@ _MOST = 500
 """Elements; clusters allow 1001 unless they say otherwise."""
 
 
-class Turns:
+class ArrayBatching:
     """A cluster that has refused an array gets single jobs from then on."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Attempts on their way into the queue: sbatch calls, a few at once, each attempt in one of them at a time.
 
-A call whose fate is not known is never repeated: `Judging` finds out whether there is a job, and if there is none makes
+A call whose fate is not known is never repeated: `Decider` finds out whether there is a job, and if there is none makes
 sure that none can run.
 """
 
@@ -15,15 +15,15 @@ from functools import partial
 
 from ...atomic import write_atomic
 from ...ports import StartOrder
-from .arrays import Turns, array_script
-from .asking import Picture
+from .arrays import ArrayBatching, array_script
 from .calls import NOT_BEGUN, Calls, run_program
 from .ends import UNABLE
 from .jobfiles import map_text, write
 from .jobs import Job, Jobs, Limits
 from .parse import Refusal, is_full, refusal, submitted_id
+from .queue_poller import Picture
+from .report import Report
 from .script import SBATCH, script, unasked
-from .telling import Telling
 
 _AT_ONCE = 4
 _TOLD_S = 60.0
@@ -39,7 +39,7 @@ class Submitting:
         loop: asyncio.AbstractEventLoop,
         calls: Calls,
         jobs: Jobs,
-        telling: Telling,
+        report: Report,
         control: str,
         *,
         doubt: Callable[[Job], None],
@@ -56,7 +56,7 @@ class Submitting:
         self._loop = loop
         self._calls = calls
         self._jobs = jobs
-        self._telling = telling
+        self._report = report
         self._control = control
         self._doubt = doubt
         self._late = late
@@ -66,7 +66,7 @@ class Submitting:
         self._note = note
         self._now = now
         self._queue = jobs.queue
-        self._turns = Turns()
+        self._batching = ArrayBatching()
         self._busy = 0
         self._looked_at = 0.0
         self._back_off_s = 0.0
@@ -81,10 +81,10 @@ class Submitting:
     def add(self, job: Job) -> None:
         """Submit it as soon as may be; those of an array once others have had the time to join."""
         now = self._now()
-        place = self._turns.place(job, now)
+        place = self._batching.place(job, now)
         self._queue[job] = place
         if now < self._free_at:
-            self._telling.held(job, self._why_held)
+            self._report.held(job, self._why_held)
         if place.not_before > now:
             self._later(place.not_before - now)
         else:
@@ -122,7 +122,7 @@ class Submitting:
             for job, place in self._queue.items()
             if job.refused_at is None or self._looked_at > job.refused_at
         ]
-        return self._turns.next(ready, self._now())
+        return self._batching.next(ready, self._now())
 
     def _send(self, batch: list[Job]) -> None:
         token = os.urandom(12).hex() if len(batch) > 1 else ""
@@ -146,20 +146,20 @@ class Submitting:
                 self._taken(batch, job_id)
             case Unwritten(why):
                 for job in batch:
-                    self._telling.refused(job, why)
+                    self._report.refused(job, why)
             case Refusal("busy", why):
                 full = is_full(why)
-                fewer = full and self._turns.refused(len(batch))
+                fewer = full and self._batching.refused(len(batch))
                 self._full = self._under_way() if full else None
                 words = f"Slurm takes no job for now ({why.removeprefix(_FAILED)})"
                 self._refused(batch, words, hold=not fewer)
             case Unbegun(why):
                 self._refused(batch, f"sbatch cannot be run ({why})")
-            case Refusal("no", _) if self._turns.refused(len(batch)):
+            case Refusal("no", _) if self._batching.refused(len(batch)):
                 self._again([job for job in batch if job.stage == "sending"])
             case Refusal("no", why):
                 for job in batch:
-                    self._telling.over(job, UNABLE, spawn_error=f"sbatch: {why}")
+                    self._report.over(job, UNABLE, spawn_error=f"sbatch: {why}")
             case Refusal("doubt", why):
                 self._unknown(batch, why)
             case _:
@@ -182,7 +182,7 @@ class Submitting:
                 job.id = job.id or mine
                 self._late(job)
             else:
-                self._telling.submitted(job, mine)
+                self._report.submitted(job, mine)
 
     def _anywhere(self, batch: Sequence[Job]) -> None:
         self._note(told_anywhere(batch), "warning")
@@ -208,7 +208,7 @@ class Submitting:
             self._jobs.move(job, "queued")
         others = dict(self._queue)
         self._queue.clear()
-        self._queue.update({job: self._turns.back(job, self._now()) for job in batch})
+        self._queue.update({job: self._batching.back(job, self._now()) for job in batch})
         self._queue.update(others)
 
     def _unknown(self, batch: Sequence[Job], why: str) -> None:
@@ -224,7 +224,7 @@ class Submitting:
 
     def _tell_held(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
-            self._telling.held(job, self._why_held)
+            self._report.held(job, self._why_held)
 
     def _hold(self, why: str, what: str) -> None:
         """Say so, but not once a minute for hours."""

@@ -16,7 +16,7 @@ _SHIFT_S = 60.0
 """An expected start that moves by less is no news."""
 
 
-class Telling:
+class Report:
     """Moves jobs from stage to stage, and says so."""
 
     def __init__(self, jobs: Jobs, sink: Sink, now: Callable[[], float]) -> None:
