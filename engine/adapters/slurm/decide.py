@@ -18,7 +18,7 @@ from .parse import AccountedJob, QueuedJob, expand_nodes
 from .queue_poller import Picture
 from .report import Report
 from .states import accounted, cause_of, in_words, never_starts, stand, word
-from .stopping import Abandoned, Scancel
+from .stopping import Removals
 
 _NEVER_SATISFIED = "DependencyNeverSatisfied"
 """Of jobs that `gpudeck submit` let wait for others: whether the task can run is the deck's to say."""
@@ -39,8 +39,7 @@ class Decider:
         report: Report,
         control: Control,
         ends: Ends,
-        scancel: Scancel,
-        abandoned: Abandoned,
+        removals: Removals,
         accounting: Accounting,
         showing: Showing,
         *,
@@ -53,8 +52,7 @@ class Decider:
         self._report = report
         self._control = control
         self._ends = ends
-        self._scancel = scancel
-        self._abandoned = abandoned
+        self._removals = removals
         self._accounting = accounting
         self._showing = showing
         self._limits = limits
@@ -93,7 +91,7 @@ class Decider:
         for row in picture.changed:
             job = self._jobs.of(row)
             if job is None:
-                self._abandoned.stray(row)
+                self._removals.stray(row)
             else:
                 moved = self._row(job, row) or moved
         arrays = {each.partition("_")[0] for each in picture.ids if "_" in each}
@@ -118,7 +116,7 @@ class Decider:
             self._report.pending(job, row.reason or row.state, row.start)
             self._warn(job, row)
         if now == "over":
-            self._scancel.over(row.id)
+            self._removals.over(row.id)
             self._over(job)
         else:
             job.over_since = None
@@ -297,7 +295,7 @@ class Decider:
         if job.stage == "gone" or free is None:
             return
         if free:
-            self._abandoned.void(job)
+            self._removals.void(job)
             then()
             return
         job.claimed = True

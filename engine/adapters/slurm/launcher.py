@@ -21,7 +21,7 @@ from .parse import SQUEUE
 from .queue_poller import Picture, QueuePoller
 from .recovery import Left
 from .report import Report
-from .stopping import Abandoned, Scancel, Stops
+from .stopping import Removals, Stops
 from .submitting import Submitting
 
 _CONFIG_TIMEOUT_S = 30.0
@@ -55,34 +55,31 @@ class SlurmLauncher:
         self._jobs = Jobs(now)
         self._report = Report(self._jobs, sink, now)
         self._accounting = Accounting(loop, self._calls)
-        self._scancel = Scancel(loop, self._calls, now=now, gone=lambda job_id: self._abandoned.left(job_id))
-        self._abandoned = Abandoned(self._control, self._scancel, now=now)
+        self._removals = Removals(loop, self._calls, self._control, now=now)
         self._ends = Ends(
             loop, self._control, self._jobs, self._report, on_network=on_network, unclear=self._unclear,
-            voided=self._abandoned.tokens,
+            voided=self._removals.voided,
         )  # fmt: skip
         self._decider = Decider(
-            loop, self._jobs, self._report, self._control, self._ends, self._scancel, self._abandoned,
-            self._accounting, Showing(self._calls), limits=limits, note=note, now=now,
+            loop, self._jobs, self._report, self._control, self._ends, self._removals, self._accounting,
+            Showing(self._calls), limits=limits, note=note, now=now,
         )  # fmt: skip
         self._poller = QueuePoller(
             loop,
             self._calls,
             query=(*SQUEUE, "-u", str(os.getuid())),
             took=self._looked,
-            needed=lambda: bool(len(self._jobs) or len(self._scancel) or self._abandoned.expects),
+            needed=lambda: bool(len(self._jobs) or self._removals.expected),
             pressing=lambda: self._decider.pressing or bool(self._jobs.queue),
             note=note,
             now=now,
         )
         self._submitting = Submitting(
             loop, self._calls, self._jobs, self._report, control,
-            doubt=self._doubt, late=self._abandoned.void, sent=self._poller.soon, forget=self._control.forget,
+            doubt=self._doubt, late=self._removals.void, sent=self._poller.soon, forget=self._control.forget,
             limits=limits, note=note, now=now,
         )  # fmt: skip
-        self._stops = Stops(
-            loop, self._control, self._report, self._scancel, voided=self._abandoned.void, limits=limits, now=now
-        )
+        self._stops = Stops(loop, self._control, self._report, self._removals, limits=limits, now=now)
         self._knows_timeout = False
         self._closed = False
 
@@ -101,7 +98,7 @@ class SlurmLauncher:
             fates[known.token], job = left.fate(known)
             self._jobs.add(job)
             if fates[known.token] == "never ran":
-                self._abandoned.void(job)
+                self._removals.void(job)
                 self._loop.call_soon(self._report.never_ran, job)
             elif job.stage == "doubt":
                 self._doubt(job)
@@ -132,7 +129,7 @@ class SlurmLauncher:
 
     def forget(self, token: str) -> None:
         """See `ports.Launcher`. The script stays."""
-        self._control.forget(token, keep_claim=self._abandoned.is_void(token))
+        self._control.forget(token, keep_claim=self._removals.is_void(token))
 
     def close(self) -> None:
         """See `ports.Launcher`. Idempotent."""
@@ -140,14 +137,14 @@ class SlurmLauncher:
             return
         self._closed = True
         for part in (
-            self._submitting, self._poller, self._decider, self._stops, self._scancel, self._accounting,
+            self._submitting, self._poller, self._decider, self._stops, self._removals, self._accounting,
             self._ends, self._control, self._calls,
         ):  # fmt: skip
             part.close()
 
     def _looked(self, picture: Picture) -> bool:
         moved = self._decider.looked(picture)
-        self._scancel.looked(picture)
+        self._removals.looked(picture)
         self._submitting.looked(picture)
         return moved
 

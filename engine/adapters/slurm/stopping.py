@@ -22,31 +22,37 @@ _MOST = 1000
 _TIMEOUT_S = 120.0
 _LISTED_S = 10.0
 """A job that is still listed so long after Slurm was asked to end it is asked for again."""
+_TURNS_UP_S = 600.0
+"""So long after it was given up the job of a submission that nobody has seen may come into the queue."""
 
 
-class Scancel:
-    """Jobs that are to leave the queue: one call for many, until they are out. All calls on the loop's thread."""
+class Removals:
+    """Jobs that are to leave the queue: one scancel for many, until they are out; and attempts that were given up, of
+    which jobs may turn up in it. All calls on the loop's thread."""
 
     def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        calls: Calls,
-        *,
-        now: Callable[[], float],
-        gone: Callable[[str], None],
+        self, loop: asyncio.AbstractEventLoop, calls: Calls, control: Control, *, now: Callable[[], float]
     ) -> None:
-        """*gone* is told the id of each job that has left, or is over."""
         self._loop = loop
         self._calls = calls
+        self._control = control
         self._now = now
-        self._gone = gone
         self._asked: dict[str, float | None] = {}
         """When Slurm was last asked, by id; None: not yet."""
+        self._token_of: dict[str, str] = {}
+        """By id, of those whose attempts were given up."""
+        self._voided: dict[str, str] = {}
+        """Tokens of which nothing will run, also by element: what of them shows up in the queue leaves it again."""
+        self._unseen: dict[str, float] = {}
+        """Tokens of which no job is known, and until when one is looked for."""
         self._timer: asyncio.TimerHandle | None = None
         self._running = False
 
-    def __len__(self) -> int:
-        return len(self._asked)
+    @property
+    def expected(self) -> bool:
+        """Whether jobs have still to leave the queue, or may come into it that nobody has seen yet."""
+        self._unseen = {token: until for token, until in self._unseen.items() if until > self._now()}
+        return bool(self._asked or self._unseen)
 
     def add(self, job_id: str) -> None:
         """Idempotent."""
@@ -54,11 +60,41 @@ class Scancel:
             self._asked[job_id] = None
             self._arm(_GATHER_S)
 
+    def void(self, job: Job) -> None:
+        """Nothing of it runs: its job, if there is one, leaves the queue."""
+        self._voided[job.token] = job.token
+        if job.element:
+            self._voided[job.element] = job.token
+        if not job.id:
+            self._unseen[job.token] = self._now() + _TURNS_UP_S
+        elif stand(job.state) != "over":
+            self._remove(job.id, job.token)
+
+    def is_void(self, token: str) -> bool:
+        """Whether its claim must stay: a job of it may yet begin."""
+        return token in self._voided
+
+    def voided(self) -> frozenset[str]:
+        """The tokens of all of those."""
+        return frozenset(self._voided.values())
+
     def over(self, job_id: str) -> None:
         """Slurm says that it is over, or knows it no more."""
-        if job_id in self._asked:
-            del self._asked[job_id]
-            self._gone(job_id)
+        if job_id not in self._asked:
+            return
+        del self._asked[job_id]
+        token = self._token_of.pop(job_id, None)
+        if token is not None:
+            self._voided = {key: value for key, value in self._voided.items() if value != token}
+            self._control.forget(token)
+
+    def stray(self, row: QueuedJob) -> None:
+        """The queue shows a job of none that is looked after."""
+        element = f"{row.batch}_{row.id.partition('_')[2]}" if row.batch else row.token
+        if stand(row.state) == "over":
+            self.over(row.id)
+        elif element and (token := self._voided.get(element)):
+            self._remove(row.id, token)
 
     def looked(self, picture: Picture) -> None:
         """The queue was seen."""
@@ -78,6 +114,11 @@ class Scancel:
         self._asked.clear()
         for first in range(0, len(due), _MOST):
             self._calls.leave(("scancel", *due[first : first + _MOST]))
+
+    def _remove(self, job_id: str, token: str) -> None:
+        self._unseen.pop(token, None)
+        self._token_of[job_id] = token
+        self.add(job_id)
 
     def _arm(self, after_s: float) -> None:
         if self._timer is None and not self._running:
@@ -100,70 +141,6 @@ class Scancel:
         self._arm(_GATHER_S if answer.ok else _LISTED_S)
 
 
-_TURNS_UP_S = 600.0
-"""So long after it was given up the job of a submission that nobody has seen may come into the queue."""
-
-
-class Abandoned:
-    """Attempts that were given up, of which jobs may turn up in the queue. All calls on the loop's thread."""
-
-    def __init__(self, control: Control, scancel: Scancel, *, now: Callable[[], float]) -> None:
-        self._control = control
-        self._scancel = scancel
-        self._now = now
-        self._voided: dict[str, str] = {}
-        """Tokens of which nothing will run, also by element: what of them shows up in the queue leaves it again."""
-        self._leaving: dict[str, str] = {}
-        """Tokens of jobs that are to leave it, by id."""
-        self._unseen: dict[str, float] = {}
-        """Tokens of which no job is known, and until when one is looked for."""
-
-    def void(self, job: Job) -> None:
-        """Nothing of it runs: its job, if there is one, leaves the queue."""
-        self._voided[job.token] = job.token
-        if job.element:
-            self._voided[job.element] = job.token
-        if not job.id:
-            self._unseen[job.token] = self._now() + _TURNS_UP_S
-        elif stand(job.state) != "over":
-            self._leave(job.id, job.token)
-
-    @property
-    def expects(self) -> bool:
-        """Whether jobs that nobody has seen yet may come into the queue."""
-        self._unseen = {token: until for token, until in self._unseen.items() if until > self._now()}
-        return bool(self._unseen)
-
-    def is_void(self, token: str) -> bool:
-        """Whether its claim must stay: a job of it may yet begin."""
-        return token in self._voided
-
-    def tokens(self) -> frozenset[str]:
-        """All of those."""
-        return frozenset(self._voided.values())
-
-    def stray(self, row: QueuedJob) -> None:
-        """The queue shows a job of none that is looked after."""
-        over = stand(row.state) == "over"
-        element = f"{row.batch}_{row.id.partition('_')[2]}" if row.batch else row.token
-        if over:
-            self._scancel.over(row.id)
-        elif element and (token := self._voided.get(element)):
-            self._leave(row.id, token)
-
-    def left(self, job_id: str) -> None:
-        """A job is out of the queue."""
-        token = self._leaving.pop(job_id, None)
-        if token is not None:
-            self._voided = {key: value for key, value in self._voided.items() if value != token}
-            self._control.forget(token)
-
-    def _leave(self, job_id: str, token: str) -> None:
-        self._unseen.pop(token, None)
-        self._leaving[job_id] = token
-        self._scancel.add(job_id)
-
-
 _AGAIN_S = 2.0
 """After the folder did not answer."""
 
@@ -176,18 +153,15 @@ class Stops:
         loop: asyncio.AbstractEventLoop,
         control: Control,
         report: Report,
-        scancel: Scancel,
+        removals: Removals,
         *,
-        voided: Callable[[Job], None],
         limits: Limits,
         now: Callable[[], float],
     ) -> None:
-        """*voided* is told of a job that may be in the queue, and of which nothing will run."""
         self._loop = loop
         self._control = control
         self._report = report
-        self._scancel = scancel
-        self._voided = voided
+        self._removals = removals
         self._limits = limits
         self._now = now
         self._timers = set[asyncio.TimerHandle]()
@@ -220,7 +194,7 @@ class Stops:
         if job.stage == "gone":
             return
         if free:
-            self._voided(job)
+            self._removals.void(job)
             self._report.never_ran(job)
         elif free is None:
             self._later(_AGAIN_S, lambda: self._void(job, scope))
@@ -239,7 +213,7 @@ class Stops:
         if job.stage == "gone" or job.stop is None or job.stop.cancelled or not job.id or job.renumbered:
             return
         job.stop.cancelled = True
-        self._scancel.add(job.id)
+        self._removals.add(job.id)
 
     def _later(self, after_s: float, then: Callable[[], None]) -> None:
         def ring() -> None:
