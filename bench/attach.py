@@ -17,8 +17,8 @@ from contextlib import contextmanager
 
 from common import GPUDECK, Report, disk, folder_on, matrix_deck, options, percentile, tmpfs, write_deck
 
-from gpudeck.engine.attach import attach
-from gpudeck.engine.client import Connection
+from gpudeck.engine.client.attach import attach
+from gpudeck.engine.client.connection import Connection
 from gpudeck.engine.protocol.wire import Delta, Tasks, encode
 from gpudeck.engine.taskfile.options import RunOptions
 

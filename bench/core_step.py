@@ -1,4 +1,5 @@
-"""What the core costs: one simulated run of a large deck, step by step. Budget: p99 <= 150 us, max <= 5 ms a step."""
+"""What the core costs: one simulated run of a large deck, step by step. Budget: p99 <= 150 us; the longest step, which
+opens a round, <= 100 ms with 10,000 tasks and <= 1 s with 100,000."""
 
 from __future__ import annotations
 
@@ -11,16 +12,15 @@ from heapq import heappop, heappush
 
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.devices import Gpu
-from gpudeck.engine.core.effects import Again, CheckDone, Launch
+from gpudeck.engine.core.effects import CheckDone, Launch
 from gpudeck.engine.core.events import RunStarted
-from gpudeck.engine.core.inputs import DoneChecked, Input, LeaderExited, Spawned, Tick, TreeGone
+from gpudeck.engine.core.inputs import DoneChecked, Input, LeaderExited, Spawned, TreeGone
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
 from gpudeck.engine.core.step import Core
 
-TASKS = 100_000
 COLLECT_EVERY = 1_000
 """Steps between two collections, which the loop makes in idle moments and which are not counted here."""
-P99_US, MAX_US, MEMORY_MB = 150.0, 5_000.0, 500.0
+P99_US, MAX_US_A_TASK, MEMORY_MB = 150.0, 10.0, 500.0
 
 
 def one_entry(count: int, round_of: Callable[[int], int] = lambda _: 0) -> DeckFile:
@@ -79,8 +79,6 @@ class Run:
                     self.inbox.append(Spawned(effect.token, 1, 1))
                 case CheckDone():
                     self.inbox += [DoneChecked(name, False, False) for name in effect.tasks]
-                case Again():
-                    self.inbox.append(Tick())
                 case _:
                     pass
 
@@ -96,13 +94,16 @@ def report(label: str, file: DeckFile) -> bool:
         f"{label}: build {run.build_s:.2f} s, begin {run.begin_us / 1000:.1f} ms, {len(took)} steps, "
         f"p50 {p50:.0f} us, p99 {p99:.0f} us, max {most / 1000:.2f} ms, {slow} above 1 ms, memory {memory_mb:.0f} MB"
     )
-    return p99 <= P99_US and most <= MAX_US and memory_mb <= MEMORY_MB
+    return p99 <= P99_US and most <= MAX_US_A_TASK * len(file.tasks) and memory_mb <= MEMORY_MB
 
 
 def main() -> int:
-    fine = report("100,000 tasks in one entry", one_entry(TASKS))
-    fine &= report("two rounds of 50,000", one_entry(TASKS, lambda index: index * 2 // TASKS))
-    print("within budget" if fine else f"over budget: p99 {P99_US} us, max {MAX_US} us, {MEMORY_MB} MB")
+    fine = True
+    for count in (10_000, 100_000):
+        fine &= report(f"{count:,} tasks in one entry", one_entry(count))
+        fine &= report(f"two rounds of {count // 2:,}", one_entry(count, lambda index, half=count // 2: index // half))
+    budget = f"p99 {P99_US} us, longest {MAX_US_A_TASK} us for each task, {MEMORY_MB} MB"
+    print("within budget" if fine else f"over budget: {budget}")
     return int(not fine and "--strict" in sys.argv[1:])
 
 

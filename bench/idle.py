@@ -18,8 +18,8 @@ from common import GPUDECK, Report, disk, folder_on, options, tmpfs, write_deck
 
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.adapters.state.folder import open_state_dir
-from gpudeck.engine.attach import attach
-from gpudeck.engine.client import Connection
+from gpudeck.engine.client.attach import attach
+from gpudeck.engine.client.connection import Connection
 from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, Fact, RunEnded, RunStarted
 from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.taskfile.load import load

@@ -100,7 +100,7 @@ def main() -> int:
         taken_us, most_mb = in_own_process(run, write_deck(folder, matrix_text(count)))
     report.row(f"engine step p50, {len(taken_us)} steps", percentile(taken_us, 50), None, "us", "")
     report.row(f"engine step p99, {count} tasks", percentile(taken_us, 99), None, "us", "<= 150 us")
-    report.row(f"engine step max, {count} tasks", max(taken_us) / 1e3, None, "ms", "<= 5 ms")
+    report.row(f"engine step max, {count} tasks", max(taken_us) / 1e3, None, "ms", f"<= {count // 100} ms")
     report.row(f"memory, {count} tasks loaded and run", most_mb, None, "MB", "<= 500 MB")
     return report.exit_code()
 

@@ -11,8 +11,8 @@ from collections.abc import Generator, Mapping
 from common import GPUDECK, disk, folder_on, write_deck
 from terminal import SIZE, Terminal
 
-from gpudeck.engine.attach import attach
-from gpudeck.engine.client import Connection
+from gpudeck.engine.client.attach import attach
+from gpudeck.engine.client.connection import Connection
 from gpudeck.engine.taskfile.options import RunOptions
 
 FIRST = 10_000

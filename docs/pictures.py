@@ -22,8 +22,8 @@ from typing import Any
 from PIL import Image
 from textual.pilot import Pilot
 
+from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
-from gpudeck.engine.commands.place import Place
 from gpudeck.engine.errors import DeckError
 from gpudeck.tui.app import GpudeckApp
 from gpudeck.tui.open_screen import app_on

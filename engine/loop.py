@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from .core.apply import apply
-from .core.effects import Again, Effect, Launch
+from .core.effects import Effect, Launch
 from .core.events import AttemptRunning, AttemptSubmitted, Fact, RunStarted
 from .core.fate import Fate
 from .core.inputs import Input, JournalState, SpawnRefused, Tick
@@ -23,10 +23,6 @@ from .ports import Alarm, Clock, Journal, JournalBrokenError
 
 _PASSING = (AttemptSubmitted, AttemptRunning)
 """Facts that may reach the disk a moment later: a crash in between loses nothing that cannot be found out again."""
-
-
-_LOOK_S = 0.005
-"""Between looks at whether all portions of a verb on many tasks are done."""
 
 
 class _Pending(NamedTuple):
@@ -121,8 +117,6 @@ class Loop:
         """Returns when what was posted has been acted on, and its facts are on disk if the disk takes them. Raises
         EngineEndingError when the loop was stopped before that was certain."""
         await asyncio.sleep(0)
-        while not self.stopped and (self.core.deck.verbs or self.core.deck.cascades):
-            await asyncio.sleep(_LOOK_S)
         if self.stopped:
             raise EngineEndingError("the engine was just ending: look whether this was done, else ask again")
         written: asyncio.Future[None] = self._asyncio.create_future()
@@ -196,10 +190,7 @@ class Loop:
     def _finish(self, step: Step) -> None:
         """Effects first: a free slot waits for them, observers can wait."""
         for effect in step.effects if not self.stopped else ():
-            if isinstance(effect, Again):
-                self.wake()
-            else:
-                self._do(effect)
+            self._do(effect)
         if step.facts:
             self._publish(step.facts)
 

@@ -101,7 +101,7 @@ def _schema(_: Command) -> int:
 
 
 def _engine(command: Command) -> int:
-    from .commands.task_file import task_file
+    from .client.task_file import task_file
     from .engine_command import serve
     from .errors import DeckError, threads_needed
     from .opening.run_options import decode
@@ -132,12 +132,12 @@ def _headless(command: Command) -> int:
 
     from .adapters import host
     from .adapters.state.mounts import on_network
-    from .attach import with_running
-    from .commands.task_file import task_file
+    from .client.attach import with_running
+    from .client.linger import look
+    from .client.task_file import task_file
     from .engine import Engine
     from .headless.output import HeadlessOptions, HeadlessOutput
     from .hints import Hints
-    from .linger import look
     from .opening.opening import open_deck
     from .protocol.messages import reworded
 

@@ -20,11 +20,11 @@ from .acting.choice import Choice
 from .acting.doing import Doing, Question, Refusal, Request
 from .acting.toasts import Toast, Toasts, but_not, came_to_nothing, outcome
 from .drawing.format import clean
-from .drawing.heading import is_full
 from .link.ask import Answer, Asker, Deliver, Unanswered
 from .logs.source import LogSource
 from .model import DeckModel
 from .settings.config import Config
+from .widgets.heading import is_full
 
 _UNDOABLE = "undoable"
 """What can be taken back, and that it was, which makes the first untrue."""

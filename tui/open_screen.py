@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from ..engine.client import Connection
+from ..engine.client.connection import Connection
+from ..engine.client.place import Place
 from ..engine.command import Command
-from ..engine.commands.place import Place
 from ..engine.errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from ..engine.taskfile.options import RunOptions
 from .link.feed import Comeback, Feed

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from ..core.deck import Deck
-from ..core.effects import Again, CheckDone, Effect, Examine, Gather, Launch, Stop, Warn
+from ..core.effects import CheckDone, Effect, Examine, Gather, Launch, Stop, Warn
 from ..core.events import AttemptEnded, AttemptRunning, AttemptStarting, AttemptSubmitted, Fact
 from ..core.phases import Closing
 from ..logs.files import LogFolder
@@ -99,8 +99,6 @@ class Attempts:
                 self._done_check.check(effect.tasks)
             case Gather():
                 self._launcher.gather(effect.gpus, effect.task)
-            case Again():
-                pass
             case _:
                 assert_never(effect)
 

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ..client import Connection, Gone
+from ..client.connection import Connection, Gone
+from ..client.place import Place
 from ..command import Command
 from ..errors import UsageError
 from ..headless.text import field_text, plural
@@ -20,7 +21,6 @@ from .debugging import debug_env
 from .gpus import named_gpus, refuse_other_gpus
 from .look import rows_of
 from .outcomes import Telling
-from .place import Place
 from .rows import is_text, names_text
 from .verb_table import ACTS
 

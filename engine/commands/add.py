@@ -11,9 +11,10 @@ from dataclasses import replace
 from ..adapters import host
 from ..adapters.state.folder import load_environment
 from ..atomic import write_atomic
-from ..attach import find_state
 from ..attempt.environment import base_environment
-from ..client import Connection, Gone
+from ..client.attach import find_state
+from ..client.connection import Connection, Gone
+from ..client.place import Place, say
 from ..command import Command
 from ..core.spec import DeckFile
 from ..errors import DeckError, EngineUnavailableError, UsageError
@@ -24,7 +25,6 @@ from ..opening.run_options import decode, describe, which
 from ..runs.typed import command_of, pairs_of, variables_of
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.placeholders import escaped
-from .place import Place, say
 from .screen import print_json
 
 _OPTIONS = {

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
-from ..client import Connection
+from ..client.connection import Connection
+from ..client.place import Place
 from ..command import Command
 from ..errors import TaskFileError
 from ..headless.text import field_text, plural
 from ..protocol.states import ENDED
 from .asking import agreed
 from .look import LiveLook, Look
-from .place import Place
 from .rows import names_text
 from .screen import print_json
 

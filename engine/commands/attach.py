@@ -7,13 +7,13 @@ import sys
 import time
 
 from ..adapters import host
-from ..client import Connection, Gone
+from ..client.connection import Connection, Gone
+from ..client.place import Place
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..headless.output import HeadlessOptions, WatchOutput
 from ..protocol.messages import RunFinished, reworded
 from ..protocol.words import counts_text
-from .place import Place
 from .story import Story
 
 _BROKEN_PIPE = 141

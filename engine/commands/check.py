@@ -11,6 +11,7 @@ from typing import Any
 from ..adapters import host
 from ..attempt.environment import base_environment
 from ..attempt.programs import look_for_programs
+from ..client.task_file import task_file
 from ..command import Command
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import EngineUnavailableError, TaskFileError
@@ -21,7 +22,6 @@ from ..taskfile.load import load, load_settings
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.problems import check_together
 from .screen import print_json
-from .task_file import task_file
 
 
 def run(command: Command) -> int:

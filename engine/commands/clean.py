@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from ..client.task_file import task_file
 from ..command import Command
 from ..counting import plural, ranges, size_text
 from ..errors import TaskFileError, UsageError
@@ -19,7 +20,6 @@ from ..taskfile.problems import BadValueError, printable
 from ..taskfile.units import duration_s
 from .asking import says_yes
 from .cleaning import Plan, Wanted, carry_out, plan_clean
-from .task_file import task_file
 
 _SHOWN = 20
 _NAMED = 3

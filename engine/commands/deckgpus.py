@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..client.place import Place
 from ..command import Command
 from ..headless.painted import Line
 from ..headless.text import field_text
 from ..protocol.wire import GpuRow
 from .cluster_text import cluster_lines, cluster_of
 from .look import look
-from .place import Place
 from .rows import gpu_note, memory_text, plain, util_text
 from .screen import columns_of, out, print_json
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from ..adapters.state.folder import StateDir, load_environment, open_state_dir, save_environment
 from ..adapters.state.lock import held_by
 from ..attempt.environment import base_environment
+from ..client.task_file import task_file
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..hints import Hints
@@ -16,7 +17,6 @@ from ..opening.own_state import find_own_state
 from ..taskfile.load import load_settings
 from ..taskfile.settings import stem_of
 from .screen import print_json
-from .task_file import task_file
 
 
 def run(command: Command) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from ..client.place import Place
 from ..command import Command
 from ..errors import UsageError
 from ..headless.painted import Line
@@ -11,7 +12,6 @@ from ..headless.text import field_text, hhmmss
 from ..protocol.states import ACTIVE, DONE, is_pending
 from ..protocol.wire import TaskRow
 from .look import Look, look
-from .place import Place
 from .rows import gpu_text, is_text, place_text, time_text
 from .screen import out, print_json
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from ..client.place import say
+from ..client.runs_home import FIT, home_of
 from ..command import Command
 from ..fit.search import Found, Search, answer, as_json, trial_line
 from ..fit.target import Subject, subject_of
@@ -12,8 +14,6 @@ from ..hints import Hints
 from ..runs.asked import Asked
 from ..runs.book import Book
 from ..runs.engines import Engines
-from ..runs.home import FIT, home_of
-from .place import say
 from .screen import out, print_json
 
 

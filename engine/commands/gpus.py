@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..client.place import Place
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..headless.text import field_text, ranges
-from .place import Place
 from .screen import print_json
 
 _SAID = {

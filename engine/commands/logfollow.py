@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, cast
 
 from ..adapters.inotify import LOOK_S, Writes
 from ..adapters.state.mounts import on_network
-from ..client import Connection, Gone, Picture
+from ..client.connection import Connection, Gone, Picture
+from ..client.place import Place, say
 from ..headless.text import field_text
 from ..protocol.states import ACTIVE
 from ..protocol.wire import TaskRow
 from .logfeed import Feed
 from .logprint import Printer
 from .look import LiveLook, Look
-from .place import Place, say
 from .rows import may_change, waits_text
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..client.place import Place, say
 from ..command import Command
 from ..errors import UsageError
 from ..headless.text import field_text, plural
@@ -15,7 +16,6 @@ from .logfeed import Feed
 from .logfollow import MOST_FOLLOWED, Following
 from .logprint import Printer
 from .look import look
-from .place import Place, say
 from .rows import waits_text
 
 

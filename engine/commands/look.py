@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ..client import Connection
+from ..client.connection import Connection
+from ..client.place import Place
 from ..logs.files import LogFolder
 from ..protocol.wire import PORTION, Cluster, DeckHead, GpuRow, TaskRow
-from .place import Place
 
 
 class Look(Protocol):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from ..client.place import Place, say
 from ..command import Command
 from ..headless.painted import Line
 from ..protocol.wire import TaskRow
 from .look import look
-from .place import Place, say
 from .rows import gpu_text, node_text, note_text, plain, state_text, time_text, tone
 from .screen import columns_of, out, print_json
 

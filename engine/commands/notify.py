@@ -7,6 +7,7 @@ import time
 
 from ..adapters import host
 from ..attempt.environment import base_environment
+from ..client.task_file import task_file
 from ..command import Command
 from ..errors import UsageError
 from ..notify.delivery import Surroundings, deliver
@@ -14,7 +15,6 @@ from ..notify.message import Happening, Origin, fold
 from ..notify.targets import problems_of, resolve
 from ..taskfile.load import load
 from ..taskfile.options import RunOptions
-from .task_file import task_file
 
 
 def run(command: Command) -> int:

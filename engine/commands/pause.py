@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ..client.place import Place
 from ..command import Command
 from ..headless.text import field_text, plural
 from ..protocol.wire import DeckHead
-from .place import Place
 from .screen import print_json
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from ..adapters.processes import record
 from ..adapters.state.folder import StateDir, load_environment
 from ..attempt.environment import base_environment
 from ..attempt.outputs import is_done
+from ..client.task_file import task_file
 from ..command import Command
 from ..core.build import build
 from ..core.deck import Deck, Task
@@ -26,8 +27,8 @@ from ..core.simulate import Ahead, Planned, simulate
 from ..core.spec import DeckFile
 from ..core.together import mixed_in_words
 from ..counting import plural
-from ..live import kept
 from ..logs.files import LogFolder
+from ..opening import kept
 from ..opening.box_gpus import BoxGpus, gpus_for
 from ..opening.core_gpus import core_gpus
 from ..opening.deck_file import load_for
@@ -41,7 +42,6 @@ from ..taskfile.fit import check_fit
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from . import plan_slurm
-from .task_file import task_file
 
 
 def run(command: Command) -> int:

@@ -7,13 +7,13 @@ import sys
 import webbrowser
 
 from ..atomic import write_atomic
+from ..client.place import say
+from ..client.task_file import task_file
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..offline.deck import open_offline
 from ..report_html.gather import gather
 from ..report_html.page import MARK, page
-from .place import say
-from .task_file import task_file
 
 DEFAULT = "report.html"
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 
+from ..client.place import say
+from ..client.runs_home import home_of
 from ..command import Command
 from ..runs.asked import Asked
 from ..runs.book import Book
 from ..runs.engines import Engines
-from ..runs.follow import Follower
-from ..runs.home import home_of
 from ..runs.program import refuse_missing
 from ..runs.wanted import wanted_of
-from .place import say
+from .run_follow import Follower
 
 
 def run(command: Command) -> int:

@@ -14,10 +14,10 @@ from ..adapters.state.folder import load_environment, open_state_dir, save_envir
 from ..adapters.state.lock import held_by
 from ..adapters.systemctl import UserSystemd
 from ..attempt.environment import base_environment
+from ..client.linger import look
 from ..command import Command
 from ..core.spec import DeckSettings
 from ..errors import EngineUnavailableError, UsageError
-from ..linger import look
 from ..opening.own_state import find_own_state
 from ..taskfile.find import find_task_file
 from ..taskfile.load import load, load_settings

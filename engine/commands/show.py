@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ..client.place import Place
 from ..command import Command
 from ..errors import UsageError
 from ..headless.painted import Line
@@ -16,7 +17,6 @@ from ..logs.ran import other_command, words_in
 from ..logs.told import read_record
 from ..protocol.words import nodes_text
 from .look import look
-from .place import Place
 from .rows import hint_line, names_text
 from .screen import out, print_json
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import msgspec
 
 from ... import __version__
-from ..attach import attach, has_engine
-from ..client import Connection
+from ..client.attach import attach, has_engine
+from ..client.connection import Connection
+from ..client.place import Place
 from ..command import Command
 from ..headless.text import field_text, plural
 from ..opening.run_options import decode, describe, which
 from ..protocol.wire import DeckHead
 from ..taskfile.options import RunOptions
-from .place import Place
 from .screen import print_json
 from .stop import stop_engine, wait_for_lock
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
+from ..client.place import Place
 from ..command import Command
 from ..headless.painted import Line, Tone, digest_lines
 from ..headless.text import eta_text, field_text
@@ -14,7 +15,6 @@ from ..protocol.wire import DeckHead, GpuRow, TaskRow
 from ..protocol.words import counts_text
 from .cluster_text import cluster_lines, cluster_of
 from .look import Look, look
-from .place import Place
 from .rows import gpu_note, hint_line, memory_text, note_text, place_text, plain, time_text, util_text
 from .screen import Screen, columns_of, out, print_json
 

@@ -6,14 +6,14 @@ import time
 
 from ..adapters.processes.proc import stat
 from ..adapters.state.lock import held_by
-from ..attach import find_state
-from ..client import Connection, Gone
+from ..client.attach import find_state
+from ..client.connection import Connection, Gone
+from ..client.place import Place
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..headless.text import plural
 from ..protocol.states import ACTIVE
 from ..protocol.wire import Bye
-from .place import Place
 from .screen import print_json
 
 _RELEASE_S = 10.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ..client import Connection, Picture
+from ..client.connection import Connection, Picture
 from ..errors import DeckError, EngineUnavailableError
 from ..logs.digest import digest
 from ..logs.files import LogFolder

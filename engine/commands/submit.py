@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..attach import has_engine
+from ..client.attach import has_engine
+from ..client.place import say
+from ..client.task_file import task_file
 from ..command import Command
 from ..counting import plural
 from ..errors import EngineUnavailableError, UsageError
@@ -18,9 +20,7 @@ from ..submit.target import Target, check_start, read_target
 from ..submit.write import Written, write
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
-from .place import say
 from .screen import print_json
-from .task_file import task_file
 
 FOLDER = "slurm"
 

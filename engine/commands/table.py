@@ -6,6 +6,8 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from ..client.place import say
+from ..client.task_file import task_file
 from ..command import Command
 from ..core.deck import Deck, Task
 from ..core.flags import is_stale
@@ -17,9 +19,7 @@ from ..results.results import Asked, How, Records, Result, metrics_of, results_o
 from ..results.table import FORMATS, Layout, tabulate
 from ..serve.selecting import select
 from ..taskfile.options import RunOptions
-from .place import say
 from .rows import names_text
-from .task_file import task_file
 
 _HOW_TO_NAME = (
     "name some in the task file, metrics.acc = { regex = 'acc=([0-9.]+)', best = \"max\" }, or print ::gpudeck acc=0.91"

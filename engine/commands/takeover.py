@@ -9,7 +9,8 @@ from ..adapters.journal.db import look_at
 from ..adapters.slurm.jobfiles import control_folder
 from ..adapters.state.folder import StateDir
 from ..adapters.state.lock import held_by, read_holder
-from ..attach import find_state
+from ..client.attach import find_state
+from ..client.place import Place
 from ..command import Command
 from ..core.recorded import recorded
 from ..errors import EngineUnavailableError, TaskFileError
@@ -17,7 +18,6 @@ from ..headless.text import field_text, plural
 from ..opening.settings_despite import settings_despite
 from ..taskfile.load import load_settings
 from .asking import agreed
-from .place import Place
 
 
 def run(command: Command) -> int:

@@ -6,8 +6,9 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from ..attach import has_engine
-from ..client import Connection, Gone, SaidGoodbye
+from ..client.attach import has_engine
+from ..client.connection import Connection, Gone, SaidGoodbye
+from ..client.place import Place, say
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..headless.text import field_text
@@ -15,7 +16,6 @@ from ..protocol.states import DONE
 from ..protocol.wire import Bye, TaskRow
 from ..taskfile.problems import BadValueError
 from ..taskfile.units import duration_s
-from .place import Place, say
 from .rows import may_change, names_text, plain
 from .screen import print_json
 

@@ -54,7 +54,7 @@ def run_started(deck: Deck, fact: e.RunStarted) -> None:
         _renew_blocked(deck)
         return
     takes = deck.run.takes
-    deck.opened = 0
+    deck.unopened = True
     for task in deck.tasks:
         if not task.selected:
             done = task.left_out_done

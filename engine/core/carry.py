@@ -80,7 +80,7 @@ def _carry_gpu(before: Gpu, gpu: Gpu) -> None:
 def carry_memory(old: Deck, new: Deck) -> None:
     for name in (
         "memory_mib", "memory_at", "memory_most_mib", "memory_total_mib", "paused", "stopping", "unwritable",
-        "no_starts_until", "quiet", "verbs", "gathering",
+        "no_starts_until", "quiet", "gathering",
     ):  # fmt: skip
         setattr(new, name, getattr(old, name))
     new.run.options = old.run.options
@@ -91,9 +91,8 @@ def carry_memory(old: Deck, new: Deck) -> None:
     new.plan_due = True
     _carry_learned(old, new)
     if new.settings.order == "longest":
-        for entry in new.entries.values():
-            entry.rekeyed = 0
-            new.rekey.append(entry)
+        for index in list(new.queue):
+            new.enqueue(new.tasks[index])
 
 
 def _carry_learned(old: Deck, new: Deck) -> None:

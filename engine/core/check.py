@@ -104,7 +104,7 @@ def _queue(deck: Deck) -> list[str]:
 
 def _followed(deck: Deck) -> list[str]:
     """Once every change of a gate has reached its dependents, each task stands as its gates say."""
-    if deck.run.ended or deck.dirty or deck.opened < len(deck.tasks):
+    if deck.run.ended or deck.dirty or deck.unopened:
         return []
     wanted = {GateState.OPEN: Queued, GateState.WAIT: Waiting, GateState.SHUT: Blocked}
     found: list[str] = []
@@ -124,7 +124,7 @@ def _flags(deck: Deck) -> list[str]:
     stale = {task.index for task in deck.tasks if is_outdated(task)}
     if changed != deck.marks.changed:
         found.append(f"flagged as changed: {sorted(deck.marks.changed)}, tasks say {sorted(changed)}")
-    if stale != deck.marks.stale and not deck.marks.aging:
+    if stale != deck.marks.stale:
         found.append(f"flagged as stale: {sorted(deck.marks.stale)}, tasks say {sorted(stale)}")
     if deck.held != {task.index for task in deck.tasks if task.held}:
         found.append(f"listed as held: {sorted(deck.held)}")

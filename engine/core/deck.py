@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from .acts import Acts
 from .devices import Gpu
@@ -37,14 +37,10 @@ from .phases import (
 from .queue import Key, Queue, Shape, length_class
 from .spec import DeckSettings, TaskSpec
 from .task import STANDING_OF_PHASE as STANDING_OF_PHASE
-from .task import Cascade as Cascade
 from .task import Run as Run
 from .task import Success as Success
 from .task import Task as Task
 from .terms import Terms
-
-if TYPE_CHECKING:
-    from .inputs import Verb
 
 DeadlineKind = Literal["timeout", "warn", "linger", "backoff", "minute", "plan"]
 
@@ -86,9 +82,8 @@ class Deck:
     """By token, while slots are held."""
     arrivals: deque[int] = field(default_factory=deque[int])
     """Queued tasks of which it is still to be decided whether they are done already."""
-    dirty: deque[Gate] = field(default_factory=deque[Gate])
+    dirty: dict[Gate, None] = field(default_factory=dict[Gate, None])
     """Gates whose change of state has still to reach their dependents."""
-    rekey: deque[Entry] = field(default_factory=deque[Entry])
     deadlines: list[Deadline] = field(default_factory=list[Deadline])
     successes: dict[str, Success] = field(default_factory=dict[str, Success])
     output_history: OutputHistory = field(default_factory=OutputHistory)
@@ -107,12 +102,8 @@ class Deck:
     past: Past = field(default_factory=Past)
     marks: Marks = field(default_factory=Marks)
     """Finished tasks that are changed or stale."""
-    urgent: deque[Gate] = field(default_factory=deque[Gate])
+    urgent: dict[Gate, None] = field(default_factory=dict[Gate, None])
     """Gates whose dependents have become more or less urgent, which has still to reach their members."""
-    verbs: deque[Verb] = field(default_factory=deque["Verb"])
-    """What is left of verbs on more tasks than one step may change."""
-    cascades: deque[Cascade] = field(default_factory=deque[Cascade])
-    """Retries that have still to reach what builds on their tasks."""
     acts: Acts = field(default_factory=Acts)
     """What users asked for, to be taken back."""
     terms: list[Terms] = field(default_factory=list[Terms])
@@ -140,8 +131,8 @@ class Deck:
     no_starts_until: float = -1e9
     quiet: bool = False
     """Whoever started this engine has something to say before the first start."""
-    opened: int = 0
-    """Tasks before this index have been looked at since the run began."""
+    unopened: bool = True
+    """All tasks are to be looked at: a run has begun, or tasks are asked for that it had left alone."""
     checking: set[int] = field(default_factory=set[int])
     """Tasks whose outputs are being looked at."""
     proof: int = 0
@@ -291,9 +282,7 @@ class Deck:
             self.closed.pop(gate, None)
         else:
             self.closed[gate] = None
-        if gate.cursor < 0:
-            self.dirty.append(gate)
-        gate.cursor = 0
+        self.dirty[gate] = None
         chained = gate.feeds_gate
         if chained is not None:
             before, chained.behind = chained.behind, STANDING_OF_GATE[gate.state]
@@ -304,9 +293,9 @@ class Deck:
     def in_motion(self) -> bool:
         """Without anything from outside, tasks will still come to be queued, or end."""
         looks = self.checking or self.proving
-        if self.verbs or self.cascades or self.counts[Backoff] or self.arrivals or self.dirty or looks:
+        if self.counts[Backoff] or self.arrivals or self.dirty or looks:
             return True
-        return self.opened < len(self.tasks) and not self.run.ended
+        return self.unopened and not self.run.ended
 
     # -- what decisions ask -------------------------------------------------------------------------------------------
 

@@ -71,9 +71,4 @@ class Gather:
     task: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
-    """More is to be done than one step may take: send another `Tick` once others had their turn."""
-
-
-Effect = Launch | Stop | Warn | Examine | CheckDone | Gather | Again
+Effect = Launch | Stop | Warn | Examine | CheckDone | Gather

@@ -6,26 +6,23 @@ from hashlib import blake2b
 
 from . import events as e
 from . import inputs as i
-from .deck import Task
+from .deck import Deck, Task
 from .effects import CheckDone, Gather, Launch
 from .gone import doing
 from .phases import Queued
 from .readiness import arrivals, cached_by_outputs, cached_now, has_succeeded, reconsider, unproven
 from .reserve import Reservation
-from .schedule import Placement, pick
+from .schedule import Choice, Placement, pick
 from .turn import Turn
 
-STARTS = 8
-"""Tasks started in one step at most."""
 LOOK_PATIENCE_S = 2.0
 """Outputs on a file server that does not answer keep other tasks from starting no longer than this."""
 
 
-def arrive(turn: Turn, portion: int) -> int:
+def arrive(turn: Turn) -> None:
     deck = turn.deck
     looked: list[str] = []
-    for task in arrivals(deck, portion):
-        portion -= 1
+    for task in arrivals(deck):
         if doing(deck, task) is not None:
             deck.held_for_work.append(task.index)
             continue
@@ -46,7 +43,6 @@ def arrive(turn: Turn, portion: int) -> int:
         deck.looked_until = turn.at + LOOK_PATIENCE_S
         deck.wake(deck.looked_until, "plan")
         turn.do(CheckDone(tuple(looked)))
-    return portion
 
 
 def decided(turn: Turn, task: Task, fact: e.TaskCached | None) -> None:
@@ -87,32 +83,18 @@ def _proven(turn: Turn, task: Task, item: i.DoneChecked) -> None:
         deck.held_for_proof.clear()
 
 
-def rekey(turn: Turn, portion: int) -> None:
-    """The first known duration of an entry, or a much longer one, changes the places of its queued tasks."""
-    deck = turn.deck
-    while portion > 0 and deck.rekey:
-        entry = deck.rekey[0]
-        chunk = entry.tasks[entry.rekeyed : entry.rekeyed + portion]
-        entry.rekeyed += len(chunk)
-        portion -= len(chunk)
-        for index in chunk:
-            if index in deck.queue:
-                deck.enqueue(deck.tasks[index])
-        if entry.rekeyed >= len(entry.tasks):
-            deck.rekey.popleft()
-
-
 def fill(turn: Turn) -> None:
     deck = turn.deck
-    for _ in range(STARTS):
-        choice = pick(deck, turn.at)
-        for held in filter(None, (choice.reservation, *choice.holds)):
-            deck.heads[held.task] = held.since
-        if choice.placement is None:
-            gather(turn, choice.reservation)
-            return
+    while (choice := _picked(deck, turn.at)).placement is not None:
         start(turn, choice.placement)
-    deck.plan_due = True
+    gather(turn, choice.reservation)
+
+
+def _picked(deck: Deck, at: float) -> Choice:
+    choice = pick(deck, at)
+    for held in filter(None, (choice.reservation, *choice.holds)):
+        deck.heads[held.task] = held.since
+    return choice
 
 
 def gather(turn: Turn, reservation: Reservation | None) -> None:

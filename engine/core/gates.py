@@ -45,22 +45,16 @@ class Gate:
     """For rounds: the gate of the round before, which feeds this one."""
     demand: int = 0
     """The most urgent of its dependents and of the gates that it feeds."""
-    demand_cursor: int = -1
-    """Next member to tell about a change of `demand`; -1: none is to be told."""
     behind: Standing | None = None
     """How the gate of the round before counts in this one; None: there is none."""
     counts: list[int] = field(default_factory=lambda: [0] * len(Standing))
     state: GateState = GateState.OPEN
     latest_success: float = 0.0
     """Wall time of the newest success among its members and the gates before it."""
-    cursor: int = -1
-    """Next dependent to look at while a change of state spreads; -1: nothing to spread."""
     current: int = 0
     """Dependents that are done and not stale."""
     proof: int = -1
     """The deck's `proof` of when all its members' results were proven."""
-    aged: int = -1
-    """Next dependent to look at while a newer success makes them stale; -1: none is to be looked at."""
 
     def judged(self) -> GateState:
         """The state that the counters ask for."""

@@ -82,8 +82,6 @@ def add_gone(deck: Deck, spec: TaskSpec) -> Task:
     deck.tasks.append(task)
     deck.by_name[spec.name] = task
     deck.share_outputs(spec.outputs)
-    if deck.opened == task.index:
-        deck.opened += 1
     return task
 
 

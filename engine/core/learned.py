@@ -73,8 +73,6 @@ class Entry:
     """The longest when its tasks that wait last got their places in the queue."""
     typical_s: float | None = None
     peak: Peak = NO_PEAK
-    rekeyed: int = 0
-    """Tasks before this place have been given their new place in the queue."""
     fast_failures: int = 0
     """Failures within a minute in a row, over all its tasks."""
     past_minute: dict[str, float] = field(default_factory=dict[str, float])

@@ -1,12 +1,11 @@
 """Which finished tasks are changed or stale: sets that follow every move and every success, without scans.
 
-A success reaches the finished tasks that build on it in portions; a gate counts those that it would make stale, so that
-the usual success, which has none, costs one addition.
+A gate counts the finished tasks that a newer success would make stale, so that the usual success, which has none, costs
+one addition.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -23,8 +22,6 @@ class Marks:
     stale: set[int] = field(default_factory=set[int])
     touched: set[int] = field(default_factory=set[int])
     """Tasks of which a flag (held, too) has come or gone since whoever shows them emptied this."""
-    aging: deque[Gate] = field(default_factory=deque[Gate])
-    """Gates with a newer success, which has still to reach the finished tasks behind them."""
 
     def follow(self, task: Task) -> None:
         """Bring the flags of one task up to date."""
@@ -42,33 +39,16 @@ class Marks:
             (marked.add if wanted else marked.discard)(index)
             self.touched.add(index)
 
-    def succeeded(self, task: Task, wall: float) -> None:
+    def succeeded(self, task: Task, wall: float, tasks: Sequence[Task]) -> None:
         """A task succeeded at *wall*: what is behind its gates builds on something older."""
         for first in task.feeds:
             gate: Gate | None = first
             while gate is not None and wall > gate.latest_success:
                 gate.latest_success = wall
-                if gate.current:
-                    if gate.aged < 0:
-                        self.aging.append(gate)
-                    gate.aged = 0
+                for index in gate.dependents if gate.current else ():
+                    if tasks[index].current:
+                        self.follow(tasks[index])
                 gate = gate.feeds_gate
-
-    def age(self, tasks: Sequence[Task], portion: int) -> int:
-        """Flag what newer successes have made stale. Returns what is left of the portion; 0: call again."""
-        while portion > 0 and self.aging:
-            gate = self.aging[0]
-            end = min(len(gate.dependents), gate.aged + portion)
-            for place in range(gate.aged, end):
-                task = tasks[gate.dependents[place]]
-                if task.current:
-                    self.follow(task)
-            portion -= end - gate.aged
-            gate.aged = end
-            if end == len(gate.dependents) or not gate.current:
-                gate.aged = -1
-                self.aging.popleft()
-        return portion
 
     def recount(self, tasks: Iterable[Task]) -> None:
         """Work everything out anew, once, after a replay."""

@@ -1,7 +1,4 @@
-"""From waiting to queued: gates that changed reach their dependents, and a queued task that is done already is cached.
-
-Done in portions, so that a round of 50,000 tasks opens without holding anything else up.
-"""
+"""From waiting to queued: gates that changed reach their dependents, and what is done already is cached."""
 
 from __future__ import annotations
 
@@ -12,11 +9,6 @@ from .events import TaskCached
 from .gates import GateState
 from .output_history import OutputAttempt, doubt
 from .phases import BLOCKED, QUEUED, WAITING, Blocked, Cached, Queued, Succeeded, Waiting
-
-PORTION = 60
-"""Tasks looked at in one step: an end that comes meanwhile waits for it."""
-PRESSED = 20
-"""The same in a step that may fill a slot."""
 
 _PHASE_FOR = {GateState.OPEN: QUEUED, GateState.WAIT: WAITING, GateState.SHUT: BLOCKED}
 
@@ -33,30 +25,23 @@ def reconsider(deck: Deck, task: Task) -> None:
         deck.move(task, phase)
 
 
-def spread(deck: Deck, portion: int = PORTION) -> int:
-    """Carry changes of gates to the tasks behind them. Returns what is left of the portion; 0: call again."""
-    while portion and deck.opened < len(deck.tasks):
-        reconsider(deck, deck.tasks[deck.opened])
-        deck.opened += 1
-        portion -= 1
-    while portion and deck.dirty:
-        gate = deck.dirty[0]
-        if gate.cursor >= len(gate.dependents):
-            gate.cursor = -1
-            deck.dirty.popleft()
-            continue
-        index = gate.dependents[gate.cursor]
-        gate.cursor += 1
-        portion -= 1
-        reconsider(deck, deck.tasks[index])
-    return portion
+def spread(deck: Deck) -> None:
+    """Carry changes of gates to the tasks behind them."""
+    if deck.unopened:
+        deck.unopened = False
+        for task in deck.tasks:
+            reconsider(deck, task)
+    while deck.dirty:
+        gates, deck.dirty = deck.dirty, {}
+        for gate in gates:
+            for index in gate.dependents:
+                reconsider(deck, deck.tasks[index])
 
 
-def arrivals(deck: Deck, portion: int) -> Iterator[Task]:
-    """Tasks that have become queued and of which it is to be decided what becomes of them; at most *portion*."""
-    while portion and deck.arrivals:
+def arrivals(deck: Deck) -> Iterator[Task]:
+    """Tasks that have become queued and of which it is to be decided what becomes of them."""
+    while deck.arrivals:
         task = deck.tasks[deck.arrivals.popleft()]
-        portion -= 1
         wanted = task.selected and isinstance(task.phase, Queued)
         if wanted and task.index not in deck.queue and task.index not in deck.checking:
             yield task

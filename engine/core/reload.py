@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from . import events as e
-from . import inputs as i
 from .apply import apply
 from .carry import carry_deadlines, carry_gpus, carry_memory, carry_news, runs_on, same_attempt
 from .deck import Deck, Task
-from .effects import Again
 from .ends import stop
 from .gone import Kept, kept_of
 from .phases import FINAL, Attempt, Backoff, Queued, Running, Starting, Unknown
@@ -28,7 +25,6 @@ from .turn import Turn
 from .urgency import spread_urgency
 from .verbs import accept, again
 
-ALL = 1 << 60
 BY = "apply"
 
 
@@ -77,8 +73,8 @@ def draft(old: Deck, new: Deck, facts: Iterable[e.Fact], look: Callable[[Deck], 
     new.begun = {kept.token: kept.spec for kept in kept_specs(old, new) if kept.spec.name in new.by_name}
     replay(new, facts)
     look(new)
-    spread(new, ALL)
-    spread_urgency(new, ALL)
+    spread(new)
+    spread_urgency(new)
     for task in new.tasks:
         before = old.by_name.get(task.name)
         if before is not None and before.decided and isinstance(task.phase, Queued) and alike(before.spec, task.spec):
@@ -157,22 +153,13 @@ def follow_up(turn: Turn, after: After) -> None:
         take_up_new(turn)
     finished = (*FINAL, Backoff)
     rerun = [name for name in after.rerun if name in deck.by_name and isinstance(deck.by_name[name].phase, finished)]
-    for name in rerun[: turn.portion]:
+    for name in rerun:
         again(turn, deck.by_name[name], e.CHANGED, BY)
     kept = [name for name in after.accept if name in deck.by_name]
-    for name in kept[: turn.portion]:
+    for name in kept:
         accept(turn, deck.by_name[name], BY)
-    _later(turn, "retry", rerun[turn.portion :])
-    _later(turn, "accept", kept[turn.portion :])
     for name in after.restart:
         _restart(turn, deck.by_name.get(name))
-
-
-def _later(turn: Turn, verb: Literal["retry", "accept"], names: list[str]) -> None:
-    """What is too much for one step."""
-    if names:
-        turn.deck.verbs.append(i.Verb(verb, tuple(names), by=BY, again=e.CHANGED))
-        turn.do(Again())
 
 
 def _restart(turn: Turn, task: Task | None) -> None:

@@ -23,7 +23,7 @@ def replay(deck: Deck, facts: Iterable[Fact]) -> dict[str, AttemptStarting]:
     deck.replaying = False
     deck.count_surplus()
     deck.no_starts_until = -1e9
-    deck.opened = 0
+    deck.unopened = True
     deck.marks.recount(deck.tasks)
     lasting = {token: fact for token, fact in starts.items() if token in deck.active}
     for fact in lasting.values():
@@ -34,8 +34,7 @@ def replay(deck: Deck, facts: Iterable[Fact]) -> dict[str, AttemptStarting]:
 def derive(deck: Deck) -> None:
     """Let what follows from the facts follow: queued and blocked. Without a run under way nothing is queued."""
     over, deck.run.ended = deck.run.ended, False
-    while deck.opened < len(deck.tasks) or deck.dirty:
-        spread(deck)
+    spread(deck)
     deck.run.ended = over
     for task in deck.tasks if over else ():
         if isinstance(task.phase, Queued):

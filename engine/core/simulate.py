@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from .deck import Deck, Task
-from .effects import Again, CheckDone, Effect, Examine, Launch
+from .effects import CheckDone, Effect, Examine, Launch
 from .events import RunStarted
 from .fate import Fate
 from .inputs import DoneChecked, Examined, Input, LeaderExited, Spawned, Tick, TreeGone
@@ -155,7 +155,5 @@ class _Simulation:
                 for name in effect.tasks:
                     done = self.done(self.deck.by_name[name])
                     self.inbox.append(DoneChecked(name, done))
-            case Again():
-                self.inbox.append(Tick())
             case _:
                 pass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import assert_never
 
 from . import events as e
@@ -11,7 +10,7 @@ from . import inputs as i
 from .begins import pending, spawned, submitted
 from .deck import Deadline, Deck, Task
 from .devices import note_claims, observe
-from .effects import Again, Warn
+from .effects import Warn
 from .ends import (
     REFUSED_WAIT_S,
     after_how_long,
@@ -24,65 +23,36 @@ from .ends import (
     stop_rest,
 )
 from .fate import Fate
-from .filling import arrive, done_checked, fill, gather, rekey
+from .filling import arrive, done_checked, fill, gather
 from .phases import WAITING, Attempt, Backoff, Closing, Queued, Running, Starting, Stopping, Unknown, Waiting
 from .quarantine import Streaks
-from .readiness import PORTION, PRESSED, reconsider, spread
+from .readiness import reconsider, spread
 from .restore import take_over, take_up_changed
 from .turn import Here, Step, Turn
 from .unasked import unasked_waiting
 from .urgency import spread_urgency
-from .verbs import cascade, shutdown, take_up_stale, verb
-
-_PRESSING = (i.LeaderExited, i.TreeGone, i.Examined, i.Spawned, i.SpawnRefused)
-"""Inputs behind which a slot may be empty: what is looked at beside them is little."""
+from .verbs import shutdown, take_up_stale, verb
 
 
 class Core:
     """A deck and its short memory. One `step` at a time; the caller writes the facts, then does the effects."""
 
-    def __init__(self, deck: Deck, *, portion: int = PORTION) -> None:
-        """*portion*: tasks that one step looks at, at most; the rest waits for the next."""
+    def __init__(self, deck: Deck) -> None:
         self.deck = deck
         self.streaks = Streaks()
         self.here: Here | None = None
         """Where this engine runs, for runs that verbs begin; None: where the last run was."""
-        self._portion = portion
 
     def step(self, inputs: Sequence[i.Input], *, at: float, wall: float) -> Step:
         """Take inputs in, decide, fill free slots. *at*: CLOCK_BOOTTIME seconds; *wall*: seconds since the epoch."""
-        pressing = any(isinstance(item, _PRESSING) for item in inputs)
-        turn = self._turn(at, wall, min(self._portion, PRESSED) if pressing else self._portion)
-        left = turn.portion
+        turn = self._turn(at, wall)
         for item in inputs:
-            if not isinstance(item, i.Verb):
-                take(turn, item)
-            elif self.deck.verbs or self.deck.cascades or len(item.tasks) > left:
-                self.deck.verbs.append(item)
-            else:
-                take(turn, item)
-                left -= len(item.tasks)
-        self._next_verbs(turn, left)
+            take(turn, item)
         settle(turn)
         return turn.out
 
-    def _turn(self, at: float, wall: float, portion: int = 0) -> Turn:
-        return Turn(self.deck, self.streaks, at, wall, portion=portion or self._portion, here=self.here)
-
-    def _next_verbs(self, turn: Turn, left: int) -> None:
-        """Go on with verbs on many tasks, one after the other."""
-        deck = self.deck
-        while left > 0 and (deck.cascades or deck.verbs):
-            if deck.cascades and not (deck.verbs and deck.verbs[0].downstream):
-                left = cascade(turn, left)
-                continue
-            item = deck.verbs.popleft()
-            take(turn, replace(item, tasks=item.tasks[:left]))
-            if len(item.tasks) > left:
-                deck.verbs.appendleft(replace(item, tasks=item.tasks[left:]))
-            left -= max(1, len(item.tasks))
-        if deck.verbs or deck.cascades:
-            turn.do(Again())
+    def _turn(self, at: float, wall: float) -> Turn:
+        return Turn(self.deck, self.streaks, at, wall, here=self.here)
 
     def begin(self, fact: e.RunStarted) -> Step:
         """Start a run."""
@@ -256,35 +226,30 @@ def settle(turn: Turn) -> None:
         due(turn, deadline)
     for task in turn.touched:
         resolve(turn, task)
-    portion = deck.marks.age(deck.tasks, spread_urgency(deck, turn.portion))
-    if deck.run.ended:
-        spread(deck, portion)
-        if deck.urgent or deck.marks.aging or deck.dirty or deck.opened < len(deck.tasks):
-            turn.do(Again())
-        return
-    portion = arrive(turn, spread(deck, portion))
-    rekey(turn, portion)
-    spreading = deck.urgent or deck.marks.aging or deck.dirty
-    busy = bool(spreading or deck.arrivals or deck.rekey or deck.opened < len(deck.tasks))
-    in_order = deck.settings.order == "file" and not deck.mixed
-    looks = bool(deck.checking) and turn.at < deck.looked_until
-    if deck.plan_due and not looks and (in_order or not busy):
-        deck.plan_due = False
-        fill(turn)
-    if busy or (deck.plan_due and not looks):
-        turn.do(Again())
-    elif run_is_over(deck):
-        if take_up_stale(turn):
-            turn.do(Again())
+    while True:
+        spread_urgency(deck)
+        spread(deck)
+        if deck.run.ended:
             return
-        turn.record(e.RunEnded(deck.run.number, turn.at, turn.wall))
-        gather(turn, None)
+        arrive(turn)
+        if deck.dirty:  # what is cached opens gates, too
+            continue
+        looks = bool(deck.checking) and turn.at < deck.looked_until
+        if deck.plan_due and not looks:
+            deck.plan_due = False
+            fill(turn)
+        if not run_is_over(deck):
+            return
+        if not take_up_stale(turn):
+            break
+    turn.record(e.RunEnded(deck.run.number, turn.at, turn.wall))
+    gather(turn, None)
 
 
 def run_is_over(deck: Deck) -> bool:
     """The deck is settled, or halted with nothing left under way."""
     counts = deck.counts
-    if deck.active or deck.stopping or deck.verbs or deck.cascades:
+    if deck.active or deck.stopping:
         return False
     if deck.run.halted:
         return True

@@ -18,7 +18,7 @@ def note_success(deck: Deck, name: str, fingerprint: str, wall: float) -> None:
     keep_success(deck, name, fingerprint, wall)
     task = deck.by_name.get(name)
     if task is not None:
-        deck.marks.succeeded(task, wall)
+        deck.marks.succeeded(task, wall, deck.tasks)
 
 
 def note_earlier(deck: Deck, name: str, fingerprint: str) -> None:
@@ -39,10 +39,10 @@ def learn_duration(deck: Deck, task: Task, fact: e.AttemptEnded) -> None:
     deck.learned.success(fact.fingerprint, fact.duration_s)
     entry, first = task.entry, task.entry.typical_s is None
     moves = entry.learn(fact.duration_s) and (first or deck.settings.order == "longest")
-    if moves and len(entry.tasks) > 1 and not deck.replaying:
-        entry.rekeyed = 0
-        if entry not in deck.rekey:
-            deck.rekey.append(entry)
+    if moves and not deck.replaying:
+        for index in entry.tasks:
+            if index in deck.queue:
+                deck.enqueue(deck.tasks[index])
 
 
 def learn_memory(deck: Deck, fact: e.AttemptEnded) -> None:

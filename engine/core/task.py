@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .gates import Gate, Standing
 from .learned import Entry
@@ -129,29 +128,6 @@ class Task:
         """The attempt that lasts now."""
         phase = self.phase
         return phase.attempt if isinstance(phase, (Starting, Running, Stopping, Closing, Unknown)) else None
-
-
-@dataclass(slots=True, eq=False)
-class Cascade:
-    """A retry on its way to the finished tasks that build on what it names, directly or not."""
-
-    again: RetryOptions
-    by: str
-    act: str = ""
-    gates: deque[Gate] = field(default_factory=deque[Gate])
-    """Still to be looked behind."""
-    seen: set[Gate] = field(default_factory=set[Gate])
-    place: int = 0
-    """Next dependent of the first gate."""
-
-    def behind(self, task: Task) -> None:
-        """Go on behind a task that runs again."""
-        for first in task.feeds:
-            gate: Gate | None = first
-            while gate is not None and gate not in self.seen:
-                self.seen.add(gate)
-                self.gates.append(gate)
-                gate = gate.feeds_gate
 
 
 @dataclass(slots=True)

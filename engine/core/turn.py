@@ -33,8 +33,6 @@ class Turn:
     streaks: Streaks
     at: float
     wall: float
-    portion: int
-    """Tasks that may be looked at in this step."""
     here: Here | None = None
     """None: where the last run was."""
     out: Step = field(default_factory=Step)

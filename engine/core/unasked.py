@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .deck import Deck, Task
+from .gates import Gate
 from .phases import Blocked, Waiting
 from .readiness import spread
 
@@ -15,12 +16,11 @@ def leave_unasked(deck: Deck) -> None:
     deck.unasked.clear()
     if not deck.counts[Waiting]:
         return
-    while deck.opened < len(deck.tasks) or deck.dirty:
-        spread(deck)
+    spread(deck)
     todo = [task for task in deck.tasks if task.selected and isinstance(task.phase, Waiting)]
     deck.unasked.update(task.index for task in todo)
     while todo:
-        for index in _behind(todo.pop()):
+        for index in (index for gate in gates_behind(todo.pop()) for index in gate.dependents):
             task = deck.tasks[index]
             if isinstance(task.phase, Blocked) and index not in deck.unasked:
                 deck.unasked.add(index)
@@ -34,14 +34,14 @@ def ask_for(deck: Deck, task: Task) -> None:
         for index in _waited_for(todo.pop()):
             if index in deck.unasked:
                 deck.unasked.discard(index)
-                deck.opened = 0  # they follow their gates from now on
+                deck.unopened = True  # they follow their gates from now on
                 todo.append(deck.tasks[index])
 
 
 def ask_for_all(deck: Deck) -> None:
     if deck.unasked:
         deck.unasked.clear()
-        deck.opened = 0
+        deck.unopened = True
 
 
 def _waited_for(task: Task) -> Iterator[int]:
@@ -53,11 +53,12 @@ def _waited_for(task: Task) -> Iterator[int]:
             gate = gate.before
 
 
-def _behind(task: Task) -> Iterator[int]:
+def gates_behind(task: Task) -> Iterator[Gate]:
+    """Those that it feeds, directly or through rounds."""
     for first in task.feeds:
-        gate = first
+        gate: Gate | None = first
         while gate is not None:
-            yield from gate.dependents
+            yield gate
             gate = gate.feeds_gate
 
 

@@ -1,4 +1,4 @@
-"""Inherited priorities while a deck runs: a change reaches, in portions, everything that the task waits for."""
+"""Inherited priorities while a deck runs: a change reaches everything that the task waits for."""
 
 from __future__ import annotations
 
@@ -24,36 +24,19 @@ def follow(deck: Deck, task: Task) -> None:
     task.effective = effective
     if task.index in deck.queue:
         deck.enqueue(task)
-    for gate in task.gates:
-        _push(deck, gate)
+    deck.urgent.update(dict.fromkeys(task.gates))
 
 
-def _push(deck: Deck, gate: Gate) -> None:
-    if gate not in deck.urgent:
-        deck.urgent.append(gate)
-
-
-def spread_urgency(deck: Deck, portion: int) -> int:
-    """Tell the members of gates about changed demands. Returns what is left of the portion."""
-    while portion > 0 and deck.urgent:
-        gate = deck.urgent[0]
-        demand = demand_of(deck, gate)
-        portion -= 1 + len(gate.dependents) // 50
-        if demand != gate.demand:
-            gate.demand, gate.demand_cursor = demand, 0
+def spread_urgency(deck: Deck) -> None:
+    """Tell the members of gates about changed demands."""
+    while deck.urgent:
+        gates, deck.urgent = deck.urgent, {}
+        for gate in gates:
+            demand = demand_of(deck, gate)
+            if demand == gate.demand:
+                continue
+            gate.demand = demand
             if gate.before is not None:
-                _push(deck, gate.before)
-        if gate.demand_cursor < 0:
-            deck.urgent.popleft()
-            continue
-        end = min(len(gate.members), gate.demand_cursor + max(1, portion))
-        portion -= end - gate.demand_cursor
-        for place in range(gate.demand_cursor, end):
-            follow(deck, deck.tasks[gate.members[place]])
-        gate.demand_cursor = end
-        if end == len(gate.members):
-            gate.demand_cursor = -1
-            deck.urgent.popleft()
-            if demand_of(deck, gate) != gate.demand:
-                deck.urgent.append(gate)
-    return portion
+                deck.urgent[gate.before] = None
+            for index in gate.members:
+                follow(deck, deck.tasks[index])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from . import events as e
 from . import inputs as i
-from .deck import Cascade, Task
+from .deck import Task
 from .effects import Stop
 from .ends import by_whom, cut_short, end, stop, stop_rest
 from .flags import is_changed, is_stale
+from .gates import Gate
 from .phases import (
     FINAL,
     Attempt,
@@ -28,6 +30,7 @@ from .readiness import reconsider
 from .renew import another_run, requeue
 from .retry import Decision
 from .turn import Turn
+from .unasked import gates_behind
 from .undo import undo, undo_deck
 
 
@@ -37,20 +40,18 @@ def verb(turn: Turn, item: i.Verb) -> None:
         return
     if item.verb == "undo":
         undo_deck(turn, item)
-    cascade = Cascade(item.again, item.by, item.act) if item.downstream and item.verb == "retry" else None
+    done: list[Task] = []
     for name in item.tasks:
         task = turn.deck.by_name.get(name)
         if task is None or not (task.selected or task.attempt() is not None):
             continue
         before = turn.decided
         verb_on(turn, task, item)
-        if turn.decided == before:
-            continue
-        item.did.append(name)
-        if cascade is not None:
-            cascade.behind(task)
-    if cascade is not None and cascade.gates:
-        turn.deck.cascades.append(cascade)
+        if turn.decided != before:
+            done.append(task)
+    item.did.extend(task.name for task in done)
+    if item.downstream and item.verb == "retry":
+        retry_behind(turn, done, item)
 
 
 def _pause(turn: Turn, item: i.Verb) -> None:
@@ -171,37 +172,28 @@ def take_up_stale(turn: Turn) -> bool:
     if not deck.settings.rerun_stale or deck.run.halted:
         return False
     stale = sorted(index for index in deck.marks.stale if deck.tasks[index].selected and not deck.tasks[index].gone)
-    for index in stale[: turn.portion]:
+    for index in stale:
         again(turn, deck.tasks[index], e.PLAIN, "rerun_stale")
     return bool(stale)
 
 
-def cascade(turn: Turn, portion: int) -> int:
-    """Carry a retry on to what builds on its tasks. Returns what is left of the portion; 0: call again.
+def retry_behind(turn: Turn, tasks: Sequence[Task], item: i.Verb) -> None:
+    """Carry a retry on to the finished tasks that build on these, directly or not.
 
     A task that the user cancelled stays so, and nothing behind it has to run again because of it.
     """
-    deck = turn.deck
-    while portion > 0 and deck.cascades:
-        wave = deck.cascades[0]
-        if not wave.gates:
-            deck.cascades.popleft()
-            continue
-        dependents = wave.gates[0].dependents
-        end = min(len(dependents), wave.place + portion)
-        for index in dependents[wave.place : end]:
-            task = deck.tasks[index]
-            if isinstance(task.phase, Cancelled):
+    todo, seen = list(tasks), set[Gate]()
+    while todo:
+        for gate in gates_behind(todo.pop()):
+            if gate in seen:
                 continue
-            if isinstance(task.phase, FINAL):
-                again(turn, task, wave.again, wave.by, wave.act)
-            wave.behind(task)
-        portion -= max(1, end - wave.place)
-        wave.place = end
-        if end == len(dependents):
-            wave.gates.popleft()
-            wave.place = 0
-    return portion
+            seen.add(gate)
+            found = [turn.deck.tasks[index] for index in gate.dependents]
+            found = [task for task in found if not isinstance(task.phase, Cancelled)]
+            for task in found:
+                if isinstance(task.phase, FINAL):
+                    again(turn, task, item.again, item.by, item.act)
+            todo += found
 
 
 def accept(turn: Turn, task: Task, by: str) -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from ..adapters import host
 from ..adapters.processes import proc
 from ..adapters.state.mounts import NETWORK_FILE_SYSTEMS, file_system
+from ..client.linger import Logout
+from ..client.linger import look as look_at_logout
 from ..core.spec import DeckSettings, TaskSpec
 from ..headless.text import mib_text
-from ..linger import Logout
-from ..linger import look as look_at_logout
 from .child import within
 from .finding import Finding, fail, ok, warn
 

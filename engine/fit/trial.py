@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..client import Connection, Gone, SaidGoodbye
+from ..client.connection import Connection, Gone, SaidGoodbye
 from ..errors import EngineUnavailableError
 from ..logs.tail import lines_of, read_tail
 from ..protocol.states import ENDED

@@ -25,12 +25,12 @@ from ..core.reload import After, draft, follow_up, kept_specs, swap
 from ..core.restore import has_new
 from ..errors import EngineEndingError, EngineUnavailableError, UsageError
 from ..loop import Loop
+from ..opening import kept as kept_file
+from ..opening import taken as taken_file
 from ..opening.core_gpus import core_gpus
 from ..opening.left_out import stand_in_for_left_out
 from ..opening.opening import OpenDeck
 from ..opening.run_options import decode, encode
-from . import kept as kept_file
-from . import taken as taken_file
 from .change import refuse_left_out_needs
 from .choices import Applied, Choices
 from .plan import FilePlan, make_plan, settings_for_now
@@ -155,13 +155,11 @@ class Applier:
             await self._worker(lambda kept=kept: kept_file.save(self._opened.state.path, kept))
 
     async def _quiet(self) -> None:
-        """No retry is on its way to what builds on it, and, if that does not take long, no outputs are looked at."""
+        """No outputs are looked at, if that does not take long."""
         deck = self._opened.deck
         for _ in range(QUIET_TRIES):
-            if not deck.cascades and not deck.checking:
+            if not deck.checking:
                 return
-            await asyncio.sleep(QUIET_S)
-        while deck.cascades:
             await asyncio.sleep(QUIET_S)
 
     def _swap(

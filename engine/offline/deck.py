@@ -137,8 +137,8 @@ class Offline:
 
     def edits(self) -> FilePlan | None:
         """What the file says other than when the deck took it last; None: nobody knows what it said then."""
-        from ..live import taken
         from ..live.plan import make_plan
+        from ..opening import taken
 
         content = None if self.state is None else taken.load(self.state.path)
         if self.state is None or content is None:
@@ -279,7 +279,7 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> Of
 
 def _known(path: str, options: RunOptions, settings: DeckSettings, read: _Read) -> set[str]:
     """Tasks of the file as the deck took it last; none where nobody knows."""
-    from ..live import taken
+    from ..opening import taken
 
     content = None if read.state is None else taken.load(read.state.path)
     with contextlib.suppress(TaskFileError):
@@ -327,7 +327,7 @@ def _replayed(file: DeckFile, read: _Read, *, told: bool) -> tuple[Deck, Mapping
     settings = file.settings
     deck = build(file, gpus=_core_gpus(settings), cores=host.cores(), on_cpu=settings.gpus == "none")
     if read.state is not None and read.journal.lasting:
-        from ..live import kept  # of use only where something may run
+        from ..opening import kept  # of use only where something may run
 
         kept.take_back(deck, kept.load(read.state.path, read.journal.lasting_tokens), read.journal)
     starts = replay(deck, read.facts)

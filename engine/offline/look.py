@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ..adapters import host
-from ..commands.place import Place
+from ..client.place import Place
 from ..core.deck import Task
 from ..core.explain import explain
 from ..core.phases import ACTIVE, Failed, Waiting

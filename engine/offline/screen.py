@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from ..adapters import host
-from ..attach import find_state
-from ..commands.place import Place
+from ..client.attach import find_state
+from ..client.place import Place
 from ..errors import DeckError, UsageError
 from ..progress.reported import Reported, Told, best_of, read_all
 from ..protocol.wire import DeckHead, GpuRow, Reply, TaskRow, decode, encode

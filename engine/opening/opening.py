@@ -22,12 +22,11 @@ from ..core.recorded import Recorded, recorded
 from ..core.replay import replay
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..errors import DeckError, EngineUnavailableError, TaskFileError
-from ..live import kept as live_kept
-from ..live import taken as live_taken
 from ..logs.files import LogFolder
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
+from . import kept, taken
 from .backends import may_have_jobs, passed_over_nodelists, refuse_elsewhere, require_cluster, tokens_recorded
 from .box_gpus import BoxGpus, gpus_for
 from .core_gpus import core_gpus
@@ -160,8 +159,8 @@ def open_deck(
         opened.options = encode(options)
         note_state(path, file.settings, stem, state)
         with contextlib.suppress(OSError):
-            live_kept.keep_begun(state.path, opened.deck)
-            live_taken.keep(state.path, file)
+            kept.keep_begun(state.path, opened.deck)
+            taken.keep(state.path, file)
         undo.pop_all()
     return opened
 
@@ -169,7 +168,7 @@ def open_deck(
 def _taken(path: str, given: RunOptions) -> bytes | None:
     """The task file as the deck took it last; None: nobody knows."""
     state = find_own_state(path, state_dir_said(path, given), given)
-    return None if state is None else live_taken.load(state.path)
+    return None if state is None else taken.load(state.path)
 
 
 def _read(
@@ -196,7 +195,7 @@ def _taken_before(
     environment: Mapping[str, str],
 ) -> Mapping[str, TaskSpec]:
     """Tasks by name, of the file as the deck has taken it last; none where that cannot be read any more."""
-    content = live_taken.load(state.path)
+    content = taken.load(state.path)
     if content is None:
         return {}
     with contextlib.suppress(DeckError):
@@ -275,8 +274,7 @@ def _restore(
     outside = core_gpus(settings, gpus.outside)
     deck = build(file, gpus=core_gpus(settings, gpus.chosen), outside=outside, cores=gpus.cores, on_cpu=not gpus.chosen)
     deck.memory_total_mib = host.mem_total_mib()
-    kept = live_kept.load(state.path, told.lasting_tokens)
-    live_kept.take_back(deck, kept, told, before)
+    kept.take_back(deck, kept.load(state.path, told.lasting_tokens), told, before)
     starts = replay(deck, _where_outputs_are(facts, file, moved_from) if moved_from else facts)
     for gpu in deck.present_gpus.values():
         gpu.forget_neighbours()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from ..attempt.usage import IdleGpus
 from ..core.deck import Task
 from ..core.inputs import Watched
-from ..core.phases import Running
+from ..core.phases import Attempt, Running
 from ..core.readings import GpuReading
 from ..core.spec import Watch
 from ..counting import size_text
 from ..ports import Sink
 from .followed import Followed
+
+IDLE_PERCENT = 1
+"""A GPU is idle at this utilisation or less."""
 
 
 class WatchRules:
@@ -78,3 +81,42 @@ def _span(seconds: float) -> str:
         return f"{seconds:g} s"
     minutes = seconds / 60
     return f"{minutes:.3g} min" if minutes < 120 else f"{minutes / 60:.3g} h"
+
+
+@dataclass(slots=True)
+class _Idle:
+    busy_at: float
+    """When one of its GPUs computed last."""
+    said: bool = False
+
+
+class IdleGpus:
+    """Finds attempts whose GPUs do nothing."""
+
+    def __init__(self) -> None:
+        self._idle: dict[str, _Idle] = {}
+
+    def take(self, readings: Iterable[GpuReading], active: Mapping[str, Task], now: float) -> list[tuple[str, float]]:
+        """Tokens of attempts with an `idle_gpu` rule all of whose GPUs have been idle for that long, with the rule's
+        seconds; each once until it computes again. *now*: CLOCK_BOOTTIME. A GPU that tells nothing is not idle."""
+        utils = {reading.uuid: reading.util_percent for reading in readings if not reading.lost}
+        found: list[tuple[str, float]] = []
+        kept: dict[str, _Idle] = {}
+        for token, task in active.items():
+            watch = task.spec.extras.watch
+            attempt = task.attempt()
+            if watch is None or watch.idle_gpu_s is None or attempt is None or not isinstance(task.phase, Running):
+                continue
+            state = kept[token] = self._idle.get(token) or _Idle(attempt.at)
+            if not _all_idle(attempt, utils):
+                state.busy_at, state.said = now, False
+            elif now - state.busy_at >= watch.idle_gpu_s and not state.said:
+                state.said = True
+                found.append((token, watch.idle_gpu_s))
+        self._idle = kept
+        return found
+
+
+def _all_idle(attempt: Attempt, utils: Mapping[str, int | None]) -> bool:
+    known = [utils.get(uuid) for uuid in attempt.gpus]
+    return bool(known) and all(util is not None and util <= IDLE_PERCENT for util in known)

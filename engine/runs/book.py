@@ -11,11 +11,11 @@ from collections.abc import Collection, Generator, Mapping
 from typing import cast
 
 from ..adapters.state.private_files import private, write_private
+from ..client.runs_home import FIT, RUNS, Home
 from ..errors import EngineUnavailableError, UsageError
 from ..live.toml_text import table_lines
 from ..logs.files import safe_name
 from . import environments
-from .home import FIT, RUNS, Home
 
 KEPT = 50
 """Runs that have ended stay in the file until so many newer ones have come."""

@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..attach import attach, attach_or_start
-from ..client import Connection, Gone
+from ..client.attach import attach, attach_or_start
+from ..client.connection import Connection, Gone
+from ..client.runs_home import RUNS, Home
 from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from ..opening.run_options import decode
 from ..protocol.states import ACTIVE, ENDED
 from ..taskfile.kinds import RUN_VARIABLE
 from ..taskfile.options import RunOptions
 from .book import KEPT, Book
-from .home import RUNS, Home
 from .wanted import boot_mark
 
 TAKE_S = 60.0

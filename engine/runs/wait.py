@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from ..client import Connection
-from ..commands.rows import gpu_text
+from ..client.connection import Connection
+from ..headless.text import ranges
 from ..protocol.wire import TaskRow
 
 TELL_S = 1.0
@@ -42,5 +42,5 @@ class Wait:
     def over(self, row: TaskRow) -> None:
         """It has started: say so where it was said to wait."""
         if self._told:
-            self._say(f"{self._name} runs" + (f" on GPU {gpu_text(row)}" if row.gpus else ""))
+            self._say(f"{self._name} runs" + (f" on GPU {ranges(row.gpus)}" if row.gpus else ""))
             self._told = ""

@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -159,14 +160,19 @@ async def test_a_wrapper_that_is_about_to_write_its_first_line_is_waited_for(rig
 def test_where_processes_cannot_be_looked_through_nothing_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    hangs = threading.Event()
     monkeypatch.setattr(adopt, "_PICTURE_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(adopt, "picture", lambda _: hangs.wait() and None)  # as one process in the kernel's hands does
 
     async def body(rig: Rig) -> None:
         rig.record(OLD).write_text("start 0.01 999999\n")
         (fate,) = rig.launcher.recover([Known(OLD, 999_999, 1)]).values()
         assert fate == Unproven()
 
-    run(tmp_path, body)
+    try:
+        run(tmp_path, body)
+    finally:
+        hangs.set()
 
 
 def test_a_signal_is_not_for_another_process_that_got_the_pid() -> None:

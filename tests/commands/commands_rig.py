@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpudeck.engine.adapters.state.lock import Holder, held_by
-from gpudeck.engine.attach import attach
+from gpudeck.engine.client.attach import attach
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.e2e.decks import PATIENCE_S, Deck, Ran, lives, until
 from tests.fakes import forked

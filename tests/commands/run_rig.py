@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from gpudeck.engine.runs.home import file_in
+from gpudeck.engine.client.runs_home import file_in
 from tests.commands.commands_rig import Commanded
 from tests.e2e.decks import PATIENCE_S, Ran, lives, until
 from tests.fakes import forked

@@ -250,7 +250,7 @@ def test_a_task_that_runs_on_without_an_engine_is_shown_so(deck: Commanded) -> N
 @at_desk(GATED)
 async def test_an_engine_of_another_version_is_named(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     await desk.start()
-    monkeypatch.setattr("gpudeck.engine.commands.place.__version__", "99.1")
+    monkeypatch.setattr("gpudeck.engine.client.place.__version__", "99.1")
     done = await desk.command("status")
     assert (done.code, f"engine {os.getpid()} is gpudeck {gpudeck.__version__}" in done.err) == (0, True)
     assert "`gpudeck stop`, then start anew" in done.err

@@ -49,8 +49,6 @@ class Cluster(World):
     def _in_order(self, effect: Launch) -> None:
         deck = self.deck
         mine = deck.by_name[effect.task]
-        if deck.rekey:
-            return
         for index in deck.queue:
             other = deck.tasks[index]
             passed = (deck.key_of(other), index) < (deck.key_of(mine), mine.index)

@@ -59,7 +59,7 @@ def worlds(draw: st.DrawFn) -> World:
     if draw(st.integers(0, 3)) == 0:
         selected = draw(st.sets(st.sampled_from(names), min_size=1))
     file = deck_file(tasks, chosen, selected)
-    return World(file, box.make, cores=box.cores, on_cpu=count == 0, portion=draw(st.sampled_from([400, 400, 1, 3])))
+    return World(file, box.make, cores=box.cores, on_cpu=count == 0)
 
 
 @st.composite

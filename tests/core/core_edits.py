@@ -61,10 +61,6 @@ class EditedWorld(World):
         assert self.drafted is not None
         file, make, new, count = self.drafted
         self.drafted = None
-        for _ in range(1000):
-            if not self.deck.cascades:
-                break
-            self.step()
         tail = self.facts[count:]
         self.begun_as = kept_specs(self.deck, new)
         swap(self.core, new, tail, self.begun_as, self.now)

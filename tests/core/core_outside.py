@@ -59,7 +59,6 @@ class Outside:
     refuse: int = 0
     slow_checks: bool = False
     unanswered: list[str] = field(default_factory=list)
-    portion: int = 400
     boot_id: str = "boot"
     past: float = 0.0
     """Seconds of earlier boots."""

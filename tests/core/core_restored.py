@@ -26,7 +26,7 @@ def assert_restores(world: World) -> None:
     """A replay of all facts gives what the live deck knows; what only gates decide is worked out anew."""
     fresh = world._fresh()
     replay(fresh, world.facts)
-    spread_urgency(fresh, 1_000_000)
+    spread_urgency(fresh)
     same(deck_facts(world.deck, world.now), deck_facts(fresh, world.now), "deck")
     for old, new in zip(world.deck.tasks, fresh.tasks, strict=True):
         live, rebuilt = task_facts(old, world.now), task_facts(new, world.now)

@@ -21,7 +21,7 @@ from gpudeck.engine.core.build import build
 from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck, Task
 from gpudeck.engine.core.devices import Gpu
-from gpudeck.engine.core.effects import Again, CheckDone, Effect, Examine, Gather, Launch, Stop, Warn
+from gpudeck.engine.core.effects import CheckDone, Effect, Examine, Gather, Launch, Stop, Warn
 from gpudeck.engine.core.fate import Fate, Unproven
 from gpudeck.engine.core.phases import NAMES, Queued, Unknown
 from gpudeck.engine.core.readiness import outputs_doubt
@@ -60,7 +60,7 @@ class World(Outside):
         self.core = self._engine()
 
     def _engine(self) -> Core:
-        core = Core(self.deck, portion=self.portion)
+        core = Core(self.deck)
         core.here = Here(self.boot_id, "box")
         return core
 
@@ -82,6 +82,7 @@ class World(Outside):
 
     def step(self, *inputs: i.Input) -> Step:
         step = self.core.step([*self._take_inbox(), *inputs], at=self.now, wall=self.wall)
+        assert not (self.deck.dirty or self.deck.urgent or self.deck.arrivals and not self.deck.run.ended)
         self._work(step)
         return step
 
@@ -131,8 +132,6 @@ class World(Outside):
                     self.answer_checks()
             case Gather():
                 self.gather(effect)
-            case Again():
-                self.inbox.append(i.Tick())
             case Warn():
                 assert effect.token in self.procs
 

@@ -7,7 +7,6 @@ from core_restored import assert_restores
 from core_world import World, spec, world
 
 from gpudeck.engine.core import events as e
-from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.effects import Stop
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.spec import DeckSettings, Halt
@@ -148,14 +147,6 @@ def test_a_verb_that_changes_nothing_writes_nothing(verb: str) -> None:
     before = len(found.facts)
     found.verb(verb, "b", value=7)
     assert len(found.facts) == before
-
-
-def test_many_small_verbs_in_one_step_are_done_in_portions() -> None:
-    found = world(*[spec(f"a{index}") for index in range(1001)])
-    step = found.step(*[i.Verb("hold", (f"a{index}",)) for index in range(1, 1001)])
-    assert len(step.facts) <= 400
-    found.settle()
-    assert len(found.deck.held) == 1000
 
 
 # -- all together ------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from gpudeck.engine.core.phases import ACTIVE, FINAL, Backoff, Blocked, Queued, 
 def clusters(draw: st.DrawFn) -> Cluster:
     one = draw(worlds())
     chosen = replace(one.file.settings, backend="slurm", max_submitted=draw(st.integers(1, 4)))
-    return Cluster(replace(one.file, settings=chosen), one.make_gpus, cores=one.cores, portion=one.portion)
+    return Cluster(replace(one.file, settings=chosen), one.make_gpus, cores=one.cores)
 
 
 class AnyDeckOnACluster(AnyDeck):

@@ -152,26 +152,6 @@ def test_flags_are_the_same_after_a_restart() -> None:
     assert count_flags(found.deck) == FlagCounts(changed=1, stale=1)
 
 
-def test_a_success_flags_a_large_round_in_portions() -> None:
-    found = done(spec("first"), *[spec(f"b{index}", gpus=0, round=1) for index in range(1000)], cores=1000)
-    found.advance(10)
-    found.verb("retry", "first")
-    found.end("first", settle=False)
-    counts: list[int] = []
-    while found.inbox:
-        found.step()
-        counts.append(count_flags(found.deck).stale)
-    steps = [after - before for before, after in zip([0, *counts], counts, strict=False)]
-    assert (counts[-1], max(steps) <= 400) == (1000, True)
-
-
-def test_a_success_with_nobody_finished_behind_it_looks_at_nobody() -> None:
-    found = world(spec("first"), *[spec(f"b{index}", round=1) for index in range(50)])
-    found.end("first", settle=False)
-    found.step()
-    assert not found.deck.marks.aging
-
-
 def test_an_accepted_change_keeps_the_result_as_that_of_today() -> None:
     found = done(spec("a"))
     found.reopen(file=changed_file(found.file, "a"))

@@ -129,7 +129,7 @@ def test_opening_again_and_again_changes_nothing() -> None:
     assert (found.deck.run.number, len(found.of(e.RunStarted))) == (1, 1)
 
 
-def test_what_a_screen_shows_of_an_ended_run_comes_in_portions() -> None:
+def test_a_screen_shows_all_that_an_ended_run_has_left_blocked() -> None:
     found = after(spec("a"), *[spec(f"b{index}", needs=("a",)) for index in range(1000)], failing=("a",))
     found.restart(go_on=False)
     assert list(found.phases().values()).count("blocked") == 1000

@@ -119,10 +119,9 @@ def test_a_priority_given_by_hand_is_kept_by_the_next_engine() -> None:
     assert found.running() == {"a": (0,)}
 
 
-def test_urgency_spreads_in_portions_to_the_same_end() -> None:
+def test_urgency_spreads_through_rounds() -> None:
     tasks = [*[spec(f"a{index}") for index in range(50)], *[spec(f"b{index}", round=1) for index in range(50)]]
     found = world(*tasks, begin=False)
-    found.portion = 3
     found.restart()
     found.begin()
     found.verb("priority", "b7", value=4)

@@ -424,9 +424,9 @@ def test_a_shrunk_file_with_a_new_order_keeps_positions_straight():
     assert sorted(w.running()) == ["t3"]
 
 
-def test_many_finished_tasks_run_again_in_portions():
+def test_many_finished_tasks_run_again():
     names = [f"t{number}" for number in range(20)]
-    w = EditedWorld(deck_file(map(spec, names)), lambda: cards(4), cores=8, on_cpu=False, portion=3)
+    w = EditedWorld(deck_file(map(spec, names)), lambda: cards(4), cores=8, on_cpu=False)
     w.begin()
     for name in names:
         w.end(name)

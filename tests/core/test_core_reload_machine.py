@@ -24,7 +24,7 @@ def assert_same_as_restored(world: EditedWorld) -> None:
     """The next engine, with the file as it is now, comes to the same deck."""
     fresh = world._fresh()
     replay(fresh, world.facts)
-    spread_urgency(fresh, 1_000_000)
+    spread_urgency(fresh)
     live_deck, fresh_deck = deck_facts(world.deck, world.now), deck_facts(fresh, world.now)
     for facts in (live_deck, fresh_deck):
         # Entries, places and acts differ by tasks that are gone and have ended, of which the next engine knows nothing.

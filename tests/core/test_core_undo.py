@@ -341,16 +341,6 @@ def test_a_retry_that_the_file_led_to_is_nobodys_to_take_back() -> None:
     assert found.phase("b") == "queued"
 
 
-def test_a_large_act_is_taken_back_in_portions() -> None:
-    found = world(*(spec(f"t{number}", gpus=0) for number in range(30)), gpus=0, cores=1)
-    found.verb("pause")
-    found.core._portion = 4
-    act = found.verb("cancel", *(f"t{number}" for number in range(1, 30)))
-    assert list(found.phases().values()).count("cancelled") == 29
-    found.undo(act)
-    assert list(found.phases().values()).count("cancelled") == 0
-
-
 def test_a_mark_on_a_gpu_that_is_no_longer_there_keeps_no_deck_from_opening() -> None:
     found = world(spec("a", gpu_ids=("0",)), gpus=2)
     found.give(i.GpuVerb("drain", "GPU-1", "d"))

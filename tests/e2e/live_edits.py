@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from gpudeck.engine.attach import attach
+from gpudeck.engine.client.attach import attach
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.e2e.decks import Deck, Engine
 

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 
-from gpudeck.engine.attach import attach
-from gpudeck.engine.client import Connection
+from gpudeck.engine.client.attach import attach
+from gpudeck.engine.client.connection import Connection
 from gpudeck.engine.protocol.wire import GpuRow, TaskRow
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.commands.commands_rig import Commanded

@@ -275,7 +275,7 @@ def fork_what_gpudeck_starts(server: str = "", seams: Mapping[str, Any] | None =
     """From now on this process has its engines and readers of logs forked, with *seams* (default `QUICK`). *server*:
     default this process's own."""
     seams = QUICK if seams is None else seams
-    from gpudeck.engine import detach
+    from gpudeck.engine.client import detach
     from gpudeck.engine.logs import helper
 
     start = detach._start

@@ -17,8 +17,8 @@ from typing import Any
 
 from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.adapters.state.lock import held_by
-from gpudeck.engine.attach import attach
-from gpudeck.engine.client import Connection
+from gpudeck.engine.client.attach import attach
+from gpudeck.engine.client.connection import Connection
 from gpudeck.engine.errors import DeckError
 from gpudeck.engine.protocol.wire import TaskRow
 from gpudeck.engine.taskfile.options import RunOptions

@@ -11,8 +11,8 @@ from typing import Any
 
 from textual.pilot import Pilot
 
+from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
-from gpudeck.engine.commands.place import Place
 from gpudeck.engine.protocol.wire import TaskRow
 from gpudeck.tui.app import GpudeckApp
 from gpudeck.tui.open_screen import app_on

@@ -2,6 +2,7 @@
 
 from gpudeck.engine.adapters.state.sockets import listen
 from gpudeck.engine.attempt.orders import Made
+from gpudeck.engine.client.runs_home import FIT, file_in, home_of
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.explain import _instead, _state
 from gpudeck.engine.commands.logfile import BLOCK_BYTES, LogFile
@@ -14,7 +15,6 @@ from gpudeck.engine.logs.signs import GPU_MEMORY_HINT
 from gpudeck.engine.opening.run_options import decode
 from gpudeck.engine.runs.book import Book
 from gpudeck.engine.runs.engines import Engines
-from gpudeck.engine.runs.home import FIT, file_in, home_of
 from gpudeck.engine.runs.wanted import Wanted, wanted_of
 from gpudeck.engine.submit.jobs import Piece, Unit, units_of
 from gpudeck.engine.submit.standing import Standing, Stands

@@ -4,6 +4,7 @@ from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 from gpudeck.engine.adapters.slurm.cluster import partitions_of
 from gpudeck.engine.adapters.slurm.states import FAILED
 from gpudeck.engine.attempt.programs import look_for_programs
+from gpudeck.engine.client.linger import Logout
 from gpudeck.engine.doctor import child
 from gpudeck.engine.doctor import gpus as gpu_checks
 from gpudeck.engine.doctor import host as host_look
@@ -49,5 +50,4 @@ from gpudeck.engine.doctor.slurm import (
 from gpudeck.engine.doctor.slurm import check_limits as slurm_checks_check_limits
 from gpudeck.engine.doctor.slurm_trial import Trial, check_trial
 from gpudeck.engine.doctor.subject import Interpreter
-from gpudeck.engine.linger import Logout
 from gpudeck.engine.taskfile.load import load

@@ -2,8 +2,8 @@
 
 from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.adapters.state.lock import held_by
-from gpudeck.engine.attach import attach
-from gpudeck.engine.client import Connection
+from gpudeck.engine.client.attach import attach
+from gpudeck.engine.client.connection import Connection
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.table import run, table
 from gpudeck.engine.live.add import Addition, add

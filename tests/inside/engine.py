@@ -10,17 +10,17 @@ from gpudeck.engine.attempt.node_usage import NodeUsage, rounds_in
 from gpudeck.engine.attempt.orders import Box, Orders
 from gpudeck.engine.attempt.unkilled import LATE_S, Unkilled
 from gpudeck.engine.attempt.usage import Usage
+from gpudeck.engine.client.detach import start_detached
+from gpudeck.engine.client.linger import Logout, kills_processes, lingers, look
+from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.clean import clean
 from gpudeck.engine.commands.init import init
-from gpudeck.engine.commands.place import Place
 from gpudeck.engine.commands.service import run, service
 from gpudeck.engine.commands.service_unit import Deck, find_unit, unit_text, units_folder, write_unit
 from gpudeck.engine.counting import measured
-from gpudeck.engine.detach import start_detached
 from gpudeck.engine.engine import Engine
 from gpudeck.engine.fit.search import Search, grid
-from gpudeck.engine.linger import Logout, kills_processes, lingers, look
 from gpudeck.engine.logs import helper, supervisor
 from gpudeck.engine.logs.files import AttemptPaths, LogFolder, LogNames
 from gpudeck.engine.logs.follow import FILES, WATCH

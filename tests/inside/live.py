@@ -5,10 +5,10 @@ from gpudeck.engine.live import add as live_add
 from gpudeck.engine.live import apply, live_file, looking, watch, words
 from gpudeck.engine.live.add import Added, Addition
 from gpudeck.engine.live.add import add as add_add
-from gpudeck.engine.live.kept import load as kept_load
-from gpudeck.engine.live.kept import save, take_back
 from gpudeck.engine.live.plan import Change, FilePlan, as_they_stand, make_plan, settings_for_now
 from gpudeck.engine.live.watch import FileWatch
+from gpudeck.engine.opening.kept import load as kept_load
+from gpudeck.engine.opening.kept import save, take_back
 from gpudeck.engine.opening.opening import open_deck
 from gpudeck.engine.taskfile.load import load as load_load
 from gpudeck.engine.taskfile.options import RunOptions

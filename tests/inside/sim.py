@@ -16,21 +16,22 @@ from gpudeck.engine.adapters.slurm.stopping import Stops
 from gpudeck.engine.adapters.slurm.submitting import Submitting
 from gpudeck.engine.attempt import outcomes
 from gpudeck.engine.attempt.completing import Completing
-from gpudeck.engine.client import Picture, folded
+from gpudeck.engine.client.connection import Picture, folded
 from gpudeck.engine.core import apply as apply_module
 from gpudeck.engine.core import begins, gone, step
 from gpudeck.engine.core import ends as core_ends
 from gpudeck.engine.core import replay as replay_module
 from gpudeck.engine.core.turn import Turn
 from gpudeck.engine.ending import Ending, Mode
-from gpudeck.engine.live import kept, looking, reading, taken, worker
+from gpudeck.engine.live import looking, reading, worker
 from gpudeck.engine.live.choices import Choices
-from gpudeck.engine.live.kept import take_back
 from gpudeck.engine.live.live_file import LiveFile
 from gpudeck.engine.live.request import answer
 from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.loop import Loop
+from gpudeck.engine.opening import kept, taken
 from gpudeck.engine.opening.core_gpus import core_gpus
+from gpudeck.engine.opening.kept import take_back
 from gpudeck.engine.opening.left_behind import unsettled
 from gpudeck.engine.opening.purpose import ASKED_ONLY, Purpose
 from gpudeck.engine.quiet import QuietStart

@@ -4,9 +4,9 @@ from gpudeck.engine.adapters import host
 from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.adapters.processes.proc import stat
 from gpudeck.engine.adapters.state.lock import this_machine
-from gpudeck.engine.client import Connection
+from gpudeck.engine.client.connection import Connection
+from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
-from gpudeck.engine.commands.place import Place
 from gpudeck.engine.logs.error_lines import NEEDLES, tells_an_error
 from gpudeck.engine.logs.metrics import finder
 from gpudeck.tui import pages
@@ -25,7 +25,6 @@ from gpudeck.tui.drawing import format
 from gpudeck.tui.drawing.filtering import parse as filtering_parse
 from gpudeck.tui.drawing.filtering import subject
 from gpudeck.tui.drawing.format import clock, command_text, width_of
-from gpudeck.tui.drawing.heading import Note, heading, notes, width_of_line
 from gpudeck.tui.drawing.paragraphs import cells, folded, harmless, links
 from gpudeck.tui.drawing.plain_glyphs import plain, takes_glyphs
 from gpudeck.tui.drawing.spans import Part, bar, cut, length, pack
@@ -93,6 +92,7 @@ from gpudeck.tui.widgets.columns import COLUMNS, DEFAULT, WIDE, Contents, chosen
 from gpudeck.tui.widgets.columns import lay_out as columns_lay_out
 from gpudeck.tui.widgets.deck_header import DeckHeader
 from gpudeck.tui.widgets.gpu_panes import GpuPanes
+from gpudeck.tui.widgets.heading import Note, heading, notes, width_of_line
 from gpudeck.tui.widgets.host_line import (
     Disk,
     DiskWatch,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gpudeck.engine.client import Gone
+from gpudeck.engine.client.connection import Gone
 from tests.e2e.decks import until
 
 from . import acts, books, seen

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gpudeck.engine.client.place import Place
 from gpudeck.engine.commands.look import LiveLook
-from gpudeck.engine.commands.place import Place
 from gpudeck.engine.commands.rows import plain
 from gpudeck.engine.offline.look import offline_look
 from gpudeck.engine.taskfile.options import RunOptions

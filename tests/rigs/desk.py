@@ -30,13 +30,14 @@ from queue import SimpleQueue
 from typing import Any, TextIO
 
 import gpudeck.engine.engine as engine_module
-from gpudeck.engine import detach, parts
+from gpudeck.engine import parts
 from gpudeck.engine.adapters import host
-from gpudeck.engine.attach import attach
-from gpudeck.engine.client import Connection
+from gpudeck.engine.client import detach
+from gpudeck.engine.client.attach import attach
+from gpudeck.engine.client.connection import Connection
+from gpudeck.engine.client.task_file import task_file
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands import stop
-from gpudeck.engine.commands.task_file import task_file
 from gpudeck.engine.core.events import Fact
 from gpudeck.engine.core.instant import Instant
 from gpudeck.engine.ending import Mode

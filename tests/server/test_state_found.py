@@ -79,7 +79,7 @@ def test_a_state_that_is_not_there_is_not_found(tmp_path: Path) -> None:
 def test_what_reads_task_files_is_not_loaded_to_find_the_usual_state(tmp_path: Path) -> None:
     (tmp_path / "tasks.toml").write_text(TASK)
     script = (
-        "import json, sys; from gpudeck.engine.attach import attach; "
+        "import json, sys; from gpudeck.engine.client.attach import attach; "
         "from gpudeck.engine.taskfile.options import RunOptions; "
         "assert attach('tasks.toml', RunOptions()) is None; print(json.dumps(sorted(sys.modules)))"
     )

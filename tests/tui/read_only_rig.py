@@ -9,8 +9,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
-from gpudeck.engine.commands.place import Place
 from gpudeck.tui.link.read_only import ReadOnlyFeed
 from gpudeck.tui.open_screen import app_on
 from gpudeck.tui.settings.config import Config

@@ -18,7 +18,7 @@ from tests.inside.tui import THEMES, Asker, Config, Connection, Feed, GpudeckApp
 DEADLINE_S = 30.0
 LATE = (
     "ctypes", "hashlib", "psutil", "sqlite3", "tomllib",
-    "gpudeck.engine.core.spec", "gpudeck.engine.detach", "gpudeck.engine.engine", "gpudeck.engine.main",
+    "gpudeck.engine.core.spec", "gpudeck.engine.client.detach", "gpudeck.engine.engine", "gpudeck.engine.main",
     "gpudeck.engine.protocol.messages", "gpudeck.engine.opening.settings_despite", "gpudeck.engine.taskfile.load",
     "gpudeck.tui.acting.palette", "gpudeck.tui.screens.errors", "gpudeck.tui.screens.help",
     "gpudeck.tui.screens.timeline",
@@ -29,7 +29,7 @@ import json, os, sys
 from gpudeck.tui.shell.arguments import parse
 from gpudeck.tui.open_screen import app_on, feed_of
 from gpudeck.tui.settings.config import load
-from gpudeck.engine.commands.place import Place
+from gpudeck.engine.client.place import Place
 place = Place.of(parse(["tasks.toml"]))
 assert place.attach() is None
 app_on(place, feed_of(place), config=load({"HOME": "/nowhere", "XDG_CONFIG_HOME": "/nowhere"}))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ...engine.client import Gone
+from ...engine.client.connection import Gone
 from ...engine.errors import DeckError
 
 SOON_S = 0.5

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
-from ...engine.client import Connection, Gone
+from ...engine.client.connection import Connection, Gone
 from ...engine.errors import DeckError
 from ...engine.protocol.wire import Delta, Ready, Snapshot, Tasks, ToClient
 from ..model import Change, Link

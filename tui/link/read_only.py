@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from ...engine.client import Connection
-from ...engine.commands.place import Place
+from ...engine.client.connection import Connection
+from ...engine.client.place import Place
 from ...engine.errors import DeckError, EngineUnavailableError, UsageError
 from ...engine.offline.screen import READS, OfflineScreen
 from ...engine.protocol.wire import TaskRow

@@ -11,8 +11,8 @@ import socket
 import sys
 from collections.abc import Sequence
 
+from ...engine.client.place import Place
 from ...engine.command import Command
-from ...engine.commands.place import Place
 from ...engine.errors import EngineUnavailableError, UsageError
 
 LOOPBACK = "127.0.0.1"

@@ -13,8 +13,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from ...engine.protocol.wire import DeckHead
-from ..drawing.heading import Line, heading
 from ..model import DeckModel
+from .heading import Line, heading
 
 _TONES = ("strong", "muted", "running", "good", "bad", "warn", "rest")
 TALL = 30

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Mapping
 from typing import Protocol, TextIO
 
-from ..commands.logfile import LogFile
-from ..commands.logprint import Printer
-from ..commands.logtext import Lines
-from ..commands.screen import Screen
 from ..logs.files import AttemptPaths
+from .logfile import LogFile
+from .logprint import Printer
+from .logtext import Lines
+from .screen import Screen
 
 _PARTS = 16
 """Chunks of one stream that are shown before the other has its turn."""

@@ -9,18 +9,18 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from .adapters.processes.proc import stat
-from .adapters.state.folder import StateDir
-from .adapters.state.lock import Holder, held_by, this_machine
-from .adapters.state.sockets import connect
-from .client import HELLO_S, Connection, Gone, silent
-from .counting import plural
-from .errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
-from .opening.own_state import find_own_state
-from .opening.purpose import Purpose
-from .opening.run_options import encode as encode_options
-from .taskfile.find import STATE_DIR, may_say_state_dir
-from .taskfile.options import RunOptions
+from ..adapters.processes.proc import stat
+from ..adapters.state.folder import StateDir
+from ..adapters.state.lock import Holder, held_by, this_machine
+from ..adapters.state.sockets import connect
+from ..counting import plural
+from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
+from ..opening.own_state import find_own_state
+from ..opening.purpose import Purpose
+from ..opening.run_options import encode as encode_options
+from ..taskfile.find import STATE_DIR, may_say_state_dir
+from ..taskfile.options import RunOptions
+from .connection import HELLO_S, Connection, Gone, silent
 
 START_S = 60.0
 """A deck of 100,000 tasks on a slow disk is open within this time."""
@@ -31,7 +31,7 @@ def find_state(path: str, options: RunOptions) -> StateDir | None:
     """The deck's state folder; None: it has never been started. Raises DeckError."""
     state_dir = STATE_DIR
     if may_say_state_dir(path):
-        from .opening.settings_despite import state_dir_said  # what reads task files is slow to load
+        from ..opening.settings_despite import state_dir_said  # what reads task files is slow to load
 
         state_dir = state_dir_said(path, options)
     return find_own_state(path, state_dir, options)
@@ -107,7 +107,7 @@ def attach_or_start(
 
 def _refuse_broken(path: str, options: RunOptions) -> None:
     """Raises TaskFileError."""
-    from .taskfile.load import load_settings
+    from ..taskfile.load import load_settings
 
     try:
         load_settings(path, options)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from .adapters.host import names_in, read_text
+from ..adapters.host import names_in, read_text
 
 Place = Literal["session", "manager", "elsewhere"]
 

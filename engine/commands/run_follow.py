@@ -6,18 +6,18 @@ import os
 from collections.abc import Callable
 
 from ..adapters.inotify import Writes
-from ..client import Connection, Gone, SaidGoodbye
+from ..client.connection import Connection, Gone, SaidGoodbye
+from ..client.runs_home import Home
 from ..errors import EngineUnavailableError
 from ..logs.files import LogFolder
 from ..protocol.states import ENDED
 from ..protocol.wire import TaskRow
+from ..runs.asked import Asked
+from ..runs.engines import Engines
+from ..runs.exits import exit_of, last_words
+from ..runs.wait import TELL_S, WAITS, Wait
 from ..taskfile.find import NAME
-from .asked import Asked
-from .engines import Engines
-from .exits import exit_of, last_words
-from .home import Home
-from .output import Output
-from .wait import TELL_S, WAITS, Wait
+from .run_output import Output
 
 ENGINES = 5
 """So many engines may be lost under one run before something is taken to be wrong."""

@@ -9,10 +9,10 @@ from ...engine.counting import plural
 from ...engine.protocol.counts import Counts
 from ...engine.protocol.wire import DeckHead
 from ..acting.actions import BY_ID
+from ..drawing.format import about, clean, clock, count, cut, duration, percent, width_of
+from ..drawing.paragraphs import folded
+from ..drawing.view import LOOKS, Piece, Tone
 from ..model import DeckModel, Link, LinkKind
-from .format import about, clean, clock, count, cut, duration, percent, width_of
-from .paragraphs import folded
-from .view import LOOKS, Piece, Tone
 
 Line = list[Piece]
 

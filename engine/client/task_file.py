@@ -26,6 +26,6 @@ def task_file(command: Command) -> str:
 
 
 def _runs_file(command: Command) -> str:
-    from ..runs.home import runs_file
+    from .runs_home import runs_file
 
     return runs_file(command.file, os.environ)

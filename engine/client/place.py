@@ -11,8 +11,6 @@ import msgspec
 
 from ... import __version__
 from ..adapters.state.folder import load_environment
-from ..attach import attach, attach_or_start, find_state, has_engine, running_alone
-from ..client import Connection, Gone
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..headless.text import field_text
@@ -22,6 +20,8 @@ from ..opening.run_options import changed, decode, refuse_other
 from ..protocol.wire import DeckHead
 from ..taskfile.options import RunOptions
 from ..taskfile.problems import printable
+from .attach import attach, attach_or_start, find_state, has_engine, running_alone
+from .connection import Connection, Gone
 from .task_file import task_file
 
 _TELLING = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")

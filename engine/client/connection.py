@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from .adapters.processes.proc import stat
-from .adapters.state.lock import Holder
-from .errors import DeckError, EngineEndingError, EngineUnavailableError, UsageError
-from .protocol.wire import (
+from ..adapters.processes.proc import stat
+from ..adapters.state.lock import Holder
+from ..errors import DeckError, EngineEndingError, EngineUnavailableError, UsageError
+from ..protocol.wire import (
     BadFrameError,
     Bye,
     Cluster,

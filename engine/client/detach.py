@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from .errors import EngineUnavailableError
+from ..errors import EngineUnavailableError
 from .linger import Logout, look
 
 _HELPER = """\

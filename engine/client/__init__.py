@@ -1,0 +1,1 @@
+"""A client's side: the deck that a command is about, its engine found, started and asked."""

@@ -1,0 +1,69 @@
+"""Large decks: what one step changes reaches every task behind it."""
+
+from __future__ import annotations
+
+from core_world import spec, world
+
+from gpudeck.engine.core import inputs as i
+from gpudeck.engine.core.check import violations
+from gpudeck.engine.core.simulate import simulate
+
+
+def test_a_closed_gate_reaches_all_behind_it() -> None:
+    found = world(spec("first"), *[spec(f"b{index}", needs=("first",)) for index in range(1000)])
+    found.end("first", 1)
+    assert sum(phase == "blocked" for phase in found.phases().values()) == 1000
+
+
+def test_a_gate_that_shuts_and_opens_again_leaves_all_behind_it_waiting() -> None:
+    found = world(spec("first"), *[spec(f"b{index}", needs=("first",)) for index in range(1000)])
+    found.end("first", 1)
+    found.give(i.Verb("retry", ("first",)))
+    assert violations(found.deck) == []
+    assert sum(phase == "waiting" for phase in found.phases().values()) >= 990
+
+
+def test_verbs_on_many_tasks_keep_their_order() -> None:
+    found = world(*[spec(f"a{index}") for index in range(1000)])
+    names = tuple(f"a{index}" for index in range(1, 1000))
+    found.give(i.Verb("hold", names), i.Verb("release", names))
+    assert not any(task.held for task in found.deck.tasks)
+
+
+def test_retrying_many_tasks_takes_them_all_up() -> None:
+    found = world(*[spec(f"a{index}") for index in range(1000)])
+    names = tuple(f"a{index}" for index in range(1, 1000))
+    found.give(i.Verb("cancel", names))
+    found.give(i.Verb("retry", names))
+    assert len(found.queued()) == 999
+
+
+def test_the_first_known_length_of_an_entry_moves_all_its_tasks_in_the_queue() -> None:
+    found = world(*[spec(f"a{index}") for index in range(1000)])
+    found.advance(100)
+    found.end("a0")
+    assert {shape.length for _, shape in found.deck.queue.heads()} == {6}
+
+
+def test_a_plan_starts_every_task_of_a_deck_that_can_run() -> None:
+    found = world(*[spec(f"a{index}") for index in range(12)], spec("gang", gpus=4), gpus=4, begin=False)
+    planned = simulate(found.deck, lambda _: 100.0)
+    assert len(planned) == 13
+    assert max(item.end_s for item in planned) == 400.0
+
+
+def test_a_plan_leaves_out_what_would_never_start() -> None:
+    found = world(spec("a"), spec("big", gpu_memory_mib=99_000), begin=False)
+    assert [item.task for item in simulate(found.deck, lambda _: 100.0)] == ["a"]
+
+
+def test_a_plan_leaves_out_what_its_outputs_show_as_done() -> None:
+    found = world(spec("a"), spec("b", outputs=("/out",)), begin=False)
+    planned = simulate(found.deck, lambda _: 100.0, done=lambda task: task.name == "b")
+    assert [item.task for item in planned] == ["a"]
+
+
+def test_a_priority_that_many_inherit_reaches_them_all() -> None:
+    found = world(*[spec(f"m{index}") for index in range(1000)], spec("t", needs=("m*",)))
+    found.verb("priority", "t", value=5)
+    assert all(task.effective == 5 for task in found.deck.tasks)
