@@ -14,7 +14,8 @@ from ..adapters.slurm.script import script
 from ..core.spec import TaskSpec
 from ..errors import EngineUnavailableError
 from ..logs.secrets import mask, secrets_in
-from ..submit.subject import Subject, read_subject
+from ..opening.submitted import submitted
+from ..submit.target import Target, read_target
 from ..submit.waits import NOTHING, Waits, waits_of
 from ..taskfile.options import RunOptions
 from ..taskfile.problems import did_you_mean
@@ -39,27 +40,27 @@ class PlannedJob:
 
 def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     """Print it. *options* ask for Slurm, as the file or the run may. Raises DeckError."""
-    subject = read_subject(path, options, os.environ)
+    target = read_target(path, options, os.environ)
     try:
-        jobs = planned(subject)
+        jobs = planned(target)
     except OSError as error:
         raise EngineUnavailableError(f"{error.filename}: {error.strerror}") from error
     if as_json:
         print(json.dumps([_row(job) for job in jobs], indent=2))
         return 0
-    for line in [*subject.warnings, *subject.file.later, *unknown_partitions(subject.selected)]:
+    for line in [*target.warnings, *target.file.later, *unknown_partitions(target.selected)]:
         print(f"warning: {line}")
     print("\n".join(_text(jobs)))
     return 0
 
 
-def planned(subject: Subject) -> list[PlannedJob]:
+def planned(target: Target) -> list[PlannedJob]:
     """All tasks, in file order. The values of secret variables are not shown. Raises OSError."""
-    selected, done = subject.selected, subject.done()
-    taken_up = {*subject.lasting, *(each.task for each in subject.submitted)}
+    selected, done = target.selected, target.done()
+    taken_up = {*target.journal.lasting, *(each.task for each in submitted(target.file, target.journal))}
     waits = waits_of(selected, done=done)
     jobs: list[PlannedJob] = []
-    for spec in subject.file.tasks:
+    for spec in target.file.tasks:
         if spec.name not in waits:
             jobs.append(PlannedJob(spec.name, "left out"))
         elif spec.name in taken_up:
@@ -67,9 +68,9 @@ def planned(subject: Subject) -> list[PlannedJob]:
         elif spec.name in done:
             jobs.append(PlannedJob(spec.name, "done earlier"))
         else:
-            attempt = subject.next_attempt(spec.name)
-            made = subject.made(spec.name, attempt, TOKEN)
-            text = script(made.order, control_folder(subject.logs.dir))
+            attempt = target.next_attempt(spec.name)
+            made = target.made(spec.name, attempt, TOKEN)
+            text = script(made.order, control_folder(target.logs.dir))
             shown = mask(text, [value for value in secrets_in(made.order.env) if value != TOKEN])
             jobs.append(PlannedJob(spec.name, "runs", attempt, shown, made.paths.script, waits[spec.name]))
     return jobs

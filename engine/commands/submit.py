@@ -16,7 +16,7 @@ from ..client.task_file import task_file
 from ..command import Command
 from ..counting import plural
 from ..errors import EngineUnavailableError, UsageError
-from ..submit.subject import Subject, check_start, read_subject
+from ..submit.target import Target, check_start, read_target
 from ..submit.write import Written, write
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
@@ -32,12 +32,12 @@ def run(command: Command) -> int:
     _refuse_engine(path, options)
     if go and shutil.which("sbatch") is None:
         raise EngineUnavailableError("there is no sbatch on this machine: `gpudeck submit` without --go only writes")
-    subject = read_subject(path, options, os.environ)
-    _refuse_running(subject)
-    check_start(subject)
+    target = read_target(path, options, os.environ)
+    _refuse_running(target)
+    check_start(target)
     folder = _folder(command.given.get("out"), path, options)
-    written = write(subject, folder, os.environ)
-    warnings = [*subject.warnings, *_changed(written)]
+    written = write(target, folder, os.environ)
+    warnings = [*target.warnings, *_changed(written)]
     if command.flag("json"):
         print_json(_told(written, warnings))
     else:
@@ -57,8 +57,8 @@ def _refuse_engine(path: str, options: RunOptions) -> None:
         raise UsageError("an engine runs this deck and submits its jobs itself: `gpudeck stop` ends it")
 
 
-def _refuse_running(subject: Subject) -> None:
-    if tasks := subject.lasting:
+def _refuse_running(target: Target) -> None:
+    if tasks := list(target.journal.lasting):
         more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
         raise UsageError(f"{tasks[0]}{more} was begun by an engine and has not ended: `gpudeck` goes on with it")
 
@@ -85,7 +85,8 @@ def _tell(written: Written, warnings: list[str], *, go: bool) -> None:
     for line in warnings:
         say(f"warning: {line}")
     shown = os.path.relpath(written.submit)
-    jobs = f"{plural(len(written.pieces), 'task')} in {plural(len(written.units), 'job')}"
+    tasks = sum(len(unit.pieces) for unit in written.units)
+    jobs = f"{plural(tasks, 'task')} in {plural(len(written.units), 'job')}"
     counts = [jobs if written.units else "nothing to submit"]
     counts += [f"{len(written.done)} done earlier"] * bool(written.done)
     counts += [f"{len(written.in_flight)} submitted earlier and not over"] * bool(written.in_flight)
@@ -107,8 +108,8 @@ def _told(written: Written, warnings: list[str]) -> Mapping[str, Any]:
                 "name": unit.name,
                 "script": os.path.join(written.folder, unit.script),
                 "tasks": [
-                    {"task": member.task, "token": member.token, "log": f"{member.attempt}.log"}
-                    for member in unit.members
+                    {"task": piece.spec.name, "token": piece.token, "log": piece.made.paths.out}
+                    for piece in unit.pieces
                 ],
                 "after_ok": list(unit.waits.ok),
                 "after_end": list(unit.waits.ended),

@@ -6,12 +6,16 @@ import os
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..adapters.slurm.jobfiles import VOID, claimed_by, control_folder, path
 from ..core.recorded import Recorded
 from ..core.spec import DeckFile
 from ..counting import plural
 from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from .regained import Told
 
 _SENT = ".sent"
 _NAMED = 3
@@ -22,28 +26,39 @@ class Sent:
     """A task whose newest attempt is such a job."""
 
     task: str
+    token: str
+    fingerprint: str
+    """Of the work that was submitted."""
     at: float
     """Seconds since the epoch."""
     ended: bool
 
 
 def submitted(file: DeckFile, journal: Recorded) -> list[Sent]:
-    """Those of the selected tasks, in file order. Looks at all log folders where there are any; a folder that cannot be
-    read has none."""
+    """Those of the selected tasks, in file order; a folder that cannot be read has none."""
+    try:
+        found = all_submitted(file, journal)
+    except OSError:
+        return []
+    return [each for each in found if file.selected is None or each.task in file.selected]
+
+
+def all_submitted(file: DeckFile, journal: Recorded) -> list[Sent]:
+    """Those of the file, in its order. Looks at all log folders where there are any. Raises OSError where the folder
+    that has the jobs' files is there and cannot be read."""
     control = control_folder(file.settings.log_dir)
     try:
         names = frozenset(os.listdir(control))
-        tokens = {name.removesuffix(_SENT) for name in names if name.endswith(_SENT)} - journal.tokens
-        if not tokens:
-            return []
-        from .regained import all_told  # with all that attempts leave behind, where they are on a cluster
-
-        told = [each for each, _ in all_told(file.settings.log_dir, file.settings.name, {}) if each.token in tokens]
-        found = {each.task: each.token for each in told if not _is_void(control, each.token, names)}
-        chosen = [spec.name for spec in file.tasks if file.selected is None or spec.name in file.selected]
-        return [_sent(control, task, found[task], names) for task in chosen if task in found]
-    except OSError:
+    except FileNotFoundError:
         return []
+    tokens = {name.removesuffix(_SENT) for name in names if name.endswith(_SENT)} - journal.tokens
+    if not tokens:
+        return []
+    from .regained import all_told  # with all that attempts leave behind, where they are on a cluster
+
+    told = (each for each, _ in all_told(file.settings.log_dir, file.settings.name, {}) if each.token in tokens)
+    found = {each.task: each for each in told if not _is_void(control, each.token, names)}
+    return [_sent(control, found[spec.name], names) for spec in file.tasks if spec.name in found]
 
 
 def _is_void(control: str, token: str, names: Collection[str]) -> bool:
@@ -51,8 +66,9 @@ def _is_void(control: str, token: str, names: Collection[str]) -> bool:
     return f"{token}.claim" in names and f"{token}.began" not in names and claimed_by(control, token) == VOID
 
 
-def _sent(control: str, task: str, token: str, names: Collection[str]) -> Sent:
-    return Sent(task, os.stat(path(control, token, "sent")).st_mtime, f"{token}.ended" in names)
+def _sent(control: str, told: Told, names: Collection[str]) -> Sent:
+    at = os.stat(path(control, told.token, "sent")).st_mtime
+    return Sent(told.task, told.token, told.fingerprint, at, f"{told.token}.ended" in names)
 
 
 def refuse_submitted(file: DeckFile, journal: Recorded, *, insists: bool) -> None:

@@ -36,6 +36,10 @@ def tasks(told: dict[str, Any]) -> list[str]:
     return [task["task"] for job in told["jobs"] for task in job["tasks"]]
 
 
+def logs(told: dict[str, Any]) -> list[str]:
+    return [task["log"] for job in told["jobs"] for task in job["tasks"]]
+
+
 def script_of(told: dict[str, Any], number: int = 0) -> str:
     return Path(told["jobs"][number]["script"]).read_text()
 
@@ -89,7 +93,8 @@ def test_a_submission_without_a_clear_answer_is_kept_as_one_that_may_have_happen
     env = {"PATH": f"{sbatch.parent}:/usr/bin:/bin", "HOME": str(deck.folder)}
     ran = subprocess.run(["bash", path], env=env, capture_output=True, text=True, check=False)
     assert (ran.returncode, "sbatch gave no answer for first" in ran.stderr) == (3, True)
-    assert (deck.folder / "slurm/submitted").read_text().split()[2].startswith("?first-")
+    [sent] = (deck.folder / "logs/.jobs").glob("*.sent")
+    assert sent.read_text().startswith("?first-")
 
 
 def tools(deck: Deck) -> Path:
@@ -118,8 +123,15 @@ def test_where_all_is_done_nothing_is_to_be_submitted(deck: Deck) -> None:
 def test_what_was_written_and_never_submitted_is_written_again_as_the_same_attempt(deck: Deck) -> None:
     deck.write(CHAIN)
     first, second = written(deck), written(deck, "lr=9")
-    assert [job["tasks"] for job in first["jobs"]] == [job["tasks"] for job in second["jobs"]]
+    assert logs(first) == logs(second)
     assert "lr=9" in script_of(second)
+
+
+def test_scripts_that_were_written_earlier_are_removed(deck: Deck) -> None:
+    deck.write(CHAIN)
+    written(deck)
+    told = written(deck)
+    assert {str(path) for path in (deck.folder / "slurm/jobs").glob("*.sh")} == {job["script"] for job in told["jobs"]}
 
 
 def test_writing_leaves_no_logs(deck: Deck) -> None:

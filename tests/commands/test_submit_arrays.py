@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpudeck.engine.core.spec import DeckSettings, Policy, Resources, TaskSpec, Work
 from tests.fakes.job_rig import order_in
-from tests.inside.commands import Arrayed, AttemptHeader, AttemptPaths, Made, Piece, Waits, arrayed, not_expressed
+from tests.inside.commands import AttemptHeader, AttemptPaths, Made, Piece, Unit, Waits, not_expressed, units_of
 
 PATHS = AttemptPaths("/l/a.log", "/l/a.err", "/l/a.json", "/l")
 
@@ -18,19 +18,19 @@ def piece(name: str, entry: str = "e", *, limit: int | None = None, waits: Waits
     order = order_in(Path("/work"), task=name, cpus=cpus, options={"array": array})
     header = AttemptHeader.__new__(AttemptHeader)
     made = Made(replace(order, token=f"token-{name}"), header, PATHS, (), (), 0.0, {}, resumed=False)
-    return Piece(spec, 1, made, "", f"jobs/{name}", waits or Waits())
+    return Piece(spec, made, "", f"jobs/{name}", waits or Waits())
 
 
-def made_of(*pieces: Piece) -> Arrayed:
-    return arrayed(pieces, [f"{number:024x}" for number in range(len(pieces))], folder="jobs")
+def made_of(*pieces: Piece) -> list[Unit]:
+    return units_of(pieces, [f"{number:024x}" for number in range(len(pieces))], folder="jobs")
 
 
 def shares(*pieces: Piece) -> list[list[str]]:
-    return [[member.task for member in unit.members] for unit in made_of(*pieces).units]
+    return [[piece.spec.name for piece in unit.pieces] for unit in made_of(*pieces)]
 
 
-def limits(found: Arrayed) -> list[str]:
-    return [line for text in found.scripts.values() for line in text.splitlines() if "--array=" in line]
+def limits(found: list[Unit]) -> list[str]:
+    return [line for unit in found for line in unit.text.splitlines() if "--array=" in line]
 
 
 def test_tasks_that_ask_and_wait_for_the_same_share_an_array() -> None:
@@ -47,12 +47,12 @@ def test_a_limit_of_one_entry_is_not_put_on_tasks_of_another() -> None:
 
 def test_an_array_that_has_all_of_an_entry_holds_its_limit() -> None:
     found = made_of(piece("a", limit=2), piece("b", limit=2), piece("c", limit=2))
-    assert (limits(found)[0].endswith("--array=0-2%2"), found.limited) == (True, {"e"})
+    assert (limits(found)[0].endswith("--array=0-2%2"), found[0].at_once) == (True, 2)
 
 
 def test_an_array_that_has_not_all_of_an_entry_cannot_hold_its_limit() -> None:
     found = made_of(piece("a", limit=1), piece("b", limit=1), piece("c", limit=1, cpus=2))
-    assert (limits(found)[0].endswith("--array=0-1"), found.limited) == (True, frozenset())
+    assert (limits(found)[0].endswith("--array=0-1"), found[0].at_once) == (True, None)
 
 
 def test_more_than_a_thousand_become_several_arrays() -> None:

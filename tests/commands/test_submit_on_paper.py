@@ -58,9 +58,8 @@ def end(deck: Deck, token: str, code: int) -> None:
 
 
 def ids(deck: Deck) -> dict[str, str]:
-    """The newest word of each task in the book of submit.sh."""
-    lines = [line.split() for line in (deck.folder / "slurm/submitted").read_text().splitlines()]
-    return {words[0]: words[2] for words in lines}
+    """By token, what Slurm was given."""
+    return {path.stem: path.read_text().strip() for path in (deck.folder / "logs/.jobs").glob("*.sent")}
 
 
 def test_a_need_is_a_dependency_on_success_and_after_one_on_an_end(deck: Deck, slurm: PaperSlurm) -> None:
@@ -109,10 +108,34 @@ def test_a_job_that_slurm_refused_leaves_no_sign_of_having_been_sent(deck: Deck,
     token = tasks(written(deck))["a"]
     slurm.refuse("Invalid account")
     submitted(deck)
-    assert not (deck.folder / "logs/.jobs" / f"{token}.sent").exists()
+    assert (list((deck.folder / "logs/a").iterdir()), ids(deck)) == ([], {})
     slurm.sbatch("")
     submitted(deck)
-    assert (deck.folder / "logs/.jobs" / f"{token}.sent").exists()
+    assert ids(deck) == {token: "101"}
+    assert (deck.folder / "logs/a/latest.log").readlink() == Path("attempt-1.log")
+
+
+def test_an_engine_that_has_taken_in_what_was_submitted_leaves_nothing_to_submit(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write('[[task]]\nname = "a"\ngpus = 0\ncommand = "true"\n')
+    token = tasks(written(deck))["a"]
+    submitted(deck)
+    control = deck.folder / "logs/.jobs"
+    (control / f"{token}.claim").write_text("101\n")
+    (control / f"{token}.began").write_text("job=101\nnodes=node1\nhost=node1\nwall=1\n")
+    end(deck, token, 0)
+    assert deck.run("--backend", "slurm").code == 0
+    assert ids(deck) == {}
+    done = submitted(deck)
+    assert (done.code, len(slurm.words()), "submitted earlier 1" in done.out) == (0, 1, True)
+
+
+def test_a_number_that_an_engine_has_used_meanwhile_is_not_submitted(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write('[[task]]\nname = "a"\ngpus = 0\ncommand = "true"\n')
+    written(deck)
+    assert deck.run("--backend", "local").code == 0
+    done = submitted(deck)
+    assert (done.code, slurm.words()) == (1, [])
+    assert "attempt-1 of a is another's by now: `gpudeck submit` writes what is left" in done.out
 
 
 def test_a_submission_without_an_answer_is_known_by_the_claim_of_its_job(deck: Deck, slurm: PaperSlurm) -> None:
@@ -150,7 +173,7 @@ def test_the_map_of_an_array_is_there_before_it_is_submitted(deck: Deck, slurm: 
     slurm.sbatch(f"cat {deck.folder}/logs/.jobs/*.map >$here/map")
     assert submitted(deck).code == 0
     assert (slurm.folder / "map").read_text() == f"0 {tokens['t1']}\n1 {tokens['t2']}\n"
-    assert ids(deck) == {"t1": "101_0", "t2": "101_1"}
+    assert ids(deck) == {tokens["t1"]: "101_0", tokens["t2"]: "101_1"}
 
 
 @pytest.mark.parametrize(
@@ -167,8 +190,36 @@ def test_what_slurm_says_of_a_job_decides_about_those_that_need_it(
     (slurm.folder / "open").touch()
     slurm.row("101", state, text=f"gpudeck {token}")
     submitted(deck)
-    assert len(ids(deck)) == 2
-    assert sum(job != "-" for job in ids(deck).values()) == sent
+    assert len(ids(deck)) == sent
+
+
+def test_what_slurm_never_took_is_written_again_as_another_attempt(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write('[[task]]\nname = "a"\ncommand = "true"\n')
+    first = tasks(written(deck))["a"]
+    slurm.refuse("Socket timed out on send/recv operation")
+    submitted(deck)
+    [job] = written(deck)["jobs"]
+    assert job["tasks"][0]["log"].endswith("/attempt-2.log")
+    assert (deck.folder / "logs/.jobs" / f"{first}.claim").read_text() == "void\n"
+
+
+def test_what_was_submitted_by_another_folder_is_on_its_way(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write('[[task]]\nname = "a"\ncommand = "true"\n')
+    written(deck)
+    submitted(deck)
+    told = json.loads(deck.command("submit", "--json", "--out", "elsewhere").out)
+    assert (told["jobs"], told["in_flight"]) == ([], ["a"])
+
+
+def test_logs_are_not_moved_while_jobs_tell_of_themselves_in_the_old_place(deck: Deck, slurm: PaperSlurm) -> None:
+    deck.write('[[task]]\nname = "a"\ncommand = "true"\n')
+    token = tasks(written(deck))["a"]
+    submitted(deck)
+    deck.write('[deck]\nlog_dir = "elsewhere"\n[[task]]\nname = "a"\ncommand = "true"\n')
+    refused = deck.command("submit")
+    assert (refused.code, "keep log_dir as it was" in refused.err) == (2, True)
+    end(deck, token, 1)
+    assert tasks(written(deck)).keys() == {"a"}
 
 
 # -- written again ----------------------------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ from gpudeck.engine.adapters.processes.proc import Features
 from gpudeck.engine.adapters.processes.wrapper import RAISED_BY, ChildrenFirst, arguments_of, wrapper_text
 from gpudeck.engine.adapters.sampling import MIN_GAP_S, Sampling
 from gpudeck.engine.adapters.simulated import TOTAL_MIB, SimulatedProbe, told_use
-from gpudeck.engine.adapters.slurm import batches, jobfiles
-from gpudeck.engine.adapters.slurm.arrays import Turns, array_script, asks
+from gpudeck.engine.adapters.slurm import jobfiles, submitting
+from gpudeck.engine.adapters.slurm.arrays import ArrayBatching, array_script, asks
 from gpudeck.engine.adapters.slurm.calls import small_environment
 from gpudeck.engine.adapters.slurm.control import Control
 from gpudeck.engine.adapters.slurm.jobfiles import sweep
@@ -42,9 +42,8 @@ from gpudeck.engine.adapters.slurm.parse import (
     submitted_id,
     timestamp,
 )
-from gpudeck.engine.adapters.slurm.quoting import quoted
 from gpudeck.engine.adapters.slurm.recovery import Left
-from gpudeck.engine.adapters.slurm.script import SBATCH, ignored_nodelist, job_name, script, unasked
+from gpudeck.engine.adapters.slurm.script import SBATCH, ignored_nodelist, job_name, quoted, script, unasked
 from gpudeck.engine.adapters.slurm.states import cause_of, in_words, stand
 from gpudeck.engine.adapters.state.folder import (
     StateDir,

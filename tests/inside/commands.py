@@ -16,10 +16,9 @@ from gpudeck.engine.opening.run_options import decode
 from gpudeck.engine.runs.book import Book
 from gpudeck.engine.runs.engines import Engines
 from gpudeck.engine.runs.wanted import Wanted, wanted_of
-from gpudeck.engine.submit import book
-from gpudeck.engine.submit.arrays import Arrayed, Piece, arrayed
-from gpudeck.engine.submit.book import Record, Stands
-from gpudeck.engine.submit.cannot import not_expressed
+from gpudeck.engine.submit.jobs import Piece, Unit, units_of
+from gpudeck.engine.submit.standing import Standing, Stands
+from gpudeck.engine.submit.unsupported import not_expressed
 from gpudeck.engine.submit.waits import Waits, missing, waits_of
 from gpudeck.engine.taskfile.load import load
 from gpudeck.engine.taskfile.options import RunOptions

@@ -5,14 +5,14 @@ from typing import Any
 
 from gpudeck.engine import loop
 from gpudeck.engine.adapters import host
-from gpudeck.engine.adapters.slurm import accounting, asking, batches, control, ends, launcher, recovery
+from gpudeck.engine.adapters.slurm import accounting, control, ends, launcher, queue_poller, recovery, submitting
 from gpudeck.engine.adapters.slurm import calls as _calls
-from gpudeck.engine.adapters.slurm import telling as slurm_telling
+from gpudeck.engine.adapters.slurm import report as slurm_report
 from gpudeck.engine.adapters.slurm.accounting import Accounting
 from gpudeck.engine.adapters.slurm.calls import Answer, Calls
-from gpudeck.engine.adapters.slurm.judging import Judging
+from gpudeck.engine.adapters.slurm.decide import Decider
 from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
-from gpudeck.engine.adapters.slurm.stopping import Stopping
+from gpudeck.engine.adapters.slurm.stopping import Stops
 from gpudeck.engine.adapters.slurm.submitting import Submitting
 from gpudeck.engine.attempt import outcomes
 from gpudeck.engine.attempt.completing import Completing
@@ -51,20 +51,20 @@ def of_slurm(
     *, run_program: object, calls: object, background: object, arrivals: object, threading: object, time: object
 ) -> Sequence[tuple[Any, str, object]]:
     """Where the launcher for clusters meets the world: module, name there, and what is to be there instead."""
-    users = [asking, batches, accounting, _calls]
+    users = [queue_poller, submitting, accounting, _calls]
     return (
         *((module, "run_program", run_program) for module in users),
         (launcher, "Calls", calls),
         (control, "Background", background),
         (ends, "Arrivals", arrivals),
         (control, "threading", threading),
-        (slurm_telling, "time", time),
+        (slurm_report, "time", time),
     )
 
 
 class slurm_parts:  # noqa: N801
     """Parts of the launcher for clusters."""
 
-    asking, ends, recovery = asking, ends, recovery
-    Accounting, Control, Judging = Accounting, control.Control, Judging
-    Stopping, Submitting, Telling = Stopping, Submitting, slurm_telling.Telling
+    ends, queue_poller, recovery = ends, queue_poller, recovery
+    Accounting, Control, Decider = Accounting, control.Control, Decider
+    Report, Stops, Submitting = slurm_report.Report, Stops, Submitting

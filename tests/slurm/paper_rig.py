@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpudeck.engine.adapters.host import boottime_s
-from gpudeck.engine.adapters.slurm import accounting, arrays, asking, control, ends, jobfiles, stopping
+from gpudeck.engine.adapters.slurm import accounting, arrays, control, ends, jobfiles, queue_poller, stopping
 from gpudeck.engine.adapters.slurm.jobs import Limits
 from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
 from gpudeck.engine.core.inputs import Input, LeaderExited, Pending, Submitted, TreeGone
@@ -26,8 +26,8 @@ LIMITS = Limits(
 """Short where the loop's own time counts; longer than a test where the clock does, which a test moves."""
 
 _QUICKLY = (
-    (asking, "SHORTEST_S", 0.01), (asking, "LONGEST_S", 0.03), (asking, "_SHARE", 0.1), (ends, "_LOOK_S", 0.05),
-    (arrays, "_GATHER_S", 0.1), (control, "_GATHER_S", 0.02), (accounting, "_GATHER_S", 0.02),
+    (queue_poller, "SHORTEST_S", 0.01), (queue_poller, "LONGEST_S", 0.03), (queue_poller, "_SHARE", 0.1),
+    (ends, "_LOOK_S", 0.05), (arrays, "_GATHER_S", 0.1), (control, "_GATHER_S", 0.02), (accounting, "_GATHER_S", 0.02),
     (accounting, "SHORTEST_S", 0.01), (stopping, "_AGAIN_S", 0.05),
 )  # fmt: skip
 

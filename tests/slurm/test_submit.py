@@ -89,8 +89,9 @@ def test_a_second_call_of_the_script_submits_nothing(deck: Deck, cluster: Cluste
 def test_a_submission_whose_answer_was_lost_is_found_by_its_name(deck: Deck, cluster: Cluster) -> None:
     deck.write(CHAIN)
     submit(deck, "--go")
-    kept = deck.folder / "slurm" / "submitted"
-    kept.write_text("".join(line for line in kept.read_text().splitlines(keepends=True) if "?" in line))
+    for job in cluster.jobs():
+        sent = deck.folder / "logs/.jobs" / f"{job.comment.removeprefix('gpudeck ')}.sent"
+        sent.write_text(f"?{job.name}\n")
     assert again(deck).out.splitlines() == ["submitted 0, submitted earlier 3, not submitted 0"]
     over(cluster)
     assert len(deck.lines("ran")) == 3

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
-from .asking import SHORTEST_S
 from .calls import NOT_BEGUN, Answer, Calls, run_program
 from .jobs import Job
 from .parse import BATCH_MARK, MARK, SACCT, AccountedJob, sacct_jobs
+from .queue_poller import SHORTEST_S
 from .states import stand
 
 _GATHER_S = 0.2

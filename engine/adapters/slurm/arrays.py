@@ -16,8 +16,7 @@ from dataclasses import replace
 from ...ports import JobOrder, StartOrder
 from .jobs import Job, Place
 from .parse import BATCH_MARK
-from .quoting import in_one_line
-from .script import extra_lines, header_lines, job_name, resources
+from .script import extra_lines, header_lines, in_one_line, job_name, resources
 
 _BODY = """\
 mapfile -t -s $(({before} + SLURM_ARRAY_TASK_ID)) -n 1 gd_line <"$0"
@@ -64,7 +63,7 @@ _MOST = 500
 """Elements; clusters allow 1001 unless they say otherwise."""
 
 
-class Turns:
+class ArrayBatching:
     """A cluster that has refused an array gets single jobs from then on."""
 
     def __init__(self) -> None:

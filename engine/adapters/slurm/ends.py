@@ -14,8 +14,8 @@ from ..processes.spawn_error import explain_code, explain_setup
 from .control import Control, Found
 from .jobfiles import VOID, Ended, read_began, read_ended
 from .jobs import Job, Jobs
+from .report import Report
 from .states import in_words
-from .telling import Telling
 
 _LOOK_S, _NETWORK_LOOK_S = 2.0, 0.5
 _ENDED = (128 + 9, 128 + 15)
@@ -32,7 +32,7 @@ class Ends:
         loop: asyncio.AbstractEventLoop,
         control: Control,
         jobs: Jobs,
-        telling: Telling,
+        report: Report,
         *,
         on_network: bool,
         unclear: Callable[[Job], None],
@@ -43,7 +43,7 @@ class Ends:
         self._loop = loop
         self._control = control
         self._jobs = jobs
-        self._telling = telling
+        self._report = report
         self._unclear = unclear
         self._voided = voided
         self._look_s = _NETWORK_LOOK_S if on_network else _LOOK_S
@@ -82,7 +82,7 @@ class Ends:
             if kind == "began":
                 if (began := read_began(text)) is not None:
                     job.nodes = ",".join(began.nodes)
-                    self._telling.began(job, began.job, began.wall, began.nodes)
+                    self._report.began(job, began.job, began.wall, began.nodes)
             elif job.end is None and (ended := read_ended(text)) is not None:
                 self._ended(job, ended)
 
@@ -169,7 +169,7 @@ class Ends:
             explain = partial(explain_code, ended.code, order.stderr, order.cwd)
             self._control.read(explain, partial(self._explained, job, ended))
         else:
-            self._telling.over(job, ended.code, wall=ended.wall, cause=cause, detail=detail, by_itself=ended.by_itself)
+            self._report.over(job, ended.code, wall=ended.wall, cause=cause, detail=detail, by_itself=ended.by_itself)
 
     def _tell_unable(self, job: Job, ended: Ended) -> None:
         why = _unable(ended.error, job)
@@ -180,10 +180,10 @@ class Ends:
             self._told_unable(job, ended, why)
 
     def _told_unable(self, job: Job, ended: Ended, why: str) -> None:
-        self._telling.over(job, UNABLE, wall=ended.wall, spawn_error=why)
+        self._report.over(job, UNABLE, wall=ended.wall, spawn_error=why)
 
     def _explained(self, job: Job, ended: Ended, why: str | None) -> None:
-        self._telling.over(job, ended.code, wall=ended.wall, spawn_error=why or "")
+        self._report.over(job, ended.code, wall=ended.wall, spawn_error=why or "")
 
 
 def _unable(error: str, job: Job) -> str:

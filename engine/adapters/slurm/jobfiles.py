@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ...atomic import write_atomic
 from ...core.spec import StopScope
-from .nodelist import expand_nodes
+from .parse import expand_nodes
 
 FOLDER = ".jobs"
 """Below the deck's log folder."""
@@ -64,7 +64,8 @@ def control_folder(log_dir: str) -> str:
 
 
 def path(folder: str, token: str, kind: str) -> str:
-    """*kind*: claim, began, ended, alive, stop, warn, gpu, setup; or map, of an array's batch."""
+    """*kind*: claim, began, ended, alive, stop, warn, gpu, setup; sent, which only submit.sh writes; or map, of an
+    array's batch."""
     return f"{folder}/{token}.{kind}"
 
 

@@ -12,19 +12,17 @@ from ...core.spec import StopScope
 from ...ports import Known, Sink, StartOrder
 from ..host import boottime_s
 from .accounting import Accounting, Showing
-from .asking import Asking, Picture
 from .calls import Answer, Calls
-from .cancelling import Cancelling, Leaving
 from .control import Control
+from .decide import Decider
 from .ends import Ends
 from .jobs import Job, Jobs, Limits
-from .judging import Judging
 from .parse import SQUEUE
+from .queue_poller import Picture, QueuePoller
 from .recovery import Left
-from .seeing import Seeing
-from .stopping import Stopping
+from .report import Report
+from .stopping import Removals, Stops
 from .submitting import Submitting
-from .telling import Telling
 
 _CONFIG_TIMEOUT_S = 30.0
 _MESSAGE_TIMEOUT = re.compile(r"^MessageTimeout\s*=\s*(\d+)", re.MULTILINE)
@@ -32,7 +30,7 @@ _MESSAGE_TIMEOUT = re.compile(r"^MessageTimeout\s*=\s*(\d+)", re.MULTILINE)
 
 class SlurmLauncher:
     """`ports.Launcher` for a cluster. An attempt's wrapper tells how it went by files in a folder that nodes and
-    engine share; Slurm is asked for what they do not tell. See `jobfiles`, `Judging`."""
+    engine share; Slurm is asked for what they do not tell. See `jobfiles`, `Decider`."""
 
     def __init__(
         self,
@@ -55,37 +53,33 @@ class SlurmLauncher:
         self._calls = Calls(loop, environ)
         self._control = Control(loop, control, on_network=on_network)
         self._jobs = Jobs(now)
-        self._telling = Telling(self._jobs, sink, now)
+        self._report = Report(self._jobs, sink, now)
         self._accounting = Accounting(loop, self._calls)
-        self._cancelling = Cancelling(loop, self._calls, now=now, gone=self._left)
-        self._leaving = Leaving(self._control, self._cancelling, now=now)
+        self._removals = Removals(loop, self._calls, self._control, now=now)
         self._ends = Ends(
-            loop, self._control, self._jobs, self._telling, on_network=on_network, unclear=self._unclear,
-            voided=self._leaving.tokens,
+            loop, self._control, self._jobs, self._report, on_network=on_network, unclear=self._unclear,
+            voided=self._removals.voided,
         )  # fmt: skip
-        self._judging = Judging(
-            loop, self._telling, self._control, self._ends, self._leaving, self._accounting,
+        self._decider = Decider(
+            loop, self._jobs, self._report, self._control, self._ends, self._removals, self._accounting,
             Showing(self._calls), limits=limits, note=note, now=now,
         )  # fmt: skip
-        self._seeing = Seeing(self._jobs, self._telling, self._cancelling, self._leaving, self._judging, note=note)
-        self._asking = Asking(
+        self._poller = QueuePoller(
             loop,
             self._calls,
             query=(*SQUEUE, "-u", str(os.getuid())),
             took=self._looked,
-            needed=lambda: bool(len(self._jobs) or len(self._cancelling) or self._leaving.expects),
-            pressing=lambda: self._judging.pressing or bool(self._jobs.queue),
+            needed=lambda: bool(len(self._jobs) or self._removals.expected),
+            pressing=lambda: self._decider.pressing or bool(self._jobs.queue),
             note=note,
             now=now,
         )
         self._submitting = Submitting(
-            loop, self._calls, self._jobs, self._telling, control,
-            doubt=self._doubt, late=self._leaving.void, sent=self._asking.soon, forget=self._control.forget,
+            loop, self._calls, self._jobs, self._report, control,
+            doubt=self._doubt, late=self._removals.void, sent=self._poller.soon, forget=self._control.forget,
             limits=limits, note=note, now=now,
         )  # fmt: skip
-        self._stopping = Stopping(
-            loop, self._control, self._telling, self._cancelling, voided=self._leaving.void, limits=limits, now=now
-        )
+        self._stops = Stops(loop, self._control, self._report, self._removals, limits=limits, now=now)
         self._knows_timeout = False
         self._closed = False
 
@@ -104,19 +98,19 @@ class SlurmLauncher:
             fates[known.token], job = left.fate(known)
             self._jobs.add(job)
             if fates[known.token] == "never ran":
-                self._leaving.void(job)
-                self._loop.call_soon(self._telling.never_ran, job)
+                self._removals.void(job)
+                self._loop.call_soon(self._report.never_ran, job)
             elif job.stage == "doubt":
                 self._doubt(job)
         self._ends.look()
-        self._asking.soon()
+        self._poller.soon()
         return fates
 
     def stop(self, token: str, *, signal: int, scope: StopScope, grace_s: float) -> None:
         """See `ports.Launcher`. One that has not begun ends at once."""
         job = self._jobs.get(token)
         if job is not None:
-            self._stopping.stop(job, signal=signal, scope=scope, grace_s=grace_s)
+            self._stops.stop(job, signal=signal, scope=scope, grace_s=grace_s)
 
     def warn(self, token: str, signal: int) -> int:
         """See `ports.Launcher`: 1 where its wrapper was told, which knows who catches it."""
@@ -135,7 +129,7 @@ class SlurmLauncher:
 
     def forget(self, token: str) -> None:
         """See `ports.Launcher`. The script stays."""
-        self._control.forget(token, keep_claim=self._leaving.is_void(token))
+        self._control.forget(token, keep_claim=self._removals.is_void(token))
 
     def close(self) -> None:
         """See `ports.Launcher`. Idempotent."""
@@ -143,28 +137,25 @@ class SlurmLauncher:
             return
         self._closed = True
         for part in (
-            self._submitting, self._asking, self._judging, self._stopping, self._cancelling, self._accounting,
+            self._submitting, self._poller, self._decider, self._stops, self._removals, self._accounting,
             self._ends, self._control, self._calls,
         ):  # fmt: skip
             part.close()
 
     def _looked(self, picture: Picture) -> bool:
-        moved = self._seeing.looked(picture)
-        self._cancelling.looked(picture)
+        moved = self._decider.looked(picture)
+        self._removals.looked(picture)
         self._submitting.looked(picture)
         return moved
 
-    def _left(self, job_id: str) -> None:
-        self._leaving.left(job_id)
-
     def _unclear(self, job: Job) -> None:
-        self._judging.unclear(job)
-        self._asking.soon()
+        self._decider.unclear(job)
+        self._poller.soon()
 
     def _doubt(self, job: Job) -> None:
         """It may be in the queue, or on its way into it for as long as Slurm's messages may take."""
-        self._judging.suspect(job)
-        self._asking.soon()
+        self._decider.suspect(job)
+        self._poller.soon()
         if not self._knows_timeout:
             self._knows_timeout = True
             self._calls.run(("scontrol", "show", "config"), self._configured, timeout_s=_CONFIG_TIMEOUT_S)
@@ -174,4 +165,4 @@ class SlurmLauncher:
         if found is None:
             self._knows_timeout = False
         else:
-            self._judging.message_timeout_s = float(found[1])
+            self._decider.message_timeout_s = float(found[1])

@@ -7,11 +7,10 @@ are passed over: comments and names of other jobs may hold anything.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
-
-from .nodelist import expand_nodes as expand_nodes
 
 SQUEUE = ("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r|%S|%N|%k|%j")
 """With `-u UID`: all jobs of a user; -r: a line for each element of an array. What may hold a | comes last."""
@@ -169,3 +168,36 @@ def _accounted(line: str) -> AccountedJob | None:
 
 def _marked(comment: str, mark: str) -> str:
     return comment.removeprefix(mark).strip() if comment.startswith(mark) else ""
+
+
+_MOST_NODES = 100_000
+"""Nodes in one range. More is no list of Slurm's."""
+
+
+def expand_nodes(nodes: str) -> tuple[str, ...]:
+    """Names in a compressed list: "gpu[01-03,7],login1". What is no such list is one name."""
+    found: list[str] = []
+    for part in _apart(nodes):
+        found.extend(_expanded(part))
+    return tuple(found)
+
+
+def _apart(nodes: str) -> Iterator[str]:
+    """Parts between commas that are in no brackets."""
+    yield from (part for part in re.findall(r"(?:[^,\[]|\[[^\]]*\]?)+", nodes) if part)
+
+
+def _expanded(part: str) -> Iterator[str]:
+    head, _, rest = part.partition("[")
+    inside, closing, tail = rest.partition("]")
+    if not closing:
+        yield part
+        return
+    for piece in inside.split(","):
+        first, dash, last = piece.partition("-")
+        if dash and first.isdecimal() and last.isdecimal() and int(last) - int(first) < _MOST_NODES:
+            numbers = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
+        else:
+            numbers = [piece]
+        for number in numbers:
+            yield from (f"{head}{number}{each}" for each in (_expanded(tail) if tail else ("",)))

@@ -1,24 +1,29 @@
 """Attempts on their way into the queue: sbatch calls, a few at once, each attempt in one of them at a time.
 
-A call whose fate is not known is never repeated: `Judging` finds out whether there is a job, and if there is none makes
+A call whose fate is not known is never repeated: `Decider` finds out whether there is a job, and if there is none makes
 sure that none can run.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
-from .arrays import Turns
-from .asking import Picture
-from .batches import Submission, Taken, Unbegun, Unwritten, anywhere, longest_s, submit, told_anywhere
-from .calls import Calls
+from ...atomic import write_atomic
+from ...ports import StartOrder
+from .arrays import ArrayBatching, array_script
+from .calls import NOT_BEGUN, Calls, run_program
 from .ends import UNABLE
+from .jobfiles import map_text, write
 from .jobs import Job, Jobs, Limits
-from .parse import Refusal, is_full
-from .telling import Telling
+from .parse import Refusal, is_full, refusal, submitted_id
+from .queue_poller import Picture
+from .report import Report
+from .script import SBATCH, script, unasked
 
 _AT_ONCE = 4
 _TOLD_S = 60.0
@@ -34,7 +39,7 @@ class Submitting:
         loop: asyncio.AbstractEventLoop,
         calls: Calls,
         jobs: Jobs,
-        telling: Telling,
+        report: Report,
         control: str,
         *,
         doubt: Callable[[Job], None],
@@ -51,7 +56,7 @@ class Submitting:
         self._loop = loop
         self._calls = calls
         self._jobs = jobs
-        self._telling = telling
+        self._report = report
         self._control = control
         self._doubt = doubt
         self._late = late
@@ -61,7 +66,7 @@ class Submitting:
         self._note = note
         self._now = now
         self._queue = jobs.queue
-        self._turns = Turns()
+        self._batching = ArrayBatching()
         self._busy = 0
         self._looked_at = 0.0
         self._back_off_s = 0.0
@@ -76,10 +81,10 @@ class Submitting:
     def add(self, job: Job) -> None:
         """Submit it as soon as may be; those of an array once others have had the time to join."""
         now = self._now()
-        place = self._turns.place(job, now)
+        place = self._batching.place(job, now)
         self._queue[job] = place
         if now < self._free_at:
-            self._telling.held(job, self._why_held)
+            self._report.held(job, self._why_held)
         if place.not_before > now:
             self._later(place.not_before - now)
         else:
@@ -117,7 +122,7 @@ class Submitting:
             for job, place in self._queue.items()
             if job.refused_at is None or self._looked_at > job.refused_at
         ]
-        return self._turns.next(ready, self._now())
+        return self._batching.next(ready, self._now())
 
     def _send(self, batch: list[Job]) -> None:
         token = os.urandom(12).hex() if len(batch) > 1 else ""
@@ -141,20 +146,20 @@ class Submitting:
                 self._taken(batch, job_id)
             case Unwritten(why):
                 for job in batch:
-                    self._telling.refused(job, why)
+                    self._report.refused(job, why)
             case Refusal("busy", why):
                 full = is_full(why)
-                fewer = full and self._turns.refused(len(batch))
+                fewer = full and self._batching.refused(len(batch))
                 self._full = self._under_way() if full else None
                 words = f"Slurm takes no job for now ({why.removeprefix(_FAILED)})"
                 self._refused(batch, words, hold=not fewer)
             case Unbegun(why):
                 self._refused(batch, f"sbatch cannot be run ({why})")
-            case Refusal("no", _) if self._turns.refused(len(batch)):
+            case Refusal("no", _) if self._batching.refused(len(batch)):
                 self._again([job for job in batch if job.stage == "sending"])
             case Refusal("no", why):
                 for job in batch:
-                    self._telling.over(job, UNABLE, spawn_error=f"sbatch: {why}")
+                    self._report.over(job, UNABLE, spawn_error=f"sbatch: {why}")
             case Refusal("doubt", why):
                 self._unknown(batch, why)
             case _:
@@ -177,7 +182,7 @@ class Submitting:
                 job.id = job.id or mine
                 self._late(job)
             else:
-                self._telling.submitted(job, mine)
+                self._report.submitted(job, mine)
 
     def _anywhere(self, batch: Sequence[Job]) -> None:
         self._note(told_anywhere(batch), "warning")
@@ -203,7 +208,7 @@ class Submitting:
             self._jobs.move(job, "queued")
         others = dict(self._queue)
         self._queue.clear()
-        self._queue.update({job: self._turns.back(job, self._now()) for job in batch})
+        self._queue.update({job: self._batching.back(job, self._now()) for job in batch})
         self._queue.update(others)
 
     def _unknown(self, batch: Sequence[Job], why: str) -> None:
@@ -219,7 +224,7 @@ class Submitting:
 
     def _tell_held(self, jobs: Iterable[Job]) -> None:
         for job in jobs:
-            self._telling.held(job, self._why_held)
+            self._report.held(job, self._why_held)
 
     def _hold(self, why: str, what: str) -> None:
         """Say so, but not once a minute for hours."""
@@ -239,3 +244,113 @@ class Submitting:
 
         timer = self._loop.call_later(after_s, ring)
         self._timers.add(timer)
+
+
+TIMEOUT_S = 30.0
+"""Of one sbatch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Slurm has it."""
+
+    job_id: str
+    anywhere: bool = False
+    """Also on nodes that failed under it: with them excluded it was refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """A script could not be written: sbatch was not called."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unbegun:
+    """There is no sbatch now, or no process for it: a file server that is away, a new version being installed."""
+
+    why: str
+
+
+Submission = Taken | Refusal | Unwritten | Unbegun
+
+
+def longest_s(orders: Sequence[StartOrder]) -> float:
+    """What `submit` may take at most."""
+    return 2 * TIMEOUT_S if _avoid(orders) else TIMEOUT_S
+
+
+def submit(orders: Sequence[StartOrder], batch: str, control: str, environ: Mapping[str, str]) -> Submission:
+    """Hand it to Slurm. *batch*: token of the array that several orders become."""
+    answer = _submit(orders, batch, control, environ)
+    if not _avoid(orders) or not isinstance(answer, Refusal) or answer.kind != "no":
+        return answer
+    answer = _submit([anywhere(order) for order in orders], batch, control, environ)
+    return replace(answer, anywhere=True) if isinstance(answer, Taken) else answer
+
+
+def anywhere(order: StartOrder) -> StartOrder:
+    """The same, on any node that the task itself does not exclude."""
+    return order if order.job is None else replace(order, job=replace(order.job, exclude=()))
+
+
+def told_anywhere(jobs: Sequence[Job]) -> str:
+    """For people: jobs that may go back to nodes that failed under them."""
+    orders = [job.order.job for job in jobs if job.order is not None and job.order.job is not None]
+    nodes = ", ".join(sorted({node for order in orders for node in order.exclude}))
+    more = f" and {len(orders) - 1} more" if len(orders) > 1 else ""
+    return (
+        f"{orders[0].task}{more}: Slurm has no other node now than what failed before ({nodes}), which is not avoided"
+    )
+
+
+def _avoid(orders: Sequence[StartOrder]) -> bool:
+    """Whether nodes are excluded that failed under them."""
+    return any(order.job is not None and order.job.exclude for order in orders)
+
+
+def _submit(orders: Sequence[StartOrder], batch: str, control: str, environ: Mapping[str, str]) -> Submission:
+    try:
+        path = _write(orders, batch, control)
+    except OSError as error:
+        return Unwritten(f"its script cannot be written: {error.filename or control}: {error.strerror or error}")
+    job = orders[0].job
+    environ = environ if job is None else unasked(environ, job)
+    answer = run_program(SBATCH, environ, timeout_s=TIMEOUT_S, stdin=path)
+    job_id = submitted_id(answer.out) if answer.ok else None
+    if job_id:
+        return Taken(job_id)
+    refused = refusal(answer.code, answer.err)
+    return Unbegun(refused.why or f"exit code {NOT_BEGUN}") if answer.code == NOT_BEGUN else refused
+
+
+def _write(orders: Sequence[StartOrder], batch: str, control: str) -> str:
+    path = ""
+    for order in orders:
+        path = order.job.script if order.job is not None else ""
+        _write_script(path, script(order, control))
+        _write_record(order)
+    if not batch:
+        return path
+    write(control, batch, "map", map_text(order.token for order in orders))
+    path = f"{control}/{batch}.sh"
+    _write_script(path, array_script(orders, batch))
+    return path
+
+
+def _write_script(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    write_atomic(path, text.encode("utf-8", "surrogateescape"), mode=0o600, durable=False)
+
+
+def _write_record(order: StartOrder) -> None:
+    """An engine that has lost the journal may then know of the job from its first moment. What is there of the same
+    attempt says more, and stays."""
+    if order.job is None or not order.job.record:
+        return
+    path = f"{order.job.script.removesuffix('.sh')}.json"
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        if order.token.encode() in file.read():
+            return
+    write_atomic(path, order.job.record, durable=False)

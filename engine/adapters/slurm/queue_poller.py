@@ -50,7 +50,7 @@ def _look(query: Sequence[str], environ: Mapping[str, str], before: frozenset[st
     return _Look(answer, frozenset(lines), tuple(changed), ids)
 
 
-class Asking:
+class QueuePoller:
     """Asks for as long as there is something to ask for. All calls on the loop's thread."""
 
     def __init__(

@@ -9,14 +9,14 @@ from ...core.inputs import LeaderExited, Pending, Spawned, SpawnRefused, Submitt
 from ...core.outcome import Cause
 from ...ports import Sink
 from .jobs import Job, Jobs
-from .nodelist import expand_nodes
+from .parse import expand_nodes
 from .states import never_starts
 
 _SHIFT_S = 60.0
 """An expected start that moves by less is no news."""
 
 
-class Telling:
+class Report:
     """Moves jobs from stage to stage, and says so."""
 
     def __init__(self, jobs: Jobs, sink: Sink, now: Callable[[], float]) -> None:

@@ -17,7 +17,7 @@ from ..attempt.outputs import is_done
 from ..core.build import build
 from ..core.deck import Deck
 from ..core.effects import Launch
-from ..core.recorded import recorded
+from ..core.recorded import Recorded, recorded
 from ..core.replay import replay
 from ..core.spec import DeckFile, TaskSpec
 from ..logs.files import LogFolder
@@ -26,7 +26,6 @@ from ..opening.other_states import OtherStates
 from ..opening.own_state import find_own_state
 from ..opening.past import past_of
 from ..opening.run_options import holding
-from ..opening.submitted import Sent, submitted
 from ..snapshot.fit import check_snapshot
 from ..taskfile import options as taskfile
 from ..taskfile.fit import check_environment, refuse_later
@@ -36,7 +35,7 @@ from ..taskfile.problems import check_together
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class Target:
     """The deck, read."""
 
     file: DeckFile
@@ -47,10 +46,7 @@ class Subject:
     orders: Orders
     damage: str
     """What is wrong with the journal; "" where nothing is."""
-    lasting: Sequence[str]
-    """Tasks with an attempt that has not ended as far as the journal knows."""
-    submitted: Sequence[Sent]
-    """Tasks that Slurm was given and that the journal knows nothing of."""
+    journal: Recorded
 
     @property
     def selected(self) -> list[TaskSpec]:
@@ -84,7 +80,7 @@ class Subject:
         return self.orders.make(self.deck.by_name[task], launch)
 
 
-def read_subject(path: str, options: RunOptions, environ: Mapping[str, str]) -> Subject:
+def read_target(path: str, options: RunOptions, environ: Mapping[str, str]) -> Target:
     """Read the file and the journal: of an unfinished run under what that was started with. *options* ask for Slurm.
     Raises DeckError."""
     settings = load_settings(path, options)
@@ -102,15 +98,15 @@ def read_subject(path: str, options: RunOptions, environ: Mapping[str, str]) -> 
     replay(deck, facts)
     logs = LogFolder(file.settings.log_dir, (spec.name for spec in file.tasks))
     orders = Orders(deck, logs, _box(environment))
-    return Subject(file, deck, logs, environment, orders, damage, list(journal.lasting), submitted(file, journal))
+    return Target(file, deck, logs, environment, orders, damage, journal)
 
 
-def check_start(subject: Subject) -> None:
+def check_start(target: Target) -> None:
     """What only a start asks for. Raises TaskFileError."""
     check_together(
-        lambda: refuse_later(subject.file),
-        lambda: check_environment(subject.file, subject.environment),
-        lambda: check_snapshot(subject.file),
+        lambda: refuse_later(target.file),
+        lambda: check_environment(target.file, target.environment),
+        lambda: check_snapshot(target.file),
     )
 
 

@@ -1,4 +1,4 @@
-"""What the queue, the accounting and heartbeats say of jobs, where their wrappers say nothing.
+"""What the queue says of our jobs; and what it, the accounting and heartbeats say of those whose wrappers say nothing.
 
 Slurm's word explains the want of a wrapper's; it never overrules it. A call that failed says nothing at all.
 """
@@ -6,37 +6,40 @@ Slurm's word explains the want of a wrapper's; it never overrules it. A call tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from signal import SIGKILL
 
 from .accounting import Accounting, Showing, Shown
-from .cancelling import Leaving
 from .control import Control
 from .ends import UNABLE, Ends, says_memory
-from .jobs import Job, Limits, is_of
-from .nodelist import expand_nodes
-from .parse import AccountedJob
-from .states import accounted, cause_of, in_words, stand, word
-from .telling import Telling
+from .jobs import Job, Jobs, Limits, is_of
+from .parse import AccountedJob, QueuedJob, expand_nodes
+from .queue_poller import Picture
+from .report import Report
+from .states import accounted, cause_of, in_words, never_starts, stand, word
+from .stopping import Removals
 
 _NEVER_SATISFIED = "DependencyNeverSatisfied"
 """Of jobs that `gpudeck submit` let wait for others: whether the task can run is the deck's to say."""
+_SHOWN_S = 60.0
+"""So long the controller's word on a job stands against a queue that does not show it."""
 _LOST = "Slurm does not know it any more, and it wrote no exit code"
 _OOM = "OUT_OF_MEMORY"
 _NO_JOB = "sbatch gave no answer, and Slurm has no job of it"
 
 
-class Judging:
-    """All calls on the loop's thread."""
+class Decider:
+    """Decides what became of a job. All calls on the loop's thread."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        telling: Telling,
+        jobs: Jobs,
+        report: Report,
         control: Control,
         ends: Ends,
-        leaving: Leaving,
+        removals: Removals,
         accounting: Accounting,
         showing: Showing,
         *,
@@ -45,15 +48,18 @@ class Judging:
         now: Callable[[], float],
     ) -> None:
         self._loop = loop
-        self._telling = telling
+        self._jobs = jobs
+        self._report = report
         self._control = control
         self._ends = ends
-        self._leaving = leaving
+        self._removals = removals
         self._accounting = accounting
         self._showing = showing
         self._limits = limits
         self._note = note
         self._now = now
+        self._noted = set[str]()
+        """Reasons for which jobs do not start at all, each told once."""
         self._suspects: dict[Job, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self.message_timeout_s = limits.message_timeout_s
@@ -68,13 +74,6 @@ class Judging:
             self._suspects[job] = None
             self._arm()
 
-    def over(self, job: Job) -> None:
-        """Slurm says that it is over."""
-        if job.over_since is None:
-            job.over_since = self._now()
-            job.beat = None
-        self.suspect(job)
-
     def unclear(self, job: Job) -> None:
         """It was ended by somebody else."""
         job.end_since = self._now()
@@ -85,6 +84,68 @@ class Judging:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def looked(self, picture: Picture) -> bool:
+        """Take a picture of the queue in; whether anything of ours has moved."""
+        moved = False
+        for row in picture.changed:
+            job = self._jobs.of(row)
+            if job is None:
+                self._removals.stray(row)
+            else:
+                moved = self._row(job, row) or moved
+        arrays = {each.partition("_")[0] for each in picture.ids if "_" in each}
+        tokens = {row.id: row.token for row in picture.changed if row.token}
+        for job in self._jobs:
+            job.renumbered = job.renumbered or tokens.get(job.id, job.token) != job.token
+            self._mark(job, picture, arrays)
+        return moved
+
+    def _row(self, job: Job, row: QueuedJob) -> bool:
+        """Whether its state is another than before."""
+        if not job.id:
+            self._report.submitted(job, row.id)
+        elif job.id != row.id:
+            return False  # of two jobs of one attempt the one that took the claim counts
+        if row.batch and not job.element:  # an earlier engine's: from now on its number alone is not enough
+            self._jobs.put(job, f"{row.batch}_{row.id.partition('_')[2]}")
+        moved, job.state = job.state != row.state, row.state
+        job.nodes, job.reason = row.nodes or job.nodes, row.reason
+        now = stand(row.state)
+        if now == "pending":
+            self._report.pending(job, row.reason or row.state, row.start)
+            self._warn(job, row)
+        if now == "over":
+            self._removals.over(row.id)
+            self._over(job)
+        else:
+            job.over_since = None
+        return moved
+
+    def _warn(self, job: Job, row: QueuedJob) -> None:
+        never = never_starts(row.reason)
+        if never and row.reason not in self._noted:
+            self._noted.add(row.reason)
+            task = job.order.job.task if job.order is not None and job.order.job is not None else row.name
+            self._note(f"{task}: Slurm will not start job {row.id} as it is ({row.reason}): {never}", "warning")
+
+    def _mark(self, job: Job, picture: Picture, arrays: Collection[str]) -> None:
+        """Note whether the queue shows it, where it should. *arrays*: numbers of those of which it shows elements."""
+        if job.stage in ("queued", "sending"):
+            return
+        if (job.id in picture.ids and not job.renumbered) or job.over_since is not None:
+            job.absent, job.shown_gone = None, False
+        elif picture.asked_at > max(job.since, job.shown_at + _SHOWN_S):
+            job.absent = (job.absent[0] if job.absent else picture.asked_at, picture.asked_at)
+            job.array_stays = "_" in job.id and job.id.partition("_")[0] in arrays
+            self.suspect(job)
+
+    def _over(self, job: Job) -> None:
+        """Slurm says that it is over."""
+        if job.over_since is None:
+            job.over_since = self._now()
+            job.beat = None
+        self.suspect(job)
 
     def _arm(self) -> None:
         if self._timer is None:
@@ -106,7 +167,7 @@ class Judging:
             self._explain_end(job)
         elif job.stage == "doubt":
             if self._absent_for(job) >= 2 * self.message_timeout_s:
-                self._claim(job, partial(self._telling.never_ran, job, _NO_JOB))
+                self._claim(job, partial(self._report.never_ran, job, _NO_JOB))
         elif job.over_since is not None:
             self._judge_over(job)
         else:
@@ -152,22 +213,22 @@ class Judging:
         state = _OOM if memory else job.state
         cause, detail = cause_of(state), in_words(state, job.nodes)
         detail = detail if cause else f"{detail}{_because(job)}, and no exit code was written"
-        self._telling.over(job, None, cause=cause, detail=detail)
+        self._report.over(job, None, cause=cause, detail=detail)
 
     def _tell_unbegun(self, job: Job) -> None:
         """It is over, and ran nothing."""
         if job.reason == _NEVER_SATISFIED:
-            self._telling.never_ran(job, "what its job waited for has failed, and Slurm took it off the queue")
+            self._report.never_ran(job, "what its job waited for has failed, and Slurm took it off the queue")
             return
         cause, detail = cause_of(job.state), in_words(job.state, job.nodes)
         nodes = expand_nodes(job.nodes)
         if cause and cause != "launch":
-            self._telling.over(job, None, cause=cause, detail=detail, nodes=nodes)
+            self._report.over(job, None, cause=cause, detail=detail, nodes=nodes)
             return
         where = f"on {job.nodes}" if job.nodes else "where it ran"
         detail += _because(job)
         why = f"its job began nothing ({detail}): see its log, and whether {self._control.folder} is there {where}"
-        self._telling.over(job, UNABLE, spawn_error=why, nodes=nodes)
+        self._report.over(job, UNABLE, spawn_error=why, nodes=nodes)
 
     def _look_for_memory(self, job: Job, then: Callable[[bool | None], None]) -> None:
         """A job that Slurm kills for its memory may fail like any other: its log tells."""
@@ -205,15 +266,15 @@ class Judging:
         """It had not begun. Of an element that is cancelled while it waits Slurm keeps no word, and sacct still has it
         as pending; of what a controller has lost it shows nothing of the array."""
         if job.array_stays and stand(job.state) == "pending":
-            self._telling.over(job, None, cause="cancelled", detail=in_words("CANCELLED"))
+            self._report.over(job, None, cause="cancelled", detail=in_words("CANCELLED"))
         else:
-            self._telling.never_ran(job, f"Slurm has forgotten job {job.id}, which had not begun")
+            self._report.never_ran(job, f"Slurm has forgotten job {job.id}, which had not begun")
 
     def _lost(self, job: Job, _: bool | None) -> None:
         if job.absent is None:  # the queue shows it again
             return
         self._control.stop(job.token, SIGKILL, 0.0, "group")
-        self._telling.over(job, None, detail=_LOST)
+        self._report.over(job, None, detail=_LOST)
 
     def _accounted(self, job: Job, found: Sequence[AccountedJob]) -> None:
         """What sacct knows under its number, which others may have had; it may be some seconds late."""
@@ -222,7 +283,7 @@ class Judging:
         mine = [row for row in found if is_of(row, job)]
         if mine and stand(mine[-1].state) == "over":
             job.state, job.nodes = accounted(mine[-1].state), mine[-1].nodes or job.nodes
-            self.over(job)
+            self._over(job)
 
     def _claim(self, job: Job, then: Callable[[], None]) -> None:
         """Make sure that nothing of it runs, now or later, *then* go on; unless a job has taken its claim."""
@@ -234,7 +295,7 @@ class Judging:
         if job.stage == "gone" or free is None:
             return
         if free:
-            self._leaving.void(job)
+            self._removals.void(job)
             then()
             return
         job.claimed = True
@@ -243,10 +304,10 @@ class Judging:
 
     def _found(self, job: Job, job_id: str | None) -> None:
         if job_id and job.stage == "doubt":
-            self._telling.submitted(job, job_id)
+            self._report.submitted(job, job_id)
         elif job_id == "" and job.stage == "doubt":
             # Whoever took it was gone, or its disk full, before it said who it is: it ran nothing, and no other will.
-            self._when_stale(job, partial(self._telling.never_ran, job, "its job ended before it began anything"))
+            self._when_stale(job, partial(self._report.never_ran, job, "its job ended before it began anything"))
 
     def _kill_rest(self, job: Job) -> None:
         """On a node that Slurm has lost sight of processes may live."""
