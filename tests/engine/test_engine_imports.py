@@ -114,7 +114,9 @@ ENGINES = {
     "gpudeck.engine.protocol.messages", "gpudeck.engine.adapters.nvml.probe", "gpudeck.engine.adapters.journal.journal",
 }  # fmt: skip
 """What engines are made of, and what weighs most."""
-DECKS = {"msgspec", "sqlite3", "gpudeck.engine.core.events", "gpudeck.engine.core.deck", "gpudeck.engine.client"}
+DECKS = {
+    "msgspec", "sqlite3", "gpudeck.engine.core.events", "gpudeck.engine.core.deck", "gpudeck.engine.client.connection",
+}  # fmt: skip
 """What it takes to look at a deck that has been started; a task file is judged without."""
 
 

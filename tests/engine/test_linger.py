@@ -150,7 +150,7 @@ def test_this_machine_can_be_looked_at() -> None:
 
 LOGGED_IN = """
 import sys
-from gpudeck.engine import linger
+from gpudeck.engine.client import linger
 from gpudeck.tui.cli import main
 linger.look = lambda: linger.Logout("session", kills=True, lingers=False, user="me")
 sys.exit(main())
