@@ -3,6 +3,8 @@ apart. Hypothesis tries few examples, the same each time; many, and others, in t
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import shutil
 import signal
@@ -54,6 +56,15 @@ _recorder = reached.record(os.environ.get(reached.VARIABLE))
 def pytest_runtest_logstart(nodeid: str) -> None:
     if _recorder is not None:
         _recorder.test(nodeid)
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine has an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    asyncio.run(pyfuncitem.obj(**given))
+    return True
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -17,10 +17,45 @@ from .host import boottime_s
 from .nvml.discover import has_nvidia_hardware
 from .sampling import Sampling
 from .simulated_gpus import LIMIT_W, TOTAL_MIB, simulated_gpus
-from .simulated_use import Use, steady, told_use
 
 if TYPE_CHECKING:
     from ..core.events import Fact
+import re
+from collections.abc import Mapping
+
+VARIABLE = "GPUDECK_SIM_MIB"
+
+_STEP = re.compile(r"\s*(\d{1,9})\s*(?:@\s*(\d{1,9}(?:\.\d+)?)\s*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Memory over time. Seconds of CLOCK_BOOTTIME."""
+
+    since: float
+    steps: tuple[tuple[float, int], ...]
+    """From so many seconds after that on so many MiB, in order."""
+
+    def mib(self, at: float) -> int:
+        return next((mib for after, mib in reversed(self.steps) if at >= self.since + after), 0)
+
+
+def steady(mib: int) -> Use:
+    """The same all the time."""
+    return Use(0.0, ((0.0, mib),))
+
+
+def told_use(env: Mapping[str, str | None], since: float) -> Use | None:
+    """None: it says nothing, or nothing that can be understood."""
+    told = env.get(VARIABLE) or ""
+    steps: list[tuple[float, int]] = []
+    for part in told.split(","):
+        found = _STEP.fullmatch(part)
+        if found is None:
+            return None
+        steps.append((float(found[2] or 0.0), int(found[1])))
+    return Use(since, tuple(sorted(steps)))
+
 
 _IDLE_MIB = 4
 _IDLE_W = 62.0

@@ -12,14 +12,13 @@ from ..client.task_file import task_file
 from ..command import Command
 from ..counting import plural, ranges, size_text
 from ..errors import TaskFileError, UsageError
-from ..logs.leavings import Left
 from ..offline.deck import open_offline
 from ..snapshot.removable import Removable
 from ..taskfile.options import RunOptions
 from ..taskfile.problems import BadValueError, printable
 from ..taskfile.units import duration_s
 from .asking import says_yes
-from .cleaning import Plan, Wanted, carry_out, plan_clean
+from .cleaning import Left, Plan, Wanted, carry_out, plan_clean
 
 _SHOWN = 20
 _NAMED = 3

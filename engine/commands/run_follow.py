@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 
 from ..adapters.inotify import Writes
@@ -10,14 +11,45 @@ from ..client.connection import Connection, Gone, SaidGoodbye
 from ..client.runs_home import Home
 from ..errors import EngineUnavailableError
 from ..logs.files import LogFolder
-from ..protocol.states import ENDED
+from ..protocol.states import DONE, ENDED
 from ..protocol.wire import TaskRow
 from ..runs.asked import Asked
 from ..runs.engines import Engines
-from ..runs.exits import exit_of, last_words
 from ..runs.wait import TELL_S, WAITS, Wait
 from ..taskfile.find import NAME
 from .run_output import Output
+
+TIMED_OUT = 124
+"""As timeout(1) has it."""
+_SPAWN = (126, 127)
+_OWN = ("ok", "exit", "oom", "signal")
+"""Ends whose exit code is the command's."""
+
+
+def exit_of(row: TaskRow, asked: signal.Signals | None) -> int:
+    """*row*: the run's, ended. *asked*: the signal by which we were told to stop it."""
+    code = row.exit_code
+    if row.state in DONE:
+        return code or 0
+    if row.state == "cancelled":
+        return 128 + asked if asked is not None else code or 1
+    if row.kind == "timeout":
+        return TIMED_OUT
+    if row.kind == "spawn error":
+        return code if code in _SPAWN else EngineUnavailableError.exit_code
+    if row.kind == "lost":
+        return EngineUnavailableError.exit_code
+    return code or 1
+
+
+def last_words(row: TaskRow) -> str:
+    """What its own output does not tell of its end; "" for nothing."""
+    if row.state == "cancelled":
+        return f"{row.name} was cancelled"
+    if row.state == "failed" and row.kind != "exit":
+        return f"{row.name}: {row.reason}"
+    return ""
+
 
 ENGINES = 5
 """So many engines may be lost under one run before something is taken to be wrong."""

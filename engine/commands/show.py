@@ -13,8 +13,7 @@ from ..command import Command
 from ..errors import UsageError
 from ..headless.painted import Line
 from ..headless.text import field_text, hhmmss, mib_text, plural, printable, ranges, wh_text
-from ..logs.ran import other_command, words_in
-from ..logs.told import read_record
+from ..logs.told import other_command, read_record, words_in
 from ..protocol.words import nodes_text
 from .look import look
 from .rows import hint_line, names_text

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from ..client.connection import Connection, Gone, SaidGoodbye
 from ..errors import EngineUnavailableError
-from ..logs.tail import lines_of, read_tail
+from ..logs.log_file import read_tail
+from ..logs.printable import lines_of
 from ..protocol.states import ENDED
 from ..protocol.wire import TaskRow
 from ..runs.asked import Asked

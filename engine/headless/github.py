@@ -6,24 +6,110 @@ The runner obeys lines that begin with `::` (behind white space too) and `##[` a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..protocol.messages import Message, Note, RunFinished
+from ..protocol.messages import DeckOpened, Message, Note, RunFinished, SummaryRow
+from ..protocol.words import counts_text, nodes_text
 from .narrate import Narrator
 from .painted import Line, Weight
 from .summary import (
     SCREEN_CAPS,
     Caps,
+    Selection,
+    busy_percent,
     failure_body,
     failure_title,
     select,
+    speed_up,
     table_lines,
     totals_lines,
 )
-from .text import field_text
+from .text import field_text, hhmmss, log_line, ranges, wh_text
 from .views import as_text
-from .writer import StreamWriter
+from .writer import AppendLog, StreamWriter
+
+MAX_BYTES = 1000 * 1024
+"""GitHub refuses pages above 1 MiB."""
+_CAPS = Caps(done=0, other=50, failures=50)
+_MARKUP = re.compile(r"[^A-Za-z0-9\s.,/=+-]", re.ASCII)
+
+
+class StepSummary:
+    """Appends its page to the file at the end of the run."""
+
+    def __init__(self, path: str) -> None:
+        self._log = AppendLog(path, lambda _: "")
+        self._deck = "gpudeck"
+
+    def show(self, message: Message) -> None:
+        if isinstance(message, DeckOpened):
+            self._deck = message.deck + (" (SIM: simulated GPUs)" if message.simulated else "")
+        elif isinstance(message, RunFinished):
+            self._log.write(page(self._deck, message))
+
+    def close(self) -> None:
+        self._log.close()
+
+
+def page(deck: str, finished: RunFinished) -> str:
+    """GitHub's Markdown, at most 1,000 KiB."""
+    taken: list[str] = []
+    size = 0
+    for part in _parts(deck, finished):
+        size += len(part.encode("utf-8", "replace"))
+        if size > MAX_BYTES:
+            return "".join(taken) + "\n\n… the rest is in deck.log\n"
+        taken.append(part)
+    return "".join(taken)
+
+
+def _parts(deck: str, finished: RunFinished) -> Iterator[str]:
+    chosen = select(finished.rows, _CAPS)
+    yield f"### {_literal(deck)}: exit {finished.exit_code}\n\n{counts_text(finished.counts)}\n\n"
+    yield f"{', '.join(_times(finished))}\n\n"
+    if finished.why:
+        yield f"{_literal(finished.why)}\n\n"
+    yield from _table(chosen)
+    for row in chosen.failures:
+        yield _details(row)
+
+
+def _times(finished: RunFinished) -> Iterator[str]:
+    yield f"wall {hhmmss(finished.wall_s)}, tasks {hhmmss(finished.task_s)}"
+    if (gain := speed_up(finished)) is not None:
+        yield f"speed-up {gain:.1f}x"
+    if finished.energy_wh is not None:
+        yield wh_text(finished.energy_wh)
+    for gpu, share in busy_percent(finished):
+        yield f"gpu {gpu} {share:.0f} % busy"
+
+
+def _table(chosen: Selection) -> Iterator[str]:
+    rows = [*chosen.failures, *chosen.other]
+    if rows:
+        place = "node" if any(row.nodes for row in rows) else "gpu"
+        yield f"| task | state | attempts | {place} | time | reason |\n|---|---|---:|---|---:|---|\n"
+    for row in rows:
+        spent = hhmmss(row.duration_s) if row.duration_s is not None else ""
+        cells = row.task, row.state, str(row.attempts), nodes_text(row.nodes) or ranges(row.gpus), spent, row.reason
+        yield f"| {' | '.join(map(_literal, cells))} |\n"
+    yield "\n"
+    for count, kind in chosen.hidden:
+        yield f"… and {count:,} more {kind}: all in deck.log\n\n"
+
+
+def _details(row: SummaryRow) -> str:
+    lines = "\n".join(_literal(log_line(text)) for text in row.digest)
+    title = _literal(failure_title(row))
+    return f"<details><summary>{title}</summary>\n\n<pre>{lines}</pre>\n\n</details>\n\n"
+
+
+def _literal(text: str) -> str:
+    """Text that is shown as it is: every sign that Markdown or HTML may act on becomes a character reference."""
+    return _MARKUP.sub(lambda sign: f"&#{ord(sign[0])};", field_text(text))
+
 
 MAX_ANNOTATIONS = 10
 """GitHub shows ten errors a step."""

@@ -12,12 +12,11 @@ from typing import TextIO
 from ..ports import Clock
 from ..protocol.jsonlines import VERSION
 from ..protocol.messages import Message, Note, RunFinished
-from .github import GithubView, github_summary
+from .github import GithubView, StepSummary, github_summary
 from .junit import JunitFile
 from .live import STATUS_PERIOD_S, LiveView, terminal_size
 from .narrate import Narrator
 from .painted import Weight
-from .stepsummary import StepSummary
 from .summary import NO_CAPS, summary_lines
 from .views import DeckLog, JsonView, Observer, PlainView
 from .writer import AppendLog, AsideLog, StreamWriter

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 from ..counting import plural as plural
 from ..counting import ranges as ranges
@@ -12,13 +11,6 @@ MAX_FIELD_CHARS = 500
 """Longest name, reason or path on a line."""
 MAX_DIGEST_CHARS = 1000
 """Longest line of a log that is shown."""
-
-_SEQUENCE = re.compile(
-    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC
-    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
-    r"|\x1b[PX^_][^\x1b]*(?:\x1b\\)?"  # DCS, SOS, PM, APC
-    r"|\x1b[ -/]*[0-~]"
-)
 
 
 def printable(text: str) -> str:
@@ -49,10 +41,8 @@ def beside(state: str, reason: str) -> str:
 
 
 def log_line(text: str) -> str:
-    """A line of a task's log: escape sequences dropped, of a progress bar's frames the last one."""
-    text = shorten(text, 16 * MAX_DIGEST_CHARS).rstrip("\r\n")
-    text = _SEQUENCE.sub("", text.rpartition("\r")[2])
-    return shorten(printable(text.expandtabs(4)), MAX_DIGEST_CHARS)
+    """A line of a digest, which `logs.printable` has made: without escape sequences and frames of bars."""
+    return shorten(printable(shorten(text, 2 * MAX_DIGEST_CHARS)), MAX_DIGEST_CHARS)
 
 
 def eta_text(left_s: float | None, unmeasured: int) -> str:

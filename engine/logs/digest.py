@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from .cause import lines_of_rank
-from .chatter import is_chatter, is_progress
+from .cause import choose_in, far_error, lines_of_rank, near_error
 from .files import AttemptPaths, telling_log
-from .place import choose_in, far_error, near_error
 from .ranks import Tails, tails
+from .signs import is_chatter, is_progress
 
 _NOT_FOUND = re.compile(r"gpudeck: (?:line )?\d+: (?:exec: )?(?P<command>.*): not found")
 _TRACEBACK_FACTOR = 3

@@ -10,14 +10,10 @@ from collections.abc import Mapping, Sequence
 from ..core.outcome import Outcome
 from ..core.spec import TaskSpec
 from ..globs import matches
-from .described import describe
-from .failure import classify, hint_for
-from .outputs import OutputStamp, is_empty, outputs_exist, stamp_of, stamp_outputs
+from .failure import classify
+from .outputs import OutputStamp, is_empty, stamp_of
+from .printable import printable
 from .ranks import tails
-from .signs import PORT_HINT
-from .tail import printable
-
-__all__ = ["OutputStamp", "describe", "examine", "hint_of", "outputs_exist", "stamp_outputs"]
 
 _CLOCK_SLACK_S = 2.0
 """Time stamps of network and FAT file systems are this coarse."""
@@ -51,24 +47,9 @@ def examine(
     if exit_code in spec.policy.success_codes and signal is None:
         return _judge_outputs(spec, exit_code, started_wall, before, success_wall)
     end = tails(err_log, out_log)
-    finding = classify(
+    return classify(
         end.err, end.out, exit_code=exit_code, signal=signal, oom_killed=oom_killed, root=end.root, ranks=end.ranks
     )
-    return Outcome(finding.reason, exit_code, signal, finding.detail, finding.device_fault)
-
-
-def hint_of(outcome: Outcome, spec: TaskSpec | None = None) -> str:
-    """What the user may do about this end, one line; empty: nothing known. *spec*: what ended, where it is known."""
-    if outcome.reason in ("timeout", "watch") and spec is not None and _may_hang(spec):
-        return f"if its ranks wait for each other: `gpudeck retry {spec.name} --debug` tells in which call"
-    if outcome.reason in ("exit", "signal", "oom"):
-        return hint_for(outcome.reason, outcome.detail, outcome.exit_code)
-    return PORT_HINT if outcome.reason == "port taken" else ""
-
-
-def _may_hang(spec: TaskSpec) -> bool:
-    """Several processes, or one with several GPUs, which waits for others in collective calls."""
-    return spec.extras.launch != "command" or spec.resources.gpus not in (0, 1)
 
 
 def _judge_outputs(

@@ -1,17 +1,18 @@
-"""Why an attempt failed, from the ends of its logs. Pure; texts come from `tail.lines_of`."""
+"""Why an attempt failed, from the ends of its logs. Pure; texts come from `printable.lines_of`."""
 
 from __future__ import annotations
 
 import re
 import signal as signals
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Literal
 
-from .cause import RootCause, Traceback, root_cause
+from ..core.outcome import Outcome
+from ..core.spec import TaskSpec
+from .cause import HANDLED, RootCause, Traceback, choose_in, context_of, last_words, root_cause, telling_line
 from .described import signal_name, signal_of
-from .place import HANDLED, choose_in, context_of, last_words, telling_line
-from .signs import GPU_MEMORY_HINT, HOST_MEMORY_HINT, KILLED_HINT, Sign, first_sign
+from .signs import GPU_MEMORY_HINT, HOST_MEMORY_HINT, KILLED_HINT, PORT_HINT, Sign, first_sign
 
 _MAX_DETAIL_CHARS = 200
 
@@ -24,18 +25,6 @@ _SILENT_SIGNALS = frozenset({signals.SIGKILL, signals.SIGTERM, signals.SIGINT, s
 """They come from outside: what the log ends with is not their cause."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What the logs say about an end that is not a success."""
-
-    reason: Literal["oom", "exit", "signal", "port taken"]
-    detail: str = ""
-    """One printable line. For `oom` it begins with whose memory: "CUDA: …", "host: …"."""
-    device_fault: bool = False
-    hint: str = ""
-    """What to do about it, one line; empty: nothing known."""
-
-
 def classify(
     err_tail: Sequence[str],
     out_tail: Sequence[str],
@@ -45,13 +34,18 @@ def classify(
     oom_killed: bool = False,
     root: RootCause | None = None,
     ranks: int = 0,
-) -> Finding:
+) -> Outcome:
     """Read the ends of stderr and stdout of an attempt that did not succeed.
 
     *exit_code* as a shell would say it, *signal* only where it is certain, *oom_killed*: the kernel killed something of
     the attempt for lack of memory (its or the cgroup's counters went up). *root*: the rank to blame, where that is
-    known otherwise than from these; *ranks*: how many there are, 0 for not known.
+    known otherwise than from these; *ranks*: how many there are, 0 for not known. Of an "oom" `detail` begins
+    with whose memory: "CUDA: …", "host: …".
     """
+
+    def ended(reason: Literal["oom", "exit", "signal", "port taken"], detail: str) -> Outcome:
+        return Outcome(reason, exit_code, signal, detail)
+
     root = root or root_cause(err_tail) or root_cause(out_tail)
     # A launcher that names a rank ends by a code of its own: srun by 143 where it has ended the others.
     killed_by = signal or (signal_of(exit_code) if root is None else None)
@@ -65,24 +59,33 @@ def classify(
     who = _who(root, ranks)
     if sign is not None and sign.kind in ("gpu memory", "host memory"):
         where = "CUDA" if sign.kind == "gpu memory" else "host"
-        return Finding("oom", _detail(", ".join(filter(None, (where, who))), _memory_words(line)), hint=sign.hint)
+        return ended("oom", _detail(", ".join(filter(None, (where, who))), _memory_words(line)))
     said = _said(block, line, context, err_tail, _signal_of_rank(root) or killed_by)
     if oom_killed and (_killed(root, killed_by) or _WORKER_KILLED.search(said)):
-        return Finding(
-            "oom", _detail(", ".join(filter(None, ("host", who))), "killed by the kernel"), hint=HOST_MEMORY_HINT
-        )
+        return ended("oom", _detail(", ".join(filter(None, ("host", who))), "killed by the kernel"))
     if sign is not None and sign.kind == "port":
         port = _PORT.search(said)
-        return Finding("port taken", _detail(who, f"port {port[1]}" if port else said), hint=sign.hint)
-    return Finding(
-        "exit" if killed_by is None else "signal",
-        _detail(who + _how(root), said),
-        device_fault=(sign is not None and sign.kind == "device") or _lost_its_gpu(err_tail),
-        hint=KILLED_HINT if not said and _killed(root, killed_by) else sign.hint if sign else "",
-    )
+        return ended("port taken", _detail(who, f"port {port[1]}" if port else said))
+    outcome = ended("exit" if killed_by is None else "signal", _detail(who + _how(root), said))
+    faulty = (sign is not None and sign.kind == "device") or _lost_its_gpu(err_tail)
+    return replace(outcome, device_fault=faulty)
 
 
-def hint_for(reason: str, detail: str, exit_code: int | None = None) -> str:
+def hint_of(outcome: Outcome, spec: TaskSpec | None = None) -> str:
+    """What the user may do about this end, one line; empty: nothing known. *spec*: what ended, where it is known."""
+    if outcome.reason in ("timeout", "watch") and spec is not None and _may_hang(spec):
+        return f"if its ranks wait for each other: `gpudeck retry {spec.name} --debug` tells in which call"
+    if outcome.reason in ("exit", "signal", "oom"):
+        return _hint_for(outcome.reason, outcome.detail, outcome.exit_code)
+    return PORT_HINT if outcome.reason == "port taken" else ""
+
+
+def _may_hang(spec: TaskSpec) -> bool:
+    """Several processes, or one with several GPUs, which waits for others in collective calls."""
+    return spec.extras.launch != "command" or spec.resources.gpus not in (0, 1)
+
+
+def _hint_for(reason: str, detail: str, exit_code: int | None) -> str:
     """What to do about an end of this reason with this detail line; empty: nothing known."""
     if reason == "oom":
         return HOST_MEMORY_HINT if detail.startswith("host") else GPU_MEMORY_HINT

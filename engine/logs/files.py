@@ -1,4 +1,5 @@
-"""Where an attempt's files lie: LOG_DIR/TASK/attempt-N.log|err|json, and the links that point to the newest."""
+"""Where an attempt's files lie: LOG_DIR/TASK/attempt-N.log|err|json, those of its ranks, and the links that point to
+the newest."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import errno
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 _MAX_NAME_BYTES = 200
@@ -264,3 +265,20 @@ def highest_in(folder: str) -> int:
     except (FileNotFoundError, NotADirectoryError):
         return 0
     return max((int(found[1]) for name in names if (found := _ATTEMPT_FILE.fullmatch(name))), default=0)
+
+
+def rank_logs(out_log: str) -> Mapping[int, tuple[str, str]]:
+    """Paths of stdout and stderr of each rank that has logs of its own, by rank; equal where they are merged."""
+    folder, name = os.path.split(out_log)
+    stem = name.removesuffix(".log")
+    pattern = re.compile(re.escape(stem) + r"\.rank([1-9]\d{0,4})\.log")
+    try:
+        found = sorted(int(match[1]) for each in os.listdir(folder or ".") if (match := pattern.fullmatch(each)))
+    except OSError:
+        return {}
+    paths = {rank: f"{folder}/{stem}.rank{rank}" for rank in found}
+    return {rank: (f"{path}.log", _err_of(path)) for rank, path in paths.items()}
+
+
+def _err_of(path: str) -> str:
+    return f"{path}.err" if os.path.exists(f"{path}.err") else f"{path}.log"

@@ -8,14 +8,13 @@ import signal
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from .growing import MetricsFile, Stream
 from .marks import reader_of, said_in
 from .metrics import MAX_METRICS, Values, documents, finder, numbers_at, to_text
-from .pace import Pace
-from .progress import Tracker
-from .tail import printable
+from .printable import printable
+from .progress import Pace, Tracker
 
 MANY_LINES = 100
 """In one look."""
@@ -29,14 +28,6 @@ FILES, PROGRESS, WATCH, METRIC = 1, 2, 3, 4
 
 class HungError(Exception):
     """A pattern computed for too long."""
-
-
-class Guard(Protocol):
-    """Tells an outsider what is being done, and gives patterns up that hang."""
-
-    def at(self, attempt: int, what: int) -> None:
-        """From now on *what* of an attempt is being done; (0, 0): nothing."""
-        ...
 
 
 @contextmanager
@@ -74,11 +65,12 @@ def telling(lines: list[str]) -> list[str]:
 class Follower:
     """Everything that is looked for in one attempt."""
 
-    def __init__(self, ask: dict[str, Any], guard: Guard) -> None:
-        """*ask*: what `followed.request_of` says."""
+    def __init__(self, ask: dict[str, Any], at: Callable[[int, int], None]) -> None:
+        """*ask*: what `followed.request_of` says. *at* is told which attempt it is busy with, and with what of it;
+        (0, 0): nothing."""
         self.id: int = ask["id"]
         self.token: str = ask["token"]
-        self._guard = guard
+        self._at = at
         self._streams = [Stream(path) for path in dict.fromkeys((ask["out"], ask["err"]))]
         started_wall: float = ask["started_wall"]
         self._begun_s = time.monotonic() - max(0.0, time.time() - started_wall)
@@ -133,14 +125,14 @@ class Follower:
         """Read what is new. Returns what has changed: "share", "ends_at" (CLOCK_BOOTTIME), "metrics", their "best",
         and the "curve" of the first of them,
         the last "line", and whether it is "silent" or its logs are "large"."""
-        self._guard.at(self.id, FILES)
+        self._at(self.id, FILES)
         grew, lines = False, list[str]()
         for stream in self._streams:
             more, found = stream.read(final=final)
             grew = grew or more
             lines += found
         self._files_too()
-        self._guard.at(0, 0)
+        self._at(0, 0)
         if lines:
             self._read(lines)
         if grew or lines:
@@ -181,7 +173,7 @@ class Follower:
 
     def _guarded(self, what: int, search: Callable[[], None]) -> bool:
         """Search with a pattern of the user's. False: it hung, and is not to be used again."""
-        self._guard.at(self.id, what)
+        self._at(self.id, what)
         try:
             with limited_cpu(PATTERN_CPU_S):
                 search()
@@ -189,7 +181,7 @@ class Follower:
             self.hung.append(what)
             return False
         finally:
-            self._guard.at(0, 0)
+            self._at(0, 0)
         return True
 
     def _files_too(self) -> None:

@@ -17,7 +17,8 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from ..atomic import write_atomic
@@ -28,16 +29,6 @@ STORE_PERIOD_S = 5.0
 GUARD = struct.Struct("=II")
 """The attempt and what is being done for it, in the shared memory."""
 _PR_SET_PDEATHSIG = 1
-
-
-class SharedGuard:
-    """`follow.Guard` in shared memory."""
-
-    def __init__(self, fd: int) -> None:
-        self._memory = mmap.mmap(fd, GUARD.size)
-
-    def at(self, attempt: int, what: int) -> None:
-        GUARD.pack_into(self._memory, 0, attempt, what)
 
 
 class Store:
@@ -72,8 +63,9 @@ class Store:
 class Helper:
     """Answers requests."""
 
-    def __init__(self, guard: SharedGuard, store: Store) -> None:
-        self._guard = guard
+    def __init__(self, at: Callable[[int, int], None], store: Store) -> None:
+        """*at*: see `Follower`."""
+        self._at = at
         self._store = store
         self._followers: dict[int, Follower] = {}
 
@@ -98,9 +90,9 @@ class Helper:
     def _follow(self, request: dict[str, Any]) -> None:
         request["known"] = request["known"] or self._store.of(request["token"]) or {}
         try:
-            follower = Follower(request, self._guard)
+            follower = Follower(request, self._at)
         except re.error:  # another Python than the one that checked the file
-            follower = Follower({**request, "progress": "", "metrics": [], "pattern": ""}, self._guard)
+            follower = Follower({**request, "progress": "", "metrics": [], "pattern": ""}, self._at)
         self._followers[follower.id] = follower
 
     def _look(self) -> dict[str, Any]:
@@ -144,7 +136,8 @@ def main() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         return
-    helper = Helper(SharedGuard(int(sys.argv[1])), Store(sys.argv[2]))
+    shared = mmap.mmap(int(sys.argv[1]), GUARD.size)
+    helper = Helper(partial(GUARD.pack_into, shared, 0), Store(sys.argv[2]))
     _say({"hello": PROTOCOL})
     for line in sys.stdin.buffer:
         answer = helper.answer(json.loads(line))

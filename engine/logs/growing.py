@@ -6,7 +6,8 @@ import os
 import re
 import stat
 
-from .tail import printable
+from .log_file import read_part
+from .printable import printable
 
 MOST_BYTES = 65536
 """Read of one log in one look; of what has grown by more, the end."""
@@ -64,7 +65,7 @@ class Stream:
         """The lines at the beginning of a log of which only the end was read: what a program says of its settings."""
         if self._start <= 0:
             return []
-        raw = self._bytes(0, min(self._start, self._most_bytes))
+        raw = read_part(self._path, 0, min(self._start, self._most_bytes))
         self._start = 0
         return [clean(piece) for piece in _BREAKS.split(raw.decode("utf-8", "replace")) if piece]
 
@@ -74,19 +75,9 @@ class Stream:
             self._start = start if self._offset == 0 else self._start
             self._carry, self._midway = "", True
         self._offset = size
-        raw = self._bytes(start, size - start)
+        raw = read_part(self._path, start, size - start)
         self._offset = start + len(raw) if raw else self._offset
         return raw.decode("utf-8", "replace")
-
-    def _bytes(self, start: int, count: int) -> bytes:
-        try:
-            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-            try:
-                return os.pread(fd, count, start)
-            finally:
-                os.close(fd)
-        except OSError:
-            return b""
 
     def _split(self, text: str, *, final: bool) -> list[str]:
         if text:
@@ -128,12 +119,7 @@ class MetricsFile:
             old = found.st_mtime < self._not_before_wall - CLOCK_SLACK_S
             if seen == self._seen or old or not stat.S_ISREG(found.st_mode):
                 return None
-            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-            try:
-                raw = os.pread(fd, FILE_BYTES, max(0, found.st_size - FILE_BYTES))
-            finally:
-                os.close(fd)
         except (OSError, ValueError):
             return None
         self._seen = seen
-        return raw
+        return read_part(self._path, -FILE_BYTES, FILE_BYTES)

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .cause import RootCause, root_cause, tracebacks
+from .cause import RootCause, root_cause, split_step, step_cause, tracebacks
 from .failure import classify
-from .rank_logs import rank_logs
-from .step import split_step, step_cause
-from .tail import lines_of, printable, read_tail
+from .files import rank_logs
+from .log_file import read_tail
+from .printable import lines_of, printable
 
 _MANY_RANKS_BYTES = 1 << 20
 """The rank that failed first wrote first: the others' tracebacks may have pushed its own out of the usual tail."""

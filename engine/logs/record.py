@@ -169,23 +169,16 @@ def encode(record: Mapping[str, Any]) -> bytes:
         return json.dumps(msgspec.to_builtins(record), indent=2).encode() + b"\n"
 
 
-class _ToldEnd(msgspec.Struct):
-    metrics: dict[str, dict[str, float | str]] = {}
-
-
-class _ToldMetrics(msgspec.Struct):
-    end: _ToldEnd | None = None
-
-
 def last_scores(path: str) -> tuple[dict[str, float], dict[str, float]]:
     """What an attempt that is over reported last, and the best of it, as its attempt-N.json says; {} when it does
     not."""
     try:
-        with open(path, "rb") as file:
-            told = msgspec.json.decode(file.read(), type=_ToldMetrics)
-    except (OSError, msgspec.DecodeError):
+        end: Any = read_record(path).get("end")
+        metrics: Any = end.get("metrics", {}) if end else {}
+        told = msgspec.convert(metrics, dict[str, dict[str, float | str]])
+    except (AttributeError, msgspec.ValidationError):
         return {}, {}
-    scores = {} if told.end is None else {name: from_text(score) for name, score in told.end.metrics.items()}
+    scores = {name: from_text(score) for name, score in told.items()}
     last = {name: score["last"] for name, score in scores.items() if "last" in score}
     return last, {name: score["best"] for name, score in scores.items() if "best" in score}
 

@@ -1,4 +1,4 @@
-"""What failures look like in logs, and what to do about them: data only.
+"""What lines of a log mean: signs of failures and what to do about them, errors, and what tells nothing.
 
 Patterns are fixed, case-sensitive and linear in the text: no nested repetition, none without a bound. The first sign
 that matches wins, so the particular ones stand before the general ones.
@@ -250,3 +250,65 @@ def first_sign(text: str) -> tuple[Sign, re.Match[str]] | None:
         if found := sign.pattern.search(text):
             return sign, found
     return None
+
+
+NEEDLES = (
+    b"Traceback", b"Error", b"ERROR", b"error: ", b"Exception", b"atal", b"FATAL", b"CRITICAL", b"of memory",
+    b"allocate memory", b"bad_alloc", b"Killed", b"Segmentation", b"dumped", b"ssertion", b"terminate called",
+    b"panicked at", b"not found",
+)  # fmt: skip
+"""One of these is in every line that can be one: looked for first, because it is fast."""
+
+_BEGIN = r"^\s*(?:\[[^\]]{1,40}\]:?\s*|[EF]\d{4}\s[^\]]{1,80}\]\s*)*"
+_EXCEPTION = re.compile(rf"{_BEGIN}[A-Za-z_][\w.]{{0,200}}(?:Error|Exception|Exit|Interrupt)(?::(?!\s*[-+]?[\d.])\s|$)")
+_ERROR = re.compile(
+    r"Traceback \(most recent call last\)"
+    r"|\b(?:ERROR|FATAL|CRITICAL)\b(?!\s*[=:]\s*[-+]?[\d.])"
+    r"|(?:^|[\s:\]])(?:[Ff]atal )?[Ee]rror: (?!\s*[-+]?[\d.])"
+    r"|\b[Ff]atal (?:[Ee]rror|Python error|exception)"
+    r"|\bKilled(?:\s*$|:| process)"
+    r"|Segmentation fault|\(core dumped\)|terminate called|panicked at|: command not found"
+    r"|Assertion .{1,200} failed"
+)
+_GRAVE = frozenset({"gpu memory", "host memory", "device"})
+
+
+def names_an_exception(line: str) -> bool:
+    """`RuntimeError: no data`: as Python prints it at the end of a traceback, and programs that catch all without."""
+    return _EXCEPTION.search(line[:4096]) is not None
+
+
+def tells_an_error(line: str) -> bool:
+    """For a line as it is shown. A warning, or a metric with such a name (`error: 0.12`), is none."""
+    line = line[:4096]
+    if _EXCEPTION.search(line) or _ERROR.search(line):
+        return True
+    sign = first_sign(line)
+    return sign is not None and sign[0].kind in _GRAVE
+
+
+_PROGRESS = re.compile(r"\d{1,3}%\|.*\||\d(?:it/s|s/it)\b|━━|(?:^|\s)::gpudeck \w")
+_CHATTER = re.compile(
+    r"\s*(?:$|wandb:(?:\s|$)|COMET (?:INFO|WARNING): |\[neptune\] |ClearML |🏃 |🧪 )"
+    r"|[=*─-]{5,}|Exception ignored |\s+warnings\.warn\(|.{0,200}resource_tracker: |frame #"
+)
+_LOGGED = re.compile(
+    r"\s*(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)(?:[\s:]|$)|\[?(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d|\[?[WEIF]\d{4} "
+    r"|[^\s:]{1,200}:\d{1,9}:\d{1,9} \[\d{1,4}\] NCCL |[^\s:]{1,200}:\d{1,9}: [A-Z]\w{0,30}Warning: "
+    r"|srun: |slurmstepd: |Process .{1,60}:$"
+)
+
+
+def is_progress(line: str) -> bool:
+    """A progress bar's frame, or numbers that were printed for us."""
+    return _PROGRESS.search(line) is not None
+
+
+def is_chatter(line: str) -> bool:
+    """A blank line, a ruler, progress, the word of an experiment tracker, …"""
+    return _CHATTER.match(line) is not None or is_progress(line)
+
+
+def stands_alone(line: str) -> bool:
+    """Chatter, or an entry of a log, a warning, a launcher's word: it does not go on with what stands before it."""
+    return is_chatter(line) or _LOGGED.match(line) is not None

@@ -42,6 +42,41 @@ from .file import first_of, load_as_run, settings_of, simulated
 
 if TYPE_CHECKING:
     from ..live.plan import FilePlan
+from collections.abc import Iterable
+
+from ..core.events import TaskCached, TaskCancelled
+from ..core.spec import Resources, TaskSpec, Work
+from ..taskfile.settings import stem_of
+
+
+def file_despite(path: str, options: RunOptions, settings: DeckSettings, facts: Iterable[Fact]) -> DeckFile:
+    """The tasks that the journal knows, as far as it knows them."""
+    tasks = [
+        TaskSpec(
+            name=name,
+            entry=name,
+            position=position,
+            work=Work(""),
+            fingerprint=fact.fingerprint if fact is not None else "",
+            resources=Resources(gpus=len(fact.gpus) if isinstance(fact, AttemptStarting) else 1),
+        )
+        for position, (name, fact) in enumerate(_newest(facts).items())
+    ]
+    return DeckFile(
+        path=os.path.abspath(path), stem=stem_of(path, options), settings=settings, tasks=tuple(tasks), shown=path
+    )
+
+
+def _newest(facts: Iterable[Fact]) -> Mapping[str, AttemptStarting | TaskCached | None]:
+    """Each task's newest fact that tells what it is, in the order in which they were first heard of."""
+    found: dict[str, AttemptStarting | TaskCached | None] = {}
+    for fact in facts:
+        if isinstance(fact, (AttemptStarting, TaskCached)):
+            found[fact.task] = fact
+        elif isinstance(fact, TaskCancelled):
+            found.setdefault(fact.task)
+    return found
+
 
 Standing = Literal["runs", "ended", "gone", "unknown"]
 """What became of an attempt that has not ended as far as the journal knows."""
@@ -252,8 +287,6 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> Of
         warnings.append(
             f"{first_of(broken)}; until the file is mended, tasks are shown as far as the journal knows them"
         )
-        from .salvage import file_despite  # seldom needed
-
         file = file_despite(path, options, settings, read.facts)
     deck, starts, logs = _replayed(file, read, told=not broken)
     return Offline(

@@ -129,7 +129,7 @@ class OfflineLook:
         failed = [(task, task.phase.outcome) for task in tasks if isinstance(task.phase, Failed)]
         if not failed:
             return {}
-        from ..logs.examine import hint_of  # with all the words by which failures are known
+        from ..logs.failure import hint_of  # with all the words by which failures are known
 
         return {task.name: hint for task, outcome in failed if (hint := hint_of(outcome, task.spec))}
 

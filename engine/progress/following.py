@@ -17,8 +17,8 @@ from ..core.phases import Attempt, Closing, Running, Stopping
 from ..core.readings import GpuReading
 from ..core.spec import TaskSpec
 from ..logs.files import AttemptPaths
+from ..logs.helper import Request, Supervisor
 from ..logs.metrics import from_text
-from ..logs.supervisor import Request, Supervisor
 from ..ports import Sink
 from .followed import Followed, name_of, request_of
 from .last_metrics import LastMetrics

@@ -17,7 +17,7 @@ from ..core.phases import Blocked, Ended, Failed
 from ..core.together import mixed_in_words
 from ..logs.described import describe
 from ..logs.digest import digest
-from ..logs.examine import hint_of
+from ..logs.failure import hint_of
 from ..logs.files import telling_log
 from ..ports import Clock
 from ..protocol.messages import Message, Note, RunFinished, TaskEnded, TaskSettled, TaskStarted, TaskSubmitted

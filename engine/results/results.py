@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -12,6 +11,7 @@ from ..core.phases import NAMES, Cached, Succeeded
 from ..core.spec import Metric
 from ..logs.files import AttemptPaths, LogFolder
 from ..logs.follow import HungError, limited_cpu
+from ..logs.log_file import read_part
 from ..logs.marks import said_in
 from ..logs.metrics import Values, documents, finder, from_text, numbers_at
 from ..logs.told import read_record
@@ -90,7 +90,7 @@ class Records:
         found: dict[str, dict[str, float]] = {}
         paths, record = self.paths(task), self.of(task)
         for path in dict.fromkeys((str(record.get("err") or paths.err), str(record.get("log") or paths.out))):
-            raw = _tail(path, _MARKED_BYTES)
+            raw = read_part(path, -_MARKED_BYTES, _MARKED_BYTES)
             for line in raw.decode("utf-8", "replace").splitlines() if b"::gpudeck " in raw else ():
                 found.update({name: {"last": value} for name, value in said_in(line)[1].items()})
         return found
@@ -170,12 +170,12 @@ def _read(records: Records, task: Task, metric: Metric, way: How) -> float | Non
         return None  # what lies there is not this task's
     values = Values(way)
     if metric.file:
-        for value in numbers_at(metric.key, documents(_tail(metric.file))):
+        for value in numbers_at(metric.key, documents(read_part(metric.file, -LOG_BYTES, LOG_BYTES))):
             values.take(value)
     elif number:
         paths, record = records.paths(task), records.of(task)
         for file in dict.fromkeys((str(record.get("err") or paths.err), str(record.get("log") or paths.out))):
-            _search(_tail(file), metric, values)
+            _search(read_part(file, -LOG_BYTES, LOG_BYTES), metric, values)
     return values.last if way == "last" or values.best is None else values.best
 
 
@@ -188,12 +188,3 @@ def _search(raw: bytes, metric: Metric, values: Values) -> None:
                     values.take(value)
     except HungError:
         return
-
-
-def _tail(path: str, most: int = LOG_BYTES) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - most))
-            return file.read(most)
-    except OSError:
-        return b""

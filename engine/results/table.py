@@ -13,7 +13,7 @@ from typing import Literal
 
 from ..counting import measured
 from ..errors import UsageError
-from ..logs.tail import printable
+from ..logs.printable import printable
 from .results import Result
 
 Best = Literal["column", "row", "none"]

@@ -14,7 +14,7 @@ from ..core.phases import NAMES
 from ..core.spec import Command, Metric, TaskSpec
 from ..core.together import mixed_in_words
 from ..logs.described import describe
-from ..logs.examine import hint_of
+from ..logs.failure import hint_of
 from ..logs.files import AttemptPaths
 from ..logs.secrets import masked_env
 from ..taskfile.kinds import OWN_VARIABLES, RUN_VARIABLE

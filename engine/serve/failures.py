@@ -12,7 +12,7 @@ import msgspec
 from ..core.deck import Deck, Task
 from ..core.phases import Failed
 from ..logs.described import describe
-from ..logs.examine import hint_of
+from ..logs.failure import hint_of
 from ..logs.files import AttemptPaths
 from ..protocol.pages import Failure, Failures
 

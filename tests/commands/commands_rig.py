@@ -64,6 +64,14 @@ class Commanded(Deck):
         assert holder is not None, "no engine runs"
         return holder.pid
 
+    def kill_engine(self) -> int:
+        """kill -9, and wait until it is gone. Returns its pid."""
+        holder = self.holder()
+        (pid,) = self.engines_alive() if holder is None else [holder.pid]
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not lives(pid))
+        return pid
+
     def rows(self, *selectors: str) -> dict[str, dict[str, Any]]:
         """`gpudeck ls --json` by name."""
         done = self.command("ls", "--json", *selectors)
@@ -107,7 +115,7 @@ class Commanded(Deck):
 
     def follow(self, *words: str) -> Following:
         """A command that goes on, its output in files."""
-        self.followers.append(Following(self, words, len(self.followers)))
+        self.followers.append(Following(self, *words))
         return self.followers[-1]
 
     def close(self) -> None:
@@ -137,13 +145,13 @@ class Commanded(Deck):
 
 
 class Following:
-    """A command that goes on while the test does."""
+    """A command that goes on while the test does; its output is in files."""
 
-    def __init__(self, deck: Deck, words: Sequence[str], number: int) -> None:
-        self._out = deck.folder / f"out-{number}"
-        self._err = deck.folder / f"err-{number}"
-        with self._out.open("wb") as out, self._err.open("wb") as err, open(os.devnull, "rb") as null:
-            self.process: subprocess.Popen[bytes] | forked.Forked
+    def __init__(self, deck: Deck, *words: str) -> None:
+        number = len(list(deck.folder.glob("out-*")))
+        self.out, self.err = deck.folder / f"out-{number}", deck.folder / f"err-{number}"
+        self.process: subprocess.Popen[bytes] | forked.Forked
+        with self.out.open("wb") as out, self.err.open("wb") as err, open(os.devnull, "rb") as null:
             if deck.forks(deck.env):
                 fds = [null.fileno(), out.fileno(), err.fileno()]
                 self.process = forked.fork(words, cwd=deck.folder, env=deck.env, fds=fds)
@@ -153,13 +161,19 @@ class Following:
                 )
 
     def until(self, text: str) -> None:
-        """It has printed *text*."""
-        until(lambda: text in self._out.read_text() or self.process.poll() is not None)
-        assert text in self._out.read_text(), self._err.read_text()
+        """It has printed *text* on either stream."""
+        until(lambda: text in self.said() or self.process.poll() is not None)
+        assert text in self.said(), self.said()
+
+    def said(self) -> str:
+        return self.out.read_text(errors="replace") + self.err.read_text(errors="replace")
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
 
     def finish(self) -> Ran:
         code = self.process.wait(PATIENCE_S)
-        return Ran(code, self._out.read_text(), self._err.read_text())
+        return Ran(code, self.out.read_text(errors="replace"), self.err.read_text(errors="replace"))
 
     def close(self) -> None:
         self.process.kill()
@@ -197,6 +211,11 @@ class Typed:
 
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
+
+    def hang_up(self) -> None:
+        """Close the window."""
+        os.close(self._master)
+        self._master = -1
 
     def finish(self) -> int:
         code = self.process.wait(PATIENCE_S)

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from tests.commands.commands_rig import Commanded, typed
-from tests.e2e.decks import until
 
 DECK = """
     [deck]
@@ -43,30 +42,10 @@ def test_a_no_starts_nothing_and_added_tasks_are_in_the_plan(done: Commanded) ->
     assert sorted(done.lines("ran")) == ["old 1", "old 2"]
 
 
-def test_a_yes_starts_what_was_added(done: Commanded) -> None:
-    write(done, seeds=(1, 2, 3))
-    ran = done.command("apply", "-y")
-    assert (ran.code, "apply: 1 added" in ran.out) == (0, True)
-    until(lambda: done.lines("ran")[2:] == ["old 3"])
-
-
 def test_another_rule_is_named(done: Commanded) -> None:
     write(done, timeout="20m")
     ran = done.command("apply", "-y")
     assert "t-1 (timeout), t-2 (timeout): they take effect at once" in ran.out
-
-
-def test_finished_tasks_whose_command_changed_run_again(done: Commanded) -> None:
-    write(done, said="new")
-    ran = done.command("apply", "-y")
-    assert "apply: 2 changed tasks again: t-1, t-2" in ran.out
-    until(lambda: sorted(done.lines("ran")) == ["new 1", "new 2", "old 1", "old 2"])
-
-
-def test_results_are_kept_if_that_is_asked_for(done: Commanded) -> None:
-    write(done, said="new")
-    assert "2 results kept: t-1, t-2" in done.command("apply", "--keep", "-y").out
-    assert not any(row["changed"] for row in done.rows().values())
 
 
 @pytest.mark.parametrize("words", [("apply", "-y"), ("apply", "-y", "--json")])
@@ -77,21 +56,7 @@ def test_without_an_edit_no_engine_is_started(done: Commanded, words: tuple[str,
     assert done.engines_alive() == []
 
 
-def test_a_dry_run_shows_the_plan_and_starts_nothing(done: Commanded) -> None:
-    write(done, seeds=(1, 2, 3))
-    assert "t-3: they start when they can" in done.command("apply", "--dry-run").out
-    assert done.engines_alive() == []
-
-
 def test_a_deck_that_never_ran_is_not_started(deck: Commanded) -> None:
     write(deck)
     assert "has never been started" in deck.command("apply", "-y").err
     assert deck.engines_alive() == []
-
-
-def test_an_edit_that_an_engine_has_taken_is_none_any_more(done: Commanded) -> None:
-    assert done.go().code == 0
-    write(done, seeds=(1, 2, 3))
-    assert done.command("apply", "-y").code == 0
-    assert done.command("stop").code == 0
-    assert done.command("apply", "-y").out == "nothing has changed\n"

@@ -58,16 +58,6 @@ async def test_a_retry_on_an_ended_run_starts_nothing_that_is_new_in_the_file(de
 
 
 @at_desk(MIXED, NEW)
-async def test_a_retry_on_an_ended_run_brings_along_what_the_task_needs_by_now(desk: Desk) -> None:
-    assert await desk.run() == 1
-    desk.write(EDITED.replace('name = "bad"', 'name = "bad"\nneeds = ["data"]'))
-    assert (await desk.command("retry", "bad")).code == 0
-    await desk.until(lambda: desk.started.count("bad") == 2)
-    await desk.settle()
-    assert desk.started[-2:] == ["data", "bad"]
-
-
-@at_desk(MIXED, NEW)
 async def test_while_what_was_retried_runs_a_start_takes_up_what_is_new(desk: Desk) -> None:
     assert await desk.run() == 1
     del desk.ending["bad"]
@@ -77,15 +67,6 @@ async def test_while_what_was_retried_runs_a_start_takes_up_what_is_new(desk: De
     assert "takes up only what was retried" in (await desk.command("explain", "more")).out
     assert (await desk.command("start")).code == 0
     await desk.until(lambda: {"data", "more"} <= set(desk.started))
-
-
-@at_desk(MIXED + '[[task]]\nname = "more"\ncommand = "true"\n', {**ENDS, "more": 0})
-async def test_a_retry_on_an_ended_run_starts_nothing_else(desk: Desk) -> None:
-    assert await desk.run("--only", "bad") == 1
-    assert (await desk.command("retry", "bad")).code == 0
-    await desk.until(lambda: desk.started.count("bad") == 2)
-    await desk.settle()
-    assert desk.started == ["bad", "bad"]
 
 
 @pytest.mark.parametrize("verb", ["hold", "cancel"])
@@ -131,14 +112,6 @@ async def test_retry_debug_of_a_task_without_gpus_asks_torch_for_what_gloo_survi
 async def test_retry_debug_waits_for_each_call_of_cuda_where_the_failure_was_told_late(desk: Desk) -> None:
     nccl, _, blocking = await debugged(desk)
     assert (nccl, blocking) == ("INFO", "1")
-
-
-@at_desk(ONE, FAILS)
-async def test_no_environment_that_is_asked_for_gives_a_task_other_gpus(desk: Desk) -> None:
-    assert await desk.run() == 1
-    done = await desk.command("retry", "t", "--env", "CUDA_VISIBLE_DEVICES=7")
-    assert (done.code, "may not set CUDA_VISIBLE_DEVICES" in done.err) == (2, True)
-    assert desk.started == ["t"]
 
 
 @pytest.mark.parametrize(

@@ -65,19 +65,6 @@ def test_ctrl_c_detaches_and_stops_nothing(deck: Commanded) -> None:
 
 
 @at_desk(GATED)
-async def test_two_that_are_attached_see_the_same_end(desk: Desk) -> None:
-    await desk.start()
-    first, second = desk.begin("attach"), desk.begin("attach")
-    await first.until("goes on")
-    await second.until("goes on")
-    for name in TASKS:
-        await desk.ends(name)
-    ends = [await first.finish(), await second.finish()]
-    assert [end.code for end in ends] == [0, 0]
-    assert all("3 tasks: 3 succeeded" in end.out for end in ends)
-
-
-@at_desk(GATED)
 async def test_attached_to_an_engine_that_is_stopped_it_says_so(desk: Desk) -> None:
     await desk.start()
     attached = desk.begin("attach")
@@ -114,15 +101,6 @@ async def test_gpudeck_on_a_terminal_follows_the_engine_that_is_there(desk: Desk
 async def test_gpudeck_without_a_terminal_starts_nothing(desk: Desk) -> None:
     done = await desk.command("tasks.toml")
     assert (done.code, "`gpudeck --headless` runs the deck" in done.err, desk.engines) == (2, True, 0)
-
-
-@at_desk(GATED)
-async def test_other_run_options_than_the_engines_are_refused(desk: Desk) -> None:
-    await desk.start("--limit", "2")
-    other = await desk.begin("tasks.toml", "--plain", "--limit", "1", terminal=True).finish()
-    assert other.code == 2
-    assert "--limit 1: the engine that runs this deck was started with --limit 2" in other.err
-    await desk.begin("tasks.toml", "--plain", "--limit", "2", terminal=True).until("runs on when this ends")
 
 
 @at_desk(GATED, {"wait-1": 0, "wait-2": 0})

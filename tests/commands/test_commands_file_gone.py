@@ -74,17 +74,6 @@ def left_alone(deck: Commanded, left: str | None, *state: str) -> None:
         deck.write(left)
 
 
-@pytest.mark.parametrize("state", [(), ("--profile", "night")])
-@pytest.mark.parametrize("named", [(), ("tasks.toml",)])
-@at_desk(WAITS)
-async def test_a_running_deck_is_followed_without_its_file(
-    desk: Desk, state: tuple[str, ...], named: tuple[str, ...]
-) -> None:
-    assert (await desk.command("start", *state)).code == 0
-    (desk.folder / "tasks.toml").unlink()
-    await desk.begin("--plain", *named, *state, terminal=True).until("runs on when this ends")
-
-
 @pytest.mark.parametrize("words", [("--profile", "night"), ("tasks.toml",)])
 def test_the_screen_of_a_running_deck_is_opened_without_its_file(deck: Commanded, words: tuple[str, ...]) -> None:
     deck.gate()

@@ -132,15 +132,6 @@ def test_the_page_of_commands_names_every_state_and_reason() -> None:
         assert [word for word in known if not re.search(rf"\b{word.replace(' ', '-')}\b", row)] == []
 
 
-@at_desk(MIXED, ENDS)
-async def test_a_selector_that_means_nothing_is_refused(desk: Desk) -> None:
-    assert await desk.run() == 1
-    assert (await desk.command("ls", "bat")).code == 2
-    await desk.start()
-    done = await desk.command("ls", "bat")
-    assert (done.code, "did you mean bad?" in done.err) == (2, True)
-
-
 def test_status_failed_gives_reason_log_and_last_lines(over: Path) -> None:
     out = typed_in(over, "status", "--failed").out
     assert "failed  bad  attempt 1  exit 3: oops" in out

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import pytest
 
 from tests.commands.commands_rig import MIXED, Commanded, typed
-from tests.e2e.decks import lives, until
+from tests.e2e.decks import until
 from tests.rigs.desk import Desk, at_desk
 
 DECK = """
@@ -104,21 +101,15 @@ def test_an_engine_that_was_killed_before_it_was_asked_for_anything_leaves_nothi
     gate = deck.gate()
     assert deck.go().code == 0
     deck.until_state("first", "running")
-    kill_engine(deck)
+    deck.kill_engine()
     gate.let(1)
     until(lambda: not deck.living())
     with typed(deck, "cancel", "next-*") as terminal:
         terminal.until("cancel 2 tasks")
-        kill_engine(deck)
+        deck.kill_engine()
         assert not deck.lines("ran")
     assert deck.go().code == 0
     until(lambda: deck.lines("ran") == ["1", "2"])
-
-
-def kill_engine(deck: Commanded) -> None:
-    pid = deck.engine_pid()
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: not lives(pid))
 
 
 @at_desk(DECK, SOON)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-
 import pytest
 
 from tests.commands.commands_rig import GATED, MIXED, Commanded
-from tests.e2e.decks import lives
 from tests.rigs.desk import Desk, at_desk
 
 
@@ -99,43 +95,8 @@ def test_a_headless_run_can_be_looked_at_and_stopped(deck: Commanded) -> None:
     assert engine.finish().code == 143
 
 
-def test_takeover_wants_a_yes(deck: Commanded) -> None:
-    deck.write(GATED)
-    gone_machine(deck)
-    done = deck.command("takeover")
-    assert (done.code, "elsewhere" in done.err, "2 tasks of it had not ended" in done.err) == (2, True, True)
-    assert deck.engines_alive() == []
-
-
-def test_takeover_runs_again_what_the_gone_host_ran(deck: Commanded) -> None:
-    deck.write(GATED)
-    gone_machine(deck)
-    refused = deck.command("hold", "wait-3")
-    assert (refused.code, "elsewhere" in refused.err) == (3, True)
-    done = deck.command("takeover", "-y")
-    assert done.code == 0, done.err
-    assert done.out.startswith("taken over: ")
-    deck.gates[0].let(3)
-    assert deck.command("wait").code == 0
-
-
 @at_desk(GATED)
 async def test_a_deck_that_runs_here_is_not_taken_over(desk: Desk) -> None:
     await desk.start()
     done = await desk.command("takeover", "-y")
     assert (done.code, "runs this deck" in done.err, desk.engines) == (3, True, 1)
-
-
-def gone_machine(deck: Commanded) -> None:
-    """Two tasks were under way on a host that is no more."""
-    deck.gate()
-    assert deck.go().code == 0
-    deck.until_state("wait-2", "running")
-    assert deck.command("stop").code == 0
-    for pid in deck.living():
-        if lives(pid):
-            os.kill(pid, 9)
-    lock = deck.folder / ".gpudeck" / "tasks" / "lock"
-    holder = json.loads(lock.read_text())
-    holder["machine"] = {"host": "elsewhere", "machine_id": "x" * 32, "boot_id": "other", "pid_ns": 1}
-    lock.write_text(json.dumps(holder) + "\n")

@@ -7,7 +7,6 @@ import shlex
 import subprocess
 
 from tests.commands.commands_rig import Commanded
-from tests.e2e.decks import until
 from tests.rigs.desk import Desk, at_desk
 
 TOLD = """
@@ -38,17 +37,6 @@ RESUMING = """
     resume_command = "echo resumed {attempt}; sleep 600"
     retries = 1
     backoff = "0s"
-"""
-REPORTING = """
-    [deck]
-    gpus = "sim:1"
-    [[task]]
-    name = "t"
-    command = "echo ::gpudeck acc=0.5"
-    metrics.acc.regex = "acc=([0-9.]+)"
-    [[task]]
-    name = "gate"
-    command = "read _ <gate"
 """
 
 
@@ -84,29 +72,12 @@ async def test_of_a_task_that_has_not_run_only_what_is_unknown_stays_a_placehold
     assert found["command"] == [found["python"], "eval.py", "--gpus={gpu_ids}", "{attempt}"]
 
 
-@at_desk(TOLD, ENDS)
-async def test_a_secret_of_the_environment_is_not_told(desk: Desk) -> None:
-    desk.env["MY_API_KEY"] = "key"
-    await desk.run()
-    assert await told(desk, "keyed") == "test -n '***'"
-
-
 @at_desk(RESUMING)
 async def test_of_an_attempt_that_resumed_the_command_that_resumes_is_told(desk: Desk) -> None:
     await desk.start()
     await desk.ends("again", 3)
     await desk.until(lambda: len(desk.started) == 2)
     assert await told(desk, "again") == "echo resumed 2; sleep 600"
-
-
-def test_the_last_metrics_of_a_task_stay_in_its_row(deck: Commanded) -> None:
-    deck.write(REPORTING)
-    gate = deck.gate()
-    assert deck.go().code == 0
-    deck.until_state("t", "succeeded")
-    deck.until_state("gate", "running")
-    until(lambda: deck.rows("t")["t"]["metrics"] == {"acc": 0.5})
-    gate.let()
 
 
 MEASURED = '[deck]\ngpus = "sim:1"\n[[task]]\nname = "t"\ncommand = "true"\nmetrics.%s.regex = "%s=(.*)"\n'

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.commands.commands_rig import Commanded
-from tests.commands.run_rig import Piped, kill_engine
 from tests.e2e.decks import until
 from tests.inside.commands import FIT, file_in
 
@@ -144,14 +143,11 @@ def test_ctrl_c_stops_the_trial_and_tells_the_best_so_far(deck: Commanded) -> No
         "command = \"test {batch} -lt 4 || { echo up; trap 'echo saved; exit 0' TERM; read _ <gate; }\"\n"
     )
     deck.gate()
-    piped = Piped(deck, "fit", "train", "--var", "batch=2..64")
-    try:
-        log = logs_of(deck, 4) / "attempt-1.log"
-        until(lambda: log.exists() and "up" in log.read_text())
-        piped.signal(signal.SIGINT)
-        done = piped.finish()
-    finally:
-        piped.close()
+    piped = deck.follow("fit", "train", "--var", "batch=2..64")
+    log = logs_of(deck, 4) / "attempt-1.log"
+    until(lambda: log.exists() and "up" in log.read_text())
+    piped.signal(signal.SIGINT)
+    done = piped.finish()
     assert done.code == 130
     assert "stopped at batch = 4" in done.out
     assert "batch = 2 fits" in done.out
@@ -164,15 +160,12 @@ def test_a_trial_goes_on_after_its_engine_was_killed(deck: Commanded) -> None:
         'command = "echo up; read _ <gate; echo {batch} >>done"\n'
     )
     gate = deck.gate()
-    piped = Piped(deck, "fit", "train", "--var", "batch=3", "--for", "1h")
-    try:
-        log = logs_of(deck, 3) / "attempt-1.log"
-        until(lambda: log.exists() and "up" in log.read_text())
-        kill_engine(deck)
-        gate.let()
-        done = piped.finish()
-    finally:
-        piped.close()
+    piped = deck.follow("fit", "train", "--var", "batch=3", "--for", "1h")
+    log = logs_of(deck, 3) / "attempt-1.log"
+    until(lambda: log.exists() and "up" in log.read_text())
+    deck.kill_engine()
+    gate.let()
+    done = piped.finish()
     assert (done.code, "batch = 3 fits" in done.out) == (0, True)
     assert deck.lines("done") == ["3"]
 
@@ -183,18 +176,15 @@ def test_a_trial_goes_on_after_its_engine_was_killed_before_anybody_had_connecte
         'command = "echo up; read _ <gate; echo {batch} >>done"\n'
     )
     gate = deck.gate()
-    piped = Piped(deck, "fit", "train", "--var", "batch=3", "--for", "1h")
-    try:
-        until(deck.engines_alive)
-        piped.signal(signal.SIGSTOP)
-        log = logs_of(deck, 3) / "attempt-1.log"
-        until(lambda: log.exists() and "up" in log.read_text())
-        kill_engine(deck)
-        piped.signal(signal.SIGCONT)
-        gate.let()
-        done = piped.finish()
-    finally:
-        piped.close()
+    piped = deck.follow("fit", "train", "--var", "batch=3", "--for", "1h")
+    until(deck.engines_alive)
+    piped.signal(signal.SIGSTOP)
+    log = logs_of(deck, 3) / "attempt-1.log"
+    until(lambda: log.exists() and "up" in log.read_text())
+    deck.kill_engine()
+    piped.signal(signal.SIGCONT)
+    gate.let()
+    done = piped.finish()
     assert (done.code, "batch = 3 fits" in done.out) == (0, True), done.err
     assert deck.lines("done") == ["3"]
 

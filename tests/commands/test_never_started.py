@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.commands.commands_rig import Commanded, typed
+from tests.commands.commands_rig import Commanded
 from tests.e2e.decks import until
 
 DECK = """
@@ -46,24 +46,6 @@ def test_nor_does_it_start_what_came_into_the_file_after_a_run_had_ended(fresh: 
     assert sorted(fresh.lines("ran")) == ["1", "2", "3"]
 
 
-def test_nor_do_two_such_commands_one_after_the_other(fresh: Commanded) -> None:
-    fresh.run()
-    fresh.write(DECK.replace("[1, 2, 3]", "[1, 2, 3, 4, 5, 6]"))
-    for words in (("cancel", "a4"), ("hold", "a5")):
-        assert fresh.command(*words).code == 0
-        until(lambda: has_no_engine(fresh))
-    assert sorted(fresh.lines("ran")) == ["1", "2", "3"]
-    assert "its last run has ended" in fresh.command("status").err
-
-
-def test_two_commands_at_once_start_nothing_either(fresh: Commanded) -> None:
-    with typed(fresh, "hold", "a1") as first, typed(fresh, "hold", "a2") as second:
-        assert (first.finish(), second.finish()) == (0, 0), first.shown + second.shown
-    until(lambda: has_no_engine(fresh))
-    assert [row["held"] for row in fresh.rows().values()] == [True, True, False]
-    assert fresh.lines("ran") == []
-
-
 def test_what_was_asked_for_holds_once_the_deck_is_started(fresh: Commanded) -> None:
     assert fresh.command("cancel", "a1").code == 0
     assert fresh.command("hold", "a2").code == 0
@@ -86,17 +68,3 @@ def test_start_runs_the_deck_in_the_background(fresh: Commanded) -> None:
     told = fresh.command("start")
     assert (told.code, f"engine {fresh.engine_pid()} runs" in told.out) == (0, True)
     until(lambda: len(fresh.lines("ran")) == 3)
-
-
-def test_a_second_start_finds_the_first_ones_engine(fresh: Commanded) -> None:
-    fresh.write(DECK.replace("echo {i} >>ran", "read _ <gate"))
-    gate = fresh.gate()
-    assert fresh.command("start").code == 0
-    pid = fresh.engine_pid()
-    assert f"engine {pid} runs" in fresh.command("start").out
-    gate.let(3)
-
-
-def test_start_of_a_file_that_is_not_there_is_refused(deck: Commanded) -> None:
-    told = deck.command("start", "nowhere.toml")
-    assert (told.code, "nowhere.toml" in told.err) == (2, True)

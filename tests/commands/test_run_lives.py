@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.commands.commands_rig import Commanded, typed
+from tests.commands.commands_rig import Commanded, Following, typed
 from tests.commands.run_rig import (
     ONE,
     TWO,
-    Piped,
     book_of,
-    kill_engine,
     runs_of,
     state_of,
     until_run,
@@ -25,21 +23,13 @@ from tests.e2e.decks import until
 from tests.inside.commands import Book, Engines, home_of
 
 WAITS = "echo begin; read _ <gate; echo end"
-Start = Callable[..., Piped]
+Start = Callable[..., Following]
 
 
 @pytest.fixture
-def start(deck: Commanded) -> Iterator[Start]:
+def start(deck: Commanded) -> Start:
     """A `gpudeck run` on one simulated GPU that goes on while the test does."""
-    begun: list[Piped] = []
-
-    def run(*words: str) -> Piped:
-        begun.append(Piped(deck, *ONE, *words))
-        return begun[-1]
-
-    yield run
-    for piped in begun:
-        piped.close()
+    return lambda *words: deck.follow(*ONE, *words)
 
 
 def test_two_runs_wait_for_each_other_on_one_gpu(deck: Commanded, start: Start) -> None:
@@ -168,23 +158,11 @@ def test_a_run_goes_on_through_kill_9_of_its_engine(deck: Commanded, start: Star
     gate = deck.gate()
     run = start(f"{WAITS}; exit 9")
     run.until("begin")
-    kill_engine(deck)
+    deck.kill_engine()
     run.until("the next one goes on with the run")
     gate.let()
     done = run.finish()
     assert (done.code, done.out) == (9, "begin\nend\n")
-
-
-def test_a_run_that_waits_survives_kill_9_of_its_engine(deck: Commanded, start: Start) -> None:
-    gate = deck.gate()
-    first = start("--name", "first", WAITS)
-    first.until("begin")
-    second = start("--name", "second", "echo mine; exit 4")
-    second.until("waits")
-    kill_engine(deck)
-    gate.let()
-    assert first.finish().code == 0
-    assert (second.finish().code, second.out.read_text()) == (4, "mine\n")
 
 
 def test_an_engine_that_is_stopped_by_hand_is_not_started_again(deck: Commanded, start: Start) -> None:

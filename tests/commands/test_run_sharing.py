@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.commands.commands_rig import Commanded
-from tests.commands.run_rig import Piped, runs_of
+from tests.commands.run_rig import runs_of
 from tests.fakes import forked
 from tests.fakes.nvml_double.box import VARIABLE, Box
 from tests.fakes.nvml_double.build import KINDS, SONAME, library_folder, outside
@@ -40,19 +40,16 @@ def test_a_run_waits_for_the_gpu_of_a_deck_and_says_whose_it_is(deck: Commanded,
     assert deck.go().code == 0
     deck.until_state("t", "running")
     taken = deck.rows()["t"]["gpus"]
-    run = Piped(deck, "run", "-n", "2", "echo mine")
-    try:
-        run.until("deck sweep of")
-        run.until("`gpudeck add -- COMMAND` puts a command into the queue of the deck here instead")
-        assert runs_of(deck)["echo"]["state"] == "queued"
-        other = deck.command("run", "--name", "other", "echo $CUDA_VISIBLE_DEVICES")
-        assert other.out == f"{1 - taken[0]}\n"
-        gate.let()
-        done = run.finish()
-        assert (done.code, done.out) == (0, "mine\n")
-    finally:
-        run.close()
-        box.release()
+    run = deck.follow("run", "-n", "2", "echo mine")
+    run.until("deck sweep of")
+    run.until("`gpudeck add -- COMMAND` puts a command into the queue of the deck here instead")
+    assert runs_of(deck)["echo"]["state"] == "queued"
+    other = deck.command("run", "--name", "other", "echo $CUDA_VISIBLE_DEVICES")
+    assert other.out == f"{1 - taken[0]}\n"
+    gate.let()
+    done = run.finish()
+    assert (done.code, done.out) == (0, "mine\n")
+    box.release()
 
 
 def test_a_trial_of_fit_waits_like_a_run_and_gets_the_gpus_that_its_deck_may_use(
@@ -66,25 +63,12 @@ def test_a_trial_of_fit_waits_like_a_run_and_gets_the_gpus_that_its_deck_may_use
     assert deck.command("hold", "b").code == 0
     assert deck.go().code == 0
     deck.until_state("t", "running")
-    fit = Piped(deck, "fit", "b", "--var", "batch=2..4")
-    try:
-        fit.until("waits: ")
-        fit.until("deck sweep of")
-        assert deck.lines("tried") == []
-        gate.let()
-        done = fit.finish()
-        assert (done.code, "batch = 4 fits" in done.out) == (0, True)
-        assert deck.lines("tried") == ["1 2", "1 4"]
-    finally:
-        fit.close()
-        box.release()
-
-
-def test_the_shells_cuda_visible_devices_holds_for_each_run(deck: Commanded, tmp_path: Path) -> None:
-    box = Box(tmp_path / "box.txt", 3)
-    on_double(deck, box)
-    for limit in ("2", "1", "0"):
-        done = deck.command("run", "echo $CUDA_VISIBLE_DEVICES", env={"CUDA_VISIBLE_DEVICES": limit})
-        assert (done.code, done.out) == (0, f"{limit}\n")
-    assert deck.command("run", "-n", "3", "-q", "true", env={"CUDA_VISIBLE_DEVICES": "0,1"}).code == 2
+    fit = deck.follow("fit", "b", "--var", "batch=2..4")
+    fit.until("waits: ")
+    fit.until("deck sweep of")
+    assert deck.lines("tried") == []
+    gate.let()
+    done = fit.finish()
+    assert (done.code, "batch = 4 fits" in done.out) == (0, True)
+    assert deck.lines("tried") == ["1 2", "1 4"]
     box.release()

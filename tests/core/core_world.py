@@ -82,7 +82,8 @@ class World(Outside):
 
     def step(self, *inputs: i.Input) -> Step:
         step = self.core.step([*self._take_inbox(), *inputs], at=self.now, wall=self.wall)
-        assert not (self.deck.dirty or self.deck.urgent or self.deck.arrivals and not self.deck.run.ended)
+        left = (self.deck.dirty, self.deck.urgent, () if self.deck.run.ended else self.deck.arrivals)
+        assert not any(left), "a step does all that follows from it"
         self._work(step)
         return step
 

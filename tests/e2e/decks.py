@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 from gpudeck.engine.adapters.journal.db import look_at
 from gpudeck.engine.core.events import Fact
 from tests.fakes import forked
+from tests.fakes.nvml_double.box import Box
+from tests.fakes.nvml_double.build import outside
 
 GPUDECK = str(Path(sys.executable).with_name("gpudeck"))
 PATIENCE_S = 60.0
@@ -291,6 +293,17 @@ class Deck:
                 os.kill(pid, signal.SIGKILL)
         for gate in self.gates:
             gate.close()
+
+
+def put_on(deck: Deck, box: Box, *, detached: bool = False) -> None:
+    """The deck sees the cards of *box*. *detached*: so do its engines that commands start."""
+    code, environment = outside(box)
+    assert not (code and detached), "a detached engine finds the double as a library: this needs a C compiler"
+    deck.env |= {name: environment[name] for name in ("LD_LIBRARY_PATH", "GPUDECK_NVML_DOUBLE") if name in environment}
+    if code:
+        start = Path(box.path).with_name("start.py")
+        start.write_text(f"{code}import sys\nfrom gpudeck.tui.cli import main\nsys.exit(main())\n")
+        deck.prefix = (str(Path(GPUDECK).with_name("python")), str(start))
 
 
 @contextlib.contextmanager

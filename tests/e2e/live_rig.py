@@ -17,9 +17,8 @@ from gpudeck.engine.client.connection import Connection
 from gpudeck.engine.protocol.wire import GpuRow, TaskRow
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.commands.commands_rig import Commanded
-from tests.e2e.decks import GPUDECK, PATIENCE_S, Ran
+from tests.e2e.decks import GPUDECK, PATIENCE_S, Ran, put_on
 from tests.fakes.nvml_double.box import Box
-from tests.fakes.nvml_double.build import outside
 
 NOBODY = pwd.getpwnam("nobody")
 NETWORK = Path(__file__).parents[1] / "fakes" / "network_mount"
@@ -40,9 +39,7 @@ def commanded(folder: Path) -> Generator[Commanded]:
 def with_cards(deck: Commanded, folder: Path, cards: int) -> Box:
     """Give the deck a box with so many cards."""
     box = Box(folder / "box.txt", cards)
-    code, environment = outside(box)
-    assert not code, "a detached engine finds the double as a library: this needs a C compiler"
-    deck.env |= {name: environment[name] for name in ("LD_LIBRARY_PATH", "GPUDECK_NVML_DOUBLE")}
+    put_on(deck, box, detached=True)
     return box
 
 

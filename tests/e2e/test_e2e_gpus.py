@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.e2e.decks import GPUDECK, Deck, Engine, until
+from tests.e2e.decks import Deck, Engine, put_on, until
+from tests.e2e.live_rig import use
 from tests.fakes.nvml_double.box import Box
-from tests.fakes.nvml_double.build import outside
 
 TASKS = """
     [[task]]
@@ -37,39 +35,13 @@ def box(deck: Deck, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callab
     boxes: list[Box] = []
 
     def with_cards(cards: int) -> Box:
-        box = Box(tmp_path_factory.mktemp("nvml") / "box.txt", cards)
-        code, environment = outside(box)
-        names = ("LD_LIBRARY_PATH", "GPUDECK_NVML_DOUBLE")
-        deck.env |= {name: environment[name] for name in names if name in environment}
-        if code:
-            start = Path(box.path).with_name("start.py")
-            start.write_text(f"{code}import sys\nfrom gpudeck.tui.cli import main\nsys.exit(main())\n")
-            deck.prefix = (str(Path(GPUDECK).with_name("python")), str(start))
-        boxes.append(box)
-        return box
+        boxes.append(Box(tmp_path_factory.mktemp("nvml") / "box.txt", cards))
+        put_on(deck, boxes[-1])
+        return boxes[-1]
 
     yield with_cards
     for box in boxes:
         box.release()
-
-
-@pytest.fixture
-def stranger() -> Iterator[int]:
-    """The pid of a process that no deck started."""
-    process = subprocess.Popen(["sleep", "300"])
-    yield process.pid
-    process.kill()
-    process.wait()
-
-
-def use(box: Box, card: int, pid: int, mib: int) -> None:
-    box.set(**{f"gpu.{card}.used": mib + 4})
-    box.processes(card, f"{pid} {mib} C")
-
-
-def leave(box: Box, card: int) -> None:
-    box.set(**{f"gpu.{card}.used": 4})
-    box.processes(card)
 
 
 def test_a_box_without_gpus_takes_cpu_slots_and_says_so_once(deck: Deck) -> None:
@@ -78,14 +50,6 @@ def test_a_box_without_gpus_takes_cpu_slots_and_says_so_once(deck: Deck) -> None
     assert ran.code == 0
     assert sorted(deck.lines("seen")) == ["0:.", "1:.", "2:.", "3:."]
     assert len([line for line in ran.notes.splitlines() if "CPU" in line]) == 1
-
-
-def test_a_deck_that_must_have_gpus_does_not_run_without(deck: Deck) -> None:
-    deck.write(quick('no_gpu = "fail"'))
-    ran = deck.run()
-    assert ran.code == 3
-    assert ran.out == ""
-    assert deck.lines("seen") == []
 
 
 def test_a_driver_mismatch_is_no_reason_to_train_on_the_cpu(deck: Deck, box: Callable[[int], Box]) -> None:
@@ -104,64 +68,6 @@ def test_tasks_run_on_the_cards_of_the_box(deck: Deck, box: Callable[[int], Box]
     assert ran.code == 0
     assert {line.split(":")[1] for line in deck.lines("seen")} <= {"0.", "1."}
     assert [line.split("  ")[1] for line in ran.events[0]["gpus"]] == ["NVIDIA A40", "NVIDIA A40"]
-
-
-def test_a_gpu_that_somebody_used_before_the_start_is_avoided(
-    deck: Deck, box: Callable[[int], Box], stranger: int
-) -> None:
-    use(box(2), 0, stranger, 20000)
-    deck.write(quick())
-    ran = deck.run()
-    assert ran.code == 0
-    assert {line.split(":")[1] for line in deck.lines("seen")} == {"1."}
-
-
-def test_a_box_used_by_others_only_is_explained(deck: Deck, box: Callable[[int], Box], stranger: int) -> None:
-    cards = box(1)
-    use(cards, 0, stranger, 20000)
-    deck.tune("idle", IDLE_S=0.2)
-    deck.write(quick('foreign_quiet = "0s"'))
-    engine = deck.start()
-    note = engine.note("nothing runs")["text"]
-    assert str(stranger) in note
-    assert "GPU 0" in note
-    leave(cards, 0)
-    assert engine.finish().code == 0
-
-
-def test_somebody_who_joins_a_gpu_stops_nothing_and_is_named(
-    deck: Deck, box: Callable[[int], Box], stranger: int
-) -> None:
-    cards = box(1)
-    deck.write(gated('foreign_quiet = "0s"'))
-    gate = deck.gate()
-    engine = deck.start()
-    engine.started("t0")
-    use(cards, 0, stranger, 9000)
-    assert str(stranger) in engine.note("joined GPU 0")["text"]
-    gate.let()
-    engine.ended("t0", outcome="ok")
-    leave(cards, 0)
-    gate.let(3)
-    assert engine.finish().code == 0
-
-
-def test_a_lost_gpu_is_left_alone_until_it_is_back(deck: Deck, box: Callable[[int], Box]) -> None:
-    cards = box(2)
-    deck.write(gated().replace("<gate", "<gate{i}"))
-    gates = [deck.gate(f"gate{number}") for number in range(4)]
-    engine = deck.start("--check-interval", "0.2")
-    engine.started("t0", "t1")
-    cards.lose(1)
-    engine.first(lambda event: event["event"] == "status" and any("lost" in gpu["note"] for gpu in event["gpus"]))
-    gates[0].let(), gates[1].let()
-    engine.ended("t0"), engine.ended("t1")
-    assert engine.event("task_started", task="t2")["gpus"] == [0]
-    assert engine.count("task_started") == 3
-    cards.find(1)
-    assert engine.event("task_started", task="t3")["gpus"] == [1]
-    gates[2].let(), gates[3].let()
-    assert engine.finish().code == 0
 
 
 def hang(engine: Engine, box: Box) -> None:
@@ -203,86 +109,12 @@ def test_a_signal_ends_a_deck_whose_driver_hangs(deck: Deck, box: Callable[[int]
     assert engine.finish().code == 143
 
 
-def test_slots_auto_packs_by_memory(deck: Deck, box: Callable[[int], Box]) -> None:
-    box(1)
-    deck.write("""
-        [deck]
-        slots_per_gpu = "auto"
-        [[task]]
-        name = "t{i}"
-        matrix.i = [0, 1, 2, 3]
-        gpu_memory = "15GiB"
-        command = "echo {i} >>seen; read _ <gate"
-    """)
-    gate = deck.gate()
-    engine = deck.start()
-    until(lambda: len(deck.lines("seen")) == 2)
-    gate.let()
-    engine.started("t2")
-    assert engine.count("task_started") == 3
-    gate.let(3)
-    assert engine.finish().code == 0
-
-
-def test_memory_that_others_use_is_left_to_them_with_foreign_fit(
-    deck: Deck, box: Callable[[int], Box], stranger: int
-) -> None:
-    cards = box(2)
-    use(cards, 0, stranger, 40000)
-    deck.write("""
-        [deck]
-        foreign = "fit"
-        [[task]]
-        name = "t{i}"
-        matrix.i = [0, 1]
-        gpu_memory = "20GiB"
-        command = "echo $CUDA_VISIBLE_DEVICES >>seen"
-    """)
-    assert deck.run().code == 0
-    assert deck.lines("seen") == ["1", "1"]
-
-
 def test_cuda_visible_devices_of_the_caller_limits_the_deck(deck: Deck, box: Callable[[int], Box]) -> None:
     box(3)
     deck.write(quick())
     ran = deck.run(env={"CUDA_VISIBLE_DEVICES": "2"})
     assert ran.code == 0
     assert {line.split(":")[1] for line in deck.lines("seen")} == {"2."}
-
-
-def test_a_gpu_that_does_not_exist_is_a_mistake_of_the_file(deck: Deck, box: Callable[[int], Box]) -> None:
-    box(2)
-    deck.write(quick('gpus = "0-3"'))
-    ran = deck.run()
-    assert ran.code == 2
-    assert "GPU 2" in ran.err
-    assert "GPU 3" in ran.err
-
-
-def test_a_broken_gpu_is_quarantined_and_its_victims_run_elsewhere(deck: Deck, box: Callable[[int], Box]) -> None:
-    box(2)
-    deck.write("""
-        [[task]]
-        name = "t{i}"
-        matrix.i = [0, 1, 2, 3, 4, 5, 6, 7]
-        command = ["bash", "train.sh", "{i}"]
-    """)
-    deck.write(
-        """
-        echo $1:$CUDA_VISIBLE_DEVICES >>seen
-        test $CUDA_VISIBLE_DEVICES = 1 && { read _ <gate; exit 0; }
-        echo "RuntimeError: No CUDA GPUs are available" >&2
-        exit 1
-        """,
-        "train.sh",
-    )
-    gate = deck.gate()
-    engine = deck.start()
-    engine.note("GPU 0 is quarantined")
-    gate.let(8)
-    ran = engine.finish()
-    assert ran.code == 0
-    assert len([line for line in deck.lines("seen") if line.endswith(":0")]) == 3
 
 
 @pytest.mark.parametrize("process", ["$$", "$!"], ids=["its own", "a child's"])

@@ -74,27 +74,6 @@ def test_the_next_engine_collects_what_ended_meanwhile_with_its_true_code(deck: 
     assert deck.record("long-1")["end"]["exit_code"] == 10
 
 
-def test_what_an_adopted_task_leaves_is_stopped_too(deck: Deck) -> None:
-    deck.write("""
-        [deck]
-        gpus = "sim:1"
-        [defaults]
-        linger = "100ms"
-        [[task]]
-        name = "t"
-        command = "setsid sleep 100 & echo $! >>pids; read _ <gate"
-    """)
-    gate = deck.gate()
-    engine = deck.start()
-    child = pid_of(deck, "pids")
-    engine.kill()
-    engine = deck.start()
-    engine.event("deck_opened")
-    gate.let()
-    assert engine.finish().code == 0
-    assert not lives(child)
-
-
 def test_a_stop_goes_on_where_the_killed_engine_left_it(deck: Deck) -> None:
     deck.write("""
         [deck]
@@ -195,20 +174,6 @@ ALONE = """
     name = "long"
     command = "echo $$ >>pids; read _ <gate"
 """
-
-
-def test_what_runs_here_is_adopted_wherever_the_last_engine_ran(deck: Deck) -> None:
-    deck.write(ALONE)
-    gate = deck.gate()
-    engine = deck.start()
-    pid_of(deck, "pids")
-    engine.kill()
-    move_to_another_namespace(deck)
-    engine = deck.start()
-    engine.event("deck_opened")
-    gate.let()
-    assert engine.finish().states == {"long": "succeeded"}
-    assert len(deck.lines("pids")) == 1
 
 
 def test_what_ran_in_another_container_is_not_started_again_until_the_user_says_that_it_is_gone(deck: Deck) -> None:

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.decks import Deck, Event, lives, until
+from tests.e2e.decks import Deck, Event, lives, put_on, until
 from tests.fakes.nvml_double.box import Box
-from tests.fakes.nvml_double.build import outside
 
 HIDDEN = """
     [[task]]
@@ -35,9 +34,7 @@ OTHER = """
 def box(deck: Deck, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
     deck.tune("adapters.processes.adopt", _DRAINING_S=0.3, _AGAIN_S=0.05)
     box = Box(tmp_path_factory.mktemp("nvml") / "box.txt", 1)
-    code, environment = outside(box)
-    assert not code, "the double of the driver needs no start script here"
-    deck.env |= {name: environment[name] for name in ("LD_LIBRARY_PATH", "GPUDECK_NVML_DOUBLE") if name in environment}
+    put_on(deck, box)
     yield box
     box.release()
     for pid in map(int, deck.lines("pid")):

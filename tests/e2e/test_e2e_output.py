@@ -14,7 +14,6 @@ import pytest
 from tests.e2e.decks import Deck, Ran, deck_in
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "json-lines.schema.json").read_text())
-LINE = re.compile(r"\[\d\d:\d\d:\d\d\] (gpu|SIM|cpu|deck|-) ")
 
 MIXED = """
     [deck]
@@ -61,37 +60,6 @@ def test_a_run_tells_each_start_and_end_in_a_line(deck: Deck) -> None:
     assert re.search(r"\] SIM \d  fail  group/bad  attempt 1 .*exit 1: ValueError: bad rate", out)
 
 
-def test_the_summary_shows_the_failures_reason_and_its_last_lines(deck: Deck) -> None:
-    deck.write(MIXED)
-    end = text(deck).out.partition("blocked  ")[2]
-    assert "ValueError: bad rate" in end
-    assert "Traceback" in end
-
-
-def test_deck_log_has_the_lines_for_people_whatever_is_printed(deck: Deck) -> None:
-    deck.write(MIXED)
-    deck.run("-q")
-    assert LINE.match(deck.lines("logs/deck.log")[0])
-    assert "start good" in deck.text("logs/deck.log")
-
-
-def test_quiet_prints_failures_and_the_summary_only(deck: Deck) -> None:
-    deck.write(MIXED)
-    out = text(deck, "-q").out
-    assert "start good" not in out
-    assert "fail  group/bad" in out
-
-
-def test_quiet_and_good_is_short(deck: Deck) -> None:
-    deck.write(GOOD)
-    assert len(text(deck, "-q").out.splitlines()) <= 3
-
-
-def test_nothing_is_coloured_where_nobody_looks(deck: Deck) -> None:
-    deck.write(MIXED)
-    assert "\x1b" not in text(deck).out
-
-
 def test_every_json_line_is_as_documented(deck: Deck) -> None:
     deck.write(MIXED)
     events = deck.run("--check-interval", "0.05").events
@@ -111,17 +79,6 @@ def test_the_counts_at_the_beginning_of_every_run_add_up(deck: Deck) -> None:
     for _ in range(2):
         counts = deck.run().events[0]["counts"]
         assert (counts["total"], sum(counts.values())) == (5, 10)
-
-
-def test_the_counts_at_the_end_add_up(deck: Deck) -> None:
-    deck.write(MIXED)
-    counts = deck.run().events[-1]["counts"]
-    assert counts["total"] == 5
-    assert {name: count for name, count in counts.items() if count and name != "total"} == {
-        "succeeded": 3,
-        "failed": 1,
-        "blocked": 1,
-    }
 
 
 def test_junit_has_a_testcase_for_each_task(deck: Deck) -> None:
@@ -144,18 +101,6 @@ def test_in_github_actions_failures_become_annotations(deck: Deck) -> None:
     assert "group/bad" in summary.read_text()
 
 
-def test_a_task_cannot_give_commands_to_github(deck: Deck) -> None:
-    deck.write("""
-        [deck]
-        gpus = "sim:1"
-        [[task]]
-        name = "t"
-        command = "echo '::error::gotcha' >&2; echo '::set-output name=a::b' >&2; exit 1"
-    """)
-    ran = text(deck, env={"GITHUB_ACTIONS": "true"})
-    assert not re.search(r"^::(error::gotcha|set-output)", ran.out, re.MULTILINE)
-
-
 @pytest.mark.parametrize(
     ("toml", "options", "code"),
     [
@@ -175,49 +120,6 @@ def test_exit_codes_say_whose_turn_it_is(deck: Deck, toml: str, options: list[st
     ran = text(deck, *options)
     assert ran.code == code, ran.out + ran.err
     assert "Traceback (most recent call last)" not in ran.err
-
-
-def test_mistakes_in_the_file_are_told_at_once_and_nothing_runs(deck: Deck) -> None:
-    deck.write("""
-        [deck]
-        gpus = "sim:1"
-        [[task]]
-        name = "a"
-        comand = "true"
-        [[task]]
-        name = "b"
-        command = "touch ran"
-        gpus = -1
-    """)
-    ran = text(deck)
-    assert ran.code == 2
-    assert "tasks.toml:6:" in ran.err
-    assert "did you mean command?" in ran.err
-    assert "gpus must be at least 0, got -1" in ran.err
-    assert not (deck.folder / "ran").exists()
-
-
-def test_no_task_file_tells_what_to_do(deck: Deck) -> None:
-    ran = deck.command("--headless")
-    assert ran.code == 2
-    assert "no tasks.toml here or above" in ran.err
-
-
-def test_halting_after_a_failure_leaves_the_rest(deck: Deck) -> None:
-    deck.write("""
-        [deck]
-        gpus = "sim:1"
-        [[task]]
-        name = "t{i}"
-        matrix.i = [0, 1, 2]
-        command = "test {i} != 1"
-    """)
-    ran = deck.run("--fail-fast")
-    assert ran.code == 1
-    assert ran.states["t0"] == "succeeded"
-    assert ran.states["t1"] == "failed"
-    assert ran.started == ["t0", "t1"]
-    assert ran.rows["t2"]["reason"] == "halted: t1 failed"
 
 
 def test_neither_torch_nor_textual_is_imported(deck: Deck) -> None:
@@ -272,61 +174,6 @@ def test_a_log_is_exactly_what_the_task_wrote(hostile: tuple[Deck, Ran]) -> None
 
 def test_the_record_beside_a_hostile_log_is_json(hostile: tuple[Deck, Ran]) -> None:
     assert hostile[0].record("a/b/c")["end"]["exit_code"] == 1
-
-
-def test_the_command_lists_what_it_would_do_without_doing_it(deck: Deck) -> None:
-    deck.write(MIXED)
-    ran = deck.command("plan")
-    assert ran.code == 0
-    assert "group/bad" in ran.out
-    assert not (deck.folder / "logs").exists()
-
-
-def test_check_finds_nothing_wrong_with_a_good_deck(deck: Deck) -> None:
-    deck.write(MIXED)
-    assert deck.command("check").code == 0
-
-
-def test_metacharacters_in_a_list_command_reach_the_program(deck: Deck) -> None:
-    deck.write("""
-        [deck]
-        gpus = "sim:1"
-        [[task]]
-        name = "t"
-        command = ["python3", "-c", "import sys; print(sys.argv[1:])", "a b", "$HOME", "*", "'q'", "{{x}}", "é"]
-    """)
-    deck.run()
-    assert deck.lines("logs/t/attempt-1.log") == ["['a b', '$HOME', '*', \"'q'\", '{x}', 'é']"]
-
-
-def test_a_variable_that_a_task_requires_is_asked_for_before_anything_starts(deck: Deck) -> None:
-    deck.write(
-        GOOD
-        + """
-    [[task]]
-    name = "hub"
-    command = "echo $HUB_TOKEN"
-    env_required = ["HUB_TOKEN"]
-    """
-    )
-    ran = text(deck)
-    assert ran.code == 2
-    assert "HUB_TOKEN" in ran.err
-    assert text(deck, env={"HUB_TOKEN": "secret"}).code == 0
-
-
-def test_the_value_of_a_secret_is_in_no_record(deck: Deck) -> None:
-    deck.write("""
-        [deck]
-        gpus = "sim:1"
-        [[task]]
-        name = "hub"
-        env = { HUB_TOKEN = "s3cr3t-value" }
-        command = "true"
-    """)
-    text(deck, "-v")
-    assert "s3cr3t" not in deck.text("logs/hub/attempt-1.json")
-    assert "s3cr3t" not in deck.text("logs/deck.log")
 
 
 @pytest.mark.parametrize("name", ["logs", ".gpudeck"])

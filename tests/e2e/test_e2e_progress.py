@@ -18,7 +18,7 @@ FAIL_ON_NAN = 'watch = { pattern = "nan", action = "fail" }'
 def write(deck: Deck, *tasks: str) -> None:
     """A task file; its engines look at logs ten times a second."""
     deck.tune("progress.following", PERIOD_S=0.1, FIRST_S=0.1)
-    deck.tune("logs.supervisor", FIRST_WAIT_S=0.1)
+    deck.tune("logs.helper", FIRST_WAIT_S=0.1)
     deck.tune("logs.follow_main", STORE_PERIOD_S=0.1)
     deck.write(HEAD + "".join(f"[[task]]\ngpus = 0\n{task}\n" for task in tasks))
 
@@ -98,25 +98,6 @@ def test_a_run_that_says_that_it_is_done_is_stopped_and_has_succeeded(deck: Deck
     assert 'hangs is done and is being stopped: its output has "Training complete"' in ran.notes
 
 
-def test_a_silent_run_is_told_of_and_goes_on(deck: Deck) -> None:
-    write(deck, 'name = "quiet"\ncommand = "echo hello; read _ < gate"\nwatch = { silent = "200ms" }')
-    gate = deck.gate()
-    engine = deck.start()
-    engine.note("quiet: silent for 0.2 s; its last line: hello")
-    gate.let()
-    assert engine.finish().code == 0
-
-
-def test_a_silent_run_may_be_stopped_and_retried(deck: Deck) -> None:
-    write(
-        deck,
-        'name = "quiet"\ncommand = "test {attempt} = 2 || sleep 60"\nretries = 1\nbackoff = "100ms"\n'
-        'watch = { silent = "200ms", action = "fail" }',
-    )
-    ran = deck.run()
-    assert (ran.code, [end["outcome"] for end in ran.ended("quiet")]) == (0, ["failed", "ok"])
-
-
 def test_final_progress_and_metrics_are_kept(deck: Deck) -> None:
     command = "for n in 1 2 3 4; do echo epoch $n/4 loss 0.$n acc=0.$((9 - n)); done; echo ::gpudeck lr=0.01; sleep 0.5"
     write(
@@ -146,46 +127,6 @@ def test_a_script_that_counts_iterations_shows_how_far_it_is_of_those_that_its_c
     )
     assert deck.run().code == 0
     assert [deck.record(name)["end"]["progress"] for name in ("option", "table", "dump")] == [0.3, 0.5, 0.25]
-
-
-def test_metrics_of_a_task_of_a_moment_are_kept_too(deck: Deck) -> None:
-    write(deck, 'name = "a"\ncommand = "echo acc=0.5"\nmetrics.acc = { regex = \'acc=(.*)\' }')
-    assert deck.run().code == 0
-    assert deck.record("a")["end"]["metrics"] == {"acc": {"last": 0.5, "best": 0.5}}
-
-
-def test_a_pattern_that_hangs_costs_one_warning_and_nothing_else(deck: Deck) -> None:
-    bait = "a" * 60 + "b"
-    deck.tune("logs.follow", PATTERN_CPU_S=0.1)
-    write(
-        deck,
-        f'name = "hang"\ncommand = "echo {bait}; read _ < gate"\nprogress = \'(a+a+)+c\'',
-        'name = "other"\ncommand = "true"\nafter = ["first"]',
-        'name = "first"\ncommand = "sleep 0.5"',
-    )
-    gate = deck.gate()
-    engine = deck.start()
-    engine.note("hang: its pattern for progress takes seconds")
-    engine.ended("other", outcome="ok")
-    gate.let()
-    ran = engine.finish()
-    assert (ran.code, ran.notes.count("takes seconds")) == (0, 1)
-
-
-def test_the_death_of_the_helper_is_not_noticed(deck: Deck) -> None:
-    write(
-        deck,
-        f'name = "bad"\ncommand = "read _ < gate; echo loss nan; sleep 60"\n{FAIL_ON_NAN}',
-    )
-    gate = deck.gate()
-    engine = deck.start()
-    engine.started("bad")
-    helper = until(lambda: helpers_of(deck, engine))[0]
-    os.kill(helper, signal.SIGKILL)
-    until(lambda: helpers_of(deck, engine) not in ([], [helper]))
-    gate.let()
-    assert engine.ended("bad")["reason"].startswith("watch")
-    assert engine.finish().code == 1
 
 
 def test_the_helper_dies_with_its_engine_and_the_next_one_watches_on(deck: Deck) -> None:
@@ -243,27 +184,3 @@ def test_the_best_of_before_an_engines_death_is_still_the_best(deck: Deck) -> No
     gate.let()
     assert again.finish().code == 0
     assert deck.record("a")["end"]["metrics"]["acc"] == {"last": 0.1, "best": 0.9}
-
-
-def test_a_deck_of_short_tasks_starts_no_helper(deck: Deck) -> None:
-    write(deck, 'name = "a{n}"\ncommand = "true"\nmatrix.n = [1, 2, 3, 4]', 'name = "z"\ncommand = "read _ < gate"')
-    gate = deck.gate()
-    engine = deck.start()
-    for number in (1, 2, 3, 4):
-        engine.ended(f"a{number}")
-    assert helpers_of(deck, engine) == []
-    gate.let()
-    assert engine.finish().code == 0
-
-
-def test_the_status_shows_the_time_that_progress_promises(deck: Deck) -> None:
-    deck.tune("logs.pace", _SETTLED_ELSE_S=0.3, _APART_S=0.1)
-    loop = "n=0; while [ $n -lt 200 ]; do n=$((n + 1)); echo epoch $n/200 loss 0.5; sleep 0.05; done"
-    write(deck, f'name = "train"\ncommand = "{loop}"')
-    engine = deck.start("--check-interval", "0.1")
-    status = engine.first(
-        lambda event: event["event"] == "status" and any(task["expected_s"] for task in event["running"])
-    )
-    assert 5.0 < status["running"][0]["expected_s"] < 40.0
-    engine.signal(signal.SIGINT)
-    engine.finish()

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.events import AttemptStarting
-from tests.e2e.decks import GPUDECK, Deck, Engine, until
+from tests.e2e.decks import Deck, Engine, put_on, until
 from tests.fakes.nvml_double.box import Box
-from tests.fakes.nvml_double.build import outside
 
 
 def tasks(count: int, *, gpus: int = 1, key: str = "") -> str:
@@ -37,19 +36,11 @@ class Pair:
         self.folder = folder
         self.decks: list[Deck] = []
         self.box = Box(folder / "box.txt", cards)
-        code, environment = outside(self.box)
-        names = ("LD_LIBRARY_PATH", "GPUDECK_NVML_DOUBLE")
-        self._env = {name: environment[name] for name in names if name in environment}
-        self._env["GPUDECK_LOCK_DIR"] = str(folder / "locks")
-        self._prefix = (GPUDECK,)
-        if code:
-            start = folder / "start.py"
-            start.write_text(f"{code}import sys\nfrom gpudeck.tui.cli import main\nsys.exit(main())\n")
-            self._prefix = (str(Path(GPUDECK).with_name("python")), str(start))
 
     def deck(self, name: str, text: str) -> Deck:
-        deck = Deck(self.folder / name, prefix=self._prefix)
-        deck.env |= self._env
+        deck = Deck(self.folder / name)
+        put_on(deck, self.box)
+        deck.env["GPUDECK_LOCK_DIR"] = str(self.folder / "locks")
         deck.write(text)
         deck.gate()
         self.decks.append(deck)
@@ -99,30 +90,6 @@ def test_a_deck_waits_for_the_gpu_of_another_and_says_whose_it_is(two: Callable[
     assert second.lines("log.txt") == []
 
 
-def test_explain_names_the_holder(two: Callable[[int], Pair]) -> None:
-    pair = two(1)
-    first, second = pair.deck("first", named("pets", tasks(1))), pair.deck("second", tasks(1))
-    running = first.start()
-    running.started("t0")
-    waits(second, "deck pets of")
-    told = second.command("explain", "t0").out
-    assert "GPU 0: deck pets of" in told
-    assert f"(engine {running.pid})" in told
-
-
-def test_a_gpu_goes_from_deck_to_deck_without_a_user(two: Callable[[int], Pair]) -> None:
-    pair = two(1)
-    first, second = pair.deck("first", tasks(1)), pair.deck("second", tasks(1))
-    running = first.start()
-    running.started("t0")
-    waiting = waits(second, "deck first of")
-    first.gates[0].let()
-    assert running.finish().code == 0
-    waiting.started("t0")
-    second.gates[0].let()
-    assert waiting.finish().code == 0
-
-
 def test_two_decks_never_have_the_same_gpu(two: Callable[[int], Pair]) -> None:
     pair = two(2)
     log = pair.folder / "both.txt"
@@ -150,22 +117,6 @@ def test_after_kill_9_of_an_engine_its_tasks_still_keep_their_gpus(two: Callable
     first.gates[0].let()
     assert again.finish().code == 0
     waiting.started("t0")
-
-
-def test_gangs_of_two_decks_both_come_to_run(two: Callable[[int], Pair]) -> None:
-    pair = two(4)
-    text = tasks(4) + '[[task]]\nname = "gang"\ngpus = 4\npriority = 1\ncommand = "echo gang >>log.txt"\n'.replace(
-        "\n", "\n        "
-    )
-    first, second = pair.deck("first", text), pair.deck("second", text)
-    one = first.start()
-    one.ended("gang")
-    other = second.start()
-    for deck in (first, second):
-        deck.gates[0].let(4)
-    assert one.finish().code == 0
-    assert other.finish().code == 0
-    assert "gang" in second.lines("log.txt")
 
 
 def test_half_a_box_each_is_no_deadlock(two: Callable[[int], Pair]) -> None:
@@ -273,17 +224,3 @@ def test_what_a_task_waits_for_keeps_its_gpu_after_kill_9_of_its_engine(two: Cal
     assert again.finish().code == 0
     waiting.started("t0")
     assert first.lines("log.txt") == ["begin", "end"]
-
-
-def test_what_a_task_waits_for_frees_its_gpu_when_it_ends_though_no_engine_comes(
-    two: Callable[[int], Pair],
-) -> None:
-    pair = two(1)
-    first, second = pair.deck("first", LEAVES), pair.deck("second", tasks(1))
-    running = first.start()
-    running.started("left")
-    until(lambda: first.lines("log.txt") == ["begin"])
-    running.kill()
-    waiting = waits(second, "deck pets of")
-    first.gates[0].let()
-    waiting.started("t0")

@@ -160,14 +160,14 @@ def test_a_closed_stdout_stops_nothing(deck: Deck, options: tuple[str, ...]) -> 
     deck.write(GRACEFUL)
     gate = deck.gate()
     read_end, write_end = os.pipe()
-    with open(os.devnull, "r+b") as null:
-        fds = [null.fileno(), write_end, null.fileno()]
+    with open(os.devnull, "rb") as null, open(deck.folder / "said", "wb") as said:
+        fds = [null.fileno(), write_end, said.fileno()]
         process = forked.fork(["--headless", "tasks.toml", *options], cwd=deck.folder, env=deck.env, fds=fds)
     os.close(write_end)
     pids(deck, 2)
     os.close(read_end)
     gate.let(2)
-    assert process.wait(60) == 0
+    assert (process.wait(60), deck.text("said")) == (0, "")
     assert "ok    last" in deck.text("logs/deck.log")
 
 

@@ -101,13 +101,6 @@ def test_a_journal_of_a_newer_version_is_refused(deck: Deck) -> None:
     assert "newer" in ran.err
 
 
-def test_the_state_folder_is_ignored_by_git(deck: Deck) -> None:
-    deck.write(GATED)
-    deck.gate().let()
-    deck.run()
-    assert deck.lines(".gpudeck/.gitignore") == ["*"]
-
-
 def test_every_start_is_in_the_journal_before_its_process(deck: Deck) -> None:
     deck.write(GATED)
     gate = deck.gate()
@@ -116,26 +109,6 @@ def test_every_start_is_in_the_journal_before_its_process(deck: Deck) -> None:
     assert [fact.task for fact in deck.facts() if isinstance(fact, AttemptStarting)] == ["first"]
     gate.let()
     engine.finish()
-
-
-def test_a_task_keeps_the_environment_that_the_run_was_started_with(deck: Deck) -> None:
-    deck.write("""
-        [deck]
-        gpus = "sim:1"
-        [[task]]
-        name = "first"
-        command = "echo $WORD $SSH_TTY >>ran; read _ <gate"
-        [[task]]
-        name = "second"
-        command = "echo $WORD $SSH_TTY >>ran"
-    """)
-    gate = deck.gate()
-    engine = deck.start(env={"WORD": "started", "SSH_TTY": "/dev/pts/1"})
-    until(lambda: deck.lines("ran"))
-    engine.kill()
-    gate.let()
-    deck.run(env={"WORD": "continued"})
-    assert deck.lines("ran") == ["started", "started"]
 
 
 def test_engines_started_at_once_run_each_task_once(deck: Deck) -> None:

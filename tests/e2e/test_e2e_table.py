@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.errors import DeckError, UsageError
+from gpudeck.engine.errors import UsageError
 from tests.e2e.decks import Deck
 from tests.inside.e2e import Command, RunOptions, run, table
 
@@ -150,8 +149,3 @@ def test_a_deck_without_metrics_says_how_to_name_some(deck: Deck, asked: tuple[s
     deck.write('[[task]]\nname = "a"\ngpus = 0\ncommand = "true"\n')
     with pytest.raises(UsageError, match=r"no task has .*: name some in the task file, metrics\.acc = "):
         table(str(deck.folder / "tasks.toml"), RunOptions(), metrics=asked)
-
-
-def test_a_missing_file_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DeckError):
-        table(str(tmp_path / "tasks.toml"), RunOptions())

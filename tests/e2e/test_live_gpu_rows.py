@@ -80,31 +80,6 @@ def test_who_watches_sees_clocks_limits_and_what_slows_a_card(watched: Watched) 
     assert row.slot_tasks == ("", "")
 
 
-def test_a_lost_card_says_so_beside_one_that_goes_on(watched: Watched) -> None:
-    watched.until(lambda: watched.gpu(0).sm_clock_mhz)
-    watched.box.lose(0)
-    watched.until(lambda: watched.gpu(0).lost)
-    assert (watched.gpu(0).lost, watched.gpu(0).sm_clock_mhz) == ("GPU is lost", None)
-    assert (watched.gpu(1).lost, watched.gpu(1).sm_clock_mhz) == ("", 210)
-
-    watched.box.find(0)
-    watched.until(lambda: not watched.gpu(0).lost)
-
-    watched.until(lambda: watched.gpu(0).sm_clock_mhz == 210)
-
-
-def test_readings_are_told_to_be_stale_while_the_driver_hangs(watched: Watched) -> None:
-    watched.until(lambda: watched.gpu(0).sm_clock_mhz)
-    watched.box.hang("all")
-    before = time.time()
-
-    watched.until(lambda: watched.gpu(0).stale_since is not None)
-    assert abs((watched.gpu(0).stale_since or 0) - before) < DEADLINE_S
-
-    watched.box.release()
-    watched.until(lambda: watched.gpu(0).stale_since is None)
-
-
 def test_status_shows_no_old_readings_as_if_they_were_of_now(watched: Watched) -> None:
     watched.box.set(**{"gpu.0.util": 77})
     watched.until(lambda: watched.gpu(0).util_percent == 77)

@@ -81,16 +81,6 @@ def test_a_command_on_another_host_names_the_one_where_the_engine_runs(deck: Com
         assert deck.engine_pid() == engine
 
 
-def test_a_headless_start_on_another_host_is_refused_while_the_engine_runs(
-    deck: Commanded, gpu8: dict[str, str]
-) -> None:
-    engine = begin(deck)
-    deck.tune("adapters.state.lock", **{"DeckLock.acquire.wait_s": 0.1})
-    told = run_on(deck, gpu8, "--headless", "tasks.toml")
-    assert (told.code, host() in told.err, str(engine) in told.err) == (3, True, True)
-    assert len(deck.lines("pids")) == 1
-
-
 def test_what_another_host_left_unfinished_is_neither_adopted_nor_judged(deck: Commanded, gpu8: dict[str, str]) -> None:
     abandon(deck)
     for words in (("unpause",), ("--headless", "tasks.toml")):
@@ -205,12 +195,6 @@ def test_what_was_unknown_in_a_container_is_adopted_where_it_runs(deck: Commande
         assert (seen.rows["long"].attempt, seen.rows["long"].exit_code) == (1, 4)
 
 
-def test_a_client_in_another_container_is_sent_to_the_engine(deck: Commanded, container: tuple[str, ...]) -> None:
-    engine = begin(deck)
-    told = run_as(deck, container, "status")
-    assert (told.code, f"this deck runs on {host()} (engine {engine})" in told.err) == (3, True)
-
-
 # -- a file server -----------------------------------------------------------------------------------------------------
 
 
@@ -278,17 +262,3 @@ def test_a_takeover_from_a_file_server_begins_a_new_state_that_the_old_host_resp
     told = served.command("unpause")
     assert (told.code, "this deck's state lies on gpu8" in told.err) == (3, True)
     assert run_on(served, gpu8, "stop", "--tasks").code == 0
-
-
-def test_in_the_morning_after_a_takeover_logs_are_not_overwritten(served: Commanded, gpu8: dict[str, str]) -> None:
-    assert served.go().code == 0
-    served.gates[0].let()
-    assert served.command("wait").code == 1
-    assert served.command("stop").code in (0, 3)
-    first = (served.folder / "logs/long/attempt-1.json").read_text()
-    assert run_on(served, gpu8, "takeover", "-y").code == 0
-    until(lambda: len(served.lines("pids")) == 2)
-    served.gates[0].let()
-    assert run_on(served, gpu8, "wait").code == 1
-    assert (served.folder / "logs/long/attempt-1.json").read_text() == first
-    assert run_on(served, gpu8, "stop").code in (0, 3)

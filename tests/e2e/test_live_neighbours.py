@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.commands.commands_rig import Commanded
-from tests.e2e.decks import lives, until
 from tests.e2e.live_rig import colleague, commanded, leave, use, watching, with_cards
 from tests.fakes.nvml_double.box import Box
 
@@ -131,43 +128,6 @@ def test_a_gpu_that_a_colleague_uses_is_taken_on_request_and_given_back(
         assert seen.rows["t1"].state == "queued"
 
 
-def test_a_gpu_that_a_colleague_has_just_left_is_free_only_after_foreign_quiet(
-    boxed: Callable[[int, str], Boxed], alice: int
-) -> None:
-    deck, box = boxed(1, gated(1).replace('"0s"', '"1s"'))
-    use(box, 0, alice, 20000)
-    assert deck.go().code == 0
-    with watching(deck) as seen:
-        seen.until_waits_for("t0", f"pid {alice}")
-        leave(box, 0)
-        seen.until_waits_for("t0", "others have just left it, free in")
-        assert seen.rows["t0"].state == "queued"
-        seen.until_states(t0="running")
-
-
-def test_with_fit_a_task_starts_beside_a_colleague_once_its_memory_is_free(
-    boxed: Callable[[int, str], Boxed], alice: int
-) -> None:
-    deck, box = boxed(1, gated(1, 'foreign = "fit"', 'gpu_memory = "20GiB"'))
-    use(box, 0, alice, 40000)
-    assert deck.go().code == 0
-    with watching(deck) as seen:
-        seen.until_waits_for("t0", "GPU 0: 5.3 GiB at most, needs 20.0 GiB")
-        use(box, 0, alice, 10000)
-        seen.until_states(t0="running")
-
-
-def test_gpus_that_colleagues_use_count_as_left_to_others(boxed: Callable[[int, str], Boxed], alice: int) -> None:
-    deck, box = boxed(2, gated(3, "keep_free = 1"))
-    use(box, 1, alice, 20000)
-    assert deck.go().code == 0
-    with watching(deck) as seen:
-        seen.until_states(t0="running")
-        leave(box, 1)
-        seen.until_waits_for("t1", "1 GPUs are left to others")
-        assert [row.state for row in seen.rows.values()] == ["running", "queued", "queued"]
-
-
 JOINED = """
     [deck]
     foreign_quiet = "0s"
@@ -218,28 +178,6 @@ def test_out_of_memory_beside_one_who_joined_goes_to_a_free_card_without_a_rung_
     assert deck.lines("seen") == ["1 gpu 0 rung ", "2 gpu 1 rung "]
 
 
-def kill_engine(deck: Commanded) -> None:
-    pid = deck.engine_pid()
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: not lives(pid))
-
-
-def test_a_colleague_who_was_there_first_has_not_joined_whichever_engine_runs(
-    boxed: Callable[[int, str], Boxed], alice: int
-) -> None:
-    deck, box = boxed(1, gated(1))
-    use(box, 0, alice, 20000)
-    assert deck.command("gpus", "take", "0").code == 0
-    assert deck.go().code == 0
-    for _ in range(2):
-        with watching(deck) as seen:
-            seen.until(lambda: seen.rows["t0"].state == "running" and seen.gpu(0).processes)
-            assert (seen.gpu(0).note, seen.notes) == ("", [])
-        kill_engine(deck)
-        assert deck.go().code == 0
-    assert "joined" not in deck.text("logs/deck.log")
-
-
 def test_who_has_joined_is_told_once_and_known_to_the_next_engine(
     boxed: Callable[[int, str], Boxed], alice: int
 ) -> None:
@@ -251,7 +189,7 @@ def test_who_has_joined_is_told_once_and_known_to_the_next_engine(
         seen.until_note("joined GPU 0")
         seen.until(lambda: "joined" in seen.gpu(0).note)
         note = seen.gpu(0).note
-    kill_engine(deck)
+    deck.kill_engine()
     assert deck.go().code == 0
     with watching(deck) as seen:
         seen.until(lambda: seen.gpu(0).note == note)
@@ -261,20 +199,6 @@ def test_who_has_joined_is_told_once_and_known_to_the_next_engine(
         seen.until_states(t0="succeeded")
     assert deck.lines("seen") == ["1 gpu 0 rung ", "2 gpu 1 rung "]
     assert deck.text("logs/deck.log").count("joined GPU 0") == 1
-
-
-def test_a_colleague_who_comes_after_a_restart_of_the_engine_has_joined(
-    boxed: Callable[[int, str], Boxed], alice: int
-) -> None:
-    deck, box = boxed(1, gated(1))
-    assert deck.go().code == 0
-    deck.until_state("t0", "running")
-    kill_engine(deck)
-    assert deck.go().code == 0
-    with watching(deck) as seen:
-        seen.until(lambda: seen.gpu(0).used_mib is not None)
-        use(box, 0, alice, 31744)
-        seen.until_note("joined GPU 0")
 
 
 BROKEN = """
@@ -341,18 +265,6 @@ def test_a_client_sees_a_gpu_go_and_come_back_and_tasks_go_round_it(boxed: Calla
         assert (seen.rows["t2"].gpus, seen.gpu(1).note) == ((1,), "")
 
 
-def test_a_driver_that_hangs_leaves_clients_and_tasks_alone(boxed: Callable[[int, str], Boxed]) -> None:
-    deck, box = boxed(1, gated(1))
-    assert deck.go().code == 0
-    with watching(deck) as seen:
-        seen.until_states(t0="running")
-        box.hang("all")
-        assert deck.command("ls").code == 0
-        deck.gates[0].let()
-        seen.until_states(t0="succeeded")
-    assert deck.command("stop").code == 0
-
-
 def test_two_engines_of_their_own_share_a_card_in_turn_also_when_one_is_killed(
     boxed: Callable[[int, str], Boxed], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -367,7 +279,7 @@ def test_two_engines_of_their_own_share_a_card_in_turn_also_when_one_is_killed(
         assert other.go().code == 0
         with watching(other) as seen:
             seen.until_waits_for("t0", f"(engine {deck.engine_pid()})")
-            kill_engine(deck)
+            deck.kill_engine()
             seen.until_waits_for("t0", "is gone, its task runs on")
             assert seen.rows["t0"].state == "queued"
             deck.gates[0].let()

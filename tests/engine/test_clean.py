@@ -156,11 +156,6 @@ def test_tasks_are_selected_by_how_they_stand(failed: Deck) -> None:
     assert "attempt-1.log" in files(failed, "good")
 
 
-def test_a_selector_without_a_task_is_a_mistake(failed: Deck) -> None:
-    with pytest.raises(UsageError, match=r"nope: no task of .* matches"):
-        cleaned(failed, "nope")
-
-
 def test_files_that_attempts_did_not_make_stay(failed: Deck) -> None:
     folder = failed.folder / "logs/bad"
     mine = ["notes.txt", "attempt-1.log.gz", "attempt-1.ckpt", "attempt-01.log", "attempt-x.log", "myattempt-1.log"]

@@ -72,6 +72,10 @@ timeout = "0.1s"
 name = "missing"
 command = ["no-such-command"]
 [[task]]
+name = "lacks"
+command = "true"
+outputs = ["not there"]
+[[task]]
 name = "loud"
 command = "echo 'epoch 1/2 loss 0.5'; exec 3>&1; (sleep 0.05; echo left) & exit 0"
 leftovers = "wait"
@@ -80,7 +84,7 @@ leftovers = "wait"
 
 def test_a_running_engine_imports_nothing(tmp_path: Path) -> None:
     (tmp_path / "tasks.toml").write_text(DECK)
-    command = (sys.executable, "-c", DRIVER, "--headless", "tasks.toml")
+    command = (sys.executable, "-c", DRIVER, "--headless", "tasks.toml", "--junit", "junit.xml")
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1, done.stdout + done.stderr
     assert json.loads((tmp_path / "late.json").read_text()) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
@@ -27,24 +26,21 @@ async def test_progress_is_seen_without_any_key(rig: Rig) -> None:
     assert rig.following.of(token).last_line == "epoch 1/4 loss 0.5"
 
 
-def test_the_core_is_told_of_the_end_that_progress_promises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    @rigged(task("a"))
-    async def body(rig: Rig) -> None:
-        token = rig.run("a")
-        begun, done = time.monotonic(), 0
-        while not rig.posted:
-            done = int((time.monotonic() - begun) * 1000)
-            line = f"epoch {done}/100000 loss 0.5"
-            rig.say("a", line)
-            await rig.until(lambda line=line: rig.posted or rig.following.of(token).last_line == line)
-            assert done < 1000 * PATIENCE_S
-        told = rig.posted[0]
-        assert isinstance(told, Progressed)
-        assert told.token == token
-        assert told.eta_s == pytest.approx(100 - done / 1000, rel=0.5)
-
+@rigged(task("a"))
+async def test_the_core_is_told_of_the_end_that_progress_promises(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(helper, "_MODULE", "tests.fakes.hasty_helper")
-    body(tmp_path, monkeypatch)
+    token = rig.run("a")
+    begun, done = time.monotonic(), 0
+    while not rig.posted:
+        done = int((time.monotonic() - begun) * 1000)
+        line = f"epoch {done}/100000 loss 0.5"
+        rig.say("a", line)
+        await rig.until(lambda line=line: rig.posted or rig.following.of(token).last_line == line)
+        assert done < 1000 * PATIENCE_S
+    told = rig.posted[0]
+    assert isinstance(told, Progressed)
+    assert told.token == token
+    assert told.eta_s == pytest.approx(100 - done / 1000, rel=0.5)
 
 
 @rigged(task("a", metrics=(Metric("acc", regex=r"acc=(\S+)", best="max"),)))
@@ -218,18 +214,13 @@ async def test_gpus_that_stay_idle_stop_the_attempt_once(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("util", [50, None])
-def test_gpus_that_compute_or_tell_nothing_are_not_idle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, util: int | None
-) -> None:
-    @rigged(task("a", watch=Watch(idle_gpu_s=60.0, action="fail")))
-    async def body(rig: Rig) -> None:
-        rig.run("a", ago_s=0.0)
-        for seconds in (50, 100):
-            rig.late_s = seconds
-            rig.following.sampled([GpuReading("GPU-0", rig.now(), util_percent=0 if seconds == 100 else util)])
-        assert rig.posted == []
-
-    body(tmp_path, monkeypatch)
+@rigged(task("a", watch=Watch(idle_gpu_s=60.0, action="fail")))
+async def test_gpus_that_compute_or_tell_nothing_are_not_idle(rig: Rig, util: int | None) -> None:
+    rig.run("a", ago_s=0.0)
+    for seconds in (50, 100):
+        rig.late_s = seconds
+        rig.following.sampled([GpuReading("GPU-0", rig.now(), util_percent=0 if seconds == 100 else util)])
+    assert rig.posted == []
 
 
 @rigged(task("a", metrics=(Metric("loss", regex=r"loss ([0-9.]+)"),)))

@@ -12,7 +12,7 @@ import pytest
 from gpudeck.engine.core.spec import Metric, Watch
 from tests.fakes.following_rig import Rig, rigged, task
 from tests.fakes.local_rig import lives
-from tests.inside.engine import FILES, WATCH, helper, supervisor
+from tests.inside.engine import FILES, WATCH, helper
 
 
 @rigged(task("a"))
@@ -69,49 +69,39 @@ def stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int
     return stick
 
 
-def test_what_a_helper_that_computed_was_busy_with_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stuck: Callable[[str, int], Path]
+@rigged(task("a", watch=Watch(pattern="x")))
+async def test_what_a_helper_that_computed_was_busy_with_is_given_up(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, stuck: Callable[[str, int], Path]
 ) -> None:
     mark = stuck("spin", WATCH)
-    monkeypatch.setattr(supervisor, "HUNG_CPU_S", 0.2)
-    monkeypatch.setattr(supervisor, "BLAMED_CPU_S", 0.1)
-
-    @rigged(task("a", watch=Watch(pattern="x")))
-    async def body(rig: Rig) -> None:
-        rig.run("a")
-        await rig.until(mark.exists)
-        rig.late_s += 3.0
-        await rig.until(lambda: rig.notices)
-        assert rig.notices == [
-            "a: its pattern for watch takes seconds for a line and is not used any more: make it simpler"
-        ]
-
-    body(tmp_path, monkeypatch)
+    monkeypatch.setattr(helper, "HUNG_CPU_S", 0.2)
+    monkeypatch.setattr(helper, "BLAMED_CPU_S", 0.1)
+    rig.run("a")
+    await rig.until(mark.exists)
+    rig.late_s += 3.0
+    await rig.until(lambda: rig.notices)
+    assert rig.notices == [
+        "a: its pattern for watch takes seconds for a line and is not used any more: make it simpler"
+    ]
 
 
-def test_files_that_do_not_answer_are_let_alone_for_a_while(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stuck: Callable[[str, int], Path]
-) -> None:
+@rigged(task("a"))
+async def test_files_that_do_not_answer_are_let_alone_for_a_while(rig: Rig, stuck: Callable[[str, int], Path]) -> None:
     mark = stuck("sleep", FILES)
-
-    @rigged(task("a"))
-    async def body(rig: Rig) -> None:
-        rig.run("a")
-        await rig.until(lambda: rig.helper)
-        first = rig.helper
-        await rig.until(mark.exists)
-        rig.late_s += 3.0
-        await rig.until(lambda: rig.helper != first)
-        rig.late_s += 5.0
-        await rig.until(lambda: rig.helper)
-        second = rig.helper
-        for _ in range(13):
-            rig.late_s += 1.5
-            await rig.turns()
-        assert rig.helper == second, "it was not asked for the attempt that hung"
-        assert rig.notices == []
-
-    body(tmp_path, monkeypatch)
+    rig.run("a")
+    await rig.until(lambda: rig.helper)
+    first = rig.helper
+    await rig.until(mark.exists)
+    rig.late_s += 3.0
+    await rig.until(lambda: rig.helper != first)
+    rig.late_s += 5.0
+    await rig.until(lambda: rig.helper)
+    second = rig.helper
+    for _ in range(13):
+        rig.late_s += 1.5
+        await rig.turns()
+    assert rig.helper == second, "it was not asked for the attempt that hung"
+    assert rig.notices == []
 
 
 @rigged(task("a"))

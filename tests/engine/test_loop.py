@@ -277,47 +277,6 @@ async def test_a_start_on_its_way_to_the_disk_is_stopped_once_it_exists(rig: Loo
     assert (end.outcome.reason, end.next, end.charged) == ("interrupted", "queued", False)
 
 
-@looped(task("a", timeout_s=50.0))
-async def test_a_timeout_stops_when_its_time_has_come(rig: LoopRig) -> None:
-    rig.begin()
-    await rig.settle()
-    await rig.later(49)
-    assert rig.launcher.stops == []
-    await rig.later(2)
-    assert len(rig.launcher.stops) == 1
-
-
-@looped(task("a", timeout_s=50.0, warn_signal="USR1", warn_before_s=20.0))
-async def test_a_task_is_warned_before_its_timeout(rig: LoopRig) -> None:
-    rig.begin()
-    await rig.settle()
-    await rig.later(31)
-    assert [number for _, number in rig.launcher.warnings] == [10]
-
-
-@looped(task("a", retries=1, backoff_s=10.0))
-async def test_a_retry_starts_when_its_backoff_is_over(rig: LoopRig) -> None:
-    rig.begin()
-    await rig.settle()
-    rig.launcher.end(rig.token("a"), 1)
-    await rig.settle()
-    await rig.later(7)
-    assert rig.started == ["a"]
-    await rig.later(6)
-    assert rig.started == ["a", "a"]
-
-
-@looped(task("a", linger_s=10.0))
-async def test_what_outlives_its_leader_is_stopped_after_a_while(rig: LoopRig) -> None:
-    rig.begin()
-    await rig.settle()
-    rig.launcher.end_leader(rig.token("a"))
-    await rig.later(9)
-    assert rig.launcher.stops == []
-    await rig.later(2)
-    assert [stop.token for stop in rig.launcher.stops] == [rig.token("a")]
-
-
 @looped(task("a", linger_s=10.0), task("b"))
 async def test_a_slot_is_free_only_when_the_whole_tree_is_gone(rig: LoopRig) -> None:
     rig.begin()
@@ -329,16 +288,6 @@ async def test_a_slot_is_free_only_when_the_whole_tree_is_gone(rig: LoopRig) -> 
     await rig.settle()
     assert rig.started == ["a", "b"]
     assert isinstance(rig["b"].phase, Running)
-
-
-@looped(task("a", outputs=["/no/such/file"]))
-async def test_success_without_the_outputs_is_a_failure(rig: LoopRig) -> None:
-    rig.begin()
-    await rig.settle()
-    rig.launcher.end(rig.token("a"))
-    await rig.settle()
-    (end,) = rig.facts(AttemptEnded)
-    assert end.outcome.reason == "missing output"
 
 
 @looped(*(task(f"cpu{number}", gpus=0) for number in range(4)))

@@ -15,7 +15,7 @@ from zlib import crc32
 import pytest
 
 from gpudeck.engine.core.phases import Blocked, Failed, Running, Starting, Succeeded, Waiting
-from gpudeck.engine.errors import EngineUnavailableError, TaskFileError, UsageError
+from gpudeck.engine.errors import EngineUnavailableError, TaskFileError
 from tests.e2e.decks import Deck, Engine, deck_in, until
 from tests.inside.engine import DeckLock, Offline, RunOptions, SqliteJournal, held_by, open_offline
 from tests.rigs.desk import Desk, at_desk
@@ -198,24 +198,6 @@ def test_gpus_of_an_attempt_come_from_its_json(mixed: Deck) -> None:
     assert offline.gpus_of(offline.deck.by_name["after-bad"]) == ()
 
 
-def test_options_of_the_newest_run_hold(deck: Deck) -> None:
-    deck.write(
-        """
-        vars = { seeds = [1] }
-        [deck]
-        gpus = "sim:1"
-        [[task]]
-        name = "t{seed}"
-        matrix.seed = "{seeds}"
-        command = "true"
-        """
-    )
-    deck.run("--set", "seeds=[7, 8]", "--only", "t7")
-    offline = look(deck)
-    assert list(offline.deck.by_name) == ["t7", "t8"]
-    assert [task.selected for task in offline.deck.tasks] == [True, False]
-
-
 def test_a_selection_by_state_means_what_it_meant_when_the_run_began(mixed: Deck) -> None:
     mixed.write(MIXED.replace("exit 3", "true"))
     mixed.run("--only", "state:failed")
@@ -334,13 +316,6 @@ def test_a_fact_of_a_kind_that_only_a_newer_version_knows_is_refused_in_words(mi
         look(mixed)
 
 
-def test_a_second_state_is_found_by_its_name(deck: Deck) -> None:
-    deck.write(MIXED)
-    deck.run("--name", "two")
-    assert look(deck).state is None
-    assert phase(look(deck, RunOptions(name="two")), "good") is Succeeded
-
-
 def test_an_engine_that_begins_waits_out_a_look(deck: Deck) -> None:
     folder = deck.folder / "state"
     folder.mkdir()
@@ -375,8 +350,3 @@ def test_an_engine_that_is_frozen_is_still_the_holder(deck: Deck) -> None:
 )
 def test_tasks_are_selected_by_how_they_stand(mixed: Deck, selector: str, names: list[str]) -> None:
     assert [task.name for task in look(mixed).select([selector])] == names
-
-
-def test_a_selector_that_means_no_task_is_a_mistake(mixed: Deck) -> None:
-    with pytest.raises(UsageError, match=r"tag:x: no task of .* matches"):
-        look(mixed).select(["good", "tag:x"])

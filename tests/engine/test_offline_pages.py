@@ -12,21 +12,7 @@ import pytest
 from gpudeck.engine.errors import UsageError
 from tests.e2e.decks import Deck, deck_in
 from tests.inside.engine import OfflinePages, RunOptions, open_offline
-
-MIXED = """
-    [deck]
-    gpus = "sim:2"
-    [[task]]
-    name = "good"
-    command = "echo fine"
-    [[task]]
-    name = "bad"
-    command = "echo 'KeyError: lr' >&2; exit 3"
-    [[task]]
-    name = "after-bad"
-    needs = ["bad"]
-    command = "true"
-"""
+from tests.tui.read_only_rig import MIXED
 
 
 @pytest.fixture

@@ -209,11 +209,6 @@ def test_a_deck_that_an_engine_runs_is_not_started_a_second_time(
     assert f"engine {os.getpid()} runs the deck" in capsys.readouterr().out
 
 
-def test_a_profile_has_a_unit_of_its_own(deck: str, unit: Path, systemctl: Systemctl) -> None:
-    install(deck, RunOptions(profile="smoke"))
-    assert unit.with_name("gpudeck-noise.smoke.service").exists()
-
-
 def test_a_log_folder_is_the_callers_not_the_services(deck: str, unit: Path, systemctl: Systemctl) -> None:
     install(deck, RunOptions(log_dir="out"))
     assert f"{Path.cwd()}/out" in unit.read_text()

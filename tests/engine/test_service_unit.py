@@ -63,30 +63,19 @@ def test_the_engine_comes_back_unless_another_try_would_end_alike() -> None:
     assert (said["Restart"], said["RestartPreventExitStatus"]) == ("on-failure", "2 3")
 
 
-def test_restarts_never_use_up_the_starts_that_systemd_grants() -> None:
-    assert int(service()["RestartSec"]) * 5 > 10
-
-
-def test_as_many_processes_as_the_user_may_have() -> None:
-    assert service()["TasksMax"] == "infinity"
-
-
-def test_it_starts_with_the_user() -> None:
-    assert sections(unit_text(DECK, umask=0))["Install"] == {"WantedBy": "default.target"}
+def test_what_else_the_unit_says() -> None:
+    text = unit_text(replace(DECK, as_root=True), umask=0o002)
+    said = sections(text)["Service"]
+    assert int(said["RestartSec"]) * 5 > 10, "restarts never use up the starts that systemd grants"
+    assert (said["TasksMax"], said["UMask"]) == ("infinity", "0002")
+    assert sections(text)["Install"] == {"WantedBy": "default.target"}
+    assert "--as-root" in words(said["ExecStart"])
 
 
 def test_the_command_is_this_very_gpudeck() -> None:
     assert words(service()["ExecStart"]) == [
         "/opt/venv/bin/python", "-P", "-m", "gpudeck", "engine", "/data/noise/tasks.toml", "--service",
     ]  # fmt: skip
-
-
-def test_what_root_was_told_holds_for_the_engine_too() -> None:
-    assert "--as-root" in words(service(replace(DECK, as_root=True))["ExecStart"])
-
-
-def test_the_callers_umask_is_kept() -> None:
-    assert "UMask=0002\n" in unit_text(DECK, umask=0o002)
 
 
 @pytest.mark.parametrize("name", ODD)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from gpudeck.engine.progress import following
 from gpudeck.engine.progress.following import Following, LastLook
 from gpudeck.engine.progress.seen import Seen
 from tests.fakes import forked
+from tests.rigs.entered import entered
 
 PATIENCE_S = 30.0
 
@@ -109,27 +111,20 @@ class Rig:
             await asyncio.sleep(0.01)
 
 
-def rigged(
-    *specs: TaskSpec, fork: bool = True
-) -> Callable[[Callable[[Rig], Coroutine[Any, Any, None]]], Callable[..., None]]:
+def rigged(*specs: TaskSpec, fork: bool = True) -> Callable[[Any], Any]:
     """Make a test of a coroutine that takes a rig with these tasks. A second takes 50 ms. *fork*: the helper needs no
     interpreter of its own."""
 
-    def decorate(body: Callable[[Rig], Coroutine[Any, Any, None]]) -> Callable[..., None]:
-        def test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-            async def whole() -> None:
-                rig = Rig(tmp_path, *specs)
-                try:
-                    await body(rig)
-                finally:
-                    rig.following.close()
-
-            monkeypatch.setattr(following, "PERIOD_S", 0.05)
+    @asynccontextmanager
+    async def enter(folder: Path) -> AsyncGenerator[Rig]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(following, "PERIOD_S", 0.05)
             if fork:
-                monkeypatch.setattr(helper, "subprocess", forked.ForkedReaders())
-            asyncio.run(whole())
+                patch.setattr(helper, "subprocess", forked.ForkedReaders())
+            rig = Rig(folder, *specs)
+            try:
+                yield rig
+            finally:
+                rig.following.close()
 
-        test.__name__, test.__doc__, test.__module__ = body.__name__, body.__doc__, body.__module__
-        return test
-
-    return decorate
+    return entered(enter)

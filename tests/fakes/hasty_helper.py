@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpudeck.engine.logs import follow_main, pace
+from gpudeck.engine.logs import follow_main, progress
 
 
 def main() -> None:
-    pace._SETTLED_ELSE_S = 0.3
+    progress._SETTLED_ELSE_S = 0.3
     follow_main.main()

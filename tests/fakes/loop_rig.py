@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from gpudeck.engine.logs.writer import AttemptJsonWriter
 from gpudeck.engine.loop import Loop
 from tests.fakes.journal import MemoryJournal
 from tests.fakes.launcher import FakeLauncher
+from tests.rigs.entered import entered
 
 _T = TypeVar("_T")
 
@@ -175,23 +177,15 @@ class LoopRig:
         self.idle += 1
 
 
-def looped(
-    *specs: TaskSpec, jobs: int = 0
-) -> Callable[[Callable[[LoopRig], Coroutine[Any, Any, None]]], Callable[[Path], None]]:
+def looped(*specs: TaskSpec, jobs: int = 0) -> Callable[[Any], Any]:
     """Make a test of a coroutine that takes a rig with these tasks."""
 
-    def decorate(body: Callable[[LoopRig], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
-        def test(tmp_path: Path) -> None:
-            async def whole() -> None:
-                rig = LoopRig(tmp_path, *specs, jobs=jobs)
-                try:
-                    await body(rig)
-                finally:
-                    rig.close()
+    @asynccontextmanager
+    async def enter(folder: Path) -> AsyncGenerator[LoopRig]:
+        rig = LoopRig(folder, *specs, jobs=jobs)
+        try:
+            yield rig
+        finally:
+            rig.close()
 
-            asyncio.run(whole())
-
-        test.__name__, test.__doc__, test.__module__ = body.__name__, body.__doc__, body.__module__
-        return test
-
-    return decorate
+    return entered(enter)

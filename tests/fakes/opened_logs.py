@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpudeck.tui.logs.files import LogFile
+from gpudeck.engine.logs.log_file import LogFile
 
 _opened: list[LogFile] = []
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -85,30 +85,21 @@ async def screen_on(
         yield rig
 
 
-Body = Callable[[ScreenRig], Coroutine[Any, Any, None]]
-OnDeck = Callable[..., None]
-"""Runs a body with the screen over a deck; takes the options of `screen_on`, too."""
+OnDeck = Callable[..., AbstractAsyncContextManager[ScreenRig]]
+"""The screen over a deck; takes the options of `screen_on`."""
 
 
 def over(folder: Path, text: str, states: Mapping[str, str], *, script: str = "") -> OnDeck:
-    """Bodies begin once the tasks of the deck *text* have come to these states; in another deck, once the screen is
-    there. *script*: what is in run.sh."""
+    """The screen over the deck *text*, once its tasks have come to these states. *script*: what is in run.sh."""
 
-    def on(body: Body, other: str = "", **options: Any) -> None:
-        async def whole() -> None:
-            with live_deck(folder, other or text) as deck:
-                if script:
-                    (folder / "run.sh").write_text(script)
-                async with screen_on(deck, **options) as rig:
-                    for name, state in ({} if other else states).items():
-                        await rig.until_state(name, state)
-                    await body(rig)
-
-        run(whole)
+    @asynccontextmanager
+    async def on(**options: Any) -> AsyncGenerator[ScreenRig]:
+        with live_deck(folder, text) as deck:
+            if script:
+                (folder / "run.sh").write_text(script)
+            async with screen_on(deck, **options) as rig:
+                for name, state in states.items():
+                    await rig.until_state(name, state)
+                yield rig
 
     return on
-
-
-def run(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """A coroutine as a test."""
-    asyncio.run(body())

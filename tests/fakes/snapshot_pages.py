@@ -53,7 +53,6 @@ FAILURES = Failures(
         failure("訓練-1", "exit 1: FileNotFoundError: '/data/訓練/[red]x[/].pt'", "exit", 100, 0, exit_code=1),
     ],
 )  # fmt: skip
-NO_FAILURES = Failures(total=0, failures=[])
 
 
 # -- timeline ---------------------------------------------------------------------------------------------------------
@@ -88,7 +87,6 @@ ATTEMPTS = TimelinePage(
         ran("train-both-0.375", (3,), 3600, None),
     ],
 )
-NOTHING_RAN = TimelinePage(now=NOW_S, attempts=[])
 
 
 # -- graph ------------------------------------------------------------------------------------------------------------
@@ -122,6 +120,5 @@ GRAPH = Graph(
         ),
     ],
 )
-ONE_BOX = Graph(boxes=[box("train", 0, queued=12)], edges=[], barriers=[])
 PAGES = {"errors": builtins(FAILURES), "timeline": builtins(ATTEMPTS), "graph": builtins(GRAPH)}
 """Answers, as they come over the wire."""

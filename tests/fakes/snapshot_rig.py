@@ -185,7 +185,7 @@ def whole(
 @asynccontextmanager
 async def snapshot_of(
     change: Change,
-    size: tuple[int, int],
+    size: Size = MIDDLE,
     *,
     answers: Mapping[str, Any] | None = None,
     config: Config | None = None,
@@ -214,16 +214,6 @@ async def snapshot_of(
 
 
 Steps = Callable[[SnapshotRig], Awaitable[object]]
-
-
-def over_picture(change: Change, body: Steps, size: Size = MIDDLE, **how: Any) -> None:
-    """Run *body* with the screen over that deck. *how*: as `snapshot_of` takes it."""
-
-    async def whole() -> None:
-        async with snapshot_of(change, size, **how) as rig:
-            await body(rig)
-
-    asyncio.run(whole())
 
 
 def shown(change: Change, size: tuple[int, int], steps: Steps | None = None, **how: Any) -> str:

@@ -1,6 +1,6 @@
 import html
 
-from headless_samples import failed_row, finished, note, opened, shown, started
+from headless_samples import failed_row, finished, note, opened, shown
 
 from tests.inside.headless import MAX_BYTES, command, page
 
@@ -32,13 +32,6 @@ def test_outside_github_there_are_no_commands():
 def test_commands_escape_what_they_carry():
     line = command("error", "50 % of a:b,c", title="x: a,b %")
     assert line.text == "::error title=x%3A a%2Cb %25::50 %25 of a:b,c"
-
-
-def test_text_from_outside_is_never_a_command():
-    evil = ("::set-env name=PATH::/tmp", "  ::stop-commands::x", "##[add-mask]a", "a ##[error]b", "x\r::error::y")
-    rows = (failed_row(task="::error::t", reason="r\n::error::e", digest=evil),)
-    text = shown([opened(deck="##[error]d"), started(task="::error::s"), finished(rows=rows)], **CI)
-    assert [line.split("::")[1].split()[0] for line in commands(text)] == ["group", "endgroup", "error"]
 
 
 def test_many_failures_give_ten_annotations():

@@ -198,17 +198,6 @@ def test_many_rows_are_cut_to_eight():
     assert lines[9] == "… and 13 more"
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 5, 6, 8])
-def test_the_block_fits_low_terminals(rows: int):
-    assert 1 <= len(block_lines("noise", status(), Frame(80, rows))) <= max(1, rows - 1)
-
-
-@pytest.mark.parametrize("columns", [1, 2, 10, 40, 79])
-def test_the_block_fits_narrow_terminals(columns: int):
-    lines = block_lines("noise", status(), Frame(columns, 24))
-    assert max(cell_width(line.text) for line in lines) <= max(1, columns - 1)
-
-
 def test_two_tasks_on_one_gpu_share_a_line():
     gpu = GpuLine(0, ("train-0", "train-1"), None, None, None)
     lines = block_lines("noise", status(gpus=(gpu,)), Frame(80, 24))

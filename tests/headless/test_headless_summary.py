@@ -91,11 +91,6 @@ def test_an_unknown_end_counts_as_a_failure():
     assert f"  | {TRACEBACK[-1]}\n" in text
 
 
-def test_a_progress_bar_in_a_digest_shows_its_last_frame():
-    text = text_of(finished(rows=(failed_row(digest=("  0%|   \r 50%|##  \r\x1b[32m100%|####\x1b[0m\r\n",)),)))
-    assert "\n  | 100%|####\n" in text
-
-
 def test_an_endless_line_in_a_digest_is_cut():
     text = text_of(finished(rows=(failed_row(digest=("x" * 10_000_000,)),)))
     assert len(text) < 5000

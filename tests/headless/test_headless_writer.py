@@ -4,8 +4,6 @@ import io
 import os
 import resource
 import signal
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -36,16 +34,6 @@ def test_a_reader_that_left_ends_the_output_and_deck_log_goes_on(tmp_path):
             output.show(finished())
     assert log.read_text().count(" start ") == 100
     assert "  exit 1\n" in log.read_text()
-
-
-def test_a_program_whose_reader_left_ends_without_a_word_and_with_its_own_code(tmp_path):
-    demo = os.path.join(os.path.dirname(__file__), "demo.py")
-    with pipe() as (reader, stream):
-        reader.close()
-        command = [sys.executable, demo, "--seconds", "0.5", "--deck-log", str(tmp_path / "deck.log")]
-        done = subprocess.run(command, stdout=stream, stderr=subprocess.PIPE, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert "  exit 130\n" in (tmp_path / "deck.log").read_text()
 
 
 def test_a_reader_that_stalls_holds_up_nobody_and_misses_nothing():

@@ -25,8 +25,7 @@ from gpudeck.engine.adapters.processes import adopt, launcher, proc, record, wra
 from gpudeck.engine.adapters.processes.proc import Features
 from gpudeck.engine.adapters.processes.wrapper import RAISED_BY, ChildrenFirst, arguments_of, wrapper_text
 from gpudeck.engine.adapters.sampling import MIN_GAP_S, Sampling
-from gpudeck.engine.adapters.simulated import TOTAL_MIB, SimulatedProbe
-from gpudeck.engine.adapters.simulated_use import told_use
+from gpudeck.engine.adapters.simulated import TOTAL_MIB, SimulatedProbe, told_use
 from gpudeck.engine.adapters.slurm import jobfiles, submitting
 from gpudeck.engine.adapters.slurm.arrays import ArrayBatching, array_script, asks
 from gpudeck.engine.adapters.slurm.calls import small_environment

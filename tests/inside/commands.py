@@ -5,11 +5,11 @@ from gpudeck.engine.attempt.orders import Made
 from gpudeck.engine.client.runs_home import FIT, file_in, home_of
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.explain import _instead, _state
-from gpudeck.engine.commands.logfile import BLOCK_BYTES, LogFile
-from gpudeck.engine.commands.logtext import LINE_CHARS, Lines
+from gpudeck.engine.commands.logprint import LINE_CHARS, Lines
 from gpudeck.engine.commands.rows import is_text, note_text, place_text, state_text, time_text, tone, waits_text
 from gpudeck.engine.hints import Hints
 from gpudeck.engine.logs.files import AttemptPaths
+from gpudeck.engine.logs.log_file import BLOCK_BYTES, LogTail
 from gpudeck.engine.logs.record import AttemptHeader
 from gpudeck.engine.logs.signs import GPU_MEMORY_HINT
 from gpudeck.engine.opening.run_options import decode

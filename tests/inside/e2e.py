@@ -6,5 +6,4 @@ from gpudeck.engine.client.attach import attach
 from gpudeck.engine.client.connection import Connection
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.table import run, table
-from gpudeck.engine.live.add import Addition, add
 from gpudeck.engine.taskfile.options import RunOptions

@@ -21,7 +21,7 @@ from gpudeck.engine.commands.service_unit import Deck, find_unit, unit_text, uni
 from gpudeck.engine.counting import measured
 from gpudeck.engine.engine import Engine
 from gpudeck.engine.fit.search import Search, grid
-from gpudeck.engine.logs import helper, supervisor
+from gpudeck.engine.logs import helper
 from gpudeck.engine.logs.files import AttemptPaths, LogFolder, LogNames
 from gpudeck.engine.logs.follow import FILES, WATCH
 from gpudeck.engine.logs.record import last_scores

@@ -1,8 +1,7 @@
 """What the tests of tests/headless use of the inside of gpudeck: what moves there is changed here alone."""
 
 from gpudeck.engine.headless import HeadlessOptions, HeadlessOutput, writer
-from gpudeck.engine.headless.block import Frame, bar, block_lines, cell_width, fit
-from gpudeck.engine.headless.github import command
+from gpudeck.engine.headless.github import MAX_BYTES, command, page
 from gpudeck.engine.headless.junit import junit_xml
 from gpudeck.engine.headless.lines import (
     end_line,
@@ -13,8 +12,8 @@ from gpudeck.engine.headless.lines import (
     status_line,
     submit_line,
 )
+from gpudeck.engine.headless.live import Frame, bar, block_lines, cell_width, fit
 from gpudeck.engine.headless.narrate import Narrator
-from gpudeck.engine.headless.stepsummary import MAX_BYTES, page
 from gpudeck.engine.headless.summary import summary_lines
 from gpudeck.engine.headless.text import hhmmss, log_line, mib_text, printable, ranges, short_time, wh_text
 from gpudeck.engine.headless.writer import AppendLog, AsideLog, StreamWriter

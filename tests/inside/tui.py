@@ -3,12 +3,13 @@
 from gpudeck.engine.adapters import host
 from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.adapters.processes.proc import stat
-from gpudeck.engine.adapters.state.lock import this_machine
 from gpudeck.engine.client.connection import Connection
 from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
-from gpudeck.engine.logs.error_lines import NEEDLES, tells_an_error
+from gpudeck.engine.logs.log_file import Breaks, LogFile
 from gpudeck.engine.logs.metrics import finder
+from gpudeck.engine.logs.printable import last_frame
+from gpudeck.engine.logs.signs import NEEDLES, tells_an_error
 from gpudeck.tui import pages
 from gpudeck.tui.acting import doing
 from gpudeck.tui.acting.actions import ACTIONS, BY_ID, Action, Where, footer_of, on, shown, use_keys
@@ -42,10 +43,8 @@ from gpudeck.tui.link.ask import Answer, Asker, Unanswered
 from gpudeck.tui.link.feed import PATIENCE_S, QUIET_S, TICK_S, Again, Comeback, Feed, Pulse
 from gpudeck.tui.logs import finder as log_finder
 from gpudeck.tui.logs import reader as logs_reader
-from gpudeck.tui.logs.breaks import Breaks
-from gpudeck.tui.logs.files import LogFile
-from gpudeck.tui.logs.lines import PLAIN, Sgr, Span, changed, cleaned, last_frame, shown_text
-from gpudeck.tui.logs.query import ERRORS, Matcher, Query, Shapes
+from gpudeck.tui.logs.lines import PLAIN, Sgr, Span, changed, cleaned, shown_text
+from gpudeck.tui.logs.query import ERRORS, Matcher, Query, needles_in
 from gpudeck.tui.logs.query import parse as query_parse
 from gpudeck.tui.logs.reader import Reader
 from gpudeck.tui.logs.search import Hits, Search, Told
@@ -58,7 +57,7 @@ from gpudeck.tui.screens import deck_screen, detail, logs
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.deck_screen import DeckScreen
 from gpudeck.tui.screens.detail import Detail, DetailView
-from gpudeck.tui.screens.errors import Digests, ErrorList, ErrorsScreen, groups_of, summary
+from gpudeck.tui.screens.errors import ErrorList, ErrorsScreen, groups_of, summary
 from gpudeck.tui.screens.errors import filter_for as errors_filter_for
 from gpudeck.tui.screens.errors import lines_of as errors_lines_of
 from gpudeck.tui.screens.gpu_processes import GpuProcesses, read_commands, table

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.inside.logs import SIGNS, classify, lines_of, signal_name
+from tests.inside.logs import SIGNS, classify, hint_of, lines_of, signal_name
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -44,7 +44,7 @@ def test_an_out_of_memory_of_the_gpu_is_oom_and_says_how_much_was_asked_for():
     finding = found(CUDA_OOM)
     assert finding.reason == "oom"
     assert finding.detail.startswith("CUDA: Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 47.54 GiB")
-    assert "smaller batch" in finding.hint
+    assert "smaller batch" in hint_of(finding)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_the_kernels_out_of_memory_counter_makes_a_kill_an_oom():
 def test_a_kill_without_the_counter_hints_at_memory():
     finding = found("epoch 3\n", exit_code=137)
     assert (finding.reason, finding.detail) == ("signal", "")
-    assert "lack of memory" in finding.hint
+    assert "lack of memory" in hint_of(finding)
 
 
 def test_the_counter_does_not_make_an_exception_an_oom():
@@ -195,7 +195,7 @@ def test_faults_of_the_program_are_no_device_faults(text):
     ],
 )
 def test_known_failures_come_with_a_hint(text, hint):
-    assert hint in found(trace(text)).hint
+    assert hint in hint_of(found(trace(text)))
 
 
 def test_a_watchdog_timeout_without_a_traceback_has_its_hint():
@@ -203,11 +203,11 @@ def test_a_watchdog_timeout_without_a_traceback_has_its_hint():
         "[rank1]:[E1120 10:49:21.9 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: "
         "WorkNCCL(SeqNum=3, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600029 milliseconds before timing out.\n"
     )
-    assert "hung or was slow" in found(text, exit_code=134).hint
+    assert "hung or was slow" in hint_of(found(text, exit_code=134))
 
 
 def test_an_unknown_error_has_no_hint():
-    assert found(trace("ValueError: bad rate 1.5")).hint == ""
+    assert hint_of(found(trace("ValueError: bad rate 1.5"))) == ""
 
 
 def test_the_detail_is_the_exceptions_line_not_the_bar_that_follows_it():
@@ -355,7 +355,7 @@ def test_of_memory_that_ran_out_only_words_are_told():
 
 def test_a_device_that_the_task_was_not_given_has_a_hint():
     said = "RuntimeError: CUDA error: invalid device ordinal\n"
-    assert "sees only its own GPUs" in found(said).hint
+    assert "sees only its own GPUs" in hint_of(found(said))
 
 
 def test_without_stderr_the_last_line_of_stdout_is_the_detail():
@@ -365,7 +365,7 @@ def test_without_stderr_the_last_line_of_stdout_is_the_detail():
 def test_a_trouble_overcome_long_before_is_not_the_reason():
     text = "cp: cannot stat 'cache': No such file or directory\n" + "step\n" * 20 + "ERROR: accuracy below 0.5\n"
     assert found(text).detail == "ERROR: accuracy below 0.5"
-    assert found(text).hint == ""
+    assert hint_of(found(text)) == ""
 
 
 def test_what_a_killed_program_wrote_last_is_not_its_cause():
@@ -376,7 +376,7 @@ def test_a_native_crash_is_named_above_the_stacks_it_printed():
     text = "Fatal Python error: Segmentation fault\n\n" + '  File "a.py", line 3 in forward\n' * 30
     finding = found(text, exit_code=139)
     assert (finding.reason, finding.detail) == ("signal", "Fatal Python error: Segmentation fault")
-    assert "PYTHONFAULTHANDLER" in finding.hint
+    assert "PYTHONFAULTHANDLER" in hint_of(finding)
 
 
 def test_bars_on_stderr_do_not_hide_an_error_on_stdout():
@@ -394,7 +394,7 @@ def test_empty_logs_give_an_empty_detail():
 
 
 def test_a_shells_unknown_command_has_its_hint():
-    assert "PATH" in found("bash: line 1: trian: command not found\n", exit_code=127).hint
+    assert "PATH" in hint_of(found("bash: line 1: trian: command not found\n", exit_code=127))
 
 
 def test_a_detail_is_one_short_printable_line():

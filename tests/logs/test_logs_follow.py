@@ -15,30 +15,21 @@ CATASTROPHE = "(a+a+)+c"
 BAIT = "a" * 60 + "b"
 
 
-class Places:
-    """A guard that remembers."""
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[int, int]] = []
-
-    def at(self, attempt: int, what: int) -> None:
-        self.seen.append((attempt, what))
-
-
 class Attempt:
     """An attempt's files, followed."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.out, self.err = folder / "attempt-1.log", folder / "attempt-1.err"
-        self.places = Places()
+        self.busy: list[tuple[int, int]] = []
+        """What the follower has said that it is busy with."""
 
     def follow(self, **ask: Any) -> Follower:
         fixed = {"id": 7, "token": "t", "out": str(self.out), "err": str(self.err), "started_wall": time.time()}
         keys = {"command": "", "progress": "", "total": None, "metrics": [], "silent_s": None, "pattern": ""}
         return Follower(
             {**fixed, **keys, "was_silent": False, "most_bytes": None, "was_large": False, "known": {}, **ask},
-            self.places,
+            lambda number, what: self.busy.append((number, what)),
         )
 
     def say(self, *lines: str) -> None:
@@ -185,7 +176,7 @@ def test_a_pattern_that_hangs_is_given_up_and_the_others_go_on(
 def test_an_outsider_can_see_what_is_being_done(attempt: Attempt) -> None:
     attempt.say("x")
     attempt.follow(pattern="x", metrics=[metric("a", regex="y")]).look()
-    assert attempt.places.seen == [(7, 1), (0, 0), (7, METRIC), (0, 0), (7, WATCH), (0, 0)]
+    assert attempt.busy == [(7, 1), (0, 0), (7, METRIC), (0, 0), (7, WATCH), (0, 0)]
 
 
 def test_the_limit_is_for_processor_time_and_is_lifted_afterwards() -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import io
 import json
 import os
@@ -21,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -57,6 +56,7 @@ from tests.e2e.decks import Deck, Ran
 from tests.fakes import forked
 from tests.fakes.launcher import FakeLauncher
 from tests.fakes.loop_rig import AtOnce, FakeAlarm
+from tests.rigs.entered import entered
 
 PATIENCE_S = 20.0
 _SWITCH_S = 0.0005
@@ -578,25 +578,6 @@ def typed_in(folder: Path, *words: str, env: Mapping[str, str] | None = None) ->
     return asyncio.run(whole())
 
 
-_Test = Callable[..., Coroutine[Any, Any, None]]
-
-
-def at_desk(text: str = "", ends: Mapping[str, Ends | int] | None = None) -> Callable[[_Test], Callable[..., None]]:
+def at_desk(text: str = "", ends: Mapping[str, Ends | int] | None = None) -> Callable[[Any], Any]:
     """Make a test of a coroutine that takes a desk, and whatever else pytest gives."""
-
-    def decorate(body: _Test) -> Callable[..., None]:
-        _, *more = inspect.signature(body).parameters.values()
-
-        def test(tmp_path: Path, **given: Any) -> None:
-            async def whole() -> None:
-                async with desk_on(tmp_path, text, ends) as desk:
-                    await body(desk, **given)
-
-            asyncio.run(whole())
-
-        here = inspect.Parameter("tmp_path", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        test.__name__, test.__doc__, test.__module__ = body.__name__, body.__doc__, body.__module__
-        test.__signature__ = inspect.Signature([here, *more])  # type: ignore[attr-defined]
-        return test
-
-    return decorate
+    return entered(lambda folder: desk_on(folder, text, ends))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.inside.server import PERIOD_S, ClusterWatch
@@ -34,42 +35,34 @@ class Slurm:
         return len(path.read_text().split()) if path.exists() else 0
 
 
-def on_slurm(folder: Path, body: Callable[[Slurm], Awaitable[None]]) -> None:
-    async def work() -> None:
-        slurm = Slurm(folder)
-        await body(slurm)
-        slurm.watch.close()
-
-    asyncio.run(work())
+@asynccontextmanager
+async def on_slurm(folder: Path) -> AsyncGenerator[Slurm]:
+    slurm = Slurm(folder)
+    yield slurm
+    slurm.watch.close()
 
 
-def test_who_wants_it_now_is_told_of_partitions_and_jobs(tmp_path: Path) -> None:
-    async def body(slurm: Slurm) -> None:
+async def test_who_wants_it_now_is_told_of_partitions_and_jobs(tmp_path: Path) -> None:
+    async with on_slurm(tmp_path) as slurm:
         view = await slurm.watch.fresh()
         assert [(each.name, each.gpus_free, each.gpus_total) for each in view.partitions] == [("gpu", 6, 8)]
         assert ([job.id for job in view.jobs], view.problem) == (["1"], "")
 
-    on_slurm(tmp_path, body)
 
-
-def test_nobody_asks_while_nobody_looks(tmp_path: Path) -> None:
-    async def body(slurm: Slurm) -> None:
+async def test_nobody_asks_while_nobody_looks(tmp_path: Path) -> None:
+    async with on_slurm(tmp_path) as slurm:
         assert slurm.asked == 0
 
-    on_slurm(tmp_path, body)
 
-
-def test_a_look_returns_at_once_with_what_is_known(tmp_path: Path) -> None:
-    async def body(slurm: Slurm) -> None:
+async def test_a_look_returns_at_once_with_what_is_known(tmp_path: Path) -> None:
+    async with on_slurm(tmp_path) as slurm:
         assert slurm.watch.look().at == 0
         await slurm.watch.fresh()
         assert slurm.watch.look().at > 0
 
-    on_slurm(tmp_path, body)
 
-
-def test_it_is_asked_once_in_ten_seconds_however_often_it_is_looked_at(tmp_path: Path) -> None:
-    async def body(slurm: Slurm) -> None:
+async def test_it_is_asked_once_in_ten_seconds_however_often_it_is_looked_at(tmp_path: Path) -> None:
+    async with on_slurm(tmp_path) as slurm:
         for _ in range(5):
             await slurm.watch.fresh()
         assert slurm.asked == 1
@@ -77,16 +70,12 @@ def test_it_is_asked_once_in_ten_seconds_however_often_it_is_looked_at(tmp_path:
         await slurm.watch.fresh()
         assert slurm.asked == 2
 
-    on_slurm(tmp_path, body)
 
-
-def test_a_slurm_that_fails_keeps_what_was_told_and_says_why(tmp_path: Path) -> None:
-    async def body(slurm: Slurm) -> None:
+async def test_a_slurm_that_fails_keeps_what_was_told_and_says_why(tmp_path: Path) -> None:
+    async with on_slurm(tmp_path) as slurm:
         before = await slurm.watch.fresh()
         slurm.says("sinfo", "echo 'Unable to contact slurm controller' >&2; exit 1")
         slurm.now_s += PERIOD_S
         view = await slurm.watch.fresh()
         assert (view.partitions, view.at) == (before.partitions, before.at)
         assert view.problem == "sinfo: Unable to contact slurm controller"
-
-    on_slurm(tmp_path, body)

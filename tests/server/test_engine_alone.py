@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.protocol.wire import Bye
 from tests.fakes import forked
 from tests.fakes.live_deck import live_deck
 from tests.inside.server import Gone, connect, held_by, read_holder
@@ -45,41 +44,6 @@ command = "echo ran >> bad.txt; exit 3"
 """
 
 
-def test_killing_the_engine_loses_no_task_and_no_exit_code(tmp_path: Path) -> None:
-    with live_deck(tmp_path, DECK) as deck:
-        engine = deck.start()
-        with deck.client() as client:
-            before = deck.until_states(client, first="running", second="running")
-        deck.until((tmp_path / "up").exists, "the task runs")
-        engine.kill()
-        engine.wait()
-        deck.start()
-        with deck.client() as client:
-            after = deck.until_states(client, first="running", second="running")
-            assert [after[name].pid for name in after] == [before[name].pid for name in before]
-            (tmp_path / "go").touch()
-            rows = deck.until_states(client, first="failed", second="succeeded", third="succeeded")
-        assert [(rows[name].exit_code, rows[name].attempt) for name in ("first", "second", "third")] == [
-            (5, 1), (0, 1), (0, 1)
-        ]  # fmt: skip
-
-
-def test_what_ended_while_no_engine_was_there_is_collected_with_its_code(tmp_path: Path) -> None:
-    with live_deck(tmp_path, DECK) as deck:
-        engine = deck.start()
-        with deck.client() as client:
-            deck.until_states(client, first="running", second="running")
-        engine.kill()
-        engine.wait()
-        (tmp_path / "go").touch()
-        deck.until(lambda: not deck.left(), "the tasks have ended")
-        deck.start()
-        with deck.client() as client:
-            rows = deck.until_states(client, first="failed", second="succeeded", third="succeeded")
-        assert rows["first"].exit_code == 5
-        assert deck.facts().count("AttemptStarting") == 3
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_engine_alone(tmp_path: Path, number: signal.Signals) -> None:
     with live_deck(tmp_path, DECK) as deck:
@@ -104,36 +68,6 @@ def test_an_interrupt_from_a_keyboard_is_not_for_it(tmp_path: Path) -> None:
             deck.until_states(client, first="running")
 
 
-def test_stop_ends_the_engine_and_leaves_its_tasks_to_the_next_one(tmp_path: Path) -> None:
-    with live_deck(tmp_path, DECK) as deck:
-        engine = deck.start()
-        with deck.client() as client:
-            rows = deck.until_states(client, first="running")
-            client.request("stop")
-            last = None
-            with contextlib.suppress(Gone):
-                for message in client.messages():
-                    last = message
-            assert isinstance(last, Bye)
-            assert "run on" in last.why
-        assert engine.wait(20) == 0
-        os.kill(rows["first"].pid, 0)
-
-
-def test_stop_with_tasks_leaves_no_process(tmp_path: Path) -> None:
-    with live_deck(tmp_path, DECK) as deck:
-        engine = deck.start()
-        with deck.client() as client:
-            deck.until_states(client, first="running", second="running")
-            client.request("stop", tasks=True)
-        assert engine.wait(20) == 0
-        assert deck.left() == []
-        deck.start()
-        with deck.client() as client:
-            rows = deck.until_states(client, first="running")
-            assert rows["first"].attempt == 2, "interrupted by us: it goes on, uncharged"
-
-
 def test_opening_a_deck_that_is_over_repeats_nothing(tmp_path: Path) -> None:
     with live_deck(tmp_path, DONE) as deck:
         deck.start()
@@ -149,31 +83,6 @@ def test_opening_a_deck_that_is_over_repeats_nothing(tmp_path: Path) -> None:
             assert rows["bad"].attempt == 1
             client.request("stop")
         assert deck.text("good.txt") + deck.text("bad.txt") == "ran\nran\n"
-
-
-def test_of_a_deck_that_is_over_only_what_is_new_starts(tmp_path: Path) -> None:
-    with live_deck(tmp_path, DONE) as deck:
-        deck.start()
-        with deck.client() as client:
-            deck.until_states(client, good="succeeded", bad="failed")
-            client.request("stop")
-        deck.engines[0].wait(20)
-        deck.write(DONE + '[[task]]\nname = "new"\ncommand = "true"\n')
-        deck.start()
-        with deck.client() as client:
-            rows = deck.until_states(client, new="succeeded", good="succeeded", bad="failed")
-        assert (rows["good"].attempt, rows["bad"].attempt, rows["new"].attempt) == (1, 1, 1)
-
-
-def test_a_retry_by_hand_runs_that_task_alone(tmp_path: Path) -> None:
-    with live_deck(tmp_path, DONE) as deck:
-        deck.start()
-        with deck.client() as client:
-            deck.until_states(client, good="succeeded", bad="failed")
-            client.request("retry", tasks=["bad"])
-            rows = deck.until_rows(client, lambda rows: rows["bad"].attempt == 2 and rows["bad"].state == "failed")
-        assert rows["good"].attempt == 1
-        assert deck.text("good.txt") == "ran\n"
 
 
 def test_a_failed_task_is_no_reason_for_systemd_to_start_the_engine_again(tmp_path: Path) -> None:
@@ -205,23 +114,6 @@ def test_a_removed_socket_comes_back_where_the_lock_says(tmp_path: Path) -> None
             with deck.client() as another:
                 deck.until_states(another, first="running")
             assert attached.request("status")["head"]["run"] == 1
-
-
-def test_a_headless_run_can_be_watched(tmp_path: Path) -> None:
-    with live_deck(tmp_path, DECK) as deck:
-        run = forked.popen(("--headless", "tasks.toml"), cwd=tmp_path, env=deck.env, merged=True)
-        deck.engines.append(run)
-        deck.until(deck.holder, "it listens")
-        with deck.client() as client:
-            assert client.hello.mode == "headless"
-            deck.until_states(client, first="running")
-            client.request("cancel", tasks=["first"])
-            deck.until_states(client, first="cancelled")
-        (tmp_path / "go").touch()
-        assert run.stdout is not None
-        out = run.stdout.read()
-        assert run.wait(30) == 1
-        assert "cancel" in out
 
 
 def test_a_paused_headless_run_waits_as_long_as_somebody_is_there_to_go_on(tmp_path: Path) -> None:

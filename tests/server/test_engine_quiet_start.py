@@ -49,9 +49,3 @@ def test_looking_on_begins_nothing_and_acting_does(deck: LiveDeck) -> None:
         starter.request("hold", tasks=["t-1"])
         deck.until_states(starter, **{"t-2": "succeeded"})
     assert deck.text("ran") == "2\n"
-
-
-def test_an_engine_that_is_not_told_to_be_quiet_starts_at_once(deck: LiveDeck) -> None:
-    deck.start()
-    with deck.client() as client:
-        deck.until_states(client, **{"t-2": "succeeded"})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -145,30 +146,26 @@ class Rig:
         self.server.pictures.touch()
 
 
-def served(tmp_path: Path, body: Callable[[Rig], Awaitable[None]], deck: Deck | None = None) -> None:
-    async def work() -> None:
-        rig = Rig(tmp_path, deck or Deck())
-        await rig.server.start(rig.listener)
-        try:
-            await body(rig)
-        finally:
-            rig.server.close("test over")
-            rig.listener.close()
-
-    asyncio.run(work())
+@asynccontextmanager
+async def served(tmp_path: Path, deck: Deck | None = None) -> AsyncGenerator[Rig]:
+    rig = Rig(tmp_path, deck or Deck())
+    await rig.server.start(rig.listener)
+    try:
+        yield rig
+    finally:
+        rig.server.close("test over")
+        rig.listener.close()
 
 
-def test_the_engine_greets_first(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_the_engine_greets_first(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         wire = await rig.connect()
         hello = await wire.next()
         assert (hello["type"], hello["protocol"], hello["deck"]) == ("hello", 1, "d")
 
-    served(tmp_path, body)
 
-
-def test_a_watcher_gets_the_whole_deck_and_then_what_changes(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_a_watcher_gets_the_whole_deck_and_then_what_changes(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         wire = await rig.greeted()
         wire.send(b'{"id": 1, "op": "watch"}\n')
         messages = await wire.until("ready")
@@ -179,11 +176,9 @@ def test_a_watcher_gets_the_whole_deck_and_then_what_changes(tmp_path: Path) -> 
         assert [(row["name"], row["state"]) for row in delta["rows"]] == [("t-1", "running")]
         assert delta["head"]["counts"]["running"] == 1
 
-    served(tmp_path, body)
 
-
-def test_a_watcher_is_told_of_the_cluster_and_again_when_it_is_another(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_a_watcher_is_told_of_the_cluster_and_again_when_it_is_another(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         rig.deck.cluster_now = Cluster(running=1)
         wire = await rig.greeted()
         wire.send(b'{"id": 1, "op": "watch"}\n')
@@ -193,21 +188,17 @@ def test_a_watcher_is_told_of_the_cluster_and_again_when_it_is_another(tmp_path:
         rig.server.pictures.touch()
         assert (await wire.next())["cluster"] == {"running": 2}
 
-    served(tmp_path, body)
 
-
-def test_a_large_deck_comes_in_portions(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_a_large_deck_comes_in_portions(tmp_path: Path) -> None:
+    async with served(tmp_path, Deck(2 * PORTION + 7)) as rig:
         wire = await rig.greeted()
         wire.send(b'{"id": 1, "op": "watch"}\n')
         portions = [message["rows"] for message in await wire.until("ready") if message["type"] == "tasks"]
         assert [len(rows) for rows in portions] == [PORTION, PORTION, 7]
 
-    served(tmp_path, body, Deck(2 * PORTION + 7))
 
-
-def test_what_changes_while_a_picture_is_sent_is_in_it_or_follows_before_ready(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_what_changes_while_a_picture_is_sent_is_in_it_or_follows_before_ready(tmp_path: Path) -> None:
+    async with served(tmp_path, Deck(20 * PORTION)) as rig:
         wire = await rig.greeted()
         wire.send(b'{"id": 1, "op": "watch"}\n')
         await wire.until("tasks")
@@ -216,11 +207,9 @@ def test_what_changes_while_a_picture_is_sent_is_in_it_or_follows_before_ready(t
         states = {row["name"]: row["state"] for message in messages for row in message.get("rows", [])}
         assert states["t-0"] == "running"
 
-    served(tmp_path, body, Deck(20 * PORTION))
 
-
-def test_a_client_that_does_not_read_gets_a_new_picture_when_it_does(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_a_client_that_does_not_read_gets_a_new_picture_when_it_does(tmp_path: Path) -> None:
+    async with served(tmp_path, Deck(PORTION)) as rig:
         slow, quick = await rig.watcher(), await rig.watcher()
         transport: Any = slow.writer.transport
         transport.pause_reading()
@@ -238,11 +227,9 @@ def test_a_client_that_does_not_read_gets_a_new_picture_when_it_does(tmp_path: P
         assert kinds.count("delta") < 40
         assert states["t-0"] == "failed"
 
-    served(tmp_path, body, Deck(PORTION))
 
-
-def test_nothing_is_taken_from_a_client_that_does_not_read_until_it_does(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_nothing_is_taken_from_a_client_that_does_not_read_until_it_does(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         slow, quick = await rig.watcher(), await rig.greeted()
         transport: Any = slow.writer.transport
         transport.pause_reading()
@@ -260,11 +247,9 @@ def test_nothing_is_taken_from_a_client_that_does_not_read_until_it_does(tmp_pat
         await slow.until("reply")
         assert rig.asked[-1].op == "hold"
 
-    served(tmp_path, body)
 
-
-def test_each_request_gets_its_own_reply(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_each_request_gets_its_own_reply(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         wire = await rig.greeted()
         wire.send(b'{"id": 7, "op": "hold", "args": {"tasks": ["t-1"]}}\n{"id": 8, "op": "status"}\n')
         replies = {message["id"]: message for message in (await wire.next(), await wire.next())}
@@ -272,39 +257,31 @@ def test_each_request_gets_its_own_reply(tmp_path: Path) -> None:
         assert replies[8]["result"] == {"did": "status"}
         assert rig.asked[0].args == {"tasks": ["t-1"]}
 
-    served(tmp_path, body)
 
-
-def test_what_a_request_led_to_is_shown_before_its_answer(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_what_a_request_led_to_is_shown_before_its_answer(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         wire = await rig.watcher()
         wire.send(b'{"id": 7, "op": "start"}\n')
         before = (await wire.until("reply"))[:-1]
         states = [row["state"] for message in before for row in message.get("rows", ()) if row["index"] == 0]
         assert states == ["running"]
 
-    served(tmp_path, body)
 
-
-def test_a_mistake_of_the_caller_is_an_answer(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_a_mistake_of_the_caller_is_an_answer(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         wire = await rig.greeted()
         wire.send(b'{"id": 1, "op": "wrong"}\n')
         reply = await wire.next()
         assert (reply["ok"], reply["error"], reply["code"]) == (False, "that is wrong", 2)
 
-    served(tmp_path, body)
 
-
-def test_a_bug_in_a_request_ends_neither_engine_nor_connection(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_a_bug_in_a_request_ends_neither_engine_nor_connection(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         wire = await rig.greeted()
         wire.send(b'{"id": 1, "op": "broken"}\n')
         assert (await wire.next())["code"] == 3
         wire.send(b'{"id": 2, "op": "status"}\n')
         assert (await wire.next())["ok"]
-
-    served(tmp_path, body)
 
 
 @pytest.mark.parametrize(
@@ -319,8 +296,8 @@ def test_a_bug_in_a_request_ends_neither_engine_nor_connection(tmp_path: Path) -
         b'{"id": 1, "op": "x", "args": {"a": ' + b"[" * 5000 + b"]" * 5000 + b"}}",
     ],
 )
-def test_garbage_ends_that_connection_and_nothing_else(tmp_path: Path, garbage: bytes) -> None:
-    async def body(rig: Rig) -> None:
+async def test_garbage_ends_that_connection_and_nothing_else(tmp_path: Path, garbage: bytes) -> None:
+    async with served(tmp_path) as rig:
         other, bad = await rig.watcher(), await rig.greeted()
         bad.send(garbage + b"\n")
         said = await bad.ended()
@@ -328,21 +305,17 @@ def test_garbage_ends_that_connection_and_nothing_else(tmp_path: Path, garbage: 
         rig.move(0, "running")
         assert (await other.next())["type"] == "delta"
 
-    served(tmp_path, body)
 
-
-def test_nothing_is_taken_from_a_client_that_was_refused(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_nothing_is_taken_from_a_client_that_was_refused(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         wire = await rig.greeted()
         wire.send(b'garbage\n{"id": 1, "op": "cancel"}\n')
         assert (await wire.ended()).count(b"\n") == 1
         assert rig.asked == []
 
-    served(tmp_path, body)
 
-
-def test_a_client_that_was_refused_and_never_reads_keeps_no_engine_alive(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_a_client_that_was_refused_and_never_reads_keeps_no_engine_alive(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         wire = await rig.greeted()
         wire.send(b'{"id": 1, "op": "watch", "args": {"events": true, "rows": false}}\n')
         await wire.until("reply")
@@ -353,20 +326,16 @@ def test_a_client_that_was_refused_and_never_reads_keeps_no_engine_alive(tmp_pat
             await asyncio.sleep(0)
         assert (rig.server.clients, rig.left) == (0, 1)
 
-    served(tmp_path, body)
 
-
-def test_a_reply_that_cannot_be_told_is_an_error_of_that_request_alone(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_a_reply_that_cannot_be_told_is_an_error_of_that_request_alone(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         wire = await rig.greeted()
         wire.send(b'{"id": 1, "op": "untold"}\n')
         assert (await wire.next())["code"] == 3
 
-    served(tmp_path, body)
 
-
-def test_what_a_new_watcher_was_shown_is_not_taken_for_what_the_last_one_was_told(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_what_a_new_watcher_was_shown_is_not_taken_for_what_the_last_one_was_told(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         first = await rig.watcher()
         rig.move(0, "running")
         rig.move(0, "queued")
@@ -380,30 +349,24 @@ def test_what_a_new_watcher_was_shown_is_not_taken_for_what_the_last_one_was_tol
         rig.move(0, "queued")
         assert (await second.next())["head"]["counts"]["running"] == 0
 
-    served(tmp_path, body)
 
-
-def test_a_request_without_end_is_refused(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_a_request_without_end_is_refused(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         wire = await rig.greeted()
         wire.send(b"x" * (REQUEST_LIMIT + 2))
         assert b"at most" in await wire.ended()
 
-    served(tmp_path, body)
 
-
-def test_one_request_names_as_many_tasks_as_a_deck_may_have(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_one_request_names_as_many_tasks_as_a_deck_may_have(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         wire = await rig.greeted()
         names = [f"train-resnet50-lr0.0001-wd0.05-bs256-seed{number}" for number in range(100_000)]
         wire.send(encode(Request(id=7, op="explain", args={"tasks": names})))
         assert (await wire.until("reply"))[-1]["id"] == 7
 
-    served(tmp_path, body)
 
-
-def test_a_client_that_vanishes_in_the_middle_of_a_picture_is_forgotten(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_a_client_that_vanishes_in_the_middle_of_a_picture_is_forgotten(tmp_path: Path) -> None:
+    async with served(tmp_path, Deck(100 * PORTION)) as rig:
         wire = await rig.greeted()
         wire.send(b'{"id": 1, "op": "watch"}\n')
         await wire.until("snapshot")
@@ -414,11 +377,9 @@ def test_a_client_that_vanishes_in_the_middle_of_a_picture_is_forgotten(tmp_path
                 await asyncio.sleep(0)
         assert rig.left == 1
 
-    served(tmp_path, body, Deck(100 * PORTION))
 
-
-def test_half_a_request_is_waited_for(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_half_a_request_is_waited_for(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         half, whole = await rig.greeted(), await rig.greeted()
         half.send(b'{"id": 1, "op"')
         await half.writer.drain()
@@ -427,11 +388,9 @@ def test_half_a_request_is_waited_for(tmp_path: Path) -> None:
         half.send(b': "status"}\n')
         assert (await half.next())["ok"]
 
-    served(tmp_path, body)
 
-
-def test_events_go_to_those_who_asked_for_them(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_events_go_to_those_who_asked_for_them(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         wire, deaf = await rig.greeted(), await rig.greeted()
         wire.send(b'{"id": 1, "op": "watch", "args": {"events": true, "rows": false}}\n')
         assert (await wire.next())["type"] == "reply"
@@ -440,33 +399,27 @@ def test_events_go_to_those_who_asked_for_them(tmp_path: Path) -> None:
         deaf.send(b'{"id": 1, "op": "status"}\n')
         assert (await deaf.next())["type"] == "reply"
 
-    served(tmp_path, body)
 
-
-def test_clients_are_told_that_the_engine_ends(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_clients_are_told_that_the_engine_ends(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         wire = await rig.watcher()
         rig.server.close("all done", 1)
         bye = (await wire.until("bye"))[-1]
         assert (bye["why"], bye["exit_code"]) == ("all done", 1)
         assert await wire.ended() == b""
 
-    served(tmp_path, body)
 
-
-def test_a_request_that_is_still_being_answered_is_given_up_when_the_engine_ends(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_a_request_that_is_still_being_answered_is_given_up_when_the_engine_ends(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         wire = await rig.greeted()
         wire.send(b'{"id": 7, "op": "endless"}\n{"id": 8, "op": "status"}\n')
         await wire.until("reply")
         rig.server.close("it ends")
         await asyncio.wait_for(rig.given_up.wait(), DEADLINE_S)
 
-    served(tmp_path, body)
 
-
-def test_more_clients_than_anybody_needs_are_turned_away(tmp_path: Path) -> None:
-    async def body(rig: Rig) -> None:
+async def test_more_clients_than_anybody_needs_are_turned_away(tmp_path: Path) -> None:
+    async with served(tmp_path) as rig:
         wires = [await rig.greeted() for _ in range(64)]
         (refusal,) = (await (await rig.connect()).ended()).splitlines()
         told = json.loads(refusal)
@@ -474,5 +427,3 @@ def test_more_clients_than_anybody_needs_are_turned_away(tmp_path: Path) -> None
         assert "64 clients attached" in told["error"]
         wires[0].send(b'{"id": 1, "op": "status"}\n')
         assert (await wires[0].next())["ok"]
-
-    served(tmp_path, body)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -63,18 +62,6 @@ def test_a_retry_is_taken_back_by_what_its_reply_gave(deck: LiveDeck) -> None:
         assert client.request("rows", tasks=["bad-1"]) == before
 
 
-def test_the_engine_after_a_killed_one_takes_back_what_that_was_asked_for(deck: LiveDeck) -> None:
-    with deck.client() as client:
-        undo = client.request("cancel", tasks=["late"])["undo"]
-    deck.engines[-1].kill()
-    deck.engines[-1].wait()
-    deck.start()
-    with deck.client() as client:
-        assert state(client, "late") == "cancelled"
-        assert client.request("undo", undo=undo)["tasks"] == ["late"]
-        assert state(client, "late") == "queued"
-
-
 def test_what_has_started_meanwhile_is_named_and_left(deck: LiveDeck) -> None:
     with deck.client() as client:
         undo = client.request("retry", tasks=["bad-1", "bad-2"])["undo"]
@@ -84,12 +71,6 @@ def test_what_has_started_meanwhile_is_named_and_left(deck: LiveDeck) -> None:
         assert told["tasks"] == []
         assert told["left"] == {"bad-1": "it has run meanwhile", "bad-2": "it has run meanwhile"}
         assert told["text"] == "not bad-1, bad-2: they have run meanwhile"
-
-
-def test_a_retry_says_of_what_cannot_be_retried_that_it_was_left(deck: LiveDeck) -> None:
-    with deck.client() as client:
-        told = client.request("retry", tasks=["bad-1", "long"])
-        assert (told["tasks"], told["left"]) == (["bad-1"], {"long": "is running"})
 
 
 def test_a_retry_and_a_release_on_a_paused_deck_note_that_nothing_starts(deck: LiveDeck) -> None:
@@ -108,11 +89,6 @@ def test_a_row_tells_when_its_attempt_ended_and_how_its_retries_stand(deck: Live
         (attempt,) = [row for row in client.request("timeline")["attempts"] if row["task"] == "bad-1"]
         assert row["ended"] == attempt["end"]
         assert (row.get("retries", 0), row.get("retries_used", 0), row.get("merged", False)) == (0, 0, False)
-
-
-def test_a_cancel_of_what_runs_gives_nothing_to_take_back(deck: LiveDeck) -> None:
-    with deck.client() as client:
-        assert client.request("cancel", tasks=["long"])["undo"] == ""
 
 
 def test_a_drained_gpu_and_a_pause_are_taken_back(deck: LiveDeck) -> None:
@@ -150,23 +126,6 @@ def test_the_timeline_has_every_attempt_with_its_gpu_and_end(deck: LiveDeck) -> 
         assert page["next"] is None
 
 
-def test_the_timeline_keeps_attempts_of_tasks_that_have_gone_from_the_file(deck: LiveDeck) -> None:
-    deck.write(DECK.replace('"bad-{i}"', '"poor-{i}"').replace('"long"', '"other"'))
-    with deck.client() as client:
-        before = {row["task"]: row for row in client.request("timeline")["attempts"]}
-        client.request("apply")
-        rows: list[dict[str, Any]] = client.request("timeline")["attempts"]
-        after = {row["task"]: row for row in rows}
-        assert len(rows) == len(after)
-        assert {name: after[name] for name in before} == before
-    deck.engines[-1].kill()
-    deck.engines[-1].wait()
-    deck.start()
-    with deck.client() as client:
-        again = {row["task"]: row for row in client.request("timeline")["attempts"]}
-        assert {name: again[name]["gpus"] for name in before} == {name: before[name]["gpus"] for name in before}
-
-
 def test_the_timeline_leaves_out_what_ended_before_the_time_asked_for(deck: LiveDeck) -> None:
     with deck.client() as client:
         now = client.request("timeline")["now"]
@@ -185,12 +144,6 @@ def test_the_graph_has_entries_by_round_with_counts_edges_and_barriers(deck: Liv
         (barrier,) = graph["barriers"]
         assert (barrier["round"], barrier["state"]) == (1, "shut")
         assert barrier["why"] == "round 0 closed by 2 failed: bad-1, bad-2"
-
-
-def test_the_row_of_a_blocked_task_says_what_blocks_it(deck: LiveDeck) -> None:
-    with deck.client() as client:
-        (row,) = client.request("rows", tasks=["report"])
-        assert (row["state"], row["reason"]) == ("blocked", "round 0 closed by 2 failed: bad-1, bad-2")
 
 
 def test_the_errors_name_reason_time_and_files_the_newest_first(deck: LiveDeck) -> None:

@@ -23,13 +23,6 @@ def answers(address: str) -> bool:
     return True
 
 
-def test_folder_and_socket_are_the_owners_alone(tmp_path: Path) -> None:
-    listener = listen(str(tmp_path), folder=str(tmp_path / "s"))
-    assert stat.S_IMODE(os.stat(tmp_path / "s").st_mode) == 0o700
-    assert stat.S_IMODE(os.stat(listener.address).st_mode) == 0o600
-    listener.close()
-
-
 @pytest.mark.parametrize("umask", [0o000, 0o077, 0o777])
 def test_the_umask_changes_nothing_of_that(tmp_path: Path, umask: int) -> None:
     old = os.umask(umask)

@@ -42,10 +42,15 @@ def pictures(
         monkeypatch.setenv(name, value)
     time.tzset()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gpudeck.tui.acting.toasts._SHOWN_S", 3600.0)
     yield snapshot.use_extension(Pictures)
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.fixture(autouse=True)
+def lasting_toasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A box that is busy takes longer to look at one than it is shown."""
+    monkeypatch.setattr("gpudeck.tui.acting.toasts._SHOWN_S", 3600.0)
 
 
 @pytest.fixture(autouse=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
+from textual import on
 from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
@@ -39,10 +41,9 @@ class LogApp(App[None]):
     def action_escaped(self) -> None:
         self.escaped += 1
 
-    def on_log_view_attempt_wanted(self, message: LogView.AttemptWanted) -> None:
-        self.wanted.append(message)
-
-    def on_log_view_pager_wanted(self, message: LogView.PagerWanted) -> None:
+    @on(LogView.AttemptWanted)
+    @on(LogView.PagerWanted)
+    def want(self, message: Message) -> None:
         self.wanted.append(message)
 
 
@@ -110,13 +111,11 @@ class Rig:
         return self.lines[-1].strip()
 
 
-def in_app(test: Callable[[Rig], Awaitable[None]], size: tuple[int, int] = (80, 24), **how: Any) -> None:
-    async def run() -> None:
-        app = LogApp(**how)
-        async with app.run_test(size=size) as pilot:
-            await test(Rig(app, pilot))
-
-    asyncio.run(run())
+@asynccontextmanager
+async def log_app(size: tuple[int, int] = (80, 24), **how: Any) -> AsyncGenerator[Rig]:
+    app = LogApp(**how)
+    async with app.run_test(size=size) as pilot:
+        yield Rig(app, pilot)
 
 
 def source(folder: Path, out: bytes | None = b"", err: bytes | None = None, **more: Any) -> LogSource:

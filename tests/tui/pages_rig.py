@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from textual import on
 from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
@@ -36,16 +37,11 @@ class PageApp(App[None]):
         self.theme = self._wanted
         self.view.focus()
 
-    def on_open_task(self, message: OpenTask) -> None:
-        self.told.append(message)
-
-    def on_open_logs(self, message: OpenLogs) -> None:
-        self.told.append(message)
-
-    def on_acted(self, message: Acted) -> None:
-        self.told.append(message)
-
-    def on_filter_table(self, message: FilterTable) -> None:
+    @on(OpenTask)
+    @on(OpenLogs)
+    @on(Acted)
+    @on(FilterTable)
+    def tell(self, message: Message) -> None:
         self.told.append(message)
 
 
@@ -54,19 +50,15 @@ def lines(view: Widget) -> list[str]:
     return [view.render_line(y).text.rstrip() for y in range(view.scrollable_content_region.height)]
 
 
-Body = Callable[[PageApp, Pilot[None]], Awaitable[None]]
-
-
-def drive(view: Widget, body: Body, *, size: tuple[int, int] = (80, 24), theme: str = "gpudeck") -> None:
-    """Run *body* with the view on a terminal of that size."""
-
-    async def whole() -> None:
-        app = PageApp(view, theme)
-        async with app.run_test(size=size) as pilot:
-            await pilot.pause()
-            await body(app, pilot)
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def page_app(
+    view: Widget, *, size: tuple[int, int] = (80, 24), theme: str = "gpudeck"
+) -> AsyncGenerator[tuple[PageApp, Pilot[None]]]:
+    """The view on a terminal of that size."""
+    app = PageApp(view, theme)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        yield app, pilot
 
 
 HOSTILE: Sequence[str] = (

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from textual.app import App, ComposeResult
-from textual.message import Message
 from textual.pilot import Pilot
 
 import gpudeck.tui
@@ -75,7 +74,7 @@ class TableApp(App[None]):
     def __init__(self, deck: DeckModel | None = None, columns: tuple[str, ...] = ()) -> None:
         super().__init__()
         self.clocks = Clocks()
-        self.told: list[Message] = []
+        self.opened: list[str] = []
         self._deck, self._columns = deck, columns
 
     def compose(self) -> ComposeResult:
@@ -100,23 +99,14 @@ class TableApp(App[None]):
     def bar(self) -> FilterBar:
         return self.query_one(FilterBar)
 
-    def on_task_table_cursor_moved(self, message: TaskTable.CursorMoved) -> None:
-        self.told.append(message)
-
     def on_task_table_opened(self, message: TaskTable.Opened) -> None:
-        self.told.append(message)
-
-    def on_task_table_marked(self, message: TaskTable.Marked) -> None:
-        self.told.append(message)
+        self.opened.append(message.name)
 
     def on_filter_bar_typed(self, message: FilterBar.Typed) -> None:
         self.bar.say(self.table.set_filter(message.text))
 
     def on_filter_bar_closed(self) -> None:
         self.table.focus()
-
-    def opened(self) -> list[str]:
-        return [message.name for message in self.told if isinstance(message, TaskTable.Opened)]
 
 
 def lines(app: TableApp) -> list[str]:
@@ -130,18 +120,12 @@ def cursor_line(app: TableApp) -> str:
     return next((line for line in lines(app) if line.startswith("▌")), "")
 
 
-Body = Callable[[TableApp, Pilot[None]], Awaitable[None]]
-
-
-def drive(
-    body: Body, deck: DeckModel | None = None, *, size: tuple[int, int] = (80, 24), columns: tuple[str, ...] = ()
-) -> None:
-    """Run *body* with the app on a terminal of that size."""
-
-    async def run() -> None:
-        app = TableApp(deck, columns)
-        async with app.run_test(size=size) as pilot:
-            await pilot.pause()
-            await body(app, pilot)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def table_app(
+    deck: DeckModel | None = None, *, size: tuple[int, int] = (80, 24), columns: tuple[str, ...] = ()
+) -> AsyncGenerator[tuple[TableApp, Pilot[None]]]:
+    """The app on a terminal of that size."""
+    app = TableApp(deck, columns)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        yield app, pilot

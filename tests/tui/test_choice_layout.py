@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -27,48 +27,36 @@ class Rig(App[None]):
         return [str(each.label).strip() for each in self.screen.query(Button) if each.region in frame]
 
 
-Body = Callable[[Rig, Pilot[None]], Awaitable[None]]
-
-
-def asked(answers: int, lines: Sequence[str], size: tuple[int, int], body: Body) -> None:
-    """Run *body* over a question with so many answers."""
-
-    async def run() -> None:
-        rig = Rig()
-        rig.animation_level = "none"
-        async with rig.run_test(size=size) as pilot:
-            options = [Option(f"id-{at}", f"answer {at}") for at in range(answers)]
-            await rig.push_screen(Choice("Which?", lines, options))
-            await pilot.pause()
-            await body(rig, pilot)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def asked(answers: int, *lines: str) -> AsyncGenerator[tuple[Rig, Pilot[None]]]:
+    """A question with so many answers."""
+    rig = Rig()
+    rig.animation_level = "none"
+    async with rig.run_test(size=(80, 24)) as pilot:
+        options = [Option(f"id-{at}", f"answer {at}") for at in range(answers)]
+        await rig.push_screen(Choice("Which?", lines, options))
+        await pilot.pause()
+        yield rig, pilot
 
 
 @pytest.mark.parametrize("lines", [(), ("why",)])
-def test_sixteen_answers_are_seen_at_80_columns(lines: tuple[str, ...]) -> None:
-    async def body(rig: Rig, _: Pilot[None]) -> None:
+async def test_sixteen_answers_are_seen_at_80_columns(lines: tuple[str, ...]) -> None:
+    async with asked(16, *lines) as (rig, _):
         assert len(rig.seen()) == 16
         assert not rig.screen.query_one("#choice", Vertical).border_subtitle
 
-    asked(16, lines, (80, 24), body)
 
-
-def test_answers_that_do_not_fit_are_scrolled_to_and_said_to_be_there() -> None:
-    async def body(rig: Rig, pilot: Pilot[None]) -> None:
+async def test_answers_that_do_not_fit_are_scrolled_to_and_said_to_be_there() -> None:
+    async with asked(30, "why") as (rig, pilot):
         assert "answer 29" not in rig.seen()
         assert "30 answers" in str(rig.screen.query_one("#choice", Vertical).border_subtitle)
         await pilot.press("up")
         await pilot.pause()
         assert "answer 29" in rig.seen()
 
-    asked(30, ("why",), (80, 24), body)
 
-
-def test_lines_that_are_folded_go_on_below_what_they_say() -> None:
-    async def body(rig: Rig, _: Pilot[None]) -> None:
+async def test_lines_that_are_folded_go_on_below_what_they_say() -> None:
+    async with asked(2, PLAN) as (rig, _):
         explained = rig.screen.query_one("#choice-lines").query_one(Static)
         first, second = str(explained.content).splitlines()
         assert second.startswith(" " * first.index("train-sym"))
-
-    asked(2, (PLAN,), (80, 24), body)

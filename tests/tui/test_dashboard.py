@@ -9,7 +9,7 @@ from textual.widgets import Input
 
 from tests.fakes.snapshot_deck import ROWS, head, row
 from tests.fakes.snapshot_gpus import EIGHT
-from tests.fakes.snapshot_rig import LARGE, MIDDLE, SMALL, Size, SnapshotRig, at, over_picture, whole
+from tests.fakes.snapshot_rig import LARGE, MIDDLE, SMALL, Size, SnapshotRig, at, snapshot_of, whole
 from tests.fakes.snapshot_tasks import FAILED, answer
 from tests.inside.tui import ACTIONS, RESERVED, Action, DeckHeader, TaskTable
 
@@ -23,8 +23,8 @@ def table_of(rig: SnapshotRig) -> TaskTable:
     return rig.app.screen.query_one(TaskTable)
 
 
-def test_a_filter_shows_what_fits_while_it_is_typed_and_the_cursor_stays_on_its_task() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_a_filter_shows_what_fits_while_it_is_typed_and_the_cursor_stays_on_its_task() -> None:
+    async with snapshot_of(MID_RUN) as rig:
         table = table_of(rig)
         table.go_to("train-sym-0.625")
         await rig.types("slash", "state:running")
@@ -36,42 +36,34 @@ def test_a_filter_shows_what_fits_while_it_is_typed_and_the_cursor_stays_on_its_
         await rig.press("escape")
         assert (len(table.shown), table.cursor_name) == (len(ROWS), "train-sym-0.625")
 
-    over_picture(MID_RUN, body)
 
-
-def test_names_that_look_like_markup_are_shown_as_they_are() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_names_that_look_like_markup_are_shown_as_they_are() -> None:
+    async with snapshot_of(whole((row(0, "[red]b[/] [red"),), head(()), ())) as rig:
         await rig.types("slash", "[/] [red")
         await rig.press("enter")
         await rig.until_seen("[/] [red", "[red]b[/]")
 
-    over_picture(whole((row(0, "[red]b[/] [red"),), head(()), ()), body)
 
-
-def test_every_size_can_be_drawn_and_resizes_in_a_row_end_with_a_whole_picture() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_every_size_can_be_drawn_and_resizes_in_a_row_end_with_a_whole_picture() -> None:
+    async with snapshot_of(MID_RUN, (20, 5)) as rig:
         for size in SIZES * 2:
             await rig.pilot.resize_terminal(*size)
             await rig.press("j", "k", "tab")
         await rig.until_seen("train-asym-0.125", "q leave")
 
-    over_picture(MID_RUN, body, (20, 5))
-
 
 @at(SMALL, LARGE)
-def test_the_header_tells_that_the_deck_is_paused_on_a_fresh_screen(size: Size) -> None:
+async def test_the_header_tells_that_the_deck_is_paused_on_a_fresh_screen(size: Size) -> None:
     rows = tuple(row(index, f"t-{index}") for index in range(70))
 
-    async def body(rig: SnapshotRig) -> None:
+    async with snapshot_of(whole(rows, head(rows, paused="paused by ada")), size) as rig:
         await rig.until_seen("▎ paused")
         header, below = rig.app.screen.query_one(DeckHeader), rig.app.screen.query_one("#body")
         assert (header.region.height, below.region.y) == (3, 3)
 
-    over_picture(whole(rows, head(rows, paused="paused by ada")), body, size)
 
-
-def test_keys_of_screen_tmux_and_the_terminal_mean_nothing_and_move_no_cursor_of_a_field() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_keys_of_screen_tmux_and_the_terminal_mean_nothing_and_move_no_cursor_of_a_field() -> None:
+    async with snapshot_of(MID_RUN, answers={"show": answer(FAILED)}) as rig:
         for place, keys in {**PLACES, "palette": ("ctrl+p",), "help": ("question_mark",)}.items():
             before = rig.app.screen_stack[:]
             await rig.press(*keys)
@@ -86,11 +78,9 @@ def test_keys_of_screen_tmux_and_the_terminal_mean_nothing_and_move_no_cursor_of
             while rig.app.screen_stack != before or isinstance(rig.app.focused, Input):
                 await rig.press("escape")
 
-    over_picture(MID_RUN, body, answers={"show": answer(FAILED)})
 
-
-def test_a_click_on_a_line_of_the_help_does_what_it_says() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_a_click_on_a_line_of_the_help_does_what_it_says() -> None:
+    async with snapshot_of(MID_RUN) as rig:
         table_of(rig).go_to("train-sym-0.5")
         await rig.press("question_mark")
         await rig.until_seen("Mark the task")
@@ -100,15 +90,11 @@ def test_a_click_on_a_line_of_the_help_does_what_it_says() -> None:
         await rig.until(lambda: rig.app.screen.query(TaskTable) and table_of(rig).marked, "a task is marked")
         assert table_of(rig).marked == {"train-sym-0.5"}
 
-    over_picture(MID_RUN, body)
 
-
-def test_a_change_of_the_deck_is_drawn() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_a_change_of_the_deck_is_drawn() -> None:
+    async with snapshot_of(MID_RUN) as rig:
         await rig.brings(rows={0: msgspec.structs.replace(ROWS[0], state="running", started=1.0)})
         await rig.until_seen("● running   prepare")
-
-    over_picture(MID_RUN, body)
 
 
 def test_every_action_of_the_table_is_handled_somewhere() -> None:

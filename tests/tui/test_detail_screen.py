@@ -12,7 +12,7 @@ from textual.geometry import Region
 from tests.fakes.screen_rig import SIZES, OnDeck, ScreenRig, over
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
-from tests.fakes.snapshot_rig import SnapshotRig, over_picture, whole
+from tests.fakes.snapshot_rig import snapshot_of, whole
 from tests.fakes.snapshot_tasks import FAILED, answer
 from tests.inside.tui import Choice, Dashboard, Detail, DetailView, LogScreen, OpenTask, detail
 
@@ -76,8 +76,10 @@ async def until_said(rig: ScreenRig, screen: Detail, *texts: str) -> None:
         await rig.until(lambda text=text: text in said(screen), f"{text!r} in\n{said(screen)}")
 
 
-def test_of_a_task_that_failed_its_user_sees_why_goes_through_its_attempts_and_retries_it(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_of_a_task_that_failed_its_user_sees_why_goes_through_its_attempts_and_retries_it(
+    on_deck: OnDeck,
+) -> None:
+    async with on_deck() as rig:
         await rig.press("g", "j", "d")
         await rig.until(lambda: isinstance(rig.app.screen, Detail), "the page is open")
         screen = rig.app.screen
@@ -107,11 +109,9 @@ def test_of_a_task_that_failed_its_user_sees_why_goes_through_its_attempts_and_r
         await rig.press("escape")
         await rig.until(lambda: isinstance(rig.app.screen, Dashboard), "the table")
 
-    on_deck(body)
 
-
-def test_a_blocked_task_tells_why_and_leads_by_key_and_by_click_to_what_it_waits_for(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_a_blocked_task_tells_why_and_leads_by_key_and_by_click_to_what_it_waits_for(on_deck: OnDeck) -> None:
+    async with on_deck() as rig:
         screen = await opened(rig, "later")
         await until_said(rig, screen, "Waits for", "needs bad, which did not succeed", "waits on   bad")
         await rig.press("tab", "enter")
@@ -126,11 +126,11 @@ def test_a_blocked_task_tells_why_and_leads_by_key_and_by_click_to_what_it_waits
         await rig.pilot.click(offset=(lines[y].index("waits on   bad") + 12, y))
         await rig.until(lambda: screen.task_name == "bad", "a click opens it, too")
 
-    on_deck(body)
 
-
-def test_a_page_of_a_task_that_runs_goes_on_telling_through_another_screen_and_another_engine(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_a_page_of_a_task_that_runs_goes_on_telling_through_another_screen_and_another_engine(
+    on_deck: OnDeck,
+) -> None:
+    async with on_deck() as rig:
         screen = await opened(rig, "long")
         await until_said(rig, screen, "wer  0.25   min 0.25 at progress 2")
         await rig.press("l")
@@ -152,11 +152,9 @@ def test_a_page_of_a_task_that_runs_goes_on_telling_through_another_screen_and_a
         await rig.until_state("long", "cancelled")
         await until_said(rig, screen, "– cancelled")
 
-    on_deck(body)
 
-
-def test_n_and_p_go_through_the_tasks_in_the_tables_order_whatever_else_is_pressed(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_n_and_p_go_through_the_tasks_in_the_tables_order_whatever_else_is_pressed(on_deck: OnDeck) -> None:
+    async with on_deck() as rig:
         screen = await opened(rig, "first")
         for key, name in (("n", "bad"), ("n", "long"), ("p", "bad")):
             await rig.press(key)
@@ -172,11 +170,9 @@ def test_n_and_p_go_through_the_tasks_in_the_tables_order_whatever_else_is_press
         await rig.until(lambda: isinstance(rig.app.screen, Dashboard), "the table")
         assert rig.app.screen.targets() == (screen.task_name,)  # pyright: ignore[reportAttributeAccessIssue]
 
-    on_deck(body)
 
-
-def test_what_the_mouse_has_marked_on_a_page_can_be_read() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_what_the_mouse_has_marked_on_a_page_can_be_read() -> None:
+    async with snapshot_of(whole(ROWS, head(), EIGHT), (80, 24), answers={"show": answer(FAILED)}) as rig:
         rig.app.screen.post_message(OpenTask(FAILED["name"]))
         await rig.until_on(Detail)
         await rig.until_said("Attempt 3")
@@ -191,11 +187,9 @@ def test_what_the_mouse_has_marked_on_a_page_can_be_read() -> None:
         await rig.until(lambda: colours() != plain, "it is marked")
         assert all(ink != paper for ink, paper in colours())
 
-    over_picture(whole(ROWS, head(), EIGHT), body, (80, 24), answers={"show": answer(FAILED)})
 
-
-def test_every_size_can_be_drawn_and_scrolled() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_every_size_can_be_drawn_and_scrolled() -> None:
+    async with snapshot_of(whole(ROWS, head(), EIGHT), (20, 5), answers={"show": answer(FAILED)}) as rig:
         rig.app.screen.post_message(OpenTask(FAILED["name"]))
         await rig.until_on(Detail)
         await rig.until_said("Attempt 3")
@@ -203,5 +197,3 @@ def test_every_size_can_be_drawn_and_scrolled() -> None:
             await rig.pilot.resize_terminal(*size)
             await rig.press("j", "G", "k", "pagedown", "g", "tab", "tab", "shift+tab")
         assert rig.app.is_running
-
-    over_picture(whole(ROWS, head(), EIGHT), body, (20, 5), answers={"show": answer(FAILED)})

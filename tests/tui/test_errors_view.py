@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from itertools import cycle
-from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from gpudeck.engine.protocol.pages import Failure
 from gpudeck.engine.protocol.wire import TaskRow
-from tests.inside.tui import Acted, Digests, ErrorList, FilterTable, OpenLogs, OpenTask, groups_of, summary
+from tests.inside.tui import Acted, ErrorList, FilterTable, OpenLogs, OpenTask, groups_of, summary
 from tests.inside.tui import errors_filter_for as filter_for
 from tests.inside.tui import errors_lines_of as lines_of
 from tests.inside.tui import filtering_parse as parse
-from tests.tui.pages_rig import HOSTILE, NOW_S, PageApp, drive, is_harmless, lines
+from tests.tui.pages_rig import HOSTILE, NOW_S, is_harmless, lines, page_app
 
 SIZES = [(80, 24), (120, 40), (200, 60), (30, 8), (1, 1)]
 
@@ -90,8 +86,9 @@ def test_the_filter_of_a_group_means_its_tasks_and_not_the_others() -> None:
         assert {name for name, row in rows.items() if found.matches(row, {})} == set(group.names)
 
 
-def test_the_group_under_the_cursor_stays_until_it_is_left_though_nothing_of_it_is_failed_any_more() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+async def test_the_group_under_the_cursor_stays_until_it_is_left_though_nothing_of_it_is_failed_any_more() -> None:
+    view = ErrorList()
+    async with page_app(view) as (_, pilot):
         view.show(groups_of(MANY), 5)
         await pilot.pause()
         view.show(groups_of(MANY[3:]), 2)
@@ -106,29 +103,16 @@ def test_the_group_under_the_cursor_stays_until_it_is_left_though_nothing_of_it_
         view.move(-1)
         assert view.group.kind == "exit"
 
+
+async def test_a_page_without_failures_says_so_where_they_would_be() -> None:
     view = ErrorList()
-    drive(view, body)
-
-
-def test_a_page_without_failures_says_so_where_they_would_be() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+    async with page_app(view):
         assert not "".join(lines(view))
         view.show([], 0)
         assert "nothing has failed" in [line.strip() for line in lines(view)[:-1]]
 
-    view = ErrorList()
-    drive(view, body)
 
-
-def test_the_cursors_group_shows_the_end_of_its_newest_log() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
-        view.show(groups_of(MANY), 5)
-        assert asked == {"train-1"}
-        assert any("│ RuntimeError of train-1" in line for line in lines(view))
-        view.move(1)
-        assert any("│ RuntimeError of eval" in line for line in lines(view))
-        assert not any("train-1" in line and "│" in line for line in lines(view))
-
+async def test_the_cursors_group_shows_the_end_of_its_newest_log() -> None:
     asked: set[str] = set()
 
     def digest(failure: Failure) -> tuple[str, ...]:
@@ -136,11 +120,18 @@ def test_the_cursors_group_shows_the_end_of_its_newest_log() -> None:
         return ("Traceback", f"RuntimeError of {failure.task}")
 
     view = ErrorList(digest=digest, now=lambda: NOW_S)
-    drive(view, body)
+    async with page_app(view):
+        view.show(groups_of(MANY), 5)
+        assert asked == {"train-1"}
+        assert any("│ RuntimeError of train-1" in line for line in lines(view))
+        view.move(1)
+        assert any("│ RuntimeError of eval" in line for line in lines(view))
+        assert not any("train-1" in line and "│" in line for line in lines(view))
 
 
-def test_what_the_view_posts_is_about_the_group_under_the_cursor() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+async def test_what_the_view_posts_is_about_the_group_under_the_cursor() -> None:
+    view = ErrorList(now=lambda: NOW_S)
+    async with page_app(view) as (app, pilot):
         view.show(groups_of(MANY), 5)
         view.open_log()
         view.open_task()
@@ -153,12 +144,10 @@ def test_what_the_view_posts_is_about_the_group_under_the_cursor() -> None:
         assert retried == Acted("retry", ("train-1", "train-2", "train-3"))
         assert isinstance(filtered, FilterTable)
 
+
+async def test_a_click_chooses_and_a_double_click_opens_the_log() -> None:
     view = ErrorList(now=lambda: NOW_S)
-    drive(view, body)
-
-
-def test_a_click_chooses_and_a_double_click_opens_the_log() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+    async with page_app(view) as (app, pilot):
         view.show(groups_of(MANY), 5)
         await pilot.pause()
         y = next(at for at, line in enumerate(lines(view)) if "ValueError" in line)
@@ -168,12 +157,10 @@ def test_a_click_chooses_and_a_double_click_opens_the_log() -> None:
         assert view.group.names == ("eval",)
         assert [message.names for message in app.told if isinstance(message, OpenLogs)] == [("eval",)]
 
+
+async def test_the_cursor_stays_on_its_group_when_others_come_before_it() -> None:
     view = ErrorList(now=lambda: NOW_S)
-    drive(view, body)
-
-
-def test_the_cursor_stays_on_its_group_when_others_come_before_it() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+    async with page_app(view):
         view.show(groups_of(MANY), 5)
         view.move(2)
         name = view.group
@@ -184,68 +171,34 @@ def test_the_cursor_stays_on_its_group_when_others_come_before_it() -> None:
         assert name is not None
         assert view.group.key == name.key
 
+
+async def test_many_groups_scroll_with_the_cursor() -> None:
     view = ErrorList(now=lambda: NOW_S)
-    drive(view, body)
-
-
-def test_many_groups_scroll_with_the_cursor() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+    async with page_app(view, size=(80, 12)) as (_, pilot):
         view.show(groups_of([failure(f"t{at}", f"exit 1: {'abcdefghijklmnop'[at]}Error") for at in range(16)]), 16)
         view.move(99)
         await pilot.pause()
         assert view.group is not None
         assert any(view.group.newest.task in line for line in lines(view))
 
-    view = ErrorList(now=lambda: NOW_S)
-    drive(view, body, size=(80, 12))
-
 
 @pytest.mark.parametrize(
     ("size", "theme"), list(zip(SIZES, cycle(("gpudeck", "gpudeck-light", "ansi-dark")), strict=False))
 )
-def test_it_fits_any_terminal(size: tuple[int, int], theme: str) -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+async def test_it_fits_any_terminal(size: tuple[int, int], theme: str) -> None:
+    view = ErrorList(digest=lambda _: ("x" * 300, "訓練" * 100), now=lambda: NOW_S)
+    async with page_app(view, size=size, theme=theme) as (_, pilot):
         view.show(groups_of(MANY), 5)
         await pilot.pause()
         width, height = view.scrollable_content_region.size
         assert all(view.render_line(y).cell_length == width for y in range(height))
 
-    view = ErrorList(digest=lambda _: ("x" * 300, "訓練" * 100), now=lambda: NOW_S)
-    drive(view, body, size=size, theme=theme)
 
-
-def test_what_comes_from_outside_harms_nothing() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+async def test_what_comes_from_outside_harms_nothing() -> None:
+    view = ErrorList(digest=lambda _: tuple(HOSTILE), now=lambda: NOW_S)
+    async with page_app(view, size=(100, 60)) as (_, pilot):
         view.show(groups_of([failure(name, name, name) for name in HOSTILE]), len(HOSTILE))
         for _ in HOSTILE:
             await pilot.pause()
             assert all(is_harmless(line) for line in lines(view))
             view.move(1)
-
-    view = ErrorList(digest=lambda _: tuple(HOSTILE), now=lambda: NOW_S)
-    drive(view, body, size=(100, 60))
-
-
-def test_a_log_is_read_aside_and_once(tmp_path: Path) -> None:
-    (tmp_path / "err").write_text("Traceback (most recent call last):\nKeyError: 'lr'\n")
-    (tmp_path / "out").write_text("")
-
-    async def work() -> None:
-        loop = asyncio.get_running_loop()
-        read = asyncio.Event()
-        delivered: list[Callable[[], None]] = []
-
-        def deliver(call: Callable[[], None]) -> None:
-            delivered.append(call)
-            loop.call_soon_threadsafe(call)
-
-        digests = Digests(deliver, read.set)
-        wanted = Failure(task="a", attempt=1, log=str(tmp_path / "out"), err=str(tmp_path / "err"))
-        assert digests.of(wanted) is None
-        assert digests.of(wanted) is None
-        await asyncio.wait_for(read.wait(), 20)
-        assert (digests.of(wanted) or ())[-1] == "KeyError: 'lr'"
-        assert len(delivered) == 1
-        digests.close()
-
-    asyncio.run(work())

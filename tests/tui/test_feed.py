@@ -61,14 +61,6 @@ class Follower:
             self.take()
 
 
-def test_an_engine_is_started_and_its_picture_folded(tmp_path: Path) -> None:
-    with live_deck(tmp_path, ENDLESS) as deck, Follower(deck) as follower:
-        follower.until(lambda: follower.model.whole)
-        follower.until_running(2)
-        assert list(follower.model.rows) == [0, 1]
-        assert follower.model.link.pid == deck.holder()
-
-
 def test_a_killed_engine_is_replaced_and_the_tasks_are_the_same_processes(tmp_path: Path) -> None:
     with live_deck(tmp_path, ENDLESS) as deck, Follower(deck) as follower:
         follower.until_running(2)

@@ -21,24 +21,19 @@ def kept(*readings: tuple[float, float | None], kept_s: int = 10) -> list[float 
     return list(series.last(kept_s))
 
 
-def test_there_is_one_reading_a_second_and_the_last_one_counts() -> None:
-    assert kept((5.0, 10), (5.4, 11), (5.9, 12), (6.1, 13)) == [12, 13]
-
-
-def test_what_was_told_holds_until_something_else_is_told() -> None:
-    assert kept((5, 10), (9, 20)) == [10, 10, 10, 10, 20]
-
-
-def test_a_gap_stays_a_gap_until_a_reading_comes() -> None:
-    assert kept((5, 10), (6, None), (8, 20)) == [10, None, None, 20]
-
-
-def test_old_readings_are_forgotten() -> None:
-    assert kept((0, 1), (1000, 2), kept_s=3) == [1, 1, 2]
-
-
-def test_a_clock_that_steps_back_adds_nothing() -> None:
-    assert kept((5, 10), (3, 20)) == [20]
+@pytest.mark.parametrize(
+    ("readings", "series"),
+    [
+        ([(5.0, 10), (5.4, 11), (5.9, 12), (6.1, 13)], [12, 13]),
+        ([(5, 10), (9, 20)], [10, 10, 10, 10, 20]),
+        ([(5, 10), (6, None), (8, 20)], [10, None, None, 20]),
+        ([(0, 1), (1000, 2)], [*[1] * 9, 2]),
+        ([(5, 10), (3, 20)], [20]),
+    ],
+    ids=["one a second, the last", "holds until another", "a gap stays one", "old ones go", "a clock steps back"],
+)
+def test_a_series_has_a_value_a_second(readings: list[tuple[float, float | None]], series: list[float | None]) -> None:
+    assert kept(*readings) == series
 
 
 def test_only_what_was_asked_for_is_given_the_newest_last() -> None:
@@ -103,29 +98,21 @@ def test_unified_memory_has_no_share() -> None:
 # -- braille ----------------------------------------------------------------------------------------------------------
 
 
-def test_four_levels_fill_a_cell_from_below() -> None:
-    assert area([0, 25, 50, 75, 100, 100], 3) == ["⣀⣴⣿"]
-
-
-def test_a_reading_of_zero_is_not_a_gap() -> None:
-    assert area([0, 0, None, None], 2) == ["⣀ "]
-
-
-def test_half_a_cell_may_be_a_gap() -> None:
-    assert area([100, None], 1) == ["⡇"]
-
-
-def test_the_newest_readings_stand_at_the_right() -> None:
-    assert area([100], 3) == ["  ⢸"]
-
-
-def test_two_lines_are_eight_levels() -> None:
-    assert area([100, 100, 50, 50], 2, 2) == ["⣿ ", "⣿⣿"]
-
-
-@pytest.mark.parametrize("width", [0, -3])
-def test_no_room_is_no_error(width: int) -> None:
-    assert area([1, 2, 3], width) == [""]
+@pytest.mark.parametrize(
+    ("readings", "width", "height", "lines"),
+    [
+        ([0, 25, 50, 75, 100, 100], 3, 1, ["⣀⣴⣿"]),
+        ([0, 0, None, None], 2, 1, ["⣀ "]),
+        ([100, None], 1, 1, ["⡇"]),
+        ([100], 3, 1, ["  ⢸"]),
+        ([100, 100, 50, 50], 2, 2, ["⣿ ", "⣿⣿"]),
+        ([1, 2, 3], 0, 1, [""]),
+        ([1, 2, 3], -3, 1, [""]),
+    ],
+    ids=["levels", "zero is no gap", "half a cell", "newest right", "two lines", "no room", "less than none"],
+)
+def test_readings_are_drawn(readings: list[float | None], width: int, height: int, lines: list[str]) -> None:
+    assert area(readings, width, height) == lines
 
 
 @given(

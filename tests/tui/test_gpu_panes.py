@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import on
 from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
@@ -15,7 +16,7 @@ from textual.pilot import Pilot
 import gpudeck.tui
 from gpudeck.engine.protocol.wire import GpuRow
 from tests.inside.tui import FOLDED, FULL, GpuPanes
-from tests.tui.gpu_samples import NOTHING, gpu, gpus, lost
+from tests.tui.gpu_samples import gpu, gpus, lost
 
 STYLES = Path(gpudeck.tui.__file__).parent / "styles"
 SIZES = ((80, 24), (120, 40), (200, 60))
@@ -45,10 +46,9 @@ class Rig(App[None]):
     def compose(self) -> ComposeResult:
         yield self.panes
 
-    def on_gpu_panes_acted(self, message: GpuPanes.Acted) -> None:
-        self.posted.append(message)
-
-    def on_gpu_panes_open_processes(self, message: GpuPanes.OpenProcesses) -> None:
+    @on(GpuPanes.Acted)
+    @on(GpuPanes.OpenProcesses)
+    def tell(self, message: Message) -> None:
         self.posted.append(message)
 
     def lines(self) -> list[str]:
@@ -58,17 +58,14 @@ class Rig(App[None]):
         return "\n".join(self.lines())
 
 
-def shown(test: Callable[[Rig, Pilot[None]], Awaitable[None]], size: tuple[int, int] = (80, 24), **more: Any) -> None:
-    """Run a test with the panes on a screen of this size."""
-
-    async def run() -> None:
-        rig = Rig(**more)
-        async with rig.run_test(size=size) as pilot:
-            rig.panes.focus()
-            await pilot.pause()
-            await test(rig, pilot)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def panes_on(size: tuple[int, int] = (80, 24), **more: Any) -> AsyncGenerator[tuple[Rig, Pilot[None]]]:
+    """The panes on a screen of this size."""
+    rig = Rig(**more)
+    async with rig.run_test(size=size) as pilot:
+        rig.panes.focus()
+        await pilot.pause()
+        yield rig, pilot
 
 
 # -- what is shown ----------------------------------------------------------------------------------------------------
@@ -76,30 +73,17 @@ def shown(test: Callable[[Rig, Pilot[None]], Awaitable[None]], size: tuple[int, 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("count", [0, 1, 2, 8, 16])
-def test_any_number_of_gpus_is_shown_at_any_size(count: int, size: tuple[int, int]) -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+async def test_any_number_of_gpus_is_shown_at_any_size(count: int, size: tuple[int, int]) -> None:
+    async with panes_on(size) as (rig, pilot):
         rig.panes.show(gpus(count), 0.0)
         await pilot.pause()
 
         assert all(len(rig.panes.render_line(y).text) == rig.panes.size.width for y in range(rig.panes.size.height))
         assert rig.text().count("90%") == count
 
-    shown(test, size)
 
-
-@pytest.mark.parametrize("size", SIZES)
-def test_gpus_that_tell_nothing_are_shown(size: tuple[int, int]) -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
-        rig.panes.show(gpus(8, **NOTHING), 0.0)
-        await pilot.pause()
-
-        assert rig.text().count("N/A") >= 8
-
-    shown(test, size)
-
-
-def test_without_a_gpu_one_line_says_what_the_cpu_does() -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+async def test_without_a_gpu_one_line_says_what_the_cpu_does() -> None:
+    async with panes_on() as (rig, pilot):
         rig.panes.show((), 0.0, cpu_slots=4, cpu_tasks=["prep-1", "prep[red]-2"])
         await pilot.pause()
 
@@ -107,11 +91,9 @@ def test_without_a_gpu_one_line_says_what_the_cpu_does() -> None:
         await pilot.press("down", "enter", "D")
         assert rig.posted == []
 
-    shown(test)
 
-
-def test_a_gpu_that_is_lost_comes_back_with_a_gap_in_its_history() -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+async def test_a_gpu_that_is_lost_comes_back_with_a_gap_in_its_history() -> None:
+    async with panes_on() as (rig, pilot):
         rig.panes.show(gpus(2), 0.0)
         rig.panes.show((gpu(0), lost(1)), 1.0)
         await pilot.pause()
@@ -123,35 +105,9 @@ def test_a_gpu_that_is_lost_comes_back_with_a_gap_in_its_history() -> None:
         assert "LOST" not in rig.text()
         assert list(rig.panes.history.util("GPU-1", 9)) == [90, None, 10]
 
-    shown(test)
 
-
-def test_gpus_that_come_and_go_leave_nothing_behind() -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
-        for count in (3, 16, 0, 1):
-            rig.panes.show(gpus(count), float(count))
-            await pilot.pause()
-
-        assert rig.text().count("90%") == 1
-
-    shown(test)
-
-
-def test_a_storm_of_sizes_ends_in_the_right_picture() -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
-        rig.panes.show(gpus(6), 0.0)
-        for width, height in ((200, 60), (20, 3), (1, 1), (120, 40), (80, 4), (150, 24)):
-            await pilot.resize_terminal(width, height)
-        await pilot.pause()
-
-        assert rig.text().count("90%") == 6
-        assert {len(line) <= 150 for line in rig.lines()} == {True}
-
-    shown(test)
-
-
-def test_folding_can_be_chosen_while_it_runs() -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+async def test_folding_can_be_chosen_while_it_runs() -> None:
+    async with panes_on() as (rig, pilot):
         rig.panes.show(gpus(2), 0.0)
         await pilot.pause()
         assert rig.panes.virtual_size.height == 2 * FULL
@@ -161,22 +117,18 @@ def test_folding_can_be_chosen_while_it_runs() -> None:
 
         assert rig.panes.virtual_size.height == 2 * FOLDED
 
-    shown(test)
-
 
 @pytest.mark.parametrize(("count", "height"), [(0, 1), (1, FULL), (2, 2 * FULL), (3, 12), (8, 8), (16, 14)])
-def test_panes_of_automatic_height_are_as_tall_as_they_need(count: int, height: int) -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+async def test_panes_of_automatic_height_are_as_tall_as_they_need(count: int, height: int) -> None:
+    async with panes_on((80, 40), classes="auto") as (rig, pilot):
         rig.panes.show(gpus(count), 0.0)
         await pilot.pause()
 
         assert rig.panes.size.height == height
 
-    shown(test, (80, 40), classes="auto")
 
-
-def test_another_theme_is_seen_at_once() -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+async def test_another_theme_is_seen_at_once() -> None:
+    async with panes_on() as (rig, pilot):
         rig.panes.show(gpus(1), 0.0)
         await pilot.pause()
         before = rig.panes.render_line(1)
@@ -186,27 +138,12 @@ def test_another_theme_is_seen_at_once() -> None:
 
         assert rig.panes.render_line(1) != before
 
-    shown(test)
-
 
 # -- what is drawn again ----------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_drawn_again_when_nothing_has_changed() -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
-        rig.panes.show(gpus(8), 0.0)
-        await pilot.pause()
-        rig.panes.redrawn.clear()
-
-        rig.panes.show(gpus(8), 0.5)
-
-        assert rig.panes.redrawn == []
-
-    shown(test)
-
-
-def test_only_the_lines_that_differ_are_drawn_again() -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+async def test_only_the_lines_that_differ_are_drawn_again() -> None:
+    async with panes_on() as (rig, pilot):
         rig.panes.show(gpus(2), 0.0)
         await pilot.pause()
         rig.panes.redrawn.clear()
@@ -214,8 +151,6 @@ def test_only_the_lines_that_differ_are_drawn_again() -> None:
         rig.panes.show((gpu(0), gpu(1, temperature_c=70)), 0.5)
 
         assert rig.panes.redrawn == [FULL + 3]
-
-    shown(test)
 
 
 # -- the cursor -------------------------------------------------------------------------------------------------------
@@ -234,8 +169,8 @@ def place(rig: Rig) -> int:
         (["left"], 0), (["j", "k"], 0), (["right", "down", "up"], 1),
     ],
 )  # fmt: skip
-def test_keys_move_among_two_columns(keys: list[str], index: int) -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+async def test_keys_move_among_two_columns(keys: list[str], index: int) -> None:
+    async with panes_on((200, 60)) as (rig, pilot):
         rig.panes.show(gpus(6), 0.0)
         await pilot.pause()
 
@@ -243,11 +178,9 @@ def test_keys_move_among_two_columns(keys: list[str], index: int) -> None:
 
         assert place(rig) == index
 
-    shown(test, (200, 60))
 
-
-def test_the_cursor_stays_with_its_gpu() -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+async def test_the_cursor_stays_with_its_gpu() -> None:
+    async with panes_on() as (rig, pilot):
         rig.panes.show(gpus(3), 0.0)
         await pilot.press("down", "down")
         rig.panes.show(tuple(GpuRow(index=place, uuid=uuid) for place, uuid in enumerate(("GPU-2", "GPU-0"))), 1.0)
@@ -255,22 +188,18 @@ def test_the_cursor_stays_with_its_gpu() -> None:
         assert rig.panes.chosen is not None
         assert rig.panes.chosen.uuid == "GPU-2"
 
-    shown(test)
 
-
-def test_the_cursor_finds_another_gpu_when_its_own_is_gone() -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+async def test_the_cursor_finds_another_gpu_when_its_own_is_gone() -> None:
+    async with panes_on() as (rig, pilot):
         rig.panes.show(gpus(3), 0.0)
         await pilot.press("G")
         rig.panes.show(gpus(2), 1.0)
 
         assert place(rig) == 0
 
-    shown(test)
 
-
-def test_what_is_below_the_edge_is_scrolled_to() -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+async def test_what_is_below_the_edge_is_scrolled_to() -> None:
+    async with panes_on((80, 5)) as (rig, pilot):
         rig.panes.show(gpus(16), 0.0)
         await pilot.pause()
 
@@ -279,11 +208,9 @@ def test_what_is_below_the_edge_is_scrolled_to() -> None:
 
         assert any(line.startswith("▌ 15") for line in rig.lines())
 
-    shown(test, (80, 5))
 
-
-def test_a_click_takes_the_cursor_to_the_gpu_under_it() -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+async def test_a_click_takes_the_cursor_to_the_gpu_under_it() -> None:
+    async with panes_on((200, 60)) as (rig, pilot):
         rig.panes.show(gpus(6), 0.0)
         await pilot.pause()
 
@@ -291,11 +218,9 @@ def test_a_click_takes_the_cursor_to_the_gpu_under_it() -> None:
 
         assert place(rig) == 3
 
-    shown(test, (200, 60))
 
-
-def test_a_click_beside_all_gpus_does_nothing() -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+async def test_a_click_beside_all_gpus_does_nothing() -> None:
+    async with panes_on((200, 60)) as (rig, pilot):
         rig.panes.show(gpus(3), 0.0)
         await pilot.pause()
 
@@ -303,26 +228,12 @@ def test_a_click_beside_all_gpus_does_nothing() -> None:
 
         assert (place(rig), rig.posted) == (0, [])
 
-    shown(test, (200, 60))
-
 
 # -- what is posted ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("key", "action"), [("D", "drain"), ("T", "take")])
-def test_a_key_acts_on_the_gpu_under_the_cursor(key: str, action: str) -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
-        rig.panes.show(gpus(2), 0.0)
-        await pilot.press("down", key)
-        await pilot.pause()
-
-        assert rig.posted == [GpuPanes.Acted(action, gpu(1))]
-
-    shown(test)
-
-
-def test_enter_and_a_double_click_ask_who_is_on_it() -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+async def test_enter_and_a_double_click_ask_who_is_on_it() -> None:
+    async with panes_on() as (rig, pilot):
         rig.panes.show(gpus(2), 0.0)
         await pilot.press("enter")
         await pilot.click(GpuPanes, offset=(5, FULL), times=2)
@@ -330,12 +241,10 @@ def test_enter_and_a_double_click_ask_who_is_on_it() -> None:
 
         assert rig.posted == [GpuPanes.OpenProcesses(gpu(0)), GpuPanes.OpenProcesses(gpu(1))]
 
-    shown(test)
-
 
 @pytest.mark.parametrize("fold", [True, False])
-def test_without_an_engine_no_gpu_looks_as_if_it_were_current(fold: bool) -> None:
-    async def test(rig: Rig, pilot: Pilot[None]) -> None:
+async def test_without_an_engine_no_gpu_looks_as_if_it_were_current(fold: bool) -> None:
+    async with panes_on(fold=fold) as (rig, pilot):
         told = gpus(2)
         rig.panes.show(told, 0.0)
         rig.panes.interrupt(1.0)
@@ -345,5 +254,3 @@ def test_without_an_engine_no_gpu_looks_as_if_it_were_current(fold: bool) -> Non
         rig.panes.show(told, 2.0)
         await pilot.pause()
         assert "STALE" not in rig.text()
-
-    shown(test, fold=fold)

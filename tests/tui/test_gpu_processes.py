@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import time
@@ -67,43 +66,37 @@ def test_commands_are_those_of_the_processes() -> None:
     assert found[NO_PID] == "gone"
 
 
-def test_commands_come_later_and_hold_up_nothing() -> None:
+async def test_commands_come_later_and_hold_up_nothing() -> None:
     gate = threading.Event()
 
     def slow(pids: Sequence[int]) -> dict[int, str]:
         gate.wait(DEADLINE_S)
         return dict.fromkeys(pids, "python [/]train.py")
 
-    async def run() -> None:
-        rig = Rig()
-        async with rig.run_test(size=(120, 30)) as pilot:
-            screen = GpuProcesses(gpu(processes=ON_IT), look_up=slow)
-            await rig.push_screen(screen)
-            text = screen.query_one("#gpu-processes-table", Static)
-            assert "train-1" in str(text.content)
-            gate.set()
-            deadline = time.monotonic() + DEADLINE_S
-            while "python [/]train.py" not in str(text.content):
-                assert time.monotonic() < deadline
-                await pilot.pause(0.02)
-            await pilot.press("escape")
-            assert rig.screen is not screen
-
-    asyncio.run(run())
+    rig = Rig()
+    async with rig.run_test(size=(120, 30)) as pilot:
+        screen = GpuProcesses(gpu(processes=ON_IT), look_up=slow)
+        await rig.push_screen(screen)
+        text = screen.query_one("#gpu-processes-table", Static)
+        assert "train-1" in str(text.content)
+        gate.set()
+        deadline = time.monotonic() + DEADLINE_S
+        while "python [/]train.py" not in str(text.content):
+            assert time.monotonic() < deadline
+            await pilot.pause(0.02)
+        await pilot.press("escape")
+        assert rig.screen is not screen
 
 
-def test_leaving_does_not_wait_for_commands() -> None:
+async def test_leaving_does_not_wait_for_commands() -> None:
     gate = threading.Event()
 
     def hang(_: Sequence[int]) -> dict[int, str]:
         gate.wait(DEADLINE_S)
         return {}
 
-    async def run() -> None:
-        rig = Rig()
-        async with rig.run_test(size=(80, 24)) as pilot:
-            await rig.push_screen(GpuProcesses(gpu(processes=ON_IT), look_up=hang))
-            await pilot.press("q")
-        gate.set()
-
-    asyncio.run(run())
+    rig = Rig()
+    async with rig.run_test(size=(80, 24)) as pilot:
+        await rig.push_screen(GpuProcesses(gpu(processes=ON_IT), look_up=hang))
+        await pilot.press("q")
+    gate.set()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from itertools import cycle
 
 import pytest
-from textual.pilot import Pilot
 
 from gpudeck.engine.protocol.pages import Graph, GraphBarrier, GraphBox, GraphEdge
 from tests.inside.tui import FilterTable, GraphView
-from tests.tui.pages_rig import HOSTILE, PageApp, drive, is_harmless, lines
+from tests.tui.pages_rig import HOSTILE, is_harmless, lines, page_app
 
 SIZES = [(80, 24), (120, 40), (200, 60), (30, 8), (1, 1)]
 
@@ -31,8 +30,9 @@ def chosen(view: GraphView) -> str:
     return lines(view)[-1].split("·")[0].strip()
 
 
-def test_the_cursor_moves_over_boxes_and_the_last_line_tells_of_them() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+async def test_the_cursor_moves_over_boxes_and_the_last_line_tells_of_them() -> None:
+    view = GraphView()
+    async with page_app(view, size=(120, 40)) as (_, pilot):
         view.show(graph())
         await pilot.pause()
         assert chosen(view) == "data"
@@ -45,12 +45,10 @@ def test_the_cursor_moves_over_boxes_and_the_last_line_tells_of_them() -> None:
         view.move(-1, 0)
         assert chosen(view) in ("data", "pretrain")
 
+
+async def test_a_box_out_of_view_is_scrolled_to() -> None:
     view = GraphView()
-    drive(view, body, size=(120, 40))
-
-
-def test_a_box_out_of_view_is_scrolled_to() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+    async with page_app(view, size=(60, 12)) as (_, pilot):
         view.show(graph())
         await pilot.pause()
         for _ in range(5):
@@ -59,12 +57,10 @@ def test_a_box_out_of_view_is_scrolled_to() -> None:
         assert chosen(view) == "paper"
         assert any("paper" in line for line in lines(view)[:-1])
 
+
+async def test_the_cursor_stays_on_its_box_when_the_file_has_changed() -> None:
     view = GraphView()
-    drive(view, body, size=(60, 12))
-
-
-def test_the_cursor_stays_on_its_box_when_the_file_has_changed() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+    async with page_app(view):
         view.show(graph())
         view.move(0, 1)
         found = graph()
@@ -72,76 +68,61 @@ def test_the_cursor_stays_on_its_box_when_the_file_has_changed() -> None:
         view.show(Graph(boxes=found.boxes, edges=[], barriers=[]))
         assert chosen(view) == "pretrain"
 
+
+async def test_counts_are_those_of_the_newest_answer() -> None:
     view = GraphView()
-    drive(view, body)
-
-
-def test_counts_are_those_of_the_newest_answer() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+    async with page_app(view) as (_, pilot):
         view.show(graph())
         await pilot.pause()
         view.show(graph(running=77))
         assert any("● 77" in line for line in lines(view))
 
+
+async def test_open_filters_the_table_to_the_entry() -> None:
     view = GraphView()
-    drive(view, body)
-
-
-def test_open_filters_the_table_to_the_entry() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+    async with page_app(view) as (app, pilot):
         view.show(graph())
         view.open()
         await pilot.pause()
         assert app.told == [FilterTable("entry:data round:0")]
 
+
+async def test_a_double_click_filters_too() -> None:
     view = GraphView()
-    drive(view, body)
-
-
-def test_a_double_click_filters_too() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+    async with page_app(view) as (app, pilot):
         view.show(graph())
         await pilot.pause()
         await pilot.click(GraphView, offset=(5, 5), times=2)
         await pilot.pause()
         assert app.told == [FilterTable("entry:pretrain round:0")]
 
-    view = GraphView()
-    drive(view, body)
-
 
 @pytest.mark.parametrize(("size", "theme"), list(zip(SIZES, cycle(("gpudeck", "ansi-dark")), strict=False)))
-def test_it_fits_any_terminal(size: tuple[int, int], theme: str) -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+async def test_it_fits_any_terminal(size: tuple[int, int], theme: str) -> None:
+    view = GraphView()
+    async with page_app(view, size=size, theme=theme) as (_, pilot):
         view.show(graph())
         await pilot.pause()
         width, height = view.scrollable_content_region.size
         assert all(view.render_line(y).cell_length == width for y in range(height))
 
+
+async def test_names_from_outside_harm_nothing() -> None:
     view = GraphView()
-    drive(view, body, size=size, theme=theme)
-
-
-def test_names_from_outside_harm_nothing() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+    async with page_app(view, size=(120, 50)) as (_, pilot):
         view.show(Graph(boxes=[GraphBox(entry=name, group=name, total=1) for name in HOSTILE], edges=[], barriers=[]))
         await pilot.pause()
         for _ in HOSTILE:
             assert all(is_harmless(line) for line in lines(view))
             view.move(0, 1)
 
+
+async def test_an_empty_deck_has_nothing_to_go_to() -> None:
     view = GraphView()
-    drive(view, body, size=(120, 50))
-
-
-def test_an_empty_deck_has_nothing_to_go_to() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+    async with page_app(view) as (app, _):
         view.show(Graph(boxes=[], edges=[], barriers=[]))
         view.move(1, 0)
         view.move(0, 1)
         view.open()
         assert app.told == []
         assert lines(view)[-1].strip() == "no tasks"
-
-    view = GraphView()
-    drive(view, body)

@@ -7,7 +7,7 @@ import pytest
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_pages import PAGES
-from tests.fakes.snapshot_rig import SnapshotRig, over_picture, whole
+from tests.fakes.snapshot_rig import snapshot_of, whole
 from tests.fakes.snapshot_tasks import FAILED, answer
 from tests.inside.tui import (
     ACTIONS,
@@ -91,8 +91,8 @@ def test_what_is_said_in_narrow_columns_is_not_cut() -> None:
         assert width_of(told_of(action, LEAST_CELLS - key - 1)) <= LEAST_CELLS - key - 1, action.id
 
 
-def test_every_key_that_works_is_in_the_help() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_every_key_that_works_is_in_the_help() -> None:
+    async with snapshot_of(whole(ROWS, head(), EIGHT), answers={"show": answer(FAILED), **PAGES}) as rig:
         for place, keys in OVER.items():
             await rig.press(*keys)
             screen = rig.app.screen
@@ -100,8 +100,6 @@ def test_every_key_that_works_is_in_the_help() -> None:
             told = {key for action in ACTIONS if action.where in (place, *ALSO[place]) for key in action.keys}
             assert set(screen.active_bindings) - told - OF_ALL == set(), place
             await rig.press("shift+tab" if keys == ("tab",) else "escape")
-
-    over_picture(whole(ROWS, head(), EIGHT), body, answers={"show": answer(FAILED), **PAGES})
 
 
 OF_ALL = {"ctrl+c", "super+c"}

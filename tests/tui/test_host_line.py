@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import time
@@ -155,28 +154,22 @@ class Rig(App[None]):
         yield HostLine()
 
 
-def test_the_line_reads_by_itself_once_it_knows_where_the_logs_are(tmp_path: Path) -> None:
-    async def run() -> None:
-        rig = Rig()
-        async with rig.run_test(size=(100, 3)) as pilot:
-            line = rig.query_one(HostLine)
-            line.show(str(tmp_path / "logs"))
-            deadline = time.monotonic() + DEADLINE_S
-            while "free" not in str(line.render()):
-                assert time.monotonic() < deadline
-                await pilot.pause(0.02)
-
-    asyncio.run(run())
+async def test_the_line_reads_by_itself_once_it_knows_where_the_logs_are(tmp_path: Path) -> None:
+    rig = Rig()
+    async with rig.run_test(size=(100, 3)) as pilot:
+        line = rig.query_one(HostLine)
+        line.show(str(tmp_path / "logs"))
+        deadline = time.monotonic() + DEADLINE_S
+        while "free" not in str(line.render()):
+            assert time.monotonic() < deadline
+            await pilot.pause(0.02)
 
 
-def test_what_a_disk_says_is_never_markup() -> None:
-    async def run() -> None:
-        rig = Rig()
-        async with rig.run_test(size=(100, 3)) as pilot:
-            line = rig.query_one(HostLine)
-            line.show_reading(HostReading(disk=Disk(problem="[/] broken [red]")))
-            await pilot.pause()
+async def test_what_a_disk_says_is_never_markup() -> None:
+    rig = Rig()
+    async with rig.run_test(size=(100, 3)) as pilot:
+        line = rig.query_one(HostLine)
+        line.show_reading(HostReading(disk=Disk(problem="[/] broken [red]")))
+        await pilot.pause()
 
-            assert "[/] broken [red]" in str(line.render())
-
-    asyncio.run(run())
+        assert "[/] broken [red]" in str(line.render())

@@ -116,13 +116,13 @@ def test_tabs_reach_the_next_multiple_of_eight_whatever_the_colours() -> None:
 @pytest.mark.parametrize(
     ("raw", "shown"),
     [
-        (b"1%\r2%\r3%", b"3%"),
-        (b"1%\r2%\r", b"2%"),
-        (b"text\r\n"[:-1], b"text"),
-        (b"done\r\x1b[2K\r  \r", b"done"),
-        (b"\r\r\r", b""),
-        (b"plain", b"plain"),
+        ("1%\r2%\r3%", "3%"),
+        ("1%\r2%\r", "2%"),
+        ("text\r\n"[:-1], "text"),
+        ("done\r\x1b[2K\r  \r", "done"),
+        ("\r\r\r", ""),
+        ("plain", "plain"),
     ],
 )
-def test_of_frames_the_last_one_that_shows_something_counts(raw: bytes, shown: bytes) -> None:
+def test_of_frames_the_last_one_that_shows_something_counts(raw: str, shown: str) -> None:
     assert last_frame(raw) == shown

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.inside.tui import source_of
-from tests.tui.log_rig import Rig, in_app, source
+from tests.tui.log_rig import log_app, source
 
 
 def details(folder: Path, **more: Any) -> dict[str, Any]:
@@ -28,10 +28,10 @@ def written(folder: Path) -> None:
         (folder / f"{name}.err").write_text(f"err of {name}\nRuntimeError: {name}\n")
 
 
-def test_a_key_goes_through_the_ranks_and_stays_there_when_the_deck_moves_on(tmp_path: Path) -> None:
+async def test_a_key_goes_through_the_ranks_and_stays_there_when_the_deck_moves_on(tmp_path: Path) -> None:
     written(tmp_path)
 
-    async def test(rig: Rig) -> None:
+    async with log_app() as rig:
         await rig.show(source_of(details(tmp_path)))
         await rig.sees("out of attempt-1\n", "rank 0 of 2")
         await rig.press("p")
@@ -41,24 +41,18 @@ def test_a_key_goes_through_the_ranks_and_stays_there_when_the_deck_moves_on(tmp
         await rig.press("p")
         await rig.sees("out of attempt-1\n", "rank 0 of 2")
 
-    in_app(test)
 
-
-def test_the_first_error_is_that_of_the_rank_to_blame(tmp_path: Path) -> None:
+async def test_the_first_error_is_that_of_the_rank_to_blame(tmp_path: Path) -> None:
     written(tmp_path)
 
-    async def test(rig: Rig) -> None:
+    async with log_app() as rig:
         await rig.show(source_of(details(tmp_path)))
         await rig.press("x")
         await rig.sees("RuntimeError: attempt-1.rank1", "rank 1 of 2")
 
-    in_app(test)
 
-
-def test_without_ranks_the_key_says_so(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_without_ranks_the_key_says_so(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, b"alone\n"))
         await rig.press("p")
         await rig.sees("alone", "one process")
-
-    in_app(test)

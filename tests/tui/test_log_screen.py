@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.screen_rig import SIZES, OnDeck, ScreenRig, over
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
-from tests.fakes.snapshot_rig import SnapshotRig, over_picture, whole
+from tests.fakes.snapshot_rig import snapshot_of, whole
 from tests.fakes.snapshot_tasks import FAILED, RUNNING, answer, write_failed, write_running
 from tests.inside.tui import (
     Choice,
@@ -60,8 +60,8 @@ async def opened(rig: ScreenRig, *names: str, **how: Any) -> LogScreen:
     return screen
 
 
-def test_marked_tasks_are_shown_beside_each_other_and_keys_act_on_the_one_that_has_them(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_marked_tasks_are_shown_beside_each_other_and_keys_act_on_the_one_that_has_them(on_deck: OnDeck) -> None:
+    async with on_deck() as rig:
         await rig.press("g", "space", "j", "space", "k")
         await rig.until_seen("this is task 3")  # below the table; keys go to the first log all the same
         await rig.press("l")
@@ -82,11 +82,9 @@ def test_marked_tasks_are_shown_beside_each_other_and_keys_act_on_the_one_that_h
         await opened(rig, "t1", "t2", "t3", "t4", "t5")
         await rig.until_seen("the first 4 of 5 logs")
 
-    on_deck(body)
 
-
-def test_the_title_follows_the_deck_and_a_toast_leaves_the_line_below_the_log_free(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_the_title_follows_the_deck_and_a_toast_leaves_the_line_below_the_log_free(on_deck: OnDeck) -> None:
+    async with on_deck(size=(80, 24)) as rig:
         await rig.press("g", "l")
         await rig.until(lambda: isinstance(rig.app.screen, LogScreen), "the log is open")
         await rig.until_seen("this is task 1")
@@ -107,11 +105,9 @@ def test_the_title_follows_the_deck_and_a_toast_leaves_the_line_below_the_log_fr
         await rig.press("y")
         await rig.until_seen("– t1 · cancelled")
 
-    on_deck(body, size=(80, 24))
 
-
-def test_the_next_attempt_takes_the_place_of_the_newest_and_one_that_was_chosen_stays(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_the_next_attempt_takes_the_place_of_the_newest_and_one_that_was_chosen_stays(on_deck: OnDeck) -> None:
+    async with on_deck() as rig:
         await opened(rig, "t2", first_error=True)
         await rig.until_seen("errors 1/1")
         await rig.until_seen("run 1 of 2")
@@ -126,11 +122,9 @@ def test_the_next_attempt_takes_the_place_of_the_newest_and_one_that_was_chosen_
         await rig.until_seen("✗ t2 · attempt 1 failed (exit 3) · 3 attempts")
         assert "run 1 of 2" in rig.text()
 
-    on_deck(body)
 
-
-def test_one_escape_leaves_a_log_that_began_at_its_first_error(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_one_escape_leaves_a_log_that_began_at_its_first_error(on_deck: OnDeck) -> None:
+    async with on_deck() as rig:
         await opened(rig, "t2", first_error=True)
         await rig.until_seen("errors 1/1")
         log = rig.app.screen
@@ -146,13 +140,11 @@ def test_one_escape_leaves_a_log_that_began_at_its_first_error(on_deck: OnDeck) 
         await rig.press("escape")
         await rig.until(lambda: rig.app.screen is not log, "the log is left at once")
 
-    on_deck(body)
 
-
-def test_tab_goes_from_stream_to_stream_and_then_from_log_to_log_or_pane(
+async def test_tab_goes_from_stream_to_stream_and_then_from_log_to_log_or_pane(
     on_deck: OnDeck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def body(rig: ScreenRig) -> None:
+    async with on_deck() as rig:
         await rig.press("g", "j")
         log = rig.app.screen.query_one(LogView)
         await rig.until(
@@ -190,8 +182,6 @@ def test_tab_goes_from_stream_to_stream_and_then_from_log_to_log_or_pane(
             seen.append((view.source.task, stream.path.rpartition(".")[2]))
         assert seen == [("t2", "err"), ("t3", "log"), ("t2", "log"), ("t3", "log"), ("t2", "err")]
 
-    on_deck(body)
-
 
 def test_the_pager_gets_stderr_first_of_what_failed_and_stdout_alone_of_what_runs() -> None:
     def attempt(number: int, kind: str, err: str = "e") -> dict[str, Any]:
@@ -218,17 +208,15 @@ def test_of_several_files_the_empty_ones_are_not_paged(tmp_path: Path) -> None:
     assert with_content([str(empty)]) == [str(empty)]
 
 
-def test_every_size_can_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_size_can_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_failed()
     write_running()
 
-    async def body(rig: SnapshotRig) -> None:
+    async with snapshot_of(whole(ROWS, head(), EIGHT), (20, 5), answers={"show": answer(FAILED, RUNNING)}) as rig:
         rig.app.screen.post_message(OpenLogs((FAILED["name"], RUNNING["name"])))
         await rig.until_on(LogScreen)
         for size in ((20, 5), *SIZES, (40, 10), (1, 1), (20, 5)):
             await rig.pilot.resize_terminal(*size)
             await rig.press("j", "G", "tab", "w")
         assert rig.app.is_running
-
-    over_picture(whole(ROWS, head(), EIGHT), body, (20, 5), answers={"show": answer(FAILED, RUNNING)})

@@ -11,19 +11,17 @@ from textual.widgets import Input
 
 from tests.fakes.hostile_logs import HOSTILE_LINES, dangers
 from tests.inside.tui import BOTH, Frame, LogColumns, LogSource, LogView, occurrences, search_words, status_words
-from tests.tui.log_rig import Rig, in_app, numbered, source
+from tests.tui.log_rig import log_app, numbered, source
 
 
-def test_the_end_of_a_log_is_shown_first(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_the_end_of_a_log_is_shown_first(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(1000)))
         await rig.sees("line 999", "100%")
 
-    in_app(test)
 
-
-def test_keys_move_through_the_log(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_keys_move_through_the_log(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(1000)))
         for keys, first in (
             (("g",), "line 0"), (("space",), "line 22"), (("down", "j"), "line 24"), (("k",), "line 23"),
@@ -33,11 +31,9 @@ def test_keys_move_through_the_log(tmp_path: Path) -> None:
             await rig.press(*keys)
             await rig.until(lambda wanted=first: rig.lines[0].rstrip(" │┃") == wanted)
 
-    in_app(test)
 
-
-def test_growth_is_followed_until_the_reader_scrolls_up(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_growth_is_followed_until_the_reader_scrolls_up(tmp_path: Path) -> None:
+    async with log_app() as rig:
         shown = source(tmp_path, numbered(100), running=True)
         await rig.show(shown)
         await rig.sees("line 99", "following")
@@ -53,71 +49,42 @@ def test_growth_is_followed_until_the_reader_scrolls_up(tmp_path: Path) -> None:
         await rig.press("f")
         await rig.sees("even newer", "following")
 
-    in_app(test)
-
-
-def test_a_log_that_comes_later_is_followed_from_its_beginning(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
-        shown = source(tmp_path / "task", None, running=True)
-        await rig.show(shown)
-        await rig.sees("nothing written yet")
-        (tmp_path / "task" / "attempt-1.log").write_bytes(b"here it is\n")
-        await rig.sees("here it is")
-
-    in_app(test)
-
 
 @pytest.mark.parametrize(
     ("running", "out", "words"),
     [(False, None, "the file is not there"), (False, b"", "empty"), (True, b"", "empty so far")],
 )
-def test_a_log_without_anything_says_why(running: bool, out: bytes | None, words: str, tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_a_log_without_anything_says_why(running: bool, out: bytes | None, words: str, tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, out, running=running))
         await rig.sees(words)
 
-    in_app(test)
 
-
-def test_what_cannot_be_read_says_why(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
-        await rig.show(LogSource("t", 1, (1,), (("stdout", str(tmp_path)),)))
-        await rig.sees("cannot be read: is not a file")
-
-    in_app(test)
-
-
-def test_without_a_source_there_is_no_log() -> None:
-    async def test(rig: Rig) -> None:
+async def test_without_a_source_there_is_no_log() -> None:
+    async with log_app() as rig:
         await rig.show(None)
         await rig.sees("no log")
-
-    in_app(test)
 
 
 # -- streams ----------------------------------------------------------------------------------------------------------
 
 
-def test_both_streams_are_seen_one_below_the_other(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_both_streams_are_seen_one_below_the_other(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(500), numbered(3, "warning")))
         await rig.sees("line 499", "── stderr  attempt-1.err", "warning 0", "warning 2")
 
-    in_app(test)
 
-
-def test_a_stream_without_output_takes_no_room(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_a_stream_without_output_takes_no_room(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(500), b""))
         await rig.until(lambda: len(rig.streams) == 1)
         assert rig.streams[0].size.height == 22
         await rig.sees("── stderr  attempt-1.err  empty")
 
-    in_app(test)
 
-
-def test_o_goes_from_both_to_stdout_to_stderr_and_back(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_o_goes_from_both_to_stdout_to_stderr_and_back(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(9, "out"), numbered(9, "err")))
         seen: list[tuple[str, bool, bool]] = []
         for _ in range(4):
@@ -127,35 +94,18 @@ def test_o_goes_from_both_to_stdout_to_stderr_and_back(tmp_path: Path) -> None:
             await rig.press("o")
         assert seen == [(BOTH, True, True), ("stdout", True, False), ("stderr", False, True), (BOTH, True, True)]
 
-    in_app(test)
 
-
-def test_keys_act_on_the_part_that_has_the_focus(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_keys_act_on_the_part_that_has_the_focus(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(500, "out"), numbered(500, "err")))
         await rig.press("tab", "g")
         await rig.sees("err 0", "out 499")
         await rig.sees("stderr")
         assert "stderr" in rig.status
 
-    in_app(test)
 
-
-def test_the_view_passes_the_keys_from_stream_to_stream_and_says_when_there_is_no_other(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
-        await rig.show(source(tmp_path, numbered(500, "out"), numbered(500, "err")))
-        assert "stdout" in rig.status
-        assert rig.view.next_stream(1)
-        await rig.until(lambda: "stderr" in rig.status)
-        assert not rig.view.next_stream(1)
-        assert rig.view.next_stream(-1)
-        await rig.until(lambda: "stdout" in rig.status)
-
-    in_app(test)
-
-
-def test_a_stream_that_is_read_later_than_the_other_keeps_the_keys(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_a_stream_that_is_read_later_than_the_other_keeps_the_keys(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(500), numbered(500)))
         first = rig.streams[0]
         assert first.has_focus
@@ -165,34 +115,28 @@ def test_a_stream_that_is_read_later_than_the_other_keeps_the_keys(tmp_path: Pat
         assert first.display
         assert first.has_focus
 
-    in_app(test)
 
-
-def test_another_attempt_has_the_keys_on_the_stream_that_the_status_names(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_another_attempt_has_the_keys_on_the_stream_that_the_status_names(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path / "a", numbered(500, "out"), numbered(500, "err"), attempts=(1, 2)))
         await rig.press("tab")
         rig.view.show(source(tmp_path / "b", numbered(50), numbered(50), attempt=2, attempts=(1, 2)))
         await rig.until(lambda: "stdout" in rig.status)
         assert rig.streams[0].has_focus
 
-    in_app(test)
 
-
-def test_one_file_for_both_streams_says_so(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_one_file_for_both_streams_says_so(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(5)))
         await rig.press("o")
         await rig.sees("stdout and stderr are merged")
-
-    in_app(test)
 
 
 # -- searching --------------------------------------------------------------------------------------------------------
 
 
-def test_a_search_from_the_end_goes_to_the_last_hit_and_both_keys_go_around(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_a_search_from_the_end_goes_to_the_last_hit_and_both_keys_go_around(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, b"".join(numbered(1, f"hit-{n}") + numbered(300) for n in range(3))))
         await rig.search("HIT-")
         await rig.sees("hit-2 0", '"HIT-" 3/3')
@@ -200,22 +144,18 @@ def test_a_search_from_the_end_goes_to_the_last_hit_and_both_keys_go_around(tmp_
             await rig.press(key)
             await rig.sees(f"hit-{number - 1} 0", f'"HIT-" {number}/3')
 
-    in_app(test)
 
-
-def test_a_search_from_the_middle_goes_on_downwards(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_a_search_from_the_middle_goes_on_downwards(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, b"".join(numbered(1, f"hit-{n}") + numbered(300) for n in range(3))))
         await rig.press("g", "space")
         await rig.until(lambda: rig.lines[0].startswith("line 21"))
         await rig.search("/^hit-\\d/")
         await rig.sees("hit-1 0", "2/3")
 
-    in_app(test)
 
-
-def test_more_hits_than_are_kept_can_be_gone_through_from_anywhere(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_more_hits_than_are_kept_can_be_gone_through_from_anywhere(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(130_000, "hit")))
         await rig.search("hit")
         await rig.sees("/50,0", "+")
@@ -229,11 +169,9 @@ def test_more_hits_than_are_kept_can_be_gone_through_from_anywhere(tmp_path: Pat
         await rig.press("N")
         await rig.until(lambda: "?/" in rig.status and rig.view.active.marks.current > 400_000)
 
-    in_app(test)
 
-
-def test_n_goes_on_from_what_is_seen(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_n_goes_on_from_what_is_seen(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, b"".join(numbered(1, f"hit-{n}") + numbered(300) for n in range(4))))
         await rig.search("hit-")
         await rig.sees("4/4")
@@ -242,29 +180,16 @@ def test_n_goes_on_from_what_is_seen(tmp_path: Path) -> None:
         await rig.press("space", "n")
         await rig.sees("hit-1 0", "2/4")
 
-    in_app(test)
 
-
-def test_what_is_not_found_is_said(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
-        await rig.show(source(tmp_path, numbered(10)))
-        await rig.search("nothing")
-        await rig.sees('"nothing" not found')
-
-    in_app(test)
-
-
-def test_no_expression_is_said_and_searches_nothing(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_no_expression_is_said_and_searches_nothing(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(10)))
         await rig.search("/(/")
         await rig.sees("no regular expression: ")
 
-    in_app(test)
 
-
-def test_n_finds_what_was_written_after_the_search(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_n_finds_what_was_written_after_the_search(tmp_path: Path) -> None:
+    async with log_app() as rig:
         shown = source(tmp_path, b"needle 0\n" + numbered(100), running=True)
         await rig.show(shown)
         await rig.search("needle")
@@ -275,11 +200,9 @@ def test_n_finds_what_was_written_after_the_search(tmp_path: Path) -> None:
         await rig.press("n")
         await rig.sees("needle 1", '"needle" 2/2')
 
-    in_app(test)
 
-
-def test_x_goes_to_the_first_error_and_n_to_the_next(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_x_goes_to_the_first_error_and_n_to_the_next(tmp_path: Path) -> None:
+    async with log_app() as rig:
         log = (
             numbered(100)
             + b"Traceback (most recent call last):\n  File 1\nKeyError: 'a'\n"
@@ -292,25 +215,21 @@ def test_x_goes_to_the_first_error_and_n_to_the_next(tmp_path: Path) -> None:
         await rig.press("n", "n")
         await rig.sees("Killed", "errors 3/3")
 
-    in_app(test)
-
 
 TRACE = b'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\nKeyError: "a"\n'
 
 
-def test_a_search_goes_to_the_stream_that_has_the_hit_and_the_status_speaks_for_it(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_a_search_goes_to_the_stream_that_has_the_hit_and_the_status_speaks_for_it(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(300), numbered(300, "cleanup")))
         await rig.search("cleanup 77")
         await rig.until(lambda: rig.status.endswith('"cleanup 77" 1/1'))
         assert "stderr" in rig.status
         assert rig.streams[1].has_focus
 
-    in_app(test)
 
-
-def test_the_first_error_is_gone_to_in_the_stream_that_has_one(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_the_first_error_is_gone_to_in_the_stream_that_has_one(tmp_path: Path) -> None:
+    async with log_app() as rig:
         shown = source(tmp_path, numbered(300), numbered(30) + TRACE + numbered(300, "cleanup"))
         await rig.show(shown)
         await rig.press("x")
@@ -321,24 +240,20 @@ def test_the_first_error_is_gone_to_in_the_stream_that_has_one(tmp_path: Path) -
         assert isinstance(wanted, LogView.PagerWanted)
         assert wanted.path == shown.paths[1][1]
 
-    in_app(test)
 
-
-def test_a_search_with_hits_in_both_streams_stays_where_the_keys_are_and_leaves_the_other_alone(
+async def test_a_search_with_hits_in_both_streams_stays_where_the_keys_are_and_leaves_the_other_alone(
     tmp_path: Path,
 ) -> None:
-    async def test(rig: Rig) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, b"needle\n" + numbered(300), b"needle\n" + numbered(300, "err") + b"needle\n"))
         await rig.search("needle")
         await rig.until(lambda: rig.status.endswith('"needle" 1/1, 2 in stderr'))
         assert rig.streams[0].has_focus
         assert "err 299" in rig.screen
 
-    in_app(test)
 
-
-def test_n_goes_on_in_the_other_stream_behind_the_last_hit_of_one(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_n_goes_on_in_the_other_stream_behind_the_last_hit_of_one(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, b"needle\n" + numbered(300), b"needle\n" + numbered(300) + b"needle\n"))
         await rig.search("needle")
         await rig.until(lambda: rig.status.endswith('"needle" 1/1, 2 in stderr'))
@@ -352,28 +267,22 @@ def test_n_goes_on_in_the_other_stream_behind_the_last_hit_of_one(tmp_path: Path
             await rig.press(key)
             await rig.until(lambda words=words: rig.status.endswith(words))
 
-    in_app(test)
 
-
-def test_only_what_no_stream_has_is_not_found(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_only_what_no_stream_has_is_not_found(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(30), numbered(30)))
         await rig.search("nothing")
         await rig.until(lambda: rig.status.endswith('"nothing" not found'))
         assert rig.streams[0].has_focus
 
-    in_app(test)
 
-
-def test_a_stream_without_the_hit_says_where_it_is(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_a_stream_without_the_hit_says_where_it_is(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(300), numbered(300, "cleanup")))
         await rig.search("cleanup 77")
         await rig.until(lambda: rig.status.endswith("1/1"))
         await rig.press("shift+tab")
         await rig.until(lambda: rig.status.endswith('"cleanup 77" not here, 1 in stderr'))
-
-    in_app(test)
 
 
 @pytest.mark.parametrize("width", [24, 30, 40, 60, 80])
@@ -385,16 +294,6 @@ def test_a_narrow_status_keeps_what_the_search_has_found(width: int, end: str) -
     assert len(words) <= width
     assert words.endswith(end[-9:])
     assert "stderr" in words
-
-
-@pytest.mark.parametrize("width", [24, 30, 38, 80])
-def test_a_narrow_view_shows_what_a_search_has_found(tmp_path: Path, width: int) -> None:
-    async def test(rig: Rig) -> None:
-        await rig.show(source(tmp_path, numbered(10)))
-        await rig.search("loss 0.1")
-        await rig.until(lambda: "not found" in rig.screen)
-
-    in_app(test, size=(width, 24))
 
 
 def test_what_is_searched_for_is_cut_before_what_was_found() -> None:
@@ -415,8 +314,8 @@ def test_what_matters_least_leaves_the_status_first() -> None:
     ]
 
 
-def test_escape_clears_the_search_then_belongs_to_the_screen(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_escape_clears_the_search_then_belongs_to_the_screen(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(10)))
         await rig.press("slash", "x", "escape")
         assert not rig.app.query_one(Input).display
@@ -428,17 +327,13 @@ def test_escape_clears_the_search_then_belongs_to_the_screen(tmp_path: Path) -> 
         await rig.press("escape")
         assert rig.app.escaped == 1
 
-    in_app(test)
 
-
-def test_keys_typed_into_a_search_do_nothing_else(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_keys_typed_into_a_search_do_nothing_else(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(10)))
         await rig.press("slash", *"wofxvnN", "left_square_bracket")
         assert (rig.view.wrap, rig.view.stream, rig.app.wanted) == (False, BOTH, [])
         assert rig.app.query_one(Input).value == "wofxvnN["
-
-    in_app(test)
 
 
 def test_marks_of_a_text_do_not_overlap() -> None:
@@ -446,19 +341,17 @@ def test_marks_of_a_text_do_not_overlap() -> None:
     assert occurrences("İx", "x") == [(1, 2)]
 
 
-def test_a_view_that_is_told_what_to_show_before_it_is_on_the_screen_shows_it(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_a_view_that_is_told_what_to_show_before_it_is_on_the_screen_shows_it(tmp_path: Path) -> None:
+    async with log_app() as rig:
         view = LogView()
         view.show(source(tmp_path, numbered(7)))
         await rig.view.remove()
         await rig.app.mount(view)
         await rig.sees("line 6")
 
-    in_app(test)
 
-
-def test_a_log_that_is_cut_during_a_search_leaves_a_search_that_ends(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_a_log_that_is_cut_during_a_search_leaves_a_search_that_ends(tmp_path: Path) -> None:
+    async with log_app() as rig:
         shown = source(tmp_path, numbered(100_000), running=True)
         await rig.show(shown)
         await rig.search("9999")
@@ -467,14 +360,12 @@ def test_a_log_that_is_cut_during_a_search_leaves_a_search_that_ends(tmp_path: P
         await rig.press("n", "N", "x", "n", "N")
         await rig.sees("errors not found", "line 0")
 
-    in_app(test)
-
 
 # -- the rest ---------------------------------------------------------------------------------------------------------
 
 
-def test_brackets_ask_for_other_attempts_that_exist(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_brackets_ask_for_other_attempts_that_exist(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(3), attempt=4, attempts=(1, 2, 4)))
         await rig.press("left_square_bracket")
         await rig.until(lambda: rig.app.wanted)
@@ -484,24 +375,9 @@ def test_brackets_ask_for_other_attempts_that_exist(tmp_path: Path) -> None:
         await rig.press("right_square_bracket")
         await rig.sees("that is the newest attempt")
 
-    in_app(test)
 
-
-def test_v_asks_for_the_pager_with_the_file_that_is_read(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
-        shown = source(tmp_path, numbered(3), numbered(3))
-        await rig.show(shown)
-        await rig.press("tab", "v")
-        await rig.until(lambda: rig.app.wanted)
-        (wanted,) = rig.app.wanted
-        assert isinstance(wanted, LogView.PagerWanted)
-        assert wanted.path == shown.paths[1][1]
-
-    in_app(test)
-
-
-def test_long_lines_are_cut_scrolled_sideways_and_wrapped(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_long_lines_are_cut_scrolled_sideways_and_wrapped(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, b"begin " + b"." * 200 + b" end\n"))
         assert "end" not in rig.screen
         await rig.press(*["right"] * 30)
@@ -511,11 +387,9 @@ def test_long_lines_are_cut_scrolled_sideways_and_wrapped(tmp_path: Path) -> Non
         await rig.press("w")
         await rig.until(lambda: "wrapped" not in rig.screen)
 
-    in_app(test)
 
-
-def test_the_wheel_and_the_scroll_bar_move(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_the_wheel_and_the_scroll_bar_move(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, numbered(1000)))
         await rig.sees("line 999")
         rig.view.active.post_message(MouseScrollUp(rig.view.active, 5, 5, 0, -1, 0, False, False, False))
@@ -524,11 +398,9 @@ def test_the_wheel_and_the_scroll_bar_move(tmp_path: Path) -> None:
         await rig.pilot.mouse_up(rig.view.active, offset=(79, 0))
         await rig.sees("line 0")
 
-    in_app(test)
 
-
-def test_selected_text_is_copied_without_colours(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_selected_text_is_copied_without_colours(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, b"\x1b[31mone\x1b[0m two\nthree\n"))
         await rig.sees("three")
         await rig.pilot.mouse_down(rig.view.active, offset=(4, 0))
@@ -536,11 +408,9 @@ def test_selected_text_is_copied_without_colours(tmp_path: Path) -> None:
         await rig.pilot.mouse_up(rig.view.active, offset=(3, 1))
         await rig.until(lambda: rig.app.screen.get_selected_text() in ("two\nthr", "two\nthre"))
 
-    in_app(test)
 
-
-def test_selected_text_can_be_read(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_selected_text_can_be_read(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path, b"one \x1b[31mtwo\x1b[0m\n"))
         await rig.sees("one two")
         plain = rig.colours(0)
@@ -548,11 +418,9 @@ def test_selected_text_can_be_read(tmp_path: Path) -> None:
         await rig.until(lambda: rig.colours(0) != plain)
         assert all(ink != paper for ink, paper in rig.colours(0)), rig.colours(0)
 
-    in_app(test)
 
-
-def test_growth_does_not_move_what_is_being_selected(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_growth_does_not_move_what_is_being_selected(tmp_path: Path) -> None:
+    async with log_app() as rig:
         shown = source(tmp_path, numbered(100), running=True)
         await rig.show(shown)
         await rig.sees("line 99")
@@ -564,12 +432,10 @@ def test_growth_does_not_move_what_is_being_selected(tmp_path: Path) -> None:
         rig.app.screen.clear_selection()
         await rig.sees("new")
 
-    in_app(test)
-
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_nothing_of_a_hostile_log_is_drawn(wrapped: bool, tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_nothing_of_a_hostile_log_is_drawn(wrapped: bool, tmp_path: Path) -> None:
+    async with log_app() as rig:
         log = b"\n".join(HOSTILE_LINES.values())
         await rig.show(source(tmp_path, log, log, title="[red]\x1b[2Jtitle[/]\u202e", running=True))
         if wrapped:
@@ -584,11 +450,9 @@ def test_nothing_of_a_hostile_log_is_drawn(wrapped: bool, tmp_path: Path) -> Non
             assert all(not segment.control for strip in drawn for segment in strip)
         assert "[red]title[/]" in rig.status
 
-    in_app(test)
 
-
-def test_another_attempt_begins_at_its_own_end_without_the_search(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_another_attempt_begins_at_its_own_end_without_the_search(tmp_path: Path) -> None:
+    async with log_app() as rig:
         await rig.show(source(tmp_path / "a", numbered(500)))
         await rig.search("line 3")
         await rig.press("g")
@@ -596,37 +460,20 @@ def test_another_attempt_begins_at_its_own_end_without_the_search(tmp_path: Path
         await rig.sees("line 599")
         assert "line 3" not in rig.status
 
-    in_app(test)
 
-
-@pytest.mark.parametrize("size", [(1, 1), (3, 2), (20, 4), (200, 60)])
-def test_any_size_can_be_drawn(size: tuple[int, int], tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
-        await rig.show(source(tmp_path, numbered(100), numbered(100)))
-        await rig.press("w", "slash", "escape", "x")
-        await rig.pilot.pause()
-        assert len(rig.lines) == size[1]
-
-    in_app(test, size)
-
-
-def test_a_compact_view_shows_ends_alone(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_a_compact_view_shows_ends_alone(tmp_path: Path) -> None:
+    async with log_app(size=(60, 8), compact=True) as rig:
         await rig.show(source(tmp_path, numbered(100), b""))
         await rig.until(lambda: rig.lines[-1].rstrip() == "line 99")
         await rig.show(source(tmp_path / "b", b"", numbered(100, "err"), task="u"))
         await rig.until(lambda: rig.lines[-1].rstrip() == "err 99" and rig.lines[0].startswith("err"))
 
-    in_app(test, (60, 8), compact=True)
 
-
-def test_several_logs_stand_beside_each_other(tmp_path: Path) -> None:
-    async def test(rig: Rig) -> None:
+async def test_several_logs_stand_beside_each_other(tmp_path: Path) -> None:
+    async with log_app(size=(120, 20), columns=True) as rig:
         sources = [source(tmp_path / name, numbered(50, name), task=name) for name in ("a", "b", "c")]
         rig.app.query_one(LogColumns).show(sources)
         await rig.sees("a 49", "b 49", "c 49")
         rig.app.query_one(LogColumns).focus_first()
         await rig.press("tab", "g")
         await rig.sees("a 49", "b 0", "c 49")
-
-    in_app(test, (120, 20), columns=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.screen_rig import OnDeck, ScreenRig, over
+from tests.fakes.screen_rig import OnDeck, over
 from tests.inside.tui import Dashboard, ErrorsScreen, GraphScreen, PageScreen, TimelineScreen
 
 DECK = """
@@ -35,8 +35,8 @@ def on_deck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OnDeck:
     return over(tmp_path, DECK, {"bad-1": "failed", "bad-2": "failed", "long": "running"})
 
 
-def test_the_timeline_shows_what_ran_where_and_the_graph_rounds_and_what_closes_them(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_the_timeline_shows_what_ran_where_and_the_graph_rounds_and_what_closes_them(on_deck: OnDeck) -> None:
+    async with on_deck() as rig:
         await rig.press("t")
         await rig.until(lambda: isinstance(rig.app.screen, TimelineScreen))
         await rig.until_seen("GPU 1")
@@ -52,22 +52,20 @@ def test_the_timeline_shows_what_ran_where_and_the_graph_rounds_and_what_closes_
         await rig.until(lambda: isinstance(rig.app.screen, Dashboard))
         await rig.until_seen("entry:report round:1")
 
-    on_deck(body)
 
-
-def test_an_attempt_that_ends_while_the_timeline_is_open_ends_on_it(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_an_attempt_that_ends_while_the_timeline_is_open_ends_on_it(on_deck: OnDeck) -> None:
+    async with on_deck() as rig:
         await rig.press("t")
         await rig.until_seen("running")
         (rig.deck.folder / "go").touch()
         await rig.until_state("long", "succeeded")
         await rig.until_seen("✓ long  attempt 1")
 
-    on_deck(body)
 
-
-def test_a_group_of_failures_shows_the_end_of_its_log_and_is_retried_and_taken_back_as_one(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_a_group_of_failures_shows_the_end_of_its_log_and_is_retried_and_taken_back_as_one(
+    on_deck: OnDeck,
+) -> None:
+    async with on_deck() as rig:
         await rig.press("P", "p")
         await rig.until(lambda: rig.app.deck.head is not None and rig.app.deck.head.paused)
         await rig.press("e")
@@ -87,5 +85,3 @@ def test_a_group_of_failures_shows_the_end_of_its_log_and_is_retried_and_taken_b
         for name in ("bad-1", "bad-2"):
             await rig.until_state(name, "succeeded")
         await rig.until_seen("nothing has failed")
-
-    on_deck(body)

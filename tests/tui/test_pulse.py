@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.live_deck import live_deck
-from tests.fakes.screen_rig import ScreenRig, run, screen_on
+from tests.fakes.screen_rig import over
 from tests.inside.tui import PATIENCE_S, QUIET_S, TICK_S, Pulse, feed
 
 DECK = """
@@ -51,12 +50,13 @@ def test_any_word_is_a_sign_of_life() -> None:
     assert found.wait_s == QUIET_S
 
 
-def test_a_frozen_engine_is_told_of_and_one_that_goes_on_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_frozen_engine_is_told_of_and_one_that_goes_on_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("QUIET_S", "PATIENCE_S", "TICK_S"):
         monkeypatch.setattr(feed, name, 0.5)
 
-    async def on(rig: ScreenRig) -> None:
-        await rig.until_state("long", "running")
+    async with over(tmp_path, DECK, {"long": "running"})() as rig:
         engine = rig.deck.holder()
         os.kill(engine, signal.SIGSTOP)
         try:
@@ -66,10 +66,3 @@ def test_a_frozen_engine_is_told_of_and_one_that_goes_on_too(tmp_path: Path, mon
             os.kill(engine, signal.SIGCONT)
         await rig.until_seen("live")
         assert "kill -CONT" not in rig.text()
-
-    async def body() -> None:
-        with live_deck(tmp_path, DECK) as deck:
-            async with screen_on(deck) as rig:
-                await on(rig)
-
-    run(body)

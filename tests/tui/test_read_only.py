@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
 import signal
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.fakes.live_deck import LiveDeck, live_deck
-from tests.fakes.screen_rig import ScreenRig, run
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
-from tests.fakes.snapshot_rig import NOW_S, SnapshotRig, over_picture, whole
-from tests.inside.tui import Choice, Link, TaskTable, read_only, stat, this_machine
+from tests.fakes.snapshot_rig import NOW_S, snapshot_of, whole
+from tests.inside.tui import Choice, Link, TaskTable, read_only, stat
 from tests.tui.read_only_rig import MIXED, finish, kept, looking_at
 
 FAILED, RUNNING, QUEUED = "train-sym-0.5", "train-asym-0.125", "train-both-0.625"
@@ -31,7 +26,6 @@ name = "told"
 command = "echo acc=0.5"
 metrics.acc = { regex = 'acc=([0-9.]+)' }
 """
-Body = Callable[[ScreenRig], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture(autouse=True)
@@ -46,24 +40,16 @@ def deck(tmp_path: Path) -> Iterator[LiveDeck]:
         yield deck
 
 
-def look(deck: LiveDeck, body: Body) -> None:
-    async def whole() -> None:
-        async with looking_at(deck) as rig:
-            await body(rig)
-
-    run(whole)
-
-
 @pytest.fixture
 def finished(deck: LiveDeck) -> LiveDeck:
     finish(deck)
     return deck
 
 
-def test_every_page_of_a_finished_deck_is_there_and_nothing_is_written(finished: LiveDeck) -> None:
+async def test_every_page_of_a_finished_deck_is_there_and_nothing_is_written(finished: LiveDeck) -> None:
     before = kept(finished)
 
-    async def body(rig: ScreenRig) -> None:
+    async with looking_at(finished) as rig:
         first = rig.text().splitlines()[0]
         assert "read-only · state of " in first
         assert "run 1 ended" in first
@@ -77,14 +63,13 @@ def test_every_page_of_a_finished_deck_is_there_and_nothing_is_written(finished:
         await rig.until_seen("attempt-1.err  empty")
         await rig.press("escape", "G", "k", "r")
         await rig.until_seen(REFUSED)
-
-    look(finished, body)
     assert kept(finished) == before
     assert not finished.holder()
 
 
-def test_what_acts_is_refused_by_one_toast_asks_nothing_and_is_not_in_the_footer() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_what_acts_is_refused_by_one_toast_asks_nothing_and_is_not_in_the_footer() -> None:
+    link = Link("files", "no engine runs it", read_only=True, as_of=NOW_S - 5400)
+    async with snapshot_of(whole(ROWS, head(file_plan="1 added"), EIGHT, link)) as rig:
         footer = rig.text().splitlines()[-1]
         assert "details" in footer
         assert not any(word in footer for word in ("retry", "cancel", "hold", "undo"))
@@ -96,33 +81,20 @@ def test_what_acts_is_refused_by_one_toast_asks_nothing_and_is_not_in_the_footer
                 assert [toast.message for toast in rig.app._notifications] == [REFUSED], key
                 assert not any(isinstance(screen, Choice) for screen in rig.app.screen_stack), key
 
-    link = Link("files", "no engine runs it", read_only=True, as_of=NOW_S - 5400)
-    over_picture(whole(ROWS, head(file_plan="1 added"), EIGHT, link), body)
 
-
-def test_a_deck_whose_task_file_is_gone_is_told_from_its_journal(finished: LiveDeck) -> None:
-    os.unlink(finished.path)
-
-    async def body(rig: ScreenRig) -> None:
-        assert [row.state for row in rig.app.deck.rows.values()] == ["succeeded", "failed"]
-        await rig.until_seen("tasks are shown as far as the journal knows them")
-
-    look(finished, body)
-
-
-def test_a_broken_task_file_is_named_and_mended_while_it_is_open(finished: LiveDeck) -> None:
+async def test_a_broken_task_file_is_named_and_mended_while_it_is_open(finished: LiveDeck) -> None:
     finished.write(MIXED.replace("needs", "nedes"))
 
-    async def body(rig: ScreenRig) -> None:
+    async with looking_at(finished) as rig:
         await rig.until_seen("tasks.toml:")
         finished.write(MIXED)
         await rig.until_state("after-bad", "blocked")
 
-    look(finished, body)
 
-
-def test_a_run_that_begins_while_it_is_looked_at_is_followed_and_shown_when_it_is_over(finished: LiveDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_a_run_that_begins_while_it_is_looked_at_is_followed_and_shown_when_it_is_over(
+    finished: LiveDeck,
+) -> None:
+    async with looking_at(finished) as rig:
         finished.write(MIXED + ENDLESS.partition("[[task]]")[2].join(("[[task]]", "")))
         finished.start()
         await rig.until_state("long", "running")
@@ -138,24 +110,8 @@ def test_a_run_that_begins_while_it_is_looked_at_is_followed_and_shown_when_it_i
         await rig.until_seen("goes on with the run")
         assert rig.row("long").state != "running"
 
-    look(finished, body)
 
-
-def test_an_engine_that_was_killed_leaves_what_its_journal_tells_and_none_is_started(tmp_path: Path) -> None:
-    with live_deck(tmp_path, ENDLESS) as deck:
-        engine = deck.start()
-
-        async def body(rig: ScreenRig) -> None:
-            await rig.until_state("long", "running")
-            engine.kill()
-            await rig.until_seen("read-only · state of ")
-            await rig.until_seen("1 task of it runs on")
-            assert not deck.holder()
-
-        look(deck, body)
-
-
-def test_a_deck_that_a_frozen_engine_holds_is_shown_from_its_files(tmp_path: Path) -> None:
+async def test_a_deck_that_a_frozen_engine_holds_is_shown_from_its_files(tmp_path: Path) -> None:
     with live_deck(tmp_path, ENDLESS) as deck:
         engine = deck.start()
         with deck.client() as client:
@@ -164,64 +120,26 @@ def test_a_deck_that_a_frozen_engine_holds_is_shown_from_its_files(tmp_path: Pat
         engine.send_signal(signal.SIGSTOP)
         deck.until(lambda: (found := stat(engine.pid)) is not None and found.state == "T", "it has stopped")
         before = kept(deck)
-
-        async def body(rig: ScreenRig) -> None:
-            await rig.until_state("long", "starting", "running")
-            await rig.until_seen(f"`kill -CONT {engine.pid}` lets it go on")
-            await rig.until_seen("read-only · state of ")
-
         try:
-            look(deck, body)
+            async with looking_at(deck) as rig:
+                await rig.until_state("long", "starting", "running")
+                await rig.until_seen(f"`kill -CONT {engine.pid}` lets it go on")
+                await rig.until_seen("read-only · state of ")
             assert kept(deck) == before
         finally:
             engine.send_signal(signal.SIGCONT)
 
 
-def test_a_deck_that_another_host_holds_is_shown_with_where_it_runs(finished: LiveDeck) -> None:
-    machine = {"host": "gpu7", "machine_id": "other", "boot_id": "other", "pid_ns": this_machine().pid_ns}
-    holder: dict[str, object] = {
-        "pid": 8123,
-        "machine": machine,
-        "since_wall": 1.0,
-        "command": [],
-        "cwd": "/",
-        "address": "x",
-    }
-    lock = finished.state / "lock"
-    lock.write_text(json.dumps(holder) + "\n")
-
-    async def body(rig: ScreenRig) -> None:
-        await rig.until_seen("this deck runs on gpu7 (engine 8123)")
-        assert rig.row("good").state == "succeeded"
-
-    with open(lock, "rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        look(finished, body)
-
-
-def test_a_command_that_a_toast_names_can_be_pasted(deck: LiveDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_a_command_that_a_toast_names_can_be_pasted(deck: LiveDeck) -> None:
+    async with looking_at(deck) as rig:
         rig.app.tell("`gpudeck stop` ends it")
         await rig.pilot.pause()
         assert f"`gpudeck -f {deck.path} stop` ends it" in {toast.message for toast in rig.app._notifications}
 
-    look(deck, body)
 
-
-def test_a_deck_that_was_never_started_has_its_tasks(deck: LiveDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        await rig.until_seen("read-only · never started")
-        assert [row.state for row in rig.app.deck.rows.values()] == ["waiting"] * 3
-
-    look(deck, body)
-    assert not (deck.folder / ".gpudeck").exists()
-
-
-def test_metrics_of_tasks_that_are_over_are_in_their_rows(tmp_path: Path) -> None:
+async def test_metrics_of_tasks_that_are_over_are_in_their_rows(tmp_path: Path) -> None:
     with live_deck(tmp_path, REPORTING) as deck:
         finish(deck)
 
-        async def body(rig: ScreenRig) -> None:
+        async with looking_at(deck) as rig:
             await rig.until(lambda: rig.row("told").metrics == {"acc": 0.5}, "its metrics have been read")
-
-        look(deck, body)

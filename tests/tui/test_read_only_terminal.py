@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.decks import GPUDECK
-from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, tmux_deck
-from tests.tui.read_only_rig import MIXED, finish, kept
+from tests.fakes.tmux_screen import TmuxDeck, tmux_deck
+from tests.tui.read_only_rig import MIXED, finish
 
 pytestmark = pytest.mark.terminal
 
@@ -26,28 +25,6 @@ def deck(tmp_path: Path) -> Iterator[TmuxDeck]:
         yield deck
 
 
-def opened(deck: TmuxDeck, options: str = "") -> TmuxScreen:
-    screen = deck.screen(options=f"--read-only {options}")
-    screen.until_seen("read-only · state of ", "1 failed")
-    return screen
-
-
-def test_it_changes_not_a_byte_of_state_and_logs_and_starts_no_engine(deck: TmuxDeck) -> None:
-    before = kept(deck)
-    screen = opened(deck)
-    for keys in ("G", "r", "e", "t", "o", "d", "Escape", "l", "q"):
-        screen.press(keys)
-    screen.until_shell()
-    assert kept(deck) == before
-    assert not deck.holder()
-    assert screen.answer("echo $?") == "0"
-
-
-def test_it_needs_no_word_of_the_file_where_the_file_is_gone(deck: TmuxDeck) -> None:
-    (deck.folder / "tasks.toml").unlink()
-    opened(deck).until_seen("good", "bad", "KeyError: lr")
-
-
 @pytest.mark.parametrize("text", ["[deck\n", None])
 def test_a_deck_that_cannot_be_opened_names_it(deck: TmuxDeck, text: str | None) -> None:
     if text is None:
@@ -56,17 +33,6 @@ def test_a_deck_that_cannot_be_opened_names_it(deck: TmuxDeck, text: str | None)
         deck.write(text)
     screen = deck.screen(size=WIDE)
     screen.until_seen("`gpudeck --read-only` shows the deck as it was")
-
-
-def test_a_deck_that_another_process_holds_names_it_and_it_shows_who(deck: TmuxDeck) -> None:
-    with open(deck.state / "lock", "rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        lock_text = (deck.state / "lock").read_text()
-        (deck.state / "lock").write_text(lock_text.replace('"host": "', '"host": "not-').replace('_id": "', '_id": "x'))
-        screen = deck.screen(size=WIDE)
-        screen.until_seen("this deck runs on not-", "`gpudeck --read-only` shows the deck as it was")
-        screen.type(f"{GPUDECK} --read-only")
-        screen.until_seen("read-only · state of ", "this deck runs on not-")
 
 
 def test_where_nothing_can_be_shown_it_is_not_offered(tmp_path: Path) -> None:

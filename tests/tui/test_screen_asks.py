@@ -10,7 +10,7 @@ from textual.widgets import Button
 
 from tests.fakes.snapshot_deck import ROWS, head, row
 from tests.fakes.snapshot_gpus import EIGHT
-from tests.fakes.snapshot_rig import SMALL, SnapshotRig, over_picture, whole
+from tests.fakes.snapshot_rig import SMALL, SnapshotRig, snapshot_of, whole
 from tests.inside.tui import Choice, Config, Dashboard, TaskTable
 
 MID_RUN = whole(ROWS, head(), EIGHT)
@@ -34,8 +34,8 @@ async def asked(rig: SnapshotRig, key: str) -> None:
     await rig.until_on(Choice)
 
 
-def test_each_key_asks_for_what_it_says_of_the_task_under_the_cursor() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_each_key_asks_for_what_it_says_of_the_task_under_the_cursor() -> None:
+    async with snapshot_of(MID_RUN) as rig:
         for name, keys, op, args in (
             (FAILED, ("r",), "retry", {"tasks": [FAILED]}),
             (QUEUED, ("c",), "cancel", {"tasks": [QUEUED]}),
@@ -59,13 +59,15 @@ def test_each_key_asks_for_what_it_says_of_the_task_under_the_cursor() -> None:
         for keys, verb in ((("D",), "drain"), (("T", "t"), "take")):
             assert await rig.asks(*keys) == [("gpu", {"verb": verb, "gpus": ["GPU-0"]})], keys
 
-    over_picture(MID_RUN, body)
 
-
-def test_what_was_done_last_is_taken_back_first_and_then_there_is_nothing() -> None:
+async def test_what_was_done_last_is_taken_back_first_and_then_there_is_nothing() -> None:
     numbers = iter(("7", "8"))
 
-    async def body(rig: SnapshotRig) -> None:
+    def done(**_: Any) -> dict[str, str]:
+        return {"undo": next(numbers)}
+
+    answers = {"hold": done, "priority": done, "undo": {"text": "taken back", "verb": "hold"}}
+    async with snapshot_of(MID_RUN, answers=answers) as rig:
         go_to(rig, RUNNING)
         await rig.asks("H")
         await rig.until_seen("u takes it back")
@@ -73,15 +75,9 @@ def test_what_was_done_last_is_taken_back_first_and_then_there_is_nothing() -> N
         assert [await rig.asks("u") for _ in range(3)] == [[("undo", {"undo": "8"})], [("undo", {"undo": "7"})], []]
         await rig.until_seen("nothing to take back")
 
-    def done(**_: Any) -> dict[str, str]:
-        return {"undo": next(numbers)}
 
-    answers = {"hold": done, "priority": done, "undo": {"text": "taken back", "verb": "hold"}}
-    over_picture(MID_RUN, body, answers=answers)
-
-
-def test_acts_are_for_the_marked_tasks_that_are_shown() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_acts_are_for_the_marked_tasks_that_are_shown() -> None:
+    async with snapshot_of(MID_RUN) as rig:
         await rig.press("A", "K")
         await rig.until_seen("Kill 7 tasks at once?")
         await rig.press("escape")
@@ -89,18 +85,14 @@ def test_acts_are_for_the_marked_tasks_that_are_shown() -> None:
         await rig.press("enter")
         assert await rig.asks("r") == [("retry", {"tasks": [FAILED, "train-sym-0.625"]})]
 
-    over_picture(MID_RUN, body)
 
-
-def test_marks_go_from_what_was_retried_and_stay_on_the_others() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_marks_go_from_what_was_retried_and_stay_on_the_others() -> None:
+    async with snapshot_of(MID_RUN, answers={"retry": {"tasks": ["bad"]}}) as rig:
         rows = [row(0, "bad", "failed", attempt=1), row(1, "other"), row(2, "fine", "succeeded", attempt=1)]
         await rig.brings(reset=True, whole=True, rows={each.index: each for each in rows}, total=3)
         await rig.press("A", "r")
         await rig.until_seen("bad runs again")
         assert table_of(rig).marked == {"other", "fine"}
-
-    over_picture(MID_RUN, body, answers={"retry": {"tasks": ["bad"]}})
 
 
 @pytest.mark.parametrize(
@@ -111,18 +103,16 @@ def test_marks_go_from_what_was_retried_and_stay_on_the_others() -> None:
     ],
     ids=["paused", "left out"],
 )
-def test_a_retry_that_starts_nothing_says_why(answer: dict[str, Any], said: str, unsaid: str) -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_a_retry_that_starts_nothing_says_why(answer: dict[str, Any], said: str, unsaid: str) -> None:
+    async with snapshot_of(MID_RUN, answers={"retry": answer}) as rig:
         go_to(rig, FAILED)
         await rig.press("r")
         await rig.until_told(said)
         assert unsaid not in rig.text()
 
-    over_picture(MID_RUN, body, answers={"retry": answer})
 
-
-def test_what_a_key_cannot_do_is_said_and_not_asked_for() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_what_a_key_cannot_do_is_said_and_not_asked_for() -> None:
+    async with snapshot_of(MID_RUN) as rig:
         for name, key, said in (
             (RUNNING, "r", f"{RUNNING} is running"),
             (FAILED, "H", "only what has not ended can be held"),
@@ -137,47 +127,37 @@ def test_what_a_key_cannot_do_is_said_and_not_asked_for() -> None:
             await rig.until_told(said)
         assert not questions(rig)
 
-    over_picture(MID_RUN, body)
 
-
-def test_a_broken_task_file_is_told_and_not_applied() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_a_broken_task_file_is_told_and_not_applied() -> None:
+    async with snapshot_of(whole(ROWS, head(file_problem="tasks.toml:3: bogus", file_plan="1 added"), EIGHT)) as rig:
         assert await rig.asks("a") == []
         await rig.until_told("the deck goes on as it was: tasks.toml:3: bogus")
         assert not questions(rig)
         assert "has not changed" not in rig.text()
 
-    over_picture(whole(ROWS, head(file_problem="tasks.toml:3: bogus", file_plan="1 added"), EIGHT), body)
 
-
-def test_a_paused_deck_goes_on_without_a_question() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_a_paused_deck_goes_on_without_a_question() -> None:
+    async with snapshot_of(whole(ROWS, head(paused="by ada"), EIGHT)) as rig:
         assert await rig.asks("P") == [("unpause", {})]
 
-    over_picture(whole(ROWS, head(paused="by ada"), EIGHT), body)
 
-
-def test_a_key_of_the_configuration_takes_the_place_of_the_usual_one() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_a_key_of_the_configuration_takes_the_place_of_the_usual_one() -> None:
+    async with snapshot_of(MID_RUN, config=Config(keys={"hold": "f7"})) as rig:
         go_to(rig, RUNNING)
         assert await rig.asks("H") == []
         assert await rig.asks("f7") == [("hold", {"tasks": [RUNNING]})]
 
-    over_picture(MID_RUN, body, config=Config(keys={"hold": "f7"}))
 
-
-def test_what_is_wrong_with_the_configuration_is_told_at_the_start() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_what_is_wrong_with_the_configuration_is_told_at_the_start() -> None:
+    async with snapshot_of(MID_RUN, config=Config(problems=("no such theme here",))) as rig:
         await rig.until_told("no such theme here")
-
-    over_picture(MID_RUN, body, config=Config(problems=("no such theme here",)))
 
 
 # -- questions --------------------------------------------------------------------------------------------------------
 
 
-def test_a_key_that_is_pressed_twice_ends_nothing_and_enter_is_harmless() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_a_key_that_is_pressed_twice_ends_nothing_and_enter_is_harmless() -> None:
+    async with snapshot_of(MID_RUN) as rig:
         go_to(rig, RUNNING)
         for key in ("c", "K", "Q"):
             assert await rig.asks(key, key, key) == []
@@ -187,11 +167,9 @@ def test_a_key_that_is_pressed_twice_ends_nothing_and_enter_is_harmless() -> Non
             assert await rig.asks(key, "enter") == []
             await rig.until_on(Dashboard)
 
-    over_picture(MID_RUN, body)
 
-
-def test_every_answer_and_its_key_can_be_read_at_80_columns() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_every_answer_and_its_key_can_be_read_at_80_columns() -> None:
+    async with snapshot_of(MID_RUN, SMALL) as rig:
         go_to(rig, RUNNING)
         for key in ("c", "K", "Q", "R", "P"):
             await asked(rig, key)
@@ -201,11 +179,9 @@ def test_every_answer_and_its_key_can_be_read_at_80_columns() -> None:
             assert [label for label in labels if label not in rig.text()] == []
             await rig.press("escape")
 
-    over_picture(MID_RUN, body, SMALL)
 
-
-def test_a_toast_lies_over_no_question() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_a_toast_lies_over_no_question() -> None:
+    async with snapshot_of(MID_RUN) as rig:
         go_to(rig, RUNNING)
         await rig.press("s")
         await rig.until_seen("sorted by")
@@ -214,11 +190,9 @@ def test_a_toast_lies_over_no_question() -> None:
         await rig.press("escape")
         await rig.until_seen("sorted by")
 
-    over_picture(MID_RUN, body)
 
-
-def test_a_key_that_comes_as_the_cursor_jumps_to_another_task_does_nothing() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_a_key_that_comes_as_the_cursor_jumps_to_another_task_does_nothing() -> None:
+    async with snapshot_of(MID_RUN) as rig:
         await rig.types("slash", "state:failed")
         await rig.press("enter", "g")
         await rig.brings(rows={4: msgspec.structs.replace(ROWS[4], state="running")})
@@ -226,5 +200,3 @@ def test_a_key_that_comes_as_the_cursor_jumps_to_another_task_does_nothing() -> 
         assert await rig.asks("r") == []
         await rig.until_told("the cursor has just come to train-sym-0.625: nothing was done")
         assert await rig.asks("k", "r") == [("retry", {"tasks": ["train-sym-0.625"]})]
-
-    over_picture(MID_RUN, body)

@@ -42,8 +42,8 @@ async def asked(rig: ScreenRig, *keys: str) -> None:
     await rig.until(lambda: isinstance(rig.app.screen, Choice) and rig.app.screen.is_mounted, "a question")
 
 
-def test_a_user_sees_logs_retries_in_a_pause_holds_takes_back_cancels_and_kills(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_a_user_sees_logs_retries_in_a_pause_holds_takes_back_cancels_and_kills(on_deck: OnDeck) -> None:
+    async with on_deck() as rig:
         await rig.press("g")
         await rig.until_seen("this is long")
         await rig.press("j")
@@ -79,36 +79,12 @@ def test_a_user_sees_logs_retries_in_a_pause_holds_takes_back_cancels_and_kills(
         await rig.press("y")
         await rig.until_state("later", "cancelled")
 
-    on_deck(body)
 
-
-def test_a_retry_that_has_started_can_be_cancelled_and_one_that_is_left_out_is_not_said_to_run(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
-        for name in ("good", "stay"):
-            (rig.deck.folder / name).touch()
-        await rig.press("g", "j", "r")
-        await rig.until_seen("bad runs again")
-        assert "u takes it back" not in rig.text()
-        await rig.until_state("bad", "running")
-        await asked(rig, "u")
-        await rig.press("y")
-        await rig.until_state("bad", "cancelled")
-
-        with rig.deck.client() as client:
-            client.request("change", only=["long"])
-        rig.app.clear_notifications()
-        await rig.press("r")
-        await rig.until_seen("bad is left out of this run")
-        assert "runs again" not in rig.text()
-
-    on_deck(body)
-
-
-def test_a_shows_the_plan_and_an_answer_applies_it(tmp_path: Path) -> None:
+async def test_a_shows_the_plan_and_an_answer_applies_it(tmp_path: Path) -> None:
     text = '[deck]\ngpus = "sim:2"\n[[task]]\nname = "fine"\ncommand = ["true"]\n'
     added = "".join(f'[[task]]\nname = "more-{n}"\ncommand = ["true"]\n' for n in range(3))
 
-    async def body(rig: ScreenRig) -> None:
+    async with over(tmp_path, text, {"fine": "succeeded"})(size=(80, 24)) as rig:
         rig.deck.write(text.replace('["true"]', '["true", "other"]') + added)
         await rig.until(lambda: rig.app.deck.head and rig.app.deck.head.file_plan, "the file has changed")
         await asked(rig, "a")
@@ -122,16 +98,12 @@ def test_a_shows_the_plan_and_an_answer_applies_it(tmp_path: Path) -> None:
         await rig.until_state("more-2", "succeeded", "cached")
         assert rig.row("fine").attempt == 1
 
-    over(tmp_path, text, {"fine": "succeeded"})(body, size=(80, 24))
 
-
-def test_q_leaves_and_stops_nothing(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_q_leaves_and_stops_nothing(on_deck: OnDeck) -> None:
+    async with on_deck() as rig:
         pid, engine = rig.row("long").pid, rig.app.deck.link.pid
         await rig.press("q")
         await rig.until(lambda: rig.app.return_value is not None)
         assert f"engine {engine} goes on, 2 tasks running" in str(rig.app.return_value)
         assert proc.stat(pid) is not None
         assert rig.deck.holder() == engine
-
-    on_deck(body)

@@ -11,7 +11,7 @@ from gpudeck.engine.protocol.pages import Failures
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
 from tests.fakes.snapshot_pages import FAILURES, PAGES, builtins
-from tests.fakes.snapshot_rig import SnapshotRig, over_picture, whole
+from tests.fakes.snapshot_rig import SnapshotRig, snapshot_of, whole
 from tests.fakes.snapshot_tasks import FAILED, NEVER, answer
 from tests.inside.tui import (
     Choice,
@@ -41,58 +41,49 @@ async def goes(rig: SnapshotRig, *ways: tuple[str, type[Any]]) -> None:
         await rig.until_on(kind)
 
 
-def test_the_key_that_opens_a_page_leaves_it_and_escape_does_too() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_the_key_that_opens_a_page_leaves_it_and_escape_does_too() -> None:
+    async with snapshot_of(MID_RUN, answers=ANSWERS) as rig:
         for key, kind in (("d", Detail), ("l", LogScreen), ("e", ErrorsScreen), ("t", TimelineScreen)):
             await goes(rig, (key, kind), (key, Dashboard) if key != "e" else ("escape", Dashboard))
             await goes(rig, (key, kind), ("escape", Dashboard))
         await goes(rig, ("o", GraphScreen), ("o", Dashboard))
 
-    over_picture(MID_RUN, body, answers=ANSWERS)
 
-
-def test_one_page_takes_the_place_of_another() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_one_page_takes_the_place_of_another() -> None:
+    async with snapshot_of(MID_RUN, answers=ANSWERS) as rig:
         await goes(rig, ("t", TimelineScreen), ("o", GraphScreen), ("e", ErrorsScreen), ("escape", Dashboard))
 
-    over_picture(MID_RUN, body, answers=ANSWERS)
 
-
-def test_d_leads_from_a_log_to_the_tasks_page_and_back_whichever_of_them_came_first() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_d_leads_from_a_log_to_the_tasks_page_and_back_whichever_of_them_came_first() -> None:
+    async with snapshot_of(MID_RUN, answers=ANSWERS) as rig:
         await goes(rig, ("l", LogScreen), ("d", Detail), ("d", LogScreen), ("escape", Dashboard))
         await goes(rig, ("d", Detail), ("l", LogScreen), ("d", Detail))
         assert len(rig.app.screen_stack) == 3  # the empty one, the table, the page
 
-    over_picture(MID_RUN, body, answers=ANSWERS)
 
-
-def test_a_key_that_does_nothing_on_a_page_says_so() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_a_key_that_does_nothing_on_a_page_says_so() -> None:
+    async with snapshot_of(MID_RUN, answers=ANSWERS) as rig:
         await goes(rig, ("d", Detail))
         await rig.press("slash")
         await rig.until_told("filter: not here")
 
-    over_picture(MID_RUN, body, answers=ANSWERS)
 
-
-def test_capital_r_on_the_errors_asks_what_to_retry() -> None:
-    async def body(rig: SnapshotRig) -> None:
+async def test_capital_r_on_the_errors_asks_what_to_retry() -> None:
+    async with snapshot_of(MID_RUN, answers=ANSWERS) as rig:
         await goes(rig, ("e", ErrorsScreen))
         await rig.until_seen("9 tasks failed")
         await goes(rig, ("R", Choice))
 
-    over_picture(MID_RUN, body, answers=ANSWERS)
 
-
-def test_r_on_the_errors_retries_the_group_and_a_second_one_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_r_on_the_errors_retries_the_group_and_a_second_one_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     told = [FAILURES.failures[0], FAILURES.failures[3]]
     first, other = (failure.task for failure in told)
 
     def errors() -> Any:
         return builtins(Failures(total=len(told), failures=told))
 
-    async def body(rig: SnapshotRig) -> None:
+    monkeypatch.setattr(PageScreen, "PERIOD_S", 0.05)
+    async with snapshot_of(MID_RUN, answers={"errors": errors, "retry": {"tasks": [first]}}) as rig:
         await goes(rig, ("e", ErrorsScreen))
         await rig.until_seen("2 tasks failed")
         if targets(rig) != (first,):
@@ -105,6 +96,3 @@ def test_r_on_the_errors_retries_the_group_and_a_second_one_no_other(monkeypatch
         assert await rig.asks("r") == []
         await rig.until_told(f"{first} is running")
         assert targets(rig) == (first,) != (other,)
-
-    monkeypatch.setattr(PageScreen, "PERIOD_S", 0.05)
-    over_picture(MID_RUN, body, answers={"errors": errors, "retry": {"tasks": [first]}})

@@ -39,37 +39,27 @@ def said(column: str, found: TaskRow, width: int = 40) -> str:
     return "".join(text for text, _ in cell(column, found, width, Moment(NOW_S)))
 
 
-def test_a_job_that_has_not_begun_is_pending_and_says_why() -> None:
-    assert (said("state", pending()), said("reason", pending())) == ("◔ pending", "Priority")
+LEAST = COLUMNS["reason"].least
 
 
 @pytest.mark.parametrize(
-    ("pending_why", "cell"),
+    ("column", "found", "width", "text"),
     [
-        ("begins ~14:05, Priority", "begins ~14:05…"),
-        ("begins ~26 Nov 14:05, Priority", "~26 Nov 14:05…"),
-        ("QOSMaxGRESPerUser", "QOSMaxGRESPer…"),
+        ("state", pending(), 40, "◔ pending"),
+        ("reason", pending(), 40, "Priority"),
+        ("reason", pending(pending="begins ~14:05, Priority"), LEAST, "begins ~14:05…"),
+        ("reason", pending(pending="begins ~26 Nov 14:05, Priority"), LEAST, "~26 Nov 14:05…"),
+        ("reason", pending(pending="QOSMaxGRESPerUser"), LEAST, "QOSMaxGRESPer…"),
+        ("reason", pending(reason="exit 1"), 40, "Priority; before: exit 1"),
+        ("state", row(0, "starting", attempt=1), 40, "◔ starting"),
+        ("time", pending(), 40, ""),
+        ("eta", pending(expected_s=600.0), 40, ""),
+        ("node", on_nodes(3, "gpu1", "gpu2"), 40, "gpu[1-2]"),
+        ("job", on_nodes(3, "gpu1", "gpu2"), 40, "1003"),
     ],
 )
-def test_where_there_is_little_room_the_expected_start_stays_whole(pending_why: str, cell: str) -> None:
-    assert said("reason", pending(pending=pending_why), width=COLUMNS["reason"].least) == cell
-
-
-def test_a_retry_that_is_pending_also_says_what_went_before() -> None:
-    assert said("reason", pending(reason="exit 1")) == "Priority; before: exit 1"
-
-
-def test_a_task_that_is_being_submitted_is_starting() -> None:
-    assert said("state", row(0, "starting", attempt=1)) == "◔ starting"
-
-
-def test_what_is_pending_takes_no_time_and_has_no_end_in_sight() -> None:
-    assert (said("time", pending()), said("eta", pending(expected_s=600.0))) == ("", "")
-
-
-def test_nodes_and_job_are_cells() -> None:
-    found = on_nodes(3, "gpu1", "gpu2")
-    assert (said("node", found), said("job", found)) == ("gpu[1-2]", "1003")
+def test_a_cell_says(column: str, found: TaskRow, width: int, text: str) -> None:
+    assert said(column, found, width) == text
 
 
 def test_elsewhere_a_task_names_its_job_and_its_nodes() -> None:

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 from gpudeck.engine.protocol.messages import Counts
 from tests.fakes.snapshot_deck import NEXT_CLOSED, ROWS, ended, head, row
 from tests.fakes.snapshot_gpus import EIGHT, gpu, remember
-from tests.fakes.snapshot_rig import LARGE, LIVE, MIDDLE, NOW_S, SMALL, Size, SnapshotRig, at, shown, whole
+from tests.fakes.snapshot_rig import LARGE, LIVE, MIDDLE, NOW_S, SMALL, Size, at, shown, snapshot_of, whole
 from tests.fakes.snapshot_tasks import FAILED, NEVER, RUNNING, answer, write_failed, write_running
 from tests.inside.tui import Config, Link
 
@@ -18,23 +18,21 @@ MID_RUN = whole(ROWS, head(), EIGHT)
 
 
 @at(SMALL, MIDDLE, LARGE)
-def test_mid_run(pictures: SnapshotAssertion, size: Size) -> None:
+async def test_mid_run(pictures: SnapshotAssertion, size: Size) -> None:
     write_running()
 
-    async def steps(rig: SnapshotRig) -> None:
+    async with snapshot_of(MID_RUN, size, before=remember, answers=ANSWERS) as rig:
         await rig.press(*["j"] * 6)
         await rig.until_seen("epoch 12/20 loss")
-
-    assert shown(MID_RUN, size, steps, before=remember, answers=ANSWERS) == pictures
+        assert await rig.still() == pictures
 
 
 @at(SMALL)
-def test_last_tasks_of_a_run(pictures: SnapshotAssertion, size: Size) -> None:
-    async def steps(rig: SnapshotRig) -> None:
+async def test_last_tasks_of_a_run(pictures: SnapshotAssertion, size: Size) -> None:
+    async with snapshot_of(MID_RUN, size) as rig:
         await rig.press("G")
         await rig.until_seen("▌ ○", "has not started")
-
-    assert shown(MID_RUN, size, steps) == pictures
+        assert await rig.still() == pictures
 
 
 @at(SMALL)
@@ -51,45 +49,41 @@ def test_finished_deck(pictures: SnapshotAssertion, size: Size) -> None:
 
 
 @at(MIDDLE)
-def test_sorted_with_sparklines(pictures: SnapshotAssertion, size: Size) -> None:
-    async def steps(rig: SnapshotRig) -> None:
+async def test_sorted_with_sparklines(pictures: SnapshotAssertion, size: Size) -> None:
+    async with snapshot_of(MID_RUN, size) as rig:
         changed = msgspec.structs.replace(ROWS[6], metrics={"loss": 0.9}, curve=(2.9, 2.2, 1.4, 1.6, 0.9))
         await rig.brings(rows={6: changed})
         await rig.press("s")
         await rig.until_seen("sorted by state")
-
-    assert shown(MID_RUN, size, steps) == pictures
+        assert await rig.still() == pictures
 
 
 # -- filter and marks -------------------------------------------------------------------------------------------------
 
 
 @at(MIDDLE)
-def test_filter_for_what_failed_with_its_log(pictures: SnapshotAssertion, size: Size) -> None:
+async def test_filter_for_what_failed_with_its_log(pictures: SnapshotAssertion, size: Size) -> None:
     write_failed()
 
-    async def steps(rig: SnapshotRig) -> None:
+    async with snapshot_of(MID_RUN, size, answers=ANSWERS) as rig:
         await rig.types("slash", "state:failed")
         await rig.press("enter", "g")
         await rig.until_seen("OutOfMemoryError")
-
-    assert shown(MID_RUN, size, steps, answers=ANSWERS) == pictures
+        assert await rig.still() == pictures
 
 
 @at(SMALL)
-def test_filter_that_is_being_typed_wrongly(pictures: SnapshotAssertion, size: Size) -> None:
-    async def steps(rig: SnapshotRig) -> None:
+async def test_filter_that_is_being_typed_wrongly(pictures: SnapshotAssertion, size: Size) -> None:
+    async with snapshot_of(MID_RUN, size) as rig:
         await rig.types("slash", "state:fail tga:x")
-
-    assert shown(MID_RUN, size, steps) == pictures
+        assert await rig.still() == pictures
 
 
 @at(SMALL)
-def test_marks(pictures: SnapshotAssertion, size: Size) -> None:
-    async def steps(rig: SnapshotRig) -> None:
+async def test_marks(pictures: SnapshotAssertion, size: Size) -> None:
+    async with snapshot_of(MID_RUN, size) as rig:
         await rig.press("j", "j", "space", "space", "j", "space")
-
-    assert shown(MID_RUN, size, steps) == pictures
+        assert await rig.still() == pictures
 
 
 # -- what keeps it from going on --------------------------------------------------------------------------------------

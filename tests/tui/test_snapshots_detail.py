@@ -8,7 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.fakes.snapshot_deck import ROWS, head
 from tests.fakes.snapshot_gpus import EIGHT
-from tests.fakes.snapshot_rig import LARGE, MIDDLE, SMALL, Size, SnapshotRig, Steps, at, shown, whole
+from tests.fakes.snapshot_rig import LARGE, MIDDLE, SMALL, Size, SnapshotRig, Steps, at, shown, snapshot_of, whole
 from tests.fakes.snapshot_tasks import FAILED, NEVER, RUNNING, WAITING, answer, write_failed, write_running
 from tests.inside.tui import WORDS, Detail, DetailView, OpenTask
 
@@ -72,7 +72,7 @@ def test_never_run(pictures: SnapshotAssertion, size: Size) -> None:
     assert page_of("prepare", size, "Command") == pictures
 
 
-def test_what_the_engine_has_said_is_not_replaced_by_waiting_for_it() -> None:
+async def test_what_the_engine_has_said_is_not_replaced_by_waiting_for_it() -> None:
     asked: list[str] = []
     shows: list[str] = []
 
@@ -80,7 +80,7 @@ def test_what_the_engine_has_said_is_not_replaced_by_waiting_for_it() -> None:
         asked.extend(tasks)
         return []
 
-    async def opened(rig: SnapshotRig) -> None:
+    async with snapshot_of(whole(ROWS, head(), EIGHT), (80, 24), answers={"show": unknown}) as rig:
         rig.app.screen.post_message(OpenTask("train-both-0.625"))
         await rig.until(lambda: isinstance(rig.app.screen, Detail), "the page is open")
         view = rig.app.screen.query_one(DetailView)
@@ -91,6 +91,4 @@ def test_what_the_engine_has_said_is_not_replaced_by_waiting_for_it() -> None:
             return len(asked) > 1
 
         await rig.until(asked_again, "it is asked again, which is later than waiting would be said")
-
-    shown(whole(ROWS, head(), EIGHT), (80, 24), opened, answers={"show": unknown})
     assert not [text for text in shows if WORDS in text]

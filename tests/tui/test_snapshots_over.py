@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.fakes.snapshot_deck import OOM, ROWS, ended, head
 from tests.fakes.snapshot_gpus import EIGHT, TROUBLED
-from tests.fakes.snapshot_rig import MIDDLE, SMALL, Size, SnapshotRig, at, shown, whole
+from tests.fakes.snapshot_rig import MIDDLE, SMALL, Size, SnapshotRig, at, shown, snapshot_of, whole
 from tests.inside.tui import Answer, Choice, Config
 
 MID_RUN = whole(ROWS, head(), EIGHT)
@@ -45,23 +45,21 @@ def question(size: Size, *keys: str, **how: Any) -> str:
 
 
 @at(SMALL, MIDDLE)
-def test_help(pictures: SnapshotAssertion, size: Size) -> None:
-    async def steps(rig: SnapshotRig) -> None:
+async def test_help(pictures: SnapshotAssertion, size: Size) -> None:
+    async with snapshot_of(MID_RUN, size) as rig:
         await rig.press("question_mark")
         await rig.until_seen("Tasks")
-
-    assert shown(MID_RUN, size, steps) == pictures
+        assert await rig.still() == pictures
 
 
 @at(SMALL)
-def test_end_of_the_help(pictures: SnapshotAssertion, size: Size) -> None:
-    async def steps(rig: SnapshotRig) -> None:
+async def test_end_of_the_help(pictures: SnapshotAssertion, size: Size) -> None:
+    async with snapshot_of(MID_RUN, size) as rig:
         await rig.press("question_mark")
         await rig.until_seen("Tasks")
         await rig.press("end")
         await rig.until_seen("On the errors")
-
-    assert shown(MID_RUN, size, steps) == pictures
+        assert await rig.still() == pictures
 
 
 @at(SMALL)
@@ -77,14 +75,13 @@ def test_help_with_a_configuration_that_is_wrong(pictures: SnapshotAssertion, si
 
 
 @at(SMALL)
-def test_palette_that_searches(pictures: SnapshotAssertion, size: Size) -> None:
-    async def steps(rig: SnapshotRig) -> None:
+async def test_palette_that_searches(pictures: SnapshotAssertion, size: Size) -> None:
+    async with snapshot_of(MID_RUN, size) as rig:
         await rig.press("ctrl+p")
         await rig.until_seen("apply  (a)")
         await rig.types("r", "etry")
         await rig.until_seen("Retry by choice")
-
-    assert shown(MID_RUN, size, steps) == pictures
+        assert await rig.still() == pictures
 
 
 # -- questions --------------------------------------------------------------------------------------------------------
@@ -120,37 +117,34 @@ def test_question_before_a_gpu_is_taken(pictures: SnapshotAssertion, size: Size)
 
 
 @pytest.mark.parametrize("theme", ["gpudeck-light"])
-def test_question_in_the_light_theme(pictures: SnapshotAssertion, theme: str) -> None:
-    async def steps(rig: SnapshotRig) -> None:
+async def test_question_in_the_light_theme(pictures: SnapshotAssertion, theme: str) -> None:
+    async with snapshot_of(MID_RUN, (80, 24), config=Config(theme=theme)) as rig:
         await rig.press(*["j"] * 6)
         await rig.until_seen("─train-asym-0.125─")
         await asked(rig, "c")
-
-    assert shown(MID_RUN, (80, 24), steps, config=Config(theme=theme)) == pictures
+        assert await rig.still() == pictures
 
 
 # -- toasts -----------------------------------------------------------------------------------------------------------
 
 
 @at(SMALL)
-def test_toasts(pictures: SnapshotAssertion, size: Size) -> None:
+async def test_toasts(pictures: SnapshotAssertion, size: Size) -> None:
     """What has been done, and what cannot be."""
 
-    async def steps(rig: SnapshotRig) -> None:
+    async with snapshot_of(MID_RUN, size, answers={"retry": {"tasks": [], "undo": "7", "note": ""}}) as rig:
         await rig.press(*["j"] * 4, "r")
         await rig.until_seen("runs again")
         await rig.press("k", "r")
         await rig.until_seen("R has more")
-
-    assert shown(MID_RUN, size, steps, answers={"retry": {"tasks": [], "undo": "7", "note": ""}}) == pictures
+        assert await rig.still() == pictures
 
 
 @at(SMALL)
-def test_toast_of_a_refusal(pictures: SnapshotAssertion, size: Size) -> None:
+async def test_toast_of_a_refusal(pictures: SnapshotAssertion, size: Size) -> None:
     why = "no engine answers: this deck runs on gpu7 (4 tasks, engine 8123): ssh -t gpu7 gpudeck [red]tasks.toml[/]"
 
-    async def steps(rig: SnapshotRig) -> None:
+    async with snapshot_of(MID_RUN, size, answers={"retry": Answer(False, error=why)}) as rig:
         await rig.press(*["j"] * 4, "r")
         await rig.until_seen("no engine answers")
-
-    assert shown(MID_RUN, size, steps, answers={"retry": Answer(False, error=why)}) == pictures
+        assert await rig.still() == pictures

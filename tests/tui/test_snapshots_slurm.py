@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from syrupy.assertion import SnapshotAssertion
 
-from tests.fakes.snapshot_rig import LARGE, NOW_S, SMALL, Size, SnapshotRig, at, shown, whole
+from tests.fakes.snapshot_rig import LARGE, NOW_S, SMALL, Size, SnapshotRig, at, shown, snapshot_of, whole
 from tests.fakes.snapshot_slurm import CLUSTER, PENDING, ROWS, RUNNING, slurm_head
 from tests.fakes.snapshot_tasks import answer
 from tests.inside.tui import Detail, Link, OpenTask
@@ -15,12 +15,11 @@ DECK = whole(ROWS, slurm_head(), cluster=CLUSTER)
 
 
 @at(SMALL, LARGE)
-def test_mid_run_with_the_cursor_on_a_pending_task(pictures: SnapshotAssertion, size: Size) -> None:
-    async def steps(rig: SnapshotRig) -> None:
+async def test_mid_run_with_the_cursor_on_a_pending_task(pictures: SnapshotAssertion, size: Size) -> None:
+    async with snapshot_of(DECK, size) as rig:
         await rig.press(*["j"] * 6)
         await rig.until_seen("train-asym-0.25 · pending: begins ~14:05")
-
-    assert shown(DECK, size, steps) == pictures
+        assert await rig.still() == pictures
 
 
 @at(SMALL)

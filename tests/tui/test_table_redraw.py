@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from gpudeck.engine.protocol.wire import TaskRow
 from tests.inside.tui import Change, DeckModel
-from tests.tui.table_rig import TableApp, deck_of, drive, row, running
+from tests.tui.table_rig import TableApp, deck_of, row, running, table_app
 
 MOVES = ("down", "up", "top", "bottom", "page_down", "page_up")
 FILTERS = ("", "state:running", "-state:succeeded", "task-1", "state:failed,queued")
@@ -65,15 +65,13 @@ def _on_screen(app: TableApp) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_no_line_on_the_screen_is_old(seed: int) -> None:
+async def test_no_line_on_the_screen_is_old(seed: int) -> None:
     dice = random.Random(seed)
     deck = deck_of(_another(dice, index) for index in range(150))
 
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+    async with table_app(deck) as (app, pilot):
         for _ in range(50):
             await _act(dice, app, pilot, deck)
             await pilot.pause()
             await pilot.pause()
             assert _on_screen(app) == [app.table.render_line(y).text for y in range(app.table.size.height)]
-
-    drive(body, deck)

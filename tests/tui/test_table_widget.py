@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 from textual.geometry import Region
-from textual.pilot import Pilot
 from textual.widgets import Input
 
 from tests.inside.tui import JUMP_S, Change, DeckModel, TaskTable
-from tests.tui.table_rig import TableApp, change, cursor_line, deck_of, drive, lines, row, running
+from tests.tui.table_rig import change, cursor_line, deck_of, lines, row, running, table_app
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
@@ -34,21 +33,19 @@ class Drawn:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_every_line_is_as_wide_as_the_table(size: tuple[int, int]) -> None:
+async def test_every_line_is_as_wide_as_the_table(size: tuple[int, int]) -> None:
     deck = deck_of(
         [running(0, "字" * 60, progress=0.4, metrics={"loss": 1.5}), row(1, "failed", "x" * 300, reason="y" * 500)]
     )
 
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+    async with table_app(deck, size=size) as (app, _):
         table = app.table
         widths = {table.render_line(y).cell_length for y in range(table.size.height)}
         assert widths == {table.scrollable_content_region.width}
 
-    drive(body, deck, size=size)
 
-
-def test_moves_go_through_the_lines() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_moves_go_through_the_lines() -> None:
+    async with table_app(queued(100)) as (app, _):
         names: list[str] = []
         for action in ("down", "down", "up", "bottom", "down", "top", "up", "page_down", "page_up"):
             app.table.move(action)
@@ -56,80 +53,37 @@ def test_moves_go_through_the_lines() -> None:
         page = app.table.size.height - 2
         assert names == ["1", "2", "1", "99", "99", "0", "0", str(page), "0"]
 
-    drive(body, queued(100))
 
-
-def test_the_cursor_is_always_in_view() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_the_cursor_is_always_in_view() -> None:
+    async with table_app(queued(500)) as (app, pilot):
         for action in ("bottom", "up", "page_up", "top", "page_down", "down"):
             app.table.move(action)
             await pilot.pause()
             assert app.table.cursor_name in cursor_line(app)
 
-    drive(body, queued(500))
 
-
-def test_a_move_draws_two_lines() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_only_the_lines_that_differ_are_drawn_again() -> None:
+    deck = deck_of([running(index, eta_s=5.0) for index in range(100)])
+    async with table_app(deck) as (app, _):
         with pytest.MonkeyPatch.context() as monkeypatch:
             drawn = Drawn(app.table, monkeypatch)
             app.table.move("down")
-            assert (drawn.ys, drawn.whole) == ([1, 2], 0)
-
-    drive(body, queued(100))
-
-
-def test_a_changed_row_draws_its_line_only() -> None:
-    deck = deck_of([running(index, eta_s=5.0) for index in range(10)])
-
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            drawn = Drawn(app.table, monkeypatch)
             app.table.show(deck, change(deck, 3, eta_s=99.0))
-            assert (drawn.ys, drawn.whole) == ([4], 0)
-
-    drive(body, deck)
-
-
-def test_a_change_out_of_view_draws_nothing() -> None:
-    deck = queued(100)
-
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            drawn = Drawn(app.table, monkeypatch)
-            app.table.show(deck, change(deck, 90, priority=0, state="waiting"))
-            assert (drawn.ys, drawn.whole) == ([], 0)
-
-    drive(body, deck)
+            app.table.show(deck, change(deck, 90, eta_s=99.0))
+            assert (drawn.ys, drawn.whole) == ([1, 2, 4], 0)
 
 
-def test_elapsed_times_go_on_without_news() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_elapsed_times_go_on_without_news() -> None:
+    async with table_app(deck_of([running(0)])) as (app, _):
         assert "1m05s" in lines(app)[1]
         app.clocks.on(10)
         assert "1m15s" in lines(app)[1]
 
-    drive(body, deck_of([running(0)]))
 
-
-def test_the_cursor_stays_on_its_task_when_rows_come_before_it() -> None:
-    deck = deck_of([row(index, "failed" if index > 5 else "queued") for index in range(10)])
-
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
-        app.table.set_filter("state:failed")
-        app.table.move("down")
-        app.table.show(deck, change(deck, 0, state="failed"))
-        await pilot.pause()
-        assert (app.table.cursor_name, list(app.table.shown)[:2]) == ("task-7", ["task-0", "task-6"])
-        assert "task-7" in cursor_line(app)
-
-    drive(body, deck)
-
-
-def test_nothing_is_resorted_while_the_user_moves() -> None:
+async def test_nothing_is_resorted_while_the_user_moves() -> None:
     deck = deck_of([row(index, "failed") for index in range(3)])
 
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+    async with table_app(deck) as (app, _):
         table = app.table
         table.sort_by("state")
         app.clocks.on(5)
@@ -141,13 +95,11 @@ def test_nothing_is_resorted_while_the_user_moves() -> None:
         table.show(deck, frozenset())
         assert list(table.shown) == ["task-2", "task-0", "task-1"]
 
-    drive(body, deck)
 
-
-def test_the_table_is_resorted_once_a_second_at_most() -> None:
+async def test_the_table_is_resorted_once_a_second_at_most() -> None:
     deck = deck_of([row(index, "failed") for index in range(3)])
 
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+    async with table_app(deck) as (app, _):
         app.table.sort_by("state")
         app.clocks.on(5)
         app.table.show(deck, change(deck, 2, state="running"))
@@ -156,13 +108,11 @@ def test_the_table_is_resorted_once_a_second_at_most() -> None:
         app.table.show(deck, change(deck, 1, state="running"))
         assert list(app.table.shown) == ["task-2", "task-0", "task-1"]
 
-    drive(body, deck)
 
-
-def test_a_resort_keeps_the_cursor_on_its_line_of_the_view() -> None:
+async def test_a_resort_keeps_the_cursor_on_its_line_of_the_view() -> None:
     deck = queued(300)
 
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+    async with table_app(deck) as (app, pilot):
         table = app.table
         table.sort_by("state")
         table.move_to(150)
@@ -174,13 +124,11 @@ def test_a_resort_keeps_the_cursor_on_its_line_of_the_view() -> None:
         assert lines(app)[y].startswith("▌")
         assert "task-150" in lines(app)[y]
 
-    drive(body, deck)
 
-
-def test_who_looks_at_the_top_goes_on_looking_at_it() -> None:
+async def test_who_looks_at_the_top_goes_on_looking_at_it() -> None:
     deck = deck_of([running(index) if index == 0 else row(index) for index in range(100)])
 
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+    async with table_app(deck) as (app, pilot):
         app.table.sort_by("state")
         app.clocks.on(5)
         app.table.show(deck, change(deck, 0, state="succeeded"))
@@ -190,11 +138,9 @@ def test_who_looks_at_the_top_goes_on_looking_at_it() -> None:
         await pilot.pause()
         assert "task-99" in cursor_line(app)
 
-    drive(body, deck)
 
-
-def test_a_cursor_that_nobody_moved_goes_to_the_top_of_a_sort() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_a_cursor_that_nobody_moved_goes_to_the_top_of_a_sort() -> None:
+    async with table_app(queued(100)) as (app, pilot):
         app.table.reverse()
         assert app.table.cursor_name == "task-99"
         app.table.move("down")
@@ -202,31 +148,19 @@ def test_a_cursor_that_nobody_moved_goes_to_the_top_of_a_sort() -> None:
         await pilot.pause()
         assert "task-98" in cursor_line(app)
 
-    drive(body, queued(100))
 
-
-def test_s_goes_through_what_is_shown_and_back_to_the_file() -> None:
+async def test_s_goes_through_what_is_shown_and_back_to_the_file() -> None:
     deck = deck_of([running(0, eta_s=3.0, metrics={"loss": 1.0})])
 
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+    async with table_app(deck, size=(120, 30)) as (app, _):
         sorts = [app.table.next_sort() for _ in range(7)]
         assert sorts == ["state", "name", "time", "eta", "gpu", "metric", "file"]
 
-    drive(body, deck, size=(120, 30))
 
-
-def test_reverse_turns_the_order_round() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
-        app.table.reverse()
-        assert list(app.table.shown) == ["task-2", "task-1", "task-0"]
-
-    drive(body, queued(3))
-
-
-def test_marks_stay_by_name_through_filters_and_new_pictures() -> None:
+async def test_marks_stay_by_name_through_filters_and_new_pictures() -> None:
     deck = queued(5)
 
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+    async with table_app(deck) as (app, _):
         app.table.mark()
         app.table.set_filter("task-3")
         app.table.mark_all()
@@ -234,25 +168,9 @@ def test_marks_stay_by_name_through_filters_and_new_pictures() -> None:
         app.table.show(deck, None)
         assert app.table.marked == {"task-0", "task-3"}
 
-    drive(body, deck)
 
-
-def test_the_end_is_seen_once_it_has_come() -> None:
-    deck = DeckModel()
-    deck.fold(Change(reset=True, total=300, whole=False, rows={at: row(at) for at in range(100)}))
-
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
-        app.table.move("bottom")
-        app.table.show(deck, deck.fold(Change(whole=True, rows={at: row(at) for at in range(100, 300)})))
-        await pilot.pause()
-        assert app.table.cursor_name == "task-299"
-        assert "task-299" in lines(app)[-1]
-
-    drive(body, deck)
-
-
-def test_marks_and_filter_are_told_above_the_lines() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_marks_and_filter_are_told_above_the_lines() -> None:
+    async with table_app(queued(5)) as (app, pilot):
         app.table.set_filter("task-1")
         with pytest.MonkeyPatch.context() as monkeypatch:
             drawn = Drawn(app.table, monkeypatch)
@@ -263,123 +181,99 @@ def test_marks_and_filter_are_told_above_the_lines() -> None:
         await pilot.pause()
         assert lines(app)[0].endswith("0 marked, 1 not shown  /task-2  1 of 5")
 
-    drive(body, queued(5))
 
-
-def test_what_the_filter_lets_in_is_counted_as_it_comes() -> None:
+async def test_what_the_filter_lets_in_is_counted_as_it_comes() -> None:
     deck = queued(5)
 
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+    async with table_app(deck) as (app, pilot):
         app.table.set_filter("state:failed")
         app.table.show(deck, change(deck, 2, state="failed"))
         await pilot.pause()
         assert lines(app)[0].endswith("1 of 5")
         assert "task-2" in cursor_line(app)
 
-    drive(body, deck)
 
-
-def test_space_again_takes_the_mark_away() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_space_again_takes_the_mark_away() -> None:
+    async with table_app(queued(5)) as (app, _):
         app.table.mark()
         app.table.move("up")
         app.table.mark()
         assert app.table.marked == frozenset()
 
-    drive(body, queued(5))
 
-
-def test_clear_takes_the_marks_first_and_then_the_filter() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_clear_takes_the_marks_first_and_then_the_filter() -> None:
+    async with table_app(queued(5)) as (app, _):
         app.table.set_filter("task")
         app.table.mark()
         cleared = [(app.table.clear(), len(app.table.marked), app.table.filter_text) for _ in range(3)]
         assert cleared == [(True, 0, "task"), (True, 0, ""), (False, 0, "")]
 
-    drive(body, queued(5))
 
-
-def test_a_filter_that_means_nothing_leaves_the_old_one() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_a_filter_that_means_nothing_leaves_the_old_one() -> None:
+    async with table_app(queued(5)) as (app, _):
         assert app.table.set_filter("task-3") == ""
         assert "did you mean" in app.table.set_filter("state:faild")
         assert (app.table.filter_text, list(app.table.shown)) == ("task-3", ["task-3"])
 
-    drive(body, queued(5))
 
-
-def test_an_empty_table_says_which_filter_emptied_it() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_an_empty_table_says_which_filter_emptied_it() -> None:
+    async with table_app(queued(5)) as (app, _):
         app.table.set_filter('"no such"')
         assert 'no task matches ""no such"": esc clears' in lines(app)[2]
         assert app.table.cursor_name == ""
         assert app.table.row_under_cursor is None
 
-    drive(body, queued(5))
 
-
-def test_a_deck_without_tasks_says_so() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_a_deck_without_tasks_says_so() -> None:
+    async with table_app(deck_of(())) as (app, pilot):
         assert "the deck has no tasks" in lines(app)[2]
         for action in ("down", "bottom", "page_up"):
             app.table.move(action)
         app.table.mark()
         await pilot.press("enter")
-        assert app.opened() == []
-
-    drive(body, deck_of(()))
+        assert app.opened == []
 
 
-def test_enter_opens_the_task_under_the_cursor() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_enter_opens_the_task_under_the_cursor() -> None:
+    async with table_app(queued(5)) as (app, pilot):
         app.table.move("down")
         await pilot.press("enter")
-        assert app.opened() == ["task-1"]
-
-    drive(body, queued(5))
+        assert app.opened == ["task-1"]
 
 
-def test_a_click_moves_the_cursor_and_a_double_click_opens() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_a_click_moves_the_cursor_and_a_double_click_opens() -> None:
+    async with table_app(queued(5)) as (app, pilot):
         await pilot.click(TaskTable, offset=(10, 3))
-        assert (app.table.cursor_name, app.opened()) == ("task-2", [])
+        assert (app.table.cursor_name, app.opened) == ("task-2", [])
         await pilot.click(TaskTable, offset=(10, 4), times=2)
-        assert (app.table.cursor_name, app.opened()) == ("task-3", ["task-3"])
-
-    drive(body, queued(5))
+        assert (app.table.cursor_name, app.opened) == ("task-3", ["task-3"])
 
 
-def test_clicks_with_control_at_the_gutter_and_with_shift_mark() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_clicks_with_control_at_the_gutter_and_with_shift_mark() -> None:
+    async with table_app(queued(9)) as (app, pilot):
         await pilot.click(TaskTable, offset=(10, 2), control=True)
         await pilot.click(TaskTable, offset=(0, 4))
         await pilot.click(TaskTable, offset=(10, 6), shift=True)
         assert sorted(app.table.marked) == ["task-1", "task-3", "task-4", "task-5"]
 
-    drive(body, queued(9))
 
-
-def test_a_click_below_the_last_task_does_nothing() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_a_click_below_the_last_task_does_nothing() -> None:
+    async with table_app(queued(3)) as (app, pilot):
         await pilot.click(TaskTable, offset=(10, 9), times=2)
-        assert (app.table.cursor_name, app.opened()) == ("task-0", [])
-
-    drive(body, queued(3))
+        assert (app.table.cursor_name, app.opened) == ("task-0", [])
 
 
-def test_a_click_on_a_title_sorts_and_a_second_one_reverses() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_a_click_on_a_title_sorts_and_a_second_one_reverses() -> None:
+    async with table_app(queued(5)) as (app, pilot):
         x = lines(app)[0].index("task")
         await pilot.click(TaskTable, offset=(x, 0))
         assert app.table.sorted_by == ("name", False)
         await pilot.click(TaskTable, offset=(x, 0))
         assert app.table.sorted_by == ("name", True)
 
-    drive(body, queued(5))
 
-
-def test_the_wheel_scrolls_and_leaves_the_cursor() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_the_wheel_scrolls_and_leaves_the_cursor() -> None:
+    async with table_app(queued(100)) as (app, pilot):
         app.table.scroll_to(y=50, animate=False)
         await pilot.pause()
         assert app.table.cursor_name == "task-0"
@@ -388,24 +282,20 @@ def test_the_wheel_scrolls_and_leaves_the_cursor() -> None:
         await pilot.pause()
         assert "task-1" in cursor_line(app)
 
-    drive(body, queued(100))
 
-
-def test_news_leave_a_view_that_was_scrolled_away_from_the_cursor() -> None:
+async def test_news_leave_a_view_that_was_scrolled_away_from_the_cursor() -> None:
     deck = queued(100)
 
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+    async with table_app(deck) as (app, pilot):
         app.table.scroll_to(y=50, animate=False)
         await pilot.pause()
         app.table.show(deck, change(deck, 0, state="failed"))
         await pilot.pause()
         assert "task-50" in lines(app)[1]
 
-    drive(body, deck)
 
-
-def test_a_table_without_focus_shows_its_cursor_otherwise() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_a_table_without_focus_shows_its_cursor_otherwise() -> None:
+    async with table_app(queued(3)) as (app, pilot):
         focused = app.table.render_line(1)
         with pytest.MonkeyPatch.context() as monkeypatch:
             drawn = Drawn(app.table, monkeypatch)
@@ -414,37 +304,21 @@ def test_a_table_without_focus_shows_its_cursor_otherwise() -> None:
             assert drawn.whole or 1 in drawn.ys
         assert app.table.render_line(1) != focused
 
-    drive(body, queued(3))
 
-
-def test_a_hostile_name_reaches_the_screen_as_text() -> None:
-    deck = deck_of([row(0, "failed", "a\x1b[31m[red]x[/]\u202e\n", reason="\x1b]0;title\x07[bold]why")])
-
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
-        shown = "\n".join(lines(app))
-        assert "a[31m[red]x[/]" in shown
-        assert "[bold]why" in shown
-        assert not {"\x1b", "\x07", "\u202e"} & set(shown)
-
-    drive(body, deck)
-
-
-def test_the_cursor_follows_by_name_into_the_picture_of_the_next_engine() -> None:
+async def test_the_cursor_follows_by_name_into_the_picture_of_the_next_engine() -> None:
     deck = queued(5)
 
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+    async with table_app(deck) as (app, _):
         app.table.move_to(3)
         moved = {index: row(index, name=f"task-{index - 1}") for index in range(1, 6)}
         app.table.show(deck, deck.fold(Change(reset=True, whole=True, rows=moved)))
         assert app.table.cursor_name == "task-3"
 
-    drive(body, deck)
 
-
-def test_the_scroll_position_survives_a_new_picture() -> None:
+async def test_the_scroll_position_survives_a_new_picture() -> None:
     deck = queued(300)
 
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+    async with table_app(deck) as (app, pilot):
         app.table.move_to(200)
         app.table.move("up")
         await pilot.pause()
@@ -455,91 +329,46 @@ def test_the_scroll_position_survives_a_new_picture() -> None:
         await pilot.pause()
         assert lines(app) == before
 
-    drive(body, deck)
 
-
-def test_chosen_columns_are_shown() -> None:
+async def test_chosen_columns_are_shown() -> None:
     deck = deck_of([row(0, tags=("large",), params={"lr": "0.1"})])
 
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+    async with table_app(deck, columns=("name", "tags", "params")) as (app, _):
         assert "large" in lines(app)[1]
         assert "lr=0.1" in lines(app)[1]
 
-    drive(body, deck, columns=("name", "tags", "params"))
 
-
-def test_the_table_is_copied_as_lines_with_tabs() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_the_table_is_copied_as_lines_with_tabs() -> None:
+    async with table_app(queued(2)) as (app, _):
         header, first, *_ = app.table.as_text().split("\n")
         assert header.split("\t")[:2] == ["state", "task"]
         assert first.split("\t")[:2] == ["queued", "task-0"]
 
-    drive(body, queued(2))
 
-
-def test_the_filter_bar_filters_while_it_is_typed_in_and_enter_keeps() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
-        app.bar.open()
-        await pilot.press(*"task-4")
-        assert list(app.table.shown) == ["task-4"]
-        await pilot.press("enter")
-        assert (app.bar.display, app.focused, app.table.filter_text) == (False, app.table, "task-4")
-
-    drive(body, queued(5))
-
-
-def test_escape_in_the_filter_bar_clears() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_escape_in_the_filter_bar_clears() -> None:
+    async with table_app(queued(5)) as (app, pilot):
         app.bar.open()
         await pilot.press(*"task-4", "escape")
         assert (app.bar.display, app.table.filter_text, len(app.table.shown)) == (False, "", 5)
 
-    drive(body, queued(5))
 
-
-def test_the_filter_bar_says_what_is_wrong() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
-        app.bar.open()
-        await pilot.press(*"state:faild")
-        await pilot.pause()
-        assert "did you mean state:failed?" in str(app.query_one("#filter-problem").render())  # pyright: ignore
-
-    drive(body, queued(5))
-
-
-def test_opening_the_filter_bar_again_shows_the_text_that_holds() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_opening_the_filter_bar_again_shows_the_text_that_holds() -> None:
+    async with table_app(queued(5)) as (app, _):
         app.bar.open("state:failed")
         assert app.query_one(Input).cursor_position == len("state:failed")
         assert app.table.filter_text == ""
 
-    drive(body, queued(5))
 
-
-@pytest.mark.parametrize("size", [(1, 1), (5, 3), (20, 4), (300, 100)])
-def test_any_size_is_drawn(size: tuple[int, int]) -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
-        app.table.move("bottom")
-        app.table.set_filter("x")
-        await pilot.resize_terminal(80, 24)
-        await pilot.resize_terminal(*size)
-        await pilot.pause()
-
-    drive(body, deck_of([running(index) for index in range(50)]), size=size)
-
-
-def test_an_ansi_theme_shows_the_cursor_reversed() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_an_ansi_theme_shows_the_cursor_reversed() -> None:
+    async with table_app(queued(3)) as (app, pilot):
         app.theme = "ansi-dark"
         await pilot.pause()
         strip = app.table.render_line(1)
         assert all(segment.style is not None and segment.style.reverse for segment in strip)
 
-    drive(body, queued(3))
 
-
-def test_a_sort_whose_column_has_no_title_is_told_at_the_end_of_the_titles() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_a_sort_whose_column_has_no_title_is_told_at_the_end_of_the_titles() -> None:
+    async with table_app(queued(3)) as (app, _):
         app.table.sort_by("state")
         title = lines(app)[0]
         assert "▲" not in title.partition("task")[0]
@@ -551,21 +380,17 @@ def test_a_sort_whose_column_has_no_title_is_told_at_the_end_of_the_titles() -> 
         app.table.sort_by("file")
         assert not {"▲", "▼"} & set(lines(app)[0])
 
-    drive(body, queued(3))
 
-
-def test_a_wide_table_sorted_by_the_state_says_so_above_it() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_a_wide_table_sorted_by_the_state_says_so_above_it() -> None:
+    async with table_app(queued(3), size=(120, 40)) as (app, _):
         app.table.sort_by("state")
         assert lines(app)[0].split()[:2] == ["state", "▲"]
 
-    drive(body, queued(3), size=(120, 40))
 
-
-def test_a_filter_that_is_half_typed_does_not_move_the_cursor_from_its_task() -> None:
+async def test_a_filter_that_is_half_typed_does_not_move_the_cursor_from_its_task() -> None:
     deck = deck_of([row(0, "succeeded"), row(1, "failed"), row(2, "succeeded"), row(3, "failed")])
 
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+    async with table_app(deck) as (app, _):
         app.table.move_to(3)
         app.table.begin_filter()
         names: list[str] = []
@@ -574,24 +399,20 @@ def test_a_filter_that_is_half_typed_does_not_move_the_cursor_from_its_task() ->
             names.append(app.table.cursor_name)
         assert names == ["task-2", "task-3", "", "task-3"]
 
-    drive(body, deck)
 
-
-def test_a_cursor_that_is_moved_while_a_filter_is_typed_stays_where_it_was_moved_to() -> None:
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+async def test_a_cursor_that_is_moved_while_a_filter_is_typed_stays_where_it_was_moved_to() -> None:
+    async with table_app(queued(5)) as (app, _):
         app.table.move_to(3)
         app.table.begin_filter()
         app.table.move_to(1)
         app.table.set_filter("task")
         assert app.table.cursor_name == "task-1"
 
-    drive(body, queued(5))
 
-
-def test_a_cursor_whose_task_went_out_of_the_filter_has_jumped_for_a_moment() -> None:
+async def test_a_cursor_whose_task_went_out_of_the_filter_has_jumped_for_a_moment() -> None:
     deck = deck_of([row(0, "failed"), row(1, "failed"), row(2)])
 
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+    async with table_app(deck) as (app, _):
         app.table.set_filter("state:failed")
         assert not app.table.has_jumped
         app.table.show(deck, change(deck, 0, state="running"))
@@ -599,13 +420,11 @@ def test_a_cursor_whose_task_went_out_of_the_filter_has_jumped_for_a_moment() ->
         app.clocks.on(JUMP_S)
         assert not app.table.has_jumped
 
-    drive(body, deck)
 
-
-def test_a_cursor_that_the_user_moves_or_that_goes_with_its_task_has_not_jumped() -> None:
+async def test_a_cursor_that_the_user_moves_or_that_goes_with_its_task_has_not_jumped() -> None:
     deck = deck_of([row(0, "failed"), row(1, "failed"), row(2)])
 
-    async def body(app: TableApp, pilot: Pilot[None]) -> None:
+    async with table_app(deck) as (app, _):
         app.table.sort_by("state")
         app.table.show(deck, change(deck, 0, state="succeeded"))
         assert not app.table.has_jumped
@@ -614,5 +433,3 @@ def test_a_cursor_that_the_user_moves_or_that_goes_with_its_task_has_not_jumped(
         app.table.set_filter("")
         app.table.move("down")
         assert not app.table.has_jumped
-
-    drive(body, deck)

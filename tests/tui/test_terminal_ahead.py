@@ -13,12 +13,13 @@ pytestmark = pytest.mark.terminal
 
 
 @pytest.fixture
-def screen(tmp_path: Path) -> Iterator[TmuxScreen]:
+def deck(tmp_path: Path) -> Iterator[TmuxDeck]:
     with kinds_deck(tmp_path) as deck:
-        yield _opened(deck)
+        yield deck
 
 
-def _opened(deck: TmuxDeck) -> TmuxScreen:
+@pytest.fixture
+def screen(deck: TmuxDeck) -> TmuxScreen:
     screen = deck.screen()
     screen.until(lambda text: "2 running" in text and "1 failed" in text, "the tasks run")
     return screen
@@ -55,3 +56,23 @@ def test_a_key_typed_right_behind_a_click_acts_on_the_task_that_was_clicked(scre
     last = max(place for place, line in enumerate(lines) if line.split()[1:3] == ["running", "later"])
     at_once(screen, f"\x1b[<0;20;{last + 1}M\x1b[<0;20;{last + 1}md")
     screen.until_seen("● running  later", "Command")
+
+
+# -- a question and its answer in one read of the terminal ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("keys", "asked"), [("gcc", "Cancel long?"), ("gKK", "Kill long at once?")])
+def test_the_key_that_asks_does_not_answer_and_the_question_stays(
+    deck: TmuxDeck, screen: TmuxScreen, keys: str, asked: str
+) -> None:
+    at_once(screen, keys)
+    screen.until_seen(asked)
+    at_once(screen, keys[-1] * 3 + "\r")
+    screen.until(lambda text: asked not in text, "enter answers: it goes on")
+    deck.until_task("long", "running")
+
+
+@pytest.mark.parametrize("keys", ["gccy", "gKy"])
+def test_an_answer_typed_ahead_is_an_answer(deck: TmuxDeck, screen: TmuxScreen, keys: str) -> None:
+    at_once(screen, keys)
+    deck.until_task("long", "cancelled")

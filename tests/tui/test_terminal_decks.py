@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,92 +11,15 @@ import pytest
 from tests.e2e.decks import GPUDECK
 from tests.fakes.hostile_logs import HOSTILE_LINES, dangers
 from tests.fakes.pty_screen import PtyScreen
-from tests.fakes.tmux_screen import KINDS, TmuxDeck, kinds_deck, tmux_deck
+from tests.fakes.tmux_screen import TmuxDeck, kinds_deck, tmux_deck
 
 pytestmark = pytest.mark.terminal
-
-
-def on_host(name: str, folder: Path) -> tuple[str, ...]:
-    """What goes before a command so that it runs on another host: a name, a machine id and a boot of its own."""
-    folder.mkdir()
-    (folder / "machine").write_text(f"{name:0>32}\n")
-    (folder / "boot").write_text(f"{name:0>36}\n")
-    script = f"""
-        set -e
-        hostname {name}
-        test ! -e /etc/machine-id || mount --bind {shlex.quote(f"{folder}/machine")} /etc/machine-id
-        mount --bind {shlex.quote(f"{folder}/boot")} /proc/sys/kernel/random/boot_id
-        exec "$@"
-    """
-    return ("unshare", "--uts", "--mount", "sh", "-c", script, "sh")
 
 
 @pytest.fixture
 def deck(tmp_path: Path) -> Iterator[TmuxDeck]:
     with kinds_deck(tmp_path) as deck:
         yield deck
-
-
-ENDED = """
-[deck]
-gpus = "sim:2"
-[[task]]
-name = "{kind}"
-matrix.kind = ["good", "bad"]
-command = "echo {kind} >> ran; [ {kind} = good ]"
-"""
-
-
-def test_a_finished_deck_is_shown_and_nothing_of_it_repeated(deck: TmuxDeck) -> None:
-    deck.write(ENDED)
-    first = deck.screen()
-    first.until_seen("1 succeeded", "1 failed", "ended")
-    first.press("q")
-    first.until_shell()
-    deck.until(lambda: not deck.holder(), "the engine has nothing left and ends")
-    again = deck.screen()
-    again.until_seen("1 succeeded", "1 failed", "run 1 ended")
-    again.press("q")
-    again.until_shell()
-    assert sorted(deck.ran()) == ["bad", "good"]
-
-
-def test_a_frozen_engine_gives_one_clear_line(deck: TmuxDeck) -> None:
-    deck.start()
-    os.kill(deck.holder(), signal.SIGSTOP)
-    try:
-        shell = deck.screen()
-        text = shell.until_seen("is stopped, `kill -CONT")
-        assert "Traceback" not in text
-        assert shell.answer("echo code $?") == "code 3"
-    finally:
-        os.kill(deck.holder(), signal.SIGCONT)
-
-
-def test_an_engine_that_freezes_under_the_screen_is_named_and_leaves_its_keys_alive(deck: TmuxDeck) -> None:
-    screen = deck.screen()
-    screen.until_seen("2 running", "1 failed")
-    engine = deck.holder()
-    os.kill(engine, signal.SIGSTOP)
-    try:
-        screen.press("H")
-        screen.until_seen("has not answered yet")
-        screen.until_seen(f"engine {engine} is stopped, `kill -CONT {engine}`")
-        screen.press("?")
-        screen.until_seen("esc: back")
-        screen.press("?", "q")
-        screen.until_shell()
-    finally:
-        os.kill(engine, signal.SIGCONT)
-
-
-def test_a_deck_on_another_host_gives_one_clear_line(deck: TmuxDeck, tmp_path: Path) -> None:
-    prefix = on_host("gpu7", tmp_path / "host")
-    deck.start()
-    shell = deck.terminal(command=(*prefix, "sh", "-c", f"{GPUDECK}; echo code $?; exec cat"))
-    text = shell.until_seen("code 3")
-    assert "this deck runs on" in text
-    assert "Traceback" not in text
 
 
 def test_what_cannot_be_opened_gives_one_line_and_exit_code_2(deck: TmuxDeck) -> None:
@@ -118,16 +38,6 @@ def test_what_cannot_be_opened_gives_one_line_and_exit_code_2(deck: TmuxDeck) ->
     shell.type(f"clear; {GPUDECK}")
     text = shell.until_seen("no task is enabled")
     assert "Traceback" not in text
-
-
-def test_a_file_that_breaks_while_it_is_open_is_told_and_harms_nothing(deck: TmuxDeck) -> None:
-    deck.write(KINDS.replace('gpus = "sim:3"', 'gpus = "sim:3"\nreload = "ask"'))
-    screen = deck.screen()
-    screen.until_seen("2 running", "1 failed")
-    deck.write(KINDS + '\n[[task]\nname = "\x1b]0;owned\x07\n')
-    screen.until_seen("task file: ", "2 running")
-    deck.write(KINDS)
-    screen.until(lambda text: "task file: " not in text and "2 running" in text, "the problem is gone")
 
 
 def test_ten_thousand_tasks_are_walked_through(tmp_path: Path) -> None:

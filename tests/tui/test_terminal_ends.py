@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.decks import GPUDECK
 from tests.fakes.pty_screen import PtyScreen
 from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, kinds_deck
 from tests.inside.tui import proc
@@ -56,32 +55,18 @@ def started_once(deck: TmuxDeck) -> bool:
     return sorted(deck.ran()) == ["bad", "later", "long"]
 
 
-def test_a_killed_engine_is_replaced_and_the_screen_goes_on(deck: TmuxDeck, screen: TmuxScreen) -> None:
-    before = deck.kill_engine()
-    deck.until(lambda: deck.holder() not in (0, before), "another engine")
-    screen.until_seen(*RUNNING, "live")
-    screen.press("q")
-    assert f"engine {deck.holder()} goes on" in screen.until_shell()
-    assert started_once(deck)
-
-
-def test_a_killed_screen_leaves_the_deck_running_and_a_new_one_shows_it(deck: TmuxDeck, screen: TmuxScreen) -> None:
-    engine = deck.holder()
-    (pid,) = screen.screens()
-    os.kill(pid, signal.SIGKILL)
-    deck.until(lambda: not screen.screens(), "the screen is gone")
-    again = deck.screen()
-    again.until_seen(*RUNNING, "live")
-    assert deck.holder() == engine
-    assert started_once(deck)
-
-
-def test_a_closed_window_leaves_the_deck_running_and_a_new_one_shows_it(deck: TmuxDeck, screen: TmuxScreen) -> None:
+@pytest.mark.parametrize("ends", ["killed", "its window closed"])
+def test_a_screen_that_ends_leaves_the_deck_running_and_a_new_one_shows_it(
+    deck: TmuxDeck, screen: TmuxScreen, ends: str
+) -> None:
     engine = deck.holder()
     (pid,) = screen.screens()
     started = proc.stat(pid)
     assert started is not None
-    screen.close_window()
+    if ends == "killed":
+        os.kill(pid, signal.SIGKILL)
+    else:
+        screen.close_window()
     deck.until(lambda: not proc.is_live(pid, started.start_ticks), "the screen is gone")
     again = deck.screen()
     again.until_seen(*RUNNING, "live")
@@ -133,17 +118,3 @@ def test_a_terminal_that_takes_nothing_does_not_keep_the_screen_from_ending(on_p
     screen.process.send_signal(signal.SIGTERM)
     assert screen.wait() == 143
     assert screen.modes() == list(screen.modes_before)
-
-
-def test_two_screens_and_a_command_see_the_same_deck(deck: TmuxDeck, screen: TmuxScreen) -> None:
-    other = deck.screen(size=(80, 24))
-    other.until_seen("✗ 1 failed")
-    shell = deck.terminal()
-    shell.until_shell()
-    (deck.folder / "good").touch()
-    shell.type(f"{GPUDECK} retry bad")
-    screen.until_seen("1 succeeded")
-    other.until_seen("1 succeeded")
-    other.press("q")
-    other.until_shell()
-    screen.until_seen("live", "2 running")

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.decks import GPUDECK
-from tests.fakes.pty_screen import PtyScreen
 from tests.fakes.tmux_screen import TmuxDeck, TmuxScreen, kinds_deck
 
 pytestmark = pytest.mark.terminal
@@ -88,36 +87,6 @@ def test_leaving_says_one_line_stops_nothing_and_exits_with_0(deck: TmuxDeck, sc
     deck.until_task("long", "running")
 
 
-def test_ctrl_q_leaves_a_dialog_with_the_same_line(screen: TmuxScreen) -> None:
-    screen.press("Q")
-    screen.until_seen("Stop?")
-    screen.press("C-q")
-    assert "goes on, 2 tasks running" in screen.until_shell()
-
-
-def test_stopping_the_engine_alone_leaves_the_tasks_running_and_the_next_screen_has_them(
-    deck: TmuxDeck, screen: TmuxScreen
-) -> None:
-    screen.press("Q")
-    screen.until_seen("Stop?")
-    screen.press("e")
-    screen.until_seen("read-only")
-    screen.press("q")
-    screen.until_shell()
-    screen.type(GPUDECK)
-    screen.until_seen("2 running", "live")
-    assert sorted(deck.ran()) == ["bad", "later", "long"]
-
-
-def test_stopping_the_tasks_too_ends_them(deck: TmuxDeck, screen: TmuxScreen) -> None:
-    screen.press("Q")
-    screen.until_seen("Stop?")
-    screen.press("t")
-    deck.until(lambda: not deck.holder(), "the engine ends")
-    screen.until_seen("read-only")
-    assert "sleep" not in " ".join(Path(f"/proc/{pid}/comm").read_text() for pid in deck.left())
-
-
 def test_ctrl_z_gives_the_shell_back_and_fg_the_screen(screen: TmuxScreen) -> None:
     screen.press("C-z")
     screen.until_seen("Stopped")
@@ -139,35 +108,6 @@ def test_ctrl_z_where_nobody_could_bring_it_back_changes_nothing(deck: TmuxDeck)
         return "filter" in text.lower()
 
     alone.until(answers, "it takes keys")
-
-
-def test_keys_that_are_typed_ahead_go_where_the_one_before_them_leads(deck: TmuxDeck) -> None:
-    terminal = PtyScreen(deck.folder, deck.env)
-    try:
-        terminal.until_sent(b" running", b" failed", b"leave")
-        terminal.type(b"/Krc\r")
-        terminal.until_sent(b"/Krc")
-        terminal.type(b"\x11")
-        assert terminal.wait() == 0
-        deck.until_task("long", "running")
-        deck.until_task("later", "running")
-    finally:
-        terminal.close()
-
-
-SIZES = ((80, 24), (20, 5), (8, 2))
-
-
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-def test_every_page_opens_in_a_terminal_of_any_size(deck: TmuxDeck, size: tuple[int, int]) -> None:
-    deck.configure("[keys]\nback = 'f12'\n")  # a key that follows escape at once would make it alt+key
-    screen = deck.screen("clear;", size=size)
-    deck.until(deck.holder, "an engine runs")
-    deck.until_task("bad", "failed")
-    screen.press("t", "e", "o", "F12", "Enter", "F12", "l", "F12", "?", "?", "/", "Enter", "C-c", "R", "C-q")
-    text = screen.until(lambda text: "eady>" in text, "the shell")
-    assert "Traceback" not in text
-    assert is_clean(screen)
 
 
 def test_a_storm_of_resizes_ends_with_a_whole_picture(screen: TmuxScreen) -> None:

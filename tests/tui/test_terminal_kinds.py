@@ -41,24 +41,6 @@ def test_terminals_without_glyphs_get_ascii_and_states_in_words(deck: TmuxDeck, 
     assert text.isascii()
 
 
-@pytest.mark.parametrize("term", ["never-heard-of"])
-def test_other_terminals_get_glyphs(deck: TmuxDeck, term: str) -> None:
-    screen = deck.screen(f"clear; env TERM={term}", size=(100, 30))
-    screen.until_seen("● 2 running", "✗ 1 failed", "✗ bad", "● long")
-
-
-@pytest.mark.parametrize("locale", ["LC_ALL= LANG=C"])
-def test_a_locale_without_utf_8_gets_ascii(deck: TmuxDeck, locale: str) -> None:
-    screen = deck.screen(f"clear; env {locale}", size=(100, 30))
-    assert screen.until_seen("* 2 running", "x 1 failed", "this is long").isascii()
-
-
-@pytest.mark.parametrize("taken", ["-u LC_ALL -u TMUX"])
-def test_a_locale_with_utf_8_or_none_at_all_gets_glyphs(deck: TmuxDeck, taken: str) -> None:
-    screen = deck.screen(f"clear; env {taken}")
-    screen.until_seen("● 2 running")
-
-
 STATES = ("● 2 running", "✗ 1 failed", "✗ bad", "● long")
 
 
@@ -121,14 +103,6 @@ def test_the_size_is_the_terminals_not_that_of_the_environment(deck: TmuxDeck) -
     screen.until(
         lambda text: "q leave" in text.splitlines()[-1] and len(text.splitlines()) == 20, "all of the new ones"
     )
-
-
-def test_errors_can_go_to_a_file(deck: TmuxDeck) -> None:
-    screen = deck.screen("clear;", "2> said")
-    screen.until_seen(*RUNNING)
-    screen.press("q")
-    screen.until_shell()
-    assert deck.text("said") == ""
 
 
 def test_a_broken_config_is_told_and_stops_nothing(deck: TmuxDeck) -> None:

@@ -63,24 +63,19 @@ def test_clocks_that_differ_a_little_make_no_new_lane() -> None:
     assert len(lanes_of([ran("a", 0, 10.02, 0), ran("b", 10, 20, 0)], [])) == 1
 
 
-def test_a_bar_has_its_tasks_name_and_a_gap_is_blank() -> None:
-    assert drawn(lane(ran("ab", 1002, 1010, 0))) == "  ✓ab ────          "
-
-
-def test_a_short_bar_has_the_sign_of_its_outcome_alone() -> None:
-    assert drawn(lane(ran("ab", 1000, 1003, 0, kind="oom")))[:4] == "✗── "
-
-
-def test_what_lasts_goes_on_until_now_and_no_further() -> None:
-    assert drawn(lane(ran("ab", 1990, None, 0)), 1988.0) == "  ●ab ──────        "
-
-
-def test_neighbours_keep_their_bars_apart() -> None:
-    assert drawn(lane(ran("aa", 1000, 1010, 0), ran("bb", 1010.2, 1020, 0, kind="exit"))) == "✓aa ──────✗bb ──────"
-
-
-def test_what_is_too_short_for_a_cell_is_still_seen() -> None:
-    assert drawn(lane(ran("a", 1005.1, 1005.2, 0))).strip() == "✓"
+@pytest.mark.parametrize(
+    ("rows", "start", "text"),
+    [
+        ([ran("ab", 1002, 1010, 0)], 1000.0, "  ✓ab ────          "),
+        ([ran("ab", 1000, 1003, 0, kind="oom")], 1000.0, "✗──                 "),
+        ([ran("ab", 1990, None, 0)], 1988.0, "  ●ab ──────        "),
+        ([ran("aa", 1000, 1010, 0), ran("bb", 1010.2, 1020, 0, kind="exit")], 1000.0, "✓aa ──────✗bb ──────"),
+        ([ran("a", 1005.1, 1005.2, 0)], 1000.0, "     ✓              "),
+    ],
+    ids=["its name", "no room for it", "until now", "neighbours", "too short for a cell"],
+)
+def test_a_bar_lies_where_its_attempt_ran(rows: list[AttemptRow], start: float, text: str) -> None:
+    assert drawn(lane(*rows), start) == text
 
 
 def test_many_in_one_cell_are_told_by_one_sign_and_failures_among_them_by_its_tone() -> None:

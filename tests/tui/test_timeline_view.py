@@ -6,11 +6,10 @@ from itertools import cycle
 from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 
 from gpudeck.engine.protocol.pages import AttemptRow
 from tests.inside.tui import OpenTask, TimelineView, lanes_of
-from tests.tui.pages_rig import HOSTILE, NOW_S, PageApp, drive, is_harmless, lines
+from tests.tui.pages_rig import HOSTILE, NOW_S, is_harmless, lines, page_app
 
 SIZES = [(80, 24), (120, 40), (200, 60), (40, 10), (20, 5), (1, 1)]
 
@@ -44,46 +43,40 @@ def told(view: TimelineView) -> str:
     return lines(view)[-1]
 
 
-def test_every_gpu_has_a_line_and_the_cpu_too() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+async def test_every_gpu_has_a_line_and_the_cpu_too() -> None:
+    view, lanes = view_of(*ROWS)
+    async with page_app(view) as (_, pilot):
         view.show(lanes)
         await pilot.pause()
         assert [line.split("▸")[0].strip()[:5] for line in lines(view)[1:5]] == ["GPU 0", "GPU 1", "GPU 2", "CPU"]
 
-    view, lanes = view_of(*ROWS)
-    drive(view, body)
 
-
-def test_before_it_is_told_what_ran_it_draws_no_axis_and_says_nothing() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+async def test_before_it_is_told_what_ran_it_draws_no_axis_and_says_nothing() -> None:
+    view, _ = view_of()
+    async with page_app(view):
         assert not any(lines(view))
 
-    view, _ = view_of()
-    drive(view, body)
 
-
-def test_the_cursor_begins_on_what_started_last_and_tells_of_it() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+async def test_the_cursor_begins_on_what_started_last_and_tells_of_it() -> None:
+    view, lanes = view_of(*ROWS)
+    async with page_app(view):
         view.show(lanes)
         assert (view.task_name, "report" in told(view), "CPU" in told(view)) == ("report", True, True)
 
+
+async def test_the_line_below_tells_of_the_attempt_that_the_cursor_goes_to() -> None:
     view, lanes = view_of(*ROWS)
-    drive(view, body)
-
-
-def test_the_line_below_tells_of_the_attempt_that_the_cursor_goes_to() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+    async with page_app(view):
         view.show(lanes)
         view.move_lane(-3)
         view.move_attempt(-1)
         assert ("second" in told(view), "oom" in told(view)) == (True, True)
 
-    view, lanes = view_of(*ROWS)
-    drive(view, body)
 
-
-def test_what_is_seen_moves_with_the_clock() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+async def test_what_is_seen_moves_with_the_clock() -> None:
+    clock = Clock()
+    view, lanes = TimelineView(now=clock), lanes_of(ROWS, (0,))
+    async with page_app(view):
         view.show(lanes)
         view.follow()
         end = view.window.end
@@ -91,24 +84,19 @@ def test_what_is_seen_moves_with_the_clock() -> None:
         view.tick()
         assert view.window.end == pytest.approx(end + 60)
 
-    clock = Clock()
-    view, lanes = TimelineView(now=clock), lanes_of(ROWS, (0,))
-    drive(view, body)
 
-
-def test_open_posts_the_task_under_the_cursor() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+async def test_open_posts_the_task_under_the_cursor() -> None:
+    view, lanes = view_of(*ROWS)
+    async with page_app(view) as (app, pilot):
         view.show(lanes)
         view.open()
         await pilot.pause()
         assert app.told == [OpenTask("report")]
 
+
+async def test_a_double_click_on_a_bar_opens_its_task() -> None:
     view, lanes = view_of(*ROWS)
-    drive(view, body)
-
-
-def test_a_double_click_on_a_bar_opens_its_task() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+    async with page_app(view) as (app, pilot):
         view.show(lanes)
         await pilot.pause()
         x = lines(view)[2].index("other")
@@ -116,12 +104,10 @@ def test_a_double_click_on_a_bar_opens_its_task() -> None:
         await pilot.pause()
         assert [message.name for message in app.told if isinstance(message, OpenTask)] == ["other"]
 
+
+async def test_dragging_pans() -> None:
     view, lanes = view_of(*ROWS)
-    drive(view, body)
-
-
-def test_dragging_pans() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+    async with page_app(view) as (_, pilot):
         view.show(lanes)
         start = view.window.start
         await pilot.mouse_down(TimelineView, offset=(20, 2))
@@ -129,12 +115,10 @@ def test_dragging_pans() -> None:
         await pilot.mouse_up(TimelineView, offset=(40, 2))
         assert view.window.start < start
 
-    view, lanes = view_of(*ROWS)
-    drive(view, body)
 
-
-def test_more_lanes_than_lines_scroll_with_the_cursor() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+async def test_more_lanes_than_lines_scroll_with_the_cursor() -> None:
+    view, _ = view_of()
+    async with page_app(view) as (_, pilot):
         view.show(lanes_of([ran(f"t{gpu}", 100, 50, gpu) for gpu in range(40)], range(40)))
         await pilot.pause()
         view.move_lane(-99)
@@ -144,38 +128,32 @@ def test_more_lanes_than_lines_scroll_with_the_cursor() -> None:
         await pilot.pause()
         assert lines(view)[-2].startswith("GPU 39 ▸")
 
-    view, _ = view_of()
-    drive(view, body)
-
 
 @pytest.mark.parametrize(
     ("size", "theme"), list(zip(SIZES, cycle(("gpudeck", "gpudeck-light", "ansi-dark")), strict=False))
 )
-def test_it_fits_any_terminal(size: tuple[int, int], theme: str) -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+async def test_it_fits_any_terminal(size: tuple[int, int], theme: str) -> None:
+    view, lanes = view_of(*ROWS)
+    async with page_app(view, size=size, theme=theme) as (_, pilot):
         view.show(lanes)
         await pilot.pause()
         for y in range(view.size.height):
             assert view.render_line(y).cell_length == view.scrollable_content_region.width
 
-    view, lanes = view_of(*ROWS)
-    drive(view, body, size=size, theme=theme)
 
-
-def test_names_from_outside_harm_nothing() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+async def test_names_from_outside_harm_nothing() -> None:
+    rows = [ran(name, 1000, 900, gpu) for gpu, name in enumerate(HOSTILE)]
+    view, lanes = view_of(*rows)
+    async with page_app(view):
         view.show(lanes)
         for _ in HOSTILE:
             assert all(is_harmless(line) for line in lines(view))
             view.move_lane(-1)
 
-    rows = [ran(name, 1000, 900, gpu) for gpu, name in enumerate(HOSTILE)]
-    view, lanes = view_of(*rows)
-    drive(view, body)
 
-
-def test_a_deck_in_which_nothing_ran_says_so() -> None:
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+async def test_a_deck_in_which_nothing_ran_says_so() -> None:
+    view, _ = view_of()
+    async with page_app(view) as (app, _):
         view.show([])
         assert told(view) == " nothing has run yet"
         for act in (view.open, view.follow, view.show_all):
@@ -185,11 +163,8 @@ def test_a_deck_in_which_nothing_ran_says_so() -> None:
         view.zoom(1)
         assert app.told == []
 
-    view, _ = view_of()
-    drive(view, body)
 
-
-def test_a_large_deck_is_drawn_as_fast_as_a_small_one() -> None:
+async def test_a_large_deck_is_drawn_as_fast_as_a_small_one() -> None:
     """The cells of a line are looked up, not the attempts behind them."""
 
     class Counting(list[float]):
@@ -199,7 +174,8 @@ def test_a_large_deck_is_drawn_as_fast_as_a_small_one() -> None:
             Counting.looked += 1
             return super().__getitem__(at)
 
-    async def body(app: PageApp, pilot: Pilot[None]) -> None:
+    view, lanes = view_of(*(ran(f"t{at}", 30_000 - at, 0.9, 0) for at in range(30_000)))
+    async with page_app(view) as (_, pilot):
         view.show(lanes)
         await pilot.pause()
         for lane in lanes:
@@ -207,6 +183,3 @@ def test_a_large_deck_is_drawn_as_fast_as_a_small_one() -> None:
         Counting.looked = 0
         view.render_line(1)
         assert Counting.looked < 20 * view.size.width
-
-    view, lanes = view_of(*(ran(f"t{at}", 30_000 - at, 0.9, 0) for at in range(30_000)))
-    drive(view, body)

@@ -133,12 +133,21 @@ def test_a_running_task_tells_how_long_and_how_long_yet() -> None:
     assert (said("time", found), said("eta", found), said("progress", found, 9)) == ("1m05s", "~12m", "━━──  50%")
 
 
-def test_without_an_eta_of_its_own_what_such_tasks_took_is_told() -> None:
-    assert said("eta", running(0, expected_s=665.0)) == "~10m"
-
-
-def test_an_overdue_expectation_is_not_told() -> None:
-    assert said("eta", running(0, expected_s=5.0)) == ""
+@pytest.mark.parametrize(
+    ("column", "found", "width", "text"),
+    [
+        ("eta", running(0, expected_s=665.0), 40, "~10m"),
+        ("eta", running(0, expected_s=5.0), 40, ""),
+        ("gpu", running(0, gpus=(0, 1, 2, 5)), 40, "0-2,5"),
+        ("gpu", running(0, gpus=(), needs_gpus=0), 40, "cpu"),
+        ("metric", running(0, metrics={"loss": 0.25}, curve=(3.0, 2.0, 1.0)), 20, "loss   0.25 █▅▁"),
+        ("metric", running(0, metrics={"acc": 0.904}, best={"acc": 0.9086}), 12, "acc   0.9086"),
+        ("state", row(0, "dreaming"), 11, "? dreaming"),  # pyright: ignore[reportArgumentType]
+    ],
+    ids=["what such took", "overdue", "a gang", "no GPU", "history", "best", "a state of a newer engine"],
+)
+def test_a_cell_says(column: str, found: TaskRow, width: int, text: str) -> None:
+    assert said(column, found, width) == text
 
 
 def test_a_backoff_tells_until_when() -> None:
@@ -152,24 +161,8 @@ def test_a_task_that_has_not_begun_tells_how_many_gpus_it_takes() -> None:
     assert texts == ["", "", "×4"]
 
 
-def test_a_gang_tells_its_gpus_as_ranges() -> None:
-    assert said("gpu", running(0, gpus=(0, 1, 2, 5))) == "0-2,5"
-
-
-def test_a_cpu_task_that_began_says_so() -> None:
-    assert said("gpu", running(0, gpus=(), needs_gpus=0)) == "cpu"
-
-
-def test_a_metric_stands_with_its_history() -> None:
-    assert said("metric", running(0, metrics={"loss": 0.25}, curve=(3.0, 2.0, 1.0)), 20) == "loss   0.25 █▅▁"
-
-
 def test_a_sparkline_is_of_all_that_a_metric_has_been() -> None:
     assert f.sparkline([float(value) for value in range(17)], 8) == "▁▂▃▄▅▆▇█"
-
-
-def test_a_metric_with_a_best_shows_that() -> None:
-    assert said("metric", running(0, metrics={"acc": 0.904}, best={"acc": 0.9086}), 12) == "acc   0.9086"
 
 
 def test_a_succeeded_task_says_no_reason_and_a_waiting_one_the_reason_before() -> None:
@@ -180,10 +173,6 @@ def test_a_succeeded_task_says_no_reason_and_a_waiting_one_the_reason_before() -
 def test_flags_are_told_by_mark_and_word() -> None:
     found = row(0, "succeeded", changed=True, stale=True)
     assert (said("flags", found), said("reason", found)) == ("≠↺", "changed, stale")
-
-
-def test_a_state_of_a_newer_engine_is_shown() -> None:
-    assert said("state", row(0, "dreaming"), 11) == "? dreaming"  # pyright: ignore[reportArgumentType]
 
 
 def test_the_rung_that_a_task_is_on_comes_first_whatever_became_of_it() -> None:

@@ -47,8 +47,8 @@ async def see_log_of_one(rig: ScreenRig) -> None:
     await rig.until_seen("this is one")
 
 
-def test_a_page_waits_for_the_engine_and_says_so(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_a_page_waits_for_the_engine_and_says_so(on_deck: OnDeck) -> None:
+    async with on_deck() as rig:
         for key, then in (("t", "one"), ("e", "nothing has failed"), ("o", "round 0")):
             with frozen(rig):
                 await rig.press(key)
@@ -58,11 +58,9 @@ def test_a_page_waits_for_the_engine_and_says_so(on_deck: OnDeck) -> None:
             await rig.until_seen(then)
             await rig.press("escape")
 
-    on_deck(body)
 
-
-def test_a_tasks_page_and_the_next_one_wait_for_the_engine_and_say_so(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_a_tasks_page_and_the_next_one_wait_for_the_engine_and_say_so(on_deck: OnDeck) -> None:
+    async with on_deck() as rig:
         with frozen(rig):
             rig.app.screen.post_message(OpenTask("one"))
             await rig.until_seen(f"one: {WAITING}")
@@ -73,11 +71,9 @@ def test_a_tasks_page_and_the_next_one_wait_for_the_engine_and_say_so(on_deck: O
             await rig.until_seen(f"two: {WAITING}")
             assert "echo this is one" not in rig.text()
 
-    on_deck(body)
 
-
-def test_the_log_beside_the_table_opens_without_the_engine_and_another_waits_for_it(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_the_log_beside_the_table_opens_without_the_engine_and_another_waits_for_it(on_deck: OnDeck) -> None:
+    async with on_deck() as rig:
         await see_log_of_one(rig)
         with frozen(rig):
             await rig.press("l")
@@ -93,11 +89,9 @@ def test_the_log_beside_the_table_opens_without_the_engine_and_another_waits_for
         await rig.until_seen("this is two")
         assert WAITING not in rig.text()
 
-    on_deck(body)
 
-
-def test_what_is_asked_of_a_frozen_engine_is_said_to_wait_and_done_once_it_answers(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_what_is_asked_of_a_frozen_engine_is_said_to_wait_and_done_once_it_answers(on_deck: OnDeck) -> None:
+    async with on_deck() as rig:
         with frozen(rig):
             await rig.press("g", "plus")
             await rig.until_seen("priority: the engine has not answered yet")
@@ -106,11 +100,11 @@ def test_what_is_asked_of_a_frozen_engine_is_said_to_wait_and_done_once_it_answe
         await rig.until_seen("paused: nothing more starts")
         await rig.until(lambda: rig.row("one").priority == 1, "its priority is told")
 
-    on_deck(body)
 
-
-def test_the_log_of_another_task_does_not_stay_under_the_name_of_the_one_under_the_cursor(on_deck: OnDeck) -> None:
-    async def body(rig: ScreenRig) -> None:
+async def test_the_log_of_another_task_does_not_stay_under_the_name_of_the_one_under_the_cursor(
+    on_deck: OnDeck,
+) -> None:
+    async with on_deck() as rig:
         await see_log_of_one(rig)
         with frozen(rig):
             await rig.press("j")
@@ -119,25 +113,20 @@ def test_the_log_of_another_task_does_not_stay_under_the_name_of_the_one_under_t
         await rig.until_seen("this is two")
         assert WAITING not in rig.text()
 
-    on_deck(body)
 
-
-def test_of_several_questions_only_the_newest_is_told_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_several_questions_only_the_newest_is_told_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ask, "SOON_S", 0.05)
     said: list[str] = []
 
-    async def body() -> None:
-        waiting_for = Unanswered(said.append)
-        waiting_for.told("copy", lambda _: None, topic="show")
-        newest = waiting_for.told("$PAGER", lambda _: None, topic="show")
-        other = waiting_for.told("hold", lambda _: None, silent=True)
-        while not said:
-            await asyncio.sleep(0)
-        newest(Answer(True))
-        other(Answer(True))
-        waiting = asyncio.get_running_loop().time() + 2 * ask.SOON_S
-        while asyncio.get_running_loop().time() < waiting:
-            await asyncio.sleep(ask.SOON_S / 10)
-
-    asyncio.run(body())
+    waiting_for = Unanswered(said.append)
+    waiting_for.told("copy", lambda _: None, topic="show")
+    newest = waiting_for.told("$PAGER", lambda _: None, topic="show")
+    other = waiting_for.told("hold", lambda _: None, silent=True)
+    while not said:
+        await asyncio.sleep(0)
+    newest(Answer(True))
+    other(Answer(True))
+    waiting = asyncio.get_running_loop().time() + 2 * ask.SOON_S
+    while asyncio.get_running_loop().time() < waiting:
+        await asyncio.sleep(ask.SOON_S / 10)
     assert said == ["hold: the engine has not answered yet"]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from tests.fakes.live_deck import LiveDeck, live_deck
 from tests.fakes.local_rig import lives
+from tests.inside.tui import words_of
 from tests.tui.web_rig import Browser, Web, browser, until, web_on
 
 pytestmark = pytest.mark.browser
@@ -25,6 +26,7 @@ name = "train-{i}"
 matrix.i = [1, 2, 3, 4]
 command = "echo epoch {i}/9; sleep 600"
 """
+SAID = "document.getElementById('said').textContent"
 FIRST_ROW = 3
 """Of the table: the header has two lines, the table's own one."""
 
@@ -40,17 +42,14 @@ def tabs(web: Web) -> list[int]:
     return [child.pid for child in psutil.Process(web.process.pid).children()]
 
 
-def in_browser(deck: LiveDeck, folder: Path, body: Callable[[Browser, Web], Coroutine[Any, Any, None]]) -> None:
-    """Runs *body* with a page in which the screen is drawn."""
-
-    async def whole() -> None:
-        with web_on(deck) as web:
-            async with browser(folder) as page:
-                await page.open(web.url)
-                await page.until_drawn("train-4")
-                await body(page, web)
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def in_browser(deck: LiveDeck, folder: Path, *options: str) -> AsyncGenerator[tuple[Browser, Web]]:
+    """A page in which the screen is drawn."""
+    with web_on(deck, *options) as web:
+        async with browser(folder) as page:
+            await page.open(web.url)
+            await page.until_drawn("train-4")
+            yield page, web
 
 
 def held(deck: LiveDeck) -> set[str]:
@@ -58,30 +57,27 @@ def held(deck: LiveDeck) -> set[str]:
         return {name for name, row in deck.until_rows(client, lambda rows: rows).items() if row.held}
 
 
-def test_a_click_chooses_a_task_and_a_key_acts_on_it(deck: LiveDeck, tmp_path: Path):
-    async def body(page: Browser, _: Web) -> None:
+async def test_a_click_chooses_a_task_and_a_key_acts_on_it(deck: LiveDeck, tmp_path: Path):
+    async with in_browser(deck, tmp_path) as (page, _):
         await page.click_cell(20, FIRST_ROW + 2)
         await page.press("H")
         await until(lambda: held(deck) == {"train-3"}, "train-3 is held")
         assert page.errors == []
 
-    in_browser(deck, tmp_path, body)
 
-
-def test_a_click_on_the_key_bar_is_the_key(deck: LiveDeck, tmp_path: Path):
-    async def body(page: Browser, web: Web) -> None:
+async def test_a_click_on_the_key_bar_is_the_key(deck: LiveDeck, tmp_path: Path):
+    async with in_browser(deck, tmp_path) as (page, web):
         await page.until_drawn("leave")
         bar = page.drawn[page.drawn.index("l log") :]
         await page.click_cell(1 + bar.index("q leave"), -1)
-        await page.until("document.body.classList.contains('-closed')", "the tab has left")
+        said = await page.until(SAID, "what goes on")
+        assert said == f"engine {deck.holder()} goes on, 1 task running: `gpudeck` comes back, `gpudeck stop` ends it"
         await until(lambda: not tabs(web), "its process has ended")
         assert deck.holder(), "the engine goes on"
 
-    in_browser(deck, tmp_path, body)
 
-
-def test_the_page_is_drawn_and_leaves_nothing_that_another_port_would_get(deck: LiveDeck, tmp_path: Path):
-    async def body(page: Browser, web: Web) -> None:
+async def test_the_page_is_drawn_and_leaves_nothing_that_another_port_would_get(deck: LiveDeck, tmp_path: Path):
+    async with in_browser(deck, tmp_path) as (page, web):
         empty = await page.picture(tmp_path / "early.png")
         await page.until_drawn("GPU 0")
         assert await page.value("location.href") == web.url
@@ -93,22 +89,18 @@ def test_the_page_is_drawn_and_leaves_nothing_that_another_port_would_get(deck: 
         assert height > 400
         assert len(drawn) > 10_000, (len(empty), "a picture of nothing")
 
-    in_browser(deck, tmp_path, body)
 
-
-def test_a_page_that_is_loaded_again_gets_a_screen_of_its_own(deck: LiveDeck, tmp_path: Path):
-    async def body(page: Browser, web: Web) -> None:
+async def test_a_page_that_is_loaded_again_gets_a_screen_of_its_own(deck: LiveDeck, tmp_path: Path):
+    async with in_browser(deck, tmp_path) as (page, web):
         first = tabs(web)
         page.drawn = ""
         await page.call("Page.reload")
         await page.until_drawn("train-4")
         await until(lambda: tabs(web) and not set(tabs(web)) & set(first), "the first one's process has ended")
 
-    in_browser(deck, tmp_path, body)
 
-
-def test_a_page_of_somebody_else_in_the_same_browser_does_not_get_in(deck: LiveDeck, tmp_path: Path):
-    async def body(page: Browser, web: Web) -> None:
+async def test_a_page_of_somebody_else_in_the_same_browser_does_not_get_in(deck: LiveDeck, tmp_path: Path):
+    async with in_browser(deck, tmp_path) as (page, web):
         await page.call("Page.navigate", url="data:text/html,<title>evil</title>")
         await page.until("document.title == 'evil'", "the other page is there")
         await until(lambda: not tabs(web), "the tab's process has ended")
@@ -119,14 +111,38 @@ def test_a_page_of_somebody_else_in_the_same_browser_does_not_get_in(deck: LiveD
         assert await page.value(script) == "refused"
         assert tabs(web) == []
 
-    in_browser(deck, tmp_path, body)
 
-
-def test_ctrl_c_ends_the_server_and_its_tabs_and_no_engine(deck: LiveDeck, tmp_path: Path):
-    async def body(page: Browser, web: Web) -> None:
+async def test_ctrl_c_ends_the_server_and_its_tabs_and_no_engine(deck: LiveDeck, tmp_path: Path):
+    async with in_browser(deck, tmp_path) as (_, web):
         children = tabs(web)
         assert await asyncio.to_thread(web.interrupt) == 0
         await until(lambda: not any(map(lives, children)), "the tabs have ended")
         assert deck.holder()
 
-    in_browser(deck, tmp_path, body)
+
+async def test_a_screen_that_cannot_start_says_why_and_it_is_text(deck: LiveDeck, tmp_path: Path):
+    with web_on(deck) as web:
+        with deck.client() as client:
+            client.request("stop")
+        deck.until(lambda: not deck.holder(), "the engine ends")
+        deck.write('[deck]\n[[task]]\nname = "<img src=x onerror=document.title=1>"\nnme = 1\n')
+        async with browser(tmp_path) as page:
+            await page.open(web.url)
+            said = await page.until(SAID, "why it has")
+            assert 'tasks.toml:4: task "<img src=x' in said
+            assert not await page.value("document.querySelector('#said img')")
+            assert page.errors == []
+
+
+async def test_a_read_only_page_starts_no_engine(deck: LiveDeck, tmp_path: Path):
+    async with in_browser(deck, tmp_path, "--read-only") as (page, _):
+        await page.until_drawn("read-only")
+    assert not deck.holder()
+
+
+def test_of_many_lines_the_last_are_told_without_what_a_terminal_obeys():
+    said = (
+        b"".join(b"line %d\n" % number for number in range(20)) + b"\x1b[31mred\x1b[0m \x1b]0;title\x07\xff end\r\n\n"
+    )
+    assert words_of(said).splitlines()[-2:] == ["line 19", "red � end"]
+    assert "line 11" not in words_of(said)

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .breaks import MOST_BYTES
-from .files import LogFile
+from ...engine.logs.log_file import MOST_LINE_BYTES, LogFile
 from .query import Matcher, Query
 
 BLOCK_BYTES = 256 << 10
@@ -53,7 +52,7 @@ def both(file: LogFile, matcher: Matcher, origin: int) -> Iterator[Step]:
 
 def after(file: LogFile, matcher: Matcher, origin: int, most_hits: int = MOST_HITS) -> Iterator[Step]:
     """From *origin* to the end, also of the last line, which may still grow: `reached` stays before it."""
-    at, rest, count = origin, b"", 0
+    at, rest = origin, b""
     while True:
         raw = file.read(at, min(BLOCK_BYTES, file.size - at))
         begin, at = at - len(rest), at + len(raw)
@@ -61,19 +60,24 @@ def after(file: LogFile, matcher: Matcher, origin: int, most_hits: int = MOST_HI
         whole, rest = _split(rest + raw, last=over)
         hits = [begin + start for start in matcher.lines(whole)] if whole else []
         reached = begin + (whole.rfind(b"\n") + 1 if over else len(whole))
-        room = most_hits - count
-        count += len(hits)
-        if len(hits) > room:
-            reached, hits = hits[room], hits[:room]
-        full = count >= most_hits
-        yield Step("after", hits, reached, over or full, full)
-        if over or full:
+        step = _limited("after", hits, reached, over=over, room=most_hits)
+        yield step
+        most_hits -= len(step.hits)
+        if step.over:
             return
+
+
+def _limited(direction: Direction, hits: list[int], reached: int, *, over: bool, room: int) -> Step:
+    """A step of *room* hits at most; who goes on comes to the next one."""
+    full = len(hits) >= room
+    if len(hits) > room:
+        reached, hits = hits[room if direction == "after" else room - 1], hits[:room]
+    return Step(direction, hits, reached, over or full, full)
 
 
 def _split(raw: bytes, *, last: bool) -> tuple[bytes, bytes]:
     """Whole lines, and the beginning of one; a line that grows without end is cut."""
-    if last or len(raw) >= MOST_BYTES:
+    if last or len(raw) >= MOST_LINE_BYTES:
         return raw, b""
     end = raw.rfind(b"\n") + 1
     return raw[:end], raw[end:]
@@ -81,22 +85,18 @@ def _split(raw: bytes, *, last: bool) -> tuple[bytes, bytes]:
 
 def before(file: LogFile, matcher: Matcher, origin: int, most_hits: int = MOST_HITS) -> Iterator[Step]:
     """From *origin* back to the beginning; hits come last line first."""
-    at, rest, count = origin, b"", 0
+    at, rest = origin, b""
     while True:
         start = max(0, at - BLOCK_BYTES)
         raw = file.read(start, at - start) + rest
         at = start
-        cut = 0 if at == 0 or len(raw) >= MOST_BYTES else raw.find(b"\n") + 1 or len(raw)
+        cut = 0 if at == 0 or len(raw) >= MOST_LINE_BYTES else raw.find(b"\n") + 1 or len(raw)
         rest, whole = raw[:cut], raw[cut:]
         hits = [at + cut + begin for begin in reversed(matcher.lines(whole))] if whole else []
-        over, reached = at <= 0, at + cut
-        room = most_hits - count
-        count += len(hits)
-        if len(hits) > room:
-            reached, hits = hits[room - 1], hits[:room]
-        full = count >= most_hits
-        yield Step("before", hits, reached, over or full, full)
-        if over or full:
+        step = _limited("before", hits, at + cut, over=at <= 0, room=most_hits)
+        yield step
+        most_hits -= len(step.hits)
+        if step.over:
             return
 
 

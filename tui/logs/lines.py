@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...engine.counting import size_text
-from ...engine.logs.tail import printable
-from .files import LogFile
+from ...engine.logs.log_file import LogFile
+from ...engine.logs.printable import last_frame, printable
 
 Colour = int | tuple[int, int, int] | None
 """Of the palette of 256, red green blue, or the screen's own."""
@@ -161,7 +161,6 @@ EDGE_BYTES = 64 << 10
 """Read of each end of a longer line."""
 MOST_CHARS = 8192
 """Shown of a line."""
-_FRAMES_LOOKED_AT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,23 +183,12 @@ def read_line(file: LogFile, start: int, end: int, next_start: int) -> Line:
         cut_bytes = 0
     else:
         raw, cut_bytes = _long(file, start, count)
-    return _line(start, next_start, last_frame(raw), cut_bytes)
+    return _line(start, next_start, raw, cut_bytes)
 
 
 def shown_text(raw: bytes) -> str:
     """What a line of these bytes shows, whole."""
-    return cleaned(last_frame(raw).decode("utf-8", "replace"))[0]
-
-
-def last_frame(raw: bytes) -> bytes:
-    """What a terminal would show last of `\\r` frames; one that only clears the line does not count."""
-    if b"\r" not in raw:
-        return raw
-    raw = raw.rstrip(b"\r")
-    for frame in reversed(raw.rsplit(b"\r", _FRAMES_LOOKED_AT)):
-        if printable(frame[-EDGE_BYTES:].decode("utf-8", "replace")).strip():
-            return frame.rpartition(b"\r")[2]
-    return b""
+    return cleaned(last_frame(raw.decode("utf-8", "replace")))[0]
 
 
 def _long(file: LogFile, start: int, count: int) -> tuple[bytes, int]:
@@ -212,7 +200,7 @@ def _long(file: LogFile, start: int, count: int) -> tuple[bytes, int]:
 
 
 def _line(start: int, next_start: int, raw: bytes, cut_bytes: int) -> Line:
-    text, spans = cleaned(raw.decode("utf-8", "replace"))
+    text, spans = cleaned(last_frame(raw.decode("utf-8", "replace")))
     if not cut_bytes and len(text) <= MOST_CHARS:
         return Line(start, next_start, text, spans)
     cut_bytes += len(text[MOST_CHARS:].encode())

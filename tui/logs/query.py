@@ -3,53 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import AnyStr, Literal
 
-from ...engine.logs.error_lines import NEEDLES, tells_an_error
+from ...engine.logs.signs import NEEDLES, tells_an_error
 from .lines import shown_text
 
 _KEPT = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz:_\n\r"
 _DROPPED = bytes(code for code in range(256) if code not in _KEPT)
 _FRAMES = bytes.maketrans(b"\r", b"\n")
-_MOST = 20_000
-"""Shapes that are remembered."""
-_MANY = 1_000
-"""So many new ones in a block, and it is not that kind of log."""
-_REST = 32
-"""Blocks that are then searched without."""
+_LETTERS = {needle: needle.translate(None, _DROPPED) for needle in NEEDLES}
 
 
-class Shapes:
-    """Of one search."""
-
-    def __init__(self, words: Iterable[bytes]) -> None:
-        self._words = {word: word.translate(None, _DROPPED) for word in words}
-        self._known: dict[bytes, tuple[bytes, ...]] = {}
-        """What lines of that shape may hold."""
-        self._rest = 0
-
-    def words_in(self, block: bytes) -> Collection[bytes]:
-        """Those that may be in it; the others are not."""
-        if self._rest:
-            self._rest -= 1
-            return self._words
-        shapes = set(block.translate(_FRAMES, _DROPPED).split(b"\n"))
-        new = shapes - self._known.keys()
-        if len(new) > _MANY:
-            self._rest = _REST
-            return self._words
-        if len(self._known) > _MOST:
-            self._known, new = {}, shapes
-        self._learn(new)
-        return {word for shape in shapes for word in self._known[shape]}
-
-    def _learn(self, shapes: Collection[bytes]) -> None:
-        together = b"\n".join(shapes)
-        there = [(word, letters) for word, letters in self._words.items() if letters in together]
-        for shape in shapes:
-            self._known[shape] = tuple(word for word, letters in there if letters in shape)
+def needles_in(block: bytes) -> Iterator[bytes]:
+    """Those that may be in it; the others are not. Lines that differ in their numbers alone are looked at once."""
+    shapes = b"\n".join(set(block.translate(_FRAMES, _DROPPED).split(b"\n")))
+    return (needle for needle, letters in _LETTERS.items() if letters in shapes)
 
 
 Kind = Literal["plain", "regex", "errors"]
@@ -100,7 +70,6 @@ class Matcher:
         self._needle = query.text.encode("utf-8", "surrogatepass").lower()
         flags = re.MULTILINE | (re.IGNORECASE if query.ignore_case else 0)
         self._pattern = re.compile(query.text, flags) if query.kind == "regex" else None
-        self._shapes = Shapes(NEEDLES)
 
     def lines(self, block: bytes) -> list[int]:
         """Where in *block*, which consists of whole lines, those begin that are hits. What a line shows counts: the
@@ -125,7 +94,7 @@ class Matcher:
 
     def _errors(self, block: bytes) -> Iterator[int]:
         spots: set[int] = set()
-        for needle in self._shapes.words_in(block):
+        for needle in needles_in(block):
             at = block.find(needle)
             while at >= 0:
                 spots.add(at)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ...engine.adapters.inotify import Writes
 from ...engine.adapters.state.mounts import on_network
-from .files import LogFile
+from ...engine.logs.log_file import LogFile
 from .viewport import Frame, Viewport
 
 Move = Callable[[Viewport], object]

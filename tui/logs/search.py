@@ -7,7 +7,6 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from operator import neg
 from typing import Literal
 
 from ..line_process import LineProcess
@@ -33,8 +32,8 @@ class Hits:
     """Empty at first. On the screen's thread."""
 
     def __init__(self, origin: int) -> None:
-        self._after = array("Q")
-        self._before = array("Q")
+        self._offsets = array("Q")
+        """Ascending."""
         self.low = self.high = origin
         """Searched from here to there."""
         self.over: dict[Direction, bool] = {"after": False, "before": False}
@@ -43,9 +42,9 @@ class Hits:
         self.running = True
 
     def take(self, told: Told) -> None:
-        last = self._after[-1] if self._after else -1
-        self._after.extend(offset for offset in told.after if offset > last)
-        self._before.extend(told.before)
+        last = self._offsets[-1] if self._offsets else -1
+        self._offsets.extend(offset for offset in told.after if offset > last)
+        self._offsets = array("Q", reversed(told.before)) + self._offsets
         for direction, (reached, over, full) in told.reached.items():
             self.over[direction], self.full[direction] = over, full
             if direction == "after":
@@ -56,38 +55,29 @@ class Hits:
         self.running = not told.ended
 
     def __len__(self) -> int:
-        return len(self._after) + len(self._before)
+        return len(self._offsets)
 
     def __contains__(self, offset: int) -> bool:
-        at = bisect_left(self._after, offset)
-        if at < len(self._after) and self._after[at] == offset:
-            return True
-        at = bisect_left(self._before, -offset, key=neg)
-        return at < len(self._before) and self._before[at] == offset
+        return self._at(bisect_left(self._offsets, offset)) == offset
 
     def next(self, offset: int) -> int | None:
         """The first hit after *offset* among those known."""
-        at = bisect_left(self._before, -offset, key=neg)
-        if at > 0:
-            return self._before[at - 1]
-        at = bisect_right(self._after, offset)
-        return self._after[at] if at < len(self._after) else None
+        return self._at(bisect_right(self._offsets, offset))
 
     def previous(self, offset: int) -> int | None:
         """The last hit before *offset* among those known."""
-        at = bisect_left(self._after, offset)
-        if at > 0:
-            return self._after[at - 1]
-        at = bisect_right(self._before, -offset, key=neg)
-        return self._before[at] if at < len(self._before) else None
+        return self._at(bisect_left(self._offsets, offset) - 1)
 
     @property
     def first(self) -> int | None:
-        return self._before[-1] if self._before else self._after[0] if self._after else None
+        return self._at(0)
 
     @property
     def last(self) -> int | None:
-        return self._after[-1] if self._after else self._before[0] if self._before else None
+        return self._at(len(self) - 1)
+
+    def _at(self, number: int) -> int | None:
+        return self._offsets[number] if 0 <= number < len(self._offsets) else None
 
     @property
     def whole(self) -> bool:
@@ -98,9 +88,7 @@ class Hits:
         """Which hit that is, from 1; None where it cannot be told yet."""
         if not self.over["before"] or self.full["before"] or offset not in self:
             return None
-        if self._after and offset >= self._after[0]:
-            return len(self._before) + bisect_left(self._after, offset) + 1
-        return len(self._before) - bisect_left(self._before, -offset, key=neg)
+        return bisect_left(self._offsets, offset) + 1
 
 
 Way = Literal["both", "after", "before"]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from .breaks import MOST_BYTES, Breaks
-from .files import LogFile
+from ...engine.logs.log_file import MOST_LINE_BYTES, Breaks, LogFile
 from .lines import Line, Span, read_line
 
 
@@ -44,7 +42,6 @@ def spans_between(spans: tuple[Span, ...], start: int, end: int) -> tuple[Span, 
 
 MOST_ROWS = 100
 """`Frame.total` counts no further."""
-_KEPT_LINES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +94,13 @@ class LinePart(NamedTuple):
 class Viewport:
     """Moves over one file. One thread, the file's."""
 
-    def __init__(self, file: LogFile, *, most_line_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, file: LogFile, *, most_line_bytes: int = MOST_LINE_BYTES) -> None:
         self._file = file
         self._breaks = Breaks(file, most_line_bytes)
         self._width, self._height = 80, 24
         self._wrap = False
         self.follow = False
         self._top = LinePart(0, 0)
-        self._lines: OrderedDict[int, Line] = OrderedDict()
-        """By their offset; never the last one, which may still grow."""
-        self._starts: dict[int, int] = {}
-        """Of these lines, by where the next one begins."""
         self._known = file.generation
         self._long = False
         """It has `MOST_ROWS` lines, and logs only grow."""
@@ -191,8 +184,6 @@ class Viewport:
             return
         self._known = self._file.generation
         self._top, self._long = LinePart(0, 0), False
-        self._lines.clear()
-        self._starts.clear()
 
     def _total(self) -> int:
         if self._long:
@@ -243,28 +234,13 @@ class Viewport:
 
     def _before(self, offset: int) -> Iterator[tuple[Line, list[Row]]]:
         while offset > 0:
-            known = self._starts.get(offset)
-            offset = self._breaks.start(offset - 1) if known is None else known
+            offset = self._breaks.start(offset - 1)
             line = self._line(offset)
             yield line, self._rows(line)
 
     def _line(self, start: int) -> Line:
-        line = self._lines.get(start)
-        if line is not None:
-            self._lines.move_to_end(start)
-            return line
         end, following = self._breaks.end(start)
-        line = read_line(self._file, start, end, following)
-        if end < following or following < self._file.size:
-            self._keep(line)
-        return line
-
-    def _keep(self, line: Line) -> None:
-        self._lines[line.start] = line
-        self._starts[line.next] = line.start
-        if len(self._lines) > _KEPT_LINES:
-            _, oldest = self._lines.popitem(last=False)
-            self._starts.pop(oldest.next, None)
+        return read_line(self._file, start, end, following)
 
     def _rows(self, line: Line) -> list[Row]:
         begins = cuts(line.text, self._width) if self._wrap else (0,)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ...engine.logs.digest import digest
-from ...engine.logs.ran import words_in
-from ...engine.logs.told import read_record
+from ...engine.logs.told import read_record, words_in
 from ...engine.protocol.wire import TaskRow
 from ..curves.feed import CurveFeed
 from ..curves.lines import Curve

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...engine.logs.ran import other_command
+from ...engine.logs.told import other_command
 from ...engine.protocol.states import ACTIVE, DONE, FAILED, is_pending, shown_state
 from ...engine.protocol.words import nodes_text
 from ..curves.charts import chart

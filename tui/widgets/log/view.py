@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import Input, Static
 
-from ....engine.logs.tail import printable
+from ....engine.logs.printable import printable
 from ...acting.actions import BY_ID, bindings
 from ...drawing.format import width_of
 from ...logs.reader import GROWTH_S, Move

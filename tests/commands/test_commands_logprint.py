@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.inside.commands import BLOCK_BYTES, LINE_CHARS, Lines, LogFile
+from tests.inside.commands import BLOCK_BYTES, LINE_CHARS, Lines, LogTail
 
 COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 PIECES = [b"\x1b", b"[", b"]0;", b"31", b"8", b"m", b"\x07", b"\r", b"\n", b"\xc2\x9b", b"\x00", b"a", b"\xff", b"\t"]
@@ -78,8 +78,7 @@ def test_the_last_lines_are_found(lengths: list[int], wanted: int, ended: bool, 
 
 
 def read_last(path: Path, lines: int) -> bytes:
-    log = LogFile.open(str(path))
-    assert log is not None
+    log = LogTail(str(path))
     log.seek_last(lines)
     found = b""
     while data := log.read():
@@ -91,8 +90,7 @@ def read_last(path: Path, lines: int) -> bytes:
 def test_a_log_that_is_begun_anew_is_read_from_its_beginning(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"a long first text\n")
-    log = LogFile.open(str(path))
-    assert log is not None
+    log = LogTail(str(path))
     log.read()
     path.write_bytes(b"short\n")
     assert log.read() == b"short\n"
@@ -100,5 +98,5 @@ def test_a_log_that_is_begun_anew_is_read_from_its_beginning(tmp_path: Path) -> 
 
 
 def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
-    assert LogFile.open(str(tmp_path)) is None
-    assert LogFile.open(str(tmp_path / "none")) is None
+    assert not LogTail(str(tmp_path)).is_there
+    assert not LogTail(str(tmp_path / "none")).is_there
