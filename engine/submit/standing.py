@@ -37,7 +37,8 @@ class Standing:
         with contextlib.suppress(FileNotFoundError):
             if (ended := read_ended(self._read(token, "ended"))) is not None:
                 return "ok" if ended.code in success_codes else "failed"
-        return "failed" if self._is_gone(self._read(token, "sent").strip()) and self._runs_no_more(token) else "waits"
+        sent_as = self._read(token, "sent").rpartition("\n")[0].rpartition("\n")[2]
+        return "failed" if self._is_gone(sent_as) and self._runs_no_more(token) else "waits"
 
     def _is_gone(self, sent_as: str) -> bool:
         """It is over, as Slurm says, or has forgotten. False also where Slurm does not answer."""

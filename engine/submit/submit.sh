@@ -24,11 +24,11 @@ stop() {
     exit "${2-3}"
 }
 
-# What Slurm was given says TOKEN.sent: the job's id, and until sbatch has answered ?NAME, which no other job has.
+# What Slurm was given says the last whole line of TOKEN.sent: ?NAME, which no other job has, then the job's id.
 recall() { # TOKEN: the id of its job, in id_of; none where Slurm was not given it
-    local id=
+    local id= line
     [ -e "$control/$1.sent" ] || return 0
-    read -r id <"$control/$1.sent"
+    while read -r line; do id=$line; done <"$control/$1.sent"
     if ! [[ $id =~ ^[0-9] ]]; then
         look
         id=${named[${id:-?}]-} doubtful[$1]=1
@@ -105,7 +105,7 @@ keep() { # ID: for all tasks of the job
     for i in "${!tasks[@]}"; do
         each=$1${batch:+_$i} at=${attempts[i]}
         id_of[${tokens[i]}]=$each
-        echo "$each" >"$control/${tokens[i]}.sent" || stop "$control cannot be written: nothing more is submitted"
+        echo "$each" >>"$control/${tokens[i]}.sent" || stop "$control cannot be written: nothing more is submitted"
         for end in log ${errs[i]}; do ln -sfn "${at##*/}.$end" "${at%/*}/latest.$end"; done
     done
 }

@@ -59,7 +59,7 @@ def end(deck: Deck, token: str, code: int) -> None:
 
 def ids(deck: Deck) -> dict[str, str]:
     """By token, what Slurm was given."""
-    return {path.stem: path.read_text().strip() for path in (deck.folder / "logs/.jobs").glob("*.sent")}
+    return {path.stem: path.read_text().splitlines()[-1] for path in (deck.folder / "logs/.jobs").glob("*.sent")}
 
 
 def test_a_need_is_a_dependency_on_success_and_after_one_on_an_end(deck: Deck, slurm: PaperSlurm) -> None:

@@ -54,7 +54,7 @@ def test_a_job_in_the_queue_waits(folder: Folder) -> None:
 
 @pytest.mark.parametrize(("job", "sent"), [("12", "?t-aaaaaaaa"), ("12_7", "?t-aaaaaaaa_7")])
 def test_a_job_whose_sbatch_gave_no_answer_is_found_by_its_name(folder: Folder, job: str, sent: str) -> None:
-    folder.tells("sent", f"{sent}\n")
+    folder.tells("sent", f"{sent}\n3")  # the id that came next was cut short
     folder.slurm.row(job, "PENDING", text="other", name="t-aaaaaaaa")
     assert (folder.stands(), folder.claim()) == ("waits", "")
 
