@@ -16,7 +16,7 @@ from ..protocol.states import ACTIVE
 from ..protocol.wire import TaskRow
 from ..runs.typed import variables_of
 from ..taskfile.kinds import LARGEST
-from .asking import agreed, refuse_unasked
+from .asking import agreed
 from .debugging import debug_env
 from .gpus import named_gpus, refuse_other_gpus
 from .look import rows_of
@@ -30,13 +30,21 @@ def run(command: Command) -> int:
     verb, words, told = command.verb, list(command.words), Telling(command)
     more = _arguments(command, words)
     place = Place.of(command)
-    connection = place.attach()
+    connection, answered = place.attach(), False
     if connection is not None:
         place.tell_environment()
     else:
-        connection = _started(place, command, words, told, more.get("not_on", ()))
-    if connection is None:
-        return 0
+        from ..offline.look import offline_look
+
+        found = offline_look(place, quiet=True)
+        code, answered = _wanted(command, words, found.rows(words), told)
+        if code is not None:
+            return code
+        if gpus := more.get("not_on", ()):
+            refuse_other_gpus(place, gpus)
+        connection = place.start("act" if verb == "retry" or found.under_way else "note")
+        if verb == "retry" and (new := len(found.never_ran)):
+            place.say(f"{plural(new, 'new task')} of the file: `gpudeck start` takes up what no retried task needs")
     with connection:
         names: list[str] = connection.request("select", select=words)
         if not names:
@@ -47,7 +55,7 @@ def run(command: Command) -> int:
             told.nothing_to_do(before)
             _hint(verb, connection, place)
             return 0
-        asks = _asks(words, before, chosen)
+        asks = _asks(words, before, chosen) and not answered
         if asks and not agreed(_question(command, chosen), yes=command.flag("yes")):
             return told.declined()
         if command.flag("debug"):
@@ -71,31 +79,23 @@ def _hint(verb: str, connection: Connection, place: Place) -> None:
             place.say(f"the task file has changed: {kept}")
 
 
-def _started(
-    place: Place, command: Command, selectors: Sequence[str], told: Telling, gpus: Sequence[str]
-) -> Connection | None:
-    """An engine, which begins to run the deck: only where there is something to do to tasks and *gpus* of the deck, and
-    somebody who can be asked where that is needed. None: there is nothing to do."""
-    from ..offline.look import offline_look
-
-    verb = command.verb
-    found = offline_look(place, quiet=True)
-    rows = found.rows(selectors)
+def _wanted(
+    command: Command, selectors: Sequence[str], rows: Sequence[TaskRow], told: Telling
+) -> tuple[int | None, bool]:
+    """Whether an engine is to be started, which begins to run the deck: where there is something to do to *rows*, and
+    the user, who is asked before, agrees. Returns the exit code where none is, and whether the question is answered."""
     if not rows:
-        told.nobody(selectors)
-        return None
-    under_way = any(row.state in ACTIVE or row.state == "unknown" for row in rows)  # what became of them shows then
-    if not under_way and not _chosen(verb, rows):
+        return told.nobody(selectors), False
+    if any(row.state in ACTIVE or row.state == "unknown" for row in rows):
+        return None, False  # what became of them shows then
+    chosen = _chosen(command.verb, rows)
+    if not chosen:
         told.nothing_to_do(rows)
-        return None
-    if not under_way and _asks(selectors, rows, _chosen(verb, rows)):
-        refuse_unasked(_question(command, _chosen(verb, rows)), yes=command.flag("yes"))
-    if gpus:
-        refuse_other_gpus(place, gpus)
-    connection = place.start("act" if verb == "retry" or found.under_way else "note")
-    if verb == "retry" and found.new:
-        place.say(f"{plural(found.new, 'new task')} of the file: `gpudeck start` takes up what no retried task needs")
-    return connection
+        return 0, False
+    asks = _asks(selectors, rows, chosen)
+    if asks and not agreed(_question(command, chosen), yes=command.flag("yes")):
+        return told.declined(), True
+    return None, asks
 
 
 def _arguments(command: Command, words: list[str]) -> dict[str, Any]:

@@ -63,11 +63,14 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
     if plan is not None:  # the rows are of the deck as the file makes it now
         before = [name for name in before if name not in {change.name for change in plan.changed_finished}]
     lines = words.lines(plan, keep=keep) if plan else []
-    told.planned({"changes": bool(plan), "lines": lines, "plan": msgspec.to_builtins(plan)}, before)
+    added = plan.added if plan else ()
+    if never_ran := [name for name in found.never_ran if name not in added]:
+        lines = [*lines, f"{'never ran':<21} {names_text(never_ran)}: they start when they can"]
+    told.planned({"changes": bool(plan or never_ran), "lines": lines, "plan": msgspec.to_builtins(plan)}, before)
     if command.flag("dry_run"):
         told.note(_NEXT_START)
         return told.end()
-    if not (plan or before):
+    if not (plan or before or never_ran):
         return told.end()
     if not agreed("apply this?", yes=command.flag("yes")):
         return told.declined()
@@ -114,7 +117,7 @@ class _Telling:
     def again(self, names: Sequence[str]) -> None:
         self._told["again"] = names
         if names and not self._json:
-            print(f"apply: {plural(len(names), 'changed task')} again: {field_text(names_text(names))}")
+            print(f"apply: {plural(len(names), 'changed task')} taken up: {field_text(names_text(names))}")
 
     def note(self, text: str) -> None:
         self._told["note"] = text = self._place.hints.completed(text)

@@ -11,7 +11,8 @@ def agreed(question: str, *, yes: bool) -> bool:
     """Ask on the terminal. Raises UsageError where nobody can be asked and -y does not say yes."""
     if yes:
         return True
-    refuse_unasked(question, yes=yes)
+    if not sys.stdin.isatty():
+        raise UsageError(f"{question} Nobody can be asked here: -y says yes; nothing was done")
     return says_yes(question)
 
 
@@ -19,9 +20,3 @@ def says_yes(question: str) -> bool:
     """Ask on the terminal, which the caller knows to be there; only "y" and "yes" are one."""
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def refuse_unasked(question: str, *, yes: bool) -> None:
-    """For a question that will be asked once more is known. Raises UsageError where that cannot be."""
-    if not yes and not sys.stdin.isatty():
-        raise UsageError(f"{question} Nobody can be asked here: -y says yes; nothing was done")

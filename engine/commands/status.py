@@ -115,7 +115,9 @@ def _head(found: Look, head: DeckHead) -> Iterator[Line]:
 
 
 def _again_or_kept(flag: str) -> str:
-    return f"`gpudeck retry state:{flag}` runs them again, `gpudeck accept state:{flag}` keeps their results"
+    changed = flag == "changed"
+    how = "`gpudeck apply` runs them as the file now says" if changed else "`gpudeck retry state:stale` runs them again"
+    return f"{how}, `gpudeck accept state:{flag}` keeps their results"
 
 
 def _tasks(word: str, rows: Sequence[TaskRow], screen: Screen, tone: Tone = "plain") -> Iterator[Line]:

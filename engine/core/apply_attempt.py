@@ -94,7 +94,7 @@ def _current(task: Task, number: int) -> Attempt:
 
 def _starting(deck: Deck, task: Task, fact: e.AttemptStarting) -> None:
     deck.known.add(task.name)
-    task.decided = True
+    task.decided = fact.fingerprint == task.spec.fingerprint
     task.attempts = fact.attempt
     if fact.outputs != task.spec.outputs:
         deck.share_outputs(fact.outputs)

@@ -69,12 +69,13 @@ def has_succeeded(task: Task) -> bool:
 def success_of(deck: Deck, task: Task) -> float | None:
     """Wall time of a success of this very work, under this name or another; None: there is none, or an attempt that
     did not succeed came after it and may have spoilt what it left."""
-    if task.unfinished:
+    work = task.spec.fingerprint
+    if task.unfinished == work:
         return None
     success = deck.successes.get(task.name)
-    if success is not None and success.fingerprint == task.spec.fingerprint:
+    if success is not None and success.fingerprint == work and not task.unfinished:
         return success.wall
-    return deck.by_fingerprint.get(task.spec.fingerprint)
+    return deck.by_fingerprint.get(work)
 
 
 def is_older(task: Task, success_wall: float) -> bool:

@@ -15,9 +15,8 @@ from .carry import carry_deadlines, carry_gpus, carry_memory, carry_news, runs_o
 from .deck import Deck, Task
 from .ends import stop
 from .gone import Kept, kept_of
-from .phases import FINAL, Attempt, Backoff, Queued, Running, Starting, Unknown
+from .phases import FINAL, Attempt, Backoff, Blocked, Queued, Running, Starting, Unknown, Waiting
 from .readiness import reconsider, spread
-from .renew import another_run, take_up_new
 from .replay import replay
 from .spec import TaskSpec
 from .step import Core
@@ -41,8 +40,8 @@ class After:
     shards: Mapping[str, int] = field(default_factory=dict[str, int])
     priorities: Mapping[str, int] = field(default_factory=dict[str, int])
     """Priorities that the user had set by hand and the file has changed since."""
-    new_run: bool = False
-    """The last run is over and there is something to do."""
+    begins: tuple[str, ...] = ()
+    """Tasks that are new, or wait and were changed: where the last run is over, the next takes up these and no more."""
     options: str | None = None
     """The run options from now on, encoded; None: as before."""
 
@@ -147,10 +146,11 @@ def follow_up(turn: Turn, after: After) -> None:
         turn.record(e.ShardsFixed(entry, shards))
     for name, priority in after.priorities.items():
         turn.record(e.PriorityChanged(name, priority))
-    if after.new_run and deck.run.ended:
-        another_run(turn, ("new",))
-    elif after.new_run:
-        take_up_new(turn)
+    for name in after.begins:
+        task = deck.by_name.get(name)
+        waits = task is not None and isinstance(task.phase, (Waiting, Blocked))
+        if task is not None and waits and (deck.run.ended or task.index in deck.unasked):
+            again(turn, task, e.CHANGED, BY)
     finished = (*FINAL, Backoff)
     rerun = [name for name in after.rerun if name in deck.by_name and isinstance(deck.by_name[name].phase, finished)]
     for name in rerun:

@@ -22,7 +22,6 @@ from ..core.flags import changed_ones
 from ..core.gone import Kept
 from ..core.phases import ACTIVE, FINAL, Blocked, Queued, Waiting
 from ..core.reload import After, draft, follow_up, kept_specs, swap
-from ..core.restore import has_new
 from ..errors import EngineEndingError, EngineUnavailableError, UsageError
 from ..loop import Loop
 from ..opening import kept as kept_file
@@ -181,9 +180,9 @@ class Applier:
         applied = Applied(plan, after.rerun, after.restart, after.accept)
         if reading.options is not None:
             opened.options = encode(reading.options)
-            after = replace(after, options=opened.options, new_run=bool(plan.added) and has_new(opened.deck))
+            after = replace(after, options=opened.options, begins=plan.added)
         if not choices.begins:
-            after = replace(after, new_run=False)
+            after = replace(after, begins=())
         swapped()
         self._loop.act(lambda turn: follow_up(turn, after))
         return replace(applied, pause_s=time.perf_counter() - began)
@@ -233,7 +232,7 @@ class _Wanted:
             accept=tuple(self.keep),
             shards={entry: shards for entry, shards in fixed.items() if deck.shards.get(entry) != shards},
             priorities=dict(_priorities(deck, reading, plan)),
-            new_run=bool(plan.added or plan.changed_waiting or self.rerun),
+            begins=(*plan.added, *(change.name for change in plan.changed_waiting)),
         )
 
 

@@ -80,10 +80,12 @@ class OfflineLook:
         return self.has_begun and self.deck.unfinished
 
     @property
-    def new(self) -> int:
+    def never_ran(self) -> list[str]:
         """Tasks that have come into the file since the last run ended; what a halt has left is not told from them."""
         deck = self.deck.deck
-        return deck.counts[Waiting] if deck.run.ended and not deck.run.halted else 0
+        if not deck.run.ended or deck.run.halted:
+            return []
+        return [task.name for task in deck.tasks if task.selected and isinstance(task.phase, Waiting)]
 
     @property
     def running(self) -> int:

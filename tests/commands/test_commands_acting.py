@@ -39,7 +39,7 @@ def test_retry_starts_an_engine_and_says_what_came_of_it(deck: Commanded) -> Non
     assert deck.run().code == 1
     done = deck.command("retry", "bad")
     assert done.code == 0
-    assert done.out.startswith("retry: bad (attempt 2 is ")
+    assert done.out.startswith("retry: bad (attempt 2 ")  # is starting, running, or has failed again
     assert f"engine {deck.engine_pid()} now runs the deck" in done.err
     until(lambda: deck.rows("bad")["bad"]["attempt"] == 2 and deck.state("bad") == "failed")
 
@@ -494,7 +494,7 @@ async def test_apply_runs_what_an_earlier_edit_has_changed(desk: Desk) -> None:
     desk.write(BETTER)
     assert "good (command): they run again" in (await desk.command("apply", "--dry-run")).out
     done = await desk.command("apply", "-y")
-    assert done.out.splitlines()[-1] == "apply: 1 changed task again: good"
+    assert done.out.splitlines()[-1] == "apply: 1 changed task taken up: good"
     await desk.until(lambda: desk.started.count("good") == 2)
     assert "echo better" in desk.order("good").argv[-1]
 

@@ -127,7 +127,7 @@ def test_two_finished_tasks_that_swap_their_names_are_done():
     w = world(spec("a", fingerprint="one"), spec("b", fingerprint="two"), gpus=2)
     w.end("a")
     w.end("b")
-    edit(w, spec("a", fingerprint="two"), spec("b", fingerprint="one"), after=After(rerun=("a", "b"), new_run=True))
+    edit(w, spec("a", fingerprint="two"), spec("b", fingerprint="one"), after=After(rerun=("a", "b")))
     assert (w.phase("a"), w.phase("b")) == ("cached", "cached")
     assert not w.deck.marks.changed
 
@@ -135,9 +135,9 @@ def test_two_finished_tasks_that_swap_their_names_are_done():
 def test_work_that_was_done_under_the_name_and_undone_by_an_edit_is_done_again():
     w = world(spec("a", fingerprint="one"), gpus=2)
     w.end("a")
-    edit(w, spec("a", fingerprint="two"), after=After(rerun=("a",), new_run=True))
+    edit(w, spec("a", fingerprint="two"), after=After(rerun=("a",)))
     w.end("a")
-    edit(w, spec("a", fingerprint="one"), after=After(rerun=("a",), new_run=True))
+    edit(w, spec("a", fingerprint="one"), after=After(rerun=("a",)))
     assert w.phase("a") == "running"
 
 
@@ -323,8 +323,26 @@ def test_additions_to_a_deck_whose_run_is_over_begin_another_run_in_which_only_t
     w.end("a", 1)
     w.end("b")
     assert w.deck.run.ended
-    edit(w, spec("a"), spec("b"), spec("c"), after=After(new_run=True))
+    edit(w, spec("a"), spec("b"), spec("c"), after=After(begins=("c",)))
     assert w.phases() == {"a": "failed", "b": "succeeded", "c": "running"}
+
+
+def test_additions_to_a_halted_deck_begin_a_run_in_which_what_the_halt_left_waits():
+    w = world(spec("a"), spec("b"), settings=DeckSettings(halt=Halt("soon", fail=1)))
+    w.end("a", 1)
+    assert (w.deck.run.ended, w.deck.run.halted) == (True, "a")
+    edit(w, spec("a"), spec("b"), spec("c"), after=After(begins=("c",)))
+    assert w.phases() == {"a": "failed", "b": "waiting", "c": "running"}
+
+
+def test_what_was_added_before_and_not_asked_for_does_not_start_with_what_is_added_now():
+    w = world(spec("a"))
+    w.end("a", 1)
+    edit(w, spec("a"), spec("b"))
+    w.verb("retry", "a")
+    w.end("a")
+    edit(w, spec("a"), spec("b"), spec("c"), after=After(begins=("c",)))
+    assert w.phases() == {"a": "succeeded", "b": "waiting", "c": "running"}
 
 
 def test_blocked_tasks_are_not_told_again():
@@ -432,7 +450,7 @@ def test_many_finished_tasks_run_again():
         w.end(name)
     assert w.deck.run.ended
     edited = [spec(name, fingerprint="other " + name) for name in names]
-    edit(w, *edited, after=After(rerun=tuple(names), new_run=True))
+    edit(w, *edited, after=After(rerun=tuple(names)))
     for name in names:
         w.end(name)
     assert [len(of(w.facts, e.TaskRetried)), len(of(w.facts, e.AttemptStarting))] == [20, 40]

@@ -116,7 +116,7 @@ class EditedDeck(machine.AnyDeck):
         names = data.draw(st.lists(st.sampled_from([task.name for task in deck.tasks]), max_size=3, unique=True))
         kind = data.draw(st.sampled_from(["", "", "rerun", "restart", "accept"]))
         chosen = {kind: tuple(names)} if kind else {}
-        return After(new_run=data.draw(st.booleans()), **chosen)  # pyright: ignore[reportArgumentType]
+        return After(begins=tuple(names) if data.draw(st.booleans()) else (), **chosen)  # pyright: ignore[reportArgumentType]
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
