@@ -153,7 +153,9 @@ class World(Outside):
 
     def answer_checks(self) -> None:
         for name in self.unanswered:
-            task = self.deck.by_name[name]
+            task = self.deck.by_name.get(name)
+            if task is None:  # the file no longer has it
+                continue
             doubt = outputs_doubt(self.deck, task, (), self.wall, attempted=name in self.attempted)
             there = name in self.outputs
             self.inbox.append(i.DoneChecked(name, there and not doubt, spoilt=there and bool(doubt)))
