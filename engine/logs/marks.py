@@ -86,6 +86,8 @@ _SIZED = r"(\d[\d.,]*[kKMGT]?)"
 _AFTER_BAR = re.compile(rf"[^|]{{0,400}}\|\s{{0,12}}{_SIZED}/{_SIZED}[^\[]{{0,12}}\[([^\]]{{0,400}})")
 _DRAWN = re.compile(rf"^\s{{0,12}}({_NUMBER})/({_NUMBER})\s{{1,4}}(?:\[[=>.\-# ]*\]|[━─╸╺]{{3,}}|-\s\d{{1,6}}m?s\b)")
 _RICH = re.compile(rf"[━─╸╺]{{3,}}\s{{0,4}}(?:(\d{{1,3}})\s?%|({_NUMBER})/({_NUMBER}))")
+_LAP = re.compile(r"(?:^|[\s\[(])(\d+)/(\d+)[\])]?:?$")
+"""What `desc=f"[{epoch}/{epochs}]"` puts before a bar."""
 _ROW = re.compile(rf"^\s{{0,12}}({_NUMBER})/({_NUMBER})\s")
 _ETA = re.compile(
     r"\b(?:eta|remaining|time left|time remaining)\b['\"]?\s{0,3}[:=]?\s{0,3}['\"]?"
@@ -386,9 +388,9 @@ def _bar(line: str, at: int) -> Iterator[Mark]:
 
 def _epoch_of_label(label: str) -> Iterator[Mark]:
     for mark in _counters(label):
-        if mark.rank is Rank.EPOCH:
+        if mark.rank in (Rank.OUTER, Rank.EPOCH):
             yield mark._replace(closed=False)
-    row = _ROW.match(f"{label} ")
+    row = _ROW.match(f"{label} ") or _LAP.search(label)
     mark = None if row is None else _mark(Rank.EPOCH, _whole(row[1]), _whole(row[2]), label="epoch")
     if mark is not None:
         yield mark

@@ -430,11 +430,14 @@ class Pace:
         samples.append((at, share))
 
     def end(self, now: float, rank: Rank) -> float | None:
-        """The time of the end on the same clock; None: too little is known."""
+        """The time of the end on the same clock; None: too little is known, or the counter came to its end and the task
+        runs on."""
         samples = self._samples
         if len(samples) < 2:
             return None
         last_at, last = samples[-1]
+        if last >= 1.0:
+            return None
         if last_at - self._first_at < _SETTLED_S.get(rank, _SETTLED_ELSE_S):
             return None
         begin_at, begin, steps = self._window(now)

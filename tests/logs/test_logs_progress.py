@@ -61,6 +61,18 @@ def test_a_bar_that_begins_again_tells_nothing_of_the_task() -> None:
     assert shares[-1] is None
 
 
+@pytest.mark.parametrize(
+    "label", ["[{}/4]", "{}/4", "({}/4)", "Train {}/4", "Training [{}/4]", "Round {}/4", "Fold {}/4", "Epoch {}/4"]
+)
+def test_a_bar_whose_label_counts_the_laps_is_a_part_of_the_task(label: str) -> None:
+    laps = [(lap, batch) for lap in (1, 2, 3, 4) for batch in (0, 25, 50, 75, 100)]
+    lines = [f"{label.format(lap)}: {batch:3}%|#####     | {batch}/100 [00:12<00:17, 33.1it/s]" for lap, batch in laps]
+    shares = fed(lines)
+    assert shares[2] == pytest.approx(0.125, abs=0.01)
+    assert shares[-3] == pytest.approx(0.875, abs=0.01)
+    assert rises(shares)
+
+
 def test_batches_begin_anew_and_the_task_goes_on() -> None:
     lines = [f"epoch [{epoch}/4] batch [{batch}/5] loss 0.1" for epoch in range(1, 5) for batch in range(1, 6)]
     shares = fed(lines)
