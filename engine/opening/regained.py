@@ -69,8 +69,9 @@ class Regained:
 
 
 def has_forgotten(records: Collection[str], journal: Recorded) -> bool:
-    """Whether there are records of attempts, by token, that the journal does not know."""
-    return not journal.tokens.issuperset(records)
+    """Whether there are records of attempts, by token, that the journal does not know, or attempts without one that
+    last as far as it knows: an end is in the journal before its record goes."""
+    return not (journal.tokens.issuperset(records) and journal.lasting_tokens.issubset(records))
 
 
 def regain(
@@ -96,7 +97,8 @@ def regain(
     for told, of_lasting in all_told(log_dir, deck, lasting):
         before = lasting.get(told.task)
         may_last = told.token in records or (told.where != "" and told.end is None)
-        if journal.is_over((told.task, told.attempt)) or not (results_too or may_last):
+        has_ended = told.end is not None and before is not None and before.token == told.token
+        if journal.is_over((told.task, told.attempt)) or not (results_too or may_last or has_ended):
             continue
         if before is not None and before.attempt > told.attempt:
             continue

@@ -148,7 +148,8 @@ def test_an_attempt_that_nothing_tells_of_is_named_and_not_started_beside_itself
     assert deck.run().ended("long")[0]["attempt"] == 2
 
 
-def test_a_start_that_the_journal_kept_is_ended_by_what_the_logs_tell(deck: Deck) -> None:
+@pytest.mark.parametrize("cut_short", [False, True])
+def test_a_start_that_the_journal_kept_is_ended_by_what_the_logs_tell(deck: Deck, cut_short: bool) -> None:
     deck.write(GATED)
     gate = deck.gate()
     engine = deck.start()
@@ -162,10 +163,11 @@ def test_a_start_that_the_journal_kept_is_ended_by_what_the_logs_tell(deck: Deck
     end = {"at": told["start"], "kind": "exit", "exit_code": 3, "signal": None, "duration_s": 0.1}
     path.write_text(json.dumps({**told, "end": end}))
     os.unlink(deck.folder / ".gpudeck/tasks/attempts" / told["token"])
-    damage_last_fact(deck)
+    (forget_last_fact if cut_short else damage_last_fact)(deck)
     ran = deck.run()
-    assert "damaged" in ran.notes
+    assert ("damaged" in ran.notes) is not cut_short
     assert ends(deck)[0] == ("long", 1, 3)
+    assert json.loads(path.read_text())["end"]["exit_code"] == 3
     assert len(deck.lines("pids")) == 1
 
 
@@ -189,6 +191,12 @@ def test_an_attempt_before_the_newest_one_is_over_even_where_nobody_knows_how(tm
         (AttemptStarting, 2),
         (AttemptEnded, 2),
     ]
+
+
+def forget_last_fact(deck: Deck) -> None:
+    """As SQLite does with a -wal that was cut short."""
+    with contextlib.closing(sqlite3.connect(deck.folder / ".gpudeck/tasks/deck.db")) as db, db:
+        db.execute("DELETE FROM facts WHERE seq = (SELECT max(seq) FROM facts)")
 
 
 def damage_last_fact(deck: Deck) -> None:
