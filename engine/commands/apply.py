@@ -50,6 +50,7 @@ def run(command: Command) -> int:
 def _offline(place: Place, told: _Telling, command: Command) -> int:
     """Without an engine the file is compared with what the deck took last; one is started once that is agreed to."""
     from ..live import words
+    from ..live.choices import Applied
     from ..offline.look import offline_look
 
     found, keep = offline_look(place), command.flag("keep")
@@ -77,12 +78,17 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
     changed = bool(before or (plan and plan.changed_finished))
     with place.start("act") as engine:
         if plan:
+            told.taken(msgspec.to_builtins(Applied(plan)))
             told.note(f"apply: {field_text(words.summary(plan))}")
         if changed and keep:
             told.applied(engine.request("apply", keep=True))
         elif changed:
             told.again(_run_again(engine))
-        engine.request("start")
+        begins = [*plan.added, *(change.name for change in plan.changed_waiting)] if plan else []
+        if found.deck.deck.run.halted and begins:  # what the halt has left waits
+            engine.request("retry", tasks=begins, changed=True)
+        else:
+            engine.request("start")
         place.tell_what_bars(engine)
     return told.end()
 
@@ -105,8 +111,12 @@ class _Telling:
         if not self._json:
             _show(lines, before, keep=self._keep)
 
+    def taken(self, applied: Mapping[str, Any]) -> None:
+        """The file was applied."""
+        self._told["applied"] = applied
+
     def applied(self, answer: Mapping[str, Any]) -> None:
-        self._told["applied"] = answer["applied"]
+        self.taken(answer["applied"])
         if self._json:
             return
         if answer["changes"]:

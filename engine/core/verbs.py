@@ -153,7 +153,7 @@ def retry(turn: Turn, task: Task, item: i.Verb) -> None:
         _gone(turn, task, phase.attempt, outcome, Decision("queued", charged=False))
         again(turn, task, item.again, item.by)
     elif isinstance(task.phase, (*FINAL, Backoff)) or (
-        turn.deck.run.ended and isinstance(task.phase, (Waiting, Blocked))
+        (turn.deck.run.ended or task.index in turn.deck.unasked) and isinstance(task.phase, (Waiting, Blocked))
     ):
         again(turn, task, item.again, item.by, item.act)
 

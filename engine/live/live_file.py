@@ -14,6 +14,7 @@ from ..core.deck import Deck
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..loop import Loop
+from ..opening import taken
 from ..opening.opening import OpenDeck
 from ..opening.run_options import changed, decode, taking_in
 from ..taskfile.options import RunOptions
@@ -161,7 +162,10 @@ class LiveFile:
             reading = await self._read()
             applied = await self._perform(with_only(reading, self._opened, frozenset(names)), Choices())
             self._looking.seen = reading.file.digest
-            self._wait_for(await self._planned(reading) or None)
+            rest = await self._planned(reading) or None
+            if rest is None:  # with these it is as the deck has it
+                await self._worker(lambda: taken.keep(self._opened.state.path, reading.file))
+            self._wait_for(rest)
         self._tell(applied)
         return applied
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.commands.commands_rig import Commanded, typed
+from tests.e2e.decks import until
 
 DECK = """
     [deck]
@@ -60,3 +61,55 @@ def test_a_deck_that_never_ran_is_not_started(deck: Commanded) -> None:
     write(deck)
     assert "has never been started" in deck.command("apply", "-y").err
     assert deck.engines_alive() == []
+
+
+HALTED = """
+    [deck]
+    gpus = "sim:1"
+    halt = "soon,fail=1"
+    [[task]]
+    name = "fails"
+    command = "exit 1"
+    [[task]]
+    name = "left"
+    command = "echo left >>ran"
+"""
+
+
+@pytest.fixture
+def halted(deck: Commanded) -> Commanded:
+    """A run was halted before its second task, and no engine runs."""
+    deck.write(HALTED)
+    assert deck.run().code == 1
+    return deck
+
+
+def test_what_a_halt_left_waits_when_a_file_with_more_is_applied(halted: Commanded) -> None:
+    halted.write(HALTED + '[[task]]\nname = "new"\ncommand = "echo new >>ran"\n')
+    assert halted.command("apply", "-y").code == 0
+    halted.until_state("new", "succeeded")
+    assert (halted.state("left"), halted.lines("ran")) == ("waiting", ["new"])
+
+
+def test_what_a_halt_left_waits_when_a_command_is_added_to_a_running_engine(halted: Commanded) -> None:
+    assert halted.command("start").code == 0
+    assert halted.command("add", "--name", "new", "--", "sh", "-c", "echo new >>ran").code == 0
+    halted.until_state("new", "succeeded")
+    assert (halted.state("left"), halted.lines("ran")) == ("waiting", ["new"])
+
+
+def test_what_was_added_to_a_running_engine_is_no_edit_afterwards(done: Commanded) -> None:
+    assert done.command("start").code == 0
+    assert done.command("add", "--name", "new", "--", "true").code == 0
+    done.until_state("new", "succeeded")
+    done.kill_engine()
+    assert "nothing has changed" in done.command("apply", "--dry-run").out
+
+
+def test_tasks_that_never_ran_are_named_before_they_start(done: Commanded) -> None:
+    write(done, seeds=(1, 2, 3))
+    assert done.command("retry", "t-1").code == 0
+    until(lambda: len(done.lines("ran")) == 3 and done.state("t-1") == "succeeded")
+    done.kill_engine()
+    write(done, seeds=(1, 2, 3), timeout="20m")
+    assert "never ran             t-3: they start when they can" in done.command("apply", "--dry-run").out
