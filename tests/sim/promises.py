@@ -165,7 +165,9 @@ def of_a_moment(
         if (other := tasks.setdefault((process.deck, process.task), process)) is not process:
             raise Broken(f"two attempts of one task live: {_name(other)} and {_name(process)}")
         spec = specs[process.deck][process.task]
-        if (other := works.setdefault((process.deck, process.fingerprint), process)) is not process:
+        other = works.setdefault((process.deck, process.fingerprint), process)
+        mean_it = all(specs[each.deck][each.task].fingerprint == each.fingerprint for each in (process, other))
+        if other is not process and not mean_it:  # two tasks of the file with the same command are two tasks
             raise Broken(f"the same work is done side by side: {_name(other)} and {_name(process)}")
         entries[process.deck, spec.entry] += 1
         if (most := spec.resources.max_parallel) is not None and entries[process.deck, spec.entry] > most:
