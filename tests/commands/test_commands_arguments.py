@@ -73,6 +73,15 @@ def test_every_command_has_an_example_in_its_help(verb: str) -> None:
     assert f"example: {VERBS[verb].example}" in parser_of(verb).format_help()
 
 
+@pytest.mark.parametrize(
+    ("words", "usage"), [(["help"], "usage: gpudeck [-f"), (["help", "logs"], "usage: gpudeck logs")]
+)
+def test_help_is_a_word_too(words: list[str], usage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse(words)
+    assert (caught.value.code, capsys.readouterr().out.startswith(usage)) == (0, True)
+
+
 @pytest.mark.parametrize("verb", sorted(name for name, verb in VERBS.items() if not verb.hidden))
 def test_every_example_is_right(verb: str) -> None:
     words = shlex.split(re.split(r" (?:&&|[<>]) ", VERBS[verb].example)[0])

@@ -19,6 +19,8 @@ _NEGATIVE = re.compile(r"-\d+")
 def parse(arguments: Sequence[str]) -> Command:
     """Turn words into a command. Wrong usage prints one line and exits with 2."""
     file, words = _leading_file(list(arguments))
+    if words[:1] == ["help"] and {*words[1:]} <= VERBS.keys():
+        words = [*words[1:2], "--help"]
     verb = VERBS[words.pop(0)] if words and words[0] in VERBS and words[0] != DECK else VERBS[DECK]
     parser = parser_of(verb.name)
     found, rest = parser.parse_known_args(words)
