@@ -239,7 +239,9 @@ def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome, verdict: D
     )
     counts_as = attempt.counts_as or attempt.fingerprint
     other_work = counts_as != task.spec.fingerprint and not task.gone
-    takes_changed = "changed" in turn.deck.run.takes
+    takes_changed = "changed" in turn.deck.run.takes or (
+        other_work and _is_anothers(turn.deck, task, attempt, counts_as)
+    )
     if other_work and not takes_changed and choice.charged and choice.next in ("backoff", "queued"):
         # It cannot be tried again as what it was, and as what the file now says only when the user asks for it.
         choice = Decision("failed")
@@ -264,6 +266,14 @@ def end(turn: Turn, task: Task, attempt: Attempt, outcome: e.Outcome, verdict: D
     elif outcome.ok:
         released(turn, attempt)
     check_halt(turn, task)
+
+
+def _is_anothers(deck: Deck, task: Task, attempt: Attempt, work: str) -> bool:
+    """The file has *work* under another name now, which had other work before: the names were given anew, and what
+    this one means was not edited."""
+    beside = deck.beside.get(attempt.token, ())
+    others = (other for other in deck.tasks if not (other is task or other.gone or other.name in beside))
+    return not deck.run.halted and any(other.spec.fingerprint == work for other in others)
 
 
 def _times(turn: Turn, attempt: Attempt) -> tuple[float, float, float]:

@@ -28,6 +28,13 @@ def world(*tasks: TaskSpec, gpus: int = 1, slots: int = 1, settings: DeckSetting
     return made
 
 
+def on_screen(*tasks: TaskSpec) -> EditedWorld:
+    """Under a screen's engine, which takes up nothing that was changed."""
+    made = EditedWorld(deck_file(tasks), lambda: cards(1), cores=8, on_cpu=False)
+    made.begin(("new",))
+    return made
+
+
 def edit(world: EditedWorld, *tasks: TaskSpec, **options: object) -> None:
     world.edit(with_tasks(world.file, *tasks), **options)  # pyright: ignore[reportArgumentType]
 
@@ -121,6 +128,22 @@ def test_two_running_tasks_that_swap_their_names_are_done_without_another_start(
     w.end("a")
     w.end("b")
     assert (starts(w, "a"), starts(w, "b")) == (1, 1)
+
+
+def test_a_running_task_that_swaps_its_name_with_one_that_waits_leaves_none_undone():
+    w = on_screen(spec("a", fingerprint="one"), spec("b", fingerprint="two"), spec("c", needs=("a",)))
+    edit(w, spec("a", fingerprint="two"), spec("b", fingerprint="one"), spec("c", needs=("a",)))
+    w.end("a")
+    assert w.phases() == {"a": "running", "b": "cached", "c": "waiting"}
+    w.end("a")
+    assert w.phases() == {"a": "succeeded", "b": "cached", "c": "running"}
+
+
+def test_a_running_task_that_is_edited_beside_another_of_the_same_work_is_changed_and_waits_for_the_user():
+    w = on_screen(spec("a", fingerprint="work"), spec("b", fingerprint="work"))
+    edit(w, spec("a", fingerprint="other"), spec("b", fingerprint="work"))
+    w.end("a")
+    assert w.phase("a") == "succeeded"
 
 
 def test_two_finished_tasks_that_swap_their_names_are_done():
