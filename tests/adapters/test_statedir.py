@@ -102,6 +102,13 @@ def test_a_start_that_came_to_nothing_does_not_keep_a_deck_on_its_host(project: 
     assert state.unfinished() == 0
 
 
+@pytest.mark.parametrize("end", ["spawn-fork", "spawn-log"])
+def test_a_start_that_the_box_refused_does_not_either(project: Path, end: str):
+    state = opened(project)
+    (Path(state.attempts) / "token").write_text(f"start 1.00 77\nend {end} 1.01\n")
+    assert state.unfinished() == 0
+
+
 @pytest.mark.parametrize("place", [".gpudeck", ".gpudeck/tasks", ".gpudeck/tasks/attempts"])
 def test_a_symbolic_link_is_refused(project: Path, tmp_path: Path, place: str):
     target = tmp_path / "elsewhere"

@@ -40,7 +40,7 @@ class StateDir:
     def unfinished(self) -> int:
         """How many attempts have a record, which is dropped when their end is in the journal. Starts that came to
         nothing do not count: their records stay against wrappers that are late."""
-        return sum(not record.read(os.path.join(self.attempts, name)).void for name in os.listdir(self.attempts))
+        return sum(not record.read(os.path.join(self.attempts, name)).never_ran for name in os.listdir(self.attempts))
 
     def running(self) -> int:
         """How many attempts live on this box."""
