@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 from collections.abc import Callable, Mapping
@@ -137,6 +136,7 @@ def _add_live(place: Place, addition: Addition, connection: Connection, *, as_js
     added = _add(place, addition, options)
     after = _content(place.path)
     try:
+        place.tell_what_bars(connection)
         connection.request("apply", add=list(added.names))
     except Gone:
         _tell(added, as_json=as_json)
@@ -147,8 +147,6 @@ def _add_live(place: Place, addition: Addition, connection: Connection, *, as_js
         raise type(error)(f"nothing was added: {error}") from None
     _tell(added, as_json=as_json)
     say(f"engine {connection.hello.pid} has taken it up")
-    with contextlib.suppress(Gone):  # all is done and told
-        place.tell_what_bars(connection)
 
 
 def _tell(added: Added, *, as_json: bool) -> None:

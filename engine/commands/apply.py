@@ -39,11 +39,11 @@ def run(command: Command) -> int:
             return told.end()
         if not agreed("apply this?", yes=command.flag("yes")):
             return told.declined()
+        place.tell_what_bars(engine)
         if plan["changes"] or keep:
             told.applied(engine.request("apply", digest=plan["digest"], **kept))
         if not keep:
             told.again(_run_again(engine))
-        place.tell_what_bars(engine)
     return told.end()
 
 
@@ -84,12 +84,12 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
             told.applied(engine.request("apply", keep=True))
         elif changed:
             told.again(_run_again(engine))
+        place.tell_what_bars(engine)
         begins = [*plan.added, *(change.name for change in plan.changed_waiting)] if plan else []
         if found.deck.deck.run.halted and begins:  # what the halt has left waits
             engine.request("retry", tasks=begins, changed=True)
         else:
             engine.request("start")
-        place.tell_what_bars(engine)
     return told.end()
 
 
