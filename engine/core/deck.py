@@ -162,7 +162,8 @@ class Deck:
     begun: dict[str, TaskSpec] = field(default_factory=dict[str, TaskSpec])
     """By token, what attempts were started as where the file says otherwise by now."""
     beside: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """By token, of such attempts and of those whose task has left the file: tasks that did the same work beside it."""
+    """By token, of all such attempts and of those whose task has left the file, tasks that did the same work beside it:
+    few, so that who asks whether work is being done under another name looks at no other attempt."""
     cpu_surplus: int = 0
     """CPU slots held beyond what the deck has since it was given fewer."""
 

@@ -26,12 +26,13 @@ class Kept:
 def doing(deck: Deck, task: Task) -> Task | None:
     """The task under whose name the work of *task* is being done, though the file means other work by that name, or
     has it no more. None too where the file has had both at once: two tasks with the same command are two tasks."""
-    for token, other in deck.active.items():
-        attempt = other.attempt()
-        if attempt is None or attempt.fingerprint != task.spec.fingerprint or other is task:
+    for token, beside in deck.beside.items():
+        other = deck.active.get(token)
+        attempt = other and other.attempt()
+        if not other or not attempt or other is task or attempt.fingerprint != task.spec.fingerprint:
             continue
         means_other = other.gone or other.spec.fingerprint != attempt.fingerprint
-        if means_other and task.name not in deck.beside.get(token, ()):
+        if means_other and task.name not in beside:
             return other
     return None
 
@@ -68,7 +69,9 @@ def take_unkept(deck: Deck, told: Recorded, before: Callable[[], Mapping[str, Ta
         if spec is not None and spec.fingerprint == start.fingerprint:
             same = (each for each in former.values() if each.fingerprint == spec.fingerprint and each is not spec)
             take_back(deck, Kept(start.token, spec, tuple(each.name for each in same)))
-        elif task is None:
+            continue
+        deck.beside[start.token] = ()
+        if task is None:
             add_gone(deck, _spec_of(start))
 
 
