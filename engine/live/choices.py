@@ -24,6 +24,8 @@ class Choices:
     """For single tasks, over the two above; one that does not fit where the task stands is passed over."""
     earlier: bool = False
     """Finished tasks that an edit of before has changed, and this one does not, keep their results, too."""
+    asked: tuple[str, ...] = ()
+    """Tasks that begin also where the deck has them already: an engine may have read them already."""
     begins: bool = True
     """Where the last run has ended, what is new begins the next."""
     digest: str = ""

@@ -160,7 +160,9 @@ class LiveFile:
         """Apply nothing of the file but these tasks, which have just been added to it. Raises DeckError."""
         async with self._one_at_a_time:
             reading = await self._read()
-            applied = await self._perform(with_only(reading, self._opened, frozenset(names)), Choices())
+            applied = await self._perform(
+                with_only(reading, self._opened, frozenset(names)), Choices(asked=tuple(names))
+            )
             self._looking.seen = reading.file.digest
             rest = await self._planned(reading) or None
             if rest is None:  # with these it is as the deck has it
