@@ -17,6 +17,7 @@ from .ends import stop
 from .gone import Kept, kept_of
 from .phases import FINAL, Attempt, Backoff, Blocked, Queued, Running, Starting, Unknown, Waiting
 from .readiness import reconsider, spread
+from .renew import another_run, take_up_new
 from .replay import replay
 from .spec import TaskSpec
 from .step import Core
@@ -41,7 +42,7 @@ class After:
     priorities: Mapping[str, int] = field(default_factory=dict[str, int])
     """Priorities that the user had set by hand and the file has changed since."""
     begins: tuple[str, ...] = ()
-    """Tasks that are new, or wait and were changed: where the last run is over, the next takes up these and no more."""
+    """Tasks that are new, or wait and were changed: where a halted run is over, the next takes up these and no more."""
     options: str | None = None
     """The run options from now on, encoded; None: as before."""
 
@@ -146,7 +147,10 @@ def follow_up(turn: Turn, after: After) -> None:
         turn.record(e.ShardsFixed(entry, shards))
     for name, priority in after.priorities.items():
         turn.record(e.PriorityChanged(name, priority))
-    for name in after.begins:
+    halted = deck.run.halted or deck.run.halted_before
+    if after.begins and not halted:
+        (another_run(turn, ("new",)) if deck.run.ended else take_up_new(turn))
+    for name in after.begins if halted else ():
         task = deck.by_name.get(name)
         waits = task is not None and isinstance(task.phase, (Waiting, Blocked))
         if task is not None and waits and (deck.run.ended or task.index in deck.unasked):

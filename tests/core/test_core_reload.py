@@ -358,16 +358,6 @@ def test_additions_to_a_halted_deck_begin_a_run_in_which_what_the_halt_left_wait
     assert w.phases() == {"a": "failed", "b": "waiting", "c": "running"}
 
 
-def test_what_was_added_before_and_not_asked_for_does_not_start_with_what_is_added_now():
-    w = world(spec("a"))
-    w.end("a", 1)
-    edit(w, spec("a"), spec("b"))
-    w.verb("retry", "a")
-    w.end("a")
-    edit(w, spec("a"), spec("b"), spec("c"), after=After(begins=("c",)))
-    assert w.phases() == {"a": "succeeded", "b": "waiting", "c": "running"}
-
-
 def test_blocked_tasks_are_not_told_again():
     w = world(spec("a"), spec("b", needs=("a",)))
     w.end("a", 1)
