@@ -23,6 +23,8 @@ class OutputAttempt:
     task: str
     fingerprint: str
     outputs: tuple[str, ...] = ()
+    began_wall: float = inf
+    """inf: not known."""
     ok: bool | None = None
     """None: it runs, or nobody knows its end."""
     ended_wall: float = inf
@@ -40,7 +42,7 @@ class OutputHistory:
     def add(self, fact: Fact) -> None:
         match fact:
             case AttemptStarting():
-                attempt = OutputAttempt(fact.task, fact.fingerprint, fact.outputs)
+                attempt = OutputAttempt(fact.task, fact.fingerprint, fact.outputs, fact.wall)
                 self._newest[fact.task] = attempt
                 for output in fact.outputs:
                     self._by_output[output].append(attempt)
@@ -94,9 +96,14 @@ def doubt(
         counted, since = [own, *(each for each in attempts if _may_spoil(spec, each, filed))], " since"
     newest_first = sorted(counted, key=lambda each: each.ended_wall, reverse=True)
     for attempt, before in pairwise([*newest_first, None]):
-        if attempt is not None and (before is None or changed_wall > before.ended_wall + _EXACT_S):
+        if attempt is not None and (before is None or changed_wall >= _writes_from(attempt, before)):
             return _against(spec, attempt, since)
     return ""
+
+
+def _writes_from(attempt: OutputAttempt, before: OutputAttempt) -> float:
+    """Wall time from which what is written is this attempt's, and not that of the one *before*."""
+    return min(attempt.began_wall, before.ended_wall + _EXACT_S)
 
 
 def _may_spoil(spec: TaskSpec, attempt: OutputAttempt, filed: Container[str]) -> bool:
