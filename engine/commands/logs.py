@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ..adapters.inotify import LOOK_S, Writes
 from ..adapters.state.mounts import on_network
@@ -155,7 +155,7 @@ class Following:
 
                     say("the engine has ended")
                     look = offline_look(self._place)
-                connection = self._offline(cast("OfflineLook", look))
+                connection = self._offline(look)
                 if connection is None:
                     return
                 look = LiveLook(connection)

@@ -26,7 +26,7 @@ from gpudeck.engine.logs.files import AttemptPaths, LogFolder, LogNames
 from gpudeck.engine.logs.follow import FILES, WATCH
 from gpudeck.engine.logs.record import last_scores
 from gpudeck.engine.offline.deck import Offline, open_offline
-from gpudeck.engine.offline.pages import OfflinePages
+from gpudeck.engine.offline.look import OfflineLook
 from gpudeck.engine.offline.screen import OfflineScreen, can_be_shown
 from gpudeck.engine.opening.opening import open_deck
 from gpudeck.engine.opening.run_options import as_before, changed, continued, decode, difference
