@@ -11,17 +11,17 @@ from ..client.connection import Connection, Gone
 from ..client.place import Place
 from ..command import Command
 from ..errors import UsageError
-from ..headless.text import field_text, plural
 from ..protocol.states import ACTIVE
 from ..protocol.wire import TaskRow
 from ..runs.typed import variables_of
 from ..taskfile.kinds import LARGEST
+from ..text import field_text, names_text, plural
 from .asking import agreed
 from .debugging import debug_env
 from .gpus import named_gpus, refuse_other_gpus
 from .look import rows_of
 from .outcomes import Telling
-from .rows import is_text, names_text
+from .rows import is_text
 from .verb_table import ACTS
 
 

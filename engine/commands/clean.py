@@ -10,13 +10,13 @@ from collections.abc import Sequence
 
 from ..client.task_file import task_file
 from ..command import Command
-from ..counting import plural, ranges, size_text
 from ..errors import TaskFileError, UsageError
 from ..offline.deck import open_offline
 from ..snapshot.removable import Removable
 from ..taskfile.options import RunOptions
 from ..taskfile.problems import BadValueError, printable
 from ..taskfile.units import duration_s
+from ..text import columns_of, plural, ranges, size_text
 from .asking import says_yes
 from .cleaning import Left, Plan, Wanted, carry_out, plan_clean
 
@@ -109,10 +109,10 @@ def _table(plan: Plan) -> list[str]:
     rows += [(item.disk_bytes, item.path, item.what) for item in plan.unneeded]
     rows += [(copy.disk_bytes, copy.path, _copy(copy)) for copy in plan.copies.snapshots]
     rows.sort(key=lambda row: (-row[0], row[1]))
-    width = max((len(name) for _, name, _ in rows[:_SHOWN]), default=0)
-    lines = [f"{size_text(size):>9}  {printable(name):{width}}  {what}" for size, name, what in rows[:_SHOWN]]
+    cells = [(size_text(size), name, what) for size, name, what in rows[:_SHOWN]]
     if len(rows) > _SHOWN:
-        lines.append(f"{size_text(sum(size for size, _, _ in rows[_SHOWN:])):>9}  and {len(rows) - _SHOWN:,} more")
+        cells.append((size_text(sum(size for size, _, _ in rows[_SHOWN:])), f"and {len(rows) - _SHOWN:,} more", ""))
+    lines = columns_of(cells, right=(0,))
     kept = {
         "not over yet": plan.running,
         "whose end nobody knows": plan.unknown,

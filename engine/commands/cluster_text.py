@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..headless.painted import Line
-from ..headless.text import field_text
 from ..protocol.wire import Cluster, DeckHead
+from ..text import columns_of, field_text
 from .look import Look
-from .screen import Screen, columns_of
+from .screen import Screen
 
 
 def cluster_of(found: Look, head: DeckHead) -> Cluster | None:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from ..client.place import Place
 from ..command import Command
 from ..headless.painted import Line
-from ..headless.text import field_text
 from ..protocol.wire import GpuRow
+from ..text import columns_of, field_text
 from .cluster_text import cluster_lines, cluster_of
 from .look import look
 from .rows import gpu_note, memory_text, plain, util_text
-from .screen import columns_of, out, print_json
+from .screen import out, print_json
 
 _HEADER = ("GPU", "slots", "memory", "util", "tasks", "note")
 

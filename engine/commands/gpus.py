@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..client.place import Place
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
-from ..headless.text import field_text, ranges
+from ..text import field_text, ranges
 from .screen import print_json
 
 _SAID = {

@@ -9,9 +9,10 @@ from dataclasses import asdict
 from ..adapters.claims.names import Claim
 from ..core.readings import GpuReading, Process
 from ..ports import GpuInfo, Inventory
+from ..text import columns_of, names_text, printable
 
 _HEADER = ("GPU", "name", "memory", "util", "temp", "power", "processes", "uuid")
-_LEFT = frozenset({"name", "processes", "uuid"})
+_RIGHT = (0, 2, 3, 4, 5)
 _UNKNOWN = "n/a"
 _NOT_READ = "no answer"
 _TASKS = 4
@@ -32,7 +33,7 @@ def report(
     """
     by_uuid = {reading.uuid: reading for reading in readings}
     make = _json if as_json else _table
-    return make(inventory, by_uuid, [_plain(problem) for problem in problems], claims or {})
+    return make(inventory, by_uuid, [printable(problem) for problem in problems], claims or {})
 
 
 # -- table ------------------------------------------------------------------------------------------------------------
@@ -44,29 +45,21 @@ def _table(
     if not inventory.gpus:
         return _nothing(inventory)
     rows = [_HEADER, *(_row(gpu, readings.get(gpu.uuid)) for gpu in inventory.gpus)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-    lines = [_line(row, widths) for row in rows]
-    lines += [f"GPU {gpu.index} cannot be used: {_plain(why)}" for gpu, why in _lost(inventory, readings)]
+    lines = columns_of(rows, right=_RIGHT)
+    lines += [f"GPU {gpu.index} cannot be used: {printable(why)}" for gpu, why in _lost(inventory, readings)]
     lines += [_claim(gpu, claims[gpu.uuid]) for gpu in inventory.gpus if gpu.uuid in claims]
     return "\n".join([*lines, *problems, *_closing(inventory)])
 
 
 def _claim(gpu: GpuInfo, claim: Claim) -> str:
-    tasks = ", ".join(claim.tasks[:_TASKS]) + (f" and {len(claim.tasks) - _TASKS} more" * (len(claim.tasks) > _TASKS))
-    return f"GPU {gpu.index}: {_plain(claim.text)}" + (f": {_plain(tasks)}" if tasks else "")
+    tasks = names_text(claim.tasks, _TASKS)
+    return f"GPU {gpu.index}: {printable(claim.text)}" + (f": {printable(tasks)}" if tasks else "")
 
 
 def _nothing(inventory: Inventory) -> str:
     if inventory.error:
-        return f"the NVIDIA driver does not answer: {_plain(inventory.error)}"
+        return f"the NVIDIA driver does not answer: {printable(inventory.error)}"
     return "no NVIDIA GPU here"
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = zip(_HEADER, row, widths, strict=True)
-    return "  ".join(
-        cell.ljust(width) if title in _LEFT else cell.rjust(width) for title, cell, width in cells
-    ).rstrip()
 
 
 def _row(gpu: GpuInfo, reading: GpuReading | None) -> tuple[str, ...]:
@@ -85,7 +78,7 @@ def _row(gpu: GpuInfo, reading: GpuReading | None) -> tuple[str, ...]:
 
 
 def _name(gpu: GpuInfo) -> str:
-    name = _plain(gpu.name)
+    name = printable(gpu.name)
     return f"SIM {name.removeprefix('SIM ')}" if gpu.simulated else name
 
 
@@ -96,7 +89,7 @@ def _lost(inventory: Inventory, readings: Mapping[str, GpuReading]) -> list[tupl
 def _closing(inventory: Inventory) -> list[str]:
     if any(gpu.simulated for gpu in inventory.gpus):
         return ["simulated GPUs: nothing here is real"]
-    return [f"driver {_plain(inventory.driver)}"] if inventory.driver else []
+    return [f"driver {printable(inventory.driver)}"] if inventory.driver else []
 
 
 def _memory(reading: GpuReading) -> str:
@@ -124,14 +117,9 @@ def _users(processes: Sequence[Process]) -> str:
 
 
 def _user(process: Process) -> str:
-    who = _plain(process.user) or ("?" if process.visible else "outside")
+    who = printable(process.user) or ("?" if process.visible else "outside")
     kind = " (graphics)" if process.graphics else ""
     return f"{who} {process.pid} {_size(process.used_mib)}{kind}"
-
-
-def _plain(text: str) -> str:
-    """Text from outside, without what a terminal would obey."""
-    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 # -- JSON -------------------------------------------------------------------------------------------------------------

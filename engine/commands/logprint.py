@@ -9,10 +9,10 @@ import time
 from collections.abc import Sequence
 from typing import BinaryIO, Protocol
 
-from ..headless.painted import cell_width, fit
-from ..headless.text import printable as name_text
 from ..logs.log_file import LogTail
 from ..logs.printable import last_frame, printable
+from ..text import cell_width, fit
+from ..text import printable as name_text
 from .screen import out
 
 LINE_CHARS = 65536

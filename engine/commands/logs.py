@@ -12,10 +12,10 @@ from ..client.connection import Connection, Gone, Picture
 from ..client.place import Place, say
 from ..command import Command
 from ..errors import UsageError
-from ..headless.text import field_text, plural
 from ..logs.files import AttemptPaths, LogFolder, rank_logs
 from ..protocol.states import ACTIVE
 from ..protocol.wire import TaskRow
+from ..text import field_text, plural
 from .logprint import LogFeed, PrintedLog, Printer
 from .look import LiveLook, Look, look
 from .rows import may_change, waits_text

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..command import Command
-from ..headless.text import field_text, plural
 from ..protocol.states import ACTIVE
 from ..protocol.wire import TaskRow
-from .rows import is_text, names_text
+from ..text import field_text, names_text, plural
+from .rows import is_text
 from .screen import print_json
 from .verb_table import ACTS
 

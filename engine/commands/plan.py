@@ -26,7 +26,6 @@ from ..core.replay import replay
 from ..core.simulate import Ahead, Planned, simulate
 from ..core.spec import DeckFile
 from ..core.together import mixed_in_words
-from ..counting import plural
 from ..logs.files import LogFolder
 from ..opening import kept
 from ..opening.box_gpus import BoxGpus, gpus_for
@@ -41,6 +40,7 @@ from ..opening.visible import limiting
 from ..taskfile.fit import check_fit
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
+from ..text import columns_of, hhmmss, names_text, plural
 from . import plan_slurm
 
 
@@ -107,7 +107,6 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     return 0
 
 
-_NAMED = 4
 _SUCCESSES = (Succeeded, Cached)
 
 _COLUMNS = ("task", "gpus", "starts_s", "ends_s", "guessed", "state", "gpus_note")
@@ -172,13 +171,12 @@ def _state(task: Task, phase: Phase) -> str:
 
 def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus, runs: int) -> list[str]:
     """*planned*: what would start. *runs*: how many run already."""
-    width = max([4, *(len(row[0]) for row in rows)])
-    lines = [f"{'task':{width}}  {'gpu':>7}  {'starts':>9}  {'ends':>9}  state"]
+    cells = [("task", f"{'gpu':>7}", f"{'starts':>9}", f"{'ends':>9}", "state")]
     for name, where, starts, ends, guessed, state, asks in rows:
-        begin = "" if starts is None else f"+{_clock(starts)}"
-        end = "" if ends is None else f"{'~' if guessed else '+'}{_clock(ends)}"
-        told = f"{state}, {asks}" if asks and starts is not None else state
-        lines.append(f"{name:{width}}  {where:>7}  {begin:>9}  {end:>9}  {told}".rstrip())
+        begin = "" if starts is None else f"+{hhmmss(starts)}"
+        end = "" if ends is None else f"{'~' if guessed else '+'}{hhmmss(ends)}"
+        cells.append((name, where, begin, end, f"{state}, {asks}" if asks and starts is not None else state))
+    lines = columns_of(cells, right=(1, 2, 3))
     guesses = sum(item.guessed for item in planned)
     place = "CPU slots" if not gpus.chosen else f"{len(gpus.chosen)} {'simulated ' if gpus.simulated else ''}GPUs"
     also = f"; {plural(runs, 'task')} run{'s' * (runs == 1)} already" if runs else ""
@@ -187,7 +185,7 @@ def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus, runs:
     last = max(ends for _, _, _, ends, *_ in rows if ends is not None)
     lines.append("")
     starting, tasks = len({item.task for item in planned}), len({name for name, *_ in rows})
-    lines.append(f"{starting} of {tasks} tasks would run on {place}, over after {_clock(last)}{also}")
+    lines.append(f"{starting} of {tasks} tasks would run on {place}, over after {hhmmss(last)}{also}")
     if guesses:
         lines.append(f"~ {guesses} of unknown length are taken as an hour each, or as long as their timeout lets them")
     return lines
@@ -202,15 +200,6 @@ def _left_to_you(deck: Deck, planned: Sequence[Planned], settled: Mapping[str, b
     which = "it" if len(again) == 1 else "them"
     more = "" if rerun else "; with rerun_stale = true in [deck] stale ones run again by themselves"
     return [
-        f"this is `gpudeck --headless`; with a screen {_names(again)} would wait for you: "
+        f"this is `gpudeck --headless`; with a screen {names_text(again, 4)} would wait for you: "
         f"`gpudeck retry` runs {which} again{more}"
     ]
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-
-
-def _clock(seconds: float) -> str:
-    whole = round(seconds)
-    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
 
-from ..counting import measured
 from ..headless.painted import Line, Tone
-from ..headless.text import field_text, hhmmss, mib_text, ranges
 from ..protocol.states import ACTIVE, DONE, ENDED, is_pending, shown_state
 from ..protocol.wire import GpuRow, TaskRow
 from ..protocol.words import nodes_text, silent_text, stands
+from ..text import field_text, hhmmss, measured, mib_text, ranges
 
 _TONES: dict[str, Tone] = {
     "succeeded": "good", "cached": "dim", "failed": "bad", "unknown": "bad", "blocked": "warn", "cancelled": "warn",
@@ -138,9 +136,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(one) for one in cast("tuple[Any, ...]", value)]
     return value
-
-
-def names_text(names: Sequence[str], shown: int = 5) -> str:
-    """ "a, b, c and 9 more"."""
-    more = len(names) - shown
-    return ", ".join(names[:shown]) + (f" and {more:,} more" if more > 0 else "")

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
 
-from ..headless.painted import Line, cell_width, fit, paint
-from ..headless.text import printable
+from ..headless.painted import Line, paint
 from ..hints import Hints
+from ..text import cell_width, fit
 
 _LEAST = 12
 """Columns that a cell which may be cut keeps."""
@@ -54,20 +54,6 @@ class Screen:
 def out(hints: Hints | None = None) -> Screen:
     """Standard output. *hints*: how the deck is named in commands that lines name."""
     return Screen.of(sys.stdout, os.environ, hints)
-
-
-def columns_of(rows: Sequence[Sequence[str]], width: int | None, *, last_cut: bool = True) -> list[str]:
-    """Cells in columns, two spaces apart. In *width* columns the first and the last cell are cut to fit; None: no
-    limit. What is in them is made printable."""
-    cells = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(cell_width(row[at]) for row in cells) for at in range(len(cells[0]))] if cells else []
-    if width is not None and widths:
-        excess = sum(widths) + 2 * (len(widths) - 1) - width
-        for at in (len(widths) - 1, 0) if last_cut else (0,):
-            taken = max(0, min(excess, widths[at] - _LEAST))
-            widths[at] -= taken
-            excess -= taken
-    return ["  ".join(fit(cell, room) for cell, room in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
 def print_json(value: Any) -> None:

@@ -18,7 +18,7 @@ from ..offline.deck import open_offline
 from ..results.results import Asked, How, Records, Result, metrics_of, results_of
 from ..results.table import FORMATS, Layout, tabulate
 from ..taskfile.options import RunOptions
-from .rows import names_text
+from ..text import names_text
 
 _HOW_TO_NAME = (
     "name some in the task file, metrics.acc = { regex = 'acc=([0-9.]+)', best = \"max\" }, or print ::gpudeck acc=0.91"

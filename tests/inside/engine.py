@@ -18,7 +18,6 @@ from gpudeck.engine.commands.clean import clean
 from gpudeck.engine.commands.init import init
 from gpudeck.engine.commands.service import run, service
 from gpudeck.engine.commands.service_unit import Deck, find_unit, unit_text, units_folder, write_unit
-from gpudeck.engine.counting import measured
 from gpudeck.engine.engine import Engine
 from gpudeck.engine.fit.search import Search, grid
 from gpudeck.engine.logs import helper
@@ -46,4 +45,5 @@ from gpudeck.engine.taskfile.check import check_name
 from gpudeck.engine.taskfile.init import names_for, read_commands
 from gpudeck.engine.taskfile.load import load
 from gpudeck.engine.taskfile.options import RunOptions
+from gpudeck.engine.text import measured
 from gpudeck.tui.acting.actions import AT_REST
