@@ -13,9 +13,8 @@ from ..command import Command
 from ..errors import TaskFileError
 from ..protocol.states import ENDED
 from ..text import field_text, names_text, plural
-from .asking import agreed
 from .look import LiveLook, Look
-from .screen import print_json
+from .screen import agreed, print_json
 
 _NEXT_START = "the next start takes the file as it is now; `gpudeck plan` shows what it would run"
 

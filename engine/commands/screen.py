@@ -1,4 +1,4 @@
-"""Where a command prints: how wide it is, whether it shows colours; and tables that fit."""
+"""Where a command prints and asks: how wide it is, whether it shows colours, who answers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
 
+from ..errors import UsageError
 from ..headless.painted import Line, paint
 from ..hints import Hints
 from ..text import cell_width, fit
@@ -59,3 +60,18 @@ def out(hints: Hints | None = None) -> Screen:
 def print_json(value: Any) -> None:
     """As one document, in ASCII: names may hold bytes that are no text."""
     print(json.dumps(value, indent=2))
+
+
+def agreed(question: str, *, yes: bool) -> bool:
+    """Ask on the terminal. Raises UsageError where nobody can be asked and -y does not say yes."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError(f"{question} Nobody can be asked here: -y says yes; nothing was done")
+    return says_yes(question)
+
+
+def says_yes(question: str) -> bool:
+    """Ask on the terminal, which the caller knows to be there; only "y" and "yes" are one."""
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -13,9 +13,19 @@ from ..protocol.states import ACTIVE, FAILED, is_pending, shown_state
 from ..protocol.wire import DeckHead, GpuRow, TaskRow
 from ..protocol.words import counts_text
 from ..text import columns_of, eta_text, field_text
-from .cluster_text import cluster_lines, cluster_of
 from .look import Look, look
-from .rows import gpu_note, hint_line, memory_text, note_text, place_text, plain, time_text, util_text
+from .rows import (
+    cluster_lines,
+    cluster_of,
+    gpu_note,
+    hint_line,
+    memory_text,
+    note_text,
+    place_text,
+    plain,
+    time_text,
+    util_text,
+)
 from .screen import Screen, out, print_json
 
 _SHOWN = 8

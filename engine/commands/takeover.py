@@ -17,7 +17,7 @@ from ..errors import EngineUnavailableError, TaskFileError
 from ..opening.settings_despite import settings_despite
 from ..taskfile.load import load_settings
 from ..text import field_text, plural
-from .asking import agreed
+from .screen import agreed
 
 
 def run(command: Command) -> int:

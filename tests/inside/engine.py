@@ -16,8 +16,7 @@ from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.clean import clean
 from gpudeck.engine.commands.init import init
-from gpudeck.engine.commands.service import run, service
-from gpudeck.engine.commands.service_unit import Deck, find_unit, unit_text, units_folder, write_unit
+from gpudeck.engine.commands.service import Deck, find_unit, run, service, unit_text, units_folder, write_unit
 from gpudeck.engine.engine import Engine
 from gpudeck.engine.fit.search import Search, grid
 from gpudeck.engine.logs import helper
