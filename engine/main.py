@@ -15,45 +15,12 @@ from .errors import EngineUnavailableError, TaskFileError, UsageError
 if TYPE_CHECKING:
     from .opening.purpose import Purpose
 
-_COMMANDS = {
-    "status": "status",
-    "ls": "ls",
-    "show": "show",
-    "explain": "explain",
-    "logs": "logs",
-    "wait": "wait",
-    "attach": "attach",
-    "retry": "act",
-    "cancel": "act",
-    "kill": "act",
-    "hold": "act",
-    "release": "act",
-    "priority": "act",
-    "accept": "act",
-    "apply": "apply",
-    "pause": "pause",
+_MODULES = {
+    **dict.fromkeys(("retry", "cancel", "kill", "hold", "release", "priority", "accept"), "act"),
     "unpause": "pause",
-    "start": "start",
-    "stop": "stop",
-    "takeover": "takeover",
-    "run": "run",
-    "add": "add",
-    "table": "table",
-    "report": "report",
-    "gpus": "gpus",
-    "check": "check",
-    "doctor": "doctor",
-    "plan": "plan",
-    "submit": "submit",
-    "env": "env",
-    "notify": "notify",
-    "fit": "fit",
-    "init": "init",
-    "clean": "clean",
-    "service": "service",
 }
-"""Modules of commands/ whose `run(command)` does a command and returns its exit code; imported when they are asked for,
-so that every command starts fast."""
+"""Of commands/, for commands that share one; others have one of their name. Its `run(command)` does the command and
+returns the exit code; imported when it is asked for, so that every command starts fast."""
 
 _ONCE_MORE = frozenset(
     {"retry", "cancel", "kill", "hold", "release", "priority", "accept", "apply", "pause", "unpause", "gpus", "start"}
@@ -64,9 +31,10 @@ _ONCE_MORE = frozenset(
 def run_command(command: Command) -> int:
     """Do what a command line asks for. Returns the exit code; raises DeckError for what the user can mend."""
     _refuse_gone_folder()
-    if module := _COMMANDS.get(command.verb):
-        return _done(import_module(f".commands.{module}", __package__).run, command)
-    return _OWN.get(command.verb, _run)(command)
+    if own := _OWN.get(command.verb):
+        return own(command)
+    module = _MODULES.get(command.verb, command.verb)
+    return _done(import_module(f".commands.{module}", __package__).run, command)
 
 
 def _done(run: Callable[[Command], int], command: Command) -> int:
@@ -135,8 +103,9 @@ def _headless(command: Command) -> int:
     from .client.attach import with_running
     from .client.linger import look
     from .client.task_file import task_file
+    from .commands.attach import output_options
     from .engine import Engine
-    from .headless.output import HeadlessOptions, HeadlessOutput
+    from .headless.output import HeadlessOutput
     from .hints import Hints
     from .opening.opening import open_deck
     from .protocol.messages import reworded
@@ -152,14 +121,7 @@ def _headless(command: Command) -> int:
     takes = ["failed", "changed", "stale"]
     takes += ["cancelled"] if command.flag("retry_cancelled") else []
     takes += [] if settings.skip_existing else ["all"]
-    options = HeadlessOptions(
-        check_interval_s=command.given.get("check_interval", 10.0),
-        json=command.flag("json"),
-        junit=command.given.get("junit"),
-        verbose=command.flag("verbose"),
-        quiet=command.flag("quiet"),
-        color=not command.flag("no_color"),
-    )
+    options = output_options(command)
     os.makedirs(settings.log_dir, exist_ok=True)
     deck_log = os.path.join(settings.log_dir, "deck.log")
     may_hang = on_network(settings.log_dir)
@@ -178,4 +140,5 @@ _OWN = {
     "version": _version,
     "schema": _schema,
     "engine": _engine,
+    "deck": _run,
 }

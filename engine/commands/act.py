@@ -18,7 +18,7 @@ from ..protocol.wire import TaskRow
 from ..runs.typed import variables_of
 from ..taskfile.kinds import LARGEST
 from ..text import field_text, names_text, plural
-from .look import rows_of
+from .look import nobody, rows_of
 from .rows import is_text
 from .screen import agreed, print_json
 
@@ -176,7 +176,7 @@ class Telling:
 
     def nobody(self, selectors: Sequence[str]) -> int:
         """No task is meant."""
-        why = f"no task is {' or '.join(selectors)} now"
+        why = nobody(selectors)
         if self._json:
             self._tell([], why)
         else:

@@ -43,13 +43,19 @@ def run_or_attach(command: Command) -> int:
     connection = place.start(takeover=command.flag("takeover"), quiet=True, change=True)
     pid = connection.hello.pid
     place.say(f"engine {pid} runs on when this ends; `gpudeck status` looks, `gpudeck stop` ends it; Ctrl-C leaves")
-    options = HeadlessOptions(
+    return _follow(place, connection, output_options(command), since)
+
+
+def output_options(command: Command) -> HeadlessOptions:
+    """What it says about output."""
+    return HeadlessOptions(
         check_interval_s=command.given.get("check_interval", 10.0),
+        json=command.flag("json"),
+        junit=command.given.get("junit"),
         verbose=command.flag("verbose"),
         quiet=command.flag("quiet"),
         color=not command.flag("no_color"),
     )
-    return _follow(place, connection, options, since)
 
 
 def _follow(place: Place, connection: Connection, options: HeadlessOptions, since: float) -> int:

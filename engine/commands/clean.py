@@ -26,10 +26,9 @@ from ..snapshot import removable
 from ..snapshot.index import Book
 from ..snapshot.removable import Planned, Removable
 from ..taskfile.options import RunOptions
-from ..taskfile.problems import BadValueError, printable
-from ..taskfile.units import duration_s
+from ..taskfile.problems import printable
 from ..text import columns_of, plural, ranges, size_text
-from .screen import says_yes
+from .screen import option_s, says_yes
 
 _SHOWN = 20
 _NAMED = 3
@@ -64,7 +63,7 @@ def clean(
 ) -> int:
     """Show what would be freed, ask, and remove it; an engine may run meanwhile. Returns the exit code: 1 when the user
     says no or something could not be removed. Raises DeckError."""
-    wanted = Wanted(selectors, _age(older_than), _count(keep_last), records)
+    wanted = Wanted(selectors, option_s("--older-than", older_than), _count(keep_last), records)
     offline = open_offline(path, options, os.environ)
     if offline.broken:
         raise TaskFileError(offline.broken.splitlines())
@@ -85,13 +84,6 @@ def clean(
     problems: list[str] = []
     files, freed = carry_out(plan, offline.state.path if offline.state is not None else "", problems)
     return _say(plan, files, freed, problems, as_json=as_json, dry_run=False)
-
-
-def _age(text: str | None) -> float | None:
-    try:
-        return None if text is None else duration_s(text)
-    except BadValueError as error:
-        raise UsageError(f"--older-than {error.words}") from error
 
 
 def _count(number: int | None) -> int:

@@ -6,12 +6,11 @@ import time
 
 from ..client.place import Place
 from ..command import Command
-from ..errors import UsageError
 from ..headless.painted import Line
 from ..protocol.states import ACTIVE, DONE, is_pending
 from ..protocol.wire import TaskRow
 from ..text import field_text, hhmmss
-from .look import Look, look
+from .look import Look, look, some_rows
 from .rows import gpu_text, is_text, place_text, time_text
 from .screen import out, print_json
 
@@ -20,9 +19,7 @@ def run(command: Command) -> int:
     """Print every obstacle of each task, or what it does or has done instead of waiting."""
     place = Place.of(command)
     found = look(place)
-    rows = found.rows(command.words)
-    if not rows:
-        raise UsageError(f"no task is {' or '.join(command.words)} now")
+    rows = some_rows(found, command.words)
     told = [(row, _told(found, row)) for row in rows]
     if command.flag("json"):
         print_json([{"name": row.name, "state": row.state, "obstacles": why} for row, why in told])
@@ -66,7 +63,7 @@ def _mixed(found: Look, row: TaskRow) -> str:
 def _instead(row: TaskRow) -> str:
     """What a task does that does not wait."""
     if row.state in ACTIVE:
-        place = f" on {place_text(row)}" if row.job else f" on GPU {gpu_text(row)}" if row.gpus else ""
+        place = f" as {place_text(row)}" if row.job else f" on GPU {gpu_text(row)}" if row.gpus else ""
         return f"does not wait: attempt {row.attempt} is {row.state}{place} since {time_text(row)}"
     if row.state == "unknown":
         why = f" ({row.reason})" if row.reason else ""

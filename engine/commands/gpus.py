@@ -24,7 +24,7 @@ from ..sampler import sample_once
 from ..text import columns_of, field_text, names_text, printable, ranges
 from .look import look
 from .rows import cluster_lines, cluster_of, gpu_note, memory_text, plain, util_text
-from .screen import out, print_json
+from .screen import out, print_json, tell
 
 _SAID = {
     "drain": "what runs there ends, nothing new starts",
@@ -55,11 +55,9 @@ def run(command: Command) -> int:
         place.tell_environment()
     with existing or place.start("act" if _under_way(place) else "note") as connection:
         answer = connection.request("gpu", verb=verb, gpus=wanted)
-    if command.flag("json"):
-        print_json({"verb": verb, "gpus": answer["gpus"]})
-        return 0
     indices = [index for index in answer["gpus"] if index >= 0]
-    print(f"{verb}: GPU {ranges(indices) if indices else field_text(', '.join(wanted))} ({_SAID[verb]})")
+    named = ranges(indices) if indices else field_text(", ".join(wanted))
+    tell(command, f"{verb}: GPU {named} ({_SAID[verb]})", verb=verb, gpus=answer["gpus"])
     return 0
 
 

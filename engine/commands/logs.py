@@ -23,7 +23,7 @@ from ..protocol.states import ACTIVE
 from ..protocol.wire import TaskRow
 from ..text import cell_width, field_text, fit, plural
 from ..text import printable as name_text
-from .look import LiveLook, Look, look
+from .look import LiveLook, Look, look, some_rows
 from .rows import may_change, waits_text
 from .screen import out
 
@@ -273,9 +273,7 @@ def run(command: Command) -> int:
     given, follow = command.given, command.flag("follow")
     place = Place.of(command)
     found = look(place)
-    rows = found.rows(command.words)
-    if not rows:
-        raise UsageError(f"no task is {' or '.join(command.words)} now")
+    rows = some_rows(found, command.words)
     if follow and len(rows) > MOST_FOLLOWED:
         raise UsageError(f"that means {len(rows)} tasks, and at most {MOST_FOLLOWED} are followed at once")
     logs = found.logs()

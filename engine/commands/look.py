@@ -9,6 +9,7 @@ import msgspec
 
 from ..client.connection import Connection
 from ..client.place import Place
+from ..errors import UsageError
 from ..logs.files import LogFolder
 from ..protocol.wire import PORTION, Cluster, DeckHead, GpuRow, TaskRow
 
@@ -24,6 +25,18 @@ def look(place: Place) -> Look:
     from ..offline.look import offline_look  # which brings half the engine with it
 
     return offline_look(place)
+
+
+def nobody(selectors: Sequence[str]) -> str:
+    """What to say where selectors mean no task now."""
+    return f"no task is {' or '.join(selectors)} now"
+
+
+def some_rows(found: Look, selectors: Sequence[str]) -> list[TaskRow]:
+    """Raises UsageError where they mean none."""
+    if rows := found.rows(selectors):
+        return rows
+    raise UsageError(nobody(selectors))
 
 
 class LiveLook:

@@ -7,7 +7,7 @@ from ..command import Command
 from ..headless.painted import Line
 from ..protocol.wire import TaskRow
 from ..text import columns_of
-from .look import look
+from .look import look, nobody
 from .rows import gpu_text, node_text, note_text, plain, state_text, time_text, tone
 from .screen import out, print_json
 
@@ -23,7 +23,7 @@ def run(command: Command) -> int:
         print_json([plain(row) for row in found.with_metrics(rows)])
         return 0
     if not rows:
-        say(f"no task is {' or '.join(command.words)} now" if command.words else "no task")
+        say(nobody(command.words) if command.words else "no task")
         return 0
     screen = out()
     slurm = any(row.job for row in rows)

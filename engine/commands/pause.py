@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -10,7 +10,7 @@ from ..client.place import Place
 from ..command import Command
 from ..protocol.wire import DeckHead
 from ..text import field_text, plural
-from .screen import print_json
+from .screen import tell
 
 if TYPE_CHECKING:
     from ..offline.look import OfflineLook
@@ -23,12 +23,12 @@ def run(command: Command) -> int:
     offline = _look(place) if existing is None else None
     if offline is not None and command.verb == "pause" and not offline.deck.unfinished:
         idle = "no engine runs this deck and no run is under way: nothing starts"
-        _tell(command, idle, engine=None, paused="", running=0, queued=0)
+        tell(command, idle, verb=command.verb, engine=None, paused="", running=0, queued=0)
         return 0
     begun = offline is None or offline.has_begun
     if offline is not None and not begun and command.verb == "unpause" and not offline.deck.deck.paused:
         none = "nothing of this deck has begun and nothing is paused: `gpudeck start` starts it"
-        _tell(command, place.hints.completed(none), engine=None, paused="", running=0, queued=0)
+        tell(command, place.hints.completed(none), verb=command.verb, engine=None, paused="", running=0, queued=0)
         return 0
     purpose = "note" if not begun else "act" if command.verb == "pause" else "look"
     with existing or place.start(purpose) as connection:
@@ -41,15 +41,8 @@ def run(command: Command) -> int:
         text = f"{field_text(head.deck)} is {field_text(head.paused)}: nothing starts; {running}"
     else:
         text = f"{field_text(head.deck)} starts tasks again; {running}, {counts.queued} queued"
-    _tell(command, text, engine=pid, paused=head.paused, running=counts.running, queued=counts.queued)
+    tell(command, text, verb=command.verb, engine=pid, paused=head.paused, running=counts.running, queued=counts.queued)
     return 0
-
-
-def _tell(command: Command, text: str, **fields: Any) -> None:
-    if command.flag("json"):
-        print_json({"verb": command.verb, **fields})
-    else:
-        print(text)
 
 
 def _look(place: Place) -> OfflineLook:

@@ -9,9 +9,9 @@ from typing import Any, cast
 import msgspec
 
 from ..headless.painted import Line, Tone
-from ..protocol.states import ACTIVE, DONE, ENDED, is_pending, shown_state
+from ..protocol.states import ACTIVE, ENDED, is_pending, reason_text, shown_state
 from ..protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
-from ..protocol.words import nodes_text, silent_text, stands
+from ..protocol.words import job_text, nodes_text, silent_text, stands
 from ..text import columns_of, field_text, hhmmss, measured, mib_text, ranges
 from .look import Look
 from .screen import Screen
@@ -71,25 +71,21 @@ def node_text(row: TaskRow) -> str:
 
 
 def place_text(row: TaskRow) -> str:
-    """ "gpu 0-3", "cpu", "node1 (job 1234)"."""
+    """ "gpu 0-3", "cpu", "job 1234 on node1"."""
     if row.job:
-        return f"{nodes_text(row.nodes)} (job {row.job})" if row.nodes else f"job {row.job}"
+        return job_text(row.job, row.nodes)
     return f"gpu {gpu_text(row)}" if row.gpus else gpu_text(row)
 
 
 def note_text(row: TaskRow) -> str:
     """Why it ended so or is pending, or how far it is."""
     if is_pending(row):
-        before = f"before: {row.reason}" if row.kind and row.reason else ""
-        return "; ".join(filter(None, (row.pending, before)))
+        return "; ".join(filter(None, (row.pending, reason_text(row))))
     if row.state in ACTIVE:
-        earlier = f"before: {row.reason}" if row.kind and row.reason else row.reason
-        return progress_text(row) or earlier
+        return progress_text(row) or reason_text(row)
     if row.state == "backoff" and row.retry_at is not None:
         return f"again in {max(0.0, row.retry_at - time.time()):.0f} s: {row.reason}"
-    if row.state in ("waiting", "queued") and row.reason:
-        return f"before: {row.reason}"
-    return row.reason if row.state not in DONE else ""
+    return reason_text(row)
 
 
 def waits_text(row: TaskRow) -> str:

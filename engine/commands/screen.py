@@ -9,9 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
 
+from ..command import Command
 from ..errors import UsageError
 from ..headless.painted import Line, paint
 from ..hints import Hints
+from ..taskfile.problems import BadValueError
+from ..taskfile.units import duration_s
 from ..text import cell_width, fit
 
 _LEAST = 12
@@ -55,6 +58,22 @@ class Screen:
 def out(hints: Hints | None = None) -> Screen:
     """Standard output. *hints*: how the deck is named in commands that lines name."""
     return Screen.of(sys.stdout, os.environ, hints)
+
+
+def option_s(option: str, text: str | None) -> float | None:
+    """The time that an option was given, in seconds; None: it was not. Raises UsageError."""
+    try:
+        return None if text is None else duration_s(text)
+    except BadValueError as error:
+        raise UsageError(f"{option} {error.words}") from error
+
+
+def tell(command: Command, text: str, **fields: Any) -> None:
+    """What came of a command: a line, or with --json *fields* as one document."""
+    if command.flag("json"):
+        print_json(fields)
+    else:
+        print(text)
 
 
 def print_json(value: Any) -> None:

@@ -15,7 +15,7 @@ from ..opening.run_options import decode, describe, which
 from ..protocol.wire import DeckHead
 from ..taskfile.options import RunOptions
 from ..text import field_text, plural
-from .screen import print_json
+from .screen import tell
 from .stop import stop_engine, wait_for_lock
 
 
@@ -34,12 +34,11 @@ def run(command: Command) -> int:
         if not command.flag("json"):
             place.tell_what_bars(connection)
     counts = head.counts
-    if command.flag("json"):
-        told = {"engine": pid, "running": counts.running, "queued": counts.queued, "paused": head.paused}
-        print_json({"verb": "start", **told})
-        return 0
+    fields = {"engine": pid, "running": counts.running, "queued": counts.queued, "paused": head.paused}
     tasks = f"{plural(counts.running, 'task')} running, {counts.queued} queued"
-    print(f"engine {pid} runs {field_text(head.deck)}: {tasks}")
+    tell(command, f"engine {pid} runs {field_text(head.deck)}: {tasks}", verb="start", **fields)
+    if command.flag("json"):
+        return 0
     if left_out:
         place.say(left_out)
     if place.options.skip_existing is False:

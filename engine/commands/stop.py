@@ -14,7 +14,7 @@ from ..errors import EngineUnavailableError, UsageError
 from ..protocol.states import ACTIVE
 from ..protocol.wire import Bye
 from ..text import plural
-from .screen import print_json
+from .screen import tell
 
 _RELEASE_S = 10.0
 """An engine that has said goodbye lets go of the deck within this time."""
@@ -35,7 +35,7 @@ def run(command: Command) -> int:
         alone = tasks and _run_on(place)
         connection = place.start("stop", quiet=True) if alone else None
     if connection is None:
-        _tell(command, "no engine runs this deck", engine=None, running=0, stopped=0)
+        tell(command, "no engine runs this deck", engine=None, running=0, stopped=0)
         return 0
     with connection:
         pid = connection.hello.pid
@@ -50,16 +50,8 @@ def run(command: Command) -> int:
         verb = "runs" if running == 1 else "run"
         rest = f"{plural(running, 'task')} {verb} on; the next `gpudeck` adopts {'it' if running == 1 else 'them'}"
     text = place.hints.completed(f"engine {pid} has ended: {rest}")
-    _tell(command, text, engine=pid, running=0 if tasks else running, stopped=running if tasks else 0)
+    tell(command, text, engine=pid, running=0 if tasks else running, stopped=running if tasks else 0)
     return 0
-
-
-def _tell(command: Command, text: str, *, engine: int | None, running: int, stopped: int) -> None:
-    """*engine*: the one that has ended; *running*: tasks that run on."""
-    if command.flag("json"):
-        print_json({"engine": engine, "running": running, "stopped": stopped})
-    else:
-        print(text)
 
 
 def _run_on(place: Place) -> bool:

@@ -10,14 +10,12 @@ from ..client.attach import has_engine
 from ..client.connection import Connection, Gone, SaidGoodbye
 from ..client.place import Place, say
 from ..command import Command
-from ..errors import EngineUnavailableError, UsageError
+from ..errors import EngineUnavailableError
 from ..protocol.states import DONE
 from ..protocol.wire import Bye, TaskRow
-from ..taskfile.problems import BadValueError
-from ..taskfile.units import duration_s
 from ..text import field_text, names_text
 from .rows import may_change, plain
-from .screen import print_json
+from .screen import option_s, print_json
 
 TIMED_OUT = 124
 _AFTER_GOODBYE_S = 5.0
@@ -40,7 +38,8 @@ def run(command: Command) -> int:
 
 
 def _run(command: Command) -> _End:
-    deadline = _deadline(command.given.get("timeout"))
+    timeout_s = option_s("--timeout", command.given.get("timeout"))
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
     place = Place.of(command)
     held = has_engine(place.path, place.options)
     connection = place.attach()
@@ -60,13 +59,6 @@ def _run(command: Command) -> _End:
     if found.deck.elsewhere and any(row.state not in DONE for row in rows):
         return EngineUnavailableError.exit_code, rows
     return _verdict(rows, settled=False), rows
-
-
-def _deadline(text: str | None) -> float | None:
-    try:
-        return None if text is None else time.monotonic() + duration_s(text)
-    except BadValueError as error:
-        raise UsageError(f"--timeout {error.words}") from error
 
 
 def _next_engine(place: Place, patience_s: float, deadline: float | None) -> Connection | None:

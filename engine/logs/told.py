@@ -8,6 +8,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from ..text import wh_text
+
 
 def read_record(path: str) -> dict[str, Any]:
     """What an attempt-N.json says; {} when it is missing or damaged."""
@@ -17,6 +19,23 @@ def read_record(path: str) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return cast("dict[str, Any]", record) if isinstance(record, dict) else {}
+
+
+def git_text(git: object) -> str:
+    """What a record has under `git`: "1a2b3c4d5e on main, with changes that are not committed"; "" where it does not
+    tell."""
+    if not isinstance(git, dict):
+        return ""
+    state = cast("Mapping[str, Any]", git)
+    commit = str(state.get("commit") or "")[:10] or "no commit yet"
+    branch = f" on {state['branch']}" if state.get("branch") else ""
+    return f"{commit}{branch}" + (", with changes that are not committed" if state.get("dirty") else "")
+
+
+def energy_text(end: Mapping[str, Any]) -> str:
+    """ "1.2 Wh, mean 310 W", of what a record has under `end`; "" where that does not tell."""
+    energy_wh, power_w = end.get("energy_wh"), end.get("mean_power_w")
+    return "" if energy_wh is None or power_w is None else f"{wh_text(energy_wh)}, mean {power_w:.0f} W"
 
 
 _SHELLS = ("bash", "sh")

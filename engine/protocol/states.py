@@ -22,6 +22,14 @@ def is_pending(row: TaskRow) -> bool:
     return row.state == "starting" and bool(row.job or row.pending)
 
 
+def reason_text(row: TaskRow) -> str:
+    """Why its newest attempt ended so, "before: …" where another one follows; "" of what has succeeded."""
+    if row.state in DONE or not row.reason:
+        return ""
+    follows = (row.state in ACTIVE and row.kind) or row.state in ("waiting", "queued")
+    return f"before: {row.reason}" if follows else row.reason
+
+
 def shown_state(row: TaskRow) -> str:
     """A row's state as people read it."""
     return PENDING if is_pending(row) else row.state

@@ -35,6 +35,11 @@ def silent_text(since_wall_s: float) -> str:
     return f"silent since {time.strftime('%H:%M:%S', time.localtime(since_wall_s))}"
 
 
+def job_text(job: str, nodes: Sequence[str]) -> str:
+    """ "job 1234 on node[1-2]", "job 1234" where the cluster has not begun it."""
+    return f"job {job}" + (f" on {nodes_text(nodes)}" if nodes else "")
+
+
 _NODE = re.compile(r"(.*?)(\d+)")
 
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -20,6 +21,7 @@ from ..logs.described import describe
 from ..logs.digest import blamed_log, digest_of
 from ..logs.gpu_history import GpuHistory, read_history
 from ..logs.ranks import tails
+from ..logs.told import git_text
 from ..offline.deck import Offline
 from ..offline.look import STANDING
 from ..results.results import Asked, How, Records, Result, metrics_of, results_of
@@ -35,17 +37,6 @@ class _Gpu(msgspec.Struct):
     index: int
 
 
-class Git(msgspec.Struct):
-    commit: str = ""
-    dirty: bool = False
-    branch: str = ""
-
-    @property
-    def text(self) -> str:
-        parts = [self.commit[:12], f"on {self.branch}" if self.branch else ""]
-        return " ".join(filter(None, parts)) + (", with changes" if self.dirty else "")
-
-
 class _End(msgspec.Struct):
     peak_mib: float | None = None
     mean_util_percent: float | None = None
@@ -57,7 +48,7 @@ class Told(msgspec.Struct):
     """What of an attempt-N.json a report shows: neither its command nor its environment."""
 
     host: str = ""
-    git: Git | None = None
+    git: dict[str, Any] | None = None
     gpus: list[_Gpu] = []
     end: _End | None = None
 
@@ -277,7 +268,7 @@ def _commits(attempts: Iterable[AttemptPart], told: Mapping[tuple[str, int], Tol
     """The newest first."""
     newest = sorted(attempts, key=lambda attempt: attempt.start, reverse=True)
     states = (told[attempt.task, attempt.number].git for attempt in newest)
-    return list(dict.fromkeys(git.text for git in states if git is not None and git.commit))
+    return list(dict.fromkeys(git_text(git) for git in states if git and git.get("commit")))
 
 
 def _ways(tasks: Iterable[Task], names: Iterable[str]) -> Mapping[str, How]:

@@ -106,7 +106,7 @@ async def test_show_of_a_task_whose_command_is_the_same_repeats_nothing(desk: De
     assert await desk.run() == 0
     edit(desk, 'command = ["echo"', 'env = { A = "1" }\ncommand = ["echo"')
     out = (await desk.command("show", "gather")).out
-    assert "  command   echo acc=0.5 'of all'  (as the file says now)\n  cwd " in out
+    assert "  command   echo acc=0.5 'of all'  (as the file says now)\n  entry " in out
 
 
 @at_desk('[[task]]\nname = "a"\ngpus = 0\nretries = 2\nbackoff = "0s"\ncommand = "false"\n')

@@ -56,7 +56,7 @@ def test_a_task_that_is_being_submitted_is_starting() -> None:
     ("found", "text"),
     [
         (row(), "job 1234"),
-        (RUNNING, "node[1-2] (job 1234)"),
+        (RUNNING, "job 1234 on node[1-2]"),
         (row("running", job="", pending="", gpus=(0, 1)), "gpu 0-1"),
         (row("running", job="", pending=""), "cpu"),
     ],
@@ -70,4 +70,4 @@ def test_explain_tells_the_job_of_what_is_pending() -> None:
 
 
 def test_explain_tells_where_a_job_runs() -> None:
-    assert _instead(RUNNING).startswith("does not wait: attempt 1 is running on node[1-2] (job 1234) since ")
+    assert _instead(RUNNING).startswith("does not wait: attempt 1 is running as job 1234 on node[1-2] since ")

@@ -25,10 +25,11 @@ import threading
 import time
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
+from gpudeck.engine import commands
 from gpudeck.engine.adapters.processes.launcher import become_subreaper
-from gpudeck.engine.main import _COMMANDS
 from gpudeck.tui.cli import main
 from tests.fakes import engine_seams, forked, reached
 
@@ -38,7 +39,8 @@ _PR_SET_NAME = 15
 _HIGHEST_FD = 256
 _USED = (
     "engine.engine", "engine.engine_command", "engine.headless", "engine.opening.opening", "engine.logs.follow_main",
-    "engine.offline.deck", "tui.shell.arguments", *(f"engine.commands.{name}" for name in set(_COMMANDS.values())),
+    "engine.offline.deck", "tui.shell.arguments",
+    *(found.name for found in iter_modules(commands.__path__, "engine.commands.")),
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from gpudeck.engine.logs.log_file import Breaks, LogFile
 from gpudeck.engine.logs.metrics import finder
 from gpudeck.engine.logs.printable import last_frame
 from gpudeck.engine.logs.signs import NEEDLES, tells_an_error
+from gpudeck.engine.logs.told import git_text
 from gpudeck.tui import pages
 from gpudeck.tui.acting import doing
 from gpudeck.tui.acting.actions import ACTIONS, BY_ID, Action, Where, footer_of, on, shown, use_keys
@@ -72,7 +73,7 @@ from gpudeck.tui.settings.keys import RESERVED
 from gpudeck.tui.settings.themes import THEMES
 from gpudeck.tui.shell.completion import SHELLS, print_script, script
 from gpudeck.tui.shell.verbs import VERBS
-from gpudeck.tui.task.gathering import Left, git_text
+from gpudeck.tui.task.gathering import Left
 from gpudeck.tui.task.lines import Known
 from gpudeck.tui.task.lines import lines_of as task_lines_lines_of
 from gpudeck.tui.terminal import editor_of, pager_of, with_content

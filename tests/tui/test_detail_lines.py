@@ -159,7 +159,7 @@ def test_a_git_state_in_words(git: object, told: str) -> None:
 
 def test_what_it_asks_of_each_card_stands_behind_its_gpus() -> None:
     known = Known(details(gpu_memory="20.0 GiB on each card (learned)"), row(), 2)
-    assert "GPU memory 20.0 GiB on each card (learned)" in text(known)
+    assert "(20.0 GiB on each card (learned))" in text(known)
 
 
 def test_an_attempt_tells_the_profile_of_its_gpus() -> None:

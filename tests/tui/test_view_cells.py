@@ -177,7 +177,7 @@ def test_flags_are_told_by_mark_and_word() -> None:
 
 def test_the_rung_that_a_task_is_on_comes_first_whatever_became_of_it() -> None:
     states = ("running", "failed", "succeeded")
-    rows = [row(0, state, reason="out of memory", rung=2, rungs=3) for state in states]
+    rows = [row(0, state, reason="out of memory", kind="oom", rung=2, rungs=3) for state in states]
     assert [said("reason", found) for found in rows] == [
         "rung 2 of 3; before: out of memory",
         "rung 2 of 3; out of memory",

@@ -175,13 +175,6 @@ def mib(mib_count: float) -> str:
     return size(mib_count * 1024 * 1024)
 
 
-def energy(watt_hours: float) -> str:
-    """ "0.042 Wh", "12.3 Wh", "1.24 kWh"."""
-    if watt_hours >= 1000:
-        return f"{watt_hours / 1000:.2f} kWh"
-    return f"{watt_hours:.1f} Wh" if watt_hours >= 1 else f"{watt_hours:.2g} Wh"
-
-
 # -- small pictures ---------------------------------------------------------------------------------------------------
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ...engine.protocol.states import ACTIVE, DONE, FAILED, is_pending, shown_state
+from ...engine.protocol.states import ACTIVE, DONE, FAILED, is_pending, reason_text, shown_state
 from ...engine.protocol.wire import TaskRow
-from ...engine.protocol.words import nodes_text
+from ...engine.protocol.words import job_text, nodes_text
 from .format import (
     about,
     bar,
@@ -188,7 +188,7 @@ def gpu_words(row: TaskRow) -> str:
     """The same where no title says that these are GPUs: "GPU 0-3", "cpu", "takes 4 GPUs"; of one on a cluster its job
     and its nodes."""
     if row.job:
-        return f"job {clean(row.job)}" + (f" on {node_text(row)}" if row.nodes else "")
+        return clean(job_text(row.job, row.nodes))
     text = gpu_text(row)
     if row.gpus:
         return f"GPU {text}"
@@ -241,18 +241,12 @@ def _cut_why(row: TaskRow, why: str, width: int) -> str:
 
 def why_text(row: TaskRow, now_s: float) -> str:
     """On which rung of on_oom it is, why it is pending, why its newest attempt ended so, when the next one begins."""
-    return "; ".join(filter(None, (rung_text(row), row.pending, _reason(row), _again(row, now_s))))
+    return "; ".join(filter(None, (rung_text(row), row.pending, reason_text(row), _again(row, now_s))))
 
 
 def rung_text(row: TaskRow) -> str:
     """ "rung 2 of 3"; "" for the command as written."""
     return f"rung {row.rung} of {row.rungs}" if 0 < row.rung <= row.rungs else f"rung {row.rung}" if row.rung else ""
-
-
-def _reason(row: TaskRow) -> str:
-    if row.state in DONE or not row.reason:
-        return ""
-    return f"before: {row.reason}" if row.state in ACTIVE or row.state in ("queued", "waiting") else row.reason
 
 
 def _again(row: TaskRow, now_s: float) -> str:

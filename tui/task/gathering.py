@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ...engine.logs.digest import digest
-from ...engine.logs.told import read_record, words_in
+from ...engine.logs.told import git_text, read_record, words_in
 from ...engine.protocol.wire import TaskRow
 from ..curves.feed import CurveFeed
 from ..curves.lines import Curve
@@ -59,16 +59,6 @@ def read(files: Files) -> Left:
         words_in(record),
         str(record.get("snapshot") or ""),
     )
-
-
-def git_text(git: object) -> str:
-    """ "1a2b3c4d5e on main, with changes"."""
-    if not isinstance(git, dict):
-        return ""
-    state = cast("Mapping[str, Any]", git)
-    commit = str(state.get("commit") or "")[:10] or "no commit yet"
-    branch = f" on {state['branch']}" if state.get("branch") else ""
-    return f"{commit}{branch}" + (", with changes that are not committed" if state.get("dirty") else "")
 
 
 class Attempts:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...engine.logs.told import other_command
-from ...engine.protocol.states import ACTIVE, DONE, FAILED, is_pending, shown_state
+from ...engine.logs.told import energy_text, other_command
+from ...engine.protocol.describe import change_fields, env_lines, task_fields
+from ...engine.protocol.states import ACTIVE, FAILED, is_pending, reason_text, shown_state
 from ...engine.protocol.words import nodes_text
 from ..curves.charts import chart
 from ..drawing.format import (
@@ -17,7 +18,6 @@ from ..drawing.format import (
     command_text,
     cut,
     duration,
-    energy,
     fit,
     mib,
     percent,
@@ -92,12 +92,12 @@ def chosen(known: Known, width: int) -> list[Line]:
         *field("ended by", f"signal {end['signal']}" if end.get("signal") else "", width),
         *field("GPU memory", _pair(end, "peak_mib", "mean_mib", mib), width),
         *field("GPU use", _pair(end, "peak_util_percent", "mean_util_percent", _whole_percent), width),
-        *field("energy", _energy(end), width),
+        *field("energy", energy_text(end), width),
     ]
     for each in [*known.details["attempts"], *filter(None, [known.details.get("running")])]:
         if each["number"] == known.attempt:
-            lines += field("profile", _profile(each), width)
-            lines += field("on_oom", _rung(each), width)
+            for label, changes in change_fields(each):
+                lines += field(label.removeprefix("gpu_"), changes, width)
             lines += field("job", clean(each.get("job", "")), width)
             lines += field("nodes", clean(nodes_text(each.get("nodes", ()))), width)
             lines += field("script", each.get("script", ""), width)
@@ -108,30 +108,10 @@ def chosen(known: Known, width: int) -> list[Line]:
     return lines
 
 
-def _profile(attempt: Mapping[str, Any]) -> str:
-    """ "24GiB: --bs 16"; "" where none of them is for its GPUs."""
-    profile, *changes = attempt.get("gpu_profile") or ("",)
-    return ": ".join(filter(None, (profile, "  ".join(changes))))
-
-
-def _rung(attempt: Mapping[str, Any]) -> str:
-    """ "rung 2: --bs 16"; "" for the command as written."""
-    changes = "  ".join(attempt.get("rung_changes", ()))
-    return f"rung {attempt['rung']}" + (f": {changes}" if changes else "") if attempt.get("rung") else ""
-
-
 def _pair(end: Mapping[str, Any], peak: str, mean: str, text: Callable[[float], str]) -> str:
     """ "peak 12.3 GiB, mean 10.1 GiB"."""
     parts = [f"{word} {text(end[key])}" for word, key in (("peak", peak), ("mean", mean)) if end.get(key) is not None]
     return ", ".join(parts)
-
-
-def _energy(end: Mapping[str, Any]) -> str:
-    """ "1.2 Wh, mean 310 W"."""
-    energy_wh, power_w = end.get("energy_wh"), end.get("mean_power_w")
-    if energy_wh is None or power_w is None:
-        return ""
-    return f"{energy(energy_wh)}, mean {power_w:.0f} W"
 
 
 def _whole_percent(value: float) -> str:
@@ -167,10 +147,8 @@ def _head(known: Known, width: int, now_s: float) -> list[Line]:
     tone = _LOOK_TONES.get(shown.tone, "plain")
     first = [Span(f"{shown.glyph} {state}", tone), Span("  "), Span(cut(clean(row.name), width - 16), "strong")]
     lines: list[Line] = [(*first, Span(f"  {flags}", "warn")) if flags else tuple(first)]
-    if row.reason and row.state not in DONE and row.state != "blocked":  # of what blocks it more is told below
-        before = "before: " if row.state in ACTIVE | {"queued", "waiting"} else ""
-        reason_tone: Tone = "bad" if row.state in FAILED else "muted"
-        lines += paragraph(before + row.reason, width, reason_tone, indent=2)
+    if (reason := reason_text(row)) and row.state != "blocked":  # of what blocks it more is told below
+        lines += paragraph(reason, width, "bad" if row.state in FAILED else "muted", indent=2)
     if facts := _facts(known, now_s):
         lines += paragraph("  ·  ".join(facts), width, "muted", indent=2)
     if row.progress is not None and row.state in ACTIVE:
@@ -235,48 +213,13 @@ def _curves(known: Known, width: int) -> list[Line]:
 def _what(known: Known, width: int) -> list[Line]:
     task = known.details
     now = "  (as the file says now)" if is_changed(task) else ""
+    env = [line for text in env_lines(task["env"]) for line in paragraph(text, width, indent=2)]
     return [
         *_section(f"Command{now}", paragraph(command_text(task["command"]), width, indent=2)),
-        *_section("Environment", _environment(task["env"], width)),
-        *_section("Task", _task(task, width)),
+        *_section("Environment", env),
+        *_section("Task", [line for label, text in task_fields(task) for line in field(label, text, width)]),
         *_section("Other tasks", _others(task, width)),
     ]
-
-
-def _environment(env: Mapping[str, str | None], width: int) -> list[Line]:
-    texts = [f"{name}={value}" if value is not None else f"{name} is unset" for name, value in env.items()]
-    return [line for text in texts for line in paragraph(text, width, indent=2)]
-
-
-def _task(task: Mapping[str, Any], width: int) -> list[Line]:
-    own, counts = task["priority"], task["effective_priority"]
-    priority = f"{own}, counts as {counts} because of what waits for it" if own != counts else str(own or "")
-    rounds = f"{task['round']}" + (f" of {task['group']}" if task["group"] else "") if task["round"] else ""
-    fields = (
-        ("entry", task["entry"] + (f"  (line {task['line']})" if task["line"] else "")),
-        ("params", "  ".join(f"{key}={value}" for key, value in task["params"].items())),
-        ("tags", " ".join(task["tags"])),
-        ("GPUs", str(task["gpus"])),
-        ("GPU memory", task.get("gpu_memory", "")),
-        ("cwd", task["cwd"]),
-        ("python", task["python"]),
-        ("round", rounds),
-        ("priority", priority),
-        ("retries", f"{task['retries_used']} of {task['retries']} used" if task["retries"] else ""),
-        ("retried", _retried(task)),
-        ("outputs", ", ".join(task["outputs"])),
-    )
-    return [line for name, text in fields for line in field(name, text, width)]
-
-
-def _retried(task: Mapping[str, Any]) -> str:
-    """How it was asked for again by hand."""
-    parts = [
-        "from the beginning" if task["retried_fresh"] else "",
-        *(f"{name}={value}" for name, value in task["retried_env"].items()),
-        f"not on GPU {', '.join(task['retried_not_on'])}" if task["retried_not_on"] else "",
-    ]
-    return "  ".join(filter(None, parts))
 
 
 def _others(task: Mapping[str, Any], width: int) -> list[Line]:
