@@ -25,7 +25,6 @@ from ..opening.left_behind import OLD_RECORD_S
 from ..snapshot import removable
 from ..snapshot.index import Book
 from ..snapshot.removable import Planned, Removable
-from ..taskfile.options import RunOptions
 from ..taskfile.problems import printable
 from ..text import columns_of, plural, ranges, size_text
 from .screen import option_s, says_yes
@@ -35,36 +34,12 @@ _NAMED = 3
 
 
 def run(command: Command) -> int:
-    """Remove what was asked for, or with --dry-run tell what that would be."""
-    return clean(
-        task_file(command),
-        command.options(),
-        selectors=command.words,
-        older_than=command.given.get("older_than"),
-        keep_last=command.given.get("keep_last"),
-        records=command.flag("records"),
-        dry_run=command.flag("dry_run"),
-        yes=command.flag("yes"),
-        as_json=command.flag("json"),
-    )
-
-
-def clean(
-    path: str,
-    options: RunOptions,
-    *,
-    selectors: Sequence[str] = (),
-    older_than: str | None = None,
-    keep_last: int | None = None,
-    records: bool = False,
-    dry_run: bool = False,
-    yes: bool = False,
-    as_json: bool = False,
-) -> int:
     """Show what would be freed, ask, and remove it; an engine may run meanwhile. Returns the exit code: 1 when the user
     says no or something could not be removed. Raises DeckError."""
-    wanted = Wanted(selectors, option_s("--older-than", older_than), _count(keep_last), records)
-    offline = open_offline(path, options, os.environ)
+    given, as_json, dry_run = command.given, command.flag("json"), command.flag("dry_run")
+    older_s, keep_last = option_s("--older-than", given.get("older_than")), _count(given.get("keep_last"))
+    wanted = Wanted(command.words, older_s, keep_last, command.flag("records"))
+    offline = open_offline(task_file(command), command.options(), os.environ)
     if offline.broken:
         raise TaskFileError(offline.broken.splitlines())
     try:
@@ -76,6 +51,7 @@ def clean(
         print("\n".join(_table(plan)))
     if dry_run or nothing:
         return _say(plan, 0, 0, [], as_json=as_json, dry_run=dry_run)
+    yes = command.flag("yes")
     if as_json and not yes:
         raise UsageError("nothing was removed: --json asks nobody; -y says yes, --dry-run only looks")
     if not yes and not _agreed():

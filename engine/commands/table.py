@@ -17,7 +17,6 @@ from ..hints import Hints
 from ..offline.deck import open_offline
 from ..results.results import Asked, How, Records, Result, metrics_of, results_of
 from ..results.table import FORMATS, Layout, tabulate
-from ..taskfile.options import RunOptions
 from ..text import names_text
 
 _HOW_TO_NAME = (
@@ -26,50 +25,16 @@ _HOW_TO_NAME = (
 
 
 def run(command: Command) -> int:
-    """`gpudeck table`, as it was typed."""
-    given = command.given
-    return table(
-        task_file(command),
-        command.options(),
-        selectors=command.words,
-        metrics=given.get("metric") or (),
-        over=given.get("over") or (),
-        rows=given.get("rows") or (),
-        columns=given.get("columns") or (),
-        sort=given.get("sort") or "",
-        best=given.get("best") or "column",
-        form=given.get("format") or "md",
-        everything=command.flag("all"),
-        hints=Hints.of(command),
-    )
-
-
-def table(
-    path: str,
-    options: RunOptions,
-    *,
-    selectors: Sequence[str] = (),
-    metrics: Sequence[str] = (),
-    over: Sequence[str] = (),
-    rows: Sequence[str] = (),
-    columns: Sequence[str] = (),
-    sort: str = "",
-    best: str = "column",
-    form: str = "md",
-    everything: bool = False,
-    hints: Hints | None = None,
-) -> int:
-    """Print a table. *metrics*: "acc" or "acc:max"; *over*, *rows*, *columns*: params, also several with commas.
-    *everything*: means count tasks that did not succeed, too. Returns the exit code; raises DeckError."""
-    if form not in FORMATS:
-        raise UsageError(f"--format {form}: it knows {', '.join(FORMATS)}")
-    if best not in ("column", "row", "none"):
-        raise UsageError(f"--best {best}: it knows column, row and none")
+    """Print a table; means count tasks that did not succeed with --all alone. Raises DeckError."""
+    given, everything = command.given, command.flag("all")
+    form, best = given.get("format") or "md", given.get("best") or "column"
+    metrics, over = given.get("metric") or (), given.get("over") or ()
+    rows, columns = given.get("rows") or (), given.get("columns") or ()
     asked = [_asked(word) for word in _words(metrics)]
-    offline = open_offline(path, options, os.environ)
+    offline = open_offline(task_file(command), command.options(), os.environ)
     for warning in offline.warnings if offline.broken else ():
         print(f"warning: {warning}", file=sys.stderr)
-    tasks = offline.select(selectors)
+    tasks = offline.select(command.words)
     records = Records(offline.logs)
     known = metrics_of(records, tasks)
     asked = asked or [Asked(name, None) for name in known]
@@ -79,13 +44,13 @@ def table(
     if plain and "energy_wh" not in known and any(records.measured(task, "energy_wh") for task in tasks):
         asked = [*asked, Asked("energy_wh", None)]
     results = results_of(records, tasks, asked)
-    chosen = _chosen(results, tasks, asked if metrics else asked[: len(known)], known, named=bool(selectors))
-    layout = Layout(_ways(tasks, asked), _words(over), _words(rows), _words(columns), sort, best)
+    chosen = _chosen(results, tasks, asked if metrics else asked[: len(known)], known, named=bool(command.words))
+    layout = Layout(_ways(tasks, asked), _words(over), _words(rows), _words(columns), given.get("sort") or "", best)
     if not everything and (layout.over or layout.rows or layout.columns):
         chosen = _succeeded(chosen)
     text = FORMATS[form](tabulate(chosen, layout))
     if outdated := _outdated(chosen, offline.deck):
-        say((hints or Hints()).completed(outdated))
+        say(Hints.of(command).completed(outdated))
     print(text)
     return 0
 

@@ -13,7 +13,6 @@ from dataclasses import replace
 from ..protocol.messages import DeckOpened, Message, Note, RunFinished, SummaryRow
 from ..protocol.words import counts_text, nodes_text
 from ..text import field_text, hhmmss, log_line, ranges, wh_text
-from .narrate import Narrator
 from .painted import Line, Weight
 from .summary import (
     SCREEN_CAPS,
@@ -27,8 +26,7 @@ from .summary import (
     table_lines,
     totals_lines,
 )
-from .views import as_text
-from .writer import AppendLog, StreamWriter
+from .writer import AppendLog
 
 MAX_BYTES = 1000 * 1024
 """GitHub refuses pages above 1 MiB."""
@@ -115,21 +113,11 @@ MAX_ANNOTATIONS = 10
 """GitHub shows ten errors a step."""
 
 
-class GithubView:
-    """Lines on a runner's stream, and commands among them."""
-
-    def __init__(self, writer: StreamWriter, narrator: Narrator) -> None:
-        self._writer = writer
-        self._narrator = narrator
-
-    def show(self, message: Message) -> None:
-        lines = self._narrator.lines(message)
-        if isinstance(message, Note) and message.level != "info":
-            lines.append(command(message.level, message.text, title="gpudeck"))
-        self._writer.write(as_text(harmless(line) for line in lines))
-
-    def close(self) -> None:
-        self._writer.close()
+def for_runner(message: Message, lines: list[Line]) -> Iterator[Line]:
+    """Lines as they stand on a runner's stream, and commands among them."""
+    yield from map(harmless, lines)
+    if isinstance(message, Note) and message.level != "info":
+        yield command(message.level, message.text, title="gpudeck")
 
 
 def harmless(line: Line) -> Line:

@@ -12,13 +12,13 @@ from typing import TextIO
 from ..ports import Clock
 from ..protocol.jsonlines import VERSION
 from ..protocol.messages import Message, Note, RunFinished
-from .github import GithubView, StepSummary, github_summary
+from .github import StepSummary, for_runner, github_summary
 from .junit import JunitFile
 from .live import STATUS_PERIOD_S, LiveView, terminal_size
 from .narrate import Narrator
 from .painted import Weight
 from .summary import NO_CAPS, summary_lines
-from .views import DeckLog, JsonView, Observer, PlainView
+from .views import JsonView, Observer, PlainView
 from .writer import AppendLog, AsideLog, StreamWriter
 
 
@@ -64,7 +64,7 @@ class HeadlessOutput:
         self._told: set[str] = set()
         self._junit = JunitFile(options.junit) if options.junit else None
         self._log = (AsideLog if log_may_hang else AppendLog)(deck_log_path, _text_gap)
-        self._deck_log = DeckLog(self._log, _log_narrator(options))
+        self._deck_log = PlainView(self._log, _log_narrator(options))
         self._page = StepSummary(place.step_summary) if place.step_summary else None
         writer = StreamWriter(stream, _json_gap if options.json else _text_gap)
         self._front = _front(options, place, writer, clock, live=live)
@@ -111,7 +111,7 @@ class LogOutput:
     def __init__(self, deck_log_path: str, *, log_may_hang: bool = False) -> None:
         """*log_may_hang*: it lies on a server."""
         log = (AsideLog if log_may_hang else AppendLog)(deck_log_path, _text_gap)
-        self._view = DeckLog(log, _log_narrator(HeadlessOptions()))
+        self._view = PlainView(log, _log_narrator(HeadlessOptions()))
 
     def show(self, message: Message) -> None:
         self._view.show(message)
@@ -203,7 +203,9 @@ def _front(options: HeadlessOptions, place: Destination, writer: StreamWriter, c
     if live:
         size = partial(terminal_size, writer.fd or 0)
         return LiveView(writer, narrator, colour=colour, clock=clock, size=size)
-    return GithubView(writer, narrator) if place.github else PlainView(writer, narrator, colour=colour)
+    return (
+        PlainView(writer, narrator, worded=for_runner) if place.github else PlainView(writer, narrator, colour=colour)
+    )
 
 
 def _text_gap(count: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from ..protocol.jsonlines import json_lines
@@ -27,33 +27,28 @@ def as_text(lines: Iterable[Line], *, colour: bool = False) -> str:
 
 
 class PlainView:
-    """Lines on a stream."""
+    """Lines on a stream, or in deck.log, uncut."""
 
-    def __init__(self, writer: StreamWriter, narrator: Narrator, *, colour: bool) -> None:
+    def __init__(
+        self,
+        writer: StreamWriter | AppendLog,
+        narrator: Narrator,
+        *,
+        colour: bool = False,
+        worded: Callable[[Message, list[Line]], Iterable[Line]] = lambda _, lines: lines,
+    ) -> None:
+        """*worded*: what becomes of a message's lines where a certain reader is to get them."""
         self._writer = writer
         self._narrator = narrator
         self._colour = colour
+        self._worded = worded
 
     def show(self, message: Message) -> None:
-        self._writer.write(as_text(self._narrator.lines(message), colour=self._colour))
+        if text := as_text(self._worded(message, self._narrator.lines(message)), colour=self._colour):
+            self._writer.write(text)
 
     def close(self) -> None:
         self._writer.close()
-
-
-class DeckLog:
-    """All lines in deck.log, uncut."""
-
-    def __init__(self, log: AppendLog, narrator: Narrator) -> None:
-        self._log = log
-        self._narrator = narrator
-
-    def show(self, message: Message) -> None:
-        if text := as_text(self._narrator.lines(message)):
-            self._log.write(text)
-
-    def close(self) -> None:
-        self._log.close()
 
 
 class JsonView:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from ..core.deck import Deck, Task
 from ..core.events import AttemptEnded, AttemptStarting
@@ -16,21 +16,6 @@ from ..ports import Clock
 from ..protocol.messages import Counts, RunFinished, SummaryRow
 from ..protocol.states import PENDING
 from .status import Times
-
-
-@dataclass(frozen=True, slots=True)
-class _Last:
-    """The newest ended attempt of a task."""
-
-    gpus: tuple[int, ...]
-    duration_s: float
-    reason: str
-    log: str
-    digest: tuple[str, ...]
-    job: str
-    nodes: tuple[str, ...]
-    kind: str
-
 
 _MOST_READ = 100
 """Failures of which logs are read at the end; each takes some ms."""
@@ -49,7 +34,8 @@ class Summary:
         self._times = times
         self._clock = clock
         self._index = {gpu.uuid: gpu.index for gpu in deck.gpus.values()}
-        self._last: dict[str, _Last] = {}
+        self._last: dict[str, SummaryRow] = {}
+        """By task, its newest attempt that has ended; how the task stands is filled in at the end."""
         self._task_s = 0.0
         self._energy_wh: float | None = None
         self._busy_s: dict[int, float] = defaultdict(float)
@@ -84,9 +70,10 @@ class Summary:
         """*place*: job and nodes on a cluster."""
         gpus = tuple(self._index[uuid] for uuid in start.gpus if uuid in self._index) if start else ()
         kept = digest if fact.next == "failed" else ()
-        job, nodes = place
         reason, kind = ("", "") if fact.outcome.ok else (reason, fact.outcome.reason)
-        self._last[fact.task] = _Last(gpus, fact.duration_s, reason, log, kept, job, nodes, kind)
+        self._last[fact.task] = SummaryRow(
+            fact.task, "", fact.attempt, gpus, fact.duration_s, reason, log, kept, *place, kind
+        )
         begun = max(start.at if start and not start.where else fact.at - fact.duration_s, self._times.boot_s)
         self._task_s += max(0.0, fact.at - begun)
         for index in gpus:
@@ -129,7 +116,9 @@ class Summary:
                 unread -= isinstance(task.phase, Failed)
             gpus = tuple(self._index[uuid] for uuid in ended.gpus if uuid in self._index)
             reason, kind = ("", "") if ended.outcome.ok else (describe(ended.outcome), ended.outcome.reason)
-            self._last[task.name] = _Last(gpus, ended.duration_s, reason, log, digest, ended.job, ended.nodes, kind)
+            self._last[task.name] = SummaryRow(
+                task.name, "", ended.number, gpus, ended.duration_s, reason, log, digest, ended.job, ended.nodes, kind
+            )
 
     def _why(self, task: Task, explainer: Explainer) -> str:
         """What kept a task from starting."""
@@ -138,22 +127,12 @@ class Summary:
 
     def _row(self, task: Task, explainer: Explainer) -> SummaryRow:
         last = self._last.get(task.name)
-        state = PENDING if is_pending(task) else NAMES[type(task.phase)]
-        reason, kind = ("", "") if last is None else (last.reason, last.kind)
+        row = last or SummaryRow(task.name, "", 0, (), None, "", "")
+        state, failed = PENDING if is_pending(task) else NAMES[type(task.phase)], isinstance(task.phase, Failed)
+        reason, kind = row.reason, row.kind
         if isinstance(task.phase, Failed) and last is None:
             reason, kind = describe(task.phase.outcome), task.phase.outcome.reason
         elif state in ("blocked", "waiting", "queued", "backoff"):
             reason = self._why(task, explainer) or reason
-        return SummaryRow(
-            task=task.name,
-            state=state,
-            attempts=task.attempts,
-            gpus=last.gpus if last else (),
-            duration_s=last.duration_s if last else None,
-            reason=reason,
-            log=last.log if last else "",
-            digest=last.digest if last and isinstance(task.phase, Failed) else (),
-            job=last.job if last else "",
-            nodes=last.nodes if last else (),
-            kind=kind,
-        )
+        digest = row.digest if failed else ()
+        return replace(row, state=state, attempts=task.attempts, reason=reason, digest=digest, kind=kind)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 
 from ..logs.gpu_history import GpuHistory
-from ..results.table import Cell, Table, decimals_for
+from ..results.table import Cell, decimals_for
 from ..text import hhmmss, measured, mib_text, printable, ranges, short_time, wh_text
 from .data import AttemptPart, MetricsPart, Report, RunPart, TaskPart
 
@@ -103,7 +103,7 @@ def _row(task: TaskPart, metrics: Sequence[str], decimals: dict[str, int | None]
 def metrics_table(part: MetricsPart) -> str:
     table = part.table
     best = table.marked()
-    decimals = {name: _decimals(table, name) for name in {column.metric for column in table.columns}}
+    decimals = table.decimals()
     heads = "".join(
         [*(_sortable(head) for head in table.heads), *(_sortable(column.head, "n") for column in table.columns)]
     )
@@ -119,13 +119,6 @@ def metrics_table(part: MetricsPart) -> str:
         f'<div class="wide" tabindex="0" role="region" aria-label="{text(part.title)}"><table><caption>'
         f"{text(part.title, 300)}</caption><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
-
-
-def _decimals(table: Table, metric: str) -> int | None:
-    places = [place for place, column in enumerate(table.columns) if column.metric == metric]
-    cells = [row[1][place] for row in table.rows for place in places]
-    means = [one.mean for one in cells if one.mean is not None]
-    return decimals_for(means, [one.std for one in cells if one.std is not None])
 
 
 def _metric(one: Cell, decimals: int | None, *, best: bool) -> str:
@@ -244,7 +237,7 @@ def _told(run: RunPart, one: AttemptPart) -> str:
         one.reason,
         f"GPU {', '.join(map(str, one.gpus))}" if one.gpus else "CPU",
         f"{hhmmss(took) if took >= 120 else short_time(took)} from {hhmmss(one.start - run.start)} on",
-        wh_text(one.energy_wh) if one.energy_wh is not None else "",
+        _energy(one),
     ]
     return " · ".join(filter(None, parts))
 
@@ -276,7 +269,17 @@ def _picture(one: AttemptPart, most: int) -> str:
     history = one.history
     assert history is not None
     place = f"GPU {', '.join(map(str, one.gpus))}" if one.gpus else ""
-    facts = " · ".join(filter(None, [place, "" if one.end else "runs", hhmmss(history.at_s[-1]), _energy(one)]))
+    facts = " · ".join(
+        filter(
+            None,
+            [
+                place,
+                "" if one.end else "runs",
+                hhmmss(history.at_s[-1]),
+                "" if one.energy_wh is None else wh_text(one.energy_wh),
+            ],
+        )
+    )
     strips = "".join(strip for strip in _strips(history, most))
     height = 3 * (_STRIP + _GAP)
     label = text(f"GPU use, memory and power of {one.named} over {hhmmss(history.at_s[-1])}")

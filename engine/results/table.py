@@ -87,6 +87,20 @@ class Table:
                     found |= {place for place, mean in means.items() if mean == winner}
         return found
 
+    def decimals(self) -> dict[str, int | None]:
+        """By metric, how many suit its numbers, see `decimals_for`."""
+        cells: dict[str, list[Cell]] = {}
+        for _, row in self.rows:
+            for column, cell in zip(self.columns, row, strict=True):
+                cells.setdefault(column.metric, []).append(cell)
+        return {
+            metric: decimals_for(
+                [mean for cell in known if (mean := cell.mean) is not None],
+                [std for cell in known if (std := cell.std) is not None],
+            )
+            for metric, known in cells.items()
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -321,14 +335,7 @@ def _filled(
     table: Table, *, bold: Callable[[str], str], escape: Callable[[str], str], plus_minus: str
 ) -> list[list[str]]:
     marked = table.marked()
-    by_metric: dict[str, int | None] = {}
-    for name in {column.metric for column in table.columns}:
-        places = [place for place, column in enumerate(table.columns) if column.metric == name]
-        cells = [row[1][place] for row in table.rows for place in places]
-        by_metric[name] = decimals_for(
-            [mean for cell in cells if (mean := cell.mean) is not None],
-            [std for cell in cells if (std := cell.std) is not None],
-        )
+    by_metric = table.decimals()
     usual = _usual_count(table)
     rows: list[list[str]] = []
     for place, (texts, cells) in enumerate(table.rows):

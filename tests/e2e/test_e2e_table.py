@@ -8,7 +8,7 @@ import pytest
 
 from gpudeck.engine.errors import UsageError
 from tests.e2e.decks import Deck
-from tests.inside.e2e import Command, RunOptions, run, table
+from tests.inside.e2e import Command, run
 
 SWEEP = """
 [deck]
@@ -31,8 +31,12 @@ command = "echo done"
 """
 
 
-def tabled(deck: Deck, capsys: pytest.CaptureFixture[str], **options: object) -> tuple[str, str]:
-    table(str(deck.folder / "tasks.toml"), RunOptions(), **options)  # pyright: ignore[reportArgumentType]
+def table(deck: Deck, *selectors: str, **given: object) -> None:
+    run(Command("table", file=str(deck.folder / "tasks.toml"), words=selectors, given=given))
+
+
+def tabled(deck: Deck, capsys: pytest.CaptureFixture[str], *selectors: str, **given: object) -> tuple[str, str]:
+    table(deck, *selectors, **given)
     captured = capsys.readouterr()
     return captured.out, captured.err
 
@@ -40,7 +44,7 @@ def tabled(deck: Deck, capsys: pytest.CaptureFixture[str], **options: object) ->
 def test_a_finished_deck_is_a_table(deck: Deck, capsys: pytest.CaptureFixture[str]) -> None:
     deck.write(SWEEP)
     deck.run()
-    out, _ = tabled(deck, capsys, form="json")
+    out, _ = tabled(deck, capsys, format="json")
     rows = {row["task"]: row for row in json.loads(out)}
     assert list(rows) == ["base-s1", "base-s2", "base-s3", "ours-s1", "ours-s2", "ours-s3"]
     assert (rows["base-s1"]["metrics"]["acc"], rows["ours-s3"]["state"]) == (0.51, "failed")
@@ -61,7 +65,7 @@ def test_options_of_the_command_line_reach_the_table(
 def test_means_leave_out_what_failed_and_say_so(deck: Deck, capsys: pytest.CaptureFixture[str]) -> None:
     deck.write(SWEEP)
     deck.run()
-    out, err = tabled(deck, capsys, over=["seed"], metrics=["acc"], form="tsv")
+    out, err = tabled(deck, capsys, over=["seed"], metric=["acc"], format="tsv")
     assert [line.split("\t")[0] for line in out.splitlines()] == ["method", "base", "ours"]
     assert [line.split("\t")[-1] for line in out.splitlines()] == ["acc n", "3", "2"]
     assert "left out: 1 task that has not succeeded (--all counts it)" in err
@@ -73,7 +77,7 @@ def test_another_measure_than_the_recorded_one_is_read_from_the_logs(
 ) -> None:
     deck.write(SWEEP)
     deck.run()
-    out, _ = tabled(deck, capsys, metrics=["acc:min"], form="json")
+    out, _ = tabled(deck, capsys, metric=["acc:min"], format="json")
     assert {row["metrics"]["acc"] for row in json.loads(out)} == {0.1}
 
 
@@ -84,7 +88,7 @@ def test_metrics_that_the_file_names_only_now_are_read_from_the_logs(
     deck.write(SWEEP.replace(metrics, ""))
     deck.run()
     deck.write(SWEEP)
-    out, _ = tabled(deck, capsys, selectors=["base-*"], form="json")
+    out, _ = tabled(deck, capsys, "base-*", format="json")
     assert [row["metrics"]["acc"] for row in json.loads(out)] == [0.51, 0.52, 0.53]
 
 
@@ -101,7 +105,7 @@ def test_metrics_files_are_read_on_the_spot(deck: Deck, capsys: pytest.CaptureFi
     deck.run()
     text = deck.text("tasks.toml")
     deck.write(text + '\nmetrics.val = { file = "out{n}.json", key = "val" }\n')
-    assert [row["metrics"]["val"] for row in json.loads(tabled(deck, capsys, form="json")[0])] == [1.0, 2.0]
+    assert [row["metrics"]["val"] for row in json.loads(tabled(deck, capsys, format="json")[0])] == [1.0, 2.0]
 
 
 def test_what_a_task_of_a_moment_printed_is_in_the_table(deck: Deck, capsys: pytest.CaptureFixture[str]) -> None:
@@ -114,7 +118,7 @@ def test_what_a_task_of_a_moment_printed_is_in_the_table(deck: Deck, capsys: pyt
         command = "echo ::gpudeck acc=0.{i}"
     """)
     deck.run()
-    out, _ = tabled(deck, capsys, form="json")
+    out, _ = tabled(deck, capsys, format="json")
     assert [row["metrics"]["acc"] for row in json.loads(out)] == [0.1, 0.2]
 
 
@@ -127,11 +131,8 @@ def test_a_deck_that_has_never_run_has_empty_cells(deck: Deck, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"metrics": ["x"]}, "no task has the metric x: there are acc"),
-        ({"metrics": ["acc:best"]}, "after the colon comes max, min or last"),
-        ({"form": "html"}, "it knows md, latex, csv, tsv, json"),
-        ({"best": "cell"}, "it knows column, row and none"),
-        ({"selectors": ["nothing"]}, "no task of this deck matches"),
+        ({"metric": ["x"]}, "no task has the metric x: there are acc"),
+        ({"metric": ["acc:best"]}, "after the colon comes max, min or last"),
         ({"over": ["seeds"]}, "no task has this in its matrix"),
         ({"over": ["seed"]}, "no task has succeeded yet"),
     ],
@@ -139,13 +140,19 @@ def test_a_deck_that_has_never_run_has_empty_cells(deck: Deck, capsys: pytest.Ca
 def test_mistakes_are_said(deck: Deck, options: dict[str, object], words: str) -> None:
     deck.write(SWEEP)
     if "over" in options and options["over"] == ["seeds"]:
-        options = {**options, "everything": True}
+        options = {**options, "all": True}
     with pytest.raises(UsageError, match=words):
-        table(str(deck.folder / "tasks.toml"), RunOptions(), **options)  # pyright: ignore[reportArgumentType]
+        table(deck, **options)
+
+
+def test_a_selector_that_means_nothing_is_refused(deck: Deck) -> None:
+    deck.write(SWEEP)
+    with pytest.raises(UsageError, match="no task of this deck matches"):
+        table(deck, "nothing")
 
 
 @pytest.mark.parametrize("asked", [(), ("loss:min",)])
 def test_a_deck_without_metrics_says_how_to_name_some(deck: Deck, asked: tuple[str, ...]) -> None:
     deck.write('[[task]]\nname = "a"\ngpus = 0\ncommand = "true"\n')
     with pytest.raises(UsageError, match=r"no task has .*: name some in the task file, metrics\.acc = "):
-        table(str(deck.folder / "tasks.toml"), RunOptions(), metrics=asked)
+        table(deck, metric=asked)

@@ -13,7 +13,7 @@ import pytest
 
 from gpudeck.engine.errors import TaskFileError, UsageError
 from tests.e2e.decks import Deck, deck_in, until
-from tests.inside.engine import RunOptions, clean
+from tests.inside.engine import Command, clean
 
 FAILING = """
     [deck]
@@ -61,8 +61,7 @@ def failed(deck: Deck, failed_once: Path) -> Deck:
 
 
 def cleaned(deck: Deck, *selectors: str, **how: object) -> int:
-    options = {"yes": True, **how}
-    return clean(str(deck.folder / "tasks.toml"), RunOptions(), selectors=selectors, **options)  # type: ignore[arg-type]
+    return clean(Command("clean", file=str(deck.folder / "tasks.toml"), words=selectors, given={"yes": True, **how}))
 
 
 def files(deck: Deck, task: str = "bad") -> list[str]:
@@ -266,7 +265,8 @@ def test_attempts_of_another_deck_in_the_same_log_folder_stay(deck: Deck, of: st
     assert [name for name in files(deck) if name.endswith(".err")] == [
         "attempt-2.err", "attempt-3.err", "attempt-4.err", "latest.err",
     ]  # fmt: skip
-    assert clean(str(deck.folder / file), RunOptions(name="other" if second else None), yes=True, keep_last=0) == 0
+    given = {"name": "other" if second else None, "yes": True, "keep_last": 0}
+    assert clean(Command("clean", file=str(deck.folder / file), given=given)) == 0
     assert [name for name in files(deck) if name.endswith(".err")] == ["attempt-2.err"]
     assert deck.lines("logs/bad/attempt-2.err") == ["more"]
 
@@ -332,7 +332,7 @@ def test_on_a_terminal_the_user_is_asked(failed: Deck) -> None:
 
 def test_json_tells_each_attempt(failed: Deck, capsys: pytest.CaptureFixture[str]) -> None:
     before = disk_of_logs(failed)
-    cleaned(failed, as_json=True)
+    cleaned(failed, json=True)
     said = json.loads(capsys.readouterr().out)
     assert [(row["task"], row["attempt"], row["files"]) for row in said["attempts"]] == [
         ("bad", 1, 3), ("bad", 2, 3), ("bad", 3, 3),

@@ -5,5 +5,5 @@ from gpudeck.engine.adapters.state.lock import held_by
 from gpudeck.engine.client.attach import attach
 from gpudeck.engine.client.connection import Connection
 from gpudeck.engine.command import Command
-from gpudeck.engine.commands.table import run, table
+from gpudeck.engine.commands.table import run
 from gpudeck.engine.taskfile.options import RunOptions

@@ -14,7 +14,7 @@ from gpudeck.engine.client.detach import start_detached
 from gpudeck.engine.client.linger import Logout, kills_processes, lingers, look
 from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
-from gpudeck.engine.commands.clean import clean
+from gpudeck.engine.commands.clean import run as clean
 from gpudeck.engine.commands.init import init
 from gpudeck.engine.commands.service import Deck, find_unit, run, service, unit_text, units_folder, write_unit
 from gpudeck.engine.engine import Engine
