@@ -21,6 +21,7 @@ from ..taskfile.fit import check_environment, check_fit, refuse_later
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.problems import check_together
+from ..text import names_text, plural
 from .screen import print_json
 
 
@@ -135,10 +136,9 @@ def _profiles(file: DeckFile, options: RunOptions, read: Callable[[RunOptions], 
         mine = [(spec, real(path)) for spec in file.tasks for path in spec.outputs]
         both = [spec.name for spec, path in mine if theirs.get(path, spec.fingerprint) != spec.fingerprint]
         if both:
-            more = f" and {len(both) - 1} more" if len(both) > 1 else ""
             yield (
                 f"{file.shown}: [profile.{name}] has a log_dir of its own, and does other work with the outputs of "
-                f"{both[0]}{more}: give it outputs of its own, too"
+                f"{names_text(both, 1)}: give it outputs of its own, too"
             )
 
 
@@ -153,7 +153,7 @@ def _notify(file: DeckFile) -> list[str]:
 
 def _verdict(file: DeckFile) -> str:
     entries, rounds = _entries(file), _rounds(file)
-    tasks = f"{len(file.tasks)} task{'s' * (len(file.tasks) != 1)} from {entries} entr{'y' if entries == 1 else 'ies'}"
+    tasks = f"{plural(len(file.tasks), 'task')} from {entries} entr{'y' if entries == 1 else 'ies'}"
     chosen = "" if file.selected is None else f", {len(file.selected)} of them selected"
     in_rounds = f" in {rounds} rounds" if rounds > 1 else ""
     return f"{file.shown}: sound; {tasks}{in_rounds}{chosen}"

@@ -23,7 +23,7 @@ from ..protocol.wire import GpuRow
 from ..sampler import sample_once
 from ..text import columns_of, field_text, names_text, printable, ranges
 from .look import look
-from .rows import cluster_lines, cluster_of, gpu_note, memory_text, plain, util_text
+from .rows import cluster_lines, cluster_of, gpu_cells, plain
 from .screen import out, print_json, tell
 
 _SAID = {
@@ -137,8 +137,8 @@ def _deck(command: Command) -> int:
 
 def _cells(gpu: GpuRow) -> Sequence[str]:
     taken = f"{len(gpu.tasks)} of {gpu.slots}" if gpu.slots else f"{len(gpu.tasks)}, auto"
-    name = f"SIM {gpu.index}" if gpu.simulated else str(gpu.index)
-    return name, taken, memory_text(gpu), util_text(gpu), ", ".join(gpu.tasks) or "-", gpu_note(gpu)
+    name, *rest = gpu_cells(gpu)
+    return name, taken, *rest
 
 
 PATIENCE_S = 15.0

@@ -18,8 +18,8 @@ from ..errors import DeckError, TaskFileError, UsageError
 from ..taskfile.find import NAME
 from ..taskfile.init import Read, head, matrix_table, read_commands, starter, tables
 from ..taskfile.load import load
+from ..text import names_text, plural
 
-_NAMED = 5
 PATIENCE_S = 2.0
 """After so long without a command on standard input the user is told that it is being read."""
 
@@ -79,7 +79,7 @@ def _refuse_to_add(path: str, read: Read, name: str | None) -> None:
 
 
 def _told(path: str, count: int, kept: str, *, added: bool) -> str:
-    tasks = f"{count} task{'s' * (count != 1)}"
+    tasks = plural(count, "task")
     what = f"{path}: {tasks} added" if added else f"{path}: written, {tasks}"
     return f"{what}{f'; the old one is {kept}' if kept else ''}; gpudeck plan -f {path} shows what would run"
 
@@ -153,8 +153,7 @@ def _tell_twins(path: str, added: tuple[str, ...], before: Mapping[str, object])
     """The same list given twice is more often a mistake than meant."""
     twins = [name for name, command in before.items() if command in added]
     if twins:
-        more = f" and {len(twins) - _NAMED} more" if len(twins) > _NAMED else ""
-        text = f"{path} had these commands already, they are in it once more now: {', '.join(twins[:_NAMED])}{more}"
+        text = f"{path} had these commands already, they are in it once more now: {names_text(twins)}"
         print(f"warning: {text}", file=sys.stderr)
 
 

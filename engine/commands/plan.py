@@ -54,13 +54,9 @@ from ..text import columns_of, hhmmss, names_text, plural
 
 
 def run(command: Command) -> int:
-    """Print it."""
-    return plan(task_file(command), command.options(), as_json=command.flag("json"))
-
-
-def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     """Print the plan: of an unfinished run under what that was started with. Nothing is started, locked or changed.
     Raises DeckError."""
+    path, options, as_json = task_file(command), command.options(), command.flag("json")
     settings = load_settings(path, options)
     state = find_own_state(path, settings.state_dir, options)
     facts, damage = ([], "") if state is None else look_at(state.db)

@@ -119,6 +119,12 @@ def memory_text(gpu: GpuRow) -> str:
     return f"{used} of {mib_text(gpu.total_mib)}"
 
 
+def gpu_cells(gpu: GpuRow) -> tuple[str, ...]:
+    """Its name, memory, use, tasks, and what is the matter with it."""
+    name = f"SIM {gpu.index}" if gpu.simulated else str(gpu.index)
+    return name, memory_text(gpu), util_text(gpu), ", ".join(gpu.tasks) or "-", gpu_note(gpu)
+
+
 def gpu_note(gpu: GpuRow) -> str:
     """What is the matter with a GPU; of one that no longer tells how it is, since when."""
     return gpu.note if gpu.stale_since is None else silent_text(gpu.stale_since)

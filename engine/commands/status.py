@@ -14,18 +14,7 @@ from ..protocol.wire import DeckHead, GpuRow, TaskRow
 from ..protocol.words import counts_text
 from ..text import columns_of, eta_text, field_text
 from .look import Look, look
-from .rows import (
-    cluster_lines,
-    cluster_of,
-    gpu_note,
-    hint_line,
-    memory_text,
-    note_text,
-    place_text,
-    plain,
-    time_text,
-    util_text,
-)
+from .rows import cluster_lines, cluster_of, gpu_cells, hint_line, note_text, place_text, plain, time_text
 from .screen import Screen, out, print_json
 
 _SHOWN = 8
@@ -150,16 +139,7 @@ def _gpus(gpus: Sequence[GpuRow], screen: Screen) -> Iterator[Line]:
     if not gpus:
         return
     yield Line("gpus:", tone="bold")
-    cells = [
-        (
-            f"  {'SIM ' if gpu.simulated else ''}{gpu.index}",
-            util_text(gpu),
-            memory_text(gpu),
-            ", ".join(gpu.tasks) or "-",
-            gpu_note(gpu),
-        )
-        for gpu in gpus
-    ]
+    cells = [(f"  {name}", *rest) for name, *rest in map(gpu_cells, gpus)]
     yield from (Line(text) for text in columns_of(cells, screen.columns))
 
 

@@ -19,7 +19,7 @@ from ..submit.target import Target, check_start, read_target
 from ..submit.write import Written, write
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
-from ..text import plural
+from ..text import names_text, plural
 from .screen import print_json
 
 FOLDER = "slurm"
@@ -59,8 +59,7 @@ def _refuse_engine(path: str, options: RunOptions) -> None:
 
 def _refuse_running(target: Target) -> None:
     if tasks := list(target.journal.lasting):
-        more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
-        raise UsageError(f"{tasks[0]}{more} was begun by an engine and has not ended: `gpudeck` goes on with it")
+        raise UsageError(f"{names_text(tasks, 1)} was begun by an engine and has not ended: `gpudeck` goes on with it")
 
 
 def _folder(said: str | None, path: str, options: RunOptions) -> str:

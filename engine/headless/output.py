@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import TextIO
+from typing import Self, TextIO
 
 from ..ports import Clock
 from ..protocol.jsonlines import VERSION
@@ -37,7 +37,22 @@ class HeadlessOptions:
     color: bool = True
 
 
-class HeadlessOutput:
+class _Closing:
+    """Is closed at the end, whatever happened."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class HeadlessOutput(_Closing):
     """All output of a headless run. `show` never blocks on a reader and raises nothing for one that is gone.
 
     The caller shows every message in order, a `Status` each `status_period_s`, and closes at the end, whatever
@@ -96,16 +111,8 @@ class HeadlessOutput:
             if observer:
                 observer.close()
 
-    def __enter__(self) -> HeadlessOutput:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class LogOutput:
+class LogOutput(_Closing):
     """`deck.log` alone: what an engine without a terminal leaves."""
 
     def __init__(self, deck_log_path: str, *, log_may_hang: bool = False) -> None:
@@ -116,16 +123,11 @@ class LogOutput:
     def show(self, message: Message) -> None:
         self._view.show(message)
 
-    def __enter__(self) -> LogOutput:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._view.close()
 
 
-class WatchOutput:
+class WatchOutput(_Closing):
     """What a client shows of a run that an engine sees through: the front of a headless run, without its log."""
 
     def __init__(self, options: HeadlessOptions, stream: TextIO, environ: Mapping[str, str], clock: Clock) -> None:
@@ -145,14 +147,6 @@ class WatchOutput:
     def close(self) -> None:
         """Idempotent."""
         self._front.close()
-
-    def __enter__(self) -> WatchOutput:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ Reads files: not for the loop's thread where outputs or logs may lie on a file s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ..core.outcome import Outcome
 from ..core.spec import TaskSpec
 from ..globs import matches
+from ..text import names_text
 from .failure import classify
 from .outputs import OutputStamp, is_empty, stamp_of
 from .printable import printable
@@ -72,10 +73,14 @@ def _judge_outputs(
         elif all(stamp.mtime_ns < (started_wall - _CLOCK_SLACK_S) * 1e9 for stamp in stamps.values()):
             older.append(_shown(pattern, spec.cwd))
     if missing:
-        return Outcome("missing output", exit_code, detail=_list(missing))
+        return Outcome("missing output", exit_code, detail=names_text(missing, _SHOWN_PATHS))
     if stale:
-        return Outcome("stale output", exit_code, detail=f"{_list(stale)}: as before the attempt, not written by it")
-    warning = f"{_list(older)}: older than the attempt" if older else ""
+        return Outcome(
+            "stale output",
+            exit_code,
+            detail=f"{names_text(stale, _SHOWN_PATHS)}: as before the attempt, not written by it",
+        )
+    warning = f"{names_text(older, _SHOWN_PATHS)}: older than the attempt" if older else ""
     return Outcome("ok", exit_code, detail=warning)
 
 
@@ -95,8 +100,3 @@ def _shown(path: str, cwd: str) -> str:
     """Relative to the task's folder where it lies below."""
     below = cwd.rstrip("/") + "/"
     return printable(path[len(below) :] if path.startswith(below) else path)
-
-
-def _list(paths: Sequence[str]) -> str:
-    more = len(paths) - _SHOWN_PATHS
-    return ", ".join(paths[:_SHOWN_PATHS]) + (f" and {more} more" if more > 0 else "")

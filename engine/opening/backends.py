@@ -12,7 +12,7 @@ from ..core.events import AttemptStarting
 from ..core.recorded import Recorded
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..errors import EngineUnavailableError, UsageError
-from ..text import plural
+from ..text import names_text, plural
 
 _TOLD = frozenset({"sent", "began", "ended"})
 """sent: `gpudeck submit` has handed it over."""
@@ -51,9 +51,8 @@ def passed_over_nodelists(file: DeckFile) -> list[str]:
     chosen = file.selected
     specs = [spec for spec in file.tasks if chosen is None or spec.name in chosen]
     names = [spec.name for spec in specs if spec.extras.nodes == 1 and names_several(_nodelist(spec))]
-    others = f" and {len(names) - 1} more" if len(names) > 1 else ""
     words = "slurm.nodelist names several nodes for a task of one: passed over"
-    return [f"{names[0]}{others}: {words}"] if names else []
+    return [f"{names_text(names, 1)}: {words}"] if names else []
 
 
 def _nodelist(spec: TaskSpec) -> str:

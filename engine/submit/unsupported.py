@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from ..core.names import is_glob
 from ..core.spec import DeckSettings, TaskSpec
+from ..text import names_text
 
 _Says = Callable[[TaskSpec], bool]
 
@@ -62,4 +63,4 @@ def _who(tasks: Sequence[TaskSpec], chosen: Sequence[TaskSpec]) -> str:
     if len(chosen) == len(tasks):
         return "all tasks" if len(tasks) > 1 else chosen[0].name
     entries = list(dict.fromkeys(spec.entry for spec in chosen))
-    return ", ".join(entries[:3]) + (f" and {len(entries) - 3} more" if len(entries) > 3 else "")
+    return names_text(entries, 3)

@@ -18,7 +18,7 @@ _NEGATIVE = re.compile(r"-\d+")
 
 def parse(arguments: Sequence[str]) -> Command:
     """Turn words into a command. Wrong usage prints one line and exits with 2."""
-    file, words = _leading_file(list(arguments))
+    file, words = leading_file(list(arguments))
     if words[:1] == ["help"] and {*words[1:]} <= VERBS.keys():
         words = [*words[1:2], "--help"]
     verb = VERBS[words.pop(0)] if words and words[0] in VERBS and words[0] != DECK else VERBS[DECK]
@@ -110,7 +110,7 @@ def _epilog(run: Verb) -> str:
     return f"example: {run.example}\n\ncommands (gpudeck COMMAND --help):\n{lines}"
 
 
-def _leading_file(words: list[str]) -> tuple[str | None, list[str]]:
+def leading_file(words: list[str]) -> tuple[str | None, list[str]]:
     """A file that is named before the command. In front of options alone it is left where it stands."""
     if len(words) > 2 and words[0] in ("-f", "--file"):
         return words[1], words[2:]

@@ -19,6 +19,7 @@ from ...engine.core.selector import REASONS, STATES
 from ...engine.core.spec import TaskSpec
 from ...engine.errors import DeckError, UsageError
 from ...engine.taskfile.find import find_task_file
+from .arguments import leading_file
 
 SHELLS = ("bash", "zsh", "fish")
 ASKED = "_ARGCOMPLETE"
@@ -52,7 +53,10 @@ def complete(commands: Mapping[str, str], parser_of: ParserOf) -> None:
     """
     line = _from_gpudeck_on(os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])])
     before = line.split() if line[-1:].isspace() else line.split()[:-1]
-    skipped = _leading_file(before[1:])
+    file, rest = leading_file([*before[1:], ""])
+    skipped = len(before) - len(rest)
+    if file:  # it is looked at instead of the default
+        os.environ["GPUDECK_FILE"] = file
     verb = next((word for word in before[1 + skipped : 2 + skipped] if word in commands), None)
     # The answer is about the words behind the program's name, or behind the command's where there is one.
     start = 1 if verb is None else 2 + skipped
@@ -69,19 +73,6 @@ def _from_gpudeck_on(line: str) -> str:
     start = max((found.end() for found in _SEPARATORS.finditer(line)), default=0)
     ours = re.search(r"(?<!\S)\S*gpudeck(?=\s)", line[start:])
     return line[start + ours.start() :] if ours else line
-
-
-def _leading_file(words: list[str]) -> int:
-    """How many words name a task file before the command; it is looked at instead of the default."""
-    first = words[0] if words else ""
-    if first in ("-f", "--file") and len(words) > 1:
-        os.environ["GPUDECK_FILE"] = words[1]
-        return 2
-    attached = re.match(r"--file=(.+)|-f(.+)", first)
-    if attached is None:
-        return 0
-    os.environ["GPUDECK_FILE"] = attached[1] or attached[2]
-    return 1
 
 
 class _Finder(CompletionFinder):
