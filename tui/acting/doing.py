@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...engine.commands.debugging import debug_env
 from ...engine.protocol.states import ACTIVE, FAILED, WAITING
+from ...engine.protocol.verbs import debug_env
 from ...engine.protocol.wire import GpuRow, TaskRow
 from ...engine.protocol.words import stands
 from ..drawing.format import clean, cut
