@@ -11,7 +11,7 @@ from ..client.place import Place
 from ..command import Command
 from ..errors import UsageError
 from ..headless.painted import Line
-from ..logs.told import energy_text, git_text, other_command, read_record, words_in
+from ..logs.told import energy_text, git_text, is_simulated, other_command, read_record, words_in
 from ..protocol.describe import change_fields, env_lines, task_fields
 from ..protocol.words import job_text
 from ..text import field_text, hhmmss, mib_text, names_text, plural, printable, ranges
@@ -82,16 +82,16 @@ def _running(running: dict[str, Any] | None) -> list[Line]:
     if running.get("pending"):
         why = f" ({field_text(running['pending_why'])})" if running["pending_why"] else ""
         doing = f"pending for {hhmmss(running['elapsed_s'])}{why}"
+    record = read_record(running["json"])
     parts = [
         f"attempt {running['number']}",
         doing,
-        _place(running),
+        _place(running, record),
         field_text(running.get("mixed", "")),
         f"since {began}",
         f"pid {running['pid']}" if running["pid"] else "",
     ]
-    line = Line("  ".join(filter(None, parts)), tone="bold")
-    return [line, *_left(running, read_record(running["json"]))]
+    return [Line("  ".join(filter(None, parts)), tone="bold"), *_left(running, record)]
 
 
 def _attempt(attempt: dict[str, Any]) -> list[Line]:
@@ -100,7 +100,7 @@ def _attempt(attempt: dict[str, Any]) -> list[Line]:
         f"attempt {attempt['number']}",
         "ok" if ok else field_text(attempt["reason"]),
         hhmmss(attempt["duration_s"]),
-        _place(attempt),
+        _place(attempt, record),
         f"peak {mib_text(attempt['peak_mib'])}" if attempt["peak_mib"] else "",
         energy_text(record.get("end") or {}),
     ]
@@ -117,11 +117,11 @@ def _left(attempt: dict[str, Any], record: dict[str, Any]) -> list[Line]:
     return [*changes, *(Line(f"  {printable(text)}", tone="dim") for text in (copy, *filter(_size, paths)) if text)]
 
 
-def _place(attempt: dict[str, Any]) -> str:
-    """ "gpu 0-3", "job 1234 on node[1-2]"."""
+def _place(attempt: dict[str, Any], record: dict[str, Any]) -> str:
+    """ "gpu 0-3", "SIM 0-3" of simulated ones, "job 1234 on node[1-2]"."""
     if attempt.get("job"):
         return field_text(job_text(attempt["job"], attempt.get("nodes", ())))
-    return f"gpu {ranges(attempt['gpus'])}" if attempt["gpus"] else ""
+    return f"{'SIM' if is_simulated(record) else 'gpu'} {ranges(attempt['gpus'])}" if attempt["gpus"] else ""
 
 
 def _size(path: str) -> int:

@@ -5,7 +5,7 @@ Reads files: not for the loop's thread where outputs or logs may lie on a file s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..core.outcome import Outcome
 from ..core.spec import TaskSpec
@@ -73,14 +73,14 @@ def _judge_outputs(
         elif all(stamp.mtime_ns < (started_wall - _CLOCK_SLACK_S) * 1e9 for stamp in stamps.values()):
             older.append(_shown(pattern, spec.cwd))
     if missing:
-        return Outcome("missing output", exit_code, detail=names_text(missing, _SHOWN_PATHS))
+        return Outcome("missing output", exit_code, detail=_list(missing))
     if stale:
         return Outcome(
             "stale output",
             exit_code,
-            detail=f"{names_text(stale, _SHOWN_PATHS)}: as before the attempt, not written by it",
+            detail=f"{_list(stale)}: as before the attempt, not written by it",
         )
-    warning = f"{names_text(older, _SHOWN_PATHS)}: older than the attempt" if older else ""
+    warning = f"{_list(older)}: older than the attempt" if older else ""
     return Outcome("ok", exit_code, detail=warning)
 
 
@@ -94,6 +94,10 @@ def _untouched(path: str, now: OutputStamp, before: Mapping[str, OutputStamp], s
 def _lacking(pattern: str, cwd: str) -> str:
     exists = any(True for _ in matches(pattern))
     return f"{_shown(pattern, cwd)} is empty" if exists else _shown(pattern, cwd)
+
+
+def _list(paths: Sequence[str]) -> str:
+    return names_text(paths, _SHOWN_PATHS)
 
 
 def _shown(path: str, cwd: str) -> str:

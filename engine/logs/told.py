@@ -32,10 +32,12 @@ def git_text(git: object) -> str:
     return f"{commit}{branch}" + (", with changes that are not committed" if state.get("dirty") else "")
 
 
-def energy_text(end: Mapping[str, Any]) -> str:
-    """ "1.2 Wh, mean 310 W", of what a record has under `end`; "" where that does not tell."""
+def energy_text(end: Mapping[str, Any], *, simulated: bool = False) -> str:
+    """ "1.2 Wh, mean 310 W", of what a record has under `end`, with SIM of *simulated* GPUs; "" for nothing."""
     energy_wh, power_w = end.get("energy_wh"), end.get("mean_power_w")
-    return "" if energy_wh is None or power_w is None else f"{wh_text(energy_wh)}, mean {power_w:.0f} W"
+    if energy_wh is None or power_w is None:
+        return ""
+    return f"{wh_text(energy_wh)}, mean {power_w:.0f} W" + ("  SIM" if simulated else "")
 
 
 _SHELLS = ("bash", "sh")
@@ -58,3 +60,10 @@ def other_command(words: Sequence[str], command: str | Sequence[str]) -> str:
 def _runs_text(words: Sequence[str]) -> bool:
     """It is a command that the file has as one text."""
     return len(words) == 3 and words[1] == "-c" and os.path.basename(words[0]) in _SHELLS
+
+
+def is_simulated(record: Mapping[str, Any]) -> bool:
+    """Whether the attempt's GPUs were simulated ones."""
+    gpus = record.get("gpus")
+    found = cast("list[Mapping[str, Any]]", gpus) if isinstance(gpus, list) else []
+    return any(str(gpu.get("uuid", "")).startswith("SIM-") for gpu in found)

@@ -92,7 +92,7 @@ def chosen(known: Known, width: int) -> list[Line]:
         *field("ended by", f"signal {end['signal']}" if end.get("signal") else "", width),
         *field("GPU memory", _pair(end, "peak_mib", "mean_mib", mib), width),
         *field("GPU use", _pair(end, "peak_util_percent", "mean_util_percent", _whole_percent), width),
-        *field("energy", energy_text(end), width),
+        *field("energy", energy_text(end, simulated=known.left.simulated), width),
     ]
     for each in [*known.details["attempts"], *filter(None, [known.details.get("running")])]:
         if each["number"] == known.attempt:
