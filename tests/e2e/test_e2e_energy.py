@@ -92,4 +92,4 @@ def test_the_table_has_energy_where_it_is_known_and_by_name(deck: Deck, gate: Ga
     (row,) = json.loads(deck.command("table", "--metric", "peak_mib", "--format", "json").out)
     assert row["metrics"] == {"peak_mib": deck.record("train")["end"]["peak_mib"]}
     shown = deck.command("show", "train").out
-    assert ("  SIM 0  " in shown, " Wh (mean " in shown) == (True, True)
+    assert ("  SIM 0  " in shown, " Wh, mean " in shown) == (True, True)

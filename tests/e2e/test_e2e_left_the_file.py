@@ -25,8 +25,8 @@ def test_a_task_that_left_the_file_keeps_its_gpu_to_its_end(deck: Deck, gate: Ga
     killed_with_two_running(deck)
     deck.write(THREE.format(name="t", values=[1, 3]))
     status = deck.command("status").out
-    assert "SIM 0  -  - of 80.0 GiB  t-1" in status
-    assert "SIM 1  -  - of 80.0 GiB  t-2" in status
+    assert "SIM 0  - of 80.0 GiB  -  t-1" in status
+    assert "SIM 1  - of 80.0 GiB  -  t-2" in status
     assert "2 running" in status
     engine = deck.start()
     engine.started("t-1", "t-2")

@@ -55,7 +55,7 @@ def test_attempt_json_tells_the_commit_and_the_place_of_the_copy(deck: Deck, gat
     assert record["snapshot"] == record["cwd"] != str(deck.folder)
     assert deck.text("out/1.txt").split() == [commit, record["snapshot"], record["snapshot"]]
     assert repo.worktrees() == [record["snapshot"]]
-    told = f"{record['snapshot']}  (commit {commit[:10]} with changes that are not committed)"
+    told = f"{record['snapshot']}  (commit {commit[:10]} on main, with changes that are not committed)"
     assert told in deck.command("show", "t1").out
 
 

@@ -50,7 +50,7 @@ LEAST = COLUMNS["reason"].least
         ("reason", pending(pending="begins ~14:05, Priority"), LEAST, "begins ~14:05…"),
         ("reason", pending(pending="begins ~26 Nov 14:05, Priority"), LEAST, "~26 Nov 14:05…"),
         ("reason", pending(pending="QOSMaxGRESPerUser"), LEAST, "QOSMaxGRESPer…"),
-        ("reason", pending(reason="exit 1"), 40, "Priority; before: exit 1"),
+        ("reason", pending(reason="exit 1", kind="exit"), 40, "Priority; before: exit 1"),
         ("state", row(0, "starting", attempt=1), 40, "◔ starting"),
         ("time", pending(), 40, ""),
         ("eta", pending(expected_s=600.0), 40, ""),
