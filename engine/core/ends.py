@@ -16,7 +16,6 @@ from .retry import Decision, decide
 from .spec import Policy
 from .turn import Turn
 
-
 LATE_WARNING_S = 300.0
 """An attempt found past its timeout is warned and gets at most this long before it is stopped."""
 REFUSED_WAIT_S = 2.0
