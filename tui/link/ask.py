@@ -114,6 +114,7 @@ class Asker:
                 continue
             answer = self._answer(question)
             self._deliver(lambda then=question.then, answer=answer: then(answer))
+        self._forget()
 
     def _answer(self, question: _Question) -> Answer:
         for last in (False, True):

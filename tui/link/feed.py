@@ -232,6 +232,9 @@ class Feed:
             began = time.monotonic()
             try:
                 connection = self._connection = found or self._open(vanished)
+                if self._closing:  # who closed it found nothing to let go of yet
+                    connection.close()
+                    return
                 self.opened.set()
                 vanished = self._follow(connection)
             except DeckError as error:
