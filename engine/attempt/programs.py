@@ -20,6 +20,7 @@ _WITH_VALUE = frozenset({"-W", "-X", "-o", "-O", "--rcfile", "--init-file"})
 _NO_SCRIPT = re.compile(r"-[A-Za-z]*[cm]|-|--module")
 _NO_SHELL_SCRIPT = re.compile(r"-[A-Za-z]*[cs]|-|--")
 """Options behind which no script comes."""
+_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
 _SIMPLE = re.compile(r"[\w./@+-]+")
 _ELSEWHERE = frozenset({"apptainer", "docker", "echo", "podman", "printf", "singularity", "ssh"})
 """Of their words nothing runs here."""
@@ -93,7 +94,8 @@ def _commands(command: Command) -> list[list[str]]:
         words = list(map(without_markers, command))
         in_shell = os.path.basename(words[0]) in _SHELLS and words[1:2] in (["-c"], ["-lc"], ["-ec"])
         return _commands("".join(words[2:3])) if in_shell else [words]
-    text = without_markers(command).partition("<<")[0].replace("\\\n", " ").replace("\n", ";")
+    text = without_markers(command).partition("<<")[0].replace("\\\n", " ")
+    text = _COMMENT.sub("", text).replace("\n", ";")
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     found: list[list[str]] = [[]]

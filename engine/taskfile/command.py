@@ -100,8 +100,6 @@ def _conda_prefixes(name: str, environ: Mapping[str, str]) -> Iterator[str]:
         return
 
 
-IGNORED_VARIABLES = ("WANDB_*", "NCCL_*", "*_DEBUG", "OMP_*", "*_KEY", "*_TOKEN")
-
 _BYTES = 16
 _CHUNK_BYTES = 1 << 20
 _SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")

@@ -18,7 +18,6 @@ from . import kinds
 from .check import Checker, check_name
 from .cluster import with_all_gpus
 from .command import (
-    IGNORED_VARIABLES,
     Python,
     digest_files,
     filled_command,
@@ -32,7 +31,7 @@ from .layers import Layers, RawEntry, expanded_with
 from .matrix import MAX_TASKS, Combination, Grid, grid
 from .placeholders import RUNTIME, Scope, Values, as_written, fill, fill_text, lone, marker, names_in
 from .problems import BadValueError, SkipError, did_you_mean
-from .schema import DISTRIBUTED, OF_ALL, RUNG, SLURM, TASK
+from .schema import DISTRIBUTED, IGNORED_VARIABLES, OF_ALL, RUNG, SLURM, TASK
 from .settings import WHERE, CardProfile
 from .shell import fill_command
 from .values import as_text, compact_json, is_list, shown

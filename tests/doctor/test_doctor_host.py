@@ -220,6 +220,7 @@ def test_a_script_behind_an_interpreter_a_shell_or_a_launcher_is_looked_for(
         "docker run image python train.py",
         "bash $HOME/x.sh",
         "bash out/*.sh",
+        "true # bash x.sh; bash x.sh\n# bash y.sh",
         "python 'it is not closed.py",
         "bash on-path",
         ["echo", "bash", "x.sh"],
