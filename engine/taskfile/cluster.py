@@ -7,11 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from ..core.gres import gpus_by_type
-from ..core.spec import DeckSettings, TaskSpec
-from .check import Checker
-from .layers import Layers, RawEntry, table_of
+from ..core.spec import TaskSpec
+from .layers import Layers, RawEntry
 from .placeholders import marker
-from .schema import SLURM
 from .values import is_table
 
 Options = tuple[tuple[str, object], ...]
@@ -25,16 +23,6 @@ _DECK_KEYS = (
 )  # fmt: skip
 _TASK_KEYS = ("gpu_ids", "gpu_memory")
 _OPTIONS = {"gpus": "--gpus", "slots_per_gpu": "--slots-per-gpu"}
-
-
-def max_submitted(checker: Checker, layers: Layers) -> int:
-    """How many jobs the cluster is given at once; the default where it is not said rightly."""
-    value = layers.slurm.get("max_submitted")
-    if value is None:
-        return DeckSettings().max_submitted
-    path = layers.path("slurm", "max_submitted")
-    read = checker.read({"max_submitted": value}, SLURM, path[:-1], where=table_of(path))
-    return cast("int", read.get("max_submitted", DeckSettings().max_submitted))
 
 
 def gpus_in(gres: object) -> int:

@@ -1,4 +1,5 @@
-"""Whether a deck can run on this box at all: the GPUs that it names exist, and no task needs more than there are."""
+"""Whether a deck can run on this box at all: the GPUs that it names exist, and no task needs more than there are. And
+what is hardly meant in it."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ..core.gpuid import means
+from ..core.names import is_glob
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import TaskFileError
 from ..ports import GpuInfo, Inventory
@@ -160,3 +162,30 @@ def _only(number: int, *, among_ids: bool) -> str:
     if among_ids:
         return f"only {number} of its gpu_ids are in the deck" if number else "none of its gpu_ids is in the deck"
     return f"the deck has only {number}"
+
+
+def warnings(tasks: Sequence[TaskSpec], shown: str) -> tuple[str, ...]:
+    """Lines about tasks that do the same work, write the same file, or crowd their GPUs."""
+    found = Problems(shown)
+    works: dict[tuple[object, ...], TaskSpec] = {}
+    outputs: dict[str, TaskSpec] = {}
+    for task in tasks:
+        processes = (task.resources.gpus, task.extras.launch, task.extras.nproc, task.extras.nodes)
+        first = works.setdefault((task.fingerprint, task.cwd, *processes), task)
+        if first is not task:
+            found.add(task.line, f"does the same as {_where(first)}: same command and environment", where=_where(task))
+        if words := _crowded(task):
+            found.add(task.line, words, where=_where(task))
+        for path in task.outputs:
+            other = outputs.setdefault(path, task)
+            if other is not task and other is not first and not is_glob(path):
+                found.add(task.line, f"has an output of {_where(other)}, too: {path}", where=_where(task))
+    return tuple(found.lines())
+
+
+def _crowded(task: TaskSpec) -> str:
+    """It starts more ranks than it has GPUs."""
+    nproc, gpus = task.extras.nproc, task.resources.gpus
+    if task.extras.launch == "command" or nproc is None or gpus == "all" or not 0 < gpus < nproc:
+        return ""
+    return f"has nproc = {nproc} and gpus = {gpus}: ranks share a GPU, which NCCL refuses (backend gloo does not)"

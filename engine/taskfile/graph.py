@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 from ..core.names import is_glob
 from ..core.spec import TaskSpec
-from .expand import Context
+from .keys import Context
 from .layers import RawEntry
 from .problems import BadValueError, did_you_mean
 from .values import shown
@@ -30,7 +30,7 @@ def check_order(tasks: list[TaskSpec], context: Context, entries: dict[int, RawE
     these cannot change is noted.
     """
     _spell_out_shards(tasks, context)
-    problems, index = context.checker.problems, Index([task.name for task in tasks])
+    problems, index = context.checker, Index([task.name for task in tasks])
     if not problems:
         _check_rounds(tasks, context, entries)
     if not context.nameless and any(task.needs or task.after for task in tasks):
@@ -71,7 +71,7 @@ def _check_matches(tasks: Sequence[TaskSpec], index: Index, context: Context, en
             for pattern in getattr(task, key):
                 found = index.find(pattern)
                 if not found or found == [position]:
-                    hint = len(context.checker.problems) < _MAX_HINTS
+                    hint = len(context.checker) < _MAX_HINTS
                     words = _no_match(pattern, tasks, context, itself=bool(found), hint=hint)
                     entries[task.line].note(BadValueError(words), key, where=f'task "{task.name}"')
 

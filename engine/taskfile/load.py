@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, cast
+from typing import cast
 
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..tuning import without_collector
-from .check import Checker, warnings
+from .check import Checker
 from .cluster import few_cores, passed_over, why_not
 from .command import default_python
-from .expand import Context, Expansion
+from .expand import Expansion
+from .fit import warnings
 from .graph import check_order
-from .layers import RawEntry, fill_vars, layered, table_of
+from .keys import Context
+from .layers import RawEntry, fill_vars, layered
 from .options import Box, RunOptions
 from .placeholders import has_slots
 from .problems import BadValueError, Problems, SkipError
@@ -56,12 +58,12 @@ def load_settings(path: str, options: RunOptions | None = None, *, content: byte
     all problems of the file are told at once. [vars] are not filled in: the environment for that may be another one, of
     a run that goes on. *content*: see `load`. Raises TaskFileError."""
     source = read_source(path, content)
-    checker = Checker(source, Problems(source.shown))
+    checker = Checker(source)
     options = options or RunOptions()
     settings = deck_settings(checker, layered(checker, options), options)
-    if checker.problems:
+    if checker:
         load(path, options, content=content)
-    checker.problems.raise_any()
+    checker.raise_any()
     return settings
 
 
@@ -71,69 +73,59 @@ class _Reading:
     def __init__(self, source: Source, options: RunOptions, box: Box, environ: Mapping[str, str]) -> None:
         self.source = source
         self.options = options
-        self.problems = Problems(source.shown)
-        self.checker = Checker(source, self.problems)
+        self.checker = Checker(source)
         self.layers = layered(self.checker, options)
         fill_vars(self.layers, self.checker, environ)
-        self.settings = deck_settings(self.checker, self.layers, options)
-        self.context = self._context(box, environ)
-        self._in_job = "SLURM_JOB_ID" in environ
+        self.context = Context(
+            checker=self.checker,
+            layers=self.layers,
+            settings=deck_settings(self.checker, self.layers, options),
+            environ=environ,
+            box=box,
+            python=default_python(source.folder, environ),
+            profiles=card_profiles(self.checker, self.layers),
+            placeholders=set(self.layers.vars),
+        )
         self.entries: dict[int, RawEntry] = {}
 
     def deck(self, look: Look | None) -> DeckFile:
+        source, options, context = self.source, self.options, self.context
         tasks = self._tasks()
         self._other_tables()
-        own = own_checks(self.checker, self.context.constants, self.context.environ)
-        check_order(tasks, self.context, self.entries)
-        if not tasks and not self.problems:
-            self.problems.add(0, "no task is enabled")
-        self.problems.raise_any()
-        selected = select(self.settings, tasks, self.options, look)
+        own = own_checks(self.checker, context.constants, context.environ)
+        check_order(tasks, context, self.entries)
+        if not tasks and not self.checker:
+            self.checker.add(0, "no task is enabled")
+        self.checker.raise_any()
+        selected = select(context.settings, tasks, options, look)
         return DeckFile(
-            path=self.source.path,
-            stem=stem_of(self.source.path, self.options),
-            settings=self.settings,
+            path=source.path,
+            stem=stem_of(source.path, options),
+            settings=context.settings,
             tasks=tuple(tasks),
             warnings=(
-                *warnings(tasks, self.source.shown),
-                *swept_over(self.checker, self.context.profiles, tasks),
+                *warnings(tasks, source.shown),
+                *swept_over(self.checker, context.profiles, tasks),
                 *self._on_slurm(tasks),
             ),
             selected=selected,
-            shown=self.source.shown,
-            fixed_shards=self.context.resolved_shards,
+            shown=source.shown,
+            fixed_shards=context.resolved_shards,
             vars={key: as_text(value) for key, value in self.layers.vars.items()},
-            places=places(self.checker, self.layers, self.options),
-            digest=self.source.digest,
-            text=self.source.text,
+            places=places(self.checker, self.layers, options),
+            digest=source.digest,
+            text=source.text,
             own_checks=own,
             later=self._later(tasks, selected),
-        )
-
-    def _context(self, box: Box, environ: Mapping[str, str]) -> Context:
-        barrier = self.layers.deck.get("round_barrier", "succeeded")
-        return Context(
-            checker=self.checker,
-            layers=self.layers,
-            environ=environ,
-            constants={**self.layers.vars, "deck": self.settings.name},
-            log_dir=self.settings.log_dir,
-            python=default_python(self.source.folder, environ),
-            barrier=cast("Literal['ended']", barrier),
-            gpu_count=box.gpu_count,
-            fixed_shards=box.fixed_shards,
-            on_slurm=self.settings.backend == "slurm",
-            profiles=card_profiles(self.checker, self.layers),
-            placeholders=set(self.layers.vars),
         )
 
     def _entries(self) -> Iterator[RawEntry]:
         found = self.source.data.get("task", [])
         if isinstance(found, dict):
-            self.problems.add(self.source.lines.of("task"), "write [[task]] with two brackets: there can be many")
+            self.checker.at(("task",), "write [[task]] with two brackets: there can be many", where="")
             return
         if not isinstance(found, list) or not found:
-            self.problems.add(0, "there is no [[task]] in the file")
+            self.checker.add(0, "there is no [[task]] in the file")
             return
         entries = cast("list[object]", found)
         lines = self.source.lines.tasks(len(entries))
@@ -141,7 +133,7 @@ class _Reading:
             if isinstance(entry, dict):
                 yield RawEntry(self.checker, self.layers, index, cast("dict[str, object]", entry), line)
             else:
-                self.problems.add(line, f"must be a table, got {kind_of(entry)}", where=f"task {index + 1}")
+                self.checker.add(line, f"must be a table, got {kind_of(entry)}", where=f"task {index + 1}")
 
     def _tasks(self) -> list[TaskSpec]:
         tasks: list[TaskSpec] = []
@@ -166,27 +158,24 @@ class _Reading:
         """Check what no entry has looked at."""
         defaults = self.source.data.get("defaults")
         if is_table(defaults):
-            self.checker.swallowed(defaults, ("defaults",), where="[defaults]")
+            self.checker.swallowed(defaults, ("defaults",))
         if not self.context.nameless:
             note_unknown(self.checker, self.context.profiles, self.context.placeholders)
-        for key, value in self.layers.defaults.items():
-            path = self.layers.path("defaults", key)
-            self.checker.unknown({key: value}, TASK, path[:-1], where=table_of(path))
+        for key in self.layers.defaults:
+            self.checker.unknown([key], TASK, self.layers.path("defaults", key)[:-1])
         for name, said, table in (
             ("slurm", self.layers.slurm, SLURM),
             ("distributed", self.layers.distributed, DISTRIBUTED),
         ):
             for key, value in said.items():
-                path = self.layers.path(name, key)
-                self.checker.unknown({key: value}, table, path[:-1], where=table_of(path))
-                known = {} if key in OF_ALL or has_slots(value) else {key: value}
-                self.checker.read(known, table, path[:-1], where=table_of(path))
+                if key not in table or not (key in OF_ALL or has_slots(value)):
+                    self.checker.read({key: value}, table, self.layers.path(name, key)[:-1])
 
     def _later(self, tasks: Sequence[TaskSpec], selected: frozenset[str] | None) -> tuple[str, ...]:
         """Lines for what this backend cannot do."""
-        found = Problems(self.source.shown)
+        found, in_job = Problems(self.source.shown), "SLURM_JOB_ID" in self.context.environ
         for task in tasks if selected is None else (task for task in tasks if task.name in selected):
-            for key, words in why_not(task, on_slurm=self.context.on_slurm, in_job=self._in_job):
+            for key, words in why_not(task, on_slurm=self.context.on_slurm, in_job=in_job):
                 line = self.source.lines.of(*self.entries[task.line].path(key))
                 found.add(line, words, where=f'task "{task.name}"')
         return tuple(found.lines())
