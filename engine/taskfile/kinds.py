@@ -54,9 +54,8 @@ class Key:
 Table = Mapping[str, Key]
 
 
-def keys_of(table: Table, *records: type) -> Table:
-    """*table* with kinds and defaults of the fields that its keys are named after in the core's *records*."""
-    made = dict(table)
+def keys_of(*records: type, **made: Key) -> Table:
+    """A table, with kinds and defaults of the fields that its keys are named after in the core's *records*."""
     for record in records:
         types = get_type_hints(record)
         defaults = {each.name: each.default for each in fields(record)}
