@@ -14,8 +14,7 @@ from ..headless.text import plural
 from ..opening.visible import cuda_visible_devices
 from ..ports import GpuInfo
 from ..taskfile.command import shell
-from ..taskfile.placeholders import without_markers
-from ..taskfile.shell import fill_shell
+from ..taskfile.placeholders import fill_shell, without_markers
 from . import gpus as cards
 from . import host, isolation, slurm
 from . import python as inside_python

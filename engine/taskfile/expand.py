@@ -9,8 +9,8 @@ from typing import cast
 
 from ..core.spec import CardWork, Command, Extras, Metric, Policy, Resources, Resume, TaskSpec, Work
 from .check import check_name
-from .cluster import with_all_gpus
 from .command import fingerprint
+from .fit import with_all_gpus
 from .keys import EXECUTED, Change, Context, EntryKeys, Row, Table
 from .kinds import record
 from .layers import RawEntry

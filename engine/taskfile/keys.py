@@ -22,11 +22,10 @@ from .kinds import read_table, record
 from .layers import Layers, RawEntry, expanded_with
 from .matrix import Grid, grid
 from .options import Box
-from .placeholders import RUNTIME, Scope, Values, as_written, fill, fill_text, lone, marker, names_in
+from .placeholders import RUNTIME, Scope, Values, as_written, fill, fill_command, fill_text, lone, marker, names_in
 from .problems import BadValueError, did_you_mean
 from .schema import DISTRIBUTED, IGNORED_VARIABLES, OF_ALL, RUNG, SLURM, TASK
 from .settings import CardProfile
-from .shell import fill_command
 from .values import as_text, compact_json, is_list, shown
 
 T = TypeVar("T", bound=Hashable)
@@ -60,6 +59,8 @@ class Context:
     """[[gpu_profile]], the largest cards first."""
     placeholders: set[str]
     """Names that [vars] or the matrix of some entry has."""
+    entries: dict[int, RawEntry] = field(default_factory=dict[int, RawEntry])
+    """By line."""
     resolved_shards: dict[str, int] = field(default_factory=dict[str, int])
     """What "gpus" was resolved to, by entry."""
     disabled: dict[str, int] = field(default_factory=dict[str, int])

@@ -15,10 +15,9 @@ from .find import STATE_DIR, STATE_NAME, STATE_NAME_WORDS, stem_of
 from .kinds import record
 from .layers import Layers, set_value
 from .options import RunOptions
-from .placeholders import Scope, has_slots, marker
+from .placeholders import Scope, fill_command, has_slots, marker
 from .problems import BadValueError, Problems, did_you_mean
 from .schema import DECK, DOCTOR, GPU_PROFILE, NOTIFY, OF_ALL, SLURM
-from .shell import fill_command
 from .values import as_text, is_list, is_table
 
 
