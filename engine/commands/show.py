@@ -12,11 +12,11 @@ from ..client.place import Place
 from ..command import Command
 from ..errors import UsageError
 from ..headless.painted import Line
-from ..headless.text import field_text, hhmmss, mib_text, plural, printable, ranges, wh_text
 from ..logs.told import other_command, read_record, words_in
 from ..protocol.words import nodes_text
+from ..text import field_text, hhmmss, mib_text, names_text, plural, printable, ranges, wh_text
 from .look import look
-from .rows import hint_line, names_text
+from .rows import hint_line
 from .screen import out, print_json
 
 

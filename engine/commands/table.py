@@ -14,12 +14,11 @@ from ..core.flags import is_stale
 from ..core.marks import is_of_other_work
 from ..errors import UsageError
 from ..hints import Hints
-from ..offline.deck import Offline, open_offline
+from ..offline.deck import open_offline
 from ..results.results import Asked, How, Records, Result, metrics_of, results_of
 from ..results.table import FORMATS, Layout, tabulate
-from ..serve.selecting import select
 from ..taskfile.options import RunOptions
-from .rows import names_text
+from ..text import names_text
 
 _HOW_TO_NAME = (
     "name some in the task file, metrics.acc = { regex = 'acc=([0-9.]+)', best = \"max\" }, or print ::gpudeck acc=0.91"
@@ -70,7 +69,7 @@ def table(
     offline = open_offline(path, options, os.environ)
     for warning in offline.warnings if offline.broken else ():
         print(f"warning: {warning}", file=sys.stderr)
-    tasks = _tasks(offline, selectors)
+    tasks = offline.select(selectors)
     records = Records(offline.logs)
     known = metrics_of(records, tasks)
     asked = asked or [Asked(name, None) for name in known]
@@ -102,13 +101,6 @@ def _asked(word: str) -> Asked:
     if how not in ("max", "min", "last"):
         raise UsageError(f"--metric {word}: after the colon comes max, min or last")
     return Asked(name, how)
-
-
-def _tasks(offline: Offline, selectors: Sequence[str]) -> list[Task]:
-    if not selectors:
-        return list(offline.deck.tasks)
-    index_of = {gpu.uuid: gpu.index for gpu in offline.deck.gpus.values()}
-    return select(offline.deck, selectors, index_of)
 
 
 def _chosen(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from ..errors import TaskFileError
+from ..text import printable
 
 MAX_LINES = 100
 """More problems than this are only counted."""
@@ -79,13 +80,6 @@ def check_together(*checks: Callable[[], None]) -> None:
             problems += error.problems
     if problems:
         raise TaskFileError(problems)
-
-
-def printable(text: str) -> str:
-    """One line without anything that a terminal obeys."""
-    if text.isprintable():
-        return text
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def did_you_mean(word: str, known: Sequence[str], *, form: str = "{}") -> str:

@@ -52,25 +52,26 @@ def _said(checker: Checker, layers: Layers) -> dict[str, object]:
     return said
 
 
-def _from_command_line(checker: Checker, options: RunOptions) -> dict[str, object]:
+def _given(options: RunOptions) -> dict[str, tuple[str, object]]:
+    """What the command line says of keys of [deck]: the option, and the value as a file would have it."""
     slots = None if options.slots_per_gpu is None else set_value(options.slots_per_gpu)
-    given: dict[str, tuple[str, object]] = {
+    said: dict[str, tuple[str, object]] = {
         "gpus": ("--gpus", options.gpus),
-        "slots_per_gpu": (
-            "--slots-per-gpu",
-            slots,
-        ),
+        "slots_per_gpu": ("--slots-per-gpu", slots),
         "halt": ("--fail-fast", "soon,fail=1") if options.fail_fast else ("--halt", options.halt),
         "backend": ("--backend", options.backend),
         "skip_existing": ("--skip-existing", options.skip_existing),
     }
+    return {key: given for key, given in said.items() if given[1] is not None}
+
+
+def _from_command_line(checker: Checker, options: RunOptions) -> dict[str, object]:
     said: dict[str, object] = {}
-    for key, (option, value) in given.items():
-        if value is not None:
-            try:
-                said[key] = DECK[key].kind.read(value)
-            except BadValueError as error:
-                checker.add(0, f"{option} {error.words}")
+    for key, (option, value) in _given(options).items():
+        try:
+            said[key] = DECK[key].kind.read(value)
+        except BadValueError as error:
+            checker.add(0, f"{option} {error.words}")
     if options.log_dir is not None:
         said["log_dir"] = os.path.abspath(os.path.expanduser(options.log_dir))
     _check_names(checker, options)
@@ -79,17 +80,13 @@ def _from_command_line(checker: Checker, options: RunOptions) -> dict[str, objec
 
 def on_gpus(settings: DeckSettings, options: RunOptions) -> DeckSettings:
     """The settings with --gpus and --slots-per-gpu over them. Raises UsageError."""
-    given = {
-        "gpus": options.gpus,
-        "slots_per_gpu": None if options.slots_per_gpu is None else set_value(options.slots_per_gpu),
-    }
     read: dict[str, Any] = {}
-    for key, value in given.items():
-        if value is not None:
+    for key, (option, value) in _given(options).items():
+        if key in ("gpus", "slots_per_gpu"):
             try:
                 read[key] = DECK[key].kind.read(value)
             except BadValueError as error:
-                raise UsageError(f"--{key.replace('_', '-')} {error.words}") from error
+                raise UsageError(f"{option} {error.words}") from error
     return replace(settings, **read)
 
 
@@ -123,10 +120,7 @@ def places(checker: Checker, layers: Layers, options: RunOptions) -> dict[str, s
     for key in layers.deck:
         path = layers.path("deck", key)
         found[key] = f"{checker.source.shown}:{checker.source.lines.of(*path)}: {table_of(path)}"
-    for key, value in (("gpus", options.gpus), ("slots_per_gpu", options.slots_per_gpu), ("backend", options.backend)):
-        if value is not None:
-            found[key] = "--" + key.replace("_", "-")
-    return found
+    return {**found, **{key: option for key, (option, _) in _given(options).items()}}
 
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")

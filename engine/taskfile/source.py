@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import cast
 
 from ..errors import TaskFileError
-from .problems import printable
+from ..text import printable
 from .values import MAX_DEPTH, SourceFloat, deeper, has_nul, is_list, is_table
 
 Path = tuple[str | int, ...]
