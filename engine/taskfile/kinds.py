@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_h
 
 from ..core.spec import Progress
 from . import units
-from .problems import BadValueError, did_you_mean
+from .problems import BadValueError, did_you_mean, inside
 from .values import as_text, is_list, is_table, kind_of, shown
 
 Read = Callable[[object], object]
@@ -105,10 +105,8 @@ def read_table(value: object, known: Table) -> dict[str, object]:
         if key not in known:
             hint = did_you_mean(key, list(known)) or "it knows " + ", ".join(known)
             raise BadValueError(f'has the unknown key "{key}": {hint}')
-        try:
+        with inside(key):
             found[key] = known[key].kind.read(item)
-        except BadValueError as error:
-            raise BadValueError(error.words, key, *error.inside) from None
     return found
 
 

@@ -16,7 +16,7 @@ from .find import STATE_NAME, STATE_NAME_WORDS
 from .kinds import IDENTIFIER, Table
 from .options import RunOptions
 from .placeholders import BUILT_IN, Scope, fill, has_slots, names_in
-from .problems import BadValueError, SkipError, did_you_mean
+from .problems import BadValueError, SkipError, did_you_mean, inside
 from .schema import DISTRIBUTED, MERGED, OF_ALL, PROFILE, SLURM, TABLES, TASK, TOP
 from .source import MAX_DIGITS, Path, line_of_number
 from .values import MAX_DEPTH, SourceFloat, as_text, deeper, has_nul, is_list, is_table
@@ -193,10 +193,8 @@ def expanded_with(
     done = {key: value for key, value in filled.items() if key not in moved}
     filling = _Filling({**written, **changes}, environ, done, {key: filled[key] for key in changes if key in filled})
     for key in [*changes, *moved]:
-        try:
+        with inside(key):
             filling.resolve(key)
-        except BadValueError as error:
-            raise BadValueError(error.words, key, *error.inside) from None
     return filling.done
 
 

@@ -10,7 +10,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
-from .problems import BadValueError, did_you_mean
+from .problems import BadValueError, did_you_mean, inside
 from .values import as_text, is_list, is_table, shown
 
 Values = Mapping[str, object]
@@ -183,10 +183,8 @@ class Scope:
         raise self._unknown(name)
 
     def _checked_in(self, key: str, item: object) -> object:
-        try:
+        with inside(key):
             return self.checked(item)
-        except BadValueError as error:
-            raise BadValueError(error.words, key, *error.inside) from None
 
     def _variable(self, variable: str) -> str:
         if variable not in self.environ:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -24,6 +25,15 @@ class BadValueError(Exception):
         super().__init__(words)
         self.words = words
         self.inside = inside
+
+
+@contextmanager
+def inside(key: str) -> Generator[None]:
+    """What is wrong within is wrong in this part of the value."""
+    try:
+        yield
+    except BadValueError as error:
+        raise BadValueError(error.words, key, *error.inside) from None
 
 
 class SkipError(Exception):

@@ -14,7 +14,7 @@ from ..core import spec
 from ..core.spec import NOTIFY_ON, Barrier, Metric, StopScope, Watch
 from . import kinds, units
 from .kinds import Key, Kind, Table, keys_of, read_table
-from .problems import BadValueError
+from .problems import BadValueError, inside
 
 _ENV: Mapping[str, object] = {
     "type": "object",
@@ -104,21 +104,19 @@ def _watch(value: object) -> Watch | None:
 
 def _metrics(value: object) -> tuple[Metric, ...]:
     """Files are as written, relative to cwd."""
-    return tuple(_metric(name, item) for name, item in kinds.table(value).items())
+    return tuple([_metric(name, item) for name, item in kinds.table(value).items()])
 
 
 def _metric(name: str, value: object) -> Metric:
-    if isinstance(value, str):
-        raise BadValueError('needs to be told where it is found: { regex = \'…\' }, or { file = "…", key = "…" }', name)
-    try:
+    with inside(name):
+        if isinstance(value, str):
+            raise BadValueError('needs to be told where it is found: { regex = \'…\' }, or { file = "…", key = "…" }')
         said = read_table(value, METRIC)
-    except BadValueError as error:
-        raise BadValueError(error.words, name, *error.inside) from None
-    if ("regex" in said) == ("file" in said):
-        raise BadValueError("needs either regex, or file and key", name)
-    if ("file" in said) != ("key" in said):
-        raise BadValueError("needs key together with file", name)
-    return kinds.record(Metric, said, name=name)
+        if ("regex" in said) == ("file" in said):
+            raise BadValueError("needs either regex, or file and key")
+        if ("file" in said) != ("key" in said):
+            raise BadValueError("needs key together with file")
+        return kinds.record(Metric, said, name=name)
 
 
 RUNG: Table = keys_of(
