@@ -167,12 +167,11 @@ class Expansion:
     def _on_cards(self, plain: CardWork, said: Table, cwd: str, row: Row, shard: Shard | None) -> tuple[CardWork, ...]:
         """What it executes on cards that a [[gpu_profile]] is for; () where that makes no difference on any of them."""
         cards = self.keys.cards if self.entry.wrong.isdisjoint(EXECUTED) else ()
-        made = [self._executed(change, said, cwd, row, shard) for _, change in cards]
-        if all(card == plain for card in made):
+        made = [self._executed(Change(card.vars, card.env), said, cwd, row, shard) for card in cards]
+        if all(work == plain for work in made):
             return ()
         return tuple(
-            replace(card, profile=profile.name, min_mib=profile.min_mib)
-            for card, (profile, _) in zip(made, cards, strict=True)
+            [replace(work, profile=card.name, min_mib=card.min_mib) for work, card in zip(made, cards, strict=True)]
         )
 
     def _fingerprint(self, work: Work, files: str, shard: Shard | None) -> str:

@@ -10,7 +10,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import NamedTuple, TypeVar, cast
 
@@ -226,7 +226,7 @@ class EntryKeys:
         self.check_together(self.fixed)
         self._check_own()
 
-    def _on_card(self, profile: CardProfile) -> tuple[CardProfile, Change] | None:
+    def _on_card(self, profile: CardProfile) -> CardProfile | None:
         """What a profile changes of this entry, as far as it has such variables."""
         known = (*self._scopes.work.columns, *self._scopes.name.known)
         changes = {name: value for name, value in profile.vars.items() if name in known}
@@ -235,7 +235,8 @@ class EntryKeys:
         try:
             self.with_vars(changes)
             key = "env"
-            return profile, Change(changes, cast("Table", self._scopes.work.checked(profile.env)))
+            env = cast("Mapping[str, str | None]", self._scopes.work.checked(profile.env))
+            return replace(profile, vars=changes, env=env)
         except BadValueError as error:
             self.context.checker.note(error, ("gpu_profile", profile.place, key))
             return None
