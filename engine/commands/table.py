@@ -15,7 +15,7 @@ from ..core.marks import is_of_other_work
 from ..errors import UsageError
 from ..hints import Hints
 from ..offline.deck import open_offline
-from ..results.results import Asked, How, Records, Result, metrics_of, results_of
+from ..results.results import MEASURED, Asked, How, Records, Result, metrics_of, results_of
 from ..results.table import FORMATS, Layout, tabulate
 from ..taskfile.options import RunOptions
 from ..text import names_text
@@ -86,6 +86,8 @@ def table(
     text = FORMATS[form](tabulate(chosen, layout))
     if outdated := _outdated(chosen, offline.deck):
         say((hints or Hints()).completed(outdated))
+    if made_up := _made_up(chosen, asked, offline.deck, records):
+        say(f"{made_up}: of simulated GPUs (SIM), made up")
     print(text)
     return 0
 
@@ -146,6 +148,14 @@ def _outdated(results: Sequence[Result], deck: Deck) -> str:
     if any(not deck.by_name[name].selected for name in flagged):
         again += f", once a run takes {them} in: the last one left some out"
     return f"of {len(told):,} results {'; '.join(said)}: {again}" if said else ""
+
+
+def _made_up(results: Sequence[Result], asked: Sequence[Asked], deck: Deck, records: Records) -> str:
+    """Which columns tell what was measured of simulated GPUs."""
+    tasks = [deck.by_name[result.task] for result in results]
+    columns = [one.name for one in asked if one.name in MEASURED and one.name != "duration_s"]
+    found = [name for name in columns for task in tasks if records.is_simulated(task) and records.measured(task, name)]
+    return ", ".join(dict.fromkeys(found))
 
 
 def _succeeded(results: Sequence[Result]) -> list[Result]:

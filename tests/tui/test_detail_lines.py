@@ -68,7 +68,7 @@ def test_the_chosen_attempt_tells_git_state_and_the_end_of_its_log() -> None:
     told = text(Known(details(), row(), 2, left))
     assert "git        1a2b on main" in told
     assert "GPU memory peak 1.0 GiB, mean 512.0 MiB" in told
-    assert "energy     1.24 kWh, mean 310 W" in told
+    assert "energy     1.24 kWh, mean 310 W\n" in told
     assert "ValueError: 3" in told
 
 
