@@ -8,7 +8,7 @@ from typing import cast
 from ..core.events import AttemptStarting
 from ..core.spec import TaskSpec
 from ..ports import JobOrder
-from ..taskfile.cluster import gpus_in
+from ..taskfile.fit import gpus_in
 from .launching import Ranks
 
 

@@ -25,8 +25,7 @@ from ..opening.left_behind import OLD_RECORD_S
 from ..snapshot import removable
 from ..snapshot.index import Book
 from ..snapshot.removable import Planned, Removable
-from ..taskfile.problems import printable
-from ..text import columns_of, plural, ranges, size_text
+from ..text import columns_of, plural, printable, ranges, size_text
 from .screen import option_s, says_yes
 
 _SHOWN = 20

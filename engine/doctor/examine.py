@@ -13,8 +13,7 @@ from ..core.spec import DeckFile, TaskSpec
 from ..opening.visible import cuda_visible_devices
 from ..ports import GpuInfo
 from ..taskfile.command import shell
-from ..taskfile.placeholders import without_markers
-from ..taskfile.shell import fill_shell
+from ..taskfile.placeholders import fill_shell, without_markers
 from ..text import plural
 from . import gpus as cards
 from . import host, isolation, slurm

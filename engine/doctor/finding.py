@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from ..taskfile.problems import printable
-from ..text import plural
+from ..text import plural, printable
 
 Level = Literal["ok", "warn", "fail"]
 LEVELS: tuple[Level, ...] = ("ok", "warn", "fail")

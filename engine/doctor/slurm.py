@@ -20,8 +20,8 @@ from ..attempt.launching import ranks_of
 from ..core.gres import gpus_by_type
 from ..core.spec import TaskSpec
 from ..ports import JobOrder
-from ..taskfile.cluster import few_cores
 from ..taskfile.command import RuntimeValues, asked
+from ..taskfile.fit import few_cores
 from ..taskfile.problems import BadValueError, did_you_mean
 from ..taskfile.units import sbatch_time_s
 from ..text import plural

@@ -21,9 +21,8 @@ from ..taskfile.fit import refuse_later
 from ..taskfile.kinds import RUN_VARIABLE
 from ..taskfile.load import load
 from ..taskfile.options import RunOptions
-from ..taskfile.placeholders import MARKER, escaped, fill_markers
+from ..taskfile.placeholders import MARKER, escaped, fill_markers, fill_shell
 from ..taskfile.problems import BadValueError, did_you_mean
-from ..taskfile.shell import fill_shell
 from ..taskfile.units import duration_s
 from .search import grid
 

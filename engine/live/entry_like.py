@@ -77,8 +77,7 @@ def _numbered(name: str, taken: Collection[str]) -> str:
 
 def _entry_of(source: Source, spec: TaskSpec) -> Table:
     entries = cast("list[Table]", source.data["task"])
-    lines = source.lines.tasks(len(entries))
-    return dict(entries[lines.index(spec.line)])
+    return dict(next(entry for at, entry in enumerate(entries) if source.lines.of("task", at) == spec.line))
 
 
 def _typed(text: str) -> object:

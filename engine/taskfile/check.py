@@ -1,13 +1,10 @@
-"""Reads tables by the schema and notes what is wrong with them, line by line; names of tasks; what is hardly meant."""
+"""Reads tables by the schema and notes what is wrong with them, line by line; names of tasks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 
-from ..core.names import is_glob
-from ..core.spec import TaskSpec
 from .kinds import Table
 from .problems import BadValueError, Problems, did_you_mean
 from .schema import DECK, DISTRIBUTED, MEANT, SLURM, TASK, WATCH
@@ -24,65 +21,77 @@ _OWN_FILE = re.compile(
 )
 _DOTS = re.compile(r"(?:.*/)?\.\.?(?:/.*)?")
 
-_LISTS = {
-    "command", "env_required", "needs", "after", "gpu_ids", "retry_on", "on_oom", "success_codes", "outputs", "tags",
-    "resume_command", "fingerprint_ignore", "fingerprint_files",
-}  # fmt: skip
+_LISTS = {name for name, key in TASK.items() if "'array'" in str(key.kind.schema)}
 _SWALLOWING: Mapping[str, Table] = {
     "env": {}, "matrix": {}, "watch": WATCH, "slurm": SLURM, "metrics": {}, "distributed": DISTRIBUTED,
 }  # fmt: skip
 _HOLDERS = frozenset((*_SWALLOWING, "on_oom"))
 
 
-@dataclass(frozen=True, slots=True)
-class Checker:
+class Checker(Problems):
     """Notes problems of a file's tables under their lines."""
 
-    source: Source
-    problems: Problems
+    def __init__(self, source: Source) -> None:
+        super().__init__(source.shown)
+        self.source = source
 
-    def note(self, error: BadValueError, path: Path, *, key: str, where: str) -> None:
-        """Note what is wrong with *key*, at the line of *path* or of the part of it that the error is about."""
-        line = self.source.lines.of(*path, *error.inside)
-        name = ".".join((key, *error.inside))
-        self.problems.add(line, f"{name} {error.words}", where=where)
+    def at(self, path: Path, text: str, *, where: str | None = None) -> None:
+        """Note a problem at the line of *path*. *where*: the table that this begins with."""
+        self.add(self.source.lines.of(*path), text, where=table_of(path) if where is None else where)
 
-    def table(self, value: object, path: Path, *, where: str) -> Mapping[str, object]:
+    def note(self, error: BadValueError, path: Path) -> None:
+        """Note what is wrong with the key at *path*, at the line of the part of it that the error is about."""
+        name = ".".join((str(path[-1]), *error.inside))
+        self.at((*path, *error.inside), f"{name} {error.words}")
+
+    def table(self, value: object, path: Path) -> Mapping[str, object]:
         """*value* as a table; an empty one, and a problem, when it is none."""
         if is_table(value):
             return value
-        self.problems.add(self.source.lines.of(*path), f"must be a table, got {kind_of(value)}", where=where)
+        self.at(path, f"must be a table, got {kind_of(value)}")
         return {}
 
-    def unknown(self, keys: Mapping[str, object], table: Table, path: Path, *, where: str) -> None:
+    def unknown(self, keys: Iterable[str], table: Table, path: Path, *, where: str | None = None) -> None:
         """Note the keys that *table* does not have."""
         for key in keys:
             if key not in table:
-                line = self.source.lines.of(*path, key)
-                self.problems.add(line, unknown_key(key, table), where=where)
+                self.at((*path, key), unknown_key(key, table), where=table_of(path) if where is None else where)
 
-    def read(self, values: Mapping[str, object], table: Table, path: Path, *, where: str) -> dict[str, object]:
+    def read(self, values: Mapping[str, object], table: Table, path: Path) -> dict[str, object]:
         """The values that are right, as the engine keeps them."""
-        self.unknown(values, table, path, where=where)
+        self.unknown(values, table, path)
         found: dict[str, object] = {}
         for key, value in values.items():
             if key in table:
                 try:
                     found[key] = table[key].kind.read(value)
                 except BadValueError as error:
-                    self.note(error, (*path, key), key=key, where=where)
+                    self.note(error, (*path, key))
         return found
 
-    def swallowed(self, task: Mapping[str, object], path: Path, *, where: str) -> bool:
+    def swallowed(self, task: Mapping[str, object], path: Path, *, where: str | None = None) -> bool:
         """Note the first of a task's keys that a [header] above it took in; *path*: of the task, or of [defaults]."""
         for inside in _swallowed(task):
             *header, key = (*path, *inside)
             if self.source.lines.has_header(*header):
                 name = ".".join(part for part in header if isinstance(part, str))
                 words = f"{key} stands below [{name}], so it is not the task's {key}: move it above that line"
-                self.problems.add(self.source.lines.of(*path, *inside), words, where=where)
+                self.at((*path, *inside), words, where=where)
                 return True
         return False
+
+
+def table_of(path: Path) -> str:
+    """How messages name the table that a path begins with: "[deck]", "[profile.smoke]"."""
+    match path:
+        case ():
+            return ""
+        case ("profile", name, *_):
+            return f"[profile.{name}]"
+        case ("gpu_profile", *_):
+            return "[[gpu_profile]]"
+        case _:
+            return f"[{path[0]}]"
 
 
 def unknown_key(key: str, table: Table) -> str:
@@ -154,34 +163,3 @@ def _meant(table: str, key: str, value: object) -> bool:
     if table == "matrix":
         return is_list(value) and key not in _LISTS
     return table == "metrics" and is_table(value)
-
-
-def warnings(tasks: Sequence[TaskSpec], shown: str) -> tuple[str, ...]:
-    """Lines about tasks that do the same work, write the same file, or crowd their GPUs."""
-    found = Problems(shown)
-    works: dict[tuple[object, ...], TaskSpec] = {}
-    outputs: dict[str, TaskSpec] = {}
-    for task in tasks:
-        processes = (task.resources.gpus, task.extras.launch, task.extras.nproc, task.extras.nodes)
-        first = works.setdefault((task.fingerprint, task.cwd, *processes), task)
-        if first is not task:
-            found.add(task.line, f"does the same as {_name(first)}: same command and environment", where=_name(task))
-        if words := _crowded(task):
-            found.add(task.line, words, where=_name(task))
-        for path in task.outputs:
-            other = outputs.setdefault(path, task)
-            if other is not task and other is not first and not is_glob(path):
-                found.add(task.line, f"has an output of {_name(other)}, too: {path}", where=_name(task))
-    return tuple(found.lines())
-
-
-def _crowded(task: TaskSpec) -> str:
-    """It starts more ranks than it has GPUs."""
-    nproc, gpus = task.extras.nproc, task.resources.gpus
-    if task.extras.launch == "command" or nproc is None or gpus == "all" or not 0 < gpus < nproc:
-        return ""
-    return f"has nproc = {nproc} and gpus = {gpus}: ranks share a GPU, which NCCL refuses (backend gloo does not)"
-
-
-def _name(task: TaskSpec) -> str:
-    return f'task "{task.name}"'

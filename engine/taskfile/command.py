@@ -16,10 +16,9 @@ from typing import NamedTuple, cast
 from ..core.spec import Command, TaskSpec, Work
 from ..globs import matches
 from .kinds import refuse_own
-from .placeholders import Values, fill, fill_markers, lone
+from .placeholders import Values, fill, fill_command, fill_markers, fill_shell, lone
 from .problems import BadValueError
 from .schema import TASK
-from .shell import fill_command, fill_shell
 
 
 class Python(NamedTuple):
@@ -99,8 +98,6 @@ def _conda_prefixes(name: str, environ: Mapping[str, str]) -> Iterator[str]:
     except (OSError, UnicodeDecodeError):
         return
 
-
-IGNORED_VARIABLES = ("WANDB_*", "NCCL_*", "*_DEBUG", "OMP_*", "*_KEY", "*_TOKEN")
 
 _BYTES = 16
 _CHUNK_BYTES = 1 << 20
@@ -227,38 +224,36 @@ def finish(
     A text command runs in bash, or in sh where there is no bash; values are quoted for the shell in it.
     """
     command, env = work.command, work.env
-    known = _Known(spec, values)
+    text = _texts(spec, values)
     if isinstance(command, str):
-        argv = (shell(), "-c", fill_shell(command, known.text))
+        argv = (shell(), "-c", fill_shell(command, text))
     elif any("\0" in word for word in command):
-        argv = tuple(fill_markers(word, known.text) for word in command)
+        argv = tuple(fill_markers(word, text) for word in command)
     else:
         argv = command
-    if any(text is not None and "\0" in text for _, text in env):
-        env = tuple((name, text and fill_markers(text, known.text)) for name, text in env)
+    if any(said is not None and "\0" in said for _, said in env):
+        env = tuple((name, said and fill_markers(said, text)) for name, said in env)
     return argv, env
 
 
 def told(spec: TaskSpec, command: Command, values: RuntimeValues, unknown: Collection[str]) -> Command:
     """A command of *spec* for people, a text or a list as it is. Of *unknown* placeholders the name stays."""
-    known = _Known(spec, values)
+    text = _texts(spec, values)
     if isinstance(command, str):
-        return fill_shell(command, known.text, kept=unknown)
-    return tuple(
-        fill_markers(word, lambda name: f"{{{name}}}" if name in unknown else known.text(name)) for word in command
-    )
+        return fill_shell(command, text, kept=unknown)
+    return tuple(fill_markers(word, lambda name: f"{{{name}}}" if name in unknown else text(name)) for word in command)
 
 
 def asked(spec: TaskSpec, values: RuntimeValues) -> dict[str, object]:
     """What the task asks a cluster for, by keys of [slurm]; its `setup` is ready for a shell."""
-    known = _Known(spec, values)
+    text = _texts(spec, values)
 
     def filled(key: str, value: object) -> object:
         if isinstance(value, str):
-            return fill_markers(value, known.text)
+            return fill_markers(value, text)
         if isinstance(value, tuple):
             fill = fill_shell if key == "setup" else fill_markers
-            return tuple(fill(line, known.text) for line in cast("tuple[str, ...]", value))
+            return tuple(fill(line, text) for line in cast("tuple[str, ...]", value))
         return value
 
     return {key: filled(key, value) for key, value in spec.extras.slurm}
@@ -270,24 +265,16 @@ def shell() -> str:
     return next((path for path in _SHELLS if os.access(path, os.X_OK)), "/bin/sh")
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    spec: TaskSpec
-    values: RuntimeValues
-
-    def text(self, name: str) -> str:
-        if name.startswith("env."):
-            return self.values.environ.get(name.removeprefix("env."), "")
-        return _TEXTS[name](self.spec, self.values)
-
-
-_TEXTS: Mapping[str, Callable[[TaskSpec, RuntimeValues], str]] = {
-    "attempt": lambda _, values: str(values.attempt),
-    "gpu_ids": lambda _, values: ",".join(values.gpu_ids),
-    "num_gpus": lambda _, values: str(len(values.gpu_ids)),
-    "cpus": lambda _, values: str(values.cpus),
-    "run_dir": lambda _, values: values.run_dir,
-    "log_dir": lambda _, values: values.log_dir,
-    "run_id": lambda spec, _: run_id(spec.name, spec.fingerprint),
-    "python": lambda spec, values: spec.python or values.python,
-}
+def _texts(spec: TaskSpec, values: RuntimeValues) -> Callable[[str], str]:
+    """The text of a placeholder, by its name."""
+    known = {
+        "attempt": str(values.attempt),
+        "gpu_ids": ",".join(values.gpu_ids),
+        "num_gpus": str(len(values.gpu_ids)),
+        "cpus": str(values.cpus),
+        "run_dir": values.run_dir,
+        "log_dir": values.log_dir,
+        "run_id": run_id(spec.name, spec.fingerprint),
+        "python": spec.python or values.python,
+    }
+    return lambda name: values.environ.get(name[4:], "") if name.startswith("env.") else known[name]

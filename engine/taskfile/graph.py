@@ -12,8 +12,7 @@ from typing import Literal, cast
 
 from ..core.names import is_glob
 from ..core.spec import TaskSpec
-from .expand import Context
-from .layers import RawEntry
+from .keys import Context
 from .problems import BadValueError, did_you_mean
 from .values import shown
 
@@ -23,20 +22,20 @@ _MAX_HINTS = 20
 """Finding near names among many takes long, so only the first problems get a hint."""
 
 
-def check_order(tasks: list[TaskSpec], context: Context, entries: dict[int, RawEntry]) -> None:
-    """Note needs that match nothing, rounds without tasks before them and circles; *entries* by line.
+def check_order(tasks: list[TaskSpec], context: Context) -> None:
+    """Note needs that match nothing, rounds without tasks before them and circles.
 
     A need that names a task with shards is rewritten to mean all of them. Beside other problems of the file only what
     these cannot change is noted.
     """
     _spell_out_shards(tasks, context)
-    problems, index = context.checker.problems, Index([task.name for task in tasks])
+    problems, index = context.checker, Index([task.name for task in tasks])
     if not problems:
-        _check_rounds(tasks, context, entries)
+        _check_rounds(tasks, context)
     if not context.nameless and any(task.needs or task.after for task in tasks):
-        _check_matches(tasks, index, context, entries)
+        _check_matches(tasks, index, context)
         if not problems:
-            _check_circles(tasks, index, entries)
+            _check_circles(tasks, index, context)
 
 
 def _spell_out_shards(tasks: list[TaskSpec], context: Context) -> None:
@@ -53,7 +52,7 @@ def _spelled(patterns: Sequence[str], sharded: set[str]) -> tuple[str, ...]:
     return tuple(f"{pattern}-shard[0-9]*" if pattern in sharded else pattern for pattern in patterns)
 
 
-def _check_rounds(tasks: Sequence[TaskSpec], context: Context, entries: dict[int, RawEntry]) -> None:
+def _check_rounds(tasks: Sequence[TaskSpec], context: Context) -> None:
     first: dict[str, int] = {}
     rounds = [(task.group, task.round) for task in tasks]
     for group, number in (*rounds, *context.disabled_rounds):
@@ -62,18 +61,18 @@ def _check_rounds(tasks: Sequence[TaskSpec], context: Context, entries: dict[int
         if task.round and task.round == first[task.group]:
             others = f'of group "{task.group}"' if task.group else "without a group"
             words = f"= {task.round}, but no task {others} is in an earlier round"
-            entries[task.line].note(BadValueError(words), "round", where=f'task "{task.name}"')
+            context.entries[task.line].note(BadValueError(words), "round", where=f'task "{task.name}"')
 
 
-def _check_matches(tasks: Sequence[TaskSpec], index: Index, context: Context, entries: dict[int, RawEntry]) -> None:
+def _check_matches(tasks: Sequence[TaskSpec], index: Index, context: Context) -> None:
     for position, task in enumerate(tasks):
         for key in ("needs", "after"):
             for pattern in getattr(task, key):
                 found = index.find(pattern)
                 if not found or found == [position]:
-                    hint = len(context.checker.problems) < _MAX_HINTS
+                    hint = len(context.checker) < _MAX_HINTS
                     words = _no_match(pattern, tasks, context, itself=bool(found), hint=hint)
-                    entries[task.line].note(BadValueError(words), key, where=f'task "{task.name}"')
+                    context.entries[task.line].note(BadValueError(words), key, where=f'task "{task.name}"')
 
 
 def _no_match(pattern: str, tasks: Sequence[TaskSpec], context: Context, *, itself: bool, hint: bool) -> str:
@@ -86,13 +85,13 @@ def _no_match(pattern: str, tasks: Sequence[TaskSpec], context: Context, *, itse
     return f"has {shown(pattern)}, which matches no task" + (f": {near}" if near else "")
 
 
-def _check_circles(tasks: Sequence[TaskSpec], index: Index, entries: dict[int, RawEntry]) -> None:
+def _check_circles(tasks: Sequence[TaskSpec], index: Index, context: Context) -> None:
     circle = _Waits(tasks, index).circle()
     if circle is not None:
         first, key = circle[0], _link(circle[0], circle[1])
         words = "make a circle: " if key == "needs" else "makes a circle: "
         words += ", ".join(_step(circle[at], circle[at + 1]) for at in range(len(circle) - 1))
-        entries[first.line].note(BadValueError(words), key, where=f'task "{first.name}"')
+        context.entries[first.line].note(BadValueError(words), key, where=f'task "{first.name}"')
 
 
 def _step(task: TaskSpec, other: TaskSpec) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from ..core.spec import Progress
 from . import units
-from .problems import BadValueError, did_you_mean
+from .problems import BadValueError, did_you_mean, inside
 from .values import as_text, is_list, is_table, kind_of, shown
 
 Read = Callable[[object], object]
@@ -31,20 +32,70 @@ class Kind:
     schema: Mapping[str, object]
     textual: bool = False
     """Made of text: a placeholder in it stands for its value's text, whatever that value's type."""
+    choices: tuple[str, ...] = ()
+    """The words that it knows, where it knows no others."""
+
+
+_BY_FIELD = Kind("", lambda value: value, {})
+"""That of the core's field, see `keys_of`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
     """One key of a table."""
 
-    kind: Kind
-    default: str
-    """As the reference shows it."""
     words: str
     """What it means, one line."""
+    kind: Kind = _BY_FIELD
+    default: str = ""
+    """As the reference shows it; where none is said, that of the core's field."""
 
 
 Table = Mapping[str, Key]
+
+
+def keys_of(*records: type, **made: Key) -> Table:
+    """A table, with kinds and defaults of the fields that its keys are named after in the core's *records*."""
+    for record in records:
+        types = get_type_hints(record)
+        defaults = {each.name: each.default for each in fields(record)}
+        for name, key in _keys_of(record):
+            if key in made:
+                kind = made[key].kind if made[key].kind is not _BY_FIELD else _kind_of(types[name])
+                default = made[key].default or _default(kind, name, defaults[name])
+                made[key] = Key(made[key].words, kind, default)
+    return made
+
+
+def _kind_of(hint: object) -> Kind:
+    """Of a flag, of one of some words, or of several of them."""
+    inside = get_args(hint)
+    return (
+        flag() if hint is bool else choice(*inside) if get_origin(hint) is Literal else words_of(*get_args(inside[0]))
+    )
+
+
+def _default(kind: Kind, name: str, value: object) -> str:
+    """The TOML that *kind* reads as *value*; "" where there is none."""
+    said: list[object] = [value]
+    if value is None:
+        said = ["none", "never", {}]
+    elif isinstance(value, float) and name.endswith("_s"):
+        said = [units.duration_text(value)]
+    elif isinstance(value, int) and name.endswith("_mib"):
+        said = [f"{value / 1024:g}GiB"]
+    elif isinstance(value, tuple):
+        said = [list(cast("tuple[object, ...]", value)), {}]
+    elif isinstance(value, frozenset):
+        words = cast("frozenset[str]", value)
+        said = [[word for word in kind.choices if word in words] or sorted(words)]
+    for each in said:
+        try:
+            if kind.read(each) == value:
+                return json.dumps(each)
+        except BadValueError:
+            continue
+    return ""
 
 
 def read_table(value: object, known: Table) -> dict[str, object]:
@@ -54,10 +105,8 @@ def read_table(value: object, known: Table) -> dict[str, object]:
         if key not in known:
             hint = did_you_mean(key, list(known)) or "it knows " + ", ".join(known)
             raise BadValueError(f'has the unknown key "{key}": {hint}')
-        try:
+        with inside(key):
             found[key] = known[key].kind.read(item)
-        except BadValueError as error:
-            raise BadValueError(error.words, key, *error.inside) from None
     return found
 
 
@@ -115,7 +164,7 @@ def choice(*words: str) -> Kind:
             raise BadValueError(f"must be {quoted}, got {shown(value)}" + (f": {hint}" if hint else ""))
         return value
 
-    return Kind(quoted, read, {"enum": list(words)})
+    return Kind(quoted, read, {"enum": list(words)}, choices=words)
 
 
 def text(*, what: str = "text", empty: bool = False) -> Kind:
@@ -171,7 +220,8 @@ def words_of(*known: str) -> Kind:
                 raise BadValueError(f"has {shown(item)}, which is none of its words: {hint}")
         return frozenset(cast("Sequence[str]", value))
 
-    return Kind("list of " + ", ".join(known), read, {"type": "array", "items": {"enum": list(known)}})
+    schema = {"type": "array", "items": {"enum": list(known)}}
+    return Kind("list of " + ", ".join(known), read, schema, choices=known)
 
 
 def wholes(minimum: int, maximum: int) -> Kind:
@@ -257,7 +307,7 @@ def regex() -> Kind:
 
 def progress() -> Kind:
     """A regular expression, or a table of one and the total of what it counts."""
-    keys = {"regex": Key(regex(), "", ""), "total": Key(whole(1), "", "")}
+    keys = {"regex": Key("", regex()), "total": Key("", whole(1))}
 
     def read(value: object) -> object:
         if not is_table(value):

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from datetime import date, time
 from typing import cast
 
-from .check import Checker, unknown_key
+from .check import Checker, table_of
 from .find import STATE_NAME, STATE_NAME_WORDS
-from .kinds import IDENTIFIER
+from .kinds import IDENTIFIER, Table
 from .options import RunOptions
 from .placeholders import BUILT_IN, Scope, fill, has_slots, names_in
-from .problems import BadValueError, SkipError, did_you_mean
+from .problems import BadValueError, SkipError, did_you_mean, inside
 from .schema import DISTRIBUTED, MERGED, OF_ALL, PROFILE, SLURM, TABLES, TASK, TOP
 from .source import MAX_DIGITS, Path, line_of_number
 from .values import MAX_DEPTH, SourceFloat, as_text, deeper, has_nul, is_list, is_table
@@ -45,15 +45,22 @@ class Layers:
         """The path in the file of a key of "deck", "vars" or "defaults"; empty where --set gave it."""
         return self.origins.get((table, key), (table, key))
 
+    def read(self, checker: Checker, name: str, known: Table) -> dict[str, object]:
+        """What a table says, where it is right, as the engine keeps it."""
+        found: dict[str, object] = {}
+        for key, value in cast("Mapping[str, object]", getattr(self, name)).items():
+            found |= checker.read({key: value}, known, self.path(name, key)[:-1])
+        return found
+
 
 def layered(checker: Checker, options: RunOptions) -> Layers:
     """Merge what a file says at its top level; everything wrong with that is among the problems. [vars] are as written:
     see `fill_vars`."""
     data = checker.source.data
-    checker.unknown(data, TOP, (), where="")
+    checker.unknown(data, TOP, ())
     layers = Layers()
     for name in ("deck", "vars", "defaults", "slurm", "distributed", "notify"):
-        _overlay(layers, name, checker.table(data.get(name, {}), (name,), where=f"[{name}]"), (name,))
+        _overlay(layers, name, checker.table(data.get(name, {}), (name,)), (name,))
     _profile(layers, checker, options.profile)
     _set(layers, checker, options)
     for key, said, known in (("slurm", layers.slurm, SLURM), ("distributed", layers.distributed, DISTRIBUTED)):
@@ -74,24 +81,24 @@ def _overlay(layers: Layers, name: str, values: Mapping[str, object], path: Path
 
 
 def _profile(layers: Layers, checker: Checker, name: str | None) -> None:
-    profiles = checker.table(checker.source.data.get("profile", {}), ("profile",), where="[profile]")
+    profiles = checker.table(checker.source.data.get("profile", {}), ("profile",))
     for profile, value in profiles.items():
         path: Path = ("profile", profile)
         if not STATE_NAME.fullmatch(profile):
-            checker.problems.add(checker.source.lines.of(*path), STATE_NAME_WORDS, where=table_of(path))
-        table = checker.table(value, path, where=table_of(path))
-        checker.unknown(table, PROFILE, path, where=table_of(path))
+            checker.at(path, STATE_NAME_WORDS)
+        table = checker.table(value, path)
+        checker.unknown(table, PROFILE, path)
         for key in PROFILE:
-            values = checker.table(table.get(key, {}), (*path, key), where=table_of(path))
+            values = checker.table(table.get(key, {}), (*path, key))
             if key == "defaults":
-                checker.swallowed(values, (*path, key), where=table_of(path))
+                checker.swallowed(values, (*path, key))
             if profile == name:
                 _overlay(layers, key, values, (*path, key))
             else:
                 _check_unused(checker, key, values, (*path, key))
     if name is not None and name not in profiles:
         hint = did_you_mean(name, list(profiles)) or "the file has " + (", ".join(profiles) or "none")
-        checker.problems.add(0, f"--profile {name}: there is no [profile.{name}]: {hint}")
+        checker.add(0, f"--profile {name}: there is no [profile.{name}]: {hint}")
 
 
 def _check_unused(checker: Checker, key: str, values: Mapping[str, object], path: Path) -> None:
@@ -99,32 +106,27 @@ def _check_unused(checker: Checker, key: str, values: Mapping[str, object], path
     known = {**TABLES, "defaults": TASK}.get(key)
     if known is not None:
         plain = {name: value for name, value in values.items() if key == "deck" or not has_slots(value)}
-        checker.read(plain, known, path, where=table_of(path))
+        checker.read(plain, known, path)
         return
     for name in values:
         try:
             _check_var(name)
         except BadValueError as error:
-            checker.note(error, (*path, name), key=name, where=table_of(path))
-
-
-def table_of(path: Path) -> str:
-    """How messages name the table that a path begins with: "[deck]", "[profile.smoke]"."""
-    return f"[profile.{path[1]}]" if path[:1] == ("profile",) and len(path) > 1 else f"[{path[0]}]" if path else ""
+            checker.note(error, (*path, name))
 
 
 def _set(layers: Layers, checker: Checker, options: RunOptions) -> None:
     for key, text in options.set.items():
         if key not in layers.vars and (line := _matrix_line(checker, key)):
             words = f"{key} is a key of matrix (line {line}), not of [vars]: choose with --only {key}=VALUE"
-            checker.problems.add(0, f"--set {key}={text}: {words}")
+            checker.add(0, f"--set {key}={text}: {words}")
         elif not IDENTIFIER.fullmatch(key):
-            checker.problems.add(0, f"--set {key}={text}: {key!r} cannot be the name of a placeholder")
+            checker.add(0, f"--set {key}={text}: {key!r} cannot be the name of a placeholder")
         elif key not in layers.vars and f"{{{key}}}" not in checker.source.text:
             hint = did_you_mean(key, list(layers.vars)) or "it is not in [vars], and nothing uses it"
-            checker.problems.add(0, f"--set {key}={text}: the file has no {{{key}}}: {hint}")
+            checker.add(0, f"--set {key}={text}: the file has no {{{key}}}: {hint}")
         elif has_nul(set_value(text)):
-            checker.problems.add(0, f"--set {key}: no text may hold a NUL character")
+            checker.add(0, f"--set {key}: no text may hold a NUL character")
         else:
             layers.vars[key] = set_value(text)
             layers.origins["vars", key] = ()
@@ -161,9 +163,7 @@ def fill_vars(layers: Layers, checker: Checker, environ: Mapping[str, str]) -> N
             filling.resolve(key)
         except BadValueError as error:
             path = layers.path("vars", key)
-            checker.problems.add(
-                checker.source.lines.of(*path), f"{key} {error.words}", where=table_of(path) or "--set"
-            )
+            checker.at(path, f"{key} {error.words}", where=table_of(path) or "--set")
             filling.done.setdefault(key, "")
     layers.vars = filling.done
 
@@ -193,10 +193,8 @@ def expanded_with(
     done = {key: value for key, value in filled.items() if key not in moved}
     filling = _Filling({**written, **changes}, environ, done, {key: filled[key] for key in changes if key in filled})
     for key in [*changes, *moved]:
-        try:
+        with inside(key):
             filling.resolve(key)
-        except BadValueError as error:
-            raise BadValueError(error.words, key, *error.inside) from None
     return filling.done
 
 
@@ -298,7 +296,7 @@ class RawEntry:
         name = ".".join(error.inside if table == key else (key, *error.inside))
         if table == key or (table == "defaults" and not has_slots(self.values[key])):
             where = table_of(path)
-        self.checker.problems.add(line or self.line, f"{name} {error.words}".strip(), where=where or self.where)
+        self.checker.add(line or self.line, f"{name} {error.words}".strip(), where=where or self.where)
 
     @contextmanager
     def noting(self, key: str, where: str = "") -> Generator[None]:
@@ -310,13 +308,10 @@ class RawEntry:
 
     def check_keys(self) -> None:
         """Note unknown, misplaced and missing keys. Raises SkipError where most keys are not where they belong."""
-        for key in self.own:
-            if key not in TASK:
-                line = self.checker.source.lines.of("task", self.index, key)
-                self.checker.problems.add(line, unknown_key(key, TASK), where=self.where)
+        self.checker.unknown(self.own, TASK, ("task", self.index), where=self.where)
         if self.checker.swallowed(self.own, ("task", self.index), where=self.where):
             raise SkipError
         for key in ("name", "command"):
             if key not in self.values:
                 self.wrong.add(key)
-                self.checker.problems.add(self.line, f"{key} is missing", where=self.where)
+                self.checker.add(self.line, f"{key} is missing", where=self.where)

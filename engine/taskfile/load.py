@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, cast
+from typing import cast
 
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..tuning import without_collector
-from .check import Checker, warnings
-from .cluster import few_cores, passed_over, why_not
+from .check import Checker
 from .command import default_python
-from .expand import Context, Expansion
+from .expand import Expansion
+from .fit import few_cores, passed_over, warnings, why_not
 from .graph import check_order
-from .layers import RawEntry, fill_vars, layered, table_of
+from .keys import Context
+from .layers import RawEntry, fill_vars, layered
 from .options import Box, RunOptions
 from .placeholders import has_slots
 from .problems import BadValueError, Problems, SkipError
@@ -47,8 +48,7 @@ def load(
         source = read_source(path, content)
         if not ladders:
             drop_key(source.data, "on_oom")
-        reading = _Reading(source, options, box, os.environ if environ is None else environ)
-        return reading.deck(look)
+        return _deck(_context(source, options, box, os.environ if environ is None else environ), options, look)
 
 
 def load_settings(path: str, options: RunOptions | None = None, *, content: bytes | None = None) -> DeckSettings:
@@ -56,145 +56,133 @@ def load_settings(path: str, options: RunOptions | None = None, *, content: byte
     all problems of the file are told at once. [vars] are not filled in: the environment for that may be another one, of
     a run that goes on. *content*: see `load`. Raises TaskFileError."""
     source = read_source(path, content)
-    checker = Checker(source, Problems(source.shown))
+    checker = Checker(source)
     options = options or RunOptions()
     settings = deck_settings(checker, layered(checker, options), options)
-    if checker.problems:
+    if checker:
         load(path, options, content=content)
-    checker.problems.raise_any()
+    checker.raise_any()
     return settings
 
 
-class _Reading:
-    """One file on its way to a deck."""
+def _context(source: Source, options: RunOptions, box: Box, environ: Mapping[str, str]) -> Context:
+    """All but the tasks is read."""
+    checker = Checker(source)
+    layers = layered(checker, options)
+    fill_vars(layers, checker, environ)
+    return Context(
+        checker=checker,
+        layers=layers,
+        settings=deck_settings(checker, layers, options),
+        environ=environ,
+        box=box,
+        python=default_python(source.folder, environ),
+        profiles=card_profiles(checker, layers),
+        placeholders=set(layers.vars),
+    )
 
-    def __init__(self, source: Source, options: RunOptions, box: Box, environ: Mapping[str, str]) -> None:
-        self.source = source
-        self.options = options
-        self.problems = Problems(source.shown)
-        self.checker = Checker(source, self.problems)
-        self.layers = layered(self.checker, options)
-        fill_vars(self.layers, self.checker, environ)
-        self.settings = deck_settings(self.checker, self.layers, options)
-        self.context = self._context(box, environ)
-        self._in_job = "SLURM_JOB_ID" in environ
-        self.entries: dict[int, RawEntry] = {}
 
-    def deck(self, look: Look | None) -> DeckFile:
-        tasks = self._tasks()
-        self._other_tables()
-        own = own_checks(self.checker, self.context.constants, self.context.environ)
-        check_order(tasks, self.context, self.entries)
-        if not tasks and not self.problems:
-            self.problems.add(0, "no task is enabled")
-        self.problems.raise_any()
-        selected = select(self.settings, tasks, self.options, look)
-        return DeckFile(
-            path=self.source.path,
-            stem=stem_of(self.source.path, self.options),
-            settings=self.settings,
-            tasks=tuple(tasks),
-            warnings=(
-                *warnings(tasks, self.source.shown),
-                *swept_over(self.checker, self.context.profiles, tasks),
-                *self._on_slurm(tasks),
-            ),
-            selected=selected,
-            shown=self.source.shown,
-            fixed_shards=self.context.resolved_shards,
-            vars={key: as_text(value) for key, value in self.layers.vars.items()},
-            places=places(self.checker, self.layers, self.options),
-            digest=self.source.digest,
-            text=self.source.text,
-            own_checks=own,
-            later=self._later(tasks, selected),
-        )
+def _deck(context: Context, options: RunOptions, look: Look | None) -> DeckFile:
+    checker, source = context.checker, context.checker.source
+    tasks = _tasks(context)
+    _check_other_tables(context)
+    own = own_checks(checker, context.constants, context.environ)
+    check_order(tasks, context)
+    if not tasks and not checker:
+        checker.add(0, "no task is enabled")
+    checker.raise_any()
+    selected = select(context.settings, tasks, options, look)
+    return DeckFile(
+        path=source.path,
+        stem=stem_of(source.path, options),
+        settings=context.settings,
+        tasks=tuple(tasks),
+        warnings=(
+            *warnings(tasks, source.shown),
+            *swept_over(checker, context.profiles, tasks),
+            *_on_slurm(context, options, tasks),
+        ),
+        selected=selected,
+        shown=source.shown,
+        fixed_shards=context.resolved_shards,
+        vars={key: as_text(value) for key, value in context.layers.vars.items()},
+        places=places(checker, context.layers, options),
+        digest=source.digest,
+        text=source.text,
+        own_checks=own,
+        later=_later(context, tasks, selected),
+    )
 
-    def _context(self, box: Box, environ: Mapping[str, str]) -> Context:
-        barrier = self.layers.deck.get("round_barrier", "succeeded")
-        return Context(
-            checker=self.checker,
-            layers=self.layers,
-            environ=environ,
-            constants={**self.layers.vars, "deck": self.settings.name},
-            log_dir=self.settings.log_dir,
-            python=default_python(self.source.folder, environ),
-            barrier=cast("Literal['ended']", barrier),
-            gpu_count=box.gpu_count,
-            fixed_shards=box.fixed_shards,
-            on_slurm=self.settings.backend == "slurm",
-            profiles=card_profiles(self.checker, self.layers),
-            placeholders=set(self.layers.vars),
-        )
 
-    def _entries(self) -> Iterator[RawEntry]:
-        found = self.source.data.get("task", [])
-        if isinstance(found, dict):
-            self.problems.add(self.source.lines.of("task"), "write [[task]] with two brackets: there can be many")
-            return
-        if not isinstance(found, list) or not found:
-            self.problems.add(0, "there is no [[task]] in the file")
-            return
-        entries = cast("list[object]", found)
-        lines = self.source.lines.tasks(len(entries))
-        for index, (entry, line) in enumerate(zip(entries, lines, strict=True)):
-            if isinstance(entry, dict):
-                yield RawEntry(self.checker, self.layers, index, cast("dict[str, object]", entry), line)
-            else:
-                self.problems.add(line, f"must be a table, got {kind_of(entry)}", where=f"task {index + 1}")
+def _entries(context: Context) -> Iterator[RawEntry]:
+    found = context.checker.source.data.get("task", [])
+    if isinstance(found, dict):
+        context.checker.at(("task",), "write [[task]] with two brackets: there can be many", where="")
+        return
+    if not isinstance(found, list) or not found:
+        context.checker.add(0, "there is no [[task]] in the file")
+        return
+    entries = cast("list[object]", found)
+    for index, entry in enumerate(entries):
+        line = context.checker.source.lines.of("task", index)
+        if isinstance(entry, dict):
+            yield RawEntry(context.checker, context.layers, index, cast("dict[str, object]", entry), line)
+        else:
+            context.checker.add(line, f"must be a table, got {kind_of(entry)}", where=f"task {index + 1}")
 
-    def _tasks(self) -> list[TaskSpec]:
-        tasks: list[TaskSpec] = []
-        lines: dict[str, int] = {}
-        for entry in self._entries():
-            self.entries[entry.line] = entry
-            try:
-                made = Expansion(entry, self.context).tasks(len(tasks))
-            except SkipError:
-                self.context.nameless = True
-                continue
-            for task in made:
-                if task.name in lines:
-                    words = f"{shown(task.name)} is taken by the task in line {lines[task.name]}"
-                    entry.note(BadValueError(words), "name")
-                    break
-                lines[task.name] = entry.line
-            tasks += made
-        return tasks
 
-    def _other_tables(self) -> None:
-        """Check what no entry has looked at."""
-        defaults = self.source.data.get("defaults")
-        if is_table(defaults):
-            self.checker.swallowed(defaults, ("defaults",), where="[defaults]")
-        if not self.context.nameless:
-            note_unknown(self.checker, self.context.profiles, self.context.placeholders)
-        for key, value in self.layers.defaults.items():
-            path = self.layers.path("defaults", key)
-            self.checker.unknown({key: value}, TASK, path[:-1], where=table_of(path))
-        for name, said, table in (
-            ("slurm", self.layers.slurm, SLURM),
-            ("distributed", self.layers.distributed, DISTRIBUTED),
-        ):
-            for key, value in said.items():
-                path = self.layers.path(name, key)
-                self.checker.unknown({key: value}, table, path[:-1], where=table_of(path))
-                known = {} if key in OF_ALL or has_slots(value) else {key: value}
-                self.checker.read(known, table, path[:-1], where=table_of(path))
+def _tasks(context: Context) -> list[TaskSpec]:
+    tasks: list[TaskSpec] = []
+    lines: dict[str, int] = {}
+    for entry in _entries(context):
+        context.entries[entry.line] = entry
+        try:
+            made = Expansion(entry, context).tasks(len(tasks))
+        except SkipError:
+            context.nameless = True
+            continue
+        for task in made:
+            if task.name in lines:
+                words = f"{shown(task.name)} is taken by the task in line {lines[task.name]}"
+                entry.note(BadValueError(words), "name")
+                break
+            lines[task.name] = entry.line
+        tasks += made
+    return tasks
 
-    def _later(self, tasks: Sequence[TaskSpec], selected: frozenset[str] | None) -> tuple[str, ...]:
-        """Lines for what this backend cannot do."""
-        found = Problems(self.source.shown)
-        for task in tasks if selected is None else (task for task in tasks if task.name in selected):
-            for key, words in why_not(task, on_slurm=self.context.on_slurm, in_job=self._in_job):
-                line = self.source.lines.of(*self.entries[task.line].path(key))
-                found.add(line, words, where=f'task "{task.name}"')
-        return tuple(found.lines())
 
-    def _on_slurm(self, tasks: Sequence[TaskSpec]) -> Iterator[str]:
-        """Warnings of a deck on Slurm."""
-        if self.context.on_slurm:
-            given = [key for key in ("gpus", "slots_per_gpu") if getattr(self.options, key) is not None]
-            entries, cards = list(self.entries.values()), bool(self.context.profiles)
-            found = (passed_over(self.layers, given, entries, cards=cards), few_cores(tasks))
-            yield from (f"{self.source.shown}: {words}" for words in found if words)
+def _check_other_tables(context: Context) -> None:
+    """Check what no entry has looked at."""
+    defaults = context.checker.source.data.get("defaults")
+    if is_table(defaults):
+        context.checker.swallowed(defaults, ("defaults",))
+    if not context.nameless:
+        note_unknown(context.checker, context.profiles, context.placeholders)
+    for key in context.layers.defaults:
+        context.checker.unknown([key], TASK, context.layers.path("defaults", key)[:-1])
+    for name, said, table in (
+        ("slurm", context.layers.slurm, SLURM),
+        ("distributed", context.layers.distributed, DISTRIBUTED),
+    ):
+        for key, value in said.items():
+            if key not in table or not (key in OF_ALL or has_slots(value)):
+                context.checker.read({key: value}, table, context.layers.path(name, key)[:-1])
+
+
+def _later(context: Context, tasks: Sequence[TaskSpec], selected: frozenset[str] | None) -> tuple[str, ...]:
+    """Lines for what this backend cannot do."""
+    found, in_job = Problems(context.checker.source.shown), "SLURM_JOB_ID" in context.environ
+    for task in tasks if selected is None else (task for task in tasks if task.name in selected):
+        for key, words in why_not(task, on_slurm=context.on_slurm, in_job=in_job):
+            line = context.checker.source.lines.of(*context.entries[task.line].path(key))
+            found.add(line, words, where=f'task "{task.name}"')
+    return tuple(found.lines())
+
+
+def _on_slurm(context: Context, options: RunOptions, tasks: Sequence[TaskSpec]) -> Iterator[str]:
+    """Warnings of a deck on Slurm."""
+    if context.on_slurm:
+        given = [key for key in ("gpus", "slots_per_gpu") if getattr(options, key) is not None]
+        entries, cards = list(context.entries.values()), bool(context.profiles)
+        found = (passed_over(context.layers, given, entries, cards=cards), few_cores(tasks))
+        yield from (f"{context.checker.source.shown}: {words}" for words in found if words)

@@ -8,7 +8,7 @@ from itertools import product
 
 from . import kinds
 from .placeholders import BUILT_IN, Scope, fill, lone
-from .problems import BadValueError, did_you_mean
+from .problems import BadValueError, did_you_mean, inside
 from .values import as_text, identity, is_list, is_table, kind_of, shown
 
 MAX_TASKS = 1_000_000
@@ -77,10 +77,8 @@ def _paired(name: str, items: Sequence[object]) -> list[Combination]:
             words = f"needs the keys {', '.join(first)} in all its tables: number {position} differs"
             raise BadValueError(words, name)
         rows.append({key: item[key] for key in first})
-    try:
+    with inside(name):
         kinds.identifiers(first)
-    except BadValueError as error:
-        raise BadValueError(error.words, name) from None
     return rows
 
 
@@ -97,13 +95,11 @@ def _check_clashes(keys: Sequence[str], scope: Scope) -> None:
 def _tables(filled: Mapping[str, object], key: str) -> list[Mapping[str, object]]:
     if key not in filled:
         return []
-    try:
+    with inside(key):
         found = [kinds.identifiers(item) for item in kinds.tables(filled[key])]
-    except BadValueError as error:
-        raise BadValueError(error.words, key) from None
-    if any(not item for item in found):
-        raise BadValueError("has an empty table", key)
-    return found
+        if not all(found):
+            raise BadValueError("has an empty table")
+        return found
 
 
 def _change(

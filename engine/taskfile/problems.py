@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from ..errors import TaskFileError
+from ..text import printable
 
 MAX_LINES = 100
 """More problems than this are only counted."""
@@ -23,6 +25,15 @@ class BadValueError(Exception):
         super().__init__(words)
         self.words = words
         self.inside = inside
+
+
+@contextmanager
+def inside(key: str) -> Generator[None]:
+    """What is wrong within is wrong in this part of the value."""
+    try:
+        yield
+    except BadValueError as error:
+        raise BadValueError(error.words, key, *error.inside) from None
 
 
 class SkipError(Exception):
@@ -79,13 +90,6 @@ def check_together(*checks: Callable[[], None]) -> None:
             problems += error.problems
     if problems:
         raise TaskFileError(problems)
-
-
-def printable(text: str) -> str:
-    """One line without anything that a terminal obeys."""
-    if text.isprintable():
-        return text
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 def did_you_mean(word: str, known: Sequence[str], *, form: str = "{}") -> str:

@@ -1,13 +1,20 @@
-"""Every table and key of a task file, as data: validation, hints, the reference and the JSON Schema derive from it."""
+"""Every table and key of a task file: validation, hints, the reference and the JSON Schema are made of these.
+
+A key says its meaning and its kind. Its default, and the kind of a flag or a choice, are those of the field of the
+core's record that it is named after.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import get_args
 
-from ..core.spec import NOTIFY_ON, Metric, Watch
+from ..core import spec
+from ..core.spec import NOTIFY_ON, Barrier, Metric, StopScope, Watch
 from . import kinds, units
-from .kinds import Key, Kind, Table, read_table
-from .problems import BadValueError
+from .kinds import Key, Kind, Table, keys_of, read_table
+from .problems import BadValueError, inside
 
 _ENV: Mapping[str, object] = {
     "type": "object",
@@ -32,54 +39,58 @@ def _ref(name: str) -> dict[str, object]:
     return {"$ref": f"#/$defs/{name}"}
 
 
+IGNORED_VARIABLES = ("WANDB_*", "NCCL_*", "*_DEBUG", "OMP_*", "*_KEY", "*_TOKEN")
+"""What fingerprint_ignore is where nothing is said."""
+
 COMMANDS = kinds.texts(what="list of commands", example="{python} -c 'import torch'")
 
-SLURM: Table = {
-    "partition": Key(kinds.text(empty=True), "", "--partition"),
-    "account": Key(kinds.text(empty=True), "", "--account"),
-    "qos": Key(kinds.text(empty=True), "", "--qos"),
-    "time": Key(
-        kinds.sbatch_time(),
-        "timeout + grace",
+SLURM: Table = keys_of(
+    spec.DeckSettings,
+    partition=Key("--partition", kinds.text(empty=True)),
+    account=Key("--account", kinds.text(empty=True)),
+    qos=Key("--qos", kinds.text(empty=True)),
+    time=Key(
         '--time, such as "24h" or "1-12:00:00"; a bare number is minutes, as sbatch has it',
+        kinds.sbatch_time(),
+        default="timeout + grace",
     ),
-    "gres": Key(kinds.text(), "gpu:{num_gpus}", "--gres; one of GPUs is left out for tasks with gpus = 0"),
-    "mem": Key(kinds.size(), "memory", "--mem, of each node"),
-    "constraint": Key(kinds.text(empty=True), "", "--constraint"),
-    "nodelist": Key(kinds.text(empty=True), "", "--nodelist"),
-    "exclude": Key(kinds.text(empty=True), "", "--exclude"),
-    "exclusive": Key(kinds.flag(), "false", "--exclusive"),
-    "setup": Key(
-        kinds.texts(what="list of shell lines", example="module load cuda"),
-        "[]",
+    gres=Key("--gres; one of GPUs is left out for tasks with gpus = 0", kinds.text(), default="gpu:{num_gpus}"),
+    mem=Key("--mem, of each node", kinds.size(), default="memory"),
+    constraint=Key("--constraint", kinds.text(empty=True)),
+    nodelist=Key("--nodelist", kinds.text(empty=True)),
+    exclude=Key("--exclude", kinds.text(empty=True)),
+    exclusive=Key("--exclusive", kinds.flag(), default="false"),
+    setup=Key(
         "run before the command, in its shell",
+        kinds.texts(what="list of shell lines", example="module load cuda"),
+        default="[]",
     ),
-    "extra": Key(kinds.texts(what="list of options", example="--mail-type=END"), "[]", "raw #SBATCH lines"),
-    "array": Key(kinds.flag(), "from 50 alike on", "tasks that ask for the same are submitted together, as one array"),
-    "max_submitted": Key(kinds.whole(1), "200", "jobs of the deck in the cluster at once, those that run among them"),
-}
+    extra=Key("raw #SBATCH lines", kinds.texts(what="list of options", example="--mail-type=END"), default="[]"),
+    array=Key(
+        "tasks that ask for the same are submitted together, as one array", kinds.flag(), default="from 50 alike on"
+    ),
+    max_submitted=Key("jobs of the deck in the cluster at once, those that run among them", kinds.whole(1)),
+)
 
 OF_ALL = frozenset({"max_submitted"})
 """Keys of [slurm] that are about the deck, not about a task."""
 
-WATCH: Table = {
-    "silent": Key(kinds.duration(zero=False), "", "no output for so long"),
-    "idle_gpu": Key(kinds.duration(zero=False), "", "all of its GPUs are idle for so long"),
-    "log_size": Key(kinds.size(), "", "its logs have grown beyond that"),
-    "pattern": Key(kinds.regex(), "", "a line of either stream matches"),
-    "action": Key(
-        kinds.choice("notify", "fail", "succeed"),
-        '"notify"',
-        "notify says so, fail stops the attempt too; succeed stops it as done where pattern matches",
-    ),
-}
+WATCH: Table = keys_of(
+    spec.Watch,
+    silent=Key("no output for so long", kinds.duration(zero=False)),
+    idle_gpu=Key("all of its GPUs are idle for so long", kinds.duration(zero=False)),
+    log_size=Key("its logs have grown beyond that", kinds.size()),
+    pattern=Key("a line of either stream matches", kinds.regex()),
+    action=Key("notify says so, fail stops the attempt too; succeed stops it as done where pattern matches"),
+)
 
-METRIC: Table = {
-    "regex": Key(kinds.regex(), "", "found in either stream; its first group is the number"),
-    "file": Key(kinds.text(what="a path"), "", "a file of JSON or JSON lines, relative to cwd"),
-    "key": Key(kinds.text(), "", "where in that file: acc, or val.acc"),
-    "best": Key(kinds.choice("max", "min", "last"), '"last"', "which of its values is the best"),
-}
+METRIC: Table = keys_of(
+    spec.Metric,
+    regex=Key("found in either stream; its first group is the number", kinds.regex()),
+    file=Key("a file of JSON or JSON lines, relative to cwd", kinds.text(what="a path")),
+    key=Key("where in that file: acc, or val.acc", kinds.text()),
+    best=Key("which of its values is the best"),
+)
 
 
 def _watch(value: object) -> Watch | None:
@@ -93,73 +104,68 @@ def _watch(value: object) -> Watch | None:
 
 def _metrics(value: object) -> tuple[Metric, ...]:
     """Files are as written, relative to cwd."""
-    return tuple(_metric(name, item) for name, item in kinds.table(value).items())
+    return tuple([_metric(name, item) for name, item in kinds.table(value).items()])
 
 
 def _metric(name: str, value: object) -> Metric:
-    if isinstance(value, str):
-        raise BadValueError('needs to be told where it is found: { regex = \'…\' }, or { file = "…", key = "…" }', name)
-    try:
+    with inside(name):
+        if isinstance(value, str):
+            raise BadValueError('needs to be told where it is found: { regex = \'…\' }, or { file = "…", key = "…" }')
         said = read_table(value, METRIC)
-    except BadValueError as error:
-        raise BadValueError(error.words, name, *error.inside) from None
-    if ("regex" in said) == ("file" in said):
-        raise BadValueError("needs either regex, or file and key", name)
-    if ("file" in said) != ("key" in said):
-        raise BadValueError("needs key together with file", name)
-    return kinds.record(Metric, said, name=name)
+        if ("regex" in said) == ("file" in said):
+            raise BadValueError("needs either regex, or file and key")
+        if ("file" in said) != ("key" in said):
+            raise BadValueError("needs key together with file")
+        return kinds.record(Metric, said, name=name)
 
 
-RUNG: Table = {
-    "vars": Key(VARS, "", "placeholders with other values"),
-    "env": Key(ENV, "", "variables over those of the task"),
-}
+RUNG: Table = keys_of(
+    vars=Key("placeholders with other values", VARS),
+    env=Key("variables over those of the task", ENV),
+)
 
-GPU_PROFILE: Table = {
-    "min_memory": Key(kinds.size(), "required", "for cards with at least so much, within a tenth"),
-    "vars": Key(VARS, "", "placeholders with other values"),
-    "env": Key(ENV, "", "variables over those of the task"),
-}
+GPU_PROFILE: Table = keys_of(
+    min_memory=Key("for cards with at least so much, within a tenth", kinds.size(), default="required"),
+    vars=Key("placeholders with other values", VARS),
+    env=Key("variables over those of the task", ENV),
+)
 
-DISTRIBUTED: Table = {
-    "strategy": Key(kinds.choice("auto", "single", "dp", "ddp"), '"auto"', "how the model is spread"),
-    "backend": Key(kinds.choice("auto", "nccl", "gloo"), '"auto"', "nccl on CUDA, else gloo"),
-    "timeout": Key(kinds.duration(zero=False), '"30m"', "for collectives"),
-    "find_unused_parameters": Key(kinds.flag(), "false", "as DDP has it"),
-    "mixed_precision": Key(kinds.choice("off", "bf16", "fp16"), '"off"', "autocast"),
-}
+DISTRIBUTED: Table = keys_of(
+    strategy=Key("how the model is spread", kinds.choice("auto", "single", "dp", "ddp"), default='"auto"'),
+    backend=Key("nccl on CUDA, else gloo", kinds.choice("auto", "nccl", "gloo"), default='"auto"'),
+    timeout=Key("for collectives", kinds.duration(zero=False), default='"30m"'),
+    find_unused_parameters=Key("as DDP has it", kinds.flag(), default="false"),
+    mixed_precision=Key("autocast", kinds.choice("off", "bf16", "fp16"), default='"off"'),
+)
 
-DOCTOR: Table = {
-    "run": Key(COMMANDS, "[]", "checks of your own for gpudeck doctor: each must end with exit code 0"),
-    "imports": Key(
-        kinds.texts(what="list of modules", example="flash_attn"), "[]", "modules that tasks can do without"
-    ),
-}
+DOCTOR: Table = keys_of(
+    spec.OwnChecks,
+    run=Key("checks of your own for gpudeck doctor: each must end with exit code 0", COMMANDS),
+    imports=Key("modules that tasks can do without", kinds.texts(what="list of modules", example="flash_attn")),
+)
 
-NOTIFY: Table = {
-    "urls": Key(kinds.secrets(), "[]", "where to, as apprise takes it; {env.NAME} keeps a key out of the file"),
-    "command": Key(kinds.command(), "", "a program that gets each message as JSON on stdin; text runs in bash -c"),
-    "on": Key(
-        kinds.words_of(*NOTIFY_ON),
-        '["failure", "round", "end", "halt", "gpu", "watch", "stop"]',
-        "what is told",
-    ),
-    "every": Key(kinds.duration(), '"30s"', "at most one message in this time; what comes meanwhile is put together"),
-    "timeout": Key(kinds.duration(zero=False), '"30s"', "a send that takes longer is given up"),
-}
+NOTIFY: Table = keys_of(
+    spec.Notify,
+    urls=Key("where to, as apprise takes it; {env.NAME} keeps a key out of the file", kinds.secrets()),
+    command=Key("a program that gets each message as JSON on stdin; text runs in bash -c", kinds.command()),
+    on=Key("what is told", kinds.words_of(*NOTIFY_ON)),
+    every=Key("at most one message in this time; what comes meanwhile is put together", kinds.duration()),
+    timeout=Key("a send that takes longer is given up", kinds.duration(zero=False)),
+)
 
-DECK: Table = {
-    "name": Key(kinds.text(), "the file's stem, or the folder for tasks.toml", "shown everywhere, and {deck}"),
-    "gpus": Key(
+DECK: Table = keys_of(
+    spec.DeckSettings,
+    name=Key("shown everywhere, and {deck}", kinds.text(), default="the file's stem, or the folder for tasks.toml"),
+    gpus=Key(
+        "the GPUs to use; the order is preference; sim:N simulates N",
         kinds.other(
             '"all", "none", "0-3,6", list of ids or "sim:N"',
             units.deck_gpus,
             {"anyOf": [{"type": "string", "minLength": 1}, {**_IDS, "minItems": 1}]},
         ),
-        '"all"',
-        "the GPUs to use; the order is preference; sim:N simulates N",
     ),
-    "slots_per_gpu": Key(
+    slots_per_gpu=Key(
+        'tasks on one GPU at once; "auto": as many as gpu_memory allows',
         kinds.other(
             'whole number, "auto" or table by GPU ids',
             units.slots_per_gpu,
@@ -167,44 +173,45 @@ DECK: Table = {
                 "anyOf": [
                     {"type": "integer", "minimum": 1},
                     {"const": "auto"},
-                    {"type": "object", "additionalProperties": {"type": "integer", "minimum": 1}, "minProperties": 1},
+                    {
+                        "type": "object",
+                        "additionalProperties": {"type": "integer", "minimum": 1},
+                        "minProperties": 1,
+                    },
                 ]
             },
         ),
-        "1",
-        'tasks on one GPU at once; "auto": as many as gpu_memory allows',
     ),
-    "cpu_slots": Key(kinds.whole(1), "CPU cores", "tasks with gpus = 0 at once"),
-    "no_gpu": Key(kinds.choice("auto", "cpu", "fail"), '"auto"', "what GPU tasks do on a box without NVIDIA devices"),
-    "log_dir": Key(kinds.text(what="a path"), '"logs", or "logs/STEM" where the file is not tasks.toml', "log folder"),
-    "skip_existing": Key(kinds.flag(), "true", "tasks that are done are not run again"),
-    "rerun_stale": Key(kinds.flag(), "false", "stale tasks run again by themselves, whatever started the deck"),
-    "order": Key(kinds.choice("file", "longest"), '"file"', "longest: longest expected first"),
-    "round_barrier": Key(kinds.choice("succeeded", "ended"), '"succeeded"', "what a round waits for; also per task"),
-    "halt": Key(
+    cpu_slots=Key("tasks with gpus = 0 at once", kinds.whole(1), default="CPU cores"),
+    no_gpu=Key("what GPU tasks do on a box without NVIDIA devices"),
+    log_dir=Key(
+        "log folder", kinds.text(what="a path"), default='"logs", or "logs/STEM" where the file is not tasks.toml'
+    ),
+    skip_existing=Key("tasks that are done are not run again"),
+    rerun_stale=Key("stale tasks run again by themselves, whatever started the deck"),
+    order=Key("longest: longest expected first"),
+    round_barrier=Key("what a round waits for; also per task", kinds.choice(*get_args(Barrier)), default='"succeeded"'),
+    halt=Key(
+        "when failures stop the deck",
         kinds.other(
             '"never", "soon,fail=3", "now,fail=1" or "soon,fail=30%"',
             units.halt,
             {"type": "string", "pattern": r"^(never|(soon|now),\s*fail=\d+(\.\d+)?%?)$"},
         ),
-        '"never"',
-        "when failures stop the deck",
     ),
-    "foreign": Key(kinds.choice("avoid", "fit", "ignore"), '"avoid"', "GPUs that others use"),
-    "foreign_memory": Key(kinds.size(), '"1GiB"', "unexplained memory above this is somebody else's"),
-    "foreign_quiet": Key(kinds.duration(), '"60s"', "a GPU that others left is free after this"),
-    "keep_free": Key(kinds.whole(0), "0", "GPUs always left to others; those that others use count"),
-    "gpu_quarantine": Key(
-        kinds.whole(0),
-        "3",
-        "different tasks in a row that fail fast on a real GPU, one of several; 0: never",
+    foreign=Key("GPUs that others use"),
+    foreign_memory=Key("unexplained memory above this is somebody else's", kinds.size()),
+    foreign_quiet=Key("a GPU that others left is free after this", kinds.duration()),
+    keep_free=Key("GPUs always left to others; those that others use count", kinds.whole(0)),
+    gpu_quarantine=Key(
+        "different tasks in a row that fail fast on a real GPU, one of several; 0: never", kinds.whole(0)
     ),
-    "gang_patience": Key(kinds.duration(), '"15m"', "how long smaller tasks of unknown length may pass a waiting gang"),
-    "reload": Key(kinds.choice("ask", "auto", "off"), '"ask"', "what an edit of the file does to a live deck"),
-    "backend": Key(kinds.choice("local", "slurm"), '"local"', "what runs tasks: this box, or a cluster"),
-    "state_dir": Key(kinds.text(what="a path"), '".gpudeck"', "where the deck's state lives"),
-    "snapshot": Key(kinds.flag(), "false", "tasks run a copy of their git repository as it is when the run starts"),
-}
+    gang_patience=Key("how long smaller tasks of unknown length may pass a waiting gang", kinds.duration()),
+    reload=Key("what an edit of the file does to a live deck"),
+    backend=Key("what runs tasks: this box, or a cluster"),
+    state_dir=Key("where the deck's state lives", kinds.text(what="a path")),
+    snapshot=Key("tasks run a copy of their git repository as it is when the run starts"),
+)
 
 _MATRIX: Mapping[str, object] = {
     "type": "object",
@@ -216,133 +223,129 @@ _MATRIX: Mapping[str, object] = {
 _NAMES = kinds.texts(what="list of names or globs", example="prepare")
 _PATHS = kinds.texts(what="list of paths or globs", example="out/model.pt")
 
-TASK: Table = {
-    "name": Key(kinds.text(what="a name"), "required", "unique; letters, digits, . _ - = , + @ /; at most 120 bytes"),
-    "command": Key(kinds.command(), "required", "a list is executed as it is, text runs in bash -c"),
-    "python": Key(
-        kinds.text(what='a path, ".venv" or "conda:NAME"'),
-        ".venv beside the file, else the active environment",
+TASK: Table = keys_of(
+    spec.TaskSpec,
+    spec.Resources,
+    spec.Policy,
+    spec.Extras,
+    name=Key(
+        "unique; letters, digits, . _ - = , + @ /; at most 120 bytes", kinds.text(what="a name"), default="required"
+    ),
+    command=Key("a list is executed as it is, text runs in bash -c", kinds.command(), default="required"),
+    python=Key(
         "first on PATH, and {python}",
+        kinds.text(what='a path, ".venv" or "conda:NAME"'),
+        default=".venv beside the file, else the active environment",
     ),
-    "cwd": Key(kinds.text(what="a path"), "the file's folder", "where the command runs"),
-    "env": Key(ENV, "{}", "added to the environment; false unsets"),
-    "env_file": Key(kinds.text(what="a path"), "", "a file of NAME=value lines, below env"),
-    "env_required": Key(kinds.texts(example="HF_TOKEN"), "[]", "variables that the caller must have set"),
-    "matrix": Key(
-        kinds.other("table of lists", kinds.identifiers, _MATRIX),
-        "",
+    cwd=Key("where the command runs", kinds.text(what="a path"), default="the file's folder"),
+    env=Key("added to the environment; false unsets", ENV, default="{}"),
+    env_file=Key("a file of NAME=value lines, below env", kinds.text(what="a path")),
+    env_required=Key("variables that the caller must have set", kinds.texts(example="HF_TOKEN")),
+    matrix=Key(
         "one task for each combination, first key outermost; include and exclude as in GitHub Actions",
+        kinds.other("table of lists", kinds.identifiers, _MATRIX),
     ),
-    "shards": Key(kinds.whole(1, 100_000, words=("gpus",)), "", 'copies NAME-shard0, …; "gpus": one for each GPU'),
-    "enabled": Key(kinds.flag(), "true", "false leaves it out"),
-    "round": Key(kinds.whole(0), "0", "starts when the earlier rounds of its group are done"),
-    "group": Key(kinds.text(empty=True), '""', "the scope of rounds"),
-    "round_barrier": Key(kinds.choice("succeeded", "ended"), "[deck] round_barrier", "what its round waits for"),
-    "needs": Key(_NAMES, "[]", "tasks that must succeed first"),
-    "after": Key(_NAMES, "[]", "tasks that must have ended first"),
-    "gpus": Key(kinds.whole(0, 1024, words=("all",)), "1", "GPUs taken together; 0 is a CPU task"),
-    "gpu_ids": Key(
-        kinds.other('list of GPU ids or "0-3,6"', units.gpu_ids, {"anyOf": [_IDS, {"type": "string", "minLength": 1}]}),
-        "[]",
+    shards=Key('copies NAME-shard0, …; "gpus": one for each GPU', kinds.whole(1, 100_000, words=("gpus",))),
+    enabled=Key("false leaves it out", kinds.flag(), default="true"),
+    round=Key("starts when the earlier rounds of its group are done", kinds.whole(0)),
+    group=Key("the scope of rounds", kinds.text(empty=True)),
+    round_barrier=Key("what its round waits for", kinds.choice(*get_args(Barrier)), default="[deck] round_barrier"),
+    needs=Key("tasks that must succeed first", _NAMES),
+    after=Key("tasks that must have ended first", _NAMES),
+    gpus=Key("GPUs taken together; 0 is a CPU task", kinds.whole(0, 1024, words=("all",))),
+    gpu_ids=Key(
         "only these GPUs",
+        kinds.other('list of GPU ids or "0-3,6"', units.gpu_ids, {"anyOf": [_IDS, {"type": "string", "minLength": 1}]}),
     ),
-    "exclusive": Key(kinds.flag(), "false", "takes every slot of its GPUs; on Slurm its nodes alone"),
-    "gpu_memory": Key(kinds.size("auto", "none"), '"none"', 'free memory it needs on each GPU; "auto": learned'),
-    "cpus": Key(kinds.whole(1), "cores / slots", "cores it counts for; sets OMP_NUM_THREADS and MKL_NUM_THREADS"),
-    "memory": Key(kinds.size("none"), '"none"', "host memory it needs"),
-    "max_parallel": Key(kinds.whole(1), "", "tasks of this entry at once"),
-    "launch": Key(
-        kinds.choice("command", "torchrun", "accelerate", "srun", "auto"),
-        '"command"',
-        'what starts its processes; "auto": where there are several torchrun, and srun on Slurm',
-    ),
-    "nproc": Key(kinds.whole(1), "the GPUs given; without GPUs min(gpus, cores)", "how many of them"),
-    "distributed": Key(_table("distributed"), "{}", "over [distributed]"),
-    "nodes": Key(kinds.whole(1), "1", "of a cluster; gpus, cpus and memory are for each; more than 1 needs Slurm"),
-    "priority": Key(kinds.whole(), "0", "higher first"),
-    "retries": Key(kinds.whole(0), "0", "how often a failed attempt is repeated"),
-    "retry_on": Key(
-        kinds.words_of("fail", "signal", "oom", "timeout", "lost", "watch", "preempted", "node_fail"),
-        '["fail", "oom", "timeout", "lost", "preempted", "node_fail"]',
-        "which ends are repeated",
-    ),
-    "backoff": Key(kinds.duration(), '"10s"', "wait before a retry; doubles, at most 10 minutes"),
-    "on_oom": Key(
-        kinds.other("list of tables", kinds.tables, _RUNGS),
-        "[]",
+    exclusive=Key("takes every slot of its GPUs; on Slurm its nodes alone"),
+    gpu_memory=Key('free memory it needs on each GPU; "auto": learned', kinds.size("auto", "none")),
+    cpus=Key("cores it counts for; sets OMP_NUM_THREADS and MKL_NUM_THREADS", kinds.whole(1), default="cores / slots"),
+    memory=Key("host memory it needs", kinds.size("none")),
+    max_parallel=Key("tasks of this entry at once", kinds.whole(1)),
+    launch=Key('what starts its processes; "auto": where there are several torchrun, and srun on Slurm'),
+    nproc=Key("how many of them", kinds.whole(1), default="the GPUs given; without GPUs min(gpus, cores)"),
+    distributed=Key("over [distributed]", _table("distributed"), default="{}"),
+    nodes=Key("of a cluster; gpus, cpus and memory are for each; more than 1 needs Slurm", kinds.whole(1)),
+    priority=Key("higher first", kinds.whole()),
+    retries=Key("how often a failed attempt is repeated", kinds.whole(0)),
+    retry_on=Key("which ends are repeated"),
+    backoff=Key("wait before a retry; doubles, at most 10 minutes", kinds.duration()),
+    on_oom=Key(
         "what the attempt after the 1st, 2nd, … out-of-memory end changes, each against the task as written",
+        kinds.other("list of tables", kinds.tables, _RUNGS),
+        default="[]",
     ),
-    "resume_command": Key(kinds.command(), "", "runs instead once an attempt has left something to go on from"),
-    "resume_when": Key(kinds.text(what="a glob"), "", "a file that must exist for that"),
-    "timeout": Key(kinds.duration(zero=False, none=True), '"none"', "then it is stopped and counts as failed"),
-    "grace": Key(kinds.duration(), '"30s"', "between stop_signal and KILL"),
-    "stop_signal": Key(kinds.signal_name(), '"TERM"', "asks it to end"),
-    "warn_signal": Key(kinds.signal_name(none=True), '"none"', "sent before the timeout: write a checkpoint"),
-    "warn_before": Key(kinds.duration(zero=False), '"5m"', "how long before"),
-    "success_codes": Key(kinds.wholes(0, 255), "[0]", "exit codes that mean success"),
-    "outputs": Key(_PATHS, "[]", "what success leaves behind"),
-    "leftovers": Key(kinds.choice("stop", "leave", "wait"), '"stop"', "processes that outlive the command"),
-    "linger": Key(kinds.duration(), '"10s"', "how long these are left alone before they are stopped"),
-    "stop_scope": Key(kinds.choice("group", "leader"), '"group"; "leader" with torchrun', "who gets stop_signal first"),
-    "stderr": Key(kinds.choice("separate", "merge"), '"separate"', "a log of its own, or one for both"),
-    "progress": Key(
-        kinds.progress(),
-        "the usual forms",
+    resume_command=Key("runs instead once an attempt has left something to go on from", kinds.command()),
+    resume_when=Key("a file that must exist for that", kinds.text(what="a glob")),
+    timeout=Key("then it is stopped and counts as failed", kinds.duration(zero=False, none=True)),
+    grace=Key("between stop_signal and KILL", kinds.duration()),
+    stop_signal=Key("asks it to end", kinds.signal_name()),
+    warn_signal=Key("sent before the timeout: write a checkpoint", kinds.signal_name(none=True)),
+    warn_before=Key("how long before", kinds.duration(zero=False)),
+    success_codes=Key("exit codes that mean success", kinds.wholes(0, 255)),
+    outputs=Key("what success leaves behind", _PATHS),
+    leftovers=Key("processes that outlive the command"),
+    linger=Key("how long these are left alone before they are stopped", kinds.duration()),
+    stop_scope=Key(
+        "who gets stop_signal first", kinds.choice(*get_args(StopScope)), default='"group"; "leader" with torchrun'
+    ),
+    stderr=Key("a log of its own, or one for both", kinds.choice("separate", "merge"), default='"separate"'),
+    progress=Key(
         "finds the step and the total in its output, the percentage alone, or the step of a total that is given here",
+        kinds.progress(),
+        default="the usual forms",
     ),
-    "metrics": Key(
-        kinds.other("table of tables", _metrics, {"type": "object", "additionalProperties": _ref("metric")}),
-        "{}",
+    metrics=Key(
         "numbers to read from its output or from a JSON file",
+        kinds.other("table of tables", _metrics, {"type": "object", "additionalProperties": _ref("metric")}),
     ),
-    "watch": Key(kinds.other("table", _watch, _ref("watch")), "{}", "signs that it is stuck or has diverged"),
-    "fingerprint_ignore": Key(
-        kinds.texts(what="list of globs", example="WANDB_*"),
-        '["WANDB_*", "NCCL_*", "*_DEBUG", "OMP_*", "*_KEY", "*_TOKEN"]',
+    watch=Key("signs that it is stuck or has diverged", kinds.other("table", _watch, _ref("watch"))),
+    fingerprint_ignore=Key(
         "variables whose value does not make it another task",
+        kinds.texts(what="list of globs", example="WANDB_*"),
+        default=json.dumps(IGNORED_VARIABLES),
     ),
-    "fingerprint_files": Key(
-        kinds.texts(what="list of paths or globs", example="configs/base.yaml"), "[]", "files whose content does"
+    fingerprint_files=Key(
+        "files whose content does",
+        kinds.texts(what="list of paths or globs", example="configs/base.yaml"),
+        default="[]",
     ),
-    "slurm": Key(_table("slurm"), "{}", "over [slurm]; max_submitted only there"),
-    "tags": Key(kinds.texts(example="baseline"), "[]", "for selectors: tag:baseline"),
-}
+    slurm=Key("over [slurm]; max_submitted only there", _table("slurm"), default="{}"),
+    tags=Key("for selectors: tag:baseline", kinds.texts(example="baseline")),
+)
 
-PROFILE: Table = {
-    "vars": Key(VARS, "", "over [vars]"),
-    "deck": Key(_table("deck"), "", "over [deck]"),
-    "defaults": Key(_table("task"), "", "over [defaults]"),
-    "slurm": Key(_table("slurm"), "", "over [slurm]"),
-    "distributed": Key(_table("distributed"), "", "over [distributed]"),
-    "notify": Key(_table("notify"), "", "over [notify]"),
-}
+PROFILE: Table = keys_of(
+    vars=Key("over [vars]", VARS),
+    deck=Key("over [deck]", _table("deck")),
+    defaults=Key("over [defaults]", _table("task")),
+    slurm=Key("over [slurm]", _table("slurm")),
+    distributed=Key("over [distributed]", _table("distributed")),
+    notify=Key("over [notify]", _table("notify")),
+)
 
-TOP: Table = {
-    "deck": Key(_table("deck"), "", "how the deck runs"),
-    "vars": Key(VARS, "", "values for placeholders"),
-    "defaults": Key(_table("task"), "", "keys for every task"),
-    "profile": Key(
-        kinds.other("table", kinds.table, {"type": "object", "additionalProperties": _ref("profile")}),
-        "",
+TOP: Table = keys_of(
+    deck=Key("how the deck runs", _table("deck")),
+    vars=Key("values for placeholders", VARS),
+    defaults=Key("keys for every task", _table("task")),
+    profile=Key(
         "[profile.NAME]: other values for --profile NAME",
+        kinds.other("table", kinds.table, {"type": "object", "additionalProperties": _ref("profile")}),
     ),
-    "task": Key(
-        kinds.other("list of tables", kinds.tables, {"type": "array", "minItems": 1, "items": _ref("task")}),
-        "required",
+    task=Key(
         "the tasks",
+        kinds.other("list of tables", kinds.tables, {"type": "array", "minItems": 1, "items": _ref("task")}),
+        default="required",
     ),
-    "slurm": Key(_table("slurm"), "", "what every task asks of Slurm"),
-    "distributed": Key(
-        _table("distributed"), "", "how scripts of several processes work, as GPUDECK_DIST_* in every task"
-    ),
-    "gpu_profile": Key(
-        kinds.other("list of tables", kinds.tables, {"type": "array", "items": _ref("gpu_profile")}),
-        "[]",
+    slurm=Key("what every task asks of Slurm", _table("slurm")),
+    distributed=Key("how scripts of several processes work, as GPUDECK_DIST_* in every task", _table("distributed")),
+    gpu_profile=Key(
         "other values by the card that a task lands on",
+        kinds.other("list of tables", kinds.tables, {"type": "array", "items": _ref("gpu_profile")}),
+        default="[]",
     ),
-    "doctor": Key(_table("doctor"), "", "gpudeck doctor"),
-    "notify": Key(_table("notify"), "", "who is told of failures and ends, and how"),
-}
+    doctor=Key("gpudeck doctor", _table("doctor")),
+    notify=Key("who is told of failures and ends, and how", _table("notify")),
+)
 
 TABLES: Mapping[str, Table] = {
     "deck": DECK, "task": TASK, "metric": METRIC, "watch": WATCH, "rung": RUNG, "distributed": DISTRIBUTED,

@@ -10,16 +10,14 @@ from typing import Any, cast
 
 from ..core.spec import DeckSettings, Notify, OwnChecks, TaskSpec
 from ..errors import UsageError
-from . import cluster
-from .check import Checker
+from .check import Checker, table_of
 from .find import STATE_DIR, STATE_NAME, STATE_NAME_WORDS, stem_of
 from .kinds import record
-from .layers import Layers, set_value, table_of
+from .layers import Layers, set_value
 from .options import RunOptions
-from .placeholders import Scope, has_slots, marker
+from .placeholders import Scope, fill_command, has_slots, marker
 from .problems import BadValueError, Problems, did_you_mean
-from .schema import DECK, DOCTOR, GPU_PROFILE, NOTIFY
-from .shell import fill_command
+from .schema import DECK, DOCTOR, GPU_PROFILE, NOTIFY, OF_ALL, SLURM
 from .values import as_text, is_list, is_table
 
 
@@ -34,54 +32,46 @@ def deck_settings(checker: Checker, layers: Layers, options: RunOptions) -> Deck
         name=said.get("name", _default_name(path)),
         log_dir=_log_dir(said, folder, stem_of(path, options)),
         state_dir=os.path.join(folder, os.path.expanduser(cast("str", said.get("state_dir", STATE_DIR)))),
-        max_submitted=cluster.max_submitted(checker, layers),
-        notify=_notify(checker, layers),
+        max_submitted=_max_submitted(checker, layers),
+        notify=record(Notify, layers.read(checker, "notify", NOTIFY)),
     )
 
 
-def _notify(checker: Checker, layers: Layers) -> Notify:
-    said: dict[str, object] = {}
-    for key, value in layers.notify.items():
-        path = layers.path("notify", key)
-        said |= checker.read({key: value}, NOTIFY, path[:-1], where=table_of(path))
-    return record(Notify, said)
+def _max_submitted(checker: Checker, layers: Layers) -> int:
+    """The default where it is not said rightly."""
+    said = {key: value for key, value in layers.slurm.items() if key in OF_ALL}
+    read = checker.read(said, SLURM, layers.path("slurm", "max_submitted")[:-1])
+    return cast("int", read.get("max_submitted", DeckSettings().max_submitted))
 
 
 def _said(checker: Checker, layers: Layers) -> dict[str, object]:
-    said: dict[str, object] = {}
-    for key, value in layers.deck.items():
-        path = layers.path("deck", key)
-        if key not in DECK:
-            checker.unknown({key: value}, DECK, path[:-1], where=table_of(path))
-            continue
-        try:
-            said[key] = DECK[key].kind.read(value)
-            if has_slots(value):
-                raise BadValueError("has a placeholder, and [deck] knows none")
-        except BadValueError as error:
-            checker.note(error, path, key=key, where=table_of(path))
+    said = layers.read(checker, "deck", DECK)
+    for key in said:
+        if has_slots(layers.deck[key]):
+            checker.note(BadValueError("has a placeholder, and [deck] knows none"), layers.path("deck", key))
     return said
 
 
-def _from_command_line(checker: Checker, options: RunOptions) -> dict[str, object]:
+def _given(options: RunOptions) -> dict[str, tuple[str, object]]:
+    """What the command line says of keys of [deck]: the option, and the value as a file would have it."""
     slots = None if options.slots_per_gpu is None else set_value(options.slots_per_gpu)
-    given: dict[str, tuple[str, object]] = {
+    said: dict[str, tuple[str, object]] = {
         "gpus": ("--gpus", options.gpus),
-        "slots_per_gpu": (
-            "--slots-per-gpu",
-            slots,
-        ),
+        "slots_per_gpu": ("--slots-per-gpu", slots),
         "halt": ("--fail-fast", "soon,fail=1") if options.fail_fast else ("--halt", options.halt),
         "backend": ("--backend", options.backend),
         "skip_existing": ("--skip-existing", options.skip_existing),
     }
+    return {key: given for key, given in said.items() if given[1] is not None}
+
+
+def _from_command_line(checker: Checker, options: RunOptions) -> dict[str, object]:
     said: dict[str, object] = {}
-    for key, (option, value) in given.items():
-        if value is not None:
-            try:
-                said[key] = DECK[key].kind.read(value)
-            except BadValueError as error:
-                checker.problems.add(0, f"{option} {error.words}")
+    for key, (option, value) in _given(options).items():
+        try:
+            said[key] = DECK[key].kind.read(value)
+        except BadValueError as error:
+            checker.add(0, f"{option} {error.words}")
     if options.log_dir is not None:
         said["log_dir"] = os.path.abspath(os.path.expanduser(options.log_dir))
     _check_names(checker, options)
@@ -90,28 +80,24 @@ def _from_command_line(checker: Checker, options: RunOptions) -> dict[str, objec
 
 def on_gpus(settings: DeckSettings, options: RunOptions) -> DeckSettings:
     """The settings with --gpus and --slots-per-gpu over them. Raises UsageError."""
-    given = {
-        "gpus": options.gpus,
-        "slots_per_gpu": None if options.slots_per_gpu is None else set_value(options.slots_per_gpu),
-    }
     read: dict[str, Any] = {}
-    for key, value in given.items():
-        if value is not None:
+    for key, (option, value) in _given(options).items():
+        if key in ("gpus", "slots_per_gpu"):
             try:
                 read[key] = DECK[key].kind.read(value)
             except BadValueError as error:
-                raise UsageError(f"--{key.replace('_', '-')} {error.words}") from error
+                raise UsageError(f"{option} {error.words}") from error
     return replace(settings, **read)
 
 
 def _check_names(checker: Checker, options: RunOptions) -> None:
     for option, name in (("--name", options.name), ("--profile", options.profile)):
         if name is not None and not STATE_NAME.fullmatch(name):
-            checker.problems.add(0, f'{option} "{name}": {STATE_NAME_WORDS}')
+            checker.add(0, f'{option} "{name}": {STATE_NAME_WORDS}')
     if options.log_dir == "":
-        checker.problems.add(0, "--log-dir must not be empty")
+        checker.add(0, "--log-dir must not be empty")
     if options.limit is not None and options.limit < 1:
-        checker.problems.add(0, f"--limit must be at least 1, got {options.limit}")
+        checker.add(0, f"--limit must be at least 1, got {options.limit}")
 
 
 def _default_name(path: str) -> str:
@@ -134,10 +120,7 @@ def places(checker: Checker, layers: Layers, options: RunOptions) -> dict[str, s
     for key in layers.deck:
         path = layers.path("deck", key)
         found[key] = f"{checker.source.shown}:{checker.source.lines.of(*path)}: {table_of(path)}"
-    for key, value in (("gpus", options.gpus), ("slots_per_gpu", options.slots_per_gpu), ("backend", options.backend)):
-        if value is not None:
-            found[key] = "--" + key.replace("_", "-")
-    return found
+    return {**found, **{key: option for key, (option, _) in _given(options).items()}}
 
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -145,23 +128,20 @@ _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 def own_checks(checker: Checker, constants: Mapping[str, object], environ: Mapping[str, str]) -> OwnChecks:
     """What [doctor] says; {python} and {log_dir} stay for the moment when the checks run."""
-    table = checker.table(checker.source.data.get("doctor", {}), ("doctor",), where="[doctor]")
-    said = cast("Mapping[str, tuple[str, ...]]", checker.read(table, DOCTOR, ("doctor",), where="[doctor]"))
+    table = checker.table(checker.source.data.get("doctor", {}), ("doctor",))
+    said = cast("Mapping[str, tuple[str, ...]]", checker.read(table, DOCTOR, ("doctor",)))
     scope = Scope({**constants, "python": marker("python"), "log_dir": marker("log_dir")}, environ)
     try:
         run = tuple([fill_command(scope.checked_text(text), scope.known, {}) for text in said.get("run", ())])
     except BadValueError as error:
-        checker.note(error, ("doctor", "run"), key="run", where="[doctor]")
+        checker.note(error, ("doctor", "run"))
         run = ()
     imports = said.get("imports", ())
     for name in imports:
         if not _MODULE.fullmatch(name):
             wrong = BadValueError(f'must be names of modules, as "flash_attn", got "{name}"')
-            checker.note(wrong, ("doctor", "imports"), key="imports", where="[doctor]")
+            checker.note(wrong, ("doctor", "imports"))
     return OwnChecks(run, imports)
-
-
-WHERE = "[[gpu_profile]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,15 +162,14 @@ def card_profiles(checker: Checker, layers: Layers) -> tuple[CardProfile, ...]:
     over them."""
     found = checker.source.data.get("gpu_profile", [])
     if not is_list(found) or not all(map(is_table, found)):
-        line = checker.source.lines.of("gpu_profile")
-        checker.problems.add(line, "write [[gpu_profile]] with two brackets: there can be many")
+        checker.at(("gpu_profile",), "write [[gpu_profile]] with two brackets: there can be many", where="")
         return ()
     made: dict[int, CardProfile] = {}
     for place, table in enumerate(cast("list[Mapping[str, object]]", found)):
         profile = _read(checker, layers, table, place)
         if profile is not None and profile.min_mib in made:
             words = f"there is another one for {made[profile.min_mib].name}"
-            checker.problems.add(checker.source.lines.of("gpu_profile", place), words, where=WHERE)
+            checker.at(("gpu_profile", place), words)
         elif profile is not None:
             made[profile.min_mib] = profile
     return tuple(sorted(made.values(), key=lambda profile: -profile.min_mib))
@@ -198,12 +177,11 @@ def card_profiles(checker: Checker, layers: Layers) -> tuple[CardProfile, ...]:
 
 def _read(checker: Checker, layers: Layers, table: Mapping[str, object], place: int) -> CardProfile | None:
     path = ("gpu_profile", place)
-    said = checker.read(table, GPU_PROFILE, path, where=WHERE)
-    line = checker.source.lines.of(*path)
+    said = checker.read(table, GPU_PROFILE, path)
     if "min_memory" not in table:
-        checker.problems.add(line, 'min_memory is missing: "80GiB"', where=WHERE)
+        checker.at(path, 'min_memory is missing: "80GiB"')
     if not table.get("vars") and not table.get("env"):
-        checker.problems.add(line, "changes nothing: say vars or env", where=WHERE)
+        checker.at(path, "changes nothing: say vars or env")
     if "min_memory" not in said:
         return None
     values = cast("Mapping[str, object]", said.get("vars", {}))
@@ -219,8 +197,7 @@ def note_unknown(checker: Checker, profiles: tuple[CardProfile, ...], known: set
             if name not in known:
                 hint = did_you_mean(name, sorted(known))
                 words = "is in neither [vars] nor any matrix" + (f": {hint}" if hint else "")
-                path = ("gpu_profile", profile.place, "vars")
-                checker.note(BadValueError(words, name), path, key="vars", where=WHERE)
+                checker.note(BadValueError(words, name), ("gpu_profile", profile.place, "vars"))
 
 
 def swept_over(checker: Checker, profiles: tuple[CardProfile, ...], tasks: Sequence[TaskSpec]) -> tuple[str, ...]:
@@ -233,7 +210,7 @@ def swept_over(checker: Checker, profiles: tuple[CardProfile, ...], tasks: Seque
                 f'sets {axes}, in which tasks of "{entry}" differ by its matrix: on such cards they are the same work'
             )
             line = checker.source.lines.of("gpu_profile", profile.place, "vars", names[0])
-            found.add(line, words, where=f"{WHERE} {profile.name}")
+            found.add(line, words, where=f"[[gpu_profile]] {profile.name}")
     return tuple(found.lines())
 
 

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import cast
 
 from ..errors import TaskFileError
-from .problems import printable
+from ..text import printable
 from .values import MAX_DEPTH, SourceFloat, deeper, has_nul, is_list, is_table
 
 Path = tuple[str | int, ...]
@@ -23,7 +23,6 @@ _STRING = r"""\"\"\"(?:\\.|[^\\])*?\"{3,5}|'''.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'
 _SKIP = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _KEY = re.compile(r"""[ \t]*("(?:\\.|[^"\\\n])*"|'[^'\n]*'|[A-Za-z0-9_-]+)[ \t]*(\.?)""")
 _VALUE_TOKEN = re.compile(rf"{_STRING}|#[^\n]*|[\[{{]|[\]}}]|\n", re.DOTALL)
-_PLAIN_TASK_HEADER = re.compile(r"^[ \t]*\[\[[ \t]*task[ \t]*\]\]", re.MULTILINE)
 
 
 class Lines:
@@ -46,14 +45,6 @@ class Lines:
         """Whether the table has a [header] of its own, so that lines below it belong to it."""
         self._scanned()
         return path in self._headers
-
-    def tasks(self, count: int) -> list[int]:
-        """The lines of the *count* [[task]] headers, in order."""
-        if '"""' not in self._text and "'''" not in self._text:
-            plain = [self._line_at(match.end()) for match in _PLAIN_TASK_HEADER.finditer(self._text)]
-            if len(plain) == count:
-                return plain
-        return [self.of("task", position) for position in range(count)]
 
     def _line_at(self, offset: int) -> int:
         if self._starts is None:

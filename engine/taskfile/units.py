@@ -52,6 +52,12 @@ def _seconds(value: object) -> float:
     return sum(float(number) * SECONDS[unit] for number, unit in _DURATION_PART.findall(value))
 
 
+def duration_text(seconds: float) -> str:
+    """What `duration_s` reads as whole *seconds*: "90s", "30m"."""
+    unit = next((unit for unit in "dhm" if seconds and seconds % SECONDS[unit] == 0), "s")
+    return f"{seconds / SECONDS[unit]:g}{unit}"
+
+
 def sbatch_time_s(value: object) -> float:
     """Seconds of a limit as sbatch's --time has it: 90 and "90" are minutes, "24:00:00", "1-12"; also of "24h"."""
     found = _SBATCH_TIME.fullmatch(value) if isinstance(value, str) else None

@@ -146,6 +146,10 @@ def test_lists_of_nodes(text: str, nodes: tuple[str, ...]) -> None:
     assert expand_nodes(text) == nodes
 
 
+def test_a_list_of_nodes_that_no_cluster_has_is_cut() -> None:
+    assert len(expand_nodes("a[0-99999]b[0-99999]c[0-99999],d[0-99999]")) == 100_000
+
+
 @pytest.mark.parametrize("text", ["N/A", "Unknown", "None", "", "9999999-01-01"])
 def test_no_time_is_none(text: str) -> None:
     assert timestamp(text) is None

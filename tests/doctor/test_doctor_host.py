@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import stat
@@ -177,6 +178,79 @@ def test_programs_and_scripts_that_are_not_there_are_named_once_an_entry(tmp_pat
     ]
 
 
+@pytest.mark.parametrize(
+    ("command", "script"),
+    [
+        ("bash x.sh --fast", "x.sh"),
+        ("sh run", "run"),
+        ("set -e; bash -eu -o pipefail tools/x.sh 2> err", "tools/x.sh"),
+        ("torchrun --nproc_per_node 2 --master-port=0 train.py --lr 1", "train.py"),
+        ("accelerate launch --config_file acc.yaml train.py", "train.py"),
+        ("FOO=2 BAR='a b' python -u -W ignore train.py", "train.py"),
+        ("CUDA_LAUNCH_BLOCKING=1 nohup python3.11 train.py > log.txt 2>&1 &", "train.py"),
+        ("module load cuda && srun python train.py | tee x", "train.py"),
+        ("if true; then\n  {python} 'my train.py'\nfi; bash x.sh", "x.sh"),
+        (["bash", "-c", "python train.py --lr 1"], "train.py"),
+        (["env", "A=1", "torchrun", "train.py"], "train.py"),
+        ("python -s {script}.py", "made.py"),
+    ],
+)
+def test_a_script_behind_an_interpreter_a_shell_or_a_launcher_is_looked_for(
+    tmp_path: Path, command: object, script: str
+):
+    text = f'vars.script = "made"\n[[task]]\nname = "a"\ncommand = {json.dumps(command)}\n'
+    assert (f"{script} is not in {tmp_path}", False) in missing(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "bash -c 'exit 0'",
+        "bash -lc 'train now'",
+        "bash -s x < /dev/null",
+        "sh < x.sh",
+        "bash <(echo true) y",
+        "python -m pkg.train config.py",
+        "torchrun -m pkg.train config.py",
+        "python - config.py",
+        "curl -sO https://example.org/x.sh && bash x.sh",
+        "cat > x.py <<EOF\nprint(1)\nEOF\npython x.py",
+        "git clone https://example.org/r && python r/train.py",
+        "echo bash x.sh; printf python y.py",
+        "docker run image python train.py",
+        "bash $HOME/x.sh",
+        "bash out/*.sh",
+        "true # bash x.sh; bash x.sh\n# bash y.sh",
+        "python 'it is not closed.py",
+        "bash on-path",
+        ["echo", "bash", "x.sh"],
+    ],
+)
+def test_a_script_that_may_be_there_or_is_none_is_not_complained_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: object
+):
+    (tmp_path / "bin").mkdir()
+    for name in ("on-path", "git", "docker", "curl"):
+        (tmp_path / "bin" / name).touch(stat.S_IRWXU)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    assert missing(tmp_path, f'[[task]]\nname = "a"\ncommand = {json.dumps(command)}\n') == []
+
+
+def test_a_program_behind_variables_is_looked_for(tmp_path: Path):
+    text = """
+        [[task]]
+        name = "a"
+        command = "A=1 B='x y' no-such-program --fast"
+        [[task]]
+        name = "b"
+        command = "PATH=/opt/tools no-such-program"
+        [[task]]
+        name = "c"
+        command = "A=$(cat x) no-such-program"
+    """
+    assert missing(tmp_path, text) == [("no-such-program is not on the task's PATH", False)]
+
+
 def test_what_is_there_or_cannot_be_known_is_not_complained_about(tmp_path: Path):
     (tmp_path / "run.sh").touch(stat.S_IRWXU)
     (tmp_path / "train.py").touch()
@@ -197,9 +271,6 @@ def test_what_is_there_or_cannot_be_known_is_not_complained_about(tmp_path: Path
         name = "e"
         env.PATH = "/opt/tools"
         command = ["/bin/sh"]
-        [[task]]
-        name = "f"
-        command = "A=1 nothing-here"
     """
     assert missing(tmp_path, text) == []
 

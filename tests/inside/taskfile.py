@@ -3,25 +3,16 @@
 import tomllib
 from collections.abc import Mapping
 
-from gpudeck.engine.taskfile.cluster import gpus_in
-from gpudeck.engine.taskfile.command import (
-    IGNORED_VARIABLES,
-    RuntimeValues,
-    asked,
-    default_python,
-    finish,
-    named_python,
-)
+from gpudeck.engine.taskfile.command import RuntimeValues, asked, default_python, finish, named_python
 from gpudeck.engine.taskfile.find import find_task_file
-from gpudeck.engine.taskfile.fit import check_environment, check_fit, refuse_later
+from gpudeck.engine.taskfile.fit import check_environment, check_fit, gpus_in, refuse_later
 from gpudeck.engine.taskfile.layers import expanded_with
 from gpudeck.engine.taskfile.load import load, load_settings
 from gpudeck.engine.taskfile.options import Box, RunOptions
-from gpudeck.engine.taskfile.placeholders import without_markers
+from gpudeck.engine.taskfile.placeholders import HOLE, Place, places, without_markers
 from gpudeck.engine.taskfile.problems import BadValueError
 from gpudeck.engine.taskfile.reference import FILE, PAGE, filled, json_schema, written
-from gpudeck.engine.taskfile.schema import DECK, TASK, Table
-from gpudeck.engine.taskfile.shell import HOLE, Place, places
+from gpudeck.engine.taskfile.schema import DECK, IGNORED_VARIABLES, TASK, Table
 from gpudeck.engine.taskfile.source import Lines
 from gpudeck.engine.taskfile.units import deck_gpus, duration_s, halt, signal_name, size_mib, slots_per_gpu
 

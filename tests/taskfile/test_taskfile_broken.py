@@ -2286,7 +2286,7 @@ name = "a"
 command = "true"
 "a\tb\\n" = 1
 """,
-        ['tasks.toml:4: task "a": unknown key "a\\tb\\n"'],
+        ['tasks.toml:4: task "a": unknown key "a b\\n"'],
     ),
     (
         "dotted key of very many parts",

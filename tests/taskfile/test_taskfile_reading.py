@@ -374,7 +374,6 @@ def test_lines_are_right_about_strings_comments_and_brackets():
         ("nothing",): 0,
     }  # fmt: skip
     assert {path: lines.of(*path) for path in found} == found
-    assert lines.tasks(2) == [16, 24]
     assert lines.has_header("task", 0, "env")
     assert not lines.has_header("task", 1, "env")
 
@@ -398,7 +397,6 @@ def test_every_key_of_a_random_file_is_found_in_its_line(source: random.Random):
     lines = Lines(text)
     data = tomllib.loads(text)
     entries: list[object] = data.pop("task", [])
-    assert lines.tasks(len(entries)) == [lines.of("task", index) for index in range(len(entries))]
     tables = [((name,), table) for name, table in data.items()]
     tables += [(("task", index), table) for index, table in enumerate(entries)]
     for path, table in tables:

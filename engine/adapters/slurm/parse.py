@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Literal
 
 SQUEUE = ("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r|%S|%N|%k|%j")
@@ -171,15 +172,12 @@ def _marked(comment: str, mark: str) -> str:
 
 
 _MOST_NODES = 100_000
-"""Nodes in one range. More is no list of Slurm's."""
+"""Nodes in one list. More is no list of Slurm's."""
 
 
 def expand_nodes(nodes: str) -> tuple[str, ...]:
     """Names in a compressed list: "gpu[01-03,7],login1". What is no such list is one name."""
-    found: list[str] = []
-    for part in _apart(nodes):
-        found.extend(_expanded(part))
-    return tuple(found)
+    return tuple(islice((name for part in _apart(nodes) for name in _expanded(part)), _MOST_NODES))
 
 
 def _apart(nodes: str) -> Iterator[str]:
