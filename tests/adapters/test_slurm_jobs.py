@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.job_rig import JOB, order_in
-from tests.inside.adapters import AccountedJob, Job, Jobs, QueuedJob, is_of, submitting
+from tests.inside.adapters import AccountedJob, Job, Jobs, QueuedJob, is_of, submission
 
 TOKEN, OTHER = "a" * 24, "b" * 24
 BATCH, OTHERS = "c" * 24, "d" * 24
@@ -64,4 +64,4 @@ def test_a_job_that_got_another_number_is_not_found_by_its_first() -> None:
 def test_a_submission_that_may_be_tried_on_any_node_may_take_two_calls(tmp_path: Path) -> None:
     order = order_in(tmp_path)
     avoids = replace(order, job=replace(JOB, exclude=("node1",)))
-    assert [submitting.longest_s([order]), submitting.longest_s([order, avoids])] == [30.0, 60.0]
+    assert [submission.longest_s([order]), submission.longest_s([order, avoids])] == [30.0, 60.0]

@@ -211,5 +211,5 @@ def test_a_tokens_files_go_and_others_stay(tmp_path: os.PathLike[str], keep: boo
     folder = os.fspath(tmp_path)
     for name in ("a.claim", "a.began", "a.ended.tmp", "ab.claim"):
         open(f"{folder}/{name}", "w").close()
-    jobfiles.remove(folder, "a", keep_claim=keep)
+    jobfiles.remove(folder, {"a": keep})
     assert sorted(os.listdir(folder)) == ["a.claim"] * keep + ["ab.claim"]

@@ -90,14 +90,14 @@ def test_of_two_jobs_with_one_token_exactly_one_runs(tmp_path: Path) -> None:
 
 def test_nothing_runs_under_a_void_claim(tmp_path: Path) -> None:
     node = node_in(tmp_path, "bash", "-c", "echo ran")
-    assert jobfiles.void(node.control, TOKEN)
+    assert jobfiles.void(node.control, TOKEN) == jobfiles.VOID
     assert (wait_for(node), node.out, os.path.exists(node.file("ended"))) == (125, "", False)
 
 
 def test_a_claim_that_a_job_has_cannot_be_made_void(tmp_path: Path) -> None:
     node = node_in(tmp_path)
     wait_for(node)
-    assert not jobfiles.void(node.control, TOKEN)
+    assert jobfiles.void(node.control, TOKEN) != jobfiles.VOID
 
 
 def test_a_node_without_the_shared_folder_runs_nothing_and_says_why(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from gpudeck.engine.adapters.host import boottime_s
-from gpudeck.engine.adapters.slurm import accounting, arrays, control, ends, jobfiles, queue_poller, stopping
-from gpudeck.engine.adapters.slurm.jobs import Limits
+from gpudeck.engine.adapters.slurm import jobfiles, launcher, submission
 from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
+from gpudeck.engine.adapters.slurm.next_step import Limits
 from gpudeck.engine.core.inputs import Input, LeaderExited, Pending, Submitted, TreeGone
 from gpudeck.engine.ports import StartOrder
 from tests.fakes.paper_slurm import PaperSlurm
@@ -26,9 +26,9 @@ LIMITS = Limits(
 """Short where the loop's own time counts; longer than a test where the clock does, which a test moves."""
 
 _QUICKLY = (
-    (queue_poller, "SHORTEST_S", 0.01), (queue_poller, "LONGEST_S", 0.03), (queue_poller, "_SHARE", 0.1),
-    (ends, "_LOOK_S", 0.05), (arrays, "_GATHER_S", 0.1), (control, "_GATHER_S", 0.02), (accounting, "_GATHER_S", 0.02),
-    (accounting, "SHORTEST_S", 0.01), (stopping, "_AGAIN_S", 0.05),
+    (launcher, "SHORTEST_S", 0.01), (launcher, "LONGEST_S", 0.03), (launcher, "_SHARE", 0.1),
+    (launcher, "_LOOK_S", 0.05), (submission, "_GATHER_S", 0.1), (launcher, "_FORGET_S", 0.02),
+    (launcher, "_GATHER_S", 0.02), (launcher, "_ACCOUNTS_S", 0.01),
 )  # fmt: skip
 
 

@@ -321,8 +321,7 @@ async def test_the_queue_is_not_looked_at_for_ever_for_jobs_that_never_came(rig:
     rig.stop(token)
     await rig.never_ran(token)
     await rig.later(650)
-    removals, poller = rig.launcher._removals, rig.launcher._poller  # pyright: ignore[reportPrivateUsage]
-    await until(lambda: not removals.expected and poller._timer is None)  # pyright: ignore[reportPrivateUsage]
+    await until(lambda: not rig.launcher._due)  # pyright: ignore[reportPrivateUsage]
 
 
 @on_paper
