@@ -28,9 +28,9 @@ from gpudeck.engine.adapters.sampling import MIN_GAP_S, Sampling
 from gpudeck.engine.adapters.simulated import TOTAL_MIB, SimulatedProbe, told_use
 from gpudeck.engine.adapters.slurm import jobfiles, submission
 from gpudeck.engine.adapters.slurm.calls import small_environment
-from gpudeck.engine.adapters.slurm.job import Job, Jobs, is_of, recovered
-from gpudeck.engine.adapters.slurm.jobfiles import read_files, read_left, sweep
-from gpudeck.engine.adapters.slurm.next_step import Limits
+from gpudeck.engine.adapters.slurm.job import Job, Seen, Stop, recovered
+from gpudeck.engine.adapters.slurm.jobfiles import Began, Ended, read_files, read_left, sweep
+from gpudeck.engine.adapters.slurm.next_step import Kill, Limits, next_step
 from gpudeck.engine.adapters.slurm.parse import (
     AccountedJob,
     QueuedJob,

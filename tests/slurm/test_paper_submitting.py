@@ -459,3 +459,19 @@ async def test_a_job_that_was_over_before_sbatch_answered_is_no_job_of_an_attemp
     await rig.submitted()
     await rig.looks(5)
     assert (rig.said(token, "ended") != "", rig.slurm.calls("scancel")) == (True, [])
+
+
+@on_paper
+async def test_a_job_that_sbatch_refused_and_the_queue_shows_is_not_the_one_that_it_took_then(rig: PaperRig):
+    await rig.submitted()  # while there is one the queue is looked at
+    order = rig.order("true", exclude=("node1",))
+    refuse = "echo 'sbatch: error: Requested node configuration is not available' >&2; exit 1"
+    rig.slurm.sbatch(f"[ $did != 2 ] || {{ until [ -e $here/go ]; do sleep 0.02; done; {refuse}; }}")
+    rig.launcher.start(order)
+    await until(lambda: len(rig.slurm.calls("sbatch")) == 2)
+    rig.slurm.row("50", "FAILED", reason="BadConstraints", text=f"gpudeck {order.token}")
+    await rig.looks()
+    (rig.slurm.folder / "go").touch()
+    assert (await rig.told(Submitted, order.token)).job != "50"
+    await rig.looks(5)
+    assert (rig.over(order.token), rig.said(order.token, "claim"), len(rig.notes)) == (False, "", 1)

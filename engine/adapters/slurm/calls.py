@@ -134,13 +134,16 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What squeue has told."""
+    """What squeue has told at one moment."""
 
     answer: Answer = field(default_factory=lambda: Answer(None))
     lines: frozenset[str] = frozenset()
     changed: tuple[QueuedJob, ...] = ()
     """Those of which the lines are not as they were before."""
     ids: frozenset[str] = frozenset()
+    """Of all jobs listed."""
+    arrays: frozenset[str] = frozenset()
+    """Numbers of those of which it shows elements."""
 
 
 def look_at_queue(query: Sequence[str], environ: Mapping[str, str], before: frozenset[str]) -> Queue:
@@ -152,7 +155,8 @@ def look_at_queue(query: Sequence[str], environ: Mapping[str, str], before: froz
     lines = answer.out.splitlines()
     changed = squeue_jobs("\n".join([line for line in lines if line not in before]))
     ids = frozenset(line.partition("|")[0] for line in lines)
-    return Queue(answer, frozenset(lines), tuple(changed), ids)
+    arrays = frozenset(each.partition("_")[0] for each in ids if "_" in each)
+    return Queue(answer, frozenset(lines), tuple(changed), ids, arrays)
 
 
 def why_silent(program: str, answer: Answer) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,6 +10,7 @@ from ...core.fate import Fate
 from ...core.inputs import Pending
 from ...core.spec import StopScope
 from ...ports import Known, StartOrder
+from .calls import Queue, Shown
 from .jobfiles import VOID, Began, Ended, Files, Left
 from .parse import BATCH_MARK, MARK, AccountedJob, QueuedJob
 from .states import accounted, stand
@@ -25,7 +26,7 @@ _TURNS_UP_S = 600.0
 """So long after it was given up the job of a submission that nobody has seen may come into the queue."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(slots=True)
 class Stop:
     """How an attempt was asked to end. Times: CLOCK_BOOTTIME."""
 
@@ -42,6 +43,8 @@ class Seen:
 
     id: str = ""
     """Under which it was seen last, where that is told by what is its own."""
+    row: str = ""
+    """Of which job the queue has told what follows."""
     renumbered: bool = False
     """The controller has lost its state, and given the number to another job."""
     state: str = ""
@@ -93,6 +96,16 @@ class Seen:
         """A job of it has taken its claim."""
         return self.claim is not None and self.claim != VOID
 
+    @property
+    def absent_s(self) -> float:
+        """For how long the queue has not shown it; negative: it does."""
+        return self.absent[1] - self.absent[0] if self.absent is not None else -1.0
+
+    def over(self, now: float) -> None:
+        """Slurm says that it is over."""
+        if self.over_since is None:
+            self.over_since, self.beat, self.goes_on = now, None, False
+
 
 @dataclass(eq=False, slots=True)
 class Job:
@@ -125,81 +138,118 @@ class Job:
     refused_at: float | None = None
     """When Slurm last would not take it for now."""
 
+    @property
+    def live(self) -> bool:
+        """Slurm may run something of it, or is to."""
+        return self.stage not in ("gone", "void")
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """The queue at one moment."""
+    @property
+    def unclear(self) -> bool:
+        """Something is to be found out about it, which the queue may tell."""
+        seen = self.seen
+        news = seen.over_since is not None or seen.absent is not None or seen.ended is not None
+        return self.live and self.stage != "queued" and (news or self.stage == "doubt")
 
-    asked_at: float
-    """CLOCK_BOOTTIME: what was submitted before is in it."""
-    changed: tuple[QueuedJob, ...]
-    """Those that are new, or not as they were in the picture before."""
-    ids: frozenset[str]
-    """Of all jobs listed."""
+    @property
+    def passes_time(self) -> bool:
+        """Time alone may bring a next step."""
+        return self.unclear or (self.stop is not None and self.live)
 
+    @property
+    def comment(self) -> str:
+        """What jobs of it have in their comment, and others of its number have not."""
+        if "_" in self.id:  # an earlier engine's array may be one that nobody remembers
+            return BATCH_MARK + self.element.partition("_")[0]
+        return MARK + self.token
 
-@dataclass(eq=False, slots=True)
-class Jobs:
-    """All that have not ended, or have still to leave the queue, by token and by job id."""
+    def expected(self, now: float) -> bool:
+        """Whether the queue tells anything of it that matters."""
+        if self.stage != "void":
+            return self.live
+        return self.seen.over_since is None if self.id else now - self.since < _TURNS_UP_S
 
-    now: Callable[[], float]
-    _by_token: dict[str, Job] = field(default_factory=dict[str, Job])
-    _by_id: dict[str, Job] = field(default_factory=dict[str, Job])
-    _by_element: dict[str, Job] = field(default_factory=dict[str, Job])
+    def see_row(self, row: QueuedJob, now: float) -> bool:
+        """A line of the queue is about it. Whether its state is another than before."""
+        seen = self.seen
+        over = stand(row.state) == "over"
+        if self.id and self.id != row.id:
+            return False  # of two jobs of one attempt the one that took the claim counts
+        if not self.id and not (over and self.stage == "sending"):  # that may be one which sbatch is just refusing
+            seen.id = row.id
+        moved, seen.state, seen.row = seen.state != row.state, row.state, row.id
+        seen.nodes, seen.reason, seen.begins = row.nodes or seen.nodes, row.reason, row.start
+        if over:
+            seen.over(now)
+        else:
+            seen.over_since = None
+        return moved
 
-    def __len__(self) -> int:
-        return len(self._by_token)
-
-    def __iter__(self) -> Iterator[Job]:
-        return iter(self._by_token.values())
-
-    def add(self, job: Job) -> Job:
-        job.since = self.now()
-        self._by_token[job.token] = job
-        if job.id:
-            self._by_id[job.id] = job
-        return self.put(job, job.element)
-
-    def put(self, job: Job, element: str) -> Job:
-        """Make it this element of an array; of none with ""."""
-        self._by_element.pop(job.element, None)
-        job.element = element
-        if element:
-            self._by_element[element] = job
-        return job
-
-    def get(self, token: str) -> Job | None:
-        return self._by_token.get(token)
-
-    def of(self, row: QueuedJob) -> Job | None:
-        """The one that a line of the queue is about. A number alone proves nothing: a controller that lost its state
-        gives them out again."""
-        if row.token:
-            return self._by_token.get(row.token)
-        if row.batch:
-            index = row.id.partition("_")[2]
-            return self._by_element.get(f"{row.batch}_{index}") or self._numbered(row.id)
-        return None
-
-    def _numbered(self, job_id: str) -> Job | None:
-        """An earlier engine's, of an array that nobody remembers."""
-        job = self._by_id.get(job_id)
-        return None if job is None or job.element else job
-
-    def name(self, job: Job, job_id: str) -> None:
-        if self._by_id.get(job.id) is job:
-            del self._by_id[job.id]
-        job.id, job.seen.renumbered = job_id, False
-        self._by_id[job_id] = job
-
-    def move(self, job: Job, stage: Stage) -> None:
-        job.stage, job.since = stage, self.now()
-        if stage != "gone":
+    def see_queue(self, queue: Queue, asked_at: float) -> None:
+        """Whether the queue shows it, where it should."""
+        seen = self.seen
+        if self.stage in ("queued", "sending"):
             return
-        self._by_token.pop(job.token, None)
-        self._by_element.pop(job.element, None)
-        if self._by_id.get(job.id) is job:
-            del self._by_id[job.id]
+        if seen.over_since is not None or (self.id in queue.ids and not seen.renumbered):
+            seen.absent, seen.shown_gone = None, False
+            seen.listed_at = asked_at
+        elif asked_at > max(self.since, seen.shown_at + _SHOWN_S):
+            seen.absent = (seen.absent[0] if seen.absent else asked_at, asked_at)
+            seen.array_stays = "_" in self.id and self.id.partition("_")[0] in queue.arrays
+
+    def see_accounts(self, rows: Iterable[AccountedJob], now: float, *, vanished_s: float) -> None:
+        """What sacct knows under its number, which others may have had. It may be some seconds late: so its silence
+        counts where the queue has not shown the job for *vanished_s*."""
+        seen = self.seen
+        seen.accounted = seen.absent_s >= vanished_s
+        mine = [row for row in rows if self.is_in(row)]
+        if mine and stand(mine[-1].state) == "over":
+            seen.state, seen.nodes = accounted(mine[-1].state), mine[-1].nodes or seen.nodes
+            seen.over(now)
+
+    def see_shown(self, shown: Shown, now: float) -> None:
+        """What the controller says of one that the queue does not show."""
+        seen = self.seen
+        seen.shown_gone = shown == "gone"
+        if shown == "there":
+            seen.shown_at = now
+        if shown != "gone":
+            seen.absent, seen.accounted = None, False
+
+    def see_claim(self, claim: str) -> None:
+        """Who has its claim, see `Seen.claim`."""
+        self.seen.claim = claim
+        if claim not in ("", VOID) and not self.id:
+            self.seen.id = claim
+
+    def see_files(self, files: Files, *, asked_at: float, now: float, wall: float) -> None:
+        """What its files say, of a look that was begun at *asked_at*. *wall*: the time by this machine's clock."""
+        seen = self.seen
+        if files.began is not None and seen.began is None:
+            seen.began, seen.began_at = files.began, _at(files.began.wall, now, wall)
+            seen.id, seen.nodes = files.began.job or seen.id, ",".join(files.began.nodes)
+        if files.ended is not None and seen.ended is None:
+            seen.ended, seen.ended_at, seen.ended_since = files.ended, _at(files.ended.wall, now, wall), now
+            seen.says_killed, seen.why = files.says_killed, files.why
+        if files.claim is not None and files.claim != VOID:
+            self.see_claim(files.claim)
+        if files.beat is None:
+            return
+        seen.looked_at, seen.says_memory = asked_at, files.says_memory
+        if seen.beat != files.beat:
+            seen.goes_on = seen.beat is not None and files.beat > 0 and seen.over_since is not None
+            seen.beat, seen.beat_since = files.beat, now
+
+    def is_in(self, row: AccountedJob) -> bool:
+        """Whether a line of the accounting, under its number, is about it. By its comment, or else, as most clusters
+        keep none, by its name, which ends in the token's beginning, or that of the array's."""
+        batch = self.element.partition("_")[0]
+        if row.token:
+            return row.token == self.token
+        if row.batch:
+            return row.batch == batch if batch else "_" in self.id
+        if not batch and "_" in self.id:  # an earlier engine's, whose array nobody remembers
+            return True
+        return row.name.endswith(f"-{(batch or self.token)[:8]}")
 
 
 def recovered(known: Known, left: Left) -> tuple[Fate, Job]:
@@ -219,114 +269,6 @@ def recovered(known: Known, left: Left) -> tuple[Fate, Job]:
     return "adopted", job
 
 
-def expected(job: Job, now: float) -> bool:
-    """Whether the queue tells anything of it that matters."""
-    if job.stage != "void":
-        return job.stage != "gone"
-    return job.seen.over_since is None if job.id else now - job.since < _TURNS_UP_S
-
-
-def see_row(job: Job, row: QueuedJob, now: float) -> bool:
-    """A line of the queue is about it. Whether its state is another than before."""
-    seen = job.seen
-    if not job.id:
-        seen.id = row.id
-    elif job.id != row.id:
-        return False  # of two jobs of one attempt the one that took the claim counts
-    moved, seen.state = seen.state != row.state, row.state
-    seen.nodes, seen.reason, seen.begins = row.nodes or seen.nodes, row.reason, row.start
-    if stand(row.state) == "over":
-        _see_over(seen, now)
-    else:
-        seen.over_since = None
-    return moved
-
-
-def _see_over(seen: Seen, now: float) -> None:
-    if seen.over_since is None:
-        seen.over_since, seen.beat, seen.goes_on = now, None, False
-
-
-def see_queue(job: Job, picture: Picture, arrays: Collection[str]) -> None:
-    """Whether the queue shows it, where it should. *arrays*: numbers of those of which it shows elements."""
-    seen = job.seen
-    if job.stage in ("queued", "sending"):
-        return
-    if seen.over_since is not None or (job.id in picture.ids and not seen.renumbered):
-        seen.absent, seen.shown_gone = None, False
-        seen.listed_at = picture.asked_at
-    elif picture.asked_at > max(job.since, seen.shown_at + _SHOWN_S):
-        seen.absent = (seen.absent[0] if seen.absent else picture.asked_at, picture.asked_at)
-        seen.array_stays = "_" in job.id and job.id.partition("_")[0] in arrays
-
-
-def see_accounts(job: Job, rows: Sequence[AccountedJob], now: float, *, late: bool) -> None:
-    """What sacct knows under its number, which others may have had. *late*: late enough to be its last word."""
-    seen = job.seen
-    seen.accounted = late
-    mine = [row for row in rows if is_of(row, job)]
-    if mine and stand(mine[-1].state) == "over":
-        seen.state, seen.nodes = accounted(mine[-1].state), mine[-1].nodes or seen.nodes
-        _see_over(seen, now)
-
-
-def see_shown(job: Job, shown: Literal["there", "gone", "silent"], now: float) -> None:
-    """What the controller says of one that the queue does not show."""
-    seen = job.seen
-    seen.shown_gone = shown == "gone"
-    if shown == "there":
-        seen.shown_at = now
-    if shown != "gone":
-        seen.absent, seen.accounted = None, False
-
-
-def see_claim(job: Job, claim: str) -> None:
-    """Who has its claim, see `Seen.claim`."""
-    seen = job.seen
-    seen.claim = claim
-    if claim not in ("", VOID) and not job.id:
-        seen.id = claim
-
-
-def see_files(job: Job, files: Files, *, asked_at: float, now: float, wall: float) -> None:
-    """What its files say, of a look that was begun at *asked_at*. *wall*: the time by this machine's clock."""
-    seen = job.seen
-    if files.began is not None and seen.began is None:
-        seen.began, seen.began_at = files.began, _at(files.began.wall, now, wall)
-        seen.id, seen.nodes = files.began.job or seen.id, ",".join(files.began.nodes)
-    if files.ended is not None and seen.ended is None:
-        seen.ended, seen.ended_at, seen.ended_since = files.ended, _at(files.ended.wall, now, wall), now
-        seen.says_killed, seen.why = files.says_killed, files.why
-    if files.claim is not None and files.claim != VOID:
-        see_claim(job, files.claim)
-    if files.beat is None:
-        return
-    seen.looked_at, seen.says_memory = asked_at, files.says_memory
-    if seen.beat != files.beat:
-        seen.goes_on = seen.beat is not None and files.beat > 0 and seen.over_since is not None
-        seen.beat, seen.beat_since = files.beat, now
-
-
 def _at(node_s: float, now: float, wall: float) -> float:
     """A node's wall time by our clock that never jumps; clocks of two machines need not agree."""
     return now - (max(0.0, wall - node_s) if node_s else 0.0)
-
-
-def is_of(row: AccountedJob, job: Job) -> bool:
-    """Whether a line of the accounting, under its number, is about it. By its comment, or else, as most clusters keep
-    none, by its name, which ends in the token's beginning, or that of the array's."""
-    batch = job.element.partition("_")[0]
-    if row.token:
-        return row.token == job.token
-    if row.batch:
-        return row.batch == batch if batch else "_" in job.id
-    if not batch and "_" in job.id:  # an earlier engine's, whose array nobody remembers
-        return True
-    return row.name.endswith(f"-{(batch or job.token)[:8]}")
-
-
-def comment_of(job: Job) -> str:
-    """What jobs of it have in their comment, and others of its number have not."""
-    if "_" in job.id:  # an earlier engine's array may be one that nobody remembers
-        return BATCH_MARK + job.element.partition("_")[0]
-    return MARK + job.token

@@ -22,26 +22,11 @@ from ..host import boottime_s
 from ..inotify import Arrivals
 from . import jobfiles
 from .calls import NOT_BEGUN, QUERY_S, SHOW_S, Answer, Calls, Queue, Shown, look_at_queue, show_jobs, why_silent
-from .job import (
-    Job,
-    Jobs,
-    Picture,
-    Stage,
-    Stop,
-    comment_of,
-    expected,
-    recovered,
-    see_accounts,
-    see_claim,
-    see_files,
-    see_queue,
-    see_row,
-    see_shown,
-)
+from .job import Job, Stage, Stop, recovered
 from .jobfiles import UNABLE, VOID, Files, Left, Wanted
-from .next_step import Kill, Limits, Step, is_unclear, next_step, passes_time
+from .next_step import Kill, Limits, Step, next_step
 from .parse import SACCT, SQUEUE, AccountedJob, QueuedJob, Refusal, is_full, sacct_jobs
-from .states import never_starts
+from .states import never_starts, stand
 from .submission import Outbox, Submission, Taken, Unbegun, Unwritten, anywhere, longest_s, submit, told_anywhere
 
 SHORTEST_S, LONGEST_S = 2.0, 60.0
@@ -102,7 +87,10 @@ class SlurmLauncher:
         self._calls = Calls(loop, environ)
         self._reading, self._writing = Background(loop), Background(loop)
         self._arrivals = Arrivals(loop, control, self._arrived)
-        self._jobs = Jobs(now)
+        self._jobs: dict[str, Job] = {}
+        """All that have not ended, or have still to leave the queue, by token."""
+        self._elements: dict[str, Job] = {}
+        """Likewise of arrays, by batch and index: "BATCH_7"."""
         self._outbox = Outbox(self._limits)
         self._sending = 0
         self._watched: dict[Job, None] = {}
@@ -136,7 +124,8 @@ class SlurmLauncher:
 
     def start(self, order: StartOrder) -> None:
         """See `ports.Launcher`."""
-        job = self._jobs.add(Job(order.token, order))
+        job = Job(order.token, order)
+        self._add(job)
         self._outbox.add(job, self._now())
         if self._now() < self._outbox.free_at:
             self._held(job)
@@ -151,7 +140,7 @@ class SlurmLauncher:
         fates: dict[str, Fate] = {}
         for known in attempts:
             fates[known.token], job = recovered(known, left)
-            self._jobs.add(job)
+            self._add(job)
             if job.stage == "doubt":
                 self._learn_timeout()
             self._loop.call_soon(self._step, job)
@@ -183,7 +172,7 @@ class SlurmLauncher:
 
     def forget(self, token: str) -> None:
         """See `ports.Launcher`. The script stays; so does a claim that a job may yet look for."""
-        self._forget(token, keep_claim=self._jobs.get(token) is not None)
+        self._forget(token, keep_claim=token in self._jobs)
 
     def close(self) -> None:
         """See `ports.Launcher`. Calls under way go on; jobs that are to be cancelled are asked for now, and nobody
@@ -231,7 +220,7 @@ class SlurmLauncher:
             return
         while (step := next_step(job, self._now(), self._limits, self._folder)) != "wait":
             self._take(job, step)
-        if passes_time(job):
+        if job.passes_time:
             self._watched[job] = None
             self._later(self._tick, self._limits.judge_s)
         else:
@@ -250,7 +239,7 @@ class SlurmLauncher:
                 self._closely[job] = None
                 self._later(self._look, 0.0)
             case "account" if not self._accounts:
-                see_accounts(job, (), self._now(), late=True)
+                job.seen.accounted = True
             case "claim" | "account" | "show":
                 job.asked = True
                 self._gatherings[step].add(job)
@@ -282,16 +271,33 @@ class SlurmLauncher:
                 self._end(job)
                 self._sink(step)
 
+    def _add(self, job: Job) -> None:
+        job.since = self._now()
+        self._jobs[job.token] = job
+        self._put(job, job.element)
+
+    def _put(self, job: Job, element: str) -> None:
+        """Make it this element of an array; of none with ""."""
+        self._elements.pop(job.element, None)
+        job.element = element
+        if element:
+            self._elements[element] = job
+
     def _move(self, job: Job, stage: Stage) -> None:
-        self._jobs.move(job, stage)
+        job.stage, job.since = stage, self._now()
         self._outbox.jobs.pop(job, None)
+        if stage == "gone":
+            self._jobs.pop(job.token, None)
+            self._elements.pop(job.element, None)
 
     def _end(self, job: Job) -> None:
         """Of one that was made void a job may still be, or turn up, in the queue."""
         self._move(job, "void" if job.seen.claim == VOID else "gone")
 
     def _submitted(self, job: Job, step: Submitted) -> None:
-        self._jobs.name(job, step.job)
+        job.id, job.seen.renumbered = step.job, False
+        if job.seen.row not in ("", job.id):
+            job.seen.state, job.seen.over_since = "", None
         if job.stage in ("queued", "sending", "doubt"):
             self._move(job, "waiting")
         if job.stage != "void":
@@ -321,11 +327,11 @@ class SlurmLauncher:
         closely, self._closely = self._closely, {}
         wanted = [
             Wanted(job.token, job.stage == "running", job in closely, job.order)
-            for job in self._jobs
-            if job in closely or (job.stage != "void" and job.seen.ended is None)
+            for job in self._jobs.values()
+            if job in closely or (job.live and job.seen.ended is None)
         ]
-        void = {job.token: VOID for job in self._jobs if job.stage == "void"}
-        claims = void | {job.token: job.id for job in self._jobs if job.stage == "running" and job.id}
+        void = {job.token: VOID for job in self._jobs.values() if job.stage == "void"}
+        claims = void | {job.token: job.id for job in self._jobs.values() if job.stage == "running" and job.id}
         if not wanted:
             return
         self._looking, self._look_again = True, False
@@ -338,7 +344,7 @@ class SlurmLauncher:
             job.asked = False
         for token, files in (found or {}).items():
             if (job := self._jobs.get(token)) is not None:
-                see_files(job, files, asked_at=asked_at, now=self._now(), wall=time.time())
+                job.see_files(files, asked_at=asked_at, now=self._now(), wall=time.time())
                 self._step(job)
         self._later(self._look, 0.0 if self._look_again or self._closely else self._look_s)
 
@@ -378,7 +384,7 @@ class SlurmLauncher:
             for job, claim in zip(jobs, claims or [None] * len(jobs), strict=True):
                 job.asked = False
                 if claim is not None and job.stage != "gone":
-                    see_claim(job, claim)
+                    job.see_claim(claim)
                     self._step(job)
 
         self._writing.submit(work, told, timeout_s=_FOLDER_S)
@@ -393,7 +399,7 @@ class SlurmLauncher:
 
     def _ask_queue(self) -> None:
         now = self._now()
-        if not any(expected(job, now) for job in self._jobs):
+        if not any(job.expected(now) for job in self._jobs.values()):
             return
         self._asked_at = now
         work = partial(look_at_queue, (*SQUEUE, "-u", str(os.getuid())), self._calls.environ, self._queue.lines)
@@ -409,40 +415,47 @@ class SlurmLauncher:
                 self._silent = False
                 self._note("Slurm answers again", "info")
             self._queue = queue
-            self._see(Picture(asked_at, queue.changed, queue.ids))
+            self._see(queue, asked_at)
         elif not self._silent:
             self._silent = True
             self._note(f"Slurm does not answer ({why_silent('squeue', answer)}): what runs goes on", "warning")
-        if self._outbox.jobs or any(map(is_unclear, self._watched)):
+        if self._outbox.jobs or any(job.unclear for job in self._watched):
             self._interval_s = SHORTEST_S
         self._later(self._ask_queue, max(self._interval_s, pause_s))
         self._interval_s = min(2 * self._interval_s, LONGEST_S)
 
-    def _see(self, picture: Picture) -> None:
+    def _see(self, queue: Queue, asked_at: float) -> None:
         now = self._now()
-        for row in picture.changed:
-            job = self._jobs.of(row)
+        for row in queue.changed:
+            job = self._of(row)
             if job is None:
                 continue
-            if see_row(job, row, now):
+            if job.see_row(row, now):
                 self._interval_s = SHORTEST_S
             if row.batch and not job.element:  # an earlier engine's: from now on its number alone is not enough
-                self._jobs.put(job, f"{row.batch}_{row.id.partition('_')[2]}")
+                self._put(job, f"{row.batch}_{row.id.partition('_')[2]}")
             self._step(job)
             self._warn_of(job, row)
-        arrays = {each.partition("_")[0] for each in picture.ids if "_" in each}
-        tokens = {row.id: row.token for row in picture.changed if row.token}
-        for job in list(self._jobs):
+        tokens = {row.id: row.token for row in queue.changed if row.token}
+        for job in list(self._jobs.values()):
             job.seen.renumbered = job.seen.renumbered or tokens.get(job.id, job.token) != job.token
-            see_queue(job, picture, arrays)
+            job.see_queue(queue, asked_at)
             if job.seen.absent is not None or job.stage == "void":
                 self._step(job)
-        self._looked_at = picture.asked_at
+        self._looked_at = asked_at
         self._outbox.room(self._under_way())
         self._pump()
 
+    def _of(self, row: QueuedJob) -> Job | None:
+        """The one that a line of the queue is about. A number alone proves nothing, for a controller that lost its
+        state gives them out again; but for an earlier engine's, of an array that nobody remembers."""
+        if not row.batch:
+            return self._jobs.get(row.token)
+        element = self._elements.get(f"{row.batch}_{row.id.partition('_')[2]}")
+        return element or next((job for job in self._jobs.values() if job.id == row.id and not job.element), None)
+
     def _warn_of(self, job: Job, row: QueuedJob) -> None:
-        never = never_starts(row.reason) if job.stage == "waiting" else ""
+        never = never_starts(row.reason) if stand(row.state) == "pending" else ""
         if never and row.reason not in self._noted:
             self._noted.add(row.reason)
             task = job.order.job.task if job.order is not None and job.order.job is not None else row.name
@@ -466,15 +479,13 @@ class SlurmLauncher:
             found.setdefault(row.id, []).append(row)
         for job in jobs:
             job.asked = False
-            absent = job.seen.absent
-            late = absent is not None and absent[1] - absent[0] >= self._limits.vanished_s
-            see_accounts(job, found.get(job.id, ()), self._now(), late=late)
+            job.see_accounts(found.get(job.id, ()), self._now(), vanished_s=self._limits.vanished_s)
             self._step(job)
 
     def _show(self, jobs: Sequence[Job], done: Callable[[], None]) -> None:
         """Whether the controller has them though the queue does not show them: sites let squeue answer from what it
         saw before."""
-        asked = [(job.id, comment_of(job)) for job in jobs]
+        asked = [(job.id, job.comment) for job in jobs]
         work = partial(show_jobs, asked, self._calls.environ)
         self._calls.work(work, partial(self._shown, jobs, done), timeout_s=SHOW_S * len(jobs))
 
@@ -482,7 +493,7 @@ class SlurmLauncher:
         done()
         for place, job in enumerate(jobs):
             job.asked = False
-            see_shown(job, found[place] if found and place < len(found) else "silent", self._now())
+            job.see_shown(found[place] if found and place < len(found) else "silent", self._now())
             self._step(job)
 
     def _cancel(self, jobs: Sequence[Job], done: Callable[[], None]) -> None:
@@ -511,7 +522,7 @@ class SlurmLauncher:
 
     def _under_way(self) -> int:
         """Jobs of ours that Slurm has."""
-        return sum(job.stage in ("waiting", "running") for job in self._jobs)
+        return sum(job.stage in ("waiting", "running") for job in self._jobs.values())
 
     def _pump(self) -> None:
         """A few calls of sbatch at once, each attempt in one of them at a time."""
@@ -525,7 +536,7 @@ class SlurmLauncher:
         token = os.urandom(12).hex() if len(batch) > 1 else ""
         for index, job in enumerate(batch):
             self._move(job, "sending")
-            self._jobs.put(job, f"{token}_{index}" if token else "")
+            self._put(job, f"{token}_{index}" if token else "")
         self._sending += 1
         orders = [job.order for job in batch if job.order is not None]
         work = partial(submit, orders, token, self._folder, self._calls.environ)
@@ -563,7 +574,7 @@ class SlurmLauncher:
             self._later(partial(self._forget, array, keep_claim=False), _TOLD_S)
         for job in batch:
             index = job.element.partition("_")[2]
-            if not job.id:  # its wrapper may have been quicker than the answer
+            if job.stage != "running":  # its wrapper may have been quicker than the answer
                 job.seen.id = f"{job_id}_{index}" if index else job_id
 
     def _anywhere(self, batch: Sequence[Job]) -> None:

@@ -74,21 +74,9 @@ _UNBEGUN = "its job ended before it began anything"
 _UNSATISFIED = "what its job waited for has failed, and Slurm took it off the queue"
 
 
-def is_unclear(job: Job) -> bool:
-    """Whether something is to be found out about it, which the queue may tell."""
-    seen = job.seen
-    unclear = job.stage == "doubt" or seen.over_since is not None or seen.absent is not None or seen.ended is not None
-    return unclear and job.stage not in ("queued", "gone", "void")
-
-
-def passes_time(job: Job) -> bool:
-    """Whether time alone may bring a next step."""
-    return is_unclear(job) or (job.stop is not None and job.stage not in ("queued", "gone", "void"))
-
-
 def next_step(job: Job, now: float, limits: Limits, folder: str) -> Step:
     """*now*: CLOCK_BOOTTIME. *folder*: where its files lie, for people. Once a step is taken there may be another,
-    until it is to wait: for what was asked, for news, or where `passes_time` for time."""
+    until it is to wait: for what was asked, for news, or where it `passes_time` for time."""
     seen = job.seen
     if job.asked or job.stage == "gone":
         return "wait"
@@ -177,11 +165,7 @@ def _doubt(job: Job, now: float, limits: Limits) -> Step:
     if job.seen.claimed:
         # Whoever took it was gone, or its disk full, before it said who it is: it ran nothing, and no other will.
         return _once_silent(job, now, limits, _never_ran(job, now, _UNBEGUN))
-    return "claim" if _absent_s(job.seen) >= 2 * limits.message_timeout_s else "wait"
-
-
-def _absent_s(seen: Seen) -> float:
-    return seen.absent[1] - seen.absent[0] if seen.absent is not None else -1.0
+    return "claim" if job.seen.absent_s >= 2 * limits.message_timeout_s else "wait"
 
 
 def _once_silent(job: Job, now: float, limits: Limits, then: Step) -> Step:
@@ -284,7 +268,7 @@ def _absent(job: Job, now: float, limits: Limits) -> Step:
     seen = job.seen
     if not seen.accounted:
         return "account"
-    if _absent_s(seen) < limits.vanished_s:
+    if seen.absent_s < limits.vanished_s:
         return "wait"
     if job.id and not seen.shown_gone:
         return "show"
