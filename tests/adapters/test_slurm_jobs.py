@@ -15,7 +15,7 @@ BATCH, OTHERS = "c" * 24, "d" * 24
 
 
 def accounted(number: str, *, token: str = "", batch: str = "", name: str = "x") -> AccountedJob:
-    return AccountedJob(number, "FAILED", 1, 0, None, None, "node1", token, name, batch)
+    return AccountedJob(number, "FAILED", "node1", token, name, batch)
 
 
 @pytest.mark.parametrize(

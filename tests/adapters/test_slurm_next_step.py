@@ -14,7 +14,7 @@ from tests.fakes.job_rig import order_in
 from tests.inside.adapters import Began, Ended, Job, Kill, Limits, Seen, Stop, next_step
 
 T, NOW = "a" * 24, 1000.0
-BEGAN = Began("7", ("node1",), "node1", 0.0)
+BEGAN = Began("7", ("node1",), 0.0)
 RUNS = {"stage": "running", "id": "7", "began": BEGAN, "claim": "7", "nodes": "node1"}
 WAITS = {"stage": "waiting", "id": "7", "state": "PENDING", "reason": "Priority", "told": Pending(T, "Priority")}
 GONE = {"absent": (900.0, 990.0), "accounted": True, "shown_gone": True}

@@ -92,7 +92,7 @@ class PaperRig(Rig):
         self.claim(token, number)
         self.slurm.row(number, "RUNNING", nodes="node1")
         self.beat(token)
-        self.write(token, "began", f"job={number}\nnodes=node1\nhost=node1\nwall={wall or ''}\n")
+        self.write(token, "began", f"job={number}\nnodes=node1\nwall={wall or ''}\n")
 
     def claim(self, token: str, number: str) -> None:
         (self.control / f"{token}.claim").write_text(f"{number}\n" if number else "")
@@ -123,7 +123,7 @@ class PaperRig(Rig):
     def account(self, token: str, number: str, state: str, *, text: str = "", name: str = "") -> str:
         """A line of sacct. Most clusters keep no *text*, which is the comment. *name*: that of its own job."""
         name = name or f"task-{token[:8]}"
-        return f"{number}|{state}|0:15|2026-11-23T10:00:00|2026-11-23T11:00:00|node1|{text}|{name}"
+        return f"{number}|{state}|node1|{text}|{name}"
 
     async def gone_in_time(self, token: str) -> None:
         """Time goes by until its end is told."""

@@ -120,7 +120,7 @@ def test_one_that_nobody_knows_any_more_and_whose_heart_has_stopped_is_lost(clus
         token = os.urandom(12).hex()
         rig.launcher.close()
         (rig.control / f"{token}.claim").write_text("99999999\n")
-        (rig.control / f"{token}.began").write_text("job=99999999\nnodes=node1\nhost=node1\nwall=1\n")
+        (rig.control / f"{token}.began").write_text("job=99999999\nnodes=node1\nwall=1\n")
         rig.again()
         assert rig.launcher.recover([rig.known(token, "99999999")]) == {token: "adopted"}
         end = await rig.end(token)

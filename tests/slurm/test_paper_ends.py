@@ -68,7 +68,7 @@ async def test_an_end_that_the_kernel_tells_of_tells_the_beginning_first(rig: Pa
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launcher, "_LOOK_S", 1000.0)
         await rig.looks()
-        rig.write_elsewhere(token, "began", f"job={number}\nnodes=node1\nhost=node1\nwall=\n")
+        rig.write_elsewhere(token, "began", f"job={number}\nnodes=node1\nwall=\n")
         rig.end_with(token, 0)
         await rig.end(token)
     assert "Spawned" in rig.told_of(token)

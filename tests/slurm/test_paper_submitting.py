@@ -432,7 +432,7 @@ async def test_a_job_that_begins_before_sbatch_has_answered_is_known_by_what_it_
     token = rig.start("true")
     await until(lambda: rig.slurm.calls("sbatch"))
     rig.claim(token, "55")
-    rig.write(token, "began", "job=55\nnodes=node1\nhost=node1\nwall=\n")
+    rig.write(token, "began", "job=55\nnodes=node1\nwall=\n")
     assert [(await rig.told(Submitted, token)).job, (await rig.runs(token)).job] == ["55", "55"]
     (rig.slurm.folder / "go").touch()
 
@@ -451,7 +451,7 @@ async def test_a_job_that_was_over_before_sbatch_answered_is_no_job_of_an_attemp
     token = rig.start("true")
     await until(lambda: rig.slurm.calls("sbatch"))
     rig.claim(token, "101")
-    rig.write(token, "began", "job=101\nnodes=node1\nhost=node1\nwall=\n")
+    rig.write(token, "began", "job=101\nnodes=node1\nwall=\n")
     rig.end_with(token, 0)
     await rig.over_in_time(token)
     (rig.slurm.folder / "go").touch()

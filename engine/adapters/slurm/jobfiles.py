@@ -40,12 +40,8 @@ class Began:
     job: str
     """As Slurm counts: "1234", or "1234_7" in an array."""
     nodes: tuple[str, ...]
-    host: str
     wall: float
     """Seconds since the epoch, by the node's clock; 0: not told."""
-    gpus: str = ""
-    """CUDA_VISIBLE_DEVICES as Slurm set it."""
-    cpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +103,7 @@ def read_began(text: str) -> Began | None:
     said = _pairs(text)
     if "job" not in said or not text.endswith("\n"):
         return None
-    cpus = said.get("cpus", "")
-    return Began(
-        job=said.get("job", ""),
-        nodes=expand_nodes(said.get("nodes", "")),
-        host=said.get("host", ""),
-        wall=_number(said.get("wall", "")),
-        gpus=said.get("gpus", ""),
-        cpus=int(cpus) if cpus.isdecimal() else None,
-    )
+    return Began(said["job"], expand_nodes(said.get("nodes", "")), _number(said.get("wall", "")))
 
 
 def read_ended(text: str) -> Ended | None:
@@ -340,17 +328,10 @@ def read_left(folder: str, known: Sequence[Known]) -> Left:
     except OSError:
         return Left()
     unsure = [each.token for each in known if not each.job or f"{each.token}.began" not in names]
-    claims = {token: _claim_or_none(folder, token) for token in unsure if f"{token}.claim" in names}
+    claims = {token: _claim(folder, token) or "" for token in unsure if f"{token}.claim" in names}
     unnumbered = any(not each.job and claims.get(each.token, "") in ("", VOID) for each in known)
     batches = [name.removesuffix(".map") for name in names if name.endswith(".map")] if unnumbered else []
     return Left(names, dict(_elements(folder, batches)), claims)
-
-
-def _claim_or_none(folder: str, token: str) -> str:
-    try:
-        return claimed_by(folder, token)
-    except OSError:
-        return ""
 
 
 def _elements(folder: str, batches: Iterable[str]) -> Iterator[tuple[str, str]]:
