@@ -13,13 +13,13 @@ from ..adapters.processes.proc import stat
 from ..adapters.state.folder import StateDir
 from ..adapters.state.lock import Holder, held_by, this_machine
 from ..adapters.state.sockets import connect
-from ..counting import plural
 from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from ..opening.own_state import find_own_state
 from ..opening.purpose import Purpose
 from ..opening.run_options import encode as encode_options
 from ..taskfile.find import STATE_DIR, may_say_state_dir
 from ..taskfile.options import RunOptions
+from ..text import plural
 from .connection import HELLO_S, Connection, Gone, silent
 
 START_S = 60.0

@@ -13,13 +13,13 @@ from ... import __version__
 from ..adapters.state.folder import load_environment
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
-from ..headless.text import field_text
 from ..hints import Hints
 from ..opening.purpose import Purpose
 from ..opening.run_options import changed, decode, refuse_other
 from ..protocol.wire import DeckHead
 from ..taskfile.options import RunOptions
 from ..taskfile.problems import printable
+from ..text import field_text
 from .attach import attach, attach_or_start, find_state, has_engine, running_alone
 from .connection import Connection, Gone
 from .task_file import task_file

@@ -17,13 +17,13 @@ from ..client.place import Place, say
 from ..command import Command
 from ..core.spec import DeckFile
 from ..errors import DeckError, EngineUnavailableError, UsageError
-from ..headless.text import field_text
 from ..live.add import Added, Addition, add
 from ..live.toml_text import inline
 from ..opening.run_options import decode, describe, which
 from ..runs.typed import command_of, pairs_of, variables_of
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.placeholders import escaped
+from ..text import field_text
 from .screen import print_json
 
 _OPTIONS = {

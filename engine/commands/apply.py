@@ -11,12 +11,10 @@ from ..client.connection import Connection
 from ..client.place import Place
 from ..command import Command
 from ..errors import TaskFileError
-from ..headless.text import field_text, plural
 from ..protocol.states import ENDED
-from .asking import agreed
+from ..text import field_text, names_text, plural
 from .look import LiveLook, Look
-from .rows import names_text
-from .screen import print_json
+from .screen import agreed, print_json
 
 _NEXT_START = "the next start takes the file as it is now; `gpudeck plan` shows what it would run"
 

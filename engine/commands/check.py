@@ -100,7 +100,7 @@ def _nowhere(file: DeckFile, environment: Mapping[str, str]) -> list[str]:
     missing = look_for_programs(tasks, environment, here=not on_slurm)
     found = [f"{each.task}: {each.text}: {each.remedy}" for each in missing if not each.later]
     if on_slurm:
-        from .plan_slurm import unknown_partitions  # brings with it what makes jobs
+        from .plan import unknown_partitions  # brings with it what makes jobs
 
         found += unknown_partitions(tasks)
     return found

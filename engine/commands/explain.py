@@ -8,9 +8,9 @@ from ..client.place import Place
 from ..command import Command
 from ..errors import UsageError
 from ..headless.painted import Line
-from ..headless.text import field_text, hhmmss
 from ..protocol.states import ACTIVE, DONE, is_pending
 from ..protocol.wire import TaskRow
+from ..text import field_text, hhmmss
 from .look import Look, look
 from .rows import gpu_text, is_text, place_text, time_text
 from .screen import out, print_json

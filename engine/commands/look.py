@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -12,51 +12,12 @@ from ..client.place import Place
 from ..logs.files import LogFolder
 from ..protocol.wire import PORTION, Cluster, DeckHead, GpuRow, TaskRow
 
-
-class Look(Protocol):
-    """What commands ask of a deck. Selectors that mean nothing raise UsageError."""
-
-    @property
-    def engine(self) -> Mapping[str, Any] | None:
-        """Pid, version and mode of the engine; None: none runs."""
-        ...
-
-    @property
-    def submitted(self) -> str:
-        """What to say of tasks that Slurm was given and no engine has taken up; "": there are none."""
-        ...
-
-    def head(self) -> DeckHead: ...
-    def gpus(self) -> Sequence[GpuRow]: ...
-    def cluster(self) -> Cluster | None:
-        """What is known of the cluster that the deck's tasks run on; None: nothing, or they run on this box."""
-        ...
-
-    def rows(self, selectors: Sequence[str]) -> list[TaskRow]:
-        """In file order; without selectors all."""
-        ...
-
-    def with_metrics(self, rows: Sequence[TaskRow]) -> list[TaskRow]:
-        """The same rows with what attempts that are over have reported. May read a small file for each."""
-        ...
-
-    def hints(self, rows: Sequence[TaskRow]) -> Mapping[str, str]:
-        """What the user may do about failures, by task, where something is known; of the newest 500."""
-        ...
-
-    def explain(self, name: str) -> list[str]:
-        """Everything that keeps a task from starting."""
-        ...
-
-    def details(self, name: str) -> dict[str, Any]:
-        """`TaskDetails` as plain data."""
-        ...
-
-    def logs(self) -> LogFolder: ...
+if TYPE_CHECKING:
+    from ..offline.look import OfflineLook
 
 
 def look(place: Place) -> Look:
-    """Where no engine runs, one line on stderr says so."""
+    """What commands ask of a deck. Where no engine runs, one line on stderr says so."""
     connection = place.attach()
     if connection is not None:
         return LiveLook(connection)
@@ -117,6 +78,10 @@ class LiveLook:
             self._status = self.connection.request("status")
         assert self._status is not None
         return self._status
+
+
+Look: TypeAlias = "LiveLook | OfflineLook"
+"""Either answers the same questions."""
 
 
 def rows_of(connection: Connection, names: Sequence[str]) -> list[TaskRow]:

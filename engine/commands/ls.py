@@ -6,9 +6,10 @@ from ..client.place import Place, say
 from ..command import Command
 from ..headless.painted import Line
 from ..protocol.wire import TaskRow
+from ..text import columns_of
 from .look import look
 from .rows import gpu_text, node_text, note_text, plain, state_text, time_text, tone
-from .screen import columns_of, out, print_json
+from .screen import out, print_json
 
 _HEAD = ("task", "state", "gpu", "attempt", "time", "reason")
 _SLURM_HEAD = ("task", "state", "node", "job", "attempt", "time", "reason")

@@ -8,8 +8,8 @@ import msgspec
 
 from ..client.place import Place
 from ..command import Command
-from ..headless.text import field_text, plural
 from ..protocol.wire import DeckHead
+from ..text import field_text, plural
 from .screen import print_json
 
 if TYPE_CHECKING:

@@ -1,14 +1,19 @@
-"""`gpudeck plan`: what would run where, in which order, and when: the engine's decisions on a simulated clock."""
+"""`gpudeck plan`: what would run where, in which order, and when: the engine's decisions on a simulated clock; of a
+deck on Slurm what each job asks for."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from ..adapters import host
 from ..adapters.journal.db import look_at
 from ..adapters.processes import record
+from ..adapters.slurm.cluster import partition_names
+from ..adapters.slurm.jobfiles import control_folder
+from ..adapters.slurm.script import script
 from ..adapters.state.folder import StateDir, load_environment
 from ..attempt.environment import base_environment
 from ..attempt.outputs import is_done
@@ -24,10 +29,11 @@ from ..core.phases import FINAL, Cached, Cancelled, Failed, Phase, Succeeded
 from ..core.recorded import Recorded, recorded
 from ..core.replay import replay
 from ..core.simulate import Ahead, Planned, simulate
-from ..core.spec import DeckFile
+from ..core.spec import DeckFile, TaskSpec
 from ..core.together import mixed_in_words
-from ..counting import plural
+from ..errors import EngineUnavailableError
 from ..logs.files import LogFolder
+from ..logs.secrets import mask, secrets_in
 from ..opening import kept
 from ..opening.box_gpus import BoxGpus, gpus_for
 from ..opening.core_gpus import core_gpus
@@ -38,10 +44,13 @@ from ..opening.own_state import find_own_state
 from ..opening.run_options import holding
 from ..opening.submitted import standing, submitted
 from ..opening.visible import limiting
+from ..submit.target import Target, read_target
+from ..submit.waits import NOTHING, Waits, waits_of
 from ..taskfile.fit import check_fit
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
-from . import plan_slurm
+from ..taskfile.problems import did_you_mean
+from ..text import columns_of, hhmmss, names_text, plural
 
 
 def run(command: Command) -> int:
@@ -63,7 +72,7 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
         environment = load_environment(state.path) or environment
         limits = limiting(os.environ, environment)
     if settings.backend == "slurm":
-        return plan_slurm.plan(path, options, as_json=as_json)
+        return _plan_slurm(path, options, as_json=as_json)
     gpus = gpus_for(path, options, settings, limits, environment)
     file = with_running(load_for(path, options, gpus, facts, journal, environment), journal)
     check_fit(file, gpus.fitting())
@@ -107,7 +116,6 @@ def plan(path: str, options: RunOptions, *, as_json: bool) -> int:
     return 0
 
 
-_NAMED = 4
 _SUCCESSES = (Succeeded, Cached)
 
 _COLUMNS = ("task", "gpus", "starts_s", "ends_s", "guessed", "state", "gpus_note")
@@ -172,13 +180,12 @@ def _state(task: Task, phase: Phase) -> str:
 
 def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus, runs: int) -> list[str]:
     """*planned*: what would start. *runs*: how many run already."""
-    width = max([4, *(len(row[0]) for row in rows)])
-    lines = [f"{'task':{width}}  {'gpu':>7}  {'starts':>9}  {'ends':>9}  state"]
+    cells = [("task", f"{'gpu':>7}", f"{'starts':>9}", f"{'ends':>9}", "state")]
     for name, where, starts, ends, guessed, state, asks in rows:
-        begin = "" if starts is None else f"+{_clock(starts)}"
-        end = "" if ends is None else f"{'~' if guessed else '+'}{_clock(ends)}"
-        told = f"{state}, {asks}" if asks and starts is not None else state
-        lines.append(f"{name:{width}}  {where:>7}  {begin:>9}  {end:>9}  {told}".rstrip())
+        begin = "" if starts is None else f"+{hhmmss(starts)}"
+        end = "" if ends is None else f"{'~' if guessed else '+'}{hhmmss(ends)}"
+        cells.append((name, where, begin, end, f"{state}, {asks}" if asks and starts is not None else state))
+    lines = columns_of(cells, right=(1, 2, 3))
     guesses = sum(item.guessed for item in planned)
     place = "CPU slots" if not gpus.chosen else f"{len(gpus.chosen)} {'simulated ' if gpus.simulated else ''}GPUs"
     also = f"; {plural(runs, 'task')} run{'s' * (runs == 1)} already" if runs else ""
@@ -187,7 +194,7 @@ def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus, runs:
     last = max(ends for _, _, _, ends, *_ in rows if ends is not None)
     lines.append("")
     starting, tasks = len({item.task for item in planned}), len({name for name, *_ in rows})
-    lines.append(f"{starting} of {tasks} tasks would run on {place}, over after {_clock(last)}{also}")
+    lines.append(f"{starting} of {tasks} tasks would run on {place}, over after {hhmmss(last)}{also}")
     if guesses:
         lines.append(f"~ {guesses} of unknown length are taken as an hour each, or as long as their timeout lets them")
     return lines
@@ -202,15 +209,121 @@ def _left_to_you(deck: Deck, planned: Sequence[Planned], settled: Mapping[str, b
     which = "it" if len(again) == 1 else "them"
     more = "" if rerun else "; with rerun_stale = true in [deck] stale ones run again by themselves"
     return [
-        f"this is `gpudeck --headless`; with a screen {_names(again)} would wait for you: "
+        f"this is `gpudeck --headless`; with a screen {names_text(again, 4)} would wait for you: "
         f"`gpudeck retry` runs {which} again{more}"
     ]
 
 
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+TOKEN = "0" * 24
+"""Where a start puts one of its own."""
 
 
-def _clock(seconds: float) -> str:
-    whole = round(seconds)
-    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+@dataclass(frozen=True, slots=True)
+class PlannedJob:
+    """A task, and what becomes of it."""
+
+    task: str
+    state: str
+    """ "runs", "under way", "done earlier" or "left out"."""
+    attempt: int = 0
+    script: str = ""
+    kept: str = ""
+    """Where a start keeps the script."""
+    waits: Waits = NOTHING
+
+
+def _plan_slurm(path: str, options: RunOptions, *, as_json: bool) -> int:
+    """Print what each job asks for and runs, and of a single one its whole script, as an engine would submit it. It
+    needs no Slurm; *options* ask for it, as the file or the run may. Raises DeckError."""
+    target = read_target(path, options, os.environ)
+    try:
+        jobs = planned(target)
+    except OSError as error:
+        raise EngineUnavailableError(f"{error.filename}: {error.strerror}") from error
+    if as_json:
+        print(json.dumps([_row(job) for job in jobs], indent=2))
+        return 0
+    for line in [*target.warnings, *target.file.later, *unknown_partitions(target.selected)]:
+        print(f"warning: {line}")
+    print("\n".join(_text(jobs)))
+    return 0
+
+
+def planned(target: Target) -> list[PlannedJob]:
+    """All tasks, in file order. The values of secret variables are not shown. Raises OSError."""
+    selected, done = target.selected, target.done()
+    taken_up = {*target.journal.lasting, *(each.task for each in submitted(target.file, target.journal))}
+    waits = waits_of(selected, done=done)
+    jobs: list[PlannedJob] = []
+    for spec in target.file.tasks:
+        if spec.name not in waits:
+            jobs.append(PlannedJob(spec.name, "left out"))
+        elif spec.name in taken_up:
+            jobs.append(PlannedJob(spec.name, "under way"))
+        elif spec.name in done:
+            jobs.append(PlannedJob(spec.name, "done earlier"))
+        else:
+            attempt = target.next_attempt(spec.name)
+            made = target.made(spec.name, attempt, TOKEN)
+            text = script(made.order, control_folder(target.logs.dir))
+            shown = mask(text, [value for value in secrets_in(made.order.env) if value != TOKEN])
+            jobs.append(PlannedJob(spec.name, "runs", attempt, shown, made.paths.script, waits[spec.name]))
+    return jobs
+
+
+def unknown_partitions(tasks: Iterable[TaskSpec]) -> Iterator[str]:
+    """Those that tasks name, a line each, where Slurm is here and answers at once."""
+    asked = [str(dict(spec.extras.slurm).get("partition", "")) for spec in tasks]
+    names = list(dict.fromkeys(name for text in asked for name in text.split(",") if name))
+    known = partition_names(os.environ) if names else []
+    for name in names:
+        if known and name not in known:
+            hint = did_you_mean(name, known)
+            yield f"partition {name} is not known to Slurm here" + (f": {hint}" if hint else "")
+
+
+_OTHERS = ("under way", "done earlier", "left out")
+
+
+def _text(jobs: Sequence[PlannedJob]) -> list[str]:
+    running = [job for job in jobs if job.state == "runs"]
+    more = [f"{len(found)} {state}" for state in _OTHERS if (found := _in(jobs, state))]
+    if not running:
+        return [", ".join(["nothing would be submitted", *more])]
+    lines: list[str] = []
+    for job in running:
+        lines += [
+            "",
+            f"==> {job.task}, attempt {job.attempt}{_after(job.waits)}: {job.kept} <==",
+            job.script.rstrip("\n") if len(running) == 1 else _gist(job.script),
+        ]
+    if len(running) > 1:
+        lines += ["", "The whole script of one, with its environment and the wrapper: gpudeck plan --only TASK"]
+    return [*lines[1:], "", ", ".join([f"{len(running)} of {len(jobs)} tasks would be submitted", *more])]
+
+
+def _gist(script: str) -> str:
+    """What it asks Slurm for, and its command."""
+    asked = [line for line in script.partition("\n\n")[0].splitlines() if line.startswith("#SBATCH")]
+    return "\n".join([*asked, script.partition("\ngd_argv=(")[2].partition(")\ngd_environment() {")[0]])
+
+
+def _in(jobs: Sequence[PlannedJob], state: str) -> list[PlannedJob]:
+    return [job for job in jobs if job.state == state]
+
+
+def _after(waits: Waits) -> str:
+    names = [*waits.ok, *waits.ended]
+    return f", after {names_text(names, 3)}" if names else ""
+
+
+def _row(job: PlannedJob) -> dict[str, object]:
+    return {
+        "task": job.task,
+        "state": job.state,
+        "attempt": job.attempt,
+        "script": job.script,
+        "kept": job.kept,
+        "after_ok": list(job.waits.ok),
+        "after_end": list(job.waits.ended),
+    }

@@ -1,19 +1,20 @@
-"""Rows of tasks in words."""
+"""Rows of tasks, GPUs and clusters in words."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any, cast
 
 import msgspec
 
-from ..counting import measured
 from ..headless.painted import Line, Tone
-from ..headless.text import field_text, hhmmss, mib_text, ranges
 from ..protocol.states import ACTIVE, DONE, ENDED, is_pending, shown_state
-from ..protocol.wire import GpuRow, TaskRow
+from ..protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
 from ..protocol.words import nodes_text, silent_text, stands
+from ..text import columns_of, field_text, hhmmss, measured, mib_text, ranges
+from .look import Look
+from .screen import Screen
 
 _TONES: dict[str, Tone] = {
     "succeeded": "good", "cached": "dim", "failed": "bad", "unknown": "bad", "blocked": "warn", "cancelled": "warn",
@@ -140,7 +141,32 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def names_text(names: Sequence[str], shown: int = 5) -> str:
-    """ "a, b, c and 9 more"."""
-    more = len(names) - shown
-    return ", ".join(names[:shown]) + (f" and {more:,} more" if more > 0 else "")
+def cluster_of(found: Look, head: DeckHead) -> Cluster | None:
+    """None: nothing is known of it, or tasks run on this box."""
+    return found.cluster() if head.backend == "slurm" else None
+
+
+def cluster_lines(cluster: Cluster | None, screen: Screen) -> Iterator[Line]:
+    """My jobs, then what is free in each partition."""
+    if cluster is None:
+        return
+    mine = f" (my jobs: {cluster.running:,} running, {cluster.pending:,} pending)" if cluster.at else ""
+    yield Line(f"cluster{mine}:", tone="bold")
+    if cluster.problem:
+        yield Line(f"  Slurm does not answer: {field_text(cluster.problem)}", tone="warn")
+    cells = [
+        (
+            f"  {row.partition}{'*' if row.default else ''}",
+            row.state,
+            _of("nodes up", row.nodes_up, row.nodes_total),
+            _of("GPUs free", row.gpus_free, row.gpus_total),
+            _of("CPUs free", row.cpus_free, row.cpus_total),
+        )
+        for row in cluster.partitions
+    ]
+    yield from (Line(text) for text in columns_of(cells, screen.columns))
+
+
+def _of(what: str, some: int | None, total: int | None) -> str:
+    """ "3/8 GPUs free"."""
+    return "-" if some is None or not total else f"{some}/{total} {what}"

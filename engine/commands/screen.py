@@ -1,4 +1,4 @@
-"""Where a command prints: how wide it is, whether it shows colours; and tables that fit."""
+"""Where a command prints and asks: how wide it is, whether it shows colours, who answers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TextIO
 
-from ..headless.painted import Line, cell_width, fit, paint
-from ..headless.text import printable
+from ..errors import UsageError
+from ..headless.painted import Line, paint
 from ..hints import Hints
+from ..text import cell_width, fit
 
 _LEAST = 12
 """Columns that a cell which may be cut keeps."""
@@ -56,20 +57,21 @@ def out(hints: Hints | None = None) -> Screen:
     return Screen.of(sys.stdout, os.environ, hints)
 
 
-def columns_of(rows: Sequence[Sequence[str]], width: int | None, *, last_cut: bool = True) -> list[str]:
-    """Cells in columns, two spaces apart. In *width* columns the first and the last cell are cut to fit; None: no
-    limit. What is in them is made printable."""
-    cells = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(cell_width(row[at]) for row in cells) for at in range(len(cells[0]))] if cells else []
-    if width is not None and widths:
-        excess = sum(widths) + 2 * (len(widths) - 1) - width
-        for at in (len(widths) - 1, 0) if last_cut else (0,):
-            taken = max(0, min(excess, widths[at] - _LEAST))
-            widths[at] -= taken
-            excess -= taken
-    return ["  ".join(fit(cell, room) for cell, room in zip(row, widths, strict=True)).rstrip() for row in cells]
-
-
 def print_json(value: Any) -> None:
     """As one document, in ASCII: names may hold bytes that are no text."""
     print(json.dumps(value, indent=2))
+
+
+def agreed(question: str, *, yes: bool) -> bool:
+    """Ask on the terminal. Raises UsageError where nobody can be asked and -y does not say yes."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError(f"{question} Nobody can be asked here: -y says yes; nothing was done")
+    return says_yes(question)
+
+
+def says_yes(question: str) -> bool:
+    """Ask on the terminal, which the caller knows to be there; only "y" and "yes" are one."""
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..client.place import Place
 from ..command import Command
 from ..errors import UsageError
 from ..headless.painted import Line
-from ..headless.text import field_text, hhmmss, mib_text, plural, printable, ranges, wh_text
-from ..logs.told import other_command, read_record, words_in
+from ..logs.told import is_simulated, other_command, read_record, words_in
 from ..protocol.words import nodes_text
+from ..text import field_text, hhmmss, mib_text, names_text, plural, printable, ranges, wh_text
 from .look import look
-from .rows import hint_line, names_text
+from .rows import hint_line
 from .screen import out, print_json
 
 
@@ -117,40 +117,40 @@ def _running(running: dict[str, Any] | None) -> list[Line]:
     if running.get("pending"):
         why = f" ({field_text(running['pending_why'])})" if running["pending_why"] else ""
         doing = f"pending for {hhmmss(running['elapsed_s'])}{why}"
+    record = read_record(running["json"])
     parts = [
         f"attempt {running['number']}",
         doing,
-        _place(running),
+        _place(running, record),
         field_text(running.get("mixed", "")),
         f"since {began}",
         f"pid {running['pid']}" if running["pid"] else "",
     ]
-    files = [*_code(running["json"]), *_files(running["log"], running["err"], running.get("script", ""))]
+    files = [*_code(record), *_files(running["log"], running["err"], running.get("script", ""))]
     return [Line("  ".join(filter(None, parts)), tone="bold"), *_rung(running), *files]
 
 
 def _attempt(attempt: dict[str, Any]) -> list[Line]:
     ok = attempt["kind"] == "ok"
     peak = f"peak {mib_text(attempt['peak_mib'])}" if attempt["peak_mib"] else ""
-    energy = _energy(attempt["json"])
+    record = read_record(attempt["json"])
     reason = "ok" if ok else field_text(attempt["reason"])
     parts = [
         f"attempt {attempt['number']}",
         reason,
         hhmmss(attempt["duration_s"]),
-        _place(attempt),
+        _place(attempt, record),
         peak,
-        energy,
+        _energy(record),
     ]
     text = "  ".join(filter(None, parts))
-    files = [*_code(attempt["json"]), *_files(attempt["log"], attempt["err"], attempt.get("script", ""))]
+    files = [*_code(record), *_files(attempt["log"], attempt["err"], attempt.get("script", ""))]
     hint = [hint_line(attempt["hint"])] if attempt.get("hint") else []
     return [Line(text, tone="good" if ok else "bad"), *hint, *_rung(attempt), *files]
 
 
-def _code(path: str) -> list[Line]:
+def _code(record: Mapping[str, Any]) -> list[Line]:
     """The copy of the code that it ran, as its attempt-N.json tells."""
-    record = read_record(path)
     git: dict[str, Any] = record.get("git") or {}
     if not record.get("snapshot"):
         return []
@@ -158,9 +158,9 @@ def _code(path: str) -> list[Line]:
     return [Line(f"  {printable(record['snapshot'])}  (commit {git.get('commit', '')[:10]}{changes})", tone="dim")]
 
 
-def _energy(path: str) -> str:
+def _energy(record: Mapping[str, Any]) -> str:
     """As its attempt-N.json tells."""
-    end: dict[str, Any] = read_record(path).get("end") or {}
+    end: dict[str, Any] = record.get("end") or {}
     energy_wh, power_w = end.get("energy_wh"), end.get("mean_power_w")
     if energy_wh is None or power_w is None:
         return ""
@@ -182,12 +182,12 @@ def _changed(by: str, changes: Sequence[str]) -> Line:
     return Line(f"  {field_text(by)}" + (f": {field_text('  '.join(changes))}" if changes else ""))
 
 
-def _place(attempt: dict[str, Any]) -> str:
-    """ "gpu 0-3", "job 1234 on node[1-2]"."""
+def _place(attempt: dict[str, Any], record: Mapping[str, Any]) -> str:
+    """ "gpu 0-3", "SIM 2" of simulated ones, "job 1234 on node[1-2]"."""
     gpus, nodes = attempt["gpus"], attempt.get("nodes", ())
     if attempt.get("job"):
         return f"job {attempt['job']}" + (f" on {field_text(nodes_text(nodes))}" if nodes else "")
-    return f"gpu {ranges(gpus)}" if gpus else ""
+    return f"{'SIM' if is_simulated(record) else 'gpu'} {ranges(gpus)}" if gpus else ""
 
 
 def _files(*paths: str) -> list[Line]:

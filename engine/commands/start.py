@@ -11,10 +11,10 @@ from ..client.attach import attach, has_engine
 from ..client.connection import Connection
 from ..client.place import Place
 from ..command import Command
-from ..headless.text import field_text, plural
 from ..opening.run_options import decode, describe, which
 from ..protocol.wire import DeckHead
 from ..taskfile.options import RunOptions
+from ..text import field_text, plural
 from .screen import print_json
 from .stop import stop_engine, wait_for_lock
 

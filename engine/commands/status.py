@@ -8,15 +8,25 @@ from dataclasses import asdict
 from ..client.place import Place
 from ..command import Command
 from ..headless.painted import Line, Tone, digest_lines
-from ..headless.text import eta_text, field_text
 from ..logs.files import AttemptPaths, LogFolder, telling_log
 from ..protocol.states import ACTIVE, FAILED, is_pending, shown_state
 from ..protocol.wire import DeckHead, GpuRow, TaskRow
 from ..protocol.words import counts_text
-from .cluster_text import cluster_lines, cluster_of
+from ..text import columns_of, eta_text, field_text
 from .look import Look, look
-from .rows import gpu_note, hint_line, memory_text, note_text, place_text, plain, time_text, util_text
-from .screen import Screen, columns_of, out, print_json
+from .rows import (
+    cluster_lines,
+    cluster_of,
+    gpu_note,
+    hint_line,
+    memory_text,
+    note_text,
+    place_text,
+    plain,
+    time_text,
+    util_text,
+)
+from .screen import Screen, out, print_json
 
 _SHOWN = 8
 """Tasks that a part of the status names."""

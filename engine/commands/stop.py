@@ -11,9 +11,9 @@ from ..client.connection import Connection, Gone
 from ..client.place import Place
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
-from ..headless.text import plural
 from ..protocol.states import ACTIVE
 from ..protocol.wire import Bye
+from ..text import plural
 from .screen import print_json
 
 _RELEASE_S = 10.0

@@ -14,12 +14,12 @@ from ..client.attach import has_engine
 from ..client.place import say
 from ..client.task_file import task_file
 from ..command import Command
-from ..counting import plural
 from ..errors import EngineUnavailableError, UsageError
 from ..submit.target import Target, check_start, read_target
 from ..submit.write import Written, write
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
+from ..text import plural
 from .screen import print_json
 
 FOLDER = "slurm"

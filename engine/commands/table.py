@@ -14,12 +14,11 @@ from ..core.flags import is_stale
 from ..core.marks import is_of_other_work
 from ..errors import UsageError
 from ..hints import Hints
-from ..offline.deck import Offline, open_offline
-from ..results.results import Asked, How, Records, Result, metrics_of, results_of
+from ..offline.deck import open_offline
+from ..results.results import MEASURED, Asked, How, Records, Result, metrics_of, results_of
 from ..results.table import FORMATS, Layout, tabulate
-from ..serve.selecting import select
 from ..taskfile.options import RunOptions
-from .rows import names_text
+from ..text import names_text
 
 _HOW_TO_NAME = (
     "name some in the task file, metrics.acc = { regex = 'acc=([0-9.]+)', best = \"max\" }, or print ::gpudeck acc=0.91"
@@ -70,7 +69,7 @@ def table(
     offline = open_offline(path, options, os.environ)
     for warning in offline.warnings if offline.broken else ():
         print(f"warning: {warning}", file=sys.stderr)
-    tasks = _tasks(offline, selectors)
+    tasks = offline.select(selectors)
     records = Records(offline.logs)
     known = metrics_of(records, tasks)
     asked = asked or [Asked(name, None) for name in known]
@@ -87,6 +86,8 @@ def table(
     text = FORMATS[form](tabulate(chosen, layout))
     if outdated := _outdated(chosen, offline.deck):
         say((hints or Hints()).completed(outdated))
+    if made_up := _made_up(chosen, asked, offline.deck, records):
+        say(f"{made_up}: of simulated GPUs (SIM), made up")
     print(text)
     return 0
 
@@ -102,13 +103,6 @@ def _asked(word: str) -> Asked:
     if how not in ("max", "min", "last"):
         raise UsageError(f"--metric {word}: after the colon comes max, min or last")
     return Asked(name, how)
-
-
-def _tasks(offline: Offline, selectors: Sequence[str]) -> list[Task]:
-    if not selectors:
-        return list(offline.deck.tasks)
-    index_of = {gpu.uuid: gpu.index for gpu in offline.deck.gpus.values()}
-    return select(offline.deck, selectors, index_of)
 
 
 def _chosen(
@@ -154,6 +148,14 @@ def _outdated(results: Sequence[Result], deck: Deck) -> str:
     if any(not deck.by_name[name].selected for name in flagged):
         again += f", once a run takes {them} in: the last one left some out"
     return f"of {len(told):,} results {'; '.join(said)}: {again}" if said else ""
+
+
+def _made_up(results: Sequence[Result], asked: Sequence[Asked], deck: Deck, records: Records) -> str:
+    """Which columns tell what was measured of simulated GPUs."""
+    tasks = [deck.by_name[result.task] for result in results]
+    columns = [one.name for one in asked if one.name in MEASURED and one.name != "duration_s"]
+    found = [name for name in columns for task in tasks if records.is_simulated(task) and records.measured(task, name)]
+    return ", ".join(dict.fromkeys(found))
 
 
 def _succeeded(results: Sequence[Result]) -> list[Result]:

@@ -14,10 +14,10 @@ from ..client.place import Place
 from ..command import Command
 from ..core.recorded import recorded
 from ..errors import EngineUnavailableError, TaskFileError
-from ..headless.text import field_text, plural
 from ..opening.settings_despite import settings_despite
 from ..taskfile.load import load_settings
-from .asking import agreed
+from ..text import field_text, plural
+from .screen import agreed
 
 
 def run(command: Command) -> int:

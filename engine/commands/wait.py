@@ -11,12 +11,12 @@ from ..client.connection import Connection, Gone, SaidGoodbye
 from ..client.place import Place, say
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
-from ..headless.text import field_text
 from ..protocol.states import DONE
 from ..protocol.wire import Bye, TaskRow
 from ..taskfile.problems import BadValueError
 from ..taskfile.units import duration_s
-from .rows import may_change, names_text, plain
+from ..text import field_text, names_text
+from .rows import may_change, plain
 from .screen import print_json
 
 TIMED_OUT = 124

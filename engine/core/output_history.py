@@ -103,7 +103,8 @@ def doubt(
 
 def _writes_from(attempt: OutputAttempt, before: OutputAttempt) -> float:
     """Wall time from which what is written is this attempt's, and not that of the one *before*."""
-    return min(attempt.began_wall, before.ended_wall + _EXACT_S)
+    latest = before.ended_wall + _EXACT_S
+    return min(attempt.began_wall, latest) if attempt.began_wall >= before.ended_wall else latest
 
 
 def _may_spoil(spec: TaskSpec, attempt: OutputAttempt, filed: Container[str]) -> bool:

@@ -10,12 +10,12 @@ from functools import partial
 from ..attempt.environment import base_environment
 from ..attempt.programs import look_for_programs
 from ..core.spec import DeckFile, TaskSpec
-from ..headless.text import plural
 from ..opening.visible import cuda_visible_devices
 from ..ports import GpuInfo
 from ..taskfile.command import shell
 from ..taskfile.placeholders import without_markers
 from ..taskfile.shell import fill_shell
+from ..text import plural
 from . import gpus as cards
 from . import host, isolation, slurm
 from . import python as inside_python

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from ..headless.text import plural
 from ..taskfile.problems import printable
+from ..text import plural
 
 Level = Literal["ok", "warn", "fail"]
 LEVELS: tuple[Level, ...] = ("ok", "warn", "fail")

@@ -14,8 +14,8 @@ from ..adapters.nvml.probe import Card, NvmlProbe, look_at_cards
 from ..adapters.simulated import SimulatedProbe
 from ..core.readings import GpuReading, Process
 from ..core.spec import DeckSettings
-from ..headless.text import mib_text, plural, ranges
 from ..ports import GpuInfo, GpuProbe, Inventory, Telemetry
+from ..text import mib_text, plural, ranges
 from .child import Ended, run
 from .finding import Finding, Level, fail, ok, warn, worst
 

@@ -16,7 +16,7 @@ from ..adapters.state.mounts import NETWORK_FILE_SYSTEMS, file_system
 from ..client.linger import Logout
 from ..client.linger import look as look_at_logout
 from ..core.spec import DeckSettings, TaskSpec
-from ..headless.text import mib_text
+from ..text import mib_text
 from .child import within
 from .finding import Finding, fail, ok, warn
 

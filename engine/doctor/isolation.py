@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..headless.text import plural
+from ..text import plural
 from .child import Child
 from .finding import Finding, fail, ok, warn
 from .python import script, told

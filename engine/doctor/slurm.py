@@ -19,12 +19,12 @@ from ..attempt.cluster import gpus_each, job_order
 from ..attempt.launching import ranks_of
 from ..core.gres import gpus_by_type
 from ..core.spec import TaskSpec
-from ..headless.text import plural
 from ..ports import JobOrder
 from ..taskfile.cluster import few_cores
 from ..taskfile.command import RuntimeValues, asked
 from ..taskfile.problems import BadValueError, did_you_mean
 from ..taskfile.units import sbatch_time_s
+from ..text import plural
 from .child import Ended, run
 from .finding import Finding, fail, ok, warn
 

@@ -12,7 +12,6 @@ from ..adapters.slurm.cluster import gpus_of_a_node
 from ..attempt.environment import attempt_environment, base_environment
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..errors import DeckError, UsageError
-from ..headless.text import mib_text, plural
 from ..opening.visible import choose
 from ..ports import GpuInfo, Inventory
 from ..taskfile.command import RuntimeValues, default_python, finish
@@ -20,6 +19,7 @@ from ..taskfile.find import find_task_file
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.settings import default_log_dir, on_gpus
+from ..text import mib_text, plural
 from .finding import Finding, fail, ok, warn
 from .gpus import Gpus
 

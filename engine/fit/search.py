@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..headless.painted import Line
-from ..headless.text import field_text, log_line, mib_text, short_time
+from ..text import field_text, log_line, mib_text, short_time
 from .trial import Trial
 
 

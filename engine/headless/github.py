@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ..protocol.messages import DeckOpened, Message, Note, RunFinished, SummaryRow
 from ..protocol.words import counts_text, nodes_text
+from ..text import field_text, hhmmss, log_line, ranges, wh_text
 from .narrate import Narrator
 from .painted import Line, Weight
 from .summary import (
@@ -26,7 +27,6 @@ from .summary import (
     table_lines,
     totals_lines,
 )
-from .text import field_text, hhmmss, log_line, ranges, wh_text
 from .views import as_text
 from .writer import AppendLog, StreamWriter
 

@@ -11,7 +11,7 @@ from ..atomic import write_atomic
 from ..errors import UsageError
 from ..protocol.messages import DeckOpened, Message, RunFinished, SummaryRow, TaskEnded, TaskSettled, TaskStarted
 from ..protocol.states import DONE, FAILED
-from .text import beside, log_line, printable
+from ..text import beside, log_line, printable
 
 _REFERENCES = {ord(sign): f"&#{ord(sign)};" for sign in "&<>\"'"}
 

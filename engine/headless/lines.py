@@ -21,8 +21,8 @@ from ..protocol.messages import (
     TaskSubmitted,
 )
 from ..protocol.words import nodes_text
+from ..text import beside, eta_text, field_text, hhmmss, mib_text, plural, ranges, short_time, wh_text
 from .painted import Line, Tone, Weight
-from .text import beside, eta_text, field_text, hhmmss, mib_text, plural, ranges, short_time, wh_text
 
 
 def where(gpus: tuple[int, ...], nodes: tuple[str, ...] = (), *, simulated: bool = False) -> str:

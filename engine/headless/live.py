@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from ..ports import Clock
 from ..protocol.messages import DeckOpened, GpuLine, Message, RunFinished, RunningTask, Status
+from ..text import cell_width, eta_text, field_text, fit, hhmmss, mib_text
 from .lines import done_count, status_fields, where
 from .narrate import Narrator
-from .painted import Line, Tone, cell_width, fit
-from .text import eta_text, field_text, hhmmss, mib_text
+from .painted import Line, Tone
 from .views import as_text
 from .writer import StreamWriter
 

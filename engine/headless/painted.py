@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
 
-from .text import log_line, plural
+from ..text import log_line, plural
 
 Tone = Literal["plain", "good", "bad", "warn", "dim", "bold", "command"]
 """What a line is to the eye; `command`: it is meant for a CI service, and nothing from outside may look like it."""
@@ -46,28 +45,3 @@ def digest_lines(digest: tuple[str, ...], weight: Weight = Weight.VITAL) -> list
     if len(shown) < len(digest):
         shown.insert(0, f"… {plural(len(digest) - len(shown), 'line')} before")
     return [Line(f"  | {text}".rstrip(), weight, "dim") for text in shown]
-
-
-def cell_width(text: str) -> int:
-    """Columns that a terminal gives the text."""
-    if text.isascii():
-        return len(text)
-    return sum(_char_width(char) for char in text)
-
-
-def _char_width(char: str) -> int:
-    if unicodedata.combining(char) or unicodedata.category(char) == "Mn":
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def fit(text: str, width: int) -> str:
-    """Padded or cut ("…") to exactly *width* columns."""
-    if (missing := width - cell_width(text)) >= 0:
-        return text + " " * missing
-    kept, used = "", 0
-    for char in text:
-        if used + _char_width(char) > width - 1:
-            break
-        kept, used = kept + char, used + _char_width(char)
-    return f"{kept}…" + " " * (width - 1 - used)

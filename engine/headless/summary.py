@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from ..protocol.messages import RunFinished, SummaryRow
 from ..protocol.states import DONE, FAILED
 from ..protocol.words import counts_text
+from ..text import beside, columns_of, field_text, hhmmss, wh_text
 from .lines import ended_at, event
 from .painted import Line, Tone, Weight, digest_lines
-from .text import beside, field_text, hhmmss, wh_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,13 @@ def summary_lines(finished: RunFinished, caps: Caps = SCREEN_CAPS, *, simulated:
 def table_lines(chosen: Selection, *, simulated: bool = False) -> Iterator[Line]:
     """What failed stands last, nearest to the prompt. With -q nothing that is done or untouched is listed."""
     rows = [*chosen.done, *chosen.other, *chosen.failures]
-    width = max([len("task"), *(len(field_text(row.task)) for row in rows)])
     vital = Weight.VITAL if chosen.failures else Weight.NORMAL
-    places = [_place(row, simulated) for row in rows]
-    at, title = max([7, *map(len, places)]), "node" if any(row.nodes for row in rows) else "gpu"
-    yield Line(f"{'task':<{width}}  {'state':<9}  attempts  {title:<{at}}  {'time':>8}  reason", vital, "bold")
-    for row, place in zip(rows, places, strict=True):
-        weight = Weight.VITAL if row.state in FAILED else Weight.NORMAL
-        yield Line(_row_text(row, width, f"{place:<{at}}"), weight, _state_tone(row.state))
+    title = "node" if any(row.nodes for row in rows) else "gpu"
+    cells = [("task", f"{'state':<9}", "attempts", f"{title:<7}", f"{'time':>8}", "reason")]
+    head, *lines = columns_of([*cells, *(_cells(row, simulated) for row in rows)], right=(2, 4))
+    yield Line(head, vital, "bold")
+    for row, text in zip(rows, lines, strict=True):
+        yield Line(text, Weight.VITAL if row.state in FAILED else Weight.NORMAL, _state_tone(row.state))
     for count, kind in chosen.hidden:
         yield Line(f"… and {count:,} more {kind}: all in deck.log", tone="dim")
 
@@ -82,10 +81,10 @@ def _place(row: SummaryRow, simulated: bool) -> str:
     return ended_at(row, simulated=simulated).removeprefix("gpu ")
 
 
-def _row_text(row: SummaryRow, width: int, place: str) -> str:
+def _cells(row: SummaryRow, simulated: bool) -> tuple[str, ...]:
     spent = hhmmss(row.duration_s) if row.duration_s is not None else "-"
-    cells = f"{field_text(row.task):<{width}}  {field_text(row.state):<9}  {row.attempts:>8}  {place}  {spent:>8}"
-    return f"{cells}  {field_text(beside(row.state, row.reason))}".rstrip()
+    texts = row.task, row.state, str(row.attempts), _place(row, simulated), spent, beside(row.state, row.reason)
+    return tuple(map(field_text, texts))
 
 
 def _state_tone(state: str) -> Tone:

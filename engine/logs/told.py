@@ -39,3 +39,10 @@ def other_command(words: Sequence[str], command: str | Sequence[str]) -> str:
 def _runs_text(words: Sequence[str]) -> bool:
     """It is a command that the file has as one text."""
     return len(words) == 3 and words[1] == "-c" and os.path.basename(words[0]) in _SHELLS
+
+
+def is_simulated(record: Mapping[str, Any]) -> bool:
+    """Whether the attempt's GPUs were simulated ones."""
+    gpus = record.get("gpus")
+    found = cast("list[Mapping[str, Any]]", gpus) if isinstance(gpus, list) else []
+    return any(str(gpu.get("uuid", "")).startswith("SIM-") for gpu in found)

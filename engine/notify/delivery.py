@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import cast
 
 from ..core.spec import Command
-from ..headless.text import printable, shorten
+from ..text import printable, shorten
 from .message import Notice
 from .targets import Targets
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..headless.text import log_line, plural, printable, shorten
+from ..text import log_line, plural, printable, shorten
 
 Kind = Literal["failure", "retry", "round", "end", "halt", "gpu", "watch", "stop", "begin", "test"]
 """`begin` is not told: from there on another run is being told of."""

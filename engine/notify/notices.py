@@ -11,11 +11,11 @@ from ..core.deck import Deck
 from ..core.gates import Gate, Standing
 from ..core.phases import Failed
 from ..core.spec import Notify
-from ..headless.text import plural, short_time
 from ..logs.described import describe
 from ..logs.files import AttemptPaths
 from ..protocol.messages import Counts, Message, RunFinished, TaskEnded
 from ..report.numbers import counts_of
+from ..text import plural, short_time
 from .delivery import Surroundings
 from .message import Happening, Kind, Level, Origin
 from .sender import Mark, Sender, Settings

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -13,40 +14,78 @@ import msgspec
 from ..adapters import host
 from ..adapters.journal.db import look_at
 from ..adapters.processes import record
+from ..adapters.simulated_gpus import simulated_gpus
 from ..adapters.state.folder import StateDir, load_environment
 from ..adapters.state.lock import Holder, held_by, this_machine
 from ..attempt.environment import base_environment
 from ..core.build import build
 from ..core.deck import Deck, Task
-from ..core.devices import Gpu
-from ..core.events import AttemptStarting, Fact
-from ..core.flags import flags, is_pending
-from ..core.meant import nothing_matches
-from ..core.phases import NAMES
+from ..core.events import AttemptStarting, Fact, TaskCached, TaskCancelled
 from ..core.recorded import Recorded, recorded
 from ..core.replay import derive, replay
-from ..core.selector import Subject, parse_selector
-from ..core.spec import DeckFile, DeckSettings
+from ..core.spec import DeckFile, DeckSettings, Resources, TaskSpec, Work
 from ..errors import EngineUnavailableError, TaskFileError, UsageError
 from ..logs.files import AttemptPaths, LogFolder
 from ..logs.told import read_record
 from ..opening.core_gpus import core_gpus
-from ..opening.left_out import stand_in_for_left_out, with_newcomers
+from ..opening.left_out import stand_in_for_left_out, with_newcomers, with_running
 from ..opening.own_state import find_own_state
+from ..opening.past import before_the_run, past_of
 from ..opening.run_options import holding
 from ..opening.submitted import Sent, submitted
-from ..protocol.states import PENDING
-from ..taskfile.load import load_settings
-from ..taskfile.options import RunOptions
-from .file import first_of, load_as_run, settings_of, simulated
+from ..ports import GpuInfo
+from ..serve.selecting import select
+from ..taskfile.load import load, load_settings
+from ..taskfile.options import Box, RunOptions
+from ..taskfile.settings import stem_of
 
 if TYPE_CHECKING:
     from ..live.plan import FilePlan
-from collections.abc import Iterable
 
-from ..core.events import TaskCached, TaskCancelled
-from ..core.spec import Resources, TaskSpec, Work
-from ..taskfile.settings import stem_of
+
+def settings_of(path: str, given: RunOptions) -> tuple[DeckSettings, str]:
+    """The [deck] table, and what is wrong with the file where that cannot be read as it should."""
+    try:
+        return load_settings(path, given), ""
+    except TaskFileError as error:
+        from ..opening.settings_despite import settings_despite  # seldom needed
+
+        return settings_despite(path, given), str(error)
+
+
+def first_of(broken: str) -> str:
+    """The first of several problems, on one line."""
+    lines = broken.splitlines()
+    return lines[0] if len(lines) == 1 else f"{lines[0]} (and {len(lines) - 1} more: `gpudeck check`)"
+
+
+def load_as_run(
+    path: str,
+    options: RunOptions,
+    gpus: Sequence[GpuInfo],
+    facts: Sequence[Fact],
+    journal: Recorded,
+    environment: Mapping[str, str],
+    warnings: list[str],
+    content: bytes | None = None,
+) -> DeckFile:
+    """The file as the newest run sees it: what its selection meant was decided by what came before it. *content*: in
+    place of what the file says now. Raises TaskFileError; a selection that means nothing any more is a line in
+    *warnings*."""
+    box = Box(len(gpus) or None, host.cores(), journal.shards)
+    look = past_of(before_the_run(facts), gpus)
+    try:
+        file = load(path, options, box, environ=environment, look=look, content=content)
+    except UsageError as error:
+        warnings.append(f"{error}; all tasks are shown")
+        everything = replace(options, only=(), exclude=(), limit=None, with_needs=False)
+        file = load(path, everything, box, environ=environment, look=look, content=content)
+    return with_running(file, journal)
+
+
+def simulated(settings: DeckSettings) -> tuple[GpuInfo, ...]:
+    """The GPUs of a deck that has simulated ones."""
+    return simulated_gpus(settings.gpus) if isinstance(settings.gpus, int) else ()
 
 
 def file_despite(path: str, options: RunOptions, settings: DeckSettings, facts: Iterable[Fact]) -> DeckFile:
@@ -82,6 +121,10 @@ Standing = Literal["runs", "ended", "gone", "unknown"]
 """What became of an attempt that has not ended as far as the journal knows."""
 
 
+_MOST_READ = 64
+"""So many attempt-N.json at most are read to find out which GPU is which: what they lacked, others may lack too."""
+
+
 class _RecordedGpu(msgspec.Struct, frozen=True):
     index: int
     uuid: str
@@ -113,16 +156,14 @@ class Offline:
     damage: str = ""
     """What of the journal cannot be read; `facts` has what comes before."""
     warnings: list[str] = field(default_factory=list[str])
-    starts: Mapping[str, AttemptStarting] = field(default_factory=dict[str, AttemptStarting])
-    """Attempts that have not ended as far as the journal knows, by token."""
     submitted: Sequence[Sent] = ()
     """Tasks that Slurm was given and no engine has taken up."""
     index_of: dict[str, int] = field(default_factory=dict[str, int])
     """GPUs by UUID, as far as they are known."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     """What attempts start from, as far as it is known."""
-    _unread: int = 64
-    """So many files at most are read to find out which GPU is which: what they lacked, others may lack too."""
+    _unread: int = _MOST_READ
+    _learnt: bool = False
 
     @property
     def gone(self) -> list[str]:
@@ -158,7 +199,8 @@ class Offline:
 
     def paths(self, name: str, attempt: int) -> AttemptPaths:
         """Where the files of an attempt are."""
-        return self.logs.paths(name, attempt, self.deck.by_name[name].spec.policy.merge_stderr)
+        known = self.deck.by_name.get(name)
+        return self.logs.paths(name, attempt, known is not None and known.spec.policy.merge_stderr)
 
     def learn(self, path: str) -> None:
         """Which GPU is which, from an attempt-N.json."""
@@ -166,9 +208,24 @@ class Offline:
             said = msgspec.convert(read_record(path).get("gpus", []), list[_RecordedGpu])
             self.index_of |= {gpu.uuid: gpu.index for gpu in said}
 
-    def subject(self, task: Task) -> Subject:
-        """A task as selectors look at it."""
-        return _Subject(self, task)
+    def indices(self) -> Mapping[str, int]:
+        """GPUs by UUID, as one attempt-N.json for each has them: the driver is not asked. Reads a few small files."""
+        if not self._learnt:
+            self._learnt = True
+            telling = (path for path, uuids in self._used() if not self.index_of.keys() >= uuids)
+            for path in islice(telling, _MOST_READ):
+                self.learn(path)
+        return self.index_of
+
+    def _used(self) -> Iterator[tuple[str, frozenset[str]]]:
+        """Of each attempt that was on GPUs its attempt-N.json, and their UUIDs."""
+        deck = self.deck
+        ended = [*((task.name, task.ended) for task in deck.tasks), *deck.past.ended.items()]
+        lasting = ((task.name, (attempt,)) for task in deck.active.values() if (attempt := task.attempt()) is not None)
+        for name, attempts in (*ended, *lasting):
+            for each in attempts:
+                if each.gpus:
+                    yield self.paths(name, each.number).json, frozenset(each.gpus)
 
     def edits(self) -> FilePlan | None:
         """What the file says other than when the deck took it last; None: nobody knows what it said then."""
@@ -192,49 +249,7 @@ class Offline:
         for a name, tag or param that none has; that none is in a state now is an answer."""
         if not selectors:
             return list(self.deck.tasks)
-        subjects = [(task, self.subject(task)) for task in self.deck.tasks]
-        chosen: set[int] = set()
-        for text in selectors:
-            selector = parse_selector(text)
-            found = {task.index for task, subject in subjects if selector.matches(subject)}
-            if not found and not selector.needs_history:
-                raise UsageError(nothing_matches(text, (task.spec for task in self.deck.tasks)))
-            chosen |= found
-        return [task for task in self.deck.tasks if task.index in chosen]
-
-
-@dataclass(frozen=True, slots=True)
-class _Subject:
-    """Worked out when a selector asks: the GPUs cost reading a file."""
-
-    offline: Offline
-    task: Task
-
-    @property
-    def name(self) -> str:
-        return self.task.name
-
-    @property
-    def tags(self) -> Sequence[str]:
-        return self.task.spec.tags
-
-    @property
-    def params(self) -> Mapping[str, str]:
-        return self.task.spec.params
-
-    @property
-    def states(self) -> Sequence[str]:
-        pending = (PENDING,) if is_pending(self.task) else ()
-        return (NAMES[type(self.task.phase)], *pending, *flags(self.offline.deck, self.task))
-
-    @property
-    def reason(self) -> str:
-        return self.task.ended[-1].outcome.reason if self.task.ended else ""
-
-    @property
-    def gpus(self) -> Sequence[str]:
-        uuids = _uuids_of(self.task)
-        return [*uuids, *map(str, self.offline.gpus_of(self.task))] if uuids else []
+        return select(self.deck, selectors, self.indices() if "gpu:" in " ".join(selectors) else self.index_of)
 
 
 def _uuids_of(task: Task) -> tuple[str, ...]:
@@ -288,7 +303,7 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> Of
             f"{first_of(broken)}; until the file is mended, tasks are shown as far as the journal knows them"
         )
         file = file_despite(path, options, settings, read.facts)
-    deck, starts, logs = _replayed(file, read, told=not broken)
+    deck, logs = _replayed(file, read, told=not broken)
     return Offline(
         deck,
         file,
@@ -303,7 +318,6 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> Of
         broken=broken,
         damage=read.damage,
         warnings=[*file.warnings, *warnings],
-        starts=starts,
         submitted=[] if read.holder is not None else submitted(file, read.journal),
         index_of={gpu.uuid: gpu.index for gpu in deck.gpus.values()},
         environment=kept or base_environment(environ),
@@ -356,14 +370,15 @@ def _read(state: StateDir | None) -> _Read:
     return _Read(state, holder, elsewhere, facts, recorded(facts), damage)
 
 
-def _replayed(file: DeckFile, read: _Read, *, told: bool) -> tuple[Deck, Mapping[str, AttemptStarting], LogFolder]:
+def _replayed(file: DeckFile, read: _Read, *, told: bool) -> tuple[Deck, LogFolder]:
     settings = file.settings
-    deck = build(file, gpus=_core_gpus(settings), cores=host.cores(), on_cpu=settings.gpus == "none")
+    gpus = core_gpus(settings, simulated(settings))
+    deck = build(file, gpus=gpus, cores=host.cores(), on_cpu=settings.gpus == "none")
     if read.state is not None and read.journal.lasting:
         from ..opening import kept  # of use only where something may run
 
         kept.take_back(deck, kept.load(read.state.path, read.journal.lasting_tokens), read.journal)
-    starts = replay(deck, read.facts)
+    replay(deck, read.facts)
     try:
         former = read.state.former_log_dirs(os.path.dirname(file.path), settings.log_dir) if read.state else ()
         logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks), former)
@@ -374,8 +389,4 @@ def _replayed(file: DeckFile, read: _Read, *, told: bool) -> tuple[Deck, Mapping
     stand_in_for_left_out(deck, logs, file)
     if told and deck.run.number:
         derive(deck)
-    return deck, starts, logs
-
-
-def _core_gpus(settings: DeckSettings) -> list[Gpu]:
-    return core_gpus(settings, simulated(settings))
+    return deck, logs

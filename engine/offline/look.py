@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -12,11 +12,15 @@ from ..client.place import Place
 from ..core.deck import Task
 from ..core.explain import explain
 from ..core.phases import ACTIVE, Failed, Waiting
+from ..errors import UsageError
 from ..logs.files import LogFolder
 from ..opening.submitted import standing
 from ..protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
 from ..serve.view import DeckView
 from .deck import Offline, Standing, open_offline
+
+if TYPE_CHECKING:
+    from ..attempt.shown_command import ToldCommands
 
 STANDING: dict[Standing, str] = {
     "runs": "runs on without an engine",
@@ -44,6 +48,7 @@ class OfflineLook:
 
     def __init__(self, deck: Offline, path: str) -> None:
         self.deck = deck
+        self._commands: ToldCommands | None = None
         self._view = DeckView(deck.deck, host.SystemClock(), file=path, infos={})
 
     @property
@@ -142,11 +147,44 @@ class OfflineLook:
         return [self.deck.elsewhere or "no engine runs this deck", *told]
 
     def details(self, name: str) -> dict[str, Any]:
-        from .details import OfflineDetails  # with all that attempts are made of
+        from ..attempt.box import Box
+        from ..attempt.shown_command import ToldCommands
+        from ..serve.details import details_of  # with all that attempts are made of
 
-        deck = self.deck.deck
-        index_of = {gpu.uuid: gpu.index for gpu in deck.gpus.values()}
-        return msgspec.to_builtins(OfflineDetails(self.deck).of(deck.by_name[name], index_of))
+        offline = self.deck
+        deck, task = offline.deck, offline.deck.by_name[name]
+        if self._commands is None:
+            box = Box(offline.environment, lambda _: "", offline.index_of, cpus_each=0, cores=host.cores())
+            self._commands = ToldCommands(deck, offline.paths, box)
+        offline.gpus_of(task)  # which its command names
+        told, at = self._commands, host.boottime_s()
+        command, launch, hiding = told.of(task), told.launch(task), told.hiding(task)
+        return msgspec.to_builtins(details_of(deck, task, offline.paths, offline.index_of, at, command, launch, hiding))
+
+    def page(self, op: str, args: Mapping[str, Any]) -> Any:
+        """timeline, graph or errors, as an engine answers it, ready for JSON. Not for a thread that must not wait.
+        Raises UsageError for anything else and for bad arguments."""
+        import asyncio
+
+        from ..serve.failures import FailuresArgs, failures
+        from ..serve.graph import Graphs
+        from ..serve.timeline import TimelineArgs, timeline
+
+        deck, now = self.deck.deck, host.SystemClock().now()
+        try:
+            match op:
+                case "timeline":
+                    answer = timeline(deck, msgspec.convert(args, TimelineArgs), self.deck.indices(), now.wall_s)
+                case "graph":
+                    answer = Graphs(deck).graph(now.boot_s)
+                case "errors":
+                    wanted = msgspec.convert(args, FailuresArgs)
+                    answer = failures(deck, wanted, self.deck.paths, self.deck.indices())
+                case _:
+                    raise UsageError(f"{op}: no engine runs this deck")
+        except msgspec.ValidationError as error:
+            raise UsageError(f"bad arguments: {error}") from error
+        return msgspec.to_builtins(asyncio.run(answer))
 
     def runs_on(self, name: str) -> bool:
         """It is under way without an engine, or, of a job of a cluster, may be."""

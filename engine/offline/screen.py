@@ -9,17 +9,13 @@ from typing import Any
 
 import msgspec
 
-from ..adapters import host
 from ..client.attach import find_state
 from ..client.place import Place
 from ..errors import DeckError, UsageError
 from ..progress.reported import Reported, Told, best_of, read_all
 from ..protocol.wire import DeckHead, GpuRow, Reply, TaskRow, decode, encode
-from .deck import open_offline
-from .details import OfflineDetails
-from .file import first_of
+from .deck import first_of, open_offline
 from .look import OfflineLook
-from .pages import OfflinePages
 
 _AT_ONCE = 256
 READS = frozenset({"show", "timeline", "graph", "errors"})
@@ -36,8 +32,6 @@ class OfflineScreen:
         self._stamps = self._stamped()
         self._offline = open_offline(place.path, place.options, place.environ)
         self._look = OfflineLook(self._offline, place.path)
-        self._pages = OfflinePages(self._offline)
-        self._about = OfflineDetails(self._offline)
 
     @property
     def as_of(self) -> float:
@@ -98,21 +92,15 @@ class OfflineScreen:
 
     def answer(self, op: str, args: Mapping[str, Any]) -> Any:
         """What an engine would answer to a request of READS. Raises UsageError."""
-        return _sent(self._pages_or_details(op, args))
-
-    def _pages_or_details(self, op: str, args: Mapping[str, Any]) -> Any:
         if op == "show":
-            return [self._details(str(name)) for name in args.get("tasks", ())]
-        now = host.SystemClock().now()
-        return self._pages.answer(op, args, boot_s=now.boot_s, wall_s=now.wall_s)
+            return _sent([self._details(str(name)) for name in args.get("tasks", ())])
+        return _sent(self._look.page(op, args))
 
     def _details(self, name: str) -> dict[str, Any]:
-        deck = self._offline.deck
-        if name not in deck.by_name:
+        if name not in self._offline.deck.by_name:
             raise UsageError(f"no task {name!r} in this deck")
-        told = self._about.of(deck.by_name[name], self._offline.index_of)
         _, *waits_for = self._look.explain(name)
-        return {**msgspec.to_builtins(told), "waits_for": waits_for}
+        return {**self._look.details(name), "waits_for": waits_for}
 
 
 def _sent(result: Any) -> Any:

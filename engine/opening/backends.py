@@ -11,8 +11,8 @@ from ..adapters.slurm.script import names_several
 from ..core.events import AttemptStarting
 from ..core.recorded import Recorded
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
-from ..counting import plural
 from ..errors import EngineUnavailableError, UsageError
+from ..text import plural
 
 _TOLD = frozenset({"sent", "began", "ended"})
 """sent: `gpudeck submit` has handed it over."""

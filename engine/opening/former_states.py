@@ -13,10 +13,10 @@ from ..adapters.state.folder import StateDir, find_state_dir
 from ..adapters.state.lock import held_by
 from ..adapters.state.private_files import write_private
 from ..core.spec import DeckSettings
-from ..counting import plural
 from ..errors import UsageError
 from ..taskfile.find import STATE_DIR, stem_of
 from ..taskfile.options import RunOptions
+from ..text import plural
 from .own_state import is_own
 
 _NAME = ".states"

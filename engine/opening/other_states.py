@@ -163,7 +163,9 @@ def _newest(deck: str, logs: LogNames, spec: TaskSpec) -> OutputAttempt | None:
     if not newest:
         return None
     record = read_record(logs.paths(spec.name, newest, merge_stderr=False).json)
-    attempt = OutputAttempt(spec.name, str(record.get("fingerprint", "")), spec.outputs, _wall(record.get("start")), deck=deck)
+    attempt = OutputAttempt(
+        spec.name, str(record.get("fingerprint", "")), spec.outputs, _wall(record.get("start")), deck=deck
+    )
     match record.get("end"):
         case {"kind": kind, "at": at}:
             return replace(attempt, ok=kind == "ok", ended_wall=_wall(at))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ..adapters.slurm.jobfiles import VOID, claimed_by, control_folder, path
 from ..core.recorded import Recorded
 from ..core.spec import DeckFile
-from ..counting import plural
 from ..errors import UsageError
+from ..text import plural
 
 if TYPE_CHECKING:
     from .regained import Told

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..core.gpuid import means
-from ..counting import ranges
 from ..errors import EngineUnavailableError, UsageError
 from ..ports import GpuInfo, Inventory
+from ..text import ranges
 
 NO_SLURM: Mapping[str, str] = {}
 

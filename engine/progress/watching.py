@@ -10,8 +10,8 @@ from ..core.inputs import Watched
 from ..core.phases import Attempt, Running
 from ..core.readings import GpuReading
 from ..core.spec import Watch
-from ..counting import size_text
 from ..ports import Sink
+from ..text import size_text
 from .followed import Followed
 
 IDLE_PERCENT = 1

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from ..counting import plural
+from ..text import plural
 from .counts import Counts
 
 _SAID = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ..core.deck import Deck
 from ..core.devices import Gpu
 from ..core.fit import Need, bar
@@ -26,10 +28,12 @@ _LOOK_AT = 5_000
 
 
 def counts_of(deck: Deck) -> Counts:
-    counts = deck.counts
+    """Of the deck's tasks; what runs is counted also where it has left the file, but not in the total."""
+    total = deck.counts.total()
+    counts = deck.counts + Counter(type(task.phase) for task in deck.active.values() if not task.selected)
     pending = counts[Starting] if deck.cluster else 0
     return Counts(
-        total=sum(counts.values()),
+        total=total,
         waiting=counts[Waiting],
         queued=counts[Queued],
         running=sum(counts[phase] for phase in ACTIVE if phase is not Unknown) - pending,

@@ -8,8 +8,7 @@ import os
 from collections.abc import Iterator
 from string import Template
 
-from ..counting import plural
-from ..headless.text import hhmmss, wh_text
+from ..text import hhmmss, plural, wh_text
 from .data import FailurePart, Report, RunPart
 from .parts import STATE_SIGNS, curves, metrics_table, runs_table, stamp, tasks_table, text, timeline
 

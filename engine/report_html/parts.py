@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 
-from ..counting import measured
-from ..headless.text import hhmmss, mib_text, printable, ranges, short_time, wh_text
 from ..logs.gpu_history import GpuHistory
 from ..results.table import Cell, Table, decimals_for
+from ..text import hhmmss, measured, mib_text, printable, ranges, short_time, wh_text
 from .data import AttemptPart, MetricsPart, Report, RunPart, TaskPart
 
 DASH = "–"

@@ -14,7 +14,7 @@ from ..logs.follow import HungError, limited_cpu
 from ..logs.log_file import read_part
 from ..logs.marks import said_in
 from ..logs.metrics import Values, documents, finder, from_text, numbers_at
-from ..logs.told import read_record
+from ..logs.told import is_simulated, read_record
 
 How = Literal["max", "min", "last"]
 
@@ -84,6 +84,10 @@ class Records:
         """One of MEASURED, of an attempt that is over."""
         value = _table(self.of(task).get("end")).get(name) if name in MEASURED else None
         return float(value) if isinstance(value, (int, float)) else None
+
+    def is_simulated(self, task: Task) -> bool:
+        """Whether it ran on simulated GPUs: what was measured of them is made up."""
+        return is_simulated(self.of(task))
 
     def _marked(self, task: Task) -> dict[str, dict[str, float]]:
         """What `::gpudeck` lines say."""

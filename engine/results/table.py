@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Literal
 
-from ..counting import measured
 from ..errors import UsageError
 from ..logs.printable import printable
+from ..text import measured
 from .results import Result
 
 Best = Literal["column", "row", "none"]

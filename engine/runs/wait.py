@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ..client.connection import Connection
-from ..headless.text import ranges
 from ..protocol.wire import TaskRow
+from ..text import ranges
 
 TELL_S = 1.0
 """A run that waits for longer says why, and looks as often whether the reason is another."""

@@ -13,7 +13,7 @@ from hashlib import blake2b
 import msgspec
 
 from ..atomic import write_atomic
-from ..counting import plural
+from ..text import plural
 from .remove import MANIFEST, discard, is_whole
 from .repository import GitError, Repository, git, is_cache, names
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..core.spec import TaskSpec
-from ..counting import plural
 from ..logs.gitstate import GitState, top_of
+from ..text import plural
 from . import index as books
 from .copy import DRAFT, Snapshot, make
 from .index import Entry, Epoch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -32,7 +33,8 @@ def descriptors() -> int:
 def test_many_attempts_tell_their_codes_and_leave_nothing_open(tmp_path: Path) -> None:
     async def body(rig: Rig) -> None:
         await rig.code("true")
-        before, children = descriptors(), set(proc.own_children())  # what another test left is not this one's
+        gc.collect()  # what another test left is not this one's
+        before, children = descriptors(), set(proc.own_children())
         for batch in range(20):
             tokens = {rig.start("sh", "-c", f"exit {number}"): number for number in range(batch, batch + 8)}
             for token, code in tokens.items():
@@ -40,7 +42,7 @@ def test_many_attempts_tell_their_codes_and_leave_nothing_open(tmp_path: Path) -
                 assert rig.leader(token).code == code
                 rig.launcher.forget(token)
             rig.inputs.clear()
-        assert descriptors() == before
+        assert descriptors() <= before
         assert os.listdir(rig.folder / "attempts") == [rig.token(0)]
         assert set(proc.own_children()) <= children
 

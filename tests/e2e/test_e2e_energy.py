@@ -85,8 +85,11 @@ def test_the_table_has_energy_where_it_is_known_and_by_name(deck: Deck, gate: Ga
     gate.let()
     engine.finish()
 
-    (row,) = json.loads(deck.command("table", "--format", "json").out)
+    told = deck.command("table", "--format", "json")
+    (row,) = json.loads(told.out)
+    assert "energy_wh: of simulated GPUs (SIM)" in told.err
     assert row["metrics"] == {"acc": 0.5, "energy_wh": deck.record("train")["end"]["energy_wh"]}
     (row,) = json.loads(deck.command("table", "--metric", "peak_mib", "--format", "json").out)
     assert row["metrics"] == {"peak_mib": deck.record("train")["end"]["peak_mib"]}
-    assert " Wh (mean " in deck.command("show", "train").out
+    shown = deck.command("show", "train").out
+    assert ("  SIM 0  " in shown, " Wh (mean " in shown) == (True, True)

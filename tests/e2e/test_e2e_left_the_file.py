@@ -27,9 +27,11 @@ def test_a_task_that_left_the_file_keeps_its_gpu_to_its_end(deck: Deck, gate: Ga
     status = deck.command("status").out
     assert "SIM 0  -  - of 80.0 GiB  t-1" in status
     assert "SIM 1  -  - of 80.0 GiB  t-2" in status
+    assert "2 running" in status
     engine = deck.start()
     engine.started("t-1", "t-2")
     assert engine.count("task_started") == 2
+    assert "2 running" in deck.command("status").out
     gate.let(3)
     assert engine.finish().states == {"t-1": "succeeded", "t-3": "succeeded"}
     assert sorted(deck.lines("ran")) == ["1", "2", "3"]

@@ -67,10 +67,12 @@ def watched(
             box.release()
 
 
+@pytest.mark.parametrize("watched", [DEADLINE_S], indirect=True)
 def test_who_watches_sees_clocks_limits_and_what_slows_a_card(watched: Watched) -> None:
     watched.box.set(**{"gpu.1.sm": 1500, "gpu.1.throttle": 0x60, "gpu.1.util": 77, "gpu.1.temp": 97})
 
-    watched.until(lambda: watched.gpu(1).throttle)
+    watched.until(lambda: watched.gpu(1).throttle and watched.gpu(1).temperature_c == 97)
+    watched.until(lambda: watched.gpu(1).util_percent == 77 and watched.gpu(1).sm_clock_mhz == 1500)
 
     row = watched.gpu(1)
     assert (row.sm_clock_mhz, row.sm_clock_max_mhz, row.throttle) == (1500, 1740, ("hw thermal", "thermal"))

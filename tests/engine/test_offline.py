@@ -151,7 +151,7 @@ def test_the_record_tells_what_became_of_an_attempt_whose_engine_was_killed(deck
     engine.started("first")
     engine.kill()
     offline = look(deck)
-    (token,) = offline.starts
+    (token,) = offline.journal.lasting_tokens
     until(lambda: look(deck).standing(token) == "runs")
     gate.let()
     until(lambda: look(deck).standing(token) == "ended")
@@ -165,7 +165,7 @@ def test_what_became_of_an_attempt_is_told_when_its_task_has_left_the_file(deck:
     engine.kill()
     deck.write(GATED.replace('"first"', '"other"'))
     offline = look(deck)
-    (token,) = offline.starts
+    (token,) = offline.journal.lasting_tokens
     until(lambda: look(deck).standing(token) == "runs")
     gate.let()
 

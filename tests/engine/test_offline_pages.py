@@ -11,7 +11,7 @@ import pytest
 
 from gpudeck.engine.errors import UsageError
 from tests.e2e.decks import Deck, deck_in
-from tests.inside.engine import OfflinePages, RunOptions, open_offline
+from tests.inside.engine import OfflineLook, RunOptions, open_offline
 from tests.tui.read_only_rig import MIXED
 
 
@@ -25,7 +25,7 @@ def deck(tmp_path: Path) -> Iterator[Deck]:
 
 def ask(deck: Deck, op: str, **args: Any) -> Any:
     offline = open_offline(str(deck.folder / "tasks.toml"), RunOptions(), os.environ)
-    return OfflinePages(offline).answer(op, args, boot_s=1.0, wall_s=2.0)
+    return OfflineLook(offline, offline.file.path).page(op, args)
 
 
 def test_a_timeline_is_told_without_an_engine(deck: Deck) -> None:
@@ -47,7 +47,7 @@ def test_a_timeline_keeps_what_ran_under_names_that_the_file_no_longer_has(deck:
 def test_gpus_that_nobody_lists_any_more_are_known_by_what_lies_beside_the_logs(deck: Deck) -> None:
     offline = open_offline(str(deck.folder / "tasks.toml"), RunOptions(), os.environ)
     offline.deck.gpus.clear()
-    told = OfflinePages(offline).answer("timeline", {}, boot_s=1.0, wall_s=2.0)
+    told = OfflineLook(offline, offline.file.path).page("timeline", {})
     assert sorted(row["gpus"][0] for row in told["attempts"]) == [0, 1]
 
 

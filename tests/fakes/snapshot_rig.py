@@ -165,6 +165,7 @@ class SnapshotRig:
         deadline = time.monotonic() + _PATIENCE_S
         while same < _STILL:
             assert time.monotonic() < deadline, f"it goes on changing:\n{self.text()}"
+            await self.pilot.pause()
             await self.pilot.pause(0.02)
             now = cells(self.app)
             before, same = now, same + 1 if now == before else 0

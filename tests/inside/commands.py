@@ -5,7 +5,7 @@ from gpudeck.engine.attempt.orders import Made
 from gpudeck.engine.client.runs_home import FIT, file_in, home_of
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.explain import _instead, _state
-from gpudeck.engine.commands.logprint import LINE_CHARS, Lines
+from gpudeck.engine.commands.logs import LINE_CHARS, Lines
 from gpudeck.engine.commands.rows import is_text, note_text, place_text, state_text, time_text, tone, waits_text
 from gpudeck.engine.hints import Hints
 from gpudeck.engine.logs.files import AttemptPaths

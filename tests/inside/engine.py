@@ -16,9 +16,7 @@ from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.clean import clean
 from gpudeck.engine.commands.init import init
-from gpudeck.engine.commands.service import run, service
-from gpudeck.engine.commands.service_unit import Deck, find_unit, unit_text, units_folder, write_unit
-from gpudeck.engine.counting import measured
+from gpudeck.engine.commands.service import Deck, find_unit, run, service, unit_text, units_folder, write_unit
 from gpudeck.engine.engine import Engine
 from gpudeck.engine.fit.search import Search, grid
 from gpudeck.engine.logs import helper
@@ -26,7 +24,7 @@ from gpudeck.engine.logs.files import AttemptPaths, LogFolder, LogNames
 from gpudeck.engine.logs.follow import FILES, WATCH
 from gpudeck.engine.logs.record import last_scores
 from gpudeck.engine.offline.deck import Offline, open_offline
-from gpudeck.engine.offline.pages import OfflinePages
+from gpudeck.engine.offline.look import OfflineLook
 from gpudeck.engine.offline.screen import OfflineScreen, can_be_shown
 from gpudeck.engine.opening.opening import open_deck
 from gpudeck.engine.opening.run_options import as_before, changed, continued, decode, difference
@@ -46,4 +44,5 @@ from gpudeck.engine.taskfile.check import check_name
 from gpudeck.engine.taskfile.init import names_for, read_commands
 from gpudeck.engine.taskfile.load import load
 from gpudeck.engine.taskfile.options import RunOptions
+from gpudeck.engine.text import measured
 from gpudeck.tui.acting.actions import AT_REST

@@ -106,7 +106,7 @@ from gpudeck.tui.widgets.key_bar import KeyBar
 from gpudeck.tui.widgets.log.paint import occurrences
 from gpudeck.tui.widgets.log.stream import LogStream
 from gpudeck.tui.widgets.log.view import BOTH, LogView, Parts, alone, shares, together
-from gpudeck.tui.widgets.log.words import nothing_words, search_words, status_words
+from gpudeck.tui.widgets.log.words import divider_words, nothing_words, search_words, status_words
 from gpudeck.tui.widgets.table import order
 from gpudeck.tui.widgets.table.order import Order, TableState, arranged, natural, sort_key
 from gpudeck.tui.widgets.table.task_table import JUMP_S, TaskTable

@@ -344,6 +344,8 @@ class World:
             self.seen["backoff at boot"] += each.deck.counts[Backoff]
             each.kill()
         self.engines.clear()
+        for client in self.clients:
+            client.leave()
         self.clients.clear()
         self.box.go_down()
         self.box.claims.clear()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudeck.engine.protocol.wire import TaskRow
-from tests.inside.tui import Known, Left, cells, command_text, folded, git_text, harmless, links
+from tests.inside.tui import Curve, Known, Left, cells, command_text, folded, git_text, harmless, links
 from tests.inside.tui import task_lines_lines_of as lines_of
 
 NOW_S = 1_800_000_000.0
@@ -68,7 +68,7 @@ def test_the_chosen_attempt_tells_git_state_and_the_end_of_its_log() -> None:
     told = text(Known(details(), row(), 2, left))
     assert "git        1a2b on main" in told
     assert "GPU memory peak 1.0 GiB, mean 512.0 MiB" in told
-    assert "energy     1.24 kWh, mean 310 W" in told
+    assert "energy     1.24 kWh, mean 310 W\n" in told
     assert "ValueError: 3" in told
 
 
@@ -100,6 +100,17 @@ def test_a_command_is_quoted_as_a_shell_takes_it() -> None:
 
 def test_wide_terminals_have_the_command_beside_the_attempts() -> None:
     assert any("Attempts" in line and "Command" in line for line in text(Known(details(), row(), 2), 150).splitlines())
+
+
+@pytest.mark.parametrize(
+    ("width", "together"),
+    [(60, [["a"], ["b"], ["c"]]), (310, [["a", "b"], ["c"]])],
+)
+def test_curves_stand_in_pairs_where_there_is_room(width: int, together: list[list[str]]) -> None:
+    curves = [Curve(f"metric-{name}", "step", ((0, 1.0), (1, 2.0)), 2, 2.0, (0, 1.0), (1, 2.0)) for name in "abc"]
+    told = text(Known(details(), row(), 2, Left(), curves=curves), width)
+    found = [[name for name in "abc" if f"metric-{name}" in line] for line in told.splitlines()]
+    assert [names for names in found if names] == together
 
 
 def test_needs_and_dependents_can_be_opened() -> None:

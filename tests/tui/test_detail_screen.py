@@ -171,7 +171,7 @@ async def test_n_and_p_go_through_the_tasks_in_the_tables_order_whatever_else_is
         assert rig.app.screen.targets() == (screen.task_name,)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-async def test_what_the_mouse_has_marked_on_a_page_can_be_read() -> None:
+async def test_what_the_mouse_has_marked_on_a_page_can_be_read_and_copied() -> None:
     async with snapshot_of(whole(ROWS, head(), EIGHT), (80, 24), answers={"show": answer(FAILED)}) as rig:
         rig.app.screen.post_message(OpenTask(FAILED["name"]))
         await rig.until_on(Detail)
@@ -186,6 +186,9 @@ async def test_what_the_mouse_has_marked_on_a_page_can_be_read() -> None:
         view.text_select_all()
         await rig.until(lambda: colours() != plain, "it is marked")
         assert all(ink != paper for ink, paper in colours())
+        await rig.press("ctrl+c")
+        await rig.until_told("copied")
+        assert "Attempt 3" in rig.app.clipboard
 
 
 async def test_every_size_can_be_drawn_and_scrolled() -> None:

@@ -10,7 +10,17 @@ from textual.events import MouseScrollUp
 from textual.widgets import Input
 
 from tests.fakes.hostile_logs import HOSTILE_LINES, dangers
-from tests.inside.tui import BOTH, Frame, LogColumns, LogSource, LogView, occurrences, search_words, status_words
+from tests.inside.tui import (
+    BOTH,
+    Frame,
+    LogColumns,
+    LogSource,
+    LogView,
+    divider_words,
+    occurrences,
+    search_words,
+    status_words,
+)
 from tests.tui.log_rig import log_app, numbered, source
 
 
@@ -283,6 +293,16 @@ async def test_a_stream_without_the_hit_says_where_it_is(tmp_path: Path) -> None
         await rig.until(lambda: rig.status.endswith("1/1"))
         await rig.press("shift+tab")
         await rig.until(lambda: rig.status.endswith('"cleanup 77" not here, 1 in stderr'))
+
+
+@pytest.mark.parametrize(
+    ("frame", "told"),
+    [(Frame(size=2048), "2.0 KiB ─"), (Frame(), "empty ─"), (Frame(missing=True), "not there ─")],
+)
+def test_the_line_above_the_second_stream_tells_what_is_in_it(frame: Frame, told: str) -> None:
+    words = divider_words("stderr", "/logs/t/1.err", frame, 60)
+    assert words.startswith("── stderr  1.err  ")
+    assert (told in words, len(words)) == (True, 60)
 
 
 @pytest.mark.parametrize("width", [24, 30, 40, 60, 80])

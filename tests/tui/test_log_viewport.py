@@ -262,6 +262,16 @@ def test_rows_are_counted_only_as_far_as_it_matters(tmp_path: Path) -> None:
     assert a_view(a_log(tmp_path / "long", 5000)).frame().total == MOST_ROWS
 
 
+def test_a_few_lines_of_many_rows_are_counted_again_once_they_are_few_rows(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("x" * 1000 + "\nend\n")
+    view = a_view(opened(path), 5, 10)
+    view.wrap(True)
+    assert view.frame().total == MOST_ROWS
+    view.wrap(False)
+    assert view.frame().total == 2
+
+
 def test_every_page_of_a_hostile_file_is_harmless(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(hostile_file())

@@ -31,7 +31,7 @@ APPLY = {
 async def asked(rig: SnapshotRig, *keys: str) -> None:
     """Press keys, and wait for the question that they lead to."""
     await rig.press(*keys)
-    await rig.until(lambda: isinstance(rig.app.screen, Choice), "a question is asked")
+    await rig.until_on(Choice)
 
 
 def question(size: Size, *keys: str, **how: Any) -> str:

@@ -105,6 +105,17 @@ async def test_a_double_click_on_a_bar_opens_its_task() -> None:
         assert [message.name for message in app.told if isinstance(message, OpenTask)] == ["other"]
 
 
+@pytest.mark.parametrize(("y", "lane"), [(0, "CPU"), (1, "GPU 0"), (4, "CPU"), (5, "CPU"), (22, "CPU")])
+async def test_a_click_beside_the_lanes_moves_nothing(y: int, lane: str) -> None:
+    view, lanes = view_of(*ROWS)
+    async with page_app(view) as (_, pilot):
+        view.show(lanes)
+        await pilot.pause()
+        await pilot.click(TimelineView, offset=(60, y))
+        await pilot.pause()
+        assert lane in told(view)
+
+
 async def test_dragging_pans() -> None:
     view, lanes = view_of(*ROWS)
     async with page_app(view) as (_, pilot):

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...engine.commands.debugging import debug_env
 from ...engine.protocol.states import ACTIVE, FAILED, WAITING
+from ...engine.protocol.verbs import debug_env
 from ...engine.protocol.wire import GpuRow, TaskRow
 from ...engine.protocol.words import stands
 from ..drawing.format import clean, cut
@@ -129,7 +129,7 @@ def cancel(rows: Sequence[TaskRow]) -> Doing:
                 return None
 
     answers = (
-        Option("no", "no, go on"),
+        Option("no", "no, do nothing"),
         Option("cancel", "gracefully: stop signal, then time for a checkpoint", "y", grave=True),
         Option("kill", "kill at once", "K", grave=True),
     )
@@ -145,7 +145,7 @@ def kill(rows: Sequence[TaskRow]) -> Doing:
     def then(answer: str) -> Request | None:
         return _verb("kill", names, f"{many(names)}: killed") if answer == "kill" else None
 
-    answers = (Option("no", "no, go on"), Option("kill", "kill, with everything it started", "y", grave=True))
+    answers = (Option("no", "no, do nothing"), Option("kill", "kill, with everything it started", "y", grave=True))
     return Question(f"Kill {many(names)} at once?", listed(names) if len(names) > 1 else (), answers, then)
 
 
@@ -200,7 +200,7 @@ def cancel_started(rows: Sequence[TaskRow]) -> Question | None:
         return _verb("cancel", names, f"{many(names)}: asked to end") if answer == "cancel" else None
 
     title = f"{many(names)} {'has' if len(names) == 1 else 'have'} started again. Cancel?"
-    answers = (Option("no", "no, go on"), Option("cancel", "cancel, gracefully", "y", grave=True))
+    answers = (Option("no", "no, do nothing"), Option("cancel", "cancel, gracefully", "y", grave=True))
     return Question(title, listed(names) if len(names) > 1 else (), answers, then)
 
 
@@ -270,7 +270,7 @@ def pause(paused: str, halted: str) -> Doing:
     def then(answer: str) -> Request | None:
         return Request("pause", {}, "paused: nothing more starts") if answer == "pause" else None
 
-    answers = (Option("no", "no, go on"), Option("pause", "pause", "pP"))
+    answers = (Option("no", "no, do nothing"), Option("pause", "pause", "pP"))
     return Question("Pause the deck?", ("Nothing more starts; what runs goes on.",), answers, then)
 
 

@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from rich.cells import cell_len
 
-from ...engine.counting import measured
-from ...engine.counting import plural as plural
-from ...engine.counting import ranges as ranges
+from ...engine.text import measured
+from ...engine.text import plural as plural
+from ...engine.text import ranges as ranges
 
 TEXT_CHARS = 400
 """Of a text from outside no more is looked at."""

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...engine.counting import size_text
 from ...engine.logs.log_file import LogFile
 from ...engine.logs.printable import last_frame, printable
+from ...engine.text import size_text
 
 Colour = int | tuple[int, int, int] | None
 """Of the palette of 256, red green blue, or the screen's own."""

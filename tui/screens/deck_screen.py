@@ -96,6 +96,11 @@ class DeckScreen(Screen[None]):
         else:
             self.gpudeck.act(action_id, self.targets())
 
+    def action_copy_text(self) -> None:
+        """What the mouse has marked."""
+        super().action_copy_text()  # where nothing is, this goes on to the next that the key is bound to
+        self.gpudeck.tell("what is marked was copied")
+
     def do_copy_command(self) -> None:
         """Of each target, a line each."""
         if names := self.targets():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ...engine.logs.digest import digest
-from ...engine.logs.told import read_record, words_in
+from ...engine.logs.told import is_simulated, read_record, words_in
 from ...engine.protocol.wire import TaskRow
 from ..curves.feed import CurveFeed
 from ..curves.lines import Curve
@@ -44,6 +44,8 @@ class Left:
     """What it executed."""
     snapshot: str = ""
     """The copy of the code that it ran."""
+    simulated: bool = False
+    """Its GPUs were."""
 
 
 def read(files: Files) -> Left:
@@ -58,6 +60,7 @@ def read(files: Files) -> Left:
         cast("Mapping[str, Any]", end) if isinstance(end, dict) else None,
         words_in(record),
         str(record.get("snapshot") or ""),
+        is_simulated(record),
     )
 
 

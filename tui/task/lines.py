@@ -92,7 +92,7 @@ def chosen(known: Known, width: int) -> list[Line]:
         *field("ended by", f"signal {end['signal']}" if end.get("signal") else "", width),
         *field("GPU memory", _pair(end, "peak_mib", "mean_mib", mib), width),
         *field("GPU use", _pair(end, "peak_util_percent", "mean_util_percent", _whole_percent), width),
-        *field("energy", _energy(end), width),
+        *field("energy", _energy(end, simulated=known.left.simulated), width),
     ]
     for each in [*known.details["attempts"], *filter(None, [known.details.get("running")])]:
         if each["number"] == known.attempt:
@@ -126,12 +126,12 @@ def _pair(end: Mapping[str, Any], peak: str, mean: str, text: Callable[[float], 
     return ", ".join(parts)
 
 
-def _energy(end: Mapping[str, Any]) -> str:
-    """ "1.2 Wh, mean 310 W"."""
+def _energy(end: Mapping[str, Any], *, simulated: bool) -> str:
+    """ "1.2 Wh, mean 310 W"; of simulated GPUs with SIM."""
     energy_wh, power_w = end.get("energy_wh"), end.get("mean_power_w")
     if energy_wh is None or power_w is None:
         return ""
-    return f"{energy(energy_wh)}, mean {power_w:.0f} W"
+    return f"{energy(energy_wh)}, mean {power_w:.0f} W" + ("  SIM" if simulated else "")
 
 
 def _whole_percent(value: float) -> str:

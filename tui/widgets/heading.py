@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ...engine.counting import plural
 from ...engine.protocol.counts import Counts
 from ...engine.protocol.wire import DeckHead
+from ...engine.text import plural
 from ..acting.actions import BY_ID
 from ..drawing.format import about, clean, clock, count, cut, duration, percent, width_of
 from ..drawing.paragraphs import folded

@@ -153,8 +153,7 @@ class LogHunt:
 
     def _beyond(self, way: Literal["after", "before"]) -> bool:
         """Where it is to go on from has not been searched; returns whether it will be."""
-        hits = self.hits
-        if hits.running or not hits.full[way]:
+        if not self.hits.full[way]:
             return self._further(way)
         origin = self._stream.frame.top
         self.hits = Hits(origin)

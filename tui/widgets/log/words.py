@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ....engine.counting import size_text
 from ....engine.logs.printable import printable
+from ....engine.text import size_text
 from ...drawing.format import cut_middle, width_of
 from ...logs.source import LogSource
 from ...logs.viewport import Frame
