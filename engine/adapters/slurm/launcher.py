@@ -503,6 +503,7 @@ class SlurmLauncher:
             done()
             for job in jobs:
                 job.cancelled_at = self._now()
+                self._step(job)
 
         self._calls.run(("scancel", *(job.id for job in jobs)), told, timeout_s=_SCANCEL_S)
 
