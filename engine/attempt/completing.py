@@ -14,7 +14,7 @@ from ..logs.record import AttemptEnd, Score
 from ..logs.writer import AttemptJsonWriter
 from ..ports import Launcher
 from ..progress.following import Following, LastLook
-from ..progress.seen import NOTHING, Seen
+from ..progress.reported import NOTHING, Seen
 from .cluster import cards_of
 from .histories import GpuHistories
 from .usage import Usage

@@ -1,9 +1,9 @@
-"""One attempt whose logs are followed: what is known of it, and what the helper is to look for."""
+"""Attempts whose logs are followed: what is known of each, and what the helper is to look for."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +11,7 @@ from ..core.deck import Task
 from ..core.spec import Metric, TaskSpec
 from ..logs.files import AttemptPaths
 from ..logs.follow import METRIC, PROGRESS, WATCH
-from .reported import Reported
-from .seen import Seen
+from .reported import Reported, Seen
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +60,45 @@ class Followed:
         """A picture of it. *now*: CLOCK_BOOTTIME."""
         eta_s = None if self.ends_at is None else max(0.0, self.ends_at - now)
         return Seen(self.fraction, eta_s, dict(self.metrics), self.line, dict(self.best), self.curve)
+
+
+class Roll:
+    """The attempts that are followed, by the token of the attempt, and by the number that the helper knows it by."""
+
+    def __init__(self) -> None:
+        self._by_token: dict[str, Followed] = {}
+        self._by_id: dict[int, Followed] = {}
+        self._next_id = 1
+
+    def __len__(self) -> int:
+        return len(self._by_token)
+
+    def __iter__(self) -> Iterator[Followed]:
+        """As they are now: some may be forgotten meanwhile."""
+        return iter(list(self._by_token.values()))
+
+    def of(self, token: str) -> Followed | None:
+        return self._by_token.get(token)
+
+    def numbered(self, number: int) -> Followed | None:
+        return self._by_id.get(number)
+
+    def add(self, token: str, task: Task, spec: TaskSpec, paths: AttemptPaths, wall: float) -> Followed:
+        """*wall*: its start, seconds since the epoch."""
+        found = Followed(self._next_id, token, task, spec, paths, wall)
+        self._next_id += 1
+        self._by_token[token] = self._by_id[found.id] = found
+        return found
+
+    def forget(self, token: str) -> None:
+        """One that is not there is ignored."""
+        found = self._by_token.pop(token, None)
+        if found is not None:
+            self._by_id.pop(found.id, None)
+
+    def ending(self) -> list[Followed]:
+        """Those that have ended, whose last look is awaited."""
+        return [found for found in self if found.done is not None]
 
 
 def request_of(found: Followed, off: Collection[tuple[str, str]]) -> dict[str, Any]:

@@ -20,11 +20,9 @@ from ..logs.files import AttemptPaths
 from ..logs.helper import Request, Supervisor
 from ..logs.metrics import from_text
 from ..ports import Sink
-from .followed import Followed, name_of, request_of
+from .followed import Followed, Roll, name_of, request_of
 from .last_metrics import LastMetrics
-from .reported import Reported
-from .roll import Roll
-from .seen import NOTHING, Seen
+from .reported import NOTHING, Reported, Seen
 from .watching import WatchRules
 
 PERIOD_S = 1.0

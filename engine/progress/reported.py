@@ -1,8 +1,9 @@
-"""What attempts that are over reported last."""
+"""What the logs of attempts tell: while they run, and in the end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..core.spec import TaskSpec
@@ -32,3 +33,23 @@ def read_all(files: Sequence[tuple[str, int, str]]) -> list[Told]:
     """Of attempts (task, number, path of attempt-N.json) that reported anything."""
     found = ((name, number, Reported(*last_scores(path))) for name, number, path in files)
     return [told for told in found if told[2].last]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How far an attempt is and what it reports."""
+
+    fraction: float | None = None
+    """0 to 1; None: its output does not tell."""
+    eta_s: float | None = None
+    """Seconds to its end."""
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Their last values."""
+    last_line: str = ""
+    """Printable, of either stream, shortened."""
+    best: Mapping[str, float] = field(default_factory=dict[str, float])
+    curve: Sequence[float] = ()
+    """What the first of the metrics has been from its beginning on, a few points."""
+
+
+NOTHING = Seen()

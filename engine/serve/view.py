@@ -18,8 +18,7 @@ from ..core.phases import NAMES, Backoff, Blocked, Failed, Phase, Unknown
 from ..core.why_waiting import holds_back, sums
 from ..logs.described import describe
 from ..ports import Clock, GpuInfo
-from ..progress.reported import Reported, best_of
-from ..progress.seen import Seen
+from ..progress.reported import Reported, Seen, best_of
 from ..protocol.wire import Cluster, DeckHead, GpuRow, State, TaskRow
 from ..report.forecasts import Forecasts
 from ..report.numbers import counts_of, slot_count, used_slots

@@ -21,7 +21,7 @@ from gpudeck.engine.logs import helper
 from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.progress import following
 from gpudeck.engine.progress.following import Following, LastLook
-from gpudeck.engine.progress.seen import Seen
+from gpudeck.engine.progress.reported import Seen
 from tests.fakes import forked
 from tests.rigs.entered import entered
 

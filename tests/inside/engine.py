@@ -28,10 +28,9 @@ from gpudeck.engine.offline.look import OfflineLook
 from gpudeck.engine.offline.screen import OfflineScreen, can_be_shown
 from gpudeck.engine.opening.opening import open_deck
 from gpudeck.engine.opening.run_options import as_before, changed, continued, decode, difference
-from gpudeck.engine.progress import past_metrics
-from gpudeck.engine.progress.past_metrics import PastMetrics
-from gpudeck.engine.progress.reported import Reported
-from gpudeck.engine.progress.seen import NOTHING
+from gpudeck.engine.progress import last_metrics
+from gpudeck.engine.progress.last_metrics import LastMetrics
+from gpudeck.engine.progress.reported import NOTHING, Reported
 from gpudeck.engine.results.results import Result
 from gpudeck.engine.results.table import FORMATS, Cell, Column, Layout, Table, decimals_for, tabulate
 from gpudeck.engine.serve.failures import FailuresArgs, failures

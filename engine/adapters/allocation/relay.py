@@ -1,4 +1,5 @@
-"""The two shells around a task on another node: one here, before srun, and one there, around the command.
+"""A task on another node of our allocation, as a step of srun between two shells: one here, and one there, around the
+command.
 
 srun ends the whole step as soon as it gets TERM itself. So it is left alone: the shell here writes the names of
 signals that it gets into srun's standard input, and the shell there gives them to the command's group. Where srun and
@@ -12,6 +13,9 @@ step that did not come to run.
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+from .nodes import Allocation, step, step_anywhere
+from .probe import node_of
 
 HERE = """\
 exec 5>&2 2>/dev/null 6<> <(:)
@@ -68,3 +72,14 @@ def relayed(step: Sequence[str], command: Sequence[str], *, gpus: bool = True) -
     """*step*: srun with its options, up to "--". *gpus*: whether it has any."""
     there = THERE if gpus else _SEES_NONE + THERE
     return ("bash", "-c", HERE, "gpudeck", *step, "bash", "-c", there, "gpudeck", *command)
+
+
+def across(
+    allocation: Allocation, gpus: Sequence[str], cpus: int | None, memory_mib: int | None, argv: Sequence[str]
+) -> tuple[str, ...] | None:
+    """*argv* as a step on the node of these GPUs (UUIDs); None: it runs on this box as it is. Without GPUs it is a step
+    wherever Slurm finds cores for it."""
+    if not gpus:
+        return relayed(step_anywhere(allocation, cpus=cpus or 1, memory_mib=memory_mib), argv, gpus=False)
+    node = allocation.node(node_of(gpus[0]))
+    return None if node is None else relayed(step(node, gpus=len(gpus), cpus=cpus, memory_mib=memory_mib), argv)
