@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
-from ..adapters.slurm.arrays import array_name, array_script, asks
-from ..adapters.slurm.script import job_name
+from ..adapters.slurm.script import array_name, array_script, asks, job_name
 from ..adapters.slurm.states import FAILED
 from ..attempt.orders import Made
 from ..core.spec import TaskSpec

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from typing import Literal
 
 from ..adapters.slurm.calls import run_program, small_environment
-from ..adapters.slurm.jobfiles import path, read_ended, void
-from ..adapters.slurm.jobs import Limits
+from ..adapters.slurm.jobfiles import VOID, path, read_ended, void
+from ..adapters.slurm.next_step import Limits
 from ..adapters.slurm.parse import SQUEUE, QueuedJob, squeue_jobs
 from ..adapters.slurm.states import stand
 
@@ -54,7 +54,7 @@ class Standing:
         heartbeat any more. One that was killed before its first has a claim that is as old."""
         silent_s = self._age_s(token, "alive")
         if silent_s is None:
-            if void(self._control, token):
+            if void(self._control, token) == VOID:
                 return True
             silent_s = self._age_s(token, "claim")
         return silent_s is not None and silent_s > Limits().stale_s

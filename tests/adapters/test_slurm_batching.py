@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.job_rig import JOB, order_in
-from tests.inside.adapters import ArrayBatching, Job, Place
+from tests.inside.adapters import Job, Limits, Outbox
 
 FOLDER = Path("/logs")
-Ready = list[tuple[Job, Place]]
 
 
 def job(index: int, *, array: bool | None = None, gpus: int = 1) -> Job:
@@ -21,75 +20,106 @@ def job(index: int, *, array: bool | None = None, gpus: int = 1) -> Job:
     return Job(f"{index:024x}", order)
 
 
-def queued(batching: ArrayBatching, jobs: list[Job], now: float = 0.0) -> Ready:
-    return [(each, batching.place(each, now)) for each in jobs]
+def outbox(jobs: list[Job], now: float = 0.0) -> Outbox:
+    new = Outbox(Limits())
+    for each in jobs:
+        new.add(each, now)
+    return new
 
 
-def sizes(batching: ArrayBatching, ready: Ready, now: float) -> list[int]:
-    """How many go out in each call, until all have or must wait."""
-    left, found = list(ready), list[int]()
-    while batch := batching.next(left, now):
-        left = [(each, place) for each, place in left if each not in batch]
-        found.append(len(batch))
+def sent(out: Outbox, now: float) -> list[list[Job]]:
+    """What goes out in each call, until all has or must wait."""
+    found = list[list[Job]]()
+    while batch := out.next(now, now):
+        for each in batch:
+            del out.jobs[each]
+        found.append(batch)
     return found
 
 
+def sizes(out: Outbox, now: float) -> list[int]:
+    return [len(batch) for batch in sent(out, now)]
+
+
 def test_the_first_goes_at_once_and_those_that_follow_wait_for_others() -> None:
-    batching = ArrayBatching()
-    first, others = queued(batching, [job(0)]), queued(batching, [job(index) for index in range(1, 60)])
-    assert (sizes(batching, first, 0.0), sizes(batching, others, 0.1), sizes(batching, others, 0.2)) == ([1], [], [59])
+    out = outbox([job(index) for index in range(60)])
+    assert (sizes(out, 0.0), sizes(out, 0.1), sizes(out, 0.2)) == ([60], [], [])
+    out = outbox([job(0)])
+    first = sizes(out, 0.0)
+    for index in range(1, 60):
+        out.add(job(index), 0.0)
+    assert (first, sizes(out, 0.1), sizes(out, 0.2)) == ([1], [], [59])
 
 
 def test_those_that_come_back_wait_for_nobody() -> None:
-    batching = ArrayBatching()
     first = job(0, array=True)
-    assert batching.place(first, 0.0).not_before > 0.0
-    assert batching.next([(first, batching.back(first, 1.0))], 1.0) == [first]
+    out = outbox([first])
+    assert (out.next(0.0, 0.0), out.due(0.0)) == ([], 0.2)
+    out.again([first])
+    assert out.next(0.0, 0.0) == [first]
 
 
 def test_few_alike_go_one_by_one() -> None:
-    batching = ArrayBatching()
-    assert sizes(batching, queued(batching, [job(index) for index in range(49)]), 0.2) == [1] * 49
+    assert sizes(outbox([job(index) for index in range(49)]), 0.2) == [1] * 49
 
 
 def test_one_that_comes_alone_never_waits() -> None:
-    batching = ArrayBatching()
+    out = outbox([])
     for index in range(5):
-        assert sizes(batching, queued(batching, [job(index)], float(index)), float(index)) == [1]
+        out.add(job(index), float(index))
+        assert sizes(out, float(index)) == [1]
 
 
 def test_with_array_true_even_two_share_one_and_wait_for_it() -> None:
-    batching = ArrayBatching()
-    ready = queued(batching, [job(index, array=True) for index in range(2)])
-    assert (sizes(batching, ready, 0.1), sizes(batching, ready, 0.2)) == ([], [2])
+    out = outbox([job(index, array=True) for index in range(2)])
+    assert (sizes(out, 0.1), sizes(out, 0.2)) == ([], [2])
 
 
 def test_with_array_false_each_goes_alone_and_at_once() -> None:
-    batching = ArrayBatching()
-    assert sizes(batching, queued(batching, [job(index, array=False) for index in range(100)]), 0.0) == [1] * 100
+    assert sizes(outbox([job(index, array=False) for index in range(100)]), 0.0) == [1] * 100
 
 
 def test_those_that_ask_for_other_things_share_no_array() -> None:
-    batching = ArrayBatching()
-    ready = queued(batching, [job(index, array=True, gpus=1 + index % 2) for index in range(10)])
-    assert sizes(batching, ready, 0.2) == [5, 5]
+    assert sizes(outbox([job(index, array=True, gpus=1 + index % 2) for index in range(10)]), 0.2) == [5, 5]
 
 
 def test_an_array_has_no_more_than_five_hundred_elements() -> None:
-    batching = ArrayBatching()
-    assert sizes(batching, queued(batching, [job(index) for index in range(1200)]), 0.2) == [500, 500, 200]
+    assert sizes(outbox([job(index) for index in range(1200)]), 0.2) == [500, 500, 200]
 
 
 def test_the_refusal_of_one_alone_is_its_own() -> None:
-    batching = ArrayBatching()
-    assert not batching.refused(1)
-    assert sizes(batching, queued(batching, [job(index) for index in range(60)]), 0.2) == [60]
+    out = outbox([job(index) for index in range(60)])
+    assert not out.singly(1)
+    assert sizes(out, 0.2) == [60]
 
 
 def test_where_an_array_was_refused_each_goes_alone() -> None:
-    batching = ArrayBatching()
-    assert batching.refused(60)
-    assert sizes(batching, queued(batching, [job(index) for index in range(60)], 8.0), 8.2) == [1] * 60
+    out = outbox([job(index) for index in range(60)])
+    assert out.singly(60)
+    assert sizes(out, 8.2) == [1] * 60
+
+
+def test_what_was_refused_is_not_tried_before_the_queue_was_seen_without_it() -> None:
+    refused = job(0)
+    out = outbox([refused])
+    refused.refused_at = 5.0
+    assert (out.next(9.0, 4.0), out.next(9.0, 6.0)) == ([], [refused])
+
+
+def test_during_a_pause_nothing_goes_out() -> None:
+    out = outbox([job(0)])
+    assert out.hold("full", "1 waits", 10.0) == "full: 1 waits, tried again in 5 s"
+    assert (out.next(14.0, 14.0), out.due(14.0), sizes(out, 15.0)) == ([], 15.0, [1])
+
+
+def test_a_pause_ends_as_soon_as_slurm_has_fewer_jobs_than_were_too_many() -> None:
+    out = outbox([job(0)])
+    out.full = 2
+    out.hold("full", "1 waits", 10.0)
+    out.room(2)
+    assert out.next(11.0, 11.0) == []
+    out.room(1)
+    assert sizes(out, 11.0) == [1]
 
 
 @given(
@@ -99,17 +129,13 @@ def test_where_an_array_was_refused_each_goes_alone() -> None:
 def test_once_they_have_waited_all_go_out_once_and_alike_in_each_call(
     wanted: list[tuple[bool | None, int, float]], refused: int
 ) -> None:
-    batching = ArrayBatching()
-    batching.refused(refused)
-    ready = [
-        (each, batching.place(each, at))
-        for index, (array, gpus, at) in enumerate(sorted(wanted, key=lambda one: one[2]))
-        for each in [job(index, array=array, gpus=gpus)]
-    ]
-    places, sent = dict(ready), list[Job]()
-    left = list(ready)
-    while batch := batching.next(left, 2.0):
-        assert len({places[each].asks for each in batch}) == 1
-        sent += batch
-        left = [(each, place) for each, place in left if each not in batch]
-    assert (left, len(sent), set(sent)) == ([], len(ready), set(places))
+    out = Outbox(Limits())
+    out.singly(refused)
+    jobs = list[Job]()
+    for index, (array, gpus, at) in enumerate(sorted(wanted, key=lambda one: one[2])):
+        jobs.append(job(index, array=array, gpus=gpus))
+        out.add(jobs[-1], at)
+    batches = sent(out, 2.0)
+    assert all(len({each.alike for each in batch}) == 1 for batch in batches)
+    gone = [each for batch in batches for each in batch]
+    assert (len(out.jobs), len(gone), set(gone)) == (0, len(jobs), set(jobs))

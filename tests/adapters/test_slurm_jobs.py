@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.job_rig import JOB, order_in
-from tests.inside.adapters import AccountedJob, Job, Jobs, QueuedJob, is_of, submitting
+from tests.inside.adapters import AccountedJob, Job, submission
 
 TOKEN, OTHER = "a" * 24, "b" * 24
 BATCH, OTHERS = "c" * 24, "d" * 24
 
 
 def accounted(number: str, *, token: str = "", batch: str = "", name: str = "x") -> AccountedJob:
-    return AccountedJob(number, "FAILED", 1, 0, None, None, "node1", token, name, batch)
+    return AccountedJob(number, "FAILED", "node1", token, name, batch)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def accounted(number: str, *, token: str = "", batch: str = "", name: str = "x")
     ],
 )
 def test_a_line_of_the_accounting_is_of_the_attempt_that_it_names(row: AccountedJob, ours: bool) -> None:
-    assert is_of(row, Job(TOKEN, id="7")) == ours
+    assert Job(TOKEN, id="7").is_in(row) == ours
 
 
 @pytest.mark.parametrize(
@@ -44,24 +44,16 @@ def test_a_line_of_the_accounting_is_of_the_attempt_that_it_names(row: Accounted
     ],
 )
 def test_a_line_of_the_accounting_is_of_the_element_whose_array_it_names(row: AccountedJob, ours: bool) -> None:
-    assert is_of(row, Job(TOKEN, id="7_3", element=f"{BATCH}_3")) == ours
+    assert Job(TOKEN, id="7_3", element=f"{BATCH}_3").is_in(row) == ours
 
 
 def test_an_element_whose_array_nobody_remembers_is_known_by_its_number() -> None:
     job = Job(TOKEN, id="7_3")
-    assert [is_of(accounted("7_3", batch=OTHERS), job), is_of(accounted("7_3"), job)] == [True, True]
-    assert not is_of(accounted("7_3", token=OTHER), job)
-
-
-def test_a_job_that_got_another_number_is_not_found_by_its_first() -> None:
-    jobs = Jobs(lambda: 0.0)
-    job = jobs.add(Job(TOKEN, id="7_3"))
-    jobs.name(job, "8_3")
-    rows = [QueuedJob(number, "RUNNING", "", None, "", "", OTHERS, "x") for number in ("7_3", "8_3")]
-    assert [jobs.of(row) for row in rows] == [None, job]
+    assert [job.is_in(accounted("7_3", batch=OTHERS)), job.is_in(accounted("7_3"))] == [True, True]
+    assert not job.is_in(accounted("7_3", token=OTHER))
 
 
 def test_a_submission_that_may_be_tried_on_any_node_may_take_two_calls(tmp_path: Path) -> None:
     order = order_in(tmp_path)
     avoids = replace(order, job=replace(JOB, exclude=("node1",)))
-    assert [submitting.longest_s([order]), submitting.longest_s([order, avoids])] == [30.0, 60.0]
+    assert [submission.longest_s([order]), submission.longest_s([order, avoids])] == [30.0, 60.0]

@@ -61,20 +61,20 @@ def test_lines_that_are_none_of_squeue_are_passed_over() -> None:
     ("line", "job"),
     [
         (
-            f"8|CANCELLED by 1000|0:15|{STAMP}|{STAMP}|node1|gpudeck {TOKEN}|cancel-02aad5f5",
-            AccountedJob("8", "CANCELLED by 1000", 0, 15, AT, AT, "node1", TOKEN, "cancel-02aad5f5"),
+            f"8|CANCELLED by 1000|node1|gpudeck {TOKEN}|cancel-02aad5f5",
+            AccountedJob("8", "CANCELLED by 1000", "node1", TOKEN, "cancel-02aad5f5"),
         ),
         (
-            f"4_1|OUT_OF_MEMORY|0:125|{STAMP}|Unknown|node1||arr",
-            AccountedJob("4_1", "OUT_OF_MEMORY", 0, 125, AT, None, "node1", "", "arr"),
+            "4_1|OUT_OF_MEMORY|node1||arr",
+            AccountedJob("4_1", "OUT_OF_MEMORY", "node1", "", "arr"),
         ),
         (
-            f"4_2|FAILED|1:0|{STAMP}|{STAMP}|node1|gpudeck-array {TOKEN}|arr",
-            AccountedJob("4_2", "FAILED", 1, 0, AT, AT, "node1", "", "arr", TOKEN),
+            f"4_2|FAILED|node1|gpudeck-array {TOKEN}|arr",
+            AccountedJob("4_2", "FAILED", "node1", "", "arr", TOKEN),
         ),
         (
-            "9|PENDING|0:0|Unknown|Unknown|None assigned||x",
-            AccountedJob("9", "PENDING", 0, 0, None, None, "", "", "x"),
+            "9|PENDING|None assigned||x",
+            AccountedJob("9", "PENDING", "", "", "x"),
         ),
     ],
 )
@@ -215,5 +215,5 @@ def test_a_tokens_files_go_and_others_stay(tmp_path: os.PathLike[str], keep: boo
     folder = os.fspath(tmp_path)
     for name in ("a.claim", "a.began", "a.ended.tmp", "ab.claim"):
         open(f"{folder}/{name}", "w").close()
-    jobfiles.remove(folder, "a", keep_claim=keep)
+    jobfiles.remove(folder, {"a": keep})
     assert sorted(os.listdir(folder)) == ["a.claim"] * keep + ["ab.claim"]

@@ -254,7 +254,7 @@ def test_a_job_whose_claim_is_gone_ends(tmp_path: Path, short_lease: None) -> No
     node = node_in(tmp_path, "bash", "-c", "echo ready; exec sleep 99")
     with ending(node.run()) as process:
         node.said("ready")
-        jobfiles.remove(node.control, TOKEN)
+        jobfiles.remove(node.control, {TOKEN: False})
         assert process.wait(PATIENCE_S) == 137
 
 

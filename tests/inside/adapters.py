@@ -25,12 +25,11 @@ from gpudeck.engine.adapters.processes.proc import Features
 from gpudeck.engine.adapters.processes.wrapper import RAISED_BY, ChildrenFirst, arguments_of, wrapper_text
 from gpudeck.engine.adapters.sampling import MIN_GAP_S, Sampling
 from gpudeck.engine.adapters.simulated import TOTAL_MIB, SimulatedProbe, told_use
-from gpudeck.engine.adapters.slurm import jobfiles, submitting
-from gpudeck.engine.adapters.slurm.arrays import ArrayBatching, array_script, asks
+from gpudeck.engine.adapters.slurm import jobfiles, submission
 from gpudeck.engine.adapters.slurm.calls import small_environment
-from gpudeck.engine.adapters.slurm.control import Control
-from gpudeck.engine.adapters.slurm.jobfiles import sweep
-from gpudeck.engine.adapters.slurm.jobs import Job, Jobs, Place, is_of
+from gpudeck.engine.adapters.slurm.job import Job, Seen, Stop, recovered
+from gpudeck.engine.adapters.slurm.jobfiles import Began, Ended, read_files, read_left, sweep
+from gpudeck.engine.adapters.slurm.next_step import Kill, Limits, next_step
 from gpudeck.engine.adapters.slurm.parse import (
     AccountedJob,
     QueuedJob,
@@ -41,9 +40,18 @@ from gpudeck.engine.adapters.slurm.parse import (
     submitted_id,
     timestamp,
 )
-from gpudeck.engine.adapters.slurm.recovery import Left
-from gpudeck.engine.adapters.slurm.script import SBATCH, ignored_nodelist, job_name, quoted, script, unasked
+from gpudeck.engine.adapters.slurm.script import (
+    SBATCH,
+    array_script,
+    asks,
+    ignored_nodelist,
+    job_name,
+    quoted,
+    script,
+    unasked,
+)
 from gpudeck.engine.adapters.slurm.states import cause_of, in_words, stand
+from gpudeck.engine.adapters.slurm.submission import Outbox
 from gpudeck.engine.adapters.state.folder import (
     StateDir,
     find_state_dir,

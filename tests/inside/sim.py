@@ -5,15 +5,10 @@ from typing import Any
 
 from gpudeck.engine import loop
 from gpudeck.engine.adapters import host
-from gpudeck.engine.adapters.slurm import accounting, control, ends, launcher, queue_poller, recovery, submitting
 from gpudeck.engine.adapters.slurm import calls as _calls
-from gpudeck.engine.adapters.slurm import report as slurm_report
-from gpudeck.engine.adapters.slurm.accounting import Accounting
+from gpudeck.engine.adapters.slurm import jobfiles, launcher, next_step, submission
 from gpudeck.engine.adapters.slurm.calls import Answer, Calls
-from gpudeck.engine.adapters.slurm.decide import Decider
 from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
-from gpudeck.engine.adapters.slurm.stopping import Stops
-from gpudeck.engine.adapters.slurm.submitting import Submitting
 from gpudeck.engine.attempt import outcomes
 from gpudeck.engine.attempt.completing import Completing
 from gpudeck.engine.client.connection import Picture, folded
@@ -51,20 +46,19 @@ def of_slurm(
     *, run_program: object, calls: object, background: object, arrivals: object, threading: object, time: object
 ) -> Sequence[tuple[Any, str, object]]:
     """Where the launcher for clusters meets the world: module, name there, and what is to be there instead."""
-    users = [queue_poller, submitting, accounting, _calls]
     return (
-        *((module, "run_program", run_program) for module in users),
+        (submission, "run_program", run_program),
+        (_calls, "run_program", run_program),
         (launcher, "Calls", calls),
-        (control, "Background", background),
-        (ends, "Arrivals", arrivals),
-        (control, "threading", threading),
-        (slurm_report, "time", time),
+        (launcher, "Background", background),
+        (launcher, "Arrivals", arrivals),
+        (launcher, "threading", threading),
+        (launcher, "time", time),
     )
 
 
 class slurm_parts:  # noqa: N801
     """Parts of the launcher for clusters."""
 
-    ends, queue_poller, recovery = ends, queue_poller, recovery
-    Accounting, Control, Decider = Accounting, control.Control, Decider
-    Report, Stops, Submitting = slurm_report.Report, Stops, Submitting
+    jobfiles, launcher, next_step = jobfiles, launcher, next_step
+    SlurmLauncher = SlurmLauncher

@@ -146,11 +146,11 @@ class SimBackground:
             job[1](result)
 
 
-class LastThread:
-    """`threading.Thread` of an engine that ends and waits for the folder, if it answers."""
+class WaitedThread:
+    """`threading.Thread` of an engine that begins or ends, and waits for the folder, if it answers."""
 
-    def __init__(self, files: SharedFiles, target: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        self._files, self._work = files, lambda: target(*args)
+    def __init__(self, files: SharedFiles, target: Callable[[], Any]) -> None:
+        self._files, self._work = files, target
 
     def start(self) -> None:
         if self._files.takes_s() < 2.0:

@@ -237,7 +237,7 @@ class SimSlurm:
                 state = {"CANCELLED": "CANCELLED by 1000", "DROPPED": "CANCELLED"}.get(state, state)
                 comment, name = job.row.split("|")[5:]
                 kept = comment if self.plan.comments else ""
-                lines.append(f"{job.id}|{state}|{job.code}:0|Unknown|Unknown|{job.node}|{kept}|{name}")
+                lines.append(f"{job.id}|{state}|{job.node}|{kept}|{name}")
         return "\n".join(lines)
 
     def _unable(self, excluded: str) -> bool:
@@ -313,7 +313,7 @@ class SimSlurm:
             self._over(job, 125)
             return
         job.wrapper = True
-        self._write(job, "began", f"job={job.id}\nnodes={job.node}\nhost={job.node}\nwall={self.now:.3f}\n")
+        self._write(job, "began", f"job={job.id}\nnodes={job.node}\nwall={self.now:.3f}\n")
         token, deck = job.said["gd_token"], job.said["gd_control"].split("/")[-2]
         task, attempt = job.said["GPUDECK_TASK"], int(job.said["GPUDECK_ATTEMPT"])
         self.box.say(f"job {job.id} runs on {job.node}")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from gpudeck.engine.core.inputs import LeaderExited
 from tests.inside.sim import slurm_parts as slurm
 
 
@@ -15,8 +16,9 @@ def _instead(where: object, name: str, new: Any) -> Callable[[], AbstractContext
     return lambda: mock.patch.object(where, name, new)
 
 
-_read_ended, _over, _claimed = slurm.ends.read_ended, slurm.Report.over, slurm.Stops._claimed
-_fate = slurm.recovery.Left.fate
+_read_ended, _next_step, _recovered = slurm.jobfiles.read_ended, slurm.next_step.next_step, slurm.launcher.recovered
+_stop, _never_ran = slurm.next_step._stop, slurm.next_step._never_ran
+VOID = slurm.jobfiles.VOID
 
 
 def _one_too_high(text: str) -> Any:
@@ -24,30 +26,43 @@ def _one_too_high(text: str) -> Any:
     return replace(ended, code=ended.code + 1) if ended is not None and ended.code is not None else ended
 
 
+def _knows_all_codes(*args: Any) -> Any:
+    step = _next_step(*args)
+    return replace(step, code=0) if isinstance(step, LeaderExited) and step.code is None else step
+
+
+def _gives_up(job: Any, now: float, limits: Any) -> Any:
+    if job.stop is not None and job.stage != "running" and job.seen.claimed:
+        return _never_ran(job, now)
+    return _stop(job, now, limits)
+
+
+def _forgets(known: Any, left: Any) -> Any:
+    job = _recovered(known, left)[1]
+    job.seen.claim = VOID
+    return "never ran", job
+
+
 ON_CLUSTER: Mapping[str, Callable[[], AbstractContextManager[Any]]] = {
     "a submission without an answer is sent again": _instead(
-        slurm.Submitting, "_unknown", lambda self, batch, why: self._refused(batch, why)
+        slurm.SlurmLauncher,
+        "_unknown",
+        lambda self, batch, why: self._refused([job for job in batch if job.stage == "sending"], why),
     ),
-    "a claim is said to be ours before it is": _instead(
-        slurm.Control, "void", lambda self, _token, done: self._loop.call_soon(done, True)
+    "a claim is said to be ours before it is": _instead(slurm.jobfiles, "void", lambda _folder, _token: VOID),
+    "what Slurm calls over is not waited for": _instead(
+        slurm.next_step, "_once_silent", lambda _job, _now, _limits, then: then
     ),
-    "what Slurm calls over is not waited for": _instead(slurm.Decider, "_when_stale", lambda _self, _job, then: then()),
-    "what Slurm forgot is waited for for ever": _instead(slurm.Decider, "_judge_vanished", lambda _self, _job: None),
+    "what Slurm forgot is waited for for ever": _instead(
+        slurm.next_step, "_absent", lambda _job, _now, _limits: "wait"
+    ),
     "a part of a record is taken for all of it": _instead(
-        slurm.ends, "read_ended", lambda text: _read_ended(f"{text}\n")
+        slurm.jobfiles, "read_ended", lambda text: _read_ended(f"{text}\n")
     ),
-    "codes in records are read as one too high": _instead(slurm.ends, "read_ended", _one_too_high),
-    "a code that nobody knows is a success": _instead(
-        slurm.Report, "over", lambda self, job, code, **more: _over(self, job, code or 0, **more)
-    ),
-    "what could not be stopped has never run": _instead(
-        slurm.Stops, "_claimed", lambda self, job, scope, _: _claimed(self, job, scope, True)
-    ),
-    "jobs of earlier engines have never run": _instead(
-        slurm.recovery.Left, "fate", lambda self, known: ("never ran", _fate(self, known)[1])
-    ),
-    "the queue is looked at twice a second": _instead(slurm.queue_poller, "SHORTEST_S", 0.5),
-    "the accounts are asked for each job": _instead(
-        slurm.Accounting, "_arm", lambda self: self._wanted and self._ask()
-    ),
+    "codes in records are read as one too high": _instead(slurm.jobfiles, "read_ended", _one_too_high),
+    "a code that nobody knows is a success": _instead(slurm.launcher, "next_step", _knows_all_codes),
+    "what could not be stopped has never run": _instead(slurm.next_step, "_stop", _gives_up),
+    "jobs of earlier engines have never run": _instead(slurm.launcher, "recovered", _forgets),
+    "the queue is looked at twice a second": _instead(slurm.launcher, "SHORTEST_S", 0.5),
+    "the accounts are asked without a pause": _instead(slurm.launcher, "_ACCOUNTS_S", 0.0),
 }

@@ -13,13 +13,13 @@ from typing import Any
 from unittest import mock
 
 from gpudeck.engine.core.spec import DeckFile, TaskSpec
-from tests.inside.sim import SlurmLauncher, of_slurm, recovery
+from tests.inside.sim import SlurmLauncher, of_slurm
 from tests.sim import promises
 from tests.sim.box import Process
 from tests.sim.engine import SimEngine
 from tests.sim.plan import Plan
 from tests.sim.promises import Broken
-from tests.sim.shared_files import LastThread, SharedFiles, SimArrivals, SimBackground
+from tests.sim.shared_files import SharedFiles, SimArrivals, SimBackground, WaitedThread
 from tests.sim.slurm import ANSWERS, FAULTS, Clustered, ClusterPlan, SimCalls, SimSlurm
 from tests.sim.world import World
 
@@ -162,20 +162,12 @@ class SlurmWorld(World):
                 calls=calls,
                 background=partial(SimBackground, files),
                 arrivals=partial(SimArrivals, files),
-                threading=SimpleNamespace(Thread=partial(_last_thread, files)),
+                threading=SimpleNamespace(Thread=partial(_thread, files)),
                 time=SimpleNamespace(time=lambda: box.instant().wall_s),
             ):
                 stack.enter_context(mock.patch.object(module, name, new))
-            stack.enter_context(mock.patch.object(recovery.Left, "read", partial(_left, slurm)))
             yield
 
 
-def _last_thread(files: SharedFiles, target: Callable[..., Any], args: tuple[Any, ...], **_: Any) -> LastThread:
-    return LastThread(files, target, args)
-
-
-def _left(slurm: SimSlurm, folder: str, known: Sequence[Any]) -> Any:
-    """A folder that hangs tells nothing."""
-    if slurm.files.hangs_until > slurm.now:
-        return recovery.Left(folder)
-    return slurm.files.do(lambda: recovery._left(folder, known))
+def _thread(files: SharedFiles, target: Callable[[], Any], **_: Any) -> WaitedThread:
+    return WaitedThread(files, target)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpudeck.engine.adapters.slurm.jobs import Limits
 from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
+from gpudeck.engine.adapters.slurm.next_step import Limits
 from gpudeck.engine.core.inputs import Input, LeaderExited, Pending, Spawned, Submitted, TreeGone
 from gpudeck.engine.core.spec import StopScope
 from gpudeck.engine.ports import JobOrder, Known, StartOrder

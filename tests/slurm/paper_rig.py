@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from gpudeck.engine.adapters.host import boottime_s
-from gpudeck.engine.adapters.slurm import accounting, arrays, control, ends, jobfiles, queue_poller, stopping
-from gpudeck.engine.adapters.slurm.jobs import Limits
+from gpudeck.engine.adapters.slurm import jobfiles, launcher, submission
 from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
+from gpudeck.engine.adapters.slurm.next_step import Limits
 from gpudeck.engine.core.inputs import Input, LeaderExited, Pending, Submitted, TreeGone
 from gpudeck.engine.ports import StartOrder
 from tests.fakes.paper_slurm import PaperSlurm
@@ -26,9 +26,9 @@ LIMITS = Limits(
 """Short where the loop's own time counts; longer than a test where the clock does, which a test moves."""
 
 _QUICKLY = (
-    (queue_poller, "SHORTEST_S", 0.01), (queue_poller, "LONGEST_S", 0.03), (queue_poller, "_SHARE", 0.1),
-    (ends, "_LOOK_S", 0.05), (arrays, "_GATHER_S", 0.1), (control, "_GATHER_S", 0.02), (accounting, "_GATHER_S", 0.02),
-    (accounting, "SHORTEST_S", 0.01), (stopping, "_AGAIN_S", 0.05),
+    (launcher, "SHORTEST_S", 0.01), (launcher, "LONGEST_S", 0.03), (launcher, "_SHARE", 0.1),
+    (launcher, "_LOOK_S", 0.05), (submission, "_GATHER_S", 0.1), (launcher, "_FORGET_S", 0.02),
+    (launcher, "_GATHER_S", 0.02), (launcher, "_ACCOUNTS_S", 0.01),
 )  # fmt: skip
 
 
@@ -92,7 +92,7 @@ class PaperRig(Rig):
         self.claim(token, number)
         self.slurm.row(number, "RUNNING", nodes="node1")
         self.beat(token)
-        self.write(token, "began", f"job={number}\nnodes=node1\nhost=node1\nwall={wall or ''}\n")
+        self.write(token, "began", f"job={number}\nnodes=node1\nwall={wall or ''}\n")
 
     def claim(self, token: str, number: str) -> None:
         (self.control / f"{token}.claim").write_text(f"{number}\n" if number else "")
@@ -123,7 +123,7 @@ class PaperRig(Rig):
     def account(self, token: str, number: str, state: str, *, text: str = "", name: str = "") -> str:
         """A line of sacct. Most clusters keep no *text*, which is the comment. *name*: that of its own job."""
         name = name or f"task-{token[:8]}"
-        return f"{number}|{state}|0:15|2026-11-23T10:00:00|2026-11-23T11:00:00|node1|{text}|{name}"
+        return f"{number}|{state}|node1|{text}|{name}"
 
     async def gone_in_time(self, token: str) -> None:
         """Time goes by until its end is told."""

@@ -84,7 +84,7 @@ async def test_one_whose_claim_the_engine_has_never_runs(rig: Rig):
     token = rig.start_counted(options={"extra": ["--hold"]})
     job = (await rig.told(Submitted, token)).job
     rig.again()
-    assert void(str(rig.control), token)
+    assert void(str(rig.control), token) == "void"
     assert rig.launcher.recover([rig.known(token, job)]) == {token: "never ran"}
     await rig.never_ran(token)
     await until(lambda: rig.jobs_named(token) == ["CANCELLED"])
@@ -120,7 +120,7 @@ def test_one_that_nobody_knows_any_more_and_whose_heart_has_stopped_is_lost(clus
         token = os.urandom(12).hex()
         rig.launcher.close()
         (rig.control / f"{token}.claim").write_text("99999999\n")
-        (rig.control / f"{token}.began").write_text("job=99999999\nnodes=node1\nhost=node1\nwall=1\n")
+        (rig.control / f"{token}.began").write_text("job=99999999\nnodes=node1\nwall=1\n")
         rig.again()
         assert rig.launcher.recover([rig.known(token, "99999999")]) == {token: "adopted"}
         end = await rig.end(token)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
 import pytest
 
 from gpudeck.engine.core.inputs import Pending, Spawned, Submitted
-from tests.inside.slurm import boottime_s, ends, in_words, jobfiles
+from tests.inside.slurm import boottime_s, in_words, jobfiles, launcher
 from tests.slurm.launcher_rig import until
 from tests.slurm.paper_rig import PaperRig, on_paper
 
@@ -53,7 +54,7 @@ async def test_a_job_that_took_its_claim_ran_though_it_was_killed_before_it_coul
 async def test_what_the_kernel_tells_of_the_folder_is_looked_at_without_waiting_for_the_next_look(rig: PaperRig):
     token, number = await rig.submitted()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rig.launcher._ends, "_look_s", 1000.0)  # pyright: ignore[reportPrivateUsage]
+        patch.setattr(launcher, "_LOOK_S", 1000.0)
         await rig.looks()
         rig.begin(token, number)
         await rig.runs(token)
@@ -65,9 +66,9 @@ async def test_what_the_kernel_tells_of_the_folder_is_looked_at_without_waiting_
 async def test_an_end_that_the_kernel_tells_of_tells_the_beginning_first(rig: PaperRig):
     token, number = await rig.submitted()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rig.launcher._ends, "_look_s", 1000.0)  # pyright: ignore[reportPrivateUsage]
+        patch.setattr(launcher, "_LOOK_S", 1000.0)
         await rig.looks()
-        rig.write_elsewhere(token, "began", f"job={number}\nnodes=node1\nhost=node1\nwall=\n")
+        rig.write_elsewhere(token, "began", f"job={number}\nnodes=node1\nwall=\n")
         rig.end_with(token, 0)
         await rig.end(token)
     assert "Spawned" in rig.told_of(token)
@@ -368,7 +369,7 @@ async def test_the_next_engine_looks_at_once(rig: PaperRig):
     rig.launcher.close()
     rig.end_with(token, 4)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ends, "_LOOK_S", 1000.0)
+        patch.setattr(launcher, "_LOOK_S", 1000.0)
         rig.again()
         rig.launcher.recover([rig.known(token, number)])
         assert (await rig.end(token)).code == 4
@@ -378,7 +379,7 @@ async def test_the_next_engine_looks_at_once(rig: PaperRig):
 async def test_a_void_attempt_never_ran_and_its_job_leaves_the_queue(rig: PaperRig):
     token, number = await rig.submitted()
     rig.again()
-    assert jobfiles.void(str(rig.control), token)
+    assert jobfiles.void(str(rig.control), token) == jobfiles.VOID
     assert rig.launcher.recover([rig.known(token, number)]) == {token: "never ran"}
     await rig.never_ran(token)
     await until(lambda: rig.slurm.calls("scancel") == [number])
@@ -457,3 +458,13 @@ async def test_what_the_queue_has_forgotten_is_not_given_up_at_the_first_look(ri
     await rig.later(600)
     await rig.looks()
     assert not rig.over(token)
+
+
+@on_paper
+async def test_a_folder_that_does_not_answer_in_time_proves_nothing(rig: PaperRig):
+    token, number = await rig.submitted()
+    rig.again()
+    os.mkfifo(rig.control / f"{token}.claim")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launcher, "_LEFT_S", 0.05)
+        assert rig.launcher.recover([rig.known(token, number)]) == {token: "adopted"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.inputs import Pending, Submitted
-from tests.inside.slurm import accounting, in_words, never_starts
+from tests.inside.slurm import in_words, launcher, never_starts
 from tests.slurm.launcher_rig import until
 from tests.slurm.paper_rig import PaperRig, on_paper
 
@@ -17,7 +17,8 @@ from tests.slurm.paper_rig import PaperRig, on_paper
 async def test_the_accounts_are_asked_no_oftener_than_the_queue_may_be(rig: PaperRig):
     rig.slurm.accounts()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(accounting, "SHORTEST_S", 1000.0)
+        patch.setattr(launcher, "_ACCOUNTS_S", 1000.0)
+        rig.again()
         _, number = await rig.submitted()
         rig.slurm.drop(number)
         await until(lambda: rig.slurm.calls("sacct"))

@@ -321,8 +321,7 @@ async def test_the_queue_is_not_looked_at_for_ever_for_jobs_that_never_came(rig:
     rig.stop(token)
     await rig.never_ran(token)
     await rig.later(650)
-    removals, poller = rig.launcher._removals, rig.launcher._poller  # pyright: ignore[reportPrivateUsage]
-    await until(lambda: not removals.expected and poller._timer is None)  # pyright: ignore[reportPrivateUsage]
+    await until(lambda: not rig.launcher._due)  # pyright: ignore[reportPrivateUsage]
 
 
 @on_paper
@@ -433,7 +432,7 @@ async def test_a_job_that_begins_before_sbatch_has_answered_is_known_by_what_it_
     token = rig.start("true")
     await until(lambda: rig.slurm.calls("sbatch"))
     rig.claim(token, "55")
-    rig.write(token, "began", "job=55\nnodes=node1\nhost=node1\nwall=\n")
+    rig.write(token, "began", "job=55\nnodes=node1\nwall=\n")
     assert [(await rig.told(Submitted, token)).job, (await rig.runs(token)).job] == ["55", "55"]
     (rig.slurm.folder / "go").touch()
 
@@ -452,7 +451,7 @@ async def test_a_job_that_was_over_before_sbatch_answered_is_no_job_of_an_attemp
     token = rig.start("true")
     await until(lambda: rig.slurm.calls("sbatch"))
     rig.claim(token, "101")
-    rig.write(token, "began", "job=101\nnodes=node1\nhost=node1\nwall=\n")
+    rig.write(token, "began", "job=101\nnodes=node1\nwall=\n")
     rig.end_with(token, 0)
     await rig.over_in_time(token)
     (rig.slurm.folder / "go").touch()
@@ -460,3 +459,19 @@ async def test_a_job_that_was_over_before_sbatch_answered_is_no_job_of_an_attemp
     await rig.submitted()
     await rig.looks(5)
     assert (rig.said(token, "ended") != "", rig.slurm.calls("scancel")) == (True, [])
+
+
+@on_paper
+async def test_a_job_that_sbatch_refused_and_the_queue_shows_is_not_the_one_that_it_took_then(rig: PaperRig):
+    await rig.submitted()  # while there is one the queue is looked at
+    order = rig.order("true", exclude=("node1",))
+    refuse = "echo 'sbatch: error: Requested node configuration is not available' >&2; exit 1"
+    rig.slurm.sbatch(f"[ $did != 2 ] || {{ until [ -e $here/go ]; do sleep 0.02; done; {refuse}; }}")
+    rig.launcher.start(order)
+    await until(lambda: len(rig.slurm.calls("sbatch")) == 2)
+    rig.slurm.row("50", "FAILED", reason="BadConstraints", text=f"gpudeck {order.token}")
+    await rig.looks()
+    (rig.slurm.folder / "go").touch()
+    assert (await rig.told(Submitted, order.token)).job != "50"
+    await rig.looks(5)
+    assert (rig.over(order.token), rig.said(order.token, "claim"), len(rig.notes)) == (False, "", 1)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
 
 from ..background import Background
+from .parse import QueuedJob, squeue_jobs
+from .states import stand
 
 ASKED = ("SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_RESERVATION")
 """What people set for all of their jobs. To sbatch these go before the lines of a script."""
@@ -23,6 +26,8 @@ _REAP_S = 2.0
 _HUNG_S = 5.0
 """Beyond a call's own limit: then its thread hangs (a dead file server) and is left behind."""
 
+QUERY_S, SHOW_S = 60.0, 20.0
+"""What squeue and sacct, and what scontrol for one job, may take."""
 NOT_BEGUN = 127
 """The code of a program that could not be begun."""
 
@@ -125,3 +130,65 @@ class Calls:
     def close(self) -> None:
         """Nobody is told any more; programs that run go on to their ends."""
         self._background.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """What squeue has told at one moment."""
+
+    answer: Answer = field(default_factory=lambda: Answer(None))
+    lines: frozenset[str] = frozenset()
+    changed: tuple[QueuedJob, ...] = ()
+    """Those of which the lines are not as they were before."""
+    ids: frozenset[str] = frozenset()
+    """Of all jobs listed."""
+    arrays: frozenset[str] = frozenset()
+    """Numbers of those of which it shows elements."""
+
+
+def look_at_queue(query: Sequence[str], environ: Mapping[str, str], before: frozenset[str]) -> Queue:
+    """Ask for lines that begin with a job's id and `|`, and read what is not as it was *before*: thousands of lines are
+    compared in a millisecond, not read. Blocks."""
+    answer = run_program(query, environ, timeout_s=QUERY_S)
+    if not answer.ok:
+        return Queue(answer)
+    lines = answer.out.splitlines()
+    changed = squeue_jobs("\n".join([line for line in lines if line not in before]))
+    ids = frozenset(line.partition("|")[0] for line in lines)
+    arrays = frozenset(each.partition("_")[0] for each in ids if "_" in each)
+    return Queue(answer, frozenset(lines), tuple(changed), ids, arrays)
+
+
+def why_silent(program: str, answer: Answer) -> str:
+    """Slurm's words on why one of its programs has failed."""
+    lines = answer.err.strip().splitlines()
+    return f"{program}: {_BEFORE.sub('', lines[-1]) if lines else f'exit code {answer.code}'}"
+
+
+Shown = Literal["there", "gone", "silent"]
+"""silent: it did not answer, which says nothing."""
+
+_BEFORE = re.compile(r"^(?:squeue: )?(?:error: )?(?:slurm_\w+(?: error)?: )?")
+_UNKNOWN = re.compile(r"Invalid job id|^Job \S+ not found", re.MULTILINE)
+"""The second of an element, and on its standard output."""
+_STATE = re.compile(r"\bJobState=(\w+)")
+
+
+def show_jobs(asked: Sequence[tuple[str, str]], environ: Mapping[str, str]) -> list[Shown]:
+    """What the controller says of jobs by their numbers, of which ours have these comments and others have not. Blocks.
+    Once it is silent it is not asked for the rest, of which nothing is in what this returns."""
+    found: list[Shown] = []
+    for job_id, comment in asked:
+        answer = run_program(("scontrol", "show", "job", job_id), environ, timeout_s=SHOW_S)
+        found.append(shown(answer, comment))
+        if found[-1] == "silent":
+            break
+    return found
+
+
+def shown(answer: Answer, comment: str) -> Shown:
+    """What `scontrol show job` means."""
+    state = _STATE.search(answer.out)
+    if answer.ok and state is not None:
+        return "there" if comment in answer.out and stand(state[1]) != "over" else "gone"
+    return "gone" if _UNKNOWN.search(answer.err + answer.out) or answer.code == NOT_BEGUN else "silent"

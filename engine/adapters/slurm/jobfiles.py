@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ...atomic import write_atomic
 from ...core.spec import StopScope
+from ...ports import Known, StartOrder
+from ..processes.spawn_error import explain_code, explain_setup
 from .parse import expand_nodes
 
 FOLDER = ".jobs"
@@ -24,6 +27,9 @@ FOLDER = ".jobs"
 VOID = "void"
 """What the engine writes into a claim so that no job ever runs anything under its token."""
 
+UNABLE = 125
+"""The code of what was never executed."""
+NOT_EXECUTED = (126, 127)
 _MOST_BYTES = 65536
 
 
@@ -34,12 +40,8 @@ class Began:
     job: str
     """As Slurm counts: "1234", or "1234_7" in an array."""
     nodes: tuple[str, ...]
-    host: str
     wall: float
     """Seconds since the epoch, by the node's clock; 0: not told."""
-    gpus: str = ""
-    """CUDA_VISIBLE_DEVICES as Slurm set it."""
-    cpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +76,17 @@ def write(folder: str, token: str, kind: str, text: str) -> None:
     write_atomic(path(folder, token, kind), text.encode(), mode=0o600)
 
 
-def void(folder: str, token: str) -> bool:
-    """Take the claim, so that no job with this token ever runs anything. False: a job has it."""
+def void(folder: str, token: str) -> str:
+    """Take the claim, so that no job with this token ever runs anything: VOID. Else, as `claimed_by`, who has it."""
     try:
         fd = os.open(path(folder, token, "claim"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        return claimed_by(folder, token) == VOID
+        return claimed_by(folder, token)
     with open(fd, "w", encoding="utf-8") as file:
         file.write(f"{VOID}\n")
         file.flush()
         os.fsync(fd)
-    return True
+    return VOID
 
 
 def claimed_by(folder: str, token: str) -> str:
@@ -101,15 +103,7 @@ def read_began(text: str) -> Began | None:
     said = _pairs(text)
     if "job" not in said or not text.endswith("\n"):
         return None
-    cpus = said.get("cpus", "")
-    return Began(
-        job=said.get("job", ""),
-        nodes=expand_nodes(said.get("nodes", "")),
-        host=said.get("host", ""),
-        wall=_number(said.get("wall", "")),
-        gpus=said.get("gpus", ""),
-        cpus=int(cpus) if cpus.isdecimal() else None,
-    )
+    return Began(said["job"], expand_nodes(said.get("nodes", "")), _number(said.get("wall", "")))
 
 
 def read_ended(text: str) -> Ended | None:
@@ -144,13 +138,13 @@ def read_map(text: str) -> dict[int, str]:
     return {int(row[0]): row[1] for row in rows if len(row) == 2 and row[0].isdecimal()}
 
 
-def remove(folder: str, *tokens: str, keep_claim: bool = False) -> None:
-    """Remove all files of tokens, or of batches. *keep_claim*: jobs of them may still begin. Idempotent."""
-    gone = frozenset(tokens)
+def remove(folder: str, tokens: Mapping[str, bool]) -> None:
+    """Remove all files of tokens, or of batches; but for its claim where that is to be kept, since a job of it may
+    still begin. Idempotent."""
     with contextlib.suppress(FileNotFoundError):
         for name in os.listdir(folder):
             token, _, kind = name.partition(".")
-            if token in gone and not (keep_claim and kind == "claim"):
+            if token in tokens and not (tokens[token] and kind == "claim"):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(f"{folder}/{name}")
 
@@ -180,6 +174,170 @@ def make_again(folder: str, claims: Mapping[str, str]) -> None:
     except OSError:
         shutil.rmtree(new, ignore_errors=True)
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A job whose files are to be read."""
+
+    token: str
+    begun: bool
+    """That is known."""
+    closely: bool
+    """Its log, its claim and its heartbeat, too."""
+    order: StartOrder | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What the files of a job say."""
+
+    began: Began | None
+    ended: Ended | None
+    says_killed: bool = False
+    """Something of it was, as its log tells: who started that (torchrun, srun, a DataLoader) ends with a code of its
+    own then."""
+    why: str = ""
+    """What kept its command from being executed, as its log tells."""
+    says_memory: bool = False
+    """Slurm wrote into its log that it had more memory than it may have."""
+    claim: str | None = None
+    """Who has its claim; None: nobody, or it was not looked at."""
+    beat: float | None = None
+    """When its heartbeat was written, as the file says; 0: never. None: it was not, or could not be, looked at."""
+
+
+def read_files(
+    folder: str, wanted: Sequence[Wanted], claims: Mapping[str, str], *, on_network: bool
+) -> dict[str, Files] | None:
+    """What they say, by token, of those that say anything. None: the folder tells nothing now. One that somebody
+    removed is made again, with these *claims*, by token: without its own, what runs would be ended."""
+    try:
+        if on_network:
+            _refresh(folder)
+        names = frozenset(os.listdir(folder))
+    except FileNotFoundError:
+        with contextlib.suppress(OSError):
+            make_again(folder, claims)
+        return None
+    except OSError:
+        return None
+    return {each.token: _files_of(folder, each) for each in wanted if each.closely or _is_news(each, names)}
+
+
+def _is_news(wanted: Wanted, names: frozenset[str]) -> bool:
+    return f"{wanted.token}.ended" in names or (not wanted.begun and f"{wanted.token}.began" in names)
+
+
+def _files_of(folder: str, wanted: Wanted) -> Files:
+    """Its end is read last: what comes meanwhile counts."""
+    token, order = wanted.token, wanted.order
+    logs = (order.stderr, order.stdout) if order is not None else ()
+    memory, claim, beat = False, None, None
+    if wanted.closely:
+        memory, claim, beat = says_memory(*logs), _claim(folder, token), _modified(path(folder, token, "alive"))
+    began = read_began(_read(path(folder, token, "began")))
+    ended = read_ended(_read(path(folder, token, "ended")))
+    killed, why = False, ""
+    if ended is not None and order is not None:
+        killed = bool(ended.code) and ended.code not in NOT_EXECUTED and says_killed(*logs)
+        why = _explained(ended, order)
+    return Files(began, ended, killed, why, memory, claim, beat)
+
+
+def _explained(ended: Ended, order: StartOrder) -> str:
+    if ended.code in NOT_EXECUTED:
+        return explain_code(ended.code or 0, order.stderr, order.cwd)
+    return explain_setup(order.stderr) if ended.error == "setup" else ""
+
+
+def _claim(folder: str, token: str) -> str | None:
+    with contextlib.suppress(OSError):
+        if os.path.exists(path(folder, token, "claim")):
+            return claimed_by(folder, token)
+    return None
+
+
+def _refresh(folder: str) -> None:
+    """A client of NFS shows a listing that is up to 30 s old, until a write of its own tells it of the others'."""
+    name = f"{folder}/.look-{os.getpid()}"
+    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    os.unlink(name)
+
+
+def _read(name: str) -> str:
+    try:
+        with open(name, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _modified(name: str) -> float | None:
+    """0: it is not there; None: the folder does not say."""
+    try:
+        return os.stat(name).st_mtime
+    except FileNotFoundError:
+        return 0.0
+    except OSError:
+        return None
+
+
+_TAIL_BYTES = 8192
+_KILLED = re.compile(rb"\bkilled\b|SIGKILL|signal 9\b|out of memory|oom[-_ ]kill", re.IGNORECASE)
+_MEMORY = re.compile(
+    rb"^(?:slurmstepd|srun)\S*: error: .*(?:memory limit|oom[-_ ]kill|out of memory)", re.IGNORECASE | re.MULTILINE
+)
+
+
+def says_killed(*paths: str) -> bool:
+    """See `Files`."""
+    return any(_KILLED.search(_tail(each)) for each in paths)
+
+
+def says_memory(*paths: str) -> bool:
+    """See `Files`."""
+    return any(_MEMORY.search(_tail(each)) for each in paths)
+
+
+def _tail(name: str) -> bytes:
+    try:
+        with open(name, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+            return file.read(_TAIL_BYTES)
+    except OSError:
+        return b""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What earlier engines' jobs left in the folder, by names as far as these tell. An empty one, where it cannot be
+    read, proves nothing."""
+
+    names: frozenset[str] = frozenset()
+    elements: Mapping[str, str] = field(default_factory=dict[str, str])
+    """"BATCH_7", by token."""
+    claims: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Who has those that were read, by token."""
+
+
+def read_left(folder: str, known: Sequence[Known]) -> Left:
+    """Of these attempts. Blocks for as long as the folder takes to answer; raises nothing."""
+    try:
+        names = frozenset(os.listdir(folder))
+    except OSError:
+        return Left()
+    unsure = [each.token for each in known if not each.job or f"{each.token}.began" not in names]
+    claims = {token: _claim(folder, token) or "" for token in unsure if f"{token}.claim" in names}
+    unnumbered = any(not each.job and claims.get(each.token, "") in ("", VOID) for each in known)
+    batches = [name.removesuffix(".map") for name in names if name.endswith(".map")] if unnumbered else []
+    return Left(names, dict(_elements(folder, batches)), claims)
+
+
+def _elements(folder: str, batches: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for batch in batches:
+        for index, token in read_map(_read(path(folder, batch, "map"))).items():
+            yield token, f"{batch}_{index}"
 
 
 _BATCH_S = 7 * 86_400.0

@@ -15,7 +15,7 @@ from typing import Literal
 
 SQUEUE = ("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%r|%S|%N|%k|%j")
 """With `-u UID`: all jobs of a user; -r: a line for each element of an array. What may hold a | comes last."""
-SACCT = ("sacct", "-n", "-P", "-X", "-o", "JobID,State,ExitCode,Start,End,NodeList,Comment,JobName")
+SACCT = ("sacct", "-n", "-P", "-X", "-o", "JobID,State,NodeList,Comment,JobName")
 """With `-S TIME`, and `-j IDS` or `-u UID`."""
 MARK, BATCH_MARK = "gpudeck ", "gpudeck-array "
 """What the comment of a job of ours, or of an array, begins with; its token, or the batch's, comes behind."""
@@ -51,10 +51,6 @@ class AccountedJob:
     id: str
     state: str
     """As printed: "CANCELLED by 1000"."""
-    code: int | None
-    signal: int
-    start: float | None
-    end: float | None
     nodes: str
     token: str
     """"" too where the cluster's accounting keeps no comments."""
@@ -149,17 +145,12 @@ def _queued(line: str) -> QueuedJob | None:
 
 def _accounted(line: str) -> AccountedJob | None:
     fields = line.split("|")
-    if len(fields) < 8 or not _JOB_ID.fullmatch(fields[0]):
+    if len(fields) < 5 or not _JOB_ID.fullmatch(fields[0]):
         return None
-    id_, state, exit_code, start, end, nodes, comment, *name = fields
-    code, _, signal = exit_code.partition(":")
+    id_, state, nodes, comment, *name = fields
     return AccountedJob(
         id=id_,
         state=state,
-        code=int(code) if code.isdecimal() else None,
-        signal=int(signal) if signal.isdecimal() else 0,
-        start=timestamp(start),
-        end=timestamp(end),
         nodes="" if nodes == "None assigned" else nodes,
         token=_marked(comment, MARK),
         name="|".join(name),

@@ -7,6 +7,7 @@ The text is what sbatch gets and what is kept for people. What Slurm is asked fo
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib.resources import files
@@ -14,7 +15,7 @@ from typing import cast
 
 from ...ports import JobOrder, StartOrder
 from .calls import ASKED
-from .parse import MARK
+from .parse import BATCH_MARK, MARK
 
 SBATCH = ("sbatch", "--parsable", "--export=ALL")
 """On the script, opened: a call that is held up reads what it was called for, also once another submission of the
@@ -204,6 +205,43 @@ def _setup(lines: Sequence[str]) -> str:
 def _lines(job: JobOrder, key: str) -> list[str]:
     said = job.options.get(key, ())
     return [str(line) for line in cast("Sequence[object]", said)] if isinstance(said, (list, tuple)) else []
+
+
+_BODY = """\
+mapfile -t -s $(({before} + SLURM_ARRAY_TASK_ID)) -n 1 gd_line <"$0"
+eval ". ${{gd_line[0]}}"
+exit 125"""
+"""Each element reads its own of the lines that follow: bash would take milliseconds to understand a thousand."""
+
+
+def asks(job: JobOrder) -> tuple[str, ...]:
+    """What sbatch is told for it: jobs of which this is equal may share an array."""
+    return (*resources(job), *extra_lines(job))
+
+
+def array_name(orders: Sequence[StartOrder], batch: str) -> str:
+    """A name that no other job has, after what its tasks are called alike: "train" of train-0.1, train-0.2."""
+    names = [order.job.task for order in orders if order.job is not None]
+    alike = os.path.commonprefix(names)  # noqa: RUF071  (of letters, as is meant)
+    return job_name(re.sub(r"[^A-Za-z]+$", "", alike) or "tasks", batch)
+
+
+def array_script(orders: Sequence[StartOrder], batch: str, *, at_once: int | None = None) -> str:
+    """The text for sbatch. *orders*: alike, their scripts written; element N of the array is the Nth. *at_once*: so
+    many of them run together at most."""
+    jobs = [order.job for order in orders if order.job is not None]
+    limit = f"%{at_once}" if at_once else ""
+    header = [
+        f"--job-name={array_name(orders, batch)}",
+        f"--comment={BATCH_MARK}{batch}",
+        f"--array=0-{len(jobs) - 1}{limit}",
+        "--no-requeue",
+        "--output=/dev/null",
+        *resources(jobs[0]),
+    ]
+    lines = ["#!/bin/bash -p", *header_lines(header), *(f"#SBATCH {line}" for line in extra_lines(jobs[0])), ""]
+    before = len(lines) + len(_BODY.splitlines())
+    return "\n".join([*lines, _BODY.format(before=before), *(in_one_line(job.script) for job in jobs), ""])
 
 
 WRAPPER = (files(__package__ or "") / "wrapper.sh").read_text(encoding="utf-8")

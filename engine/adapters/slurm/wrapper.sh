@@ -82,14 +82,11 @@ gd_take_claim() {
 }
 
 gd_begin() {
-    local host
-    read -r host </proc/sys/kernel/hostname
     gd_clock
     gd_began=$gd_now gd_seen=$gd_now
     gd_epoch
     echo 0 >"$gd_files.alive"
-    gd_write began "job=$gd_job" "nodes=${SLURM_JOB_NODELIST-}" "host=$host" "wall=$gd_value" \
-        "gpus=${CUDA_VISIBLE_DEVICES-}" "cpus=${SLURM_CPUS_ON_NODE-}"
+    gd_write began "job=$gd_job" "nodes=${SLURM_JOB_NODELIST-}" "wall=$gd_value"
 }
 
 gd_end() {  # what to tell, our own exit code
