@@ -45,7 +45,9 @@ def run(command: Command) -> int:
     added = _add(place, addition, place.options, fits=_fitting(place))
     _tell(added, as_json=command.flag("json"))
     if command.flag("start"):
-        replace(place, options=replace(place.options, also=added.names)).start().close()
+        with replace(place, options=replace(place.options, also=added.names)).start() as connection:
+            place.tell_what_bars(connection)
+            connection.request("apply", add=list(added.names))
         return 0
     nobody = "no engine runs the deck: `gpudeck` or `gpudeck add --start` starts one"
     if (chosen := _leaving_out(place, added)) != RunOptions():

@@ -98,6 +98,13 @@ def test_what_a_halt_left_waits_when_a_command_is_added_to_a_running_engine(halt
     assert (halted.state("left"), halted.lines("ran")) == ("waiting", ["new"])
 
 
+def test_a_command_that_is_added_with_an_engine_starts_alone_after_a_halt(halted: Commanded) -> None:
+    added = halted.command("add", "--start", "--name", "new", "--", "sh", "-c", "echo new >>ran")
+    assert "halted by fails" in added.err
+    halted.until_state("new", "succeeded")
+    assert (halted.state("left"), halted.lines("ran")) == ("waiting", ["new"])
+
+
 def test_what_was_added_to_a_running_engine_is_no_edit_afterwards(done: Commanded) -> None:
     assert done.command("start").code == 0
     assert done.command("add", "--name", "new", "--", "true").code == 0

@@ -323,12 +323,17 @@ async def test_a_job_that_began_before_it_could_be_stopped_is_stopped_by_its_wra
 @on_paper
 async def test_many_jobs_are_cancelled_by_few_calls(rig: PaperRig):
     pairs = [await rig.submitted() for _ in range(5)]
-    path = rig.slurm.folder / "bin" / "scancel"
-    path.write_text(path.read_text().replace("printf", f"echo >>{rig.slurm.folder}/scancels\nprintf", 1))
+    folder, go = rig.slurm.folder, rig.slurm.folder / "go"
+    path = folder / "bin" / "scancel"
+    held = f"echo >>{folder}/scancels\nuntil [ -e {go} ]; do read -r -t 0.05 <> <(:); done\nprintf"
+    path.write_text(path.read_text().replace("printf", held, 1))
     for token, _ in pairs:
         rig.stop(token)
+    for token, _ in pairs:
+        await rig.never_ran(token)
+    go.touch()
     await until(lambda: len(rig.slurm.calls("scancel")) == 5)
-    assert len((rig.slurm.folder / "scancels").read_text().splitlines()) <= 2
+    assert len((folder / "scancels").read_text().splitlines()) <= 2
 
 
 @on_paper
