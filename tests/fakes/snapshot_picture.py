@@ -8,6 +8,7 @@ from itertools import groupby, pairwise
 
 from rich.cells import cell_len
 from rich.style import Style
+from textual._context import visible_screen_stack
 from textual.app import App
 from textual.color import Color
 from textual.filter import monochrome_style
@@ -52,6 +53,7 @@ def picture(app: App[object]) -> str:
 def cells(app: App[object]) -> list[Strip]:
     """All that is on the screen, row by row."""
     width, height = app.size
+    visible_screen_stack.set(app._background_screens)  # what shines through a question, as for a frame of its own
     drawn = app.screen._compositor.render_strips()  # no public way to the cells
     return [strip.crop(0, width) for strip in drawn[:height]]
 
