@@ -54,7 +54,7 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
     found, keep = offline_look(place), command.flag("keep")
     if found.deck.broken:
         raise TaskFileError(found.deck.broken.splitlines())
-    if found.deck.state is None:  # nothing is there to be changed, as was said already
+    if found.deck.state is None or not found.deck.journal.run:  # nothing runs yet, as was said: a start takes the file
         if command.flag("dry_run"):
             told.note(_NEXT_START)
         return told.end()

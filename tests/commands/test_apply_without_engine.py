@@ -63,6 +63,13 @@ def test_a_deck_that_never_ran_is_not_started(deck: Commanded) -> None:
     assert deck.engines_alive() == []
 
 
+def test_nor_is_one_of_which_a_hold_was_noted_and_nothing_has_run(deck: Commanded) -> None:
+    write(deck)
+    assert deck.command("hold", "t-2").code == 0
+    assert "none of its runs has begun" in deck.command("apply", "-y").err
+    assert (deck.engines_alive(), (deck.folder / "ran").exists()) == ([], False)
+
+
 HALTED = """
     [deck]
     gpus = "sim:1"
