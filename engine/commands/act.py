@@ -18,7 +18,7 @@ from ..protocol.wire import TaskRow
 from ..runs.typed import variables_of
 from ..taskfile.kinds import LARGEST
 from ..text import field_text, names_text, plural
-from .look import nobody, rows_of
+from .look import LiveLook, Look, nobody, rows_of
 from .rows import is_text
 from .screen import agreed, print_json
 
@@ -35,7 +35,7 @@ def run(command: Command) -> int:
         from ..offline.look import offline_look
 
         found = offline_look(place, quiet=True)
-        code, answered = _wanted(command, words, found.rows(words), told)
+        code, answered = _wanted(command, words, found, told)
         if code is not None:
             return code
         if gpus := more.get("not_on", ()):
@@ -55,8 +55,9 @@ def run(command: Command) -> int:
             told.nothing_to_do(before)
             _hint(verb, connection, place)
             return 0
-        asks = _asks(words, before, chosen) and not answered
-        if asks and not agreed(_question(command, chosen), yes=command.flag("yes")):
+        behind = [] if answered else _behind(command, LiveLook(connection), chosen)
+        asks = (behind or _asks(words, before, chosen)) and not answered
+        if asks and not agreed(_question(command, chosen, behind), yes=command.flag("yes")):
             return told.declined()
         if command.flag("debug"):
             simulated = connection.request("status")["head"]["simulated"]
@@ -80,10 +81,12 @@ def _hint(verb: str, connection: Connection, place: Place) -> None:
 
 
 def _wanted(
-    command: Command, selectors: Sequence[str], rows: Sequence[TaskRow], told: Telling
+    command: Command, selectors: Sequence[str], found: Look, told: Telling
 ) -> tuple[int | None, bool]:
-    """Whether an engine is to be started, which begins to run the deck: where there is something to do to *rows*, and
-    the user, who is asked before, agrees. Returns the exit code where none is, and whether the question is answered."""
+    """Whether an engine is to be started, which begins to run the deck: where there is something to do to what is
+    meant, and the user, who is asked before, agrees. Returns the exit code where none is, and whether the question is
+    answered."""
+    rows = found.rows(selectors)
     if not rows:
         return told.nobody(selectors), False
     if any(row.state in ACTIVE or row.state == "unknown" for row in rows):
@@ -92,8 +95,9 @@ def _wanted(
     if not chosen:
         told.nothing_to_do(rows)
         return 0, False
-    asks = _asks(selectors, rows, chosen)
-    if asks and not agreed(_question(command, chosen), yes=command.flag("yes")):
+    behind = _behind(command, found, chosen)
+    asks = bool(behind) or _asks(selectors, rows, chosen)
+    if asks and not agreed(_question(command, chosen, behind), yes=command.flag("yes")):
         return told.declined(), True
     return None, asks
 
@@ -145,10 +149,20 @@ def _asks(words: Sequence[str], rows: Sequence[TaskRow], chosen: Sequence[TaskRo
     return len(chosen) > 1 and not {row.name for row in rows} <= set(words)
 
 
-def _question(command: Command, rows: Sequence[TaskRow]) -> str:
+def _behind(command: Command, look: Look, chosen: Sequence[TaskRow]) -> list[str]:
+    """What needs them and runs again with them, as far as it was not named itself."""
+    if not command.flag("downstream"):
+        return []
+    named = {row.name for row in chosen}
+    needed_by = [name for row in chosen for name in look.details(row.name)["needed_by"]]
+    return [name for name in dict.fromkeys(needed_by) if name not in named]
+
+
+def _question(command: Command, rows: Sequence[TaskRow], behind: Sequence[str]) -> str:
     states = ", ".join(f"{count} {state}" for state, count in Counter(row.state for row in rows).items())
     names = field_text(names_text([row.name for row in rows]))
-    return f"{command.verb} {len(rows)} tasks ({states}): {names}?"
+    more = f", and what builds on {'it' if len(rows) == 1 else 'them'}: {field_text(names_text(behind))}, and on"
+    return f"{command.verb} {plural(len(rows), 'task')} ({states}): {names}{more if behind else ''}?"
 
 
 _LISTED = 20
