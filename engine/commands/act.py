@@ -80,9 +80,7 @@ def _hint(verb: str, connection: Connection, place: Place) -> None:
             place.say(f"the task file has changed: {kept}")
 
 
-def _wanted(
-    command: Command, selectors: Sequence[str], found: Look, told: Telling
-) -> tuple[int | None, bool]:
+def _wanted(command: Command, selectors: Sequence[str], found: Look, told: Telling) -> tuple[int | None, bool]:
     """Whether an engine is to be started, which begins to run the deck: where there is something to do to what is
     meant, and the user, who is asked before, agrees. Returns the exit code where none is, and whether the question is
     answered."""
@@ -161,7 +159,7 @@ def _behind(command: Command, look: Look, chosen: Sequence[TaskRow]) -> list[str
 def _question(command: Command, rows: Sequence[TaskRow], behind: Sequence[str]) -> str:
     states = ", ".join(f"{count} {state}" for state, count in Counter(row.state for row in rows).items())
     names = field_text(names_text([row.name for row in rows]))
-    more = f", and what builds on {'it' if len(rows) == 1 else 'them'}: {field_text(names_text(behind))}, and on"
+    more = f", and all that builds on {'it' if len(rows) == 1 else 'them'} ({field_text(names_text(behind))})"
     return f"{command.verb} {plural(len(rows), 'task')} ({states}): {names}{more if behind else ''}?"
 
 

@@ -151,7 +151,7 @@ async def test_an_engine_gives_a_task_no_environment_that_it_may_not_have_whoeve
 async def test_retry_downstream_runs_what_builds_on_it(desk: Desk) -> None:
     assert await desk.run() == 0
     asked = await desk.command("retry", "first", "--downstream")
-    assert (asked.code, "and what builds on it: second" in asked.err, "-y" in asked.err) == (2, True, True)
+    assert (asked.code, "and all that builds on it (second)" in asked.err, "-y" in asked.err) == (2, True, True)
     assert (await desk.command("retry", "first", "--downstream", "-y")).code == 0
     await desk.until(lambda: desk.started == ["first", "second"] * 2)
 
