@@ -86,9 +86,10 @@ def _head(found: Look, head: DeckHead) -> Iterator[Line]:
     eta = "" if head.ended else eta_text(head.eta_s, head.unmeasured)
     left = f"  {eta}" if eta else ""
     yield Line(counts_text(head.counts) + left, tone="warn" if head.counts.failed or head.counts.unknown else "plain")
+    goes_on = "goes on with what was left" if head.ended else "or a retry goes on"
     said = (
         ("paused", head.paused, "`gpudeck unpause` goes on"),
-        ("halted by", head.halted, "`gpudeck unpause` or a retry goes on"),
+        ("halted by", head.halted, f"`gpudeck unpause` {goes_on}"),
         ("nothing starts, the journal cannot be written:", head.unwritable, ""),
         ("the task file has changed:", head.file_plan, "`gpudeck apply` takes it up"),
         ("the task file cannot be used, the deck goes on as it was:", head.file_problem, "`gpudeck check` tells all"),

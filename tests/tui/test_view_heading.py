@@ -48,6 +48,7 @@ def test_wide_headers_tell_states_by_their_words() -> None:
         ({"paused": "paused by bob"}, "paused by bob; P goes on", "warn"),
         ({"paused": "bob needs the GPUs"}, "paused: bob needs the GPUs; P goes on", "warn"),
         ({"halted": "3 failed"}, "halted by 3 failed; P or a retry goes on", "bad"),
+        ({"halted": "3 failed", "ended": True}, "halted by 3 failed; P goes on with what was left", "bad"),
         ({"unwritable": "no space left"}, "nothing starts, the journal cannot be written: no space left", "bad"),
         ({"file_plan": "3 added"}, "the task file has changed: 3 added; a applies it", "running"),
         ({"file_problem": "line 3"}, "task file: line 3; the deck goes on as it was", "bad"),

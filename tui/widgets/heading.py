@@ -174,7 +174,8 @@ def notes(deck: DeckModel) -> list[Note]:
     if head.unwritable:
         said.append(Note(f"nothing starts, the journal cannot be written: {clean(head.unwritable)}", "bad"))
     if head.halted:
-        said.append(Note(f"halted by {clean(head.halted)}", "bad", f"; {_key('pause')} or a retry goes on"))
+        how = "goes on with what was left" if head.ended else "or a retry goes on"
+        said.append(Note(f"halted by {clean(head.halted)}", "bad", f"; {_key('pause')} {how}"))
     if head.file_problem:
         said.append(Note(f"task file: {clean(head.file_problem)}; the deck goes on as it was", "bad"))
     if head.paused:
