@@ -11,9 +11,10 @@ from queue import SimpleQueue
 from ..adapters import host
 from ..adapters.journal.journal import SqliteJournal
 from ..adapters.processes import record
-from ..adapters.state.folder import StateDir, open_state_dir
+from ..adapters.state.folder import StateDir, load_environment, open_state_dir, save_environment
 from ..adapters.state.home import moved, settle_in
 from ..adapters.state.lock import DeckLock, this_machine
+from ..attempt.environment import base_environment
 from ..core.build import build
 from ..core.deck import Deck
 from ..core.events import AttemptStarting, Fact
@@ -31,7 +32,6 @@ from .backends import may_have_jobs, passed_over_nodelists, refuse_elsewhere, re
 from .box_gpus import BoxGpus, gpus_for
 from .core_gpus import core_gpus
 from .deck_file import check_before_start, check_first_start, load_for
-from .environment import run_environment
 from .former_states import former_states, note_state
 from .left_behind import Unsettled, refuse_strangers, sweep_records, unsettled
 from .left_out import stand_in_for_left_out, with_newcomers, with_running
@@ -114,7 +114,7 @@ def open_deck(
             told = recorded(facts)
         unfinished = told.unfinished
         options = holding(purpose, told, given)
-        environment, other = run_environment(state, keep=unfinished, environ=environ, service=service)
+        environment, other = _run_environment(state, keep=unfinished, environ=environ, service=service)
         try:
             gpus, file = _read(path, options, facts, told, environment, environ, content)
         except TaskFileError:
@@ -352,3 +352,30 @@ def _on_cpu_warning(deck: Deck) -> str:
     if not deck.on_cpu or not wanting or deck.settings.gpus == "none":
         return ""
     return f"no NVIDIA GPU on this box: {wanting} GPU tasks run on the CPU, {deck.on_cpu_slots} at once"
+
+
+_TELLING = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
+
+
+def _run_environment(
+    state: StateDir, *, keep: bool, environ: Mapping[str, str], service: bool = False
+) -> tuple[Mapping[str, str], str]:
+    """A run keeps the environment that it was started with, whichever engine goes on with it.
+
+    *keep*: an unfinished run goes on. A *service* has no environment of its own that would be of use: it takes what is
+    kept. Returns it, and a warning where the caller's differs in what decides which programs run.
+    """
+    fresh = base_environment(environ)
+    kept = load_environment(state.path) if keep or service else None
+    if kept is None:
+        save_environment(state.path, fresh)
+        return fresh, ""
+    other = [name for name in _TELLING if kept.get(name) != fresh.get(name)]
+    other += [name for name in ("CUDA_VISIBLE_DEVICES",) if name in kept and name not in fresh]
+    if service or not other:
+        return kept, ""
+    names = ", ".join(other)
+    return (
+        kept,
+        f"tasks keep the environment of the run's start; yours has another {names}: see `gpudeck env --refresh`",
+    )
