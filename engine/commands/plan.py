@@ -153,7 +153,7 @@ def _rows(deck: Deck, planned: Sequence[Planned], memory: Sequence[str]) -> list
     index = {gpu.uuid: str(gpu.index) for gpu in deck.gpus.values()}
     rows: list[Row] = []
     for item in planned:
-        gpus = ",".join(index[uuid] for uuid in item.gpus) or "cpu"
+        gpus = ",".join(index.get(uuid, uuid) for uuid in item.gpus) or "cpu"  # the box may have lost one
         asks = "; ".join(filter(None, [memory[deck.by_name[item.task].index], mixed_in_words(deck.models(item.gpus))]))
         start, state = (None, "runs already") if item.ahead else (item.start_s, "runs")
         if deck.by_name[item.task].gone:

@@ -98,6 +98,21 @@ def test_a_driver_that_hangs_stops_neither_tasks_nor_the_end(deck: Deck, box: Ca
     assert deck.lines("seen") == ["first", "cpu"]
 
 
+def test_what_runs_on_a_card_that_the_box_has_lost_is_in_the_plan(
+    deck: Deck, box: Callable[[int], Box], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    box(2)
+    deck.write(gated())
+    gate = deck.gate()
+    engine = deck.start()
+    engine.started("t0", "t1")
+    engine.kill()
+    put_on(deck, Box(tmp_path_factory.mktemp("less") / "box.txt", 1))
+    planned = deck.command("plan")
+    assert (planned.code, "GPU-double-1" in planned.out) == (0, True)
+    gate.let(2)
+
+
 def test_a_signal_ends_a_deck_whose_driver_hangs(deck: Deck, box: Callable[[int], Box]) -> None:
     cards = box(1)
     deck.write(gated())
