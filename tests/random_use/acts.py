@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,9 @@ from .strikes import STRIKES
 
 _OPENS = ("find", "press", "command gpus", "volley")
 """Acts after which something may start on a GPU that was closed."""
+_PRESSES = 3
+"""An escape right before a key makes it another key."""
+_ANSWER_S = 10.0
 
 
 def do(deck: UsedDeck, act: Act) -> None:
@@ -60,8 +64,15 @@ def _kill_screen(deck: UsedDeck, _: Sequence[str]) -> None:
 
 def _leave_screen(deck: UsedDeck, _: Sequence[str]) -> None:
     if deck.screen is not None:
-        deck.screen.press("Escape", "Escape", "Escape", "Escape", "C-q")
-        deck.screen.until(lambda _: deck.screen is not None and not deck.screen.screens(), "the screen ends")
+        screen = deck.screen
+        screen.press("Escape", "Escape", "Escape", "Escape")
+        for _ in range(_PRESSES):
+            screen.press("C-q")
+            with contextlib.suppress(AssertionError):
+                until(lambda: not screen.screens(), _ANSWER_S)
+                break
+        else:
+            raise AssertionError(f"the screen does not end, after {_PRESSES} times ctrl+q\n{screen.text()}")
         deck.close_screen()
 
 

@@ -46,7 +46,7 @@ def answers(deck: UsedDeck) -> None:
     for _ in range(_PRESSES):
         screen.press("?")
         with contextlib.suppress(AssertionError):
-            until(lambda: "To the next task" in screen.text(), _ANSWER_S)
+            until(lambda: re.search("To the next task|To the GPU on the left", screen.text()), _ANSWER_S)
             break
     else:
         raise AssertionError(f"no help, after {_PRESSES} times ?\n{screen.text()}")
