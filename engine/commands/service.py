@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from ..adapters.host import read_text
 from ..adapters.state.folder import load_environment, open_state_dir, save_environment
 from ..adapters.state.lock import held_by
 from ..adapters.systemctl import UserSystemd
@@ -312,12 +313,12 @@ def units_folder(environ: Mapping[str, str]) -> str:
 def find_unit(folder: str, deck: Deck) -> Unit:
     """The unit of *deck*, under whatever name; else the place for it: two decks may have the same name."""
     for path in sorted(glob.glob(os.path.join(glob.escape(folder), "gpudeck-*.service"))):
-        if deck.owns(text := _read(path)):
+        if deck.owns(text := read_text(path)):
             return Unit(path, text)
     first, second = (os.path.join(folder, name) for name in deck.names)
-    strange = _OURS.search(_read(first)) is not None
+    strange = _OURS.search(read_text(first)) is not None
     path = second if strange else first
-    return Unit(path, _read(path))
+    return Unit(path, read_text(path))
 
 
 def write_unit(path: str, text: str) -> None:
@@ -339,11 +340,3 @@ def _plain(text: str) -> str:
     if not text.isprintable() or text != text.strip() or text.endswith("\\"):
         raise UsageError(f"{text!r} cannot be written into a systemd unit: give the folder another name")
     return text
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
