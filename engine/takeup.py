@@ -105,7 +105,7 @@ class TakeUp:
             self._loop.record(OptionsChanged(self._opened.options))
         restarted = not self._opened.same_boot
         self._loop.go_on(fates, changed=changed, boot_id=host.boot_id(), restarted=restarted, takes=takes)
-        self._say_what_stays()
+        self._say_what_stays(fates)
 
     def _new_run(self, takes: Sequence[str]) -> RunStarted:
         now = self._clock.now()
@@ -140,16 +140,16 @@ class TakeUp:
             )
         )
 
-    def _say_what_stays(self) -> None:
+    def _say_what_stays(self, fates: Mapping[str, Fate]) -> None:
         failed = self._deck.counts[Failed]
         if failed:
             text = f"{failed} failed in this run and stay so; once it has ended, the next one takes them up"
             self._reporter.note("info", text)
-        for task in self._deck.active.values():
+        for token, task in self._deck.active.items():
             attempt = task.attempt()
-            if attempt is not None and attempt.fingerprint != task.spec.fingerprint:
+            if attempt is not None and attempt.fingerprint != task.spec.fingerprint and fates.get(token) == "adopted":
                 text = f"{task.name} still runs as it was before the file was changed"
-                self._reporter.note("warning", f"{text}; it runs again when that has ended")
+                self._reporter.note("warning", f"{text}; its work as the file has it now follows")
         unknown = {task.name: task.phase.why for task in self._deck.tasks if isinstance(task.phase, Unknown)}
         if unknown:
             named = list(unknown.items())[:_NAMED]

@@ -45,6 +45,8 @@ async def test_a_start_on_a_halted_run_names_the_halt_and_starts_nothing(desk: D
     told = await desk.command("start")
     assert "halted by a: what that has left waits; `gpudeck unpause` goes on with all of it" in told.err
     assert desk.started == ["a"]
+    explained = await desk.command("explain", "b")
+    assert "the run was halted by a and has ended: `gpudeck unpause` goes on with what waits" in explained.out
 
 
 @at_desk(HALTING, {"a": 1, "b": 0, "c": 0})

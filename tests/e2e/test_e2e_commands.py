@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.e2e.decks import Deck
+from tests.e2e.decks import Deck, until
 
 SWEEP = """
 [deck]
@@ -145,9 +145,23 @@ def test_a_task_edited_while_it_ran_on_its_own_runs_again_as_what_the_file_now_s
     engine.kill()
     deck.write('[[task]]\nname = "t"\ngpus = 0\ncommand = "echo new >out"\n')
     again = deck.start()
+    again.note("t still runs as it was before the file was changed")
     gate.let()
     ran = again.finish()
-    assert "t still runs as it was before the file was changed" in ran.notes
+    assert (ran.code, deck.text("out")) == (0, "new\n")
+
+
+def test_of_a_task_that_ended_while_nobody_looked_it_is_not_said_that_it_still_runs(deck: Deck) -> None:
+    deck.write('[[task]]\nname = "t"\ngpus = 0\ncommand = "read _ <gate; echo old >out"\n')
+    gate = deck.gate()
+    engine = deck.start()
+    engine.started("t")
+    engine.kill()
+    gate.let()
+    until(lambda: not deck.living())
+    deck.write('[[task]]\nname = "t"\ngpus = 0\ncommand = "echo new >out"\n')
+    ran = deck.run()
+    assert "still runs" not in ran.notes
     assert (ran.code, deck.text("out")) == (0, "new\n")
 
 
