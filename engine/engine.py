@@ -12,10 +12,10 @@ from .adapters.alarm import Alarm
 from .adapters.claims.claims import Claims
 from .adapters.processes.launcher import become_subreaper
 from .adapters.simulated import SimulatedProbe
+from .core.devices import GpuReading
 from .core.events import AttemptStarting, Fact
 from .core.inputs import Input, Shutdown
-from .core.readings import GpuReading
-from .core.renew import take_up_new
+from .core.runs import take_up_new
 from .core.spec import TaskSpec
 from .core.step import Core
 from .core.why_waiting import why_waiting

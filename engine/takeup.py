@@ -9,9 +9,9 @@ from .adapters import host
 from .attempt.attempts import Attempts
 from .core.apply_run import BY_HAND
 from .core.events import OptionsChanged, RunStarted, ShardsFixed
-from .core.fate import Fate
+from .core.inputs import Fate
 from .core.phases import Failed, Unknown
-from .core.restore import has_new
+from .core.runs import has_new
 from .core.turn import Here
 from .loop import Loop
 from .opening.opening import OpenDeck

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..core.attempt_events import AttemptEnded, AttemptStarting, StartRevoked
-from ..core.readings import GpuReading, Process
+from ..core.devices import GpuReading, Process
+from ..core.events import AttemptEnded, AttemptStarting, StartRevoked
 from ..core.spec import TaskSpec
 from ..ports import Inventory, Telemetry
 from .host import boottime_s

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..core.devices import Gpu
+from ..core.devices import Gpu, GpuReading
 from ..core.phases import Attempt
-from ..core.readings import GpuReading
 from ..logs.gpu_history import Curve, GpuHistory, Point, points_of
 
 GAP_S = 15.0

@@ -19,18 +19,17 @@ from ..attempt.environment import base_environment
 from ..attempt.outputs import is_done
 from ..client.task_file import task_file
 from ..command import Command
+from ..core.apply import replay
 from ..core.build import build
 from ..core.deck import Deck, Task
-from ..core.events import Fact
+from ..core.devices import mixed_in_words
+from ..core.events import Fact, Outcome
 from ..core.fit import memory_in_words
 from ..core.marks import is_of_other_work
-from ..core.outcome import Outcome
 from ..core.phases import FINAL, Cached, Cancelled, Failed, Phase, Succeeded
 from ..core.recorded import Recorded, recorded
-from ..core.replay import replay
 from ..core.simulate import Ahead, Planned, simulate
 from ..core.spec import DeckFile, TaskSpec
-from ..core.together import mixed_in_words
 from ..errors import EngineUnavailableError
 from ..logs.files import LogFolder
 from ..logs.secrets import mask, secrets_in

@@ -4,11 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Literal
 
 from .phases import Attempt
-from .readings import GpuReading, Process
 from .spec import DeckSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process on a GPU, as NVML tells it."""
+
+    pid: int
+    used_mib: int | None
+    """None: the driver does not say."""
+    token: str = ""
+    """The attempt of ours that it belongs to; empty: not ours."""
+    user: str = ""
+    """Login name, "" when it cannot be seen from here."""
+    graphics: bool = False
+    visible: bool = True
+    """False: this pid is not in our /proc (a container sees the host's pids)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReading:
+    """One GPU at one moment. None in a field: not known, which is not zero."""
+
+    uuid: str
+    at: float
+    total_mib: int | None = None
+    used_mib: int | None = None
+    util_percent: int | None = None
+    temperature_c: int | None = None
+    power_w: float | None = None
+    processes: tuple[Process, ...] = ()
+    lost: str = ""
+    """Why it cannot be used now, in NVML's words; empty: it answers."""
+    energy_j: float | None = None
+    """Used since the driver was loaded, as it counts."""
+
+
+_SHORTEST = len("GPU-") + 1
+"""A shorter beginning says nothing about one card."""
+
+
+def means(name: str, *, index: int, uuid: str) -> bool:
+    """Whether *name* can mean this GPU. A whole UUID means one GPU only; its beginning may mean several."""
+    if name.isascii() and name.isdecimal():
+        return int(name) == index
+    return uuid == name or (len(name) >= _SHORTEST and uuid.startswith(name))
+
 
 DRAIN_S = 5.0
 """Memory of an attempt that has just ended may still show for this long."""
@@ -324,3 +370,55 @@ def _joined(gpu: Gpu, present: list[Process], settings: DeckSettings, *, anew: b
 
 def _is_more(process: Process, before: Mapping[int, int], most_mib: int) -> bool:
     return process.pid not in before or (process.used_mib or 0) > before[process.pid] + most_mib
+
+
+COMBINE_UP_TO = 12
+"""GPUs among which the best set is looked for in full."""
+
+
+def together(ranked: Sequence[Gpu], count: int, avoid: frozenset[str]) -> list[Gpu]:
+    """*count* of these, which come in the order of preference; those in *avoid* only where there is no other way."""
+    mixed = len({gpu.model for gpu in ranked}) > 1
+    if len(ranked) <= count or not (mixed or any(gpu.links for gpu in ranked)):
+        return list(ranked[:count])
+    if len(ranked) > COMBINE_UP_TO:
+        return _of_one_model(ranked, count)
+    places = {gpu.uuid: place for place, gpu in enumerate(ranked)}
+
+    def cost(group: tuple[Gpu, ...]) -> tuple[int, int, int, int]:
+        failed_on = sum(gpu.uuid in avoid for gpu in group)
+        models = len({gpu.model for gpu in group}) if mixed else 1
+        nearness = sum(one.links.get(other.uuid, 0) for one, other in combinations(group, 2))
+        return failed_on, models, -nearness, sum(places[gpu.uuid] for gpu in group)
+
+    return list(min(combinations(ranked, count), key=cost))
+
+
+def by_node(gpus: Sequence[Gpu]) -> list[list[Gpu]]:
+    """Those of each node together; nodes and what is on them in the order in which they come."""
+    nodes: dict[str, list[Gpu]] = {}
+    for gpu in gpus:
+        nodes.setdefault(gpu.node, []).append(gpu)
+    return list(nodes.values())
+
+
+def of_one_node(gpus: Sequence[Gpu], count: int) -> list[Gpu]:
+    """Those of the first node that has enough; empty where none has."""
+    for found in by_node(gpus):
+        if len(found) >= count:
+            return found
+    return []
+
+
+def mixed_in_words(models: Sequence[str]) -> str:
+    """A warning for a task on GPUs of several models; empty where they are alike."""
+    return f"mixed models: {' and '.join(models)}" if len(models) > 1 else ""
+
+
+def _of_one_model(ranked: Sequence[Gpu], count: int) -> list[Gpu]:
+    """The first that are alike, where there are enough of any kind."""
+    for first in ranked:
+        alike = [gpu for gpu in ranked if gpu.model == first.model]
+        if len(alike) >= count:
+            return alike[:count]
+    return list(ranked[:count])

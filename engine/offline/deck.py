@@ -18,11 +18,11 @@ from ..adapters.simulated_gpus import simulated_gpus
 from ..adapters.state.folder import StateDir, load_environment
 from ..adapters.state.lock import Holder, held_by, this_machine
 from ..attempt.environment import base_environment
+from ..core.apply import derive, replay
 from ..core.build import build
 from ..core.deck import Deck, Task
 from ..core.events import AttemptStarting, Fact, TaskCached, TaskCancelled
 from ..core.recorded import Recorded, recorded
-from ..core.replay import derive, replay
 from ..core.spec import DeckFile, DeckSettings, Resources, TaskSpec, Work
 from ..errors import EngineUnavailableError, TaskFileError, UsageError
 from ..logs.files import AttemptPaths, LogFolder

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from ..attempt.shown_command import ToldLaunch
 from ..core.deck import Deck, Task
+from ..core.devices import mixed_in_words
 from ..core.explain import explain
 from ..core.fit import memory_in_words
 from ..core.flags import flags
 from ..core.phases import NAMES
 from ..core.spec import Command, Metric, TaskSpec
-from ..core.together import mixed_in_words
 from ..logs.described import describe
 from ..logs.failure import hint_of
 from ..logs.files import AttemptPaths

@@ -12,10 +12,10 @@ import msgspec
 
 from ..attempt.attempts import Attempts
 from ..core.deck import Deck, Task
+from ..core.events import RetryOptions
 from ..core.explain import explain
 from ..core.inputs import GpuVerb, Verb
 from ..core.phases import FINAL, NAMES, Backoff, Blocked, Unknown, Waiting
-from ..core.terms import RetryOptions
 from ..errors import UsageError
 from ..live.change import ChangeArgs
 from ..ports import Clock, Sink

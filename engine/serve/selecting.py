@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 
 from ..core.deck import Deck, Task
-from ..core.meant import nothing_matches
-from ..core.selector import Selector, parse_selector
+from ..core.selector import Selector, nothing_matches, parse_selector
 from ..core.subject import subject
 from ..errors import UsageError
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.core.fate import Fate, Unproven
-from gpudeck.engine.core.inputs import GpuReading, Process
+from gpudeck.engine.core.inputs import Fate, GpuReading, Process, Unproven
 from gpudeck.engine.ports import Known, StartOrder
 from tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine
 from tests.fakes.local_rig import Rig, kill, launched, lives, run, until

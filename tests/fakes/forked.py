@@ -47,7 +47,7 @@ QUICK: Mapping[str, Any] = {
         "gpudeck.engine.serve.pictures:_LOOK_EVERY_S": 0.1,
         "gpudeck.engine.notify.sender:GATHER_S": 0.1,
         "gpudeck.engine.state_watch:_LOOK_EVERY_S": 0.2,
-        "gpudeck.engine.core.ends:REFUSED_WAIT_S": 0.2,
+        "gpudeck.engine.core.attempts:REFUSED_WAIT_S": 0.2,
         "gpudeck.engine.core.step:REFUSED_WAIT_S": 0.2,
     }
 }

@@ -9,11 +9,9 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from gpudeck.engine.core.events import Fact, GpuMarked, TaskHeld
-from gpudeck.engine.core.fate import Fate
-from gpudeck.engine.core.inputs import TreeGone
-from gpudeck.engine.core.outcome import Outcome
-from gpudeck.engine.core.readings import GpuReading
+from gpudeck.engine.core.devices import GpuReading
+from gpudeck.engine.core.events import Fact, GpuMarked, Outcome, TaskHeld
+from gpudeck.engine.core.inputs import Fate, TreeGone
 from gpudeck.engine.core.retry import Decision
 from gpudeck.engine.core.spec import DeckFile, Policy, TaskSpec
 from gpudeck.engine.errors import EngineEndingError
