@@ -13,9 +13,8 @@ from gpudeck.engine.attempt import outcomes
 from gpudeck.engine.attempt.completing import Completing
 from gpudeck.engine.client.connection import Picture, folded
 from gpudeck.engine.core import apply as apply_module
-from gpudeck.engine.core import begins, gone, step
-from gpudeck.engine.core import ends as core_ends
-from gpudeck.engine.core import replay as replay_module
+from gpudeck.engine.core import attempts as core_attempts
+from gpudeck.engine.core import schedule, step
 from gpudeck.engine.core.turn import Turn
 from gpudeck.engine.ending import Ending, Mode
 from gpudeck.engine.live import looking, reading, worker
