@@ -21,8 +21,8 @@ from .adapters.state.mounts import on_network
 from .attempt.attempts import Attempts
 from .attempt.box import Box
 from .core.deck import Deck
-from .core.devices import GpuReading
 from .core.forecast import Forecast
+from .core.readings import GpuReading
 from .logs.files import AttemptPaths
 from .logs.writer import AttemptJsonWriter
 from .notify.delivery import Surroundings

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..core.deck import Deck
-from ..core.devices import GpuReading
+from ..core.readings import GpuReading
 from ..logs.files import AttemptPaths
 from ..logs.gpu_history import GpuHistory, encode_history, read_history
 from ..logs.writer import AttemptJsonWriter

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from ..core.deck import Deck
-from ..core.devices import GpuReading
 from ..core.phases import Running
+from ..core.readings import GpuReading
 from ..ports import Aside
 from .usage import Usage
 

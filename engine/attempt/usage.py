@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..core.devices import Gpu, GpuReading
+from ..core.devices import Gpu
 from ..core.phases import Attempt
+from ..core.readings import GpuReading
 from ..logs.gpu_history import Curve, GpuHistory, Point, points_of
 
 GAP_S = 15.0

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.deck import Deck, Task
-from ..core.devices import GpuReading
 from ..core.inputs import Progressed
 from ..core.phases import Attempt, Closing, Running, Stopping
+from ..core.readings import GpuReading
 from ..core.spec import TaskSpec
 from ..logs.files import AttemptPaths
 from ..logs.helper import Request, Supervisor

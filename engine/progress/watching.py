@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..core.deck import Task
-from ..core.devices import GpuReading
 from ..core.inputs import Watched
 from ..core.phases import Attempt, Running
+from ..core.readings import GpuReading
 from ..core.spec import Watch
 from ..ports import Sink
 from ..text import size_text

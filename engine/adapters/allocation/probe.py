@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...core.devices import GpuReading
+from ...core.readings import GpuReading
 from ...ports import GpuInfo, GpuProbe, Inventory, Telemetry
 from .nodes import Allocation, Node
 
