@@ -22,8 +22,7 @@ from .core.why_waiting import why_waiting
 from .ending import Ending, Mode
 from .errors import EngineUnavailableError
 from .idle import IdleNote
-from .live.live_file import LiveFile
-from .live.request import answer
+from .live.live_file import LiveFile, answer
 from .logs.writer import AttemptJsonWriter
 from .loop import Loop
 from .opening.opening import OpenDeck

@@ -17,7 +17,7 @@ from ..adapters.slurm.script import script
 from ..adapters.state.folder import StateDir, load_environment
 from ..attempt.environment import base_environment
 from ..attempt.outputs import is_done
-from ..client.task_file import task_file
+from ..client.files import task_file
 from ..command import Command
 from ..core.apply import replay
 from ..core.build import build
@@ -43,8 +43,8 @@ from ..opening.own_state import find_own_state
 from ..opening.run_options import holding
 from ..opening.submitted import standing, submitted
 from ..opening.visible import limiting
+from ..submit.jobs import NOTHING, Waits, waits_of
 from ..submit.target import Target, read_target
-from ..submit.waits import NOTHING, Waits, waits_of
 from ..taskfile.fit import check_fit
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
