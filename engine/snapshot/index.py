@@ -12,7 +12,6 @@ import msgspec
 
 from ..atomic import write_atomic
 from ..core.events import Fact, RunStarted, TaskRetried
-from . import index as books
 from .copy import Snapshot
 from .remove import MANIFEST, discard, is_whole, written_in
 
@@ -149,13 +148,13 @@ class Removable:
 class Planned:
     """What would go, and the book that says so."""
 
-    book: books.Book
+    book: Book
     snapshots: tuple[Removable, ...]
 
 
 def plan_removal(state: str, unfinished: Collection[str], limit_wall: float) -> Planned:
     """Those made before *limit_wall* (seconds since the epoch). *state*: the deck's state folder. Raises OSError."""
-    book, home = books.load(state), books.home_of(state)
+    book, home = load(state), home_of(state)
     found: list[Removable] = []
     for snapshot in book.snapshots.values():
         folder = os.path.join(home, snapshot.id)
@@ -172,8 +171,8 @@ def remove_copies(state: str, planned: Planned, failed: Callable[[str], None]) -
     """Remove what was planned. Where the book has changed since, an engine may have taken one up: then nothing is
     removed. Returns how many files are gone and what that freed in bytes."""
     files = freed = 0
-    with books.alone(state):
-        book, home = books.load(state), books.home_of(state)
+    with alone(state):
+        book, home = load(state), home_of(state)
         if book != planned.book:
             failed(f"{home}: an engine has just used it; ask again")
             return 0, 0
