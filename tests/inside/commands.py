@@ -22,4 +22,4 @@ from gpudeck.engine.taskfile.load import load
 from gpudeck.engine.taskfile.options import RunOptions
 from gpudeck.tui.cli import main
 from gpudeck.tui.shell.arguments import parse, parser_of
-from gpudeck.tui.shell.verbs import DECK, VERBS
+from gpudeck.tui.shell.verbs import DECK, HABITS, VERBS
