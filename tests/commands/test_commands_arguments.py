@@ -156,7 +156,7 @@ def test_a_task_file_is_no_selector(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "the following arguments are required: SEL" in capsys.readouterr().err
 
 
-def test_the_help_tells_the_twelve_commands_of_every_day_and_names_the_others_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_help_tells_the_twelve_commands_of_every_day_and_names_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     shown = parser_of(DECK).format_help().partition("\nrun:\n")[2].partition("\n\n`")[0]
     daily, _, more = shown.partition("\nmore:\n")
