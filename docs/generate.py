@@ -84,7 +84,7 @@ PARTS: tuple[tuple[str, str, Callable[[], str]], ...] = (
     ("protocol.md", "pages", pages),
     ("commands.md", "commands", commands),
     ("keys.md", "keys", keys),
-    ("config.md", "settings", settings),
+    ("keys.md", "settings", settings),
     ("gpus-seen.md", "seen", seen),
 )
 """File, name of the part between its markers, and what makes it."""

@@ -1,4 +1,4 @@
-"""docs/task-table.md tells what the table shows."""
+"""docs/screen.md tells what the table shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpudeck.engine.core.selector import STATES
 from tests.inside.tui import COLUMNS, FLAGS, LOOKS
 from tests.inside.tui import filtering_parse as parse
 
-PAGE = (Path(__file__).parents[2] / "docs" / "task-table.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "screen.md").read_text()
 
 
 @pytest.mark.parametrize("column", list(COLUMNS))

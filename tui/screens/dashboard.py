@@ -203,7 +203,7 @@ class Dashboard(DeckScreen):
     def on_mount(self) -> None:
         self._table.focus()
         if unknown := self._table.unknown_columns:
-            self.gpudeck.tell(f"columns: {', '.join(unknown)}: unknown; docs/task-table.md lists them", error=True)
+            self.gpudeck.tell(f"columns: {', '.join(unknown)}: unknown; docs/screen.md lists them", error=True)
 
     def on_resize(self) -> None:
         self._divide()
