@@ -28,7 +28,7 @@ test-all: test $(SETS)  ## all tests but those that need a GPU
 $(SETS):  ## the tests of one set
 	$(PY) -m pytest -m $@
 
-gpu:  ## on a box with an NVIDIA GPU, eight minutes at most: what it saw goes to docs/gpus-seen/
+gpu:  ## on a box with an NVIDIA GPU, eight minutes at most: what it saw goes to docs/dev/gpus-seen/
 	$(PY) -m pytest -m gpu --record; held=$$?; $(PY) docs/generate.py; exit $$held
 
 bench:  ## one script per budget; each prints a line a case: ours, peer, ratio

@@ -70,22 +70,22 @@ def _command(verb: Verb) -> str:
 
 
 def seen() -> str:
-    """The records of gpus-seen/, each with its title and how many lines held."""
+    """The records of dev/gpus-seen/, each with its title and how many lines held."""
     rows: list[str] = []
-    for page in sorted(DOCS.glob("gpus-seen/*.md")):
+    for page in sorted(DOCS.glob("dev/gpus-seen/*.md")):
         title, _, told = page.read_text().splitlines()[:3]
         rows.append(f"- [{title.removeprefix('# ')}](gpus-seen/{page.name}): {told}")
     return "\n".join(rows) or "None yet: no card has been asked."
 
 
 PARTS: tuple[tuple[str, str, Callable[[], str]], ...] = (
-    ("architecture.md", "state diagram", state_diagram),
-    ("protocol.md", "messages", messages),
-    ("protocol.md", "pages", pages),
+    ("dev/architecture.md", "state diagram", state_diagram),
+    ("dev/protocol.md", "messages", messages),
+    ("dev/protocol.md", "pages", pages),
     ("commands.md", "commands", commands),
     ("keys.md", "keys", keys),
     ("keys.md", "settings", settings),
-    ("gpus-seen.md", "seen", seen),
+    ("dev/gpus-seen.md", "seen", seen),
 )
 """File, name of the part between its markers, and what makes it."""
 

@@ -41,7 +41,7 @@ settings.register_profile(
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", metavar="SEED", help="run files, and the tests of each, in another order")
-    parser.addoption("--record", action="store_true", help="of the set gpu: write what was seen to docs/gpus-seen/")
+    parser.addoption("--record", action="store_true", help="of the set gpu: write what was seen to docs/dev/gpus-seen/")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -23,7 +23,7 @@ def test_the_generated_parts_of_the_documentation_are_current():
 
 def test_every_request_that_an_engine_answers_is_in_the_protocols_page():
     source = (ROOT / "engine" / "serve" / "requests.py").read_text()
-    page = (ROOT / "docs" / "protocol.md").read_text().partition("## Requests")[2].partition("## Messages")[0]
+    page = (ROOT / "docs" / "dev" / "protocol.md").read_text().partition("## Requests")[2].partition("## Messages")[0]
     cases = re.findall(r'^            case (".*?)(?: as \w+)?:$', source, re.MULTILINE)
     operations = {name.strip(' "') for case in cases for name in case.split("|")}
     assert len(operations) > 10

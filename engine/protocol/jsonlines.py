@@ -1,4 +1,4 @@
-"""Messages as JSON lines: what `gpudeck --headless --json` prints. docs/json-lines.md tells every field.
+"""Messages as JSON lines: what `gpudeck --headless --json` prints. docs/dev/json-lines.md tells every field.
 
 Each line is one object in ASCII with `v` (the version of this format) and `event`. Within a version fields are added,
 never renamed or removed.

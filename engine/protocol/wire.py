@@ -5,7 +5,7 @@ request `watch` the engine sends a picture of the deck (`snapshot`, then `tasks`
 then on a `delta` for what changed. A client that reads too slowly gets a new picture instead of what it missed.
 
 Within a version fields are added, never renamed or removed; unknown ones are to be ignored. `hello`, `status` and
-`stop` stay as they are in all versions. docs/protocol.md tells every field.
+`stop` stay as they are in all versions. docs/dev/protocol.md tells every field.
 """
 
 from __future__ import annotations

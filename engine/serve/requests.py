@@ -1,4 +1,4 @@
-"""What clients may ask of an engine: operations, and what they lead to; all are in docs/protocol.md."""
+"""What clients may ask of an engine: operations, and what they lead to; all are in docs/dev/protocol.md."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.decks import Deck, Ran, deck_in
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "json-lines.schema.json").read_text())
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "dev" / "json-lines.schema.json").read_text())
 
 MIXED = """
     [deck]

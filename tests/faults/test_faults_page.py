@@ -1,4 +1,4 @@
-"""docs/promises.md names tests that exist, and every fault."""
+"""docs/dev/promises.md names tests that exist, and every fault."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.faults.cases import STATES
 from tests.faults.faults import FAULTS
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/promises.md").read_text()
+PAGE = (ROOT / "docs/dev/promises.md").read_text()
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)(?:\[([^\]]+)\])?`", PAGE)
 
 

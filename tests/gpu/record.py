@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-FOLDER = Path(__file__).parents[2] / "docs" / "gpus-seen"
+FOLDER = Path(__file__).parents[2] / "docs" / "dev" / "gpus-seen"
 
 
 class NotPossibleError(Exception):

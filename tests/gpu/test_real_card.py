@@ -1,6 +1,6 @@
 """`make gpu`: what gpudeck does on the cards of this machine, in eight minutes at most.
 
-checks.py has what is asked, docs/gpus-seen/ what came of it.
+checks.py has what is asked, docs/dev/gpus-seen/ what came of it.
 """
 
 from __future__ import annotations

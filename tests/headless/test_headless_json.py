@@ -11,7 +11,7 @@ from gpudeck.engine.protocol.messages import Message
 from tests.inside.headless import HeadlessOptions
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-SCHEMA: dict[str, Any] = json.loads((DOCS / "json-lines.schema.json").read_text())
+SCHEMA: dict[str, Any] = json.loads((DOCS / "dev" / "json-lines.schema.json").read_text())
 JSON = HeadlessOptions(json=True)
 
 
@@ -45,7 +45,7 @@ def test_every_field_is_in_the_schema_and_required(message: Message):
 
 
 def test_every_field_is_on_the_page():
-    page = (DOCS / "json-lines.md").read_text()
+    page = (DOCS / "dev" / "json-lines.md").read_text()
     for name, part in SCHEMA["$defs"].items():
         section = page.split(f"\n### {name}\n")[1].split("\n#")[0]
         fields = set(part["properties"]) - {"v", "event"}

@@ -144,7 +144,7 @@ MARKS: Mapping[str, Callable[[World], bool]] = {
     "36: what was asked of one engine is taken back by another": _some(TakenBack),
     **ON_CLUSTER,
 }
-"""By number of the rule and what happens; see `docs/promises.md`."""
+"""By number of the rule and what happens; see `docs/dev/promises.md`."""
 
 UNREACHED: Mapping[int, str] = {
     2: "the proof that nothing lives is the launcher's: contract suite, faults",

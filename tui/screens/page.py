@@ -150,5 +150,5 @@ class PageScreen(DeckScreen, Generic[View]):
 
 
 def read(result: Any, kind: type[_Told]) -> _Told:
-    """An answer as what docs/protocol.md calls it."""
+    """An answer as what docs/dev/protocol.md calls it."""
     return msgspec.convert(result, kind)
