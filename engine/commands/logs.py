@@ -283,7 +283,7 @@ def run(command: Command) -> int:
     printer = Printer.on_stdout([row.name for row in rows], follow=follow)
     err, rank = command.flag("err"), given.get("rank") or 0
     feeds = {row.name: Feed(row.name, logs, printer, err=err, rank=rank) for row in rows}
-    shown = [_show(command, place, row, feeds[row.name]) for row in rows]
+    shown = [_show(command, row, feeds[row.name]) for row in rows]
     if follow:
         following = Following(place, feeds, printer, attempt=given.get("attempt"))
         try:
@@ -297,7 +297,7 @@ def run(command: Command) -> int:
     return 0 if any(shown) or any(feed.attempt for feed in feeds.values()) else 1
 
 
-def _show(command: Command, place: Place, row: TaskRow, feed: Feed) -> bool:
+def _show(command: Command, row: TaskRow, feed: Feed) -> bool:
     """The last lines of a task's log; False: there is none."""
     name, follow, last = field_text(row.name), command.flag("follow"), command.given.get("lines", 40)
     number = command.given.get("attempt") or row.attempt
