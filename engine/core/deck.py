@@ -133,6 +133,8 @@ class Deck:
     shards: dict[str, int] = field(default_factory=dict[str, int])
     held: set[int] = field(default_factory=set[int])
     """Tasks that the user holds."""
+    taken_up: dict[int, Phase] = field(default_factory=dict[int, Phase])
+    """How finished tasks stood that the newest run was to look at again."""
     unasked: set[int] = field(default_factory=set[int])
     """Tasks that this run, which was begun by hand, does not take up."""
     past: Past = field(default_factory=Past)
@@ -335,6 +337,11 @@ class Deck:
         return self.unopened and not self.run.ended
 
     # -- what decisions ask -------------------------------------------------------------------------------------------
+
+    @property
+    def is_part(self) -> bool:
+        """Tasks of the file are left out of what runs."""
+        return any(not task.selected and not task.gone for task in self.tasks)
 
     def gates_say(self, task: Task) -> GateState:
         state = GateState.OPEN
