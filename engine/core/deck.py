@@ -353,17 +353,21 @@ class Deck:
         return state
 
     def expected_s(self, task: Task) -> float | None:
+        """How long an attempt of this task takes at most, as far as that is known: as it is expected to, else its
+        timeout."""
+        expected = self.forecast_s(task)
+        return task.spec.policy.timeout_s if expected is None else expected
+
+    def forecast_s(self, task: Task) -> float | None:
         """How long an attempt of this task is expected to take: as the progress of the one that runs says, else its own
-        median, else its entry's, else its timeout."""
+        median, else its entry's."""
         attempt = task.attempt()
         if attempt is not None and attempt.ends_at is not None:
             return attempt.ends_at - attempt.at
         own = self.learned.seconds(task.spec.fingerprint)
         if own is not None:
             return own
-        if task.entry.typical_s is not None:
-            return task.entry.typical_s
-        return task.spec.policy.timeout_s
+        return task.entry.typical_s
 
     def smallest_mib(self, gpus: Iterable[str]) -> int | None:
         """Memory of the smallest of these cards, as far as that is known."""
