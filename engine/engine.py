@@ -19,6 +19,8 @@ from .core.renew import take_up_new
 from .core.spec import TaskSpec
 from .core.step import Core
 from .core.why_waiting import why_waiting
+from .decks.opening import OpenDeck
+from .decks.options import ASKED_ONLY, Purpose
 from .ending import Ending, Mode
 from .errors import EngineUnavailableError
 from .idle import IdleNote
@@ -26,8 +28,6 @@ from .live.live_file import LiveFile
 from .live.request import answer
 from .logs.writer import AttemptJsonWriter
 from .loop import Loop
-from .opening.opening import OpenDeck
-from .opening.purpose import ASKED_ONLY, Purpose
 from .parts import (
     attempts_of,
     box_of,

@@ -13,10 +13,10 @@ from ..adapters.processes.proc import stat
 from ..adapters.state.folder import StateDir
 from ..adapters.state.lock import Holder, held_by, this_machine
 from ..adapters.state.sockets import connect
+from ..decks.options import Purpose
+from ..decks.options import encode as encode_options
+from ..decks.states import find_own_state
 from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
-from ..opening.own_state import find_own_state
-from ..opening.purpose import Purpose
-from ..opening.run_options import encode as encode_options
 from ..taskfile.find import STATE_DIR, may_say_state_dir
 from ..taskfile.options import RunOptions
 from ..text import plural
@@ -31,7 +31,7 @@ def find_state(path: str, options: RunOptions) -> StateDir | None:
     """The deck's state folder; None: it has never been started. Raises DeckError."""
     state_dir = STATE_DIR
     if may_say_state_dir(path):
-        from ..opening.settings_despite import state_dir_said  # what reads task files is slow to load
+        from ..decks.states import state_dir_said  # what reads task files is slow to load
 
         state_dir = state_dir_said(path, options)
     return find_own_state(path, state_dir, options)

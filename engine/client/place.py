@@ -12,10 +12,9 @@ import msgspec
 from ... import __version__
 from ..adapters.state.folder import load_environment
 from ..command import Command
+from ..decks.options import Purpose, changed, decode, refuse_other
 from ..errors import EngineUnavailableError, UsageError
 from ..hints import Hints
-from ..opening.purpose import Purpose
-from ..opening.run_options import changed, decode, refuse_other
 from ..protocol.wire import DeckHead
 from ..taskfile.options import RunOptions
 from ..text import field_text, printable

@@ -16,10 +16,10 @@ from ..client.connection import Connection, Gone
 from ..client.place import Place, say
 from ..command import Command
 from ..core.spec import DeckFile
+from ..decks.options import decode, describe, which
 from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..live.add import Added, Addition, add
 from ..live.toml_text import inline
-from ..opening.run_options import decode, describe, which
 from ..runs.typed import command_of, pairs_of, variables_of
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.placeholders import escaped
@@ -105,7 +105,7 @@ def _cwd(path: str, folder: str) -> Mapping[str, str]:
 
 def _fitting(place: Place) -> Callable[[DeckFile], None] | None:
     """Checks a file against this box, as the next start does. None: the GPUs are not to be had now."""
-    from ..opening.box_gpus import look_at_gpus
+    from ..decks.gpus import look_at_gpus
     from ..taskfile.fit import check_fit, refuse_later
     from ..taskfile.load import load_settings
 

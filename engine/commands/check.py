@@ -14,9 +14,9 @@ from ..attempt.programs import look_for_programs
 from ..client.task_file import task_file
 from ..command import Command
 from ..core.spec import DeckFile, TaskSpec
+from ..decks.gpus import gpus_for
 from ..errors import EngineUnavailableError, TaskFileError
 from ..notify.targets import problems_of
-from ..opening.box_gpus import gpus_for
 from ..taskfile.fit import check_environment, check_fit, refuse_later
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import Box, RunOptions
@@ -115,9 +115,9 @@ def _beside(file: DeckFile) -> Iterable[str]:
         return ()
     if not others:
         return ()
-    from ..opening.other_states import OtherStates  # reads journals: slow to load
+    from ..decks.other_decks import OtherDecks  # reads journals: slow to load
 
-    return OtherStates(file).at_work(_selected(file))
+    return OtherDecks(file).at_work(_selected(file))
 
 
 def _profiles(file: DeckFile, options: RunOptions, read: Callable[[RunOptions], DeckFile]) -> Iterator[str]:

@@ -18,10 +18,10 @@ from ..client.task_file import task_file
 from ..command import Command
 from ..core.events import AttemptEnded
 from ..core.phases import FINAL
+from ..decks.journal_recovery import OLD_RECORD_S
 from ..errors import TaskFileError, UsageError
 from ..logs.told import read_record
 from ..offline.deck import Offline, open_offline
-from ..opening.left_behind import OLD_RECORD_S
 from ..snapshot import removable
 from ..snapshot.index import Book
 from ..snapshot.removable import Planned, Removable

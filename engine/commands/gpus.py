@@ -68,8 +68,8 @@ def _show(command: Command) -> int:
 
 def refuse_other_gpus(place: Place, wanted: Sequence[str]) -> None:
     """No engine is started for a GPU that the deck does not have. Raises UsageError."""
+    from ..decks.gpus import look_at_gpus
     from ..offline.look import offline_look
-    from ..opening.box_gpus import look_at_gpus
 
     deck = offline_look(place, quiet=True).deck
     try:

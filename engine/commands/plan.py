@@ -31,19 +31,18 @@ from ..core.replay import replay
 from ..core.simulate import Ahead, Planned, simulate
 from ..core.spec import DeckFile, TaskSpec
 from ..core.together import mixed_in_words
+from ..decks import handover
+from ..decks.cluster import standing, submitted
+from ..decks.cuda_devices import limiting
+from ..decks.deck_file import load_for
+from ..decks.gpus import BoxGpus, core_gpus, gpus_for
+from ..decks.left_out import with_running
+from ..decks.options import holding
+from ..decks.other_decks import OtherDecks
+from ..decks.states import find_own_state
 from ..errors import EngineUnavailableError
 from ..logs.files import LogFolder
 from ..logs.secrets import mask, secrets_in
-from ..opening import kept
-from ..opening.box_gpus import BoxGpus, gpus_for
-from ..opening.core_gpus import core_gpus
-from ..opening.deck_file import load_for
-from ..opening.left_out import with_running
-from ..opening.other_states import OtherStates
-from ..opening.own_state import find_own_state
-from ..opening.run_options import holding
-from ..opening.submitted import standing, submitted
-from ..opening.visible import limiting
 from ..submit.target import Target, read_target
 from ..submit.waits import NOTHING, Waits, waits_of
 from ..taskfile.fit import check_fit
@@ -75,7 +74,7 @@ def run(command: Command) -> int:
     deck = _past(file, gpus, facts, journal, state)
     takes = ("failed", "changed", "stale") if settings.skip_existing else ("all",)
     logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
-    others = OtherStates(file)
+    others = OtherDecks(file)
     known = [_length_s(deck, task) for task in deck.tasks]  # before the simulation's own ends teach anything
     settled = {
         task.name: is_of_other_work(task) or not isinstance(task.phase, _SUCCESSES)
@@ -122,7 +121,7 @@ def _past(file: DeckFile, gpus: BoxGpus, facts: Sequence[Fact], journal: Recorde
     """The deck as the journal leaves it, with what has left the file and still runs."""
     deck = build(file, gpus=core_gpus(file.settings, gpus.chosen), cores=host.cores(), on_cpu=not gpus.chosen)
     if state is not None:
-        kept.take_back(deck, kept.load(state.path, journal.lasting_tokens), journal)
+        handover.take_back(deck, handover.load_specs(state.path, journal.lasting_tokens), journal)
     replay(deck, facts)
     return deck
 

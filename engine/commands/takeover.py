@@ -13,8 +13,8 @@ from ..client.attach import find_state
 from ..client.place import Place
 from ..command import Command
 from ..core.recorded import recorded
+from ..decks.states import settings_despite
 from ..errors import EngineUnavailableError, TaskFileError
-from ..opening.settings_despite import settings_despite
 from ..taskfile.load import load_settings
 from ..text import field_text, plural
 from .screen import agreed

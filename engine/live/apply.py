@@ -22,14 +22,13 @@ from ..core.flags import changed_ones
 from ..core.gone import Kept
 from ..core.phases import ACTIVE, FINAL, Blocked, Queued, Waiting
 from ..core.reload import After, draft, follow_up, kept_specs, swap
+from ..decks import handover
+from ..decks.gpus import core_gpus
+from ..decks.left_out import stand_in_for_left_out
+from ..decks.opening import OpenDeck
+from ..decks.options import decode, encode
 from ..errors import EngineEndingError, EngineUnavailableError, UsageError
 from ..loop import Loop
-from ..opening import kept as kept_file
-from ..opening import taken as taken_file
-from ..opening.core_gpus import core_gpus
-from ..opening.left_out import stand_in_for_left_out
-from ..opening.opening import OpenDeck
-from ..opening.run_options import decode, encode
 from .change import refuse_left_out_needs
 from .choices import Applied, Choices
 from .plan import FilePlan, make_plan, settings_for_now
@@ -75,7 +74,7 @@ class Applier:
             self._refuse()
             self._hearing = None
             applied = self._swap(reading, drafted, tail, kept, choices, swapped)
-            await self._worker(lambda: taken_file.keep(self._opened.state.path, reading.file))
+            await self._worker(lambda: handover.keep_file(self._opened.state.path, reading.file))
             return applied
         finally:
             self._hearing = None
@@ -151,7 +150,7 @@ class Applier:
             if kept == saved:
                 return kept
             saved = kept
-            await self._worker(lambda kept=kept: kept_file.save(self._opened.state.path, kept))
+            await self._worker(lambda kept=kept: handover.save_specs(self._opened.state.path, kept))
 
     async def _quiet(self) -> None:
         """No outputs are looked at, if that does not take long."""

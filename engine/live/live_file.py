@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from ..core.deck import Deck
 from ..core.spec import DeckFile, TaskSpec
+from ..decks import handover
+from ..decks.opening import OpenDeck
+from ..decks.options import changed, decode, taking_in
 from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..loop import Loop
-from ..opening import taken
-from ..opening.opening import OpenDeck
-from ..opening.run_options import changed, decode, taking_in
 from ..taskfile.options import RunOptions
 from . import words
 from .apply import Applier
@@ -166,7 +166,7 @@ class LiveFile:
             self._looking.seen = reading.file.digest
             rest = await self._planned(reading) or None
             if rest is None:  # with these it is as the deck has it
-                await self._worker(lambda: taken.keep(self._opened.state.path, reading.file))
+                await self._worker(lambda: handover.keep_file(self._opened.state.path, reading.file))
             self._wait_for(rest)
         self._tell(applied)
         return applied

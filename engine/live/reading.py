@@ -11,14 +11,14 @@ from typing import Literal
 from ..core.events import Fact
 from ..core.recorded import recorded
 from ..core.spec import DeckFile, DeckSettings
+from ..decks.cuda_devices import choose
+from ..decks.deck_file import check_before_start
+from ..decks.gpus import BoxGpus
+from ..decks.left_out import with_newcomers, with_running
+from ..decks.opening import OpenDeck
+from ..decks.options import decode
+from ..decks.past import past_of
 from ..errors import UsageError
-from ..opening.box_gpus import BoxGpus
-from ..opening.deck_file import check_before_start
-from ..opening.left_out import with_newcomers, with_running
-from ..opening.opening import OpenDeck
-from ..opening.past import past_of
-from ..opening.run_options import decode
-from ..opening.visible import choose
 from ..ports import GpuInfo
 from ..taskfile.load import load
 from ..taskfile.options import Box, RunOptions

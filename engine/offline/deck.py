@@ -24,15 +24,15 @@ from ..core.events import AttemptStarting, Fact, TaskCached, TaskCancelled
 from ..core.recorded import Recorded, recorded
 from ..core.replay import derive, replay
 from ..core.spec import DeckFile, DeckSettings, Resources, TaskSpec, Work
+from ..decks.cluster import Sent, submitted
+from ..decks.gpus import core_gpus
+from ..decks.left_out import stand_in_for_left_out, with_newcomers, with_running
+from ..decks.options import holding
+from ..decks.past import before_the_run, past_of
+from ..decks.states import find_own_state
 from ..errors import EngineUnavailableError, TaskFileError, UsageError
 from ..logs.files import AttemptPaths, LogFolder
 from ..logs.told import read_record
-from ..opening.core_gpus import core_gpus
-from ..opening.left_out import stand_in_for_left_out, with_newcomers, with_running
-from ..opening.own_state import find_own_state
-from ..opening.past import before_the_run, past_of
-from ..opening.run_options import holding
-from ..opening.submitted import Sent, submitted
 from ..ports import GpuInfo
 from ..serve.selecting import select
 from ..taskfile.load import load, load_settings
@@ -48,7 +48,7 @@ def settings_of(path: str, given: RunOptions) -> tuple[DeckSettings, str]:
     try:
         return load_settings(path, given), ""
     except TaskFileError as error:
-        from ..opening.settings_despite import settings_despite  # seldom needed
+        from ..decks.states import settings_despite  # seldom needed
 
         return settings_despite(path, given), str(error)
 
@@ -229,10 +229,10 @@ class Offline:
 
     def edits(self) -> FilePlan | None:
         """What the file says other than when the deck took it last; None: nobody knows what it said then."""
+        from ..decks import handover
         from ..live.plan import make_plan
-        from ..opening import taken
 
-        content = None if self.state is None else taken.load(self.state.path)
+        content = None if self.state is None else handover.kept_file(self.state.path)
         if self.state is None or content is None:
             return None
         gpus = simulated(self.file.settings)
@@ -326,9 +326,9 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> Of
 
 def _known(path: str, options: RunOptions, settings: DeckSettings, read: _Read) -> set[str]:
     """Tasks of the file as the deck took it last; none where nobody knows."""
-    from ..opening import taken
+    from ..decks import handover
 
-    content = None if read.state is None else taken.load(read.state.path)
+    content = None if read.state is None else handover.kept_file(read.state.path)
     with contextlib.suppress(TaskFileError):
         if content is not None:
             gpus, everything = simulated(settings), replace(options, only=(), exclude=(), limit=None, also=())
@@ -375,9 +375,9 @@ def _replayed(file: DeckFile, read: _Read, *, told: bool) -> tuple[Deck, LogFold
     gpus = core_gpus(settings, simulated(settings))
     deck = build(file, gpus=gpus, cores=host.cores(), on_cpu=settings.gpus == "none")
     if read.state is not None and read.journal.lasting:
-        from ..opening import kept  # of use only where something may run
+        from ..decks import handover  # of use only where something may run
 
-        kept.take_back(deck, kept.load(read.state.path, read.journal.lasting_tokens), read.journal)
+        handover.take_back(deck, handover.load_specs(read.state.path, read.journal.lasting_tokens), read.journal)
     replay(deck, read.facts)
     try:
         former = read.state.former_log_dirs(os.path.dirname(file.path), settings.log_dir) if read.state else ()

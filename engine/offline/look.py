@@ -12,9 +12,9 @@ from ..client.place import Place
 from ..core.deck import Task
 from ..core.explain import explain
 from ..core.phases import ACTIVE, Failed, Waiting
+from ..decks.cluster import standing
 from ..errors import UsageError
 from ..logs.files import LogFolder
-from ..opening.submitted import standing
 from ..protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
 from ..serve.view import DeckView
 from .deck import Offline, Standing, open_offline

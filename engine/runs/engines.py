@@ -10,8 +10,8 @@ from typing import Any
 from ..client.attach import attach, attach_or_start
 from ..client.connection import Connection, Gone
 from ..client.runs_home import RUNS, Home
+from ..decks.options import decode
 from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
-from ..opening.run_options import decode
 from ..protocol.states import ACTIVE, ENDED
 from ..taskfile.kinds import RUN_VARIABLE
 from ..taskfile.options import RunOptions

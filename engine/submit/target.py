@@ -20,12 +20,12 @@ from ..core.effects import Launch
 from ..core.recorded import Recorded, recorded
 from ..core.replay import replay
 from ..core.spec import DeckFile, TaskSpec
+from ..decks.cluster import passed_over_nodelists
+from ..decks.options import holding
+from ..decks.other_decks import OtherDecks
+from ..decks.past import past_of
+from ..decks.states import find_own_state
 from ..logs.files import LogFolder
-from ..opening.backends import passed_over_nodelists
-from ..opening.other_states import OtherStates
-from ..opening.own_state import find_own_state
-from ..opening.past import past_of
-from ..opening.run_options import holding
 from ..snapshot.fit import check_snapshot
 from ..taskfile import options as taskfile
 from ..taskfile.fit import check_environment, refuse_later
@@ -67,7 +67,7 @@ class Target:
         return self._done()
 
     def _done(self) -> set[str]:
-        others = OtherStates(self.file)
+        others = OtherDecks(self.file)
         return {task.name for task in self.deck.tasks if is_done(self.deck, task, self.logs, others.at)}
 
     def next_attempt(self, task: str) -> int:

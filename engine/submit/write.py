@@ -18,11 +18,11 @@ from ..adapters.slurm.jobfiles import control_folder
 from ..adapters.slurm.script import script
 from ..atomic import write_atomic
 from ..core.spec import TaskSpec
+from ..decks.cluster import all_submitted
 from ..errors import EngineUnavailableError, UsageError
 from ..logs.files import safe_name
 from ..logs.outputs import outputs_exist
 from ..logs.record import encode, header_record
-from ..opening.submitted import all_submitted
 from .jobs import LOCK, Piece, Unit, submit_script, units_of
 from .standing import Standing
 from .target import Target

@@ -17,6 +17,11 @@ from gpudeck.engine.core import begins, gone, step
 from gpudeck.engine.core import ends as core_ends
 from gpudeck.engine.core import replay as replay_module
 from gpudeck.engine.core.turn import Turn
+from gpudeck.engine.decks import handover
+from gpudeck.engine.decks.gpus import core_gpus
+from gpudeck.engine.decks.handover import take_back
+from gpudeck.engine.decks.journal_recovery import unsettled
+from gpudeck.engine.decks.options import ASKED_ONLY, Purpose
 from gpudeck.engine.ending import Ending, Mode
 from gpudeck.engine.live import looking, reading, worker
 from gpudeck.engine.live.choices import Choices
@@ -24,11 +29,6 @@ from gpudeck.engine.live.live_file import LiveFile
 from gpudeck.engine.live.request import answer
 from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.loop import Loop
-from gpudeck.engine.opening import kept, taken
-from gpudeck.engine.opening.core_gpus import core_gpus
-from gpudeck.engine.opening.kept import take_back
-from gpudeck.engine.opening.left_behind import unsettled
-from gpudeck.engine.opening.purpose import ASKED_ONLY, Purpose
 from gpudeck.engine.quiet import QuietStart
 from gpudeck.engine.report.reporter import Reporter
 from gpudeck.engine.serve import server, serving

@@ -15,7 +15,7 @@ from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..core.subject import subject
 from ..ports import GpuInfo
 from ..taskfile.select import Look
-from .core_gpus import core_gpus
+from .gpus import core_gpus
 
 
 def past_of(facts: Sequence[Fact], gpus: Sequence[GpuInfo]) -> Look:

@@ -1,18 +1,20 @@
-"""The GPUs of the box: found, and those chosen that a deck may use."""
+"""The GPUs of the box: found, those chosen that a deck may use, and these as the scheduler wants them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..adapters import host
+from ..core.build import slots_of
+from ..core.devices import Gpu
 from ..core.spec import DeckSettings
 from ..errors import TaskFileError, UsageError
 from ..ports import GpuInfo, GpuProbe, Inventory
 from ..taskfile.load import load
 from ..taskfile.options import RunOptions
-from .visible import choose
+from .cuda_devices import choose
 
 if TYPE_CHECKING:
     from ..adapters.allocation.nodes import Allocation
@@ -136,3 +138,22 @@ def gpus_for(
     place = places.get("gpus", path)
     said = [f"{place if line.startswith('gpus:') else path}: {line}" for line in lines]
     raise UsageError("\n".join(lines if options.gpus else said))
+
+
+def core_gpus(settings: DeckSettings, chosen: Sequence[GpuInfo]) -> list[Gpu]:
+    """Those that a deck may use, in order of preference."""
+    return [
+        Gpu(
+            uuid=info.uuid,
+            index=info.index,
+            order=order,
+            slots=slots_of(settings, info.index, info.uuid),
+            total_mib=info.total_mib,
+            model=info.name,
+            links=dict(info.links or {}),
+            node=info.node,
+            simulated=info.simulated,
+            unread=not (info.simulated or info.node),
+        )
+        for order, info in enumerate(chosen)
+    ]

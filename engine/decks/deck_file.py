@@ -13,8 +13,8 @@ from ..taskfile.fit import check_environment, check_fit, refuse_later
 from ..taskfile.load import load
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.problems import check_together
-from .backends import require_cluster
-from .box_gpus import BoxGpus, gpus_for
+from .cluster import require_cluster
+from .gpus import BoxGpus, gpus_for
 from .past import past_of
 
 

@@ -1,18 +1,28 @@
-"""The options that a run was started with go on to hold while it is unfinished, whoever continues it."""
+"""What a deck is opened for, and the run options that hold then: those that a run was started with go on to hold while
+it is unfinished, whoever continues it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..errors import UsageError
 from ..taskfile.options import RunOptions
-from .purpose import BEGINS, Purpose
 
 if TYPE_CHECKING:
     from ..core.recorded import Recorded  # slow to load, and who only asks an engine needs none of it
+
+Purpose = Literal["headless", "start", "look", "act", "note", "stop"]
+"""headless, start: the deck is to run; where its last run has ended, the next one begins. look: a screen; what never
+ran starts. act: a command on some tasks; nothing starts before that is taken, and then nothing that is new in the file.
+note: the same, and the engine ends then. stop: what runs is to be ended, whatever has become of the task file."""
+
+BEGINS: frozenset[Purpose] = frozenset({"headless", "start"})
+"""After a run has ended they begin another: the file and what is given now rule it."""
+ASKED_ONLY: frozenset[Purpose] = frozenset({"act", "note", "stop"})
+"""Nothing starts that was not asked for."""
 
 _CHANGEABLE = frozenset({"gpus", "slots_per_gpu", "halt", "fail_fast", "skip_existing", "backend"})
 """What may differ when a run is continued: it changes what runs where, not what the tasks are."""

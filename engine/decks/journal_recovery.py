@@ -1,24 +1,30 @@
-"""A journal that was damaged has forgotten attempts; the files beside their logs and their records tell what they were.
+"""What earlier engines left and the journal does not tell.
 
+A journal that was damaged has forgotten attempts; the files beside their logs and their records tell what they were.
 What is told so becomes facts, which are written into the new journal before anything else is: results count, and what
-still runs is taken over like any other attempt of an earlier engine.
+still runs is taken over like any other attempt of an earlier engine. Records of attempts that nobody needs any more go.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
 
 from ..adapters import host
+from ..adapters.processes import record
 from ..core.events import AttemptEnded, AttemptStarting, Fact, RunEnded, RunStarted
 from ..core.instant import Instant
 from ..core.outcome import Outcome, Reason
 from ..core.recorded import Recorded
+from ..core.spec import DeckFile
+from ..errors import UsageError
 from ..logs.told import read_record
 from ..snapshot.index import SHARED
 
@@ -201,3 +207,45 @@ def _wall(iso: str, now: Instant) -> float:
         return datetime.fromisoformat(iso).timestamp()
     except ValueError:
         return now.wall_s
+
+
+# -- records of attempts -----------------------------------------------------------------------------------------------
+
+OLD_RECORD_S = 3600.0
+"""A wrapper that was late for its start has come and gone by then."""
+
+Unsettled = tuple[AttemptEnded, AttemptStarting]
+"""An end in the journal of which the rest (attempt-N.json, dropping the record) may not have been done."""
+
+
+def unsettled(left: Collection[str], told: Recorded) -> list[Unsettled]:
+    """Ends on disk whose record still stands, by the tokens of all records *left*: a crash came between the fact and
+    what follows from it."""
+    pairs = ((end, told.starts.get(key)) for key, end in told.ends.items()) if left else ()
+    return [(end, start) for end, start in pairs if start is not None and start.token in left]
+
+
+def sweep_records(attempts_dir: str, keep: Iterable[str]) -> None:
+    """Drop records that no attempt needs any more: of starts that came to nothing, long ago."""
+    kept = set(keep)
+    limit = time.time() - OLD_RECORD_S
+    with os.scandir(attempts_dir) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if entry.name not in kept and entry.stat().st_mtime < limit:
+                    os.unlink(entry.path)
+
+
+def refuse_strangers(attempts_dir: str, file: DeckFile, told: Recorded) -> None:
+    """Attempts of this deck that run and that its journal, lost or cut short by damage, does not know: the deck would
+    start them a second time. Only their records tell. Raises UsageError that names each with its session leader."""
+    lines: list[str] = []
+    for token in sorted(set(os.listdir(attempts_dir)) - told.tokens):
+        wrapper = record.read(os.path.join(attempts_dir, token)).wrapper
+        if wrapper is not None and wrapper.living():
+            lines.append(
+                f"{file.shown}: an attempt still runs (pid {wrapper.pid}) that the journal does not know: wait for its "
+                f"end, or end it: kill -- -{wrapper.pid}"
+            )
+    if lines:
+        raise UsageError("\n".join(lines))

@@ -38,7 +38,7 @@ class _Read:
     at: float = -_AGAIN_S
 
 
-class OtherStates:
+class OtherDecks:
     """Of one deck. Reads when it is asked; on one thread at a time."""
 
     def __init__(self, file: DeckFile) -> None:

@@ -27,22 +27,23 @@ from ..logs.files import LogFolder
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
-from . import kept, taken
-from .backends import may_have_jobs, passed_over_nodelists, refuse_elsewhere, require_cluster, tokens_recorded
-from .box_gpus import BoxGpus, gpus_for
-from .core_gpus import core_gpus
+from . import handover
+from .cluster import (
+    may_have_jobs,
+    passed_over_nodelists,
+    refuse_elsewhere,
+    refuse_submitted,
+    require_cluster,
+    tokens_recorded,
+)
+from .cuda_devices import limiting
 from .deck_file import check_before_start, check_first_start, load_for
-from .former_states import former_states, note_state
-from .left_behind import Unsettled, refuse_strangers, sweep_records, unsettled
+from .gpus import BoxGpus, core_gpus, gpus_for
+from .journal_recovery import Unsettled, has_forgotten, refuse_strangers, regain, sweep_records, unsettled
 from .left_out import stand_in_for_left_out, with_newcomers, with_running
-from .other_states import OtherStates
-from .own_state import find_own_state, owner_of, refuse_other
-from .purpose import BEGINS, Purpose
-from .regained import has_forgotten, regain
-from .run_options import encode, held, holding
-from .settings_despite import state_dir_said
-from .submitted import refuse_submitted
-from .visible import limiting
+from .options import BEGINS, Purpose, encode, held, holding
+from .other_decks import OtherDecks
+from .states import find_own_state, former_states, note_state, owner_of, refuse_other, state_dir_said
 
 
 @dataclass(slots=True)
@@ -155,12 +156,12 @@ def open_deck(
         opened.held = held(options, given, unfinished=unfinished)
         opened.warnings += filter(None, [elsewhere, copied * bool(original), regained, other, opened.held])
         left = [task.spec for task in opened.deck.tasks if task.selected and not isinstance(task.phase, FINAL)]
-        opened.warnings += OtherStates(file).at_work(left)
+        opened.warnings += OtherDecks(file).at_work(left)
         opened.options = encode(options)
         note_state(path, file.settings, stem, state)
         with contextlib.suppress(OSError):
-            kept.keep_begun(state.path, opened.deck)
-            taken.keep(state.path, file)
+            handover.keep_begun(state.path, opened.deck)
+            handover.keep_file(state.path, file)
         undo.pop_all()
     return opened
 
@@ -168,7 +169,7 @@ def open_deck(
 def _taken(path: str, given: RunOptions) -> bytes | None:
     """The task file as the deck took it last; None: nobody knows."""
     state = find_own_state(path, state_dir_said(path, given), given)
-    return None if state is None else taken.load(state.path)
+    return None if state is None else handover.kept_file(state.path)
 
 
 def _read(
@@ -195,7 +196,7 @@ def _taken_before(
     environment: Mapping[str, str],
 ) -> Mapping[str, TaskSpec]:
     """Tasks by name, of the file as the deck has taken it last; none where that cannot be read any more."""
-    content = taken.load(state.path)
+    content = handover.kept_file(state.path)
     if content is None:
         return {}
     with contextlib.suppress(DeckError):
@@ -274,7 +275,7 @@ def _restore(
     outside = core_gpus(settings, gpus.outside)
     deck = build(file, gpus=core_gpus(settings, gpus.chosen), outside=outside, cores=gpus.cores, on_cpu=not gpus.chosen)
     deck.memory_total_mib = host.mem_total_mib()
-    kept.take_back(deck, kept.load(state.path, told.lasting_tokens), told, before)
+    handover.take_back(deck, handover.load_specs(state.path, told.lasting_tokens), told, before)
     starts = replay(deck, _where_outputs_are(facts, file, moved_from) if moved_from else facts)
     for gpu in deck.present_gpus.values():
         gpu.forget_neighbours()

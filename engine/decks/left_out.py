@@ -11,7 +11,7 @@ from ..core.recorded import Recorded
 from ..core.spec import DeckFile
 from ..logs.files import LogFolder
 from ..taskfile.options import RunOptions
-from .run_options import taking_in
+from .options import taking_in
 
 
 def with_running(file: DeckFile, journal: Recorded) -> DeckFile:
@@ -34,9 +34,9 @@ def stand_in_for_left_out(deck: Deck, logs: LogFolder, file: DeckFile) -> None:
     if not left_out:
         return
     from ..attempt.outputs import is_done  # seldom needed
-    from .other_states import OtherStates
+    from .other_decks import OtherDecks
 
-    others = OtherStates(file)
+    others = OtherDecks(file)
     for task in left_out:
         task.left_out_done = is_done(deck, task, logs, others.at)
         stand_in(deck, task, good=task.left_out_done)
