@@ -202,7 +202,7 @@ def sampler_of(
     seen: Callable[[tuple[GpuReading, ...]], None],
 ) -> Sampler:
     return Sampler(
-        opened.gpus.probe,
+        opened.probe,
         [gpu.uuid for gpu in opened.gpus.inventory.gpus] if opened.gpus.chosen else [],
         members=launcher.members,
         mem_available_mib=host.mem_available_mib,

@@ -62,14 +62,14 @@ def run(command: Command) -> int:
 
 
 def _paused(place: Place) -> str:
-    from ..offline.look import offline_look
+    from ..serve.offline import offline_look
 
     return "" if find_state(place.path, place.options) is None else offline_look(place, quiet=True).deck.deck.paused
 
 
 def _leaving_out(place: Place, added: Added) -> RunOptions:
     """What the unfinished run was started with that leaves what was added out; nothing where it does not."""
-    from ..offline.look import offline_look
+    from ..serve.offline import offline_look
 
     if find_state(place.path, place.options) is None:
         return RunOptions()

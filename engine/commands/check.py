@@ -21,6 +21,7 @@ from ..taskfile.fit import check_environment, check_fit, refuse_later
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.problems import check_together
+from ..taskfile.source import read_source
 from ..text import names_text, plural
 from .screen import print_json
 
@@ -60,20 +61,21 @@ def _check_json(path: str, options: RunOptions) -> int:
 
 def _checked(path: str, options: RunOptions, warnings: list[str]) -> DeckFile:
     """Adds to *warnings*. Raises TaskFileError."""
-    settings = load_settings(path, options)
+    source = read_source(path)
+    settings = load_settings(source, options)
     environment = base_environment(os.environ)
     gpus = None
     trouble = ""
     try:
-        gpus = gpus_for(path, options, settings, os.environ, environment)
+        gpus = gpus_for(source, options, settings, os.environ, environment)
     except EngineUnavailableError as error:
         trouble = str(error)
     box = Box(gpus and gpus.count, host.cores(), {})
-    file = load(path, options, box, environ=environment)
+    file = load(source, options, box, environ=environment)
     fit = [lambda: check_fit(file, gpus.fitting())] if gpus is not None else []
     nowhere = _nowhere(file, environment)
     warnings += [*file.warnings, *filter(None, [trouble]), *_unset(file, environment), *_notify(file), *nowhere]
-    warnings += [*_beside(file), *_profiles(file, options, lambda other: load(path, other, box, environ=environment))]
+    warnings += [*_beside(file), *_profiles(file, options, lambda other: load(source, other, box, environ=environment))]
     check_together(*fit, lambda: refuse_later(file), lambda: _check_snapshot(file))
     return file
 

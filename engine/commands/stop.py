@@ -56,7 +56,7 @@ def run(command: Command) -> int:
 
 def _run_on(place: Place) -> bool:
     """Tasks of the deck run without an engine."""
-    from ..offline.look import offline_look
+    from ..serve.offline import offline_look
 
     return find_state(place.path, place.options) is not None and offline_look(place, quiet=True).running > 0
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..adapters.slurm.jobfiles import VOID, claimed_by, control_folder, path
-from ..adapters.slurm.script import names_several
 from ..core.events import AttemptStarting
 from ..core.recorded import Recorded
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
@@ -57,6 +56,8 @@ def passed_over_nodelists(file: DeckFile) -> list[str]:
     """What to say, once, of tasks of one node whose nodelist names several: Slurm would give them all of these."""
     if file.settings.backend != "slurm":
         return []
+    from ..adapters.slurm.script import names_several  # with what runs Slurm's programs
+
     chosen = file.selected
     specs = [spec for spec in file.tasks if chosen is None or spec.name in chosen]
     names = [spec.name for spec in specs if spec.extras.nodes == 1 and names_several(_nodelist(spec))]

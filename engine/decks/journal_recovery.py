@@ -61,7 +61,7 @@ class Told(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Regained:
+class Recovered:
     """What was found."""
 
     facts: Sequence[Fact]
@@ -80,7 +80,7 @@ def has_forgotten(records: Collection[str], journal: Recorded) -> bool:
     return not (journal.tokens.issuperset(records) and journal.lasting_tokens.issubset(records))
 
 
-def regain(
+def recover(
     log_dir: str,
     records: Collection[str],
     deck: str,
@@ -89,7 +89,7 @@ def regain(
     boot_id: str,
     results_too: bool,
     options: str = "",
-) -> Regained:
+) -> Recovered:
     """Facts about the newest attempt of each task of *deck*, where the journal does not know how it ended.
 
     *records*: tokens of attempts that left one. *boot_id*: of the boot on which the last engine ran. *results_too*:
@@ -115,7 +115,7 @@ def regain(
         elif may_last and not _same(before, told):
             still.append(_starting(told, now))
     found = _in_a_run(results, still, journal, boot_id, now, options)
-    return Regained(list(found), sum(isinstance(fact, AttemptEnded) for fact in results), len(still))
+    return Recovered(list(found), sum(isinstance(fact, AttemptEnded) for fact in results), len(still))
 
 
 def _same(start: AttemptStarting | None, told: Told) -> bool:

@@ -1,32 +1,35 @@
-"""Opens a deck: task file, state folder, lock, journal, GPUs; and restores what earlier engines did."""
+"""Opens a deck for an engine: locked, its journal recovered where it was lost, loaded, adopted from earlier engines."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 
 from ..adapters import host
 from ..adapters.journal.journal import SqliteJournal
 from ..adapters.processes import record
-from ..adapters.state.folder import StateDir, load_environment, open_state_dir, save_environment
-from ..adapters.state.home import moved, settle_in
+from ..adapters.state.folder import StateDir, open_state_dir, save_environment
+from ..adapters.state.home import settle_in
 from ..adapters.state.lock import DeckLock, this_machine
 from ..attempt.environment import base_environment
-from ..core.build import build
 from ..core.deck import Deck
-from ..core.events import AttemptStarting, Fact
+from ..core.events import AttemptStarting
 from ..core.phases import FINAL
-from ..core.recorded import Recorded, recorded
-from ..core.replay import replay
-from ..core.spec import DeckFile, DeckSettings, TaskSpec
-from ..errors import DeckError, EngineUnavailableError, TaskFileError
+from ..core.recorded import recorded
+from ..core.spec import DeckFile, DeckSettings
+from ..errors import EngineUnavailableError
 from ..logs.files import LogFolder
+from ..ports import GpuProbe
+from ..snapshot.fit import check_snapshot
+from ..taskfile.fit import check_environment, check_fit, refuse_later
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
+from ..taskfile.problems import check_together
 from ..taskfile.settings import stem_of
+from ..taskfile.source import read_source
 from . import handover
 from .cluster import (
     may_have_jobs,
@@ -36,12 +39,10 @@ from .cluster import (
     require_cluster,
     tokens_recorded,
 )
-from .cuda_devices import limiting
-from .deck_file import check_before_start, check_first_start, load_for
-from .gpus import BoxGpus, core_gpus, gpus_for
-from .journal_recovery import Unsettled, has_forgotten, refuse_strangers, regain, sweep_records, unsettled
-from .left_out import stand_in_for_left_out, with_newcomers, with_running
-from .options import BEGINS, Purpose, encode, held, holding
+from .gpus import BoxGpus, probe_of
+from .journal_recovery import Unsettled, has_forgotten, recover, refuse_strangers, sweep_records, unsettled
+from .loading import Loaded, Past, load, restored
+from .options import Purpose, encode, held
 from .other_decks import OtherDecks
 from .states import find_own_state, former_states, note_state, owner_of, refuse_other, state_dir_said
 
@@ -55,6 +56,7 @@ class OpenDeck:
     lock: DeckLock
     journal: SqliteJournal
     gpus: BoxGpus
+    probe: GpuProbe
     deck: Deck
     logs: LogFolder
     environment: Mapping[str, str]
@@ -86,13 +88,16 @@ def open_deck(
     *service*: systemd's own environment is not what tasks want. To stop what runs, the task file, which may be gone or
     broken, is read as the deck took it last.
     """
-    content = _taken(path, given) if purpose == "stop" else None
-    settings = load_settings(path, given, content=content)
-    stem = stem_of(path, given)
+    taken = _taken(path, given) if purpose == "stop" else None
+    source = read_source(path, taken)
+    settings, stem = load_settings(source, given), stem_of(path, given)
     begins = not os.path.exists(os.path.join(settings.state_dir, stem))
     former = former_states(path, settings, given) if purpose != "stop" and not takeover else []
-    if begins:
-        check_first_start(path, given, settings, environ)
+    first = None
+    if begins:  # a first start that comes to nothing leaves nothing behind
+        first = load(source, given, environ, purpose=purpose)
+        check_before_start(first.file, first.gpus, first.environment)
+        require_cluster(first.file.settings, first.environment)
     state = open_state_dir(path, settings.state_dir, stem, as_root=as_root, takeover=takeover)
     refuse_other(path, state.path, given)
     lock = DeckLock.acquire(state.path, unfinished=state.unfinished(), takeover=takeover)
@@ -101,67 +106,31 @@ def open_deck(
         refuse_other(path, state.path, given)  # whoever had it until now has noted whose it is
         journal = SqliteJournal.open(state.db)
         undo.callback(journal.close)
-        facts = list(journal.load())
-        original, moved_from = settle_in(state.path, os.path.dirname(os.path.abspath(path)), owner_of(path, given))
+        original = settle_in(state.path, os.path.dirname(os.path.abspath(path)), owner_of(path, given))
         if original:
             _leave_to_the_original(state)
-        told = recorded(facts)
-        regained = ""
-        jobs = may_have_jobs(settings, told)
-        if journal.damage or jobs or has_forgotten(tokens_recorded(settings, state.attempts), told):
-            results_too = bool(journal.damage) or (jobs and takeover)
-            said = encode(given)
-            regained = _regain(journal, facts, told, settings, state, lock, results_too=results_too, options=said)
-            told = recorded(facts)
-        unfinished = told.unfinished
-        options = holding(purpose, told, given)
-        environment, other = _run_environment(state, keep=unfinished, environ=environ, service=service)
-        try:
-            gpus, file = _read(path, options, facts, told, environment, environ, content)
-        except TaskFileError:
-            if unfinished or options.set == given.set:
-                raise
-            options = replace(options, set=given.set)  # the run that it was said for is over, and the file is another
-            gpus, file = _read(path, options, facts, told, environment, environ, content)
-        before = lambda: _taken_before(path, options, state, gpus, facts, told, environment)  # noqa: E731
-        if file.selected is not None and not unfinished and purpose not in BEGINS:
-            newer = with_newcomers(options, file, before())
-            if newer != options:
-                options = newer
-                gpus, file = _read(path, options, facts, told, environment, environ, content)
-        if content is None:
-            check_before_start(file, gpus, environment)
-        refuse_elsewhere(file, told)
-        refuse_submitted(file, told, insists=given.backend == "local")
-        require_cluster(file.settings, environment)
-        _refuse_silent_cpu(file.settings, gpus, told)
-        opened = _restore(
-            file,
-            state,
-            lock,
-            journal,
-            gpus,
-            facts,
-            told,
-            environment,
-            takeover=takeover,
-            copy=bool(original),
-            moved_from=moved_from,
-            before=before,
-        )
+        past, recovered = _past(journal, state, settings, lock, takeover=takeover, options=encode(given))
+        environment, other = _run_environment(past, environ, service=service)
+        if first is not None and not past.facts and environment == first.environment:
+            loaded = replace(first, past=past)
+        else:
+            loaded = load(source, given, environ, past=past, purpose=purpose, environment=environment)
+            if taken is None:
+                check_before_start(loaded.file, loaded.gpus, environment)
+        _refuse_elsewhere(loaded, given)
+        opened = _opened(loaded, lock, journal, takeover=takeover, copy=bool(original))
         copied = f"this deck is a copy of the one in {original}: what ran there is left alone and runs here again"
         elsewhere = ""
         if begins and former:
             elsewhere = f"this deck begins anew in {state.path}: its state of before lies in {former[0].path}"
-        opened.held = held(options, given, unfinished=unfinished)
-        opened.warnings += filter(None, [elsewhere, copied * bool(original), regained, other, opened.held])
+        opened.held = held(loaded.options, given, unfinished=past.told.unfinished)
+        opened.warnings += filter(None, [elsewhere, copied * bool(original), recovered, other, opened.held])
         left = [task.spec for task in opened.deck.tasks if task.selected and not isinstance(task.phase, FINAL)]
-        opened.warnings += OtherDecks(file).at_work(left)
-        opened.options = encode(options)
-        note_state(path, file.settings, stem, state)
+        opened.warnings += OtherDecks(loaded.file).at_work(left)
+        note_state(path, loaded.file.settings, stem, state)
         with contextlib.suppress(OSError):
             handover.keep_begun(state.path, opened.deck)
-            handover.keep_file(state.path, file)
+            handover.keep_file(state.path, loaded.file)
         undo.pop_all()
     return opened
 
@@ -172,37 +141,15 @@ def _taken(path: str, given: RunOptions) -> bytes | None:
     return None if state is None else handover.kept_file(state.path)
 
 
-def _read(
-    path: str,
-    options: RunOptions,
-    facts: Sequence[Fact],
-    told: Recorded,
-    environment: Mapping[str, str],
-    environ: Mapping[str, str],
-    content: bytes | None,
-) -> tuple[BoxGpus, DeckFile]:
-    limits = limiting(environ, environment)
-    gpus = gpus_for(path, options, load_settings(path, options, content=content), limits, environment)
-    return gpus, with_running(load_for(path, options, gpus, facts, told, environment, content=content), told)
-
-
-def _taken_before(
-    path: str,
-    options: RunOptions,
-    state: StateDir,
-    gpus: BoxGpus,
-    facts: Sequence[Fact],
-    told: Recorded,
-    environment: Mapping[str, str],
-) -> Mapping[str, TaskSpec]:
-    """Tasks by name, of the file as the deck has taken it last; none where that cannot be read any more."""
-    content = handover.kept_file(state.path)
-    if content is None:
-        return {}
-    with contextlib.suppress(DeckError):
-        file = load_for(path, replace(options, only=(), exclude=()), gpus, facts, told, environment, content=content)
-        return {spec.name: spec for spec in file.tasks}
-    return {}
+def check_before_start(file: DeckFile, gpus: BoxGpus, environ: Mapping[str, str]) -> None:
+    """What only a start asks for: GPUs that exist, behaviour that exists, variables that the caller gives. Raises
+    TaskFileError."""
+    check_together(
+        lambda: check_fit(file, gpus.fitting()),
+        lambda: refuse_later(file),
+        lambda: check_environment(file, environ),
+        lambda: check_snapshot(file),
+    )
 
 
 def _leave_to_the_original(state: StateDir) -> None:
@@ -211,104 +158,80 @@ def _leave_to_the_original(state: StateDir) -> None:
         record.drop(os.path.join(state.attempts, name))
 
 
-def _where_outputs_are(facts: Iterable[Fact], file: DeckFile, moved_from: Sequence[str]) -> Iterator[Fact]:
-    """What attempts were to make, where it is by now: a deck that was moved has moved it along."""
-    named = {spec.name: spec.outputs for spec in file.tasks}
-    folder = os.path.dirname(file.path)
-    for fact in facts:
-        if isinstance(fact, AttemptStarting) and fact.outputs != named.get(fact.task):
-            yield replace(fact, outputs=tuple(moved(path, moved_from, folder) for path in fact.outputs))
-        else:
-            yield fact
-
-
-def _regain(
-    journal: SqliteJournal,
-    facts: list[Fact],
-    told: Recorded,
-    settings: DeckSettings,
-    state: StateDir,
-    lock: DeckLock,
-    *,
-    results_too: bool,
-    options: str,
-) -> str:
-    """Add to *facts*, and to the journal, what a damaged or missing one does not tell and other files do; returns what
-    to say."""
-    boot_id = lock.previous.machine.boot_id if lock.previous is not None else host.boot_id()
-    found = regain(
+def _past(
+    journal: SqliteJournal, state: StateDir, settings: DeckSettings, lock: DeckLock, *, takeover: bool, options: str
+) -> tuple[Past, str]:
+    """What the journal tells; what a damaged or missing one does not and other files do is added to it. Returns what
+    to say of that, too."""
+    facts = list(journal.load())
+    told, damage = recorded(facts), journal.damage
+    records = tokens_recorded(settings, state.attempts)
+    jobs = may_have_jobs(settings, told)
+    if not (damage or jobs or has_forgotten(records, told)):
+        return Past(state, facts, told, damage), ""
+    found = recover(
         settings.log_dir,
-        tokens_recorded(settings, state.attempts),
+        records,
         settings.name,
         told,
-        boot_id=boot_id,
-        results_too=results_too,
+        boot_id=lock.previous.machine.boot_id if lock.previous is not None else host.boot_id(),
+        results_too=bool(damage) or (jobs and takeover),
         options=options,
     )
     if not found.facts:
-        return ""
+        return Past(state, facts, told, damage), ""
     written: SimpleQueue[Exception | None] = SimpleQueue()
     journal.submit(found.facts, durable=True, done=written.put)
     error = written.get()
     if error is not None:
         raise EngineUnavailableError(f"{state.db} cannot be written: {error}") from error
     facts += found.facts
-    return str(found)
+    return Past(state, facts, recorded(facts), damage), str(found)
 
 
-def _restore(
-    file: DeckFile,
-    state: StateDir,
-    lock: DeckLock,
-    journal: SqliteJournal,
-    gpus: BoxGpus,
-    facts: Sequence[Fact],
-    told: Recorded,
-    environment: Mapping[str, str],
-    *,
-    takeover: bool,
-    copy: bool,
-    moved_from: Sequence[str],
-    before: Callable[[], Mapping[str, TaskSpec]],
-) -> OpenDeck:
+def _refuse_elsewhere(loaded: Loaded, given: RunOptions) -> None:
+    """Raises UsageError and EngineUnavailableError where what the deck has begun runs where this engine cannot see it,
+    or where its tasks would run where they do not belong."""
+    file, told = loaded.file, loaded.past.told
+    refuse_elsewhere(file, told)
+    refuse_submitted(file, told, insists=given.backend == "local")
+    require_cluster(file.settings, loaded.environment)
+    _refuse_silent_cpu(file.settings, loaded.gpus, ran_on_gpus=told.ran_on_gpus)
+
+
+def _opened(loaded: Loaded, lock: DeckLock, journal: SqliteJournal, *, takeover: bool, copy: bool) -> OpenDeck:
+    file, past, state = loaded.file, loaded.past, loaded.past.state
+    assert state is not None
     settings = file.settings
-    outside = core_gpus(settings, gpus.outside)
-    deck = build(file, gpus=core_gpus(settings, gpus.chosen), outside=outside, cores=gpus.cores, on_cpu=not gpus.chosen)
+    _make_log_dir(settings.log_dir)
+    deck, starts, logs = restored(loaded)
     deck.memory_total_mib = host.mem_total_mib()
-    handover.take_back(deck, handover.load_specs(state.path, told.lasting_tokens), told, before)
-    starts = replay(deck, _where_outputs_are(facts, file, moved_from) if moved_from else facts)
     for gpu in deck.present_gpus.values():
         gpu.forget_neighbours()
     same_boot, same_namespace = _where_it_ran(deck, lock, takeover=takeover, copy=copy)
     if same_boot:
-        refuse_strangers(state.attempts, file, told)
-    _make_log_dir(settings.log_dir)
-    folder = os.path.dirname(file.path)
-    former = state.former_log_dirs(folder, settings.log_dir)
-    logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks), former)
-    state.note_log_dir(folder, settings.log_dir)
-    for task in deck.tasks:
-        if not task.attempts or journal.damage:
-            task.attempts = max(task.attempts, logs.highest(task.name))
-    stand_in_for_left_out(deck, logs, file)
-    ends = unsettled(tokens_recorded(settings, state.attempts), told)
+        refuse_strangers(state.attempts, file, past.told)
+    state.note_log_dir(os.path.dirname(file.path), settings.log_dir)
+    ends = unsettled(tokens_recorded(settings, state.attempts), past.told)
     sweep_records(state.attempts, [*starts, *(start.token for _, start in ends)])
     warnings = [*file.warnings, *passed_over_nodelists(file)]
-    warnings += filter(None, (state.warning, journal.damage, _on_cpu_warning(deck)))
+    warnings += filter(None, (state.warning, past.damage, _on_cpu_warning(deck)))
     return OpenDeck(
         file,
         state,
         lock,
         journal,
-        gpus,
+        loaded.gpus,
+        probe_of(settings, loaded.gpus.allocation),
         deck,
         logs,
-        environment,
+        loaded.environment,
         starts,
         ends,
         same_boot=same_boot,
         same_namespace=same_namespace,
         warnings=warnings,
+        options=encode(loaded.options),
     )
 
 
@@ -329,11 +252,11 @@ def _where_it_ran(deck: Deck, lock: DeckLock, *, takeover: bool, copy: bool) -> 
     return same_boot, same_namespace
 
 
-def _refuse_silent_cpu(settings: DeckSettings, gpus: BoxGpus, told: Recorded) -> None:
+def _refuse_silent_cpu(settings: DeckSettings, gpus: BoxGpus, *, ran_on_gpus: bool) -> None:
     """A deck that has run on GPUs does not quietly go on, a hundred times slower, on the CPU."""
     if settings.backend == "slurm":
         return
-    if not gpus.chosen and settings.gpus != "none" and settings.no_gpu == "auto" and told.ran_on_gpus:
+    if not gpus.chosen and settings.gpus != "none" and settings.no_gpu == "auto" and ran_on_gpus:
         raise EngineUnavailableError(
             "this deck has run on GPUs and none is found now: mend the driver, or run it on the CPU with --gpus none"
         )
@@ -358,18 +281,15 @@ def _on_cpu_warning(deck: Deck) -> str:
 _TELLING = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
 
 
-def _run_environment(
-    state: StateDir, *, keep: bool, environ: Mapping[str, str], service: bool = False
-) -> tuple[Mapping[str, str], str]:
-    """A run keeps the environment that it was started with, whichever engine goes on with it.
-
-    *keep*: an unfinished run goes on. A *service* has no environment of its own that would be of use: it takes what is
-    kept. Returns it, and a warning where the caller's differs in what decides which programs run.
-    """
+def _run_environment(past: Past, environ: Mapping[str, str], *, service: bool) -> tuple[Mapping[str, str], str]:
+    """A run keeps the environment that it was started with, whichever engine goes on with it. A *service* has no
+    environment of its own that would be of use: it takes what is kept. Returns it, and a warning where the caller's
+    differs in what decides which programs run."""
+    assert past.state is not None
     fresh = base_environment(environ)
-    kept = load_environment(state.path) if keep or service else None
+    kept = past.environment if past.told.unfinished or service else None
     if kept is None:
-        save_environment(state.path, fresh)
+        save_environment(past.state.path, fresh)
         return fresh, ""
     other = [name for name in _TELLING if kept.get(name) != fresh.get(name)]
     other += [name for name in ("CUDA_VISIBLE_DEVICES",) if name in kept and name not in fresh]

@@ -23,8 +23,7 @@ from ..core.gone import Kept
 from ..core.phases import ACTIVE, FINAL, Blocked, Queued, Waiting
 from ..core.reload import After, draft, follow_up, kept_specs, swap
 from ..decks import handover
-from ..decks.gpus import core_gpus
-from ..decks.left_out import stand_in_for_left_out
+from ..decks.loading import core_gpus, stand_in_for_left_out
 from ..decks.opening import OpenDeck
 from ..decks.options import decode, encode
 from ..errors import EngineEndingError, EngineUnavailableError, UsageError

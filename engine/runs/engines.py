@@ -160,8 +160,8 @@ class Engines:
         if connection is not None:
             with connection:
                 return {row.name: row.state for row in connection.wait_for_picture().rows.values()}
-        from ..offline.deck import open_offline
-        from ..offline.look import OfflineLook  # half an engine, and seldom needed
+        from ..decks.offline import open_offline
+        from ..serve.offline import OfflineLook  # half an engine, and seldom needed
 
         look = OfflineLook(open_offline(self._home.path, RunOptions(), self._environ), self._home.path)
         return {row.name: row.state for row in look.rows(())}

@@ -7,29 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..adapters import host
-from ..adapters.journal.db import look_at
-from ..adapters.slurm.cluster import gpus_of_a_node
-from ..adapters.state.folder import load_environment
 from ..attempt.box import Box
-from ..attempt.environment import base_environment
 from ..attempt.orders import Made, Orders
 from ..attempt.outputs import is_done
-from ..core.build import build
 from ..core.deck import Deck
 from ..core.effects import Launch
-from ..core.recorded import Recorded, recorded
-from ..core.replay import replay
+from ..core.recorded import Recorded
 from ..core.spec import DeckFile, TaskSpec
 from ..decks.cluster import passed_over_nodelists
-from ..decks.options import holding
+from ..decks.offline import OfflineDeck, open_as_start
 from ..decks.other_decks import OtherDecks
-from ..decks.past import past_of
-from ..decks.states import find_own_state
 from ..logs.files import LogFolder
 from ..snapshot.fit import check_snapshot
-from ..taskfile import options as taskfile
 from ..taskfile.fit import check_environment, refuse_later
-from ..taskfile.load import load, load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.problems import check_together
 
@@ -81,24 +71,14 @@ class Target:
 
 
 def read_target(path: str, options: RunOptions, environ: Mapping[str, str]) -> Target:
-    """Read the file and the journal: of an unfinished run under what that was started with. *options* ask for Slurm.
-    Raises DeckError."""
-    settings = load_settings(path, options)
-    state = find_own_state(path, settings.state_dir, options)
-    facts, damage = ([], "") if state is None else look_at(state.db)
-    journal = recorded(facts)
-    environment: Mapping[str, str] = base_environment(environ)
-    if state is not None and journal.unfinished:
-        options = holding("headless", journal, options)
-        environment = load_environment(state.path) or environment
-    box = taskfile.Box(gpus_of_a_node(environ) or None, host.cores(), journal.shards)
-    look = past_of(facts, ())
-    file = load(path, options, box, environ=environment, look=look)
-    deck = build(file, gpus=(), cores=host.cores())
-    replay(deck, facts)
-    logs = LogFolder(file.settings.log_dir, (spec.name for spec in file.tasks))
-    orders = Orders(deck, logs, _box(environment))
-    return Target(file, deck, logs, environment, orders, damage, journal)
+    """Read the file and the journal, as a start would. *options* ask for Slurm. Raises DeckError."""
+    return target_of(open_as_start(path, options, environ))
+
+
+def target_of(found: OfflineDeck) -> Target:
+    """Of a deck on Slurm."""
+    orders = Orders(found.deck, found.logs, _box(found.environment))
+    return Target(found.file, found.deck, found.logs, found.environment, orders, found.damage, found.journal)
 
 
 def check_start(target: Target) -> None:

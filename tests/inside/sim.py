@@ -18,9 +18,9 @@ from gpudeck.engine.core import ends as core_ends
 from gpudeck.engine.core import replay as replay_module
 from gpudeck.engine.core.turn import Turn
 from gpudeck.engine.decks import handover
-from gpudeck.engine.decks.gpus import core_gpus
 from gpudeck.engine.decks.handover import take_back
 from gpudeck.engine.decks.journal_recovery import unsettled
+from gpudeck.engine.decks.loading import core_gpus
 from gpudeck.engine.decks.options import ASKED_ONLY, Purpose
 from gpudeck.engine.ending import Ending, Mode
 from gpudeck.engine.live import looking, reading, worker
@@ -39,6 +39,7 @@ from gpudeck.engine.serve.serving import Serving
 from gpudeck.engine.serve.undoing import Undoing
 from gpudeck.engine.serve.view import DeckView
 from gpudeck.engine.takeup import TakeUp
+from gpudeck.engine.taskfile import load as taskfile_load
 from gpudeck.engine.taskfile.source import digest_of
 
 

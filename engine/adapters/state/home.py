@@ -44,22 +44,24 @@ class Home:
     """None: an older gpudeck noted this."""
 
 
-def settle_in(state_dir: str, deck: str, owner: Owner) -> tuple[str, tuple[str, ...]]:
+def settle_in(state_dir: str, deck: str, owner: Owner) -> str:
     """Note where *state_dir* lies, *deck*, the folder of its task file, and whose it is. Returns the path of the folder
-    that it is a copy of, "" when it is none, and where the deck was before.
-
-    A folder that was moved is no copy: the one that it was is not there any more. For the holder of its lock.
-    """
+    that it is a copy of, "" when it is none. For the holder of its lock."""
     path = os.path.join(state_dir, _NAME)
     noted = _read(path)
     former = () if noted is None else (*noted.moved_from, noted.deck)
     moved_from = tuple(dict.fromkeys(each for each in former if each not in ("", deck)))
     here = replace(_home(state_dir), deck=deck, moved_from=moved_from, owner=owner)
     if noted == here:
-        return "", here.moved_from
+        return ""
     with contextlib.suppress(OSError):  # on a full disk the next engine notes it
         write_private(path, json.dumps(asdict(here)).encode())
-    return _original(noted, here), here.moved_from
+    return _original(noted, here)
+
+
+def original_of(state_dir: str) -> str:
+    """The path of the folder that this is a copy of, which no engine has opened yet; "" when it is none."""
+    return _original(_read(os.path.join(state_dir, _NAME)), _home(state_dir))
 
 
 def owner_in(state_dir: str) -> tuple[Owner, str] | None:
@@ -80,10 +82,10 @@ def relocation(state_dir: str) -> Callable[[str], str]:
     inside = os.path.relpath(noted.path, os.path.realpath(deck))
     if noted.path != here and here.endswith(f"/{inside}"):
         former, deck = (deck, *former), here.removesuffix(f"/{inside}")
-    return lambda path: moved(path, former, deck)
+    return lambda path: _moved(path, former, deck)
 
 
-def moved(path: str, former: Iterable[str], folder: str) -> str:
+def _moved(path: str, former: Iterable[str], folder: str) -> str:
     """Where a path lies of a deck whose folder was one of *former* and is *folder* now."""
     for each in former:
         if path.startswith(f"{each}/"):
@@ -92,6 +94,7 @@ def moved(path: str, former: Iterable[str], folder: str) -> str:
 
 
 def _original(noted: Home | None, here: Home) -> str:
+    """A folder that was moved is no copy: the one that it was is not there any more."""
     if noted is None or (noted.device, noted.inode) == (here.device, here.inode):
         return ""
     try:

@@ -1,26 +1,36 @@
-"""A deck as its files tell it, for commands."""
+"""What an engine tells of a deck, told from its files where none runs: to commands, and to a screen that only looks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import os
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ..adapters import host
+from ..client.attach import find_state
 from ..client.place import Place
 from ..core.deck import Task
 from ..core.explain import explain
 from ..core.phases import ACTIVE, Failed, Waiting
+from ..core.replay import derive
 from ..decks.cluster import standing
-from ..errors import UsageError
+from ..decks.loading import restored
+from ..decks.offline import OfflineDeck, Standing, first_of, open_offline
+from ..errors import DeckError, UsageError
 from ..logs.files import LogFolder
-from ..protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
-from ..serve.view import DeckView
-from .deck import Offline, Standing, open_offline
+from ..protocol.wire import Cluster, DeckHead, GpuRow, Reply, TaskRow, decode, encode
+from .selecting import select
+from .view import DeckView
 
 if TYPE_CHECKING:
     from ..attempt.shown_command import ToldCommands
+    from ..live.plan import FilePlan
+    from ..progress.reported import Reported, Told
+
 
 STANDING: dict[Standing, str] = {
     "runs": "runs on without an engine",
@@ -46,7 +56,7 @@ class OfflineLook:
 
     engine: Mapping[str, Any] | None = None
 
-    def __init__(self, deck: Offline, path: str) -> None:
+    def __init__(self, deck: OfflineDeck, path: str) -> None:
         self.deck = deck
         self._commands: ToldCommands | None = None
         self._view = DeckView(deck.deck, host.SystemClock(), file=path, infos={})
@@ -68,6 +78,18 @@ class OfflineLook:
         if self.deck.unfinished and self.deck.broken:
             more = "`gpudeck stop --tasks` ends what runs" if running else "its run has not ended"
         return f"no engine runs this deck{tasks}; {more}"
+
+    def edits(self) -> FilePlan | None:
+        """What the file says other than when the deck took it last; None: nobody knows what it said then."""
+        from ..live.plan import make_plan
+
+        loaded = self.deck.loaded
+        if (old := loaded.taken()) is None:
+            return None
+        deck, _, _ = restored(replace(loaded, file=old))
+        if deck.run.number:
+            derive(deck)
+        return make_plan(deck, old, loaded.file, loaded.file.digest)
 
     @property
     def submitted(self) -> str:
@@ -107,7 +129,7 @@ class OfflineLook:
         return None
 
     def rows(self, selectors: Sequence[str]) -> list[TaskRow]:
-        return [self._row(task) for task in self.deck.select(selectors)]
+        return [self._row(task) for task in tasks_meant(self.deck, selectors)]
 
     def _row(self, task: Task) -> TaskRow:
         row = msgspec.structs.replace(self._view.rows([task.index])[0], gpus=self.deck.gpus_of(task))
@@ -118,7 +140,7 @@ class OfflineLook:
 
     def with_metrics(self, rows: Sequence[TaskRow]) -> list[TaskRow]:
         """From their attempt-N.json."""
-        from ..progress.reported import Reported, best_of, read_all
+        from ..progress.reported import best_of, read_all
 
         tasks = self.deck.deck.by_name
         over = [(row.name, task.ended[-1].number) for row in rows if (task := tasks[row.name]).ended]
@@ -149,7 +171,7 @@ class OfflineLook:
     def details(self, name: str) -> dict[str, Any]:
         from ..attempt.box import Box
         from ..attempt.shown_command import ToldCommands
-        from ..serve.details import details_of  # with all that attempts are made of
+        from .details import details_of  # with all that attempts are made of
 
         offline = self.deck
         deck, task = offline.deck, offline.deck.by_name[name]
@@ -166,9 +188,9 @@ class OfflineLook:
         Raises UsageError for anything else and for bad arguments."""
         import asyncio
 
-        from ..serve.failures import FailuresArgs, failures
-        from ..serve.graph import Graphs
-        from ..serve.timeline import TimelineArgs, timeline
+        from .failures import FailuresArgs, failures
+        from .graph import Graphs
+        from .timeline import TimelineArgs, timeline
 
         deck, now = self.deck.deck, host.SystemClock().now()
         try:
@@ -199,3 +221,126 @@ class OfflineLook:
 
     def logs(self) -> LogFolder:
         return self.deck.logs
+
+
+def tasks_meant(offline: OfflineDeck, selectors: Sequence[str]) -> list[Task]:
+    """The tasks that any of *selectors* means, in file order; without selectors all of them. Raises UsageError for a
+    name, tag or param that none has; that none is in a state now is an answer."""
+    if not selectors:
+        return list(offline.deck.tasks)
+    known = offline.indices() if "gpu:" in " ".join(selectors) else offline.index_of
+    return select(offline.deck, selectors, known)
+
+
+# -- for a screen -----------------------------------------------------------------------------------------------------
+
+
+_AT_ONCE = 256
+READS = frozenset({"show", "timeline", "graph", "errors"})
+"""Requests that change nothing."""
+
+
+class OfflineScreen:
+    """One look at a deck: the picture, and answers to the requests of READS. Not for several threads at once."""
+
+    def __init__(self, place: Place) -> None:
+        """Raises DeckError where nothing can be told of the deck."""
+        self._place = place
+        self._state = find_state(place.path, place.options)
+        self._stamps = self._stamped()
+        self._offline = open_offline(place.path, place.options, place.environ)
+        self._look = OfflineLook(self._offline, place.path)
+
+    @property
+    def as_of(self) -> float:
+        """When the newest of what is shown was written down, seconds since the epoch; 0: nothing ever was."""
+        return max((getattr(fact, "wall", 0.0) for fact in self._offline.facts), default=0.0)
+
+    def notes(self, unreachable: str = "") -> list[str]:
+        """What the user should know of it, a line each. *unreachable*: why the engine that there is cannot be asked."""
+        deck = self._offline
+        told = [unreachable or self._look.saying]
+        left = sum(deck.standing(token) != "runs" for token in deck.deck.active)
+        if left:
+            told.append(f"what became of {left} that ran is not known yet: the next engine finds out")
+        if deck.broken:
+            why = first_of(deck.broken).removeprefix(os.path.join(os.path.dirname(self._place.path), ""))
+            told.append(f"tasks are shown as far as the journal knows them: {why}")
+        if deck.damage:
+            told.append(f"deck.db is damaged ({deck.damage}): shown is what comes before that")
+        return told
+
+    def outdated(self) -> bool:
+        """Whether anything that is shown may be other by now. Reads no file but the task file of a deck that was never
+        started. Raises DeckError."""
+        return self._stamped() != self._stamps
+
+    def _stamped(self) -> Sequence[object]:
+        state = self._state or find_state(self._place.path, self._place.options)
+        looked_at = [] if state is None else [state.db, f"{state.db}-wal", state.lock, state.attempts]
+        return [_file_stamp(path) for path in (self._place.path, *looked_at)]
+
+    def head(self) -> DeckHead:
+        return self._look.head()
+
+    def gpus(self) -> Sequence[GpuRow]:
+        """Those that the deck has, or has used; nobody reads them."""
+        known = {gpu.uuid for gpu in self._look.gpus()}
+        used = sorted((index, uuid) for uuid, index in self._offline.index_of.items() if uuid not in known)
+        unread = (GpuRow(index=at, uuid=uuid, note="no engine reads it", note_kind="unread") for at, uuid in used)
+        return (*self._look.gpus(), *unread)
+
+    def rows(self) -> list[TaskRow]:
+        """Of all tasks, in file order."""
+        active = {task.index for task in self._offline.deck.active.values()}
+        quiet = {"reason": ""}  # what is said of these is no reason of an attempt before
+        rows = self._look.rows(())
+        return [msgspec.structs.replace(row, **quiet) if row.index in active else row for row in rows]
+
+    def metrics(self, known: Container[tuple[str, int]]) -> Iterator[list[Told]]:
+        """What the newest attempts of tasks reported last, some tasks at a time. Reads a small file for each (task,
+        attempt) that is not *known*. May go on while another thread asks for answers."""
+        from ..progress.reported import Reported, best_of, read_all
+
+        deck, logs = self._offline.deck, self._offline.logs
+        over = [(task.name, task.ended[-1].number) for task in deck.tasks if task.ended and task.attempt() is None]
+        wanted = [attempt for attempt in over if attempt not in known]
+        for start in range(0, len(wanted), _AT_ONCE):
+            attempts = wanted[start : start + _AT_ONCE]
+            told = read_all([(name, number, logs.paths(name, number, False).json) for name, number in attempts])
+            specs = {name: deck.by_name[name].spec for name, _, _ in told}
+            yield [(name, number, Reported(one.last, best_of(specs[name], one.best))) for name, number, one in told]
+
+    def answer(self, op: str, args: Mapping[str, Any]) -> Any:
+        """What an engine would answer to a request of READS. Raises UsageError."""
+        if op == "show":
+            return _sent([self._details(str(name)) for name in args.get("tasks", ())])
+        return _sent(self._look.page(op, args))
+
+    def _details(self, name: str) -> dict[str, Any]:
+        if name not in self._offline.deck.by_name:
+            raise UsageError(f"no task {name!r} in this deck")
+        _, *waits_for = self._look.explain(name)
+        return {**self._look.details(name), "waits_for": waits_for}
+
+
+def _sent(result: Any) -> Any:
+    """As a client gets it that asks an engine."""
+    told = decode(encode(Reply(id=0, ok=True, result=result)))
+    assert isinstance(told, Reply)
+    return told.result
+
+
+def _file_stamp(path: str) -> object:
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        return error.errno
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def can_be_shown(place: Place) -> bool:
+    """Whether a deck that cannot be opened can be looked at."""
+    with contextlib.suppress(DeckError, OSError):
+        return bool(open_offline(place.path, place.options, place.environ).facts)
+    return False
