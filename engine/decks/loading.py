@@ -16,6 +16,7 @@ from ..adapters.journal.db import look_at
 from ..adapters.state.folder import StateDir, load_environment
 from ..adapters.state.home import relocation
 from ..attempt.environment import base_environment
+from ..core.apply_run import BY_HAND
 from ..core.build import build, slots_of, stand_in
 from ..core.deck import Deck
 from ..core.devices import Gpu
@@ -36,7 +37,7 @@ from ..taskfile.source import Source, read_source
 from . import handover
 from .cuda_devices import limiting
 from .gpus import BoxGpus, gpus_for
-from .options import BEGINS, Purpose, holding, taking_in
+from .options import BEGINS, Purpose, decode, holding, taking_in, which
 
 GpusOf = Callable[[DeckSettings], BoxGpus]
 """Finds the GPUs of a deck with these settings."""
@@ -79,6 +80,8 @@ class Loaded:
     past: Past
     gpus: BoxGpus
     file: DeckFile
+    chosen_by: Sequence[Fact] = ()
+    """How the deck stood when the run's tasks were chosen."""
     trouble: str = ""
     """Why all tasks are shown, where a selection means none any more."""
 
@@ -90,7 +93,7 @@ class Loaded:
             return None
         with contextlib.suppress(DeckError):
             source = read_source(self.file.shown, content)
-            loader = Loader(source, {}, self.environment, self.past, lambda _: self.gpus, lenient=True)
+            loader = Loader(source, {}, self.environment, self.past, lambda _: self.gpus, self.chosen_by, lenient=True)
             return loader.under(self.options).file
         return None
 
@@ -120,7 +123,8 @@ def load(
     past = past or Past()
     environment = base_environment(environ) if environment is None else environment
     options = holding(purpose, past.told, given)
-    loader = Loader(source, environ, environment, past, gpus_of, lenient)
+    chosen = past.facts if _chooses(given) or not _chooses(options) else chosen_by(past.facts)
+    loader = Loader(source, environ, environment, past, gpus_of, chosen, lenient)
     try:
         loaded = loader.under(options)
     except TaskFileError:
@@ -133,7 +137,11 @@ def load(
     newer = with_newcomers(options, loaded.file, loaded.tasks_taken())
     if newer == options:
         return loaded
-    return Loader(source, environ, environment, past, lambda _: loaded.gpus, lenient).under(newer)
+    return Loader(source, environ, environment, past, lambda _: loaded.gpus, chosen, lenient).under(newer)
+
+
+def _chooses(options: RunOptions) -> bool:
+    return bool(options.only or options.exclude) or options.limit is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +153,9 @@ class Loader:
     environment: Mapping[str, str]
     past: Past
     gpus_of: GpusOf | None
-    lenient: bool
+    chosen_by: Sequence[Fact]
+    """How the deck stood when its tasks were chosen."""
+    lenient: bool = False
 
     def under(self, options: RunOptions) -> Loaded:
         """Raises TaskFileError and UsageError, and EngineUnavailableError (see `load`)."""
@@ -158,7 +168,7 @@ class Loader:
             trouble = f"{error}; all tasks are shown"
             gpus, file = self._expanded(replace(options, only=(), exclude=(), limit=None, with_needs=False))
         file = with_running(file, self.past.told)
-        return Loaded(options, self.environment, self.past, gpus, file, trouble)
+        return Loaded(options, self.environment, self.past, gpus, file, self.chosen_by, trouble)
 
     def _expanded(self, options: RunOptions) -> tuple[BoxGpus, DeckFile]:
         gpus = BoxGpus(Inventory(()), ())
@@ -169,7 +179,7 @@ class Loader:
             return Box(gpus.count, gpus.cores, self.past.told.shards)
 
         def look(settings: DeckSettings, tasks: Sequence[TaskSpec]) -> Sequence[Subject]:
-            return standing_after(self._chosen_by(), gpus.inventory.gpus)(settings, tasks)
+            return standing_after(self.chosen_by, gpus.inventory.gpus)(settings, tasks)
 
         file = taskfile.load(self.source, options, box, environ=self.environment, look=look)
         return gpus, file
@@ -178,10 +188,6 @@ class Loader:
         if self.gpus_of is not None:
             return self.gpus_of(settings)
         return gpus_for(self.source, options, settings, limiting(self.environ, self.environment), self.environment)
-
-    def _chosen_by(self) -> Sequence[Fact]:
-        """Those by which a selection is decided."""
-        return before_the_run(self.past.facts) if self.lenient else self.past.facts
 
 
 # -- which tasks a run is about ---------------------------------------------------------------------------------------
@@ -201,10 +207,19 @@ def with_newcomers(options: RunOptions, file: DeckFile, known: Collection[str]) 
     return taking_in(options, new) if new else options
 
 
-def before_the_run(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Those by which the tasks of the newest run were chosen."""
-    starts = (at for at in range(len(facts) - 1, -1, -1) if isinstance(facts[at], (RunStarted, OptionsChanged)))
-    return facts[: next(starts, len(facts))]
+_AS_BEFORE = (BY_HAND, ("new",))
+"""What runs take that begin without anybody saying which tasks: by a retry, and of what came into the file."""
+
+
+def chosen_by(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """Those by which the tasks of the newest run were chosen: what came before its selection was said."""
+    found, said = len(facts), None
+    for at, fact in enumerate(facts):
+        if isinstance(fact, (RunStarted, OptionsChanged)):
+            selection = which(replace(decode(fact.options), also=()))
+            if selection != said or (isinstance(fact, RunStarted) and fact.takes not in _AS_BEFORE):
+                found, said = at, selection
+    return facts[:found]
 
 
 def standing_after(facts: Sequence[Fact], gpus: Sequence[GpuInfo]) -> Look:

@@ -69,6 +69,8 @@ class OpenDeck:
     warnings: list[str] = field(default_factory=list[str])
     options: str = ""
     """The run options that hold, encoded."""
+    chosen_by: int = 0
+    """How many facts there were when the run's tasks were chosen."""
     held: str = ""
     """What to say of those that were said by an earlier start."""
 
@@ -232,6 +234,7 @@ def _opened(loaded: Loaded, lock: DeckLock, journal: SqliteJournal, *, takeover:
         same_namespace=same_namespace,
         warnings=warnings,
         options=encode(loaded.options),
+        chosen_by=len(loaded.chosen_by),
     )
 
 

@@ -7,7 +7,6 @@ import contextlib
 import traceback
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from itertools import islice
 from typing import Any, Literal
 
 from ..core.deck import Deck
@@ -73,12 +72,6 @@ def mode_of(file: DeckFile, *, headless: bool) -> Mode:
     return file.settings.reload if not headless or "reload" in file.places else "off"
 
 
-def _reader_now(opened: OpenDeck) -> Reader:
-    """For tasks that are chosen now: what is recorded from here on chooses no others."""
-    count = opened.journal.count
-    return Reader(opened, lambda: list(islice(opened.journal.load(), count)))
-
-
 class LiveFile:
     """Of one open deck. On the loop's thread; what touches the file runs in a thread of its own."""
 
@@ -102,7 +95,7 @@ class LiveFile:
         self.mode: Mode = mode_of(opened.file, headless=headless)
         """What edits do, as the file said when it was read last."""
         self._worker = Worker(opened.file.shown)
-        self._reader = _reader_now(opened)
+        self._reader = Reader(opened, opened.chosen_by)
         self._applier = Applier(opened, loop, self._worker)
         self._one_at_a_time = asyncio.Lock()
         self.pending: FilePlan | None = None
@@ -180,7 +173,7 @@ class LiveFile:
             if now == before:
                 return ""
             if now.only != before.only:
-                self._reader = _reader_now(self._opened)
+                self._reader = Reader(self._opened, self._opened.journal.count)
             applied = await self._go_on_under(now)
         text = text_of(before, now, applied.plan)
         self._note(text, "info")

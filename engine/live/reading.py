@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import islice
 from typing import Literal
 
 from ..core.events import Fact
@@ -48,11 +49,11 @@ def content_digest(path: str) -> str:
 class Reader:
     """One deck's. `read` runs away from the loop."""
 
-    def __init__(self, opened: OpenDeck, facts: Callable[[], Sequence[Fact]]) -> None:
-        """*facts*: the journal as it was when the tasks of the run were chosen, for selectors such as
-        `state:failed`."""
+    def __init__(self, opened: OpenDeck, chosen_by: int) -> None:
+        """*chosen_by*: how many facts there were when the tasks of the run were chosen, for selectors such as
+        `state:failed`; what is recorded from there on chooses no others."""
         self._opened = opened
-        self._facts = facts
+        self._chosen_by = chosen_by
 
     def read(self) -> Reading:
         """Raises DeckError with every problem of the file."""
@@ -94,14 +95,16 @@ class Reader:
     def _load(self, source: Source, options: RunOptions) -> Loaded:
         opened, facts = self._opened, self._history(options)
         past = Past(facts=facts, told=replace(recorded(facts), shards=dict(opened.deck.shards)))
-        return Loader(source, {}, opened.environment, past, self._gpus_of, lenient=False).under(options)
+        return Loader(source, {}, opened.environment, past, self._gpus_of, facts).under(options)
 
     def _gpus_of(self, settings: DeckSettings) -> BoxGpus:
         return replace(self._opened.gpus, chosen=self._gpus(settings)[0])
 
     def _history(self, options: RunOptions) -> Sequence[Fact]:
         """What a selection depends on; reading it takes seconds of a large deck."""
-        return self._facts() if options.only or options.exclude or options.limit is not None else ()
+        if not (options.only or options.exclude or options.limit is not None):
+            return ()
+        return list(islice(self._opened.journal.load(), self._chosen_by))
 
     def _look(self, facts: Sequence[Fact]) -> Look:
         return standing_after(facts, self._opened.gpus.inventory.gpus)

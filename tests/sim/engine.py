@@ -169,7 +169,7 @@ class SimEngine:
         self.opened.unsettled = unsettled(left, self._told)
         self.opened.same_boot = deck.run.boot_id in ("", self.box.boot)
         self.opened.gpus = _Cards(self._cards())
-        self.opened.journal = self.journal
+        self.opened.journal, self.opened.chosen_by = self.journal, self.journal.count
         handover.keep_begun(self.state, deck)
         handover.keep_file(self.state, self.file)
         return deck
