@@ -15,7 +15,7 @@ from .adapters.simulated import SimulatedProbe
 from .core.events import AttemptStarting, Fact
 from .core.inputs import Input, Shutdown
 from .core.readings import GpuReading
-from .core.renew import take_up_new
+from .core.runs import take_up_new
 from .core.spec import TaskSpec
 from .core.step import Core
 from .core.why_waiting import why_waiting
@@ -46,7 +46,7 @@ from .protocol.wire import Request
 from .quiet import QuietStart
 from .report.reporter import Reporter
 from .serve.requests import Hooks, Requests
-from .serve.serving import Serving
+from .serve.server import Serving
 from .serve.view import DeckView
 from .signals import StopSignals
 from .state_watch import StateWatch

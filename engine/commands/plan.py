@@ -16,13 +16,13 @@ from ..attempt.outputs import is_done
 from ..client.task_file import task_file
 from ..command import Command
 from ..core.deck import Deck, Task
+from ..core.devices import mixed_in_words
+from ..core.events import Outcome
 from ..core.fit import memory_in_words
 from ..core.marks import is_of_other_work
-from ..core.outcome import Outcome
 from ..core.phases import FINAL, Cached, Cancelled, Failed, Phase, Succeeded
 from ..core.simulate import Ahead, Planned, simulate
 from ..core.spec import TaskSpec
-from ..core.together import mixed_in_words
 from ..decks.cluster import standing, submitted
 from ..decks.gpus import BoxGpus
 from ..decks.offline import OfflineDeck, open_as_start

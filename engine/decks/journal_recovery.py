@@ -19,13 +19,12 @@ import msgspec
 
 from ..adapters import host
 from ..adapters.processes import record
-from ..core.events import AttemptEnded, AttemptStarting, Fact, RunEnded, RunStarted
-from ..core.instant import Instant
-from ..core.outcome import Outcome, Reason
+from ..core.events import AttemptEnded, AttemptStarting, Fact, Outcome, Reason, RunEnded, RunStarted
 from ..core.recorded import Recorded
 from ..core.spec import DeckFile
 from ..errors import UsageError
 from ..logs.told import read_record
+from ..ports import Instant
 from ..snapshot.index import SHARED
 
 _FILE = re.compile(r"attempt-([1-9]\d{0,8})\.json")

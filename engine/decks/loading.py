@@ -16,6 +16,7 @@ from ..adapters.journal.db import look_at
 from ..adapters.state.folder import StateDir, load_environment
 from ..adapters.state.home import relocation
 from ..attempt.environment import base_environment
+from ..core.apply import derive, replay
 from ..core.apply_run import BY_HAND
 from ..core.build import build, slots_of, stand_in
 from ..core.deck import Deck
@@ -23,7 +24,6 @@ from ..core.devices import Gpu
 from ..core.events import AttemptStarting, Fact, OptionsChanged, RunEnded, RunStarted
 from ..core.phases import FINAL, Phase, Waiting
 from ..core.recorded import Recorded, recorded
-from ..core.replay import derive, replay
 from ..core.selector import Subject
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..core.subject import subject

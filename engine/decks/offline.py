@@ -15,9 +15,9 @@ from ..adapters.processes import record
 from ..adapters.state.home import original_of
 from ..adapters.state.lock import Holder, held_by, this_machine
 from ..attempt.environment import base_environment
+from ..core.apply import derive
 from ..core.deck import Task
 from ..core.events import AttemptStarting, Fact, TaskCached, TaskCancelled
-from ..core.replay import derive
 from ..core.spec import DeckFile, DeckSettings, Resources, TaskSpec, Work
 from ..errors import TaskFileError
 from ..logs.files import AttemptPaths

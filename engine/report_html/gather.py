@@ -25,8 +25,8 @@ from ..logs.ranks import tails
 from ..logs.told import git_text
 from ..results.results import Asked, How, Records, Result, metrics_of, results_of
 from ..results.table import Layout, tabulate, varying
-from ..serve.failures import failure_of
 from ..serve.offline import STANDING
+from ..serve.pages import failure_of
 from .data import AttemptPart, FailurePart, MetricsPart, Report, RunPart, TaskPart
 
 UNTOLD = "untold"

@@ -13,17 +13,17 @@ import msgspec
 from ..adapters import host
 from ..client.attach import find_state
 from ..client.place import Place
+from ..core.apply import derive
 from ..core.deck import Task
 from ..core.explain import explain
 from ..core.phases import ACTIVE, Failed, Waiting
-from ..core.replay import derive
 from ..decks.cluster import standing
 from ..decks.loading import restored
 from ..decks.offline import OfflineDeck, Standing, first_of, open_offline
 from ..errors import DeckError, UsageError
 from ..logs.files import LogFolder
 from ..protocol.wire import Cluster, DeckHead, GpuRow, Reply, TaskRow, decode, encode
-from .selecting import select
+from .requested import select
 from .view import DeckView
 
 if TYPE_CHECKING:
@@ -188,9 +188,7 @@ class OfflineLook:
         Raises UsageError for anything else and for bad arguments."""
         import asyncio
 
-        from .failures import FailuresArgs, failures
-        from .graph import Graphs
-        from .timeline import TimelineArgs, timeline
+        from .pages import FailuresArgs, Graphs, TimelineArgs, failures, timeline
 
         deck, now = self.deck.deck, host.SystemClock().now()
         try:

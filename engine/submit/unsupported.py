@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from ..core.names import is_glob
-from ..core.spec import DeckSettings, TaskSpec
+from ..core.spec import DeckSettings, TaskSpec, is_glob
 from ..text import names_text
 
 _Says = Callable[[TaskSpec], bool]

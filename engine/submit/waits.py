@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass
 
-from ..core.names import is_glob, matching
-from ..core.spec import TaskSpec
+from ..core.spec import TaskSpec, is_glob, matching
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ..core.meant import meant
-from ..core.selector import Facts, Subject, parse_selector
+from ..core.selector import Facts, Subject, meant, parse_selector
 from ..core.spec import DeckSettings, TaskSpec
 from ..errors import UsageError
 from .graph import Index

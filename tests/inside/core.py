@@ -7,6 +7,6 @@ from gpudeck.engine.report.status import Times, counts_of, status_of
 from gpudeck.engine.serve.cluster_rows import ClusterRows
 from gpudeck.engine.serve.details import details_of
 from gpudeck.engine.serve.gpu_rows import GpuRows
-from gpudeck.engine.serve.selecting import select
-from gpudeck.engine.serve.timeline import TimelineArgs, attempts_of
+from gpudeck.engine.serve.pages import TimelineArgs, attempts_of
+from gpudeck.engine.serve.requested import select
 from gpudeck.engine.serve.view import DeckView

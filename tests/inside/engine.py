@@ -31,13 +31,11 @@ from gpudeck.engine.progress.last_metrics import LastMetrics
 from gpudeck.engine.progress.reported import NOTHING, Reported
 from gpudeck.engine.results.results import Result
 from gpudeck.engine.results.table import FORMATS, Cell, Column, Layout, Table, decimals_for, tabulate
-from gpudeck.engine.serve.failures import FailuresArgs, failures
-from gpudeck.engine.serve.graph import AT_ONCE as GRAPH_AT_ONCE
-from gpudeck.engine.serve.graph import Graphs
+from gpudeck.engine.serve.details import rung_changes
 from gpudeck.engine.serve.offline import OfflineLook, OfflineScreen, can_be_shown, tasks_meant
-from gpudeck.engine.serve.rungs import rung_changes
-from gpudeck.engine.serve.timeline import AT_ONCE as TIMELINE_AT_ONCE
-from gpudeck.engine.serve.timeline import TimelineArgs, timeline
+from gpudeck.engine.serve.pages import AT_ONCE as GRAPH_AT_ONCE
+from gpudeck.engine.serve.pages import ATTEMPTS_AT_ONCE as TIMELINE_AT_ONCE
+from gpudeck.engine.serve.pages import FailuresArgs, Graphs, TimelineArgs, failures, timeline
 from gpudeck.engine.taskfile.check import check_name
 from gpudeck.engine.taskfile.init import names_for, read_commands
 from gpudeck.engine.taskfile.load import load

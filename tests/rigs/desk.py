@@ -38,7 +38,6 @@ from gpudeck.engine.client.task_file import task_file
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands import stop
 from gpudeck.engine.core.events import Fact
-from gpudeck.engine.core.instant import Instant
 from gpudeck.engine.decks.opening import OpenDeck, open_deck
 from gpudeck.engine.decks.options import Purpose, decode
 from gpudeck.engine.ending import Mode
@@ -46,7 +45,7 @@ from gpudeck.engine.engine import Engine
 from gpudeck.engine.errors import DeckError
 from gpudeck.engine.headless.output import LogOutput
 from gpudeck.engine.logs import follow, helper
-from gpudeck.engine.ports import JournalBrokenError, Launcher, Sink, StartOrder
+from gpudeck.engine.ports import Instant, JournalBrokenError, Launcher, Sink, StartOrder
 from gpudeck.engine.results import results
 from gpudeck.engine.taskfile.options import RunOptions
 from gpudeck.tui.cli import main

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...core.gres import gpus_by_type
+from ...core.gpu_names import gpus_by_type
 from ..slurm.states import stand
 
 _NODES = re.compile(r"^\s*Nodes=(\S+) CPU_IDs=(\S*) Mem=(\d+) GRES=(\S*)", re.MULTILINE)

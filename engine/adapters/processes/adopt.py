@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from ...core.fate import Fate, Unproven
+from ...core.events import Fate, Unproven
 from ...core.inputs import LeaderExited, Spawned, TreeGone
 from ...core.readings import GpuReading, Process
 from ...ports import Known, Sink

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 
-from ...core.fate import Fate
+from ...core.events import Fate
 from ...core.inputs import Input, TreeGone
 from ...core.spec import StopScope
 from ...ports import Known, Sink, SpawnRefusedError, StartOrder
