@@ -13,12 +13,13 @@ from ... import __version__
 from ..adapters.state.folder import load_environment
 from ..command import Command
 from ..decks.options import Purpose, changed, decode, refuse_other
+from ..decks.states import find_state
 from ..errors import EngineUnavailableError, UsageError
 from ..hints import Hints
 from ..protocol.wire import DeckHead
 from ..taskfile.options import RunOptions
 from ..text import field_text, printable
-from .attach import attach, attach_or_start, find_state, has_engine, running_alone
+from .attach import attach, attach_or_start, has_engine, running_alone
 from .connection import Connection, Gone
 from .task_file import task_file
 

@@ -11,12 +11,12 @@ from ..adapters import host
 from ..adapters.state.folder import load_environment
 from ..atomic import write_atomic
 from ..attempt.environment import base_environment
-from ..client.attach import find_state
 from ..client.connection import Connection, Gone
 from ..client.place import Place, say
 from ..command import Command
 from ..core.spec import DeckFile
 from ..decks.options import decode, describe, which
+from ..decks.states import find_state
 from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..live.add import Added, Addition, add
 from ..live.toml_text import inline

@@ -6,10 +6,10 @@ import time
 
 from ..adapters.processes.proc import stat
 from ..adapters.state.lock import held_by
-from ..client.attach import find_state
 from ..client.connection import Connection, Gone
 from ..client.place import Place
 from ..command import Command
+from ..decks.states import find_state
 from ..errors import EngineUnavailableError, UsageError
 from ..protocol.states import ACTIVE
 from ..protocol.wire import Bye

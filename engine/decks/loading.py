@@ -37,7 +37,7 @@ from ..taskfile.source import Source, read_source
 from . import handover
 from .cuda_devices import limiting
 from .gpus import BoxGpus, gpus_for
-from .options import BEGINS, Purpose, decode, holding, taking_in, which
+from .options import BEGINS, Purpose, decode, has_selection, holding, taking_in, which
 
 GpusOf = Callable[[DeckSettings], BoxGpus]
 """Finds the GPUs of a deck with these settings."""
@@ -123,7 +123,7 @@ def load(
     past = past or Past()
     environment = base_environment(environ) if environment is None else environment
     options = holding(purpose, past.told, given)
-    chosen = past.facts if _chooses(given) or not _chooses(options) else chosen_by(past.facts)
+    chosen = past.facts if has_selection(given) or not has_selection(options) else chosen_by(past.facts)
     loader = Loader(source, environ, environment, past, gpus_of, chosen, lenient)
     try:
         loaded = loader.under(options)
@@ -138,10 +138,6 @@ def load(
     if newer == options:
         return loaded
     return Loader(source, environ, environment, past, lambda _: loaded.gpus, chosen, lenient).under(newer)
-
-
-def _chooses(options: RunOptions) -> bool:
-    return bool(options.only or options.exclude) or options.limit is not None
 
 
 @dataclass(frozen=True, slots=True)

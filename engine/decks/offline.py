@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Literal
 
@@ -30,7 +31,7 @@ from .cluster import Sent, submitted
 from .gpus import unasked_gpus
 from .loading import Loaded, Past, load, past_in, restored
 from .options import holding
-from .states import find_own_state, settings_despite
+from .states import find_own_state, settings_said
 
 Standing = Literal["runs", "ended", "gone", "unknown"]
 """What became of an attempt that has not ended as far as the journal knows."""
@@ -64,11 +65,7 @@ class OfflineDeck:
         """What to say where no engine runs it and its tasks were left on another machine; "" otherwise."""
         self.submitted: Sequence[Sent] = [] if holder is not None else submitted(loaded.file, past.told)
         """Tasks that Slurm was given and no engine has taken up."""
-        self.index_of = {gpu.uuid: gpu.index for gpu in self.deck.gpus.values()}
-        """GPUs by UUID, as far as they are known."""
         self._original = original_of(past.state.path) if past.state is not None and past.told.lasting else ""
-        self._unread = _MOST_READ
-        self._learnt = False
 
     @property
     def warnings(self) -> list[str]:
@@ -114,49 +111,37 @@ class OfflineDeck:
         return "" if self.state is None else record.read(os.path.join(self.state.attempts, token)).end
 
     def gpus_of(self, task: Task) -> tuple[int, ...]:
-        """Indices of the GPUs of a task's newest attempt, as attempt-N.json has them: the driver is not asked. One such
-        file is read for each GPU, not for each task."""
-        uuids = _uuids_of(task)
-        if any(uuid not in self.index_of for uuid in uuids) and self._unread > 0:
-            self._unread -= 1
-            self.learn(self.logs.paths(task.name, task.attempts, False).json)
+        """Indices of the GPUs of a task's newest attempt, as far as they are known."""
+        attempt = task.attempt() or (task.ended[-1] if task.ended else None)
+        uuids = () if attempt is None else attempt.gpus
         return tuple(self.index_of[uuid] for uuid in uuids if uuid in self.index_of)
 
-    def paths(self, name: str, attempt: int) -> AttemptPaths:
-        """Where the files of an attempt are."""
-        known = self.deck.by_name.get(name)
-        return self.logs.paths(name, attempt, known is not None and known.spec.policy.merge_stderr)
+    @cached_property
+    def index_of(self) -> Mapping[str, int]:
+        """GPUs by UUID: the deck's, and those of attempts as one attempt-N.json for each has them, since the driver is
+        not asked. Reads a few small files."""
+        known = {gpu.uuid: gpu.index for gpu in self.deck.gpus.values()}
+        telling = (self.paths(name, number).json for name, number, uuids in self._used() if not known.keys() >= uuids)
+        for path in islice(telling, _MOST_READ):
+            with contextlib.suppress(msgspec.ValidationError):
+                said = msgspec.convert(read_record(path).get("gpus", []), list[_RecordedGpu])
+                known |= {gpu.uuid: gpu.index for gpu in said}
+        return known
 
-    def learn(self, path: str) -> None:
-        """Which GPU is which, from an attempt-N.json."""
-        with contextlib.suppress(msgspec.ValidationError):
-            said = msgspec.convert(read_record(path).get("gpus", []), list[_RecordedGpu])
-            self.index_of |= {gpu.uuid: gpu.index for gpu in said}
-
-    def indices(self) -> Mapping[str, int]:
-        """GPUs by UUID, as one attempt-N.json for each has them: the driver is not asked. Reads a few small files."""
-        if not self._learnt:
-            self._learnt = True
-            telling = (path for path, uuids in self._used() if not self.index_of.keys() >= uuids)
-            for path in islice(telling, _MOST_READ):
-                self.learn(path)
-        return self.index_of
-
-    def _used(self) -> Iterator[tuple[str, frozenset[str]]]:
-        """Of each attempt that was on GPUs its attempt-N.json, and their UUIDs."""
+    def _used(self) -> Iterator[tuple[str, int, frozenset[str]]]:
+        """Attempts that were on GPUs, and the UUIDs of these."""
         deck = self.deck
         ended = [*((task.name, task.ended) for task in deck.tasks), *deck.past.ended.items()]
         lasting = ((task.name, (attempt,)) for task in deck.active.values() if (attempt := task.attempt()) is not None)
         for name, attempts in (*ended, *lasting):
             for each in attempts:
                 if each.gpus:
-                    yield self.paths(name, each.number).json, frozenset(each.gpus)
+                    yield name, each.number, frozenset(each.gpus)
 
-
-def _uuids_of(task: Task) -> tuple[str, ...]:
-    attempt = task.attempt()
-    last = task.ended[-1] if task.ended else None
-    return attempt.gpus if attempt is not None else last.gpus if last is not None else ()
+    def paths(self, name: str, attempt: int) -> AttemptPaths:
+        """Where the files of an attempt are."""
+        known = self.deck.by_name.get(name)
+        return self.logs.paths(name, attempt, known is not None and known.spec.policy.merge_stderr)
 
 
 def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> OfflineDeck:
@@ -167,16 +152,14 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> Of
     Raises EngineUnavailableError (a newer gpudeck's state, another host's, no permission) and, where the deck has never
     been started, TaskFileError.
     """
-    source, broken = None, ""
-    try:
+    source = None
+    with contextlib.suppress(TaskFileError):
         source = read_source(path)
-        settings = load_settings(source, given)
-    except TaskFileError as error:
-        source, settings, broken = None, settings_despite(path, given), str(error)
+    settings, broken = settings_said(source or path, given)
     past, holder = _past(path, given, settings)
     environment = past.environment or base_environment(environ)
     try:
-        if source is None:
+        if broken or source is None:
             raise TaskFileError(broken.splitlines())
         loaded = load(
             source,

@@ -44,7 +44,7 @@ from .journal_recovery import Unsettled, has_forgotten, recover, refuse_stranger
 from .loading import Loaded, Past, load, restored
 from .options import Purpose, encode, held
 from .other_decks import OtherDecks
-from .states import find_own_state, former_states, note_state, owner_of, refuse_other, state_dir_said
+from .states import find_state, former_states, note_state, owner_of, refuse_other
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ def open_deck(
 
 def _taken(path: str, given: RunOptions) -> bytes | None:
     """The task file as the deck took it last; None: nobody knows."""
-    state = find_own_state(path, state_dir_said(path, given), given)
+    state = find_state(path, given)
     return None if state is None else handover.kept_file(state.path)
 
 

@@ -17,12 +17,19 @@ from ..adapters.state.home import Owner, owner_in
 from ..adapters.state.lock import held_by
 from ..adapters.state.private_files import write_private
 from ..errors import TaskFileError, UsageError
-from ..taskfile.find import STATE_DIR, default_log_dir, stem_of
+from ..taskfile.find import STATE_DIR, default_log_dir, may_say_state_dir, stem_of
 from ..taskfile.options import RunOptions
 from ..text import plural
 
 if TYPE_CHECKING:
     from ..core.spec import DeckSettings
+    from ..taskfile.source import Source
+
+
+def find_state(path: str, options: RunOptions) -> StateDir | None:
+    """The deck's state folder; None: it has never been started. Raises DeckError."""
+    state_dir = settings_said(path, options)[0].state_dir if may_say_state_dir(path) else STATE_DIR
+    return find_own_state(path, state_dir, options)
 
 
 def find_own_state(path: str, state_dir: str, options: RunOptions) -> StateDir | None:
@@ -76,8 +83,18 @@ _TABLE = re.compile(r"\s*\[+\s*([^\[\]]+?)\s*\]+\s*(?:#.*)?")
 _WANTED = ("name", "state_dir", "log_dir")
 
 
-def settings_despite(path: str, options: RunOptions) -> DeckSettings:
-    """Name, state_dir and log_dir of a file that cannot be read as a whole; defaults for what cannot be read."""
+def settings_said(file: str | Source, options: RunOptions) -> tuple[DeckSettings, str]:
+    """The [deck] table. Of a file that cannot be read as a whole its name, state_dir and log_dir, defaults for what
+    cannot be read of these, and what is wrong with it, a line each."""
+    from ..taskfile.load import load_settings  # slow to load
+
+    try:
+        return load_settings(file, options), ""
+    except TaskFileError as error:  # a file that was broken under a live engine
+        return _settings_despite(file if isinstance(file, str) else file.shown, options), str(error)
+
+
+def _settings_despite(path: str, options: RunOptions) -> DeckSettings:
     from ..core.spec import DeckSettings  # seldom needed, as what reads task files
 
     said = _deck_lines(path)
@@ -90,16 +107,6 @@ def settings_despite(path: str, options: RunOptions) -> DeckSettings:
         state_dir=os.path.join(folder, os.path.expanduser(said.get("state_dir", STATE_DIR))),
         log_dir=os.path.join(folder, os.path.expanduser(log_dir)),
     )
-
-
-def state_dir_said(path: str, options: RunOptions) -> str:
-    """Where the task file says that the deck has its state, broken or not."""
-    from ..taskfile.load import load_settings  # slow to load
-
-    try:
-        return load_settings(path, options).state_dir
-    except TaskFileError:  # a file that was broken under a live engine
-        return settings_despite(path, options).state_dir
 
 
 def _deck_lines(path: str) -> dict[str, str]:

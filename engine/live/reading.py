@@ -16,7 +16,7 @@ from ..decks.cuda_devices import choose
 from ..decks.gpus import BoxGpus
 from ..decks.loading import Loaded, Loader, Past, standing_after, with_newcomers, with_running
 from ..decks.opening import OpenDeck, check_before_start
-from ..decks.options import decode
+from ..decks.options import decode, has_selection
 from ..errors import UsageError
 from ..ports import GpuInfo
 from ..taskfile.options import RunOptions
@@ -102,9 +102,7 @@ class Reader:
 
     def _history(self, options: RunOptions) -> Sequence[Fact]:
         """What a selection depends on; reading it takes seconds of a large deck."""
-        if not (options.only or options.exclude or options.limit is not None):
-            return ()
-        return list(islice(self._opened.journal.load(), self._chosen_by))
+        return list(islice(self._opened.journal.load(), self._chosen_by)) if has_selection(options) else ()
 
     def _look(self, facts: Sequence[Fact]) -> Look:
         return standing_after(facts, self._opened.gpus.inventory.gpus)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..adapters import host
-from ..client.attach import find_state
 from ..client.place import Place
 from ..core.apply import derive
 from ..core.deck import Task
@@ -20,6 +19,7 @@ from ..core.phases import ACTIVE, Failed, Waiting
 from ..decks.cluster import standing
 from ..decks.loading import restored
 from ..decks.offline import OfflineDeck, Standing, first_of, open_offline
+from ..decks.states import find_state
 from ..errors import DeckError, UsageError
 from ..logs.files import LogFolder
 from ..protocol.wire import Cluster, DeckHead, GpuRow, Reply, TaskRow, decode, encode
@@ -178,7 +178,6 @@ class OfflineLook:
         if self._commands is None:
             box = Box(offline.environment, lambda _: "", offline.index_of, cpus_each=0, cores=host.cores())
             self._commands = ToldCommands(deck, offline.paths, box)
-        offline.gpus_of(task)  # which its command names
         told, at = self._commands, host.boottime_s()
         command, launch, hiding = told.of(task), told.launch(task), told.hiding(task)
         return msgspec.to_builtins(details_of(deck, task, offline.paths, offline.index_of, at, command, launch, hiding))
@@ -194,12 +193,12 @@ class OfflineLook:
         try:
             match op:
                 case "timeline":
-                    answer = timeline(deck, msgspec.convert(args, TimelineArgs), self.deck.indices(), now.wall_s)
+                    answer = timeline(deck, msgspec.convert(args, TimelineArgs), self.deck.index_of, now.wall_s)
                 case "graph":
                     answer = Graphs(deck).graph(now.boot_s)
                 case "errors":
                     wanted = msgspec.convert(args, FailuresArgs)
-                    answer = failures(deck, wanted, self.deck.paths, self.deck.indices())
+                    answer = failures(deck, wanted, self.deck.paths, self.deck.index_of)
                 case _:
                     raise UsageError(f"{op}: no engine runs this deck")
         except msgspec.ValidationError as error:
@@ -226,8 +225,7 @@ def tasks_meant(offline: OfflineDeck, selectors: Sequence[str]) -> list[Task]:
     name, tag or param that none has; that none is in a state now is an answer."""
     if not selectors:
         return list(offline.deck.tasks)
-    known = offline.indices() if "gpu:" in " ".join(selectors) else offline.index_of
-    return select(offline.deck, selectors, known)
+    return select(offline.deck, selectors, offline.index_of)
 
 
 # -- for a screen -----------------------------------------------------------------------------------------------------
