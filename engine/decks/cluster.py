@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 _TOLD = frozenset({"sent", "began", "ended"})
 """sent: `gpudeck submit` has handed it over."""
-_NAMED = 5
 _SENT = ".sent"
-_SENT_NAMED = 3
 
 
 def tokens_recorded(settings: DeckSettings, attempts_dir: str) -> set[str]:
@@ -88,10 +86,14 @@ def refuse_elsewhere(file: DeckFile, told: Recorded) -> None:
 
 
 def _names(starts: Sequence[AttemptStarting], told: Recorded) -> str:
-    jobs = ((start.task, told.jobs.get((start.task, start.attempt), "")) for start in starts[:_NAMED])
-    names = ", ".join(f"{task} (job {job})" if job else task for task, job in jobs)
-    more = len(starts) - _NAMED
-    return f"{names} and {plural(more, 'more task')}" if more > 0 else names
+    jobs = ((start.task, told.jobs.get((start.task, start.attempt), "")) for start in starts)
+    return _named([f"{task} (job {job})" if job else task for task, job in jobs], 5)
+
+
+def _named(tasks: Sequence[str], shown: int) -> str:
+    """ "a, b and 2 more tasks"."""
+    more = len(tasks) - shown
+    return ", ".join(tasks[:shown]) + (f" and {plural(more, 'more task')}" if more > 0 else "")
 
 
 # -- handed over by `gpudeck submit` -----------------------------------------------------------------------------------
@@ -162,16 +164,15 @@ def refuse_submitted(file: DeckFile, journal: Recorded, *, insists: bool) -> Non
         )
     if found and not insists:
         raise UsageError(
-            f"{file.shown}: {in_words(found)}, and no engine knows how {_they(found)} ended: `gpudeck --backend slurm` "
+            f"{file.shown}: {in_words(found)}, and no engine knows how {'it' if len(found) == 1 else 'they'} ended: "
+            "`gpudeck --backend slurm` "
             f"takes that in, `gpudeck --backend local` runs {_them(found)} again on this box"
         )
 
 
 def in_words(found: Sequence[Sent]) -> str:
     """ "a, b and 2 more tasks were submitted as Slurm jobs on 2026-11-23 14:05": the newest of them."""
-    names = ", ".join(each.task for each in found[:_SENT_NAMED])
-    more = len(found) - _SENT_NAMED
-    names += f" and {plural(more, 'more task')}" if more > 0 else ""
+    names = _named([each.task for each in found], 3)
     on = time.strftime("%Y-%m-%d %H:%M", time.localtime(max(each.at for each in found)))
     return f"{names} {'was' if len(found) == 1 else 'were'} submitted as Slurm jobs on {on}"
 
@@ -185,7 +186,3 @@ def standing(found: Sequence[Sent]) -> str:
 
 def _them(found: Sequence[Sent]) -> str:
     return "it" if len(found) == 1 else "them"
-
-
-def _they(found: Sequence[Sent]) -> str:
-    return "it" if len(found) == 1 else "they"

@@ -252,22 +252,27 @@ def _whoever_was_chosen(deck: Deck, facts: Sequence[Fact]) -> Iterator[Fact]:
 def restored(loaded: Loaded) -> tuple[Deck, dict[str, AttemptStarting], LogFolder]:
     """The deck as its journal leaves it, the starts of attempts that have not ended, by token, and its logs. Reads
     only. Raises EngineUnavailableError where the logs cannot be read."""
-    file, gpus, past = loaded.file, loaded.gpus, loaded.past
-    settings, state = file.settings, past.state
-    deck = build(
+    past, state = loaded.past, loaded.past.state
+    deck = deck_of(loaded.file, loaded.gpus)
+    if state is not None and past.told.lasting:
+        kept = handover.load_specs(state.path, past.told.lasting_tokens)
+        handover.take_back(deck, kept, past.told, loaded.tasks_taken)
+    starts = replay(deck, _where_outputs_are(loaded))
+    logs = _logs(loaded, deck)
+    stand_in_for_left_out(deck, logs, loaded.file)
+    return deck, starts, logs
+
+
+def deck_of(file: DeckFile, gpus: BoxGpus) -> Deck:
+    """A deck before its first run."""
+    settings = file.settings
+    return build(
         file,
         gpus=core_gpus(settings, gpus.chosen),
         outside=core_gpus(settings, gpus.outside),
         cores=gpus.cores,
         on_cpu=gpus.on_cpu(settings),
     )
-    if state is not None and past.told.lasting:
-        kept = handover.load_specs(state.path, past.told.lasting_tokens)
-        handover.take_back(deck, kept, past.told, loaded.tasks_taken)
-    starts = replay(deck, _where_outputs_are(loaded))
-    logs = _logs(loaded, deck)
-    stand_in_for_left_out(deck, logs, file)
-    return deck, starts, logs
 
 
 def core_gpus(settings: DeckSettings, chosen: Sequence[GpuInfo]) -> list[Gpu]:

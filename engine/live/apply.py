@@ -15,7 +15,6 @@ from itertools import islice
 from typing import TypeVar
 
 from ..adapters import host
-from ..core.build import build
 from ..core.deck import Deck, Task
 from ..core.events import Fact
 from ..core.flags import changed_ones
@@ -23,7 +22,7 @@ from ..core.gone import Kept
 from ..core.phases import ACTIVE, FINAL, Blocked, Queued, Waiting
 from ..core.reload import After, draft, follow_up, kept_specs, swap
 from ..decks import handover
-from ..decks.loading import core_gpus, stand_in_for_left_out
+from ..decks.loading import deck_of, stand_in_for_left_out
 from ..decks.opening import OpenDeck
 from ..decks.options import decode, encode
 from ..errors import EngineEndingError, EngineUnavailableError, UsageError
@@ -113,14 +112,7 @@ class Applier:
         if file.selected is not None:
             # What runs belongs to the run, whatever is selected now: a later round must not start beside it.
             file = replace(file, selected=file.selected | {task.name for task in list(old.active.values())})
-        gpus = replace(opened.gpus, chosen=reading.chosen)
-        new = build(
-            file,
-            gpus=core_gpus(settings, gpus.chosen),
-            outside=core_gpus(settings, gpus.outside),
-            cores=gpus.cores,
-            on_cpu=not gpus.chosen,
-        )
+        new = deck_of(file, replace(opened.gpus, chosen=reading.chosen))
         draft(old, new, islice(opened.journal.load(), count), self._look)
         if reading.options is not None and reading.options.only != decode(opened.options).only:
             refuse_left_out_needs(new, reading.options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from .view import DeckView
 if TYPE_CHECKING:
     from ..attempt.shown_command import ToldCommands
     from ..live.plan import FilePlan
-    from ..progress.reported import Reported, Told
+    from ..progress.reported import Told
 
 
 STANDING: dict[Standing, str] = {
@@ -140,18 +140,18 @@ class OfflineLook:
 
     def with_metrics(self, rows: Sequence[TaskRow]) -> list[TaskRow]:
         """From their attempt-N.json."""
-        from ..progress.reported import best_of, read_all
-
         tasks = self.deck.deck.by_name
         over = [(row.name, task.ended[-1].number) for row in rows if (task := tasks[row.name]).ended]
-        paths = [(name, number, self.deck.paths(name, number).json) for name, number in over]
-        told = {name: metrics for name, _, metrics in read_all(paths)}
+        told = {name: {"metrics": found.last, "best": found.best} for name, _, found in self.reported(over)}
+        return [msgspec.structs.replace(row, **told.get(row.name, {})) for row in rows]
 
-        def told_of(row: TaskRow, metrics: Reported) -> TaskRow:
-            best = best_of(tasks[row.name].spec, metrics.best)
-            return msgspec.structs.replace(row, metrics=metrics.last, best=best)
+    def reported(self, attempts: Iterable[tuple[str, int]]) -> list[Told]:
+        """What attempts reported last, and of what counts as best the best. Reads a small file for each."""
+        from ..progress.reported import Reported, best_of, read_all
 
-        return [told_of(row, told[row.name]) if row.name in told else row for row in rows]
+        told = read_all([(name, number, self.deck.paths(name, number).json) for name, number in attempts])
+        specs = {name: self.deck.deck.by_name[name].spec for name, _, _ in told}
+        return [(name, number, Reported(one.last, best_of(specs[name], one.best))) for name, number, one in told]
 
     def hints(self, rows: Sequence[TaskRow]) -> Mapping[str, str]:
         tasks = (self.deck.deck.by_name[row.name] for row in rows)
@@ -296,16 +296,11 @@ class OfflineScreen:
     def metrics(self, known: Container[tuple[str, int]]) -> Iterator[list[Told]]:
         """What the newest attempts of tasks reported last, some tasks at a time. Reads a small file for each (task,
         attempt) that is not *known*. May go on while another thread asks for answers."""
-        from ..progress.reported import Reported, best_of, read_all
-
-        deck, logs = self._offline.deck, self._offline.logs
-        over = [(task.name, task.ended[-1].number) for task in deck.tasks if task.ended and task.attempt() is None]
+        tasks = self._offline.deck.tasks
+        over = [(task.name, task.ended[-1].number) for task in tasks if task.ended and task.attempt() is None]
         wanted = [attempt for attempt in over if attempt not in known]
         for start in range(0, len(wanted), _AT_ONCE):
-            attempts = wanted[start : start + _AT_ONCE]
-            told = read_all([(name, number, logs.paths(name, number, False).json) for name, number in attempts])
-            specs = {name: deck.by_name[name].spec for name, _, _ in told}
-            yield [(name, number, Reported(one.last, best_of(specs[name], one.best))) for name, number, one in told]
+            yield self._look.reported(wanted[start : start + _AT_ONCE])
 
     def answer(self, op: str, args: Mapping[str, Any]) -> Any:
         """What an engine would answer to a request of READS. Raises UsageError."""

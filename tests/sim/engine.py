@@ -80,6 +80,9 @@ class _Cards:
     def count(self) -> int | None:
         return len(self.chosen) or None
 
+    def on_cpu(self, _: object) -> bool:
+        return not self.chosen
+
 
 @dataclass(frozen=True)
 class How:
