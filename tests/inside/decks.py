@@ -1,4 +1,4 @@
-"""What the tests of tests/opening use of the inside of gpudeck: what moves there is changed here alone."""
+"""What the tests of tests/decks use of the inside of gpudeck: what moves there is changed here alone."""
 
 from gpudeck.engine.decks.cluster import (
     may_have_jobs,

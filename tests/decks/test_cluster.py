@@ -11,7 +11,7 @@ from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, AttemptSub
 from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.spec import DeckFile, DeckSettings
 from gpudeck.engine.errors import EngineUnavailableError, UsageError
-from tests.inside.opening import refuse_elsewhere, require_cluster, tokens_recorded, unsettled
+from tests.inside.decks import refuse_elsewhere, require_cluster, tokens_recorded, unsettled
 
 ON_BOX = DeckFile("/t/tasks.toml", "tasks", DeckSettings(), (), shown="tasks.toml")
 ON_SLURM = replace(ON_BOX, settings=DeckSettings(backend="slurm"))

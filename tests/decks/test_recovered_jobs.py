@@ -10,7 +10,7 @@ import pytest
 from gpudeck.engine.core.events import AttemptStarting
 from gpudeck.engine.core.recorded import Recorded, recorded
 from gpudeck.engine.core.spec import DeckSettings
-from tests.inside.opening import may_have_jobs, recover
+from tests.inside.decks import may_have_jobs, recover
 
 END = {"at": "", "kind": "ok", "exit_code": 0, "signal": None, "duration_s": 1.0}
 
