@@ -10,12 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
-import msgspec
-
 from ..adapters.state.folder import StateDir, find_state_dir
 from ..adapters.state.home import Owner, owner_in
 from ..adapters.state.lock import held_by
-from ..adapters.state.private_files import write_private
+from ..adapters.state.private_files import read_json, write_private
 from ..errors import TaskFileError, UsageError
 from ..taskfile.find import STATE_DIR, default_log_dir, may_say_state_dir, stem_of
 from ..taskfile.options import RunOptions
@@ -53,7 +51,7 @@ def refuse_other(path: str, state_dir: str, options: RunOptions) -> None:
         return
     owner, theirs = found
     mine = owner_of(path, options)
-    if (owner.profile, owner.name) != (mine.profile, mine.name) or _are_two(theirs, path):
+    if (owner.profile, owner.name) != (mine.profile, mine.name) or _are_one(theirs, path) is False:
         raise UsageError(
             f"{path}: its state would be {state_dir}, which is that of `{owner}` in {os.path.dirname(theirs)}: give it "
             "another name, profile or state_dir"
@@ -69,12 +67,12 @@ def is_own(path: str, state_dir: str, options: RunOptions) -> bool:
     return True
 
 
-def _are_two(one: str, other: str) -> bool:
-    """Two files that are both there."""
+def _are_one(one: str, other: str) -> bool | None:
+    """However they are said: `./state`, through a link. None: one is not there."""
     try:
-        return not os.path.samefile(one, other)
+        return os.path.samefile(one, other)
     except OSError:
-        return False
+        return None
 
 
 # -- of a task file that is broken now ---------------------------------------------------------------------------------
@@ -156,7 +154,8 @@ def former_states(path: str, settings: DeckSettings, options: RunOptions) -> lis
     now = find_state_dir(path, settings.state_dir, stem)
     paths = [*reversed(known), *([default.path] if default is not None else [])]
     states = [StateDir(each) for each in dict.fromkeys(paths) if os.path.exists(StateDir(each).db)]
-    found = [each for each in states if not _is(each, now) and is_own(path, each.path, options)]
+    others = [each for each in states if now is None or not _are_one(each.path, now.path)]
+    found = [each for each in others if is_own(path, each.path, options)]
     for state in found:
         _refuse_in_use(path, state)
     return found
@@ -174,14 +173,6 @@ def note_state(path: str, settings: DeckSettings, stem: str, state: StateDir) ->
             write_private(os.path.join(settings.log_dir, _FORMER), content.encode())
 
 
-def _is(state: StateDir, now: StateDir | None) -> bool:
-    """Whether they are one folder, however it is said: `./state`, through a link."""
-    try:
-        return now is not None and os.path.samefile(state.path, now.path)
-    except OSError:
-        return False
-
-
 def _refuse_in_use(path: str, state: StateDir) -> None:
     running = state.running()
     if running or held_by(state.path) is not None:
@@ -193,8 +184,4 @@ def _refuse_in_use(path: str, state: StateDir) -> None:
 
 
 def _listed(log_dir: str) -> dict[str, list[str]]:
-    try:
-        with open(os.path.join(log_dir, _FORMER), "rb") as file:
-            return msgspec.convert(json.loads(file.read()), dict[str, list[str]])
-    except (OSError, ValueError, msgspec.ValidationError):
-        return {}
+    return read_json(os.path.join(log_dir, _FORMER), dict[str, list[str]]) or {}

@@ -9,9 +9,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 
-import msgspec
-
-from .private_files import write_private
+from .private_files import read_json, write_private
 
 _NAME = "home"
 
@@ -48,7 +46,7 @@ def settle_in(state_dir: str, deck: str, owner: Owner) -> str:
     """Note where *state_dir* lies, *deck*, the folder of its task file, and whose it is. Returns the path of the folder
     that it is a copy of, "" when it is none. For the holder of its lock."""
     path = os.path.join(state_dir, _NAME)
-    noted = _read(path)
+    noted = read_json(path, Home)
     former = () if noted is None else (*noted.moved_from, noted.deck)
     moved_from = tuple(dict.fromkeys(each for each in former if each not in ("", deck)))
     here = replace(_home(state_dir), deck=deck, moved_from=moved_from, owner=owner)
@@ -61,12 +59,12 @@ def settle_in(state_dir: str, deck: str, owner: Owner) -> str:
 
 def original_of(state_dir: str) -> str:
     """The path of the folder that this is a copy of, which no engine has opened yet; "" when it is none."""
-    return _original(_read(os.path.join(state_dir, _NAME)), _home(state_dir))
+    return _original(read_json(os.path.join(state_dir, _NAME), Home), _home(state_dir))
 
 
 def owner_in(state_dir: str) -> tuple[Owner, str] | None:
     """Whose the state is that lies there, and where its task file is, or was, by now; None: nobody has noted it."""
-    noted = _read(os.path.join(state_dir, _NAME))
+    noted = read_json(os.path.join(state_dir, _NAME), Home)
     if noted is None or noted.owner is None:
         return None
     return noted.owner, relocation(state_dir)(os.path.join(noted.deck, noted.owner.file))
@@ -75,7 +73,7 @@ def owner_in(state_dir: str) -> tuple[Owner, str] | None:
 def relocation(state_dir: str) -> Callable[[str], str]:
     """Tells where a path that a deck's journal names lies by now: also of a deck that was moved, or copied, with its
     state and that no engine has opened since."""
-    noted = _read(os.path.join(state_dir, _NAME))
+    noted = read_json(os.path.join(state_dir, _NAME), Home)
     if noted is None or not noted.deck:
         return str
     here, former, deck = os.path.realpath(state_dir), noted.moved_from, noted.deck
@@ -108,11 +106,3 @@ def _original(noted: Home | None, here: Home) -> str:
 def _home(folder: str) -> Home:
     found = os.stat(folder)
     return Home(os.path.realpath(folder), found.st_dev, found.st_ino)
-
-
-def _read(path: str) -> Home | None:
-    try:
-        with open(path, "rb") as file:
-            return msgspec.convert(json.loads(file.read()), Home)
-    except (OSError, ValueError, msgspec.ValidationError):
-        return None

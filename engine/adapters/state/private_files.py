@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
+from typing import TypeVar
+
+import msgspec
 
 from ...atomic import write_atomic
+
+T = TypeVar("T")
 
 
 def private(path: str, flags: int) -> int:
@@ -16,6 +22,15 @@ def private(path: str, flags: int) -> int:
 def write_private(path: str, content: bytes) -> None:
     """Replace a file, mode 0600: after a crash it holds the old or the new content. Raises OSError."""
     write_atomic(path, content, mode=0o600)
+
+
+def read_json(path: str, kind: type[T]) -> T | None:
+    """What such a file says; None where there is none that can be read."""
+    try:
+        with open(path, "rb") as file:
+            return msgspec.convert(json.loads(file.read()), kind)
+    except (OSError, ValueError, msgspec.ValidationError):
+        return None
 
 
 def write_first(path: str, content: bytes) -> bool:
