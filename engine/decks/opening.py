@@ -93,13 +93,10 @@ def open_deck(
     taken = _taken(path, given) if purpose == "stop" else None
     source = read_source(path, taken)
     settings, stem = load_settings(source, given), stem_of(path, given)
-    begins = not os.path.exists(os.path.join(settings.state_dir, stem))
     former = former_states(path, settings, given) if purpose != "stop" and not takeover else []
-    first = None
-    if begins:  # a first start that comes to nothing leaves nothing behind
-        first = load(source, given, environ, purpose=purpose)
-        check_before_start(first.file, first.gpus, first.environment)
-        require_cluster(first.file.settings, first.environment)
+    begins = not os.path.exists(os.path.join(settings.state_dir, stem))
+    # A first start that comes to nothing leaves nothing behind.
+    first = _checked(load(source, given, environ, purpose=purpose)) if begins else None
     state = open_state_dir(path, settings.state_dir, stem, as_root=as_root, takeover=takeover)
     refuse_other(path, state.path, given)
     lock = DeckLock.acquire(state.path, unfinished=state.unfinished(), takeover=takeover)
@@ -108,25 +105,24 @@ def open_deck(
         refuse_other(path, state.path, given)  # whoever had it until now has noted whose it is
         journal = SqliteJournal.open(state.db)
         undo.callback(journal.close)
-        original = settle_in(state.path, os.path.dirname(os.path.abspath(path)), owner_of(path, given))
-        if original:
-            _leave_to_the_original(state)
+        original = _settled(path, state, given)
         past, recovered = _past(journal, state, settings, lock, takeover=takeover, options=encode(given))
         environment, other = _run_environment(past, environ, service=service)
         if first is not None and not past.facts and environment == first.environment:
             loaded = replace(first, past=past)
         else:
             loaded = load(source, given, environ, past=past, purpose=purpose, environment=environment)
-            if taken is None:
-                check_before_start(loaded.file, loaded.gpus, environment)
+            loaded = _checked(loaded) if taken is None else loaded
         _refuse_elsewhere(loaded, given)
-        opened = _opened(loaded, lock, journal, takeover=takeover, copy=bool(original))
-        copied = f"this deck is a copy of the one in {original}: what ran there is left alone and runs here again"
-        elsewhere = ""
-        if begins and former:
-            elsewhere = f"this deck begins anew in {state.path}: its state of before lies in {former[0].path}"
+        opened = _adopted(loaded, lock, journal, takeover=takeover, copy=bool(original))
         opened.held = held(loaded.options, given, unfinished=past.told.unfinished)
-        opened.warnings += filter(None, [elsewhere, copied * bool(original), recovered, other, opened.held])
+        if former and begins:
+            opened.warnings += [f"this deck begins anew in {state.path}: its state of before lies in {former[0].path}"]
+        if original:
+            opened.warnings += [
+                f"this deck is a copy of the one in {original}: what ran there is left alone and runs here again"
+            ]
+        opened.warnings += filter(None, [recovered, other, opened.held])
         left = [task.spec for task in opened.deck.tasks if task.selected and not isinstance(task.phase, FINAL)]
         opened.warnings += OtherDecks(loaded.file).at_work(left)
         note_state(path, loaded.file.settings, stem, state)
@@ -154,10 +150,19 @@ def check_before_start(file: DeckFile, gpus: BoxGpus, environ: Mapping[str, str]
     )
 
 
-def _leave_to_the_original(state: StateDir) -> None:
-    """A folder that was copied while its deck ran: what runs is the original's."""
-    for name in os.listdir(state.attempts):
+def _checked(loaded: Loaded) -> Loaded:
+    """Raises TaskFileError and EngineUnavailableError where it cannot be started."""
+    check_before_start(loaded.file, loaded.gpus, loaded.environment)
+    require_cluster(loaded.file.settings, loaded.environment)
+    return loaded
+
+
+def _settled(path: str, state: StateDir, given: RunOptions) -> str:
+    """Note whose the state is. Returns the folder that it is a copy of, whose what runs is; "" where it is none."""
+    original = settle_in(state.path, os.path.dirname(os.path.abspath(path)), owner_of(path, given))
+    for name in os.listdir(state.attempts) if original else ():
         record.drop(os.path.join(state.attempts, name))
+    return original
 
 
 def _past(
@@ -201,7 +206,8 @@ def _refuse_elsewhere(loaded: Loaded, given: RunOptions) -> None:
     _refuse_silent_cpu(file.settings, loaded.gpus, ran_on_gpus=told.ran_on_gpus)
 
 
-def _opened(loaded: Loaded, lock: DeckLock, journal: SqliteJournal, *, takeover: bool, copy: bool) -> OpenDeck:
+def _adopted(loaded: Loaded, lock: DeckLock, journal: SqliteJournal, *, takeover: bool, copy: bool) -> OpenDeck:
+    """The deck with what earlier engines left taken over. Raises UsageError and EngineUnavailableError."""
     file, past, state = loaded.file, loaded.past, loaded.past.state
     assert state is not None
     settings = file.settings

@@ -236,7 +236,7 @@ READS = frozenset({"show", "timeline", "graph", "errors"})
 """Requests that change nothing."""
 
 
-class OfflineScreen:
+class OfflineScreen(OfflineLook):
     """One look at a deck: the picture, and answers to the requests of READS. Not for several threads at once."""
 
     def __init__(self, place: Place) -> None:
@@ -244,18 +244,17 @@ class OfflineScreen:
         self._place = place
         self._state = find_state(place.path, place.options)
         self._stamps = self._stamped()
-        self._offline = open_offline(place.path, place.options, place.environ)
-        self._look = OfflineLook(self._offline, place.path)
+        super().__init__(open_offline(place.path, place.options, place.environ), place.path)
 
     @property
     def as_of(self) -> float:
         """When the newest of what is shown was written down, seconds since the epoch; 0: nothing ever was."""
-        return max((getattr(fact, "wall", 0.0) for fact in self._offline.facts), default=0.0)
+        return max((getattr(fact, "wall", 0.0) for fact in self.deck.facts), default=0.0)
 
     def notes(self, unreachable: str = "") -> list[str]:
         """What the user should know of it, a line each. *unreachable*: why the engine that there is cannot be asked."""
-        deck = self._offline
-        told = [unreachable or self._look.saying]
+        deck = self.deck
+        told = [unreachable or self.saying]
         left = sum(deck.standing(token) != "runs" for token in deck.deck.active)
         if left:
             told.append(f"what became of {left} that ran is not known yet: the next engine finds out")
@@ -276,43 +275,40 @@ class OfflineScreen:
         looked_at = [] if state is None else [state.db, f"{state.db}-wal", state.lock, state.attempts]
         return [_file_stamp(path) for path in (self._place.path, *looked_at)]
 
-    def head(self) -> DeckHead:
-        return self._look.head()
-
     def gpus(self) -> Sequence[GpuRow]:
         """Those that the deck has, or has used; nobody reads them."""
-        known = {gpu.uuid for gpu in self._look.gpus()}
-        used = sorted((index, uuid) for uuid, index in self._offline.index_of.items() if uuid not in known)
+        ours = super().gpus()
+        known = {gpu.uuid for gpu in ours}
+        used = sorted((index, uuid) for uuid, index in self.deck.index_of.items() if uuid not in known)
         unread = (GpuRow(index=at, uuid=uuid, note="no engine reads it", note_kind="unread") for at, uuid in used)
-        return (*self._look.gpus(), *unread)
+        return (*ours, *unread)
 
-    def rows(self) -> list[TaskRow]:
-        """Of all tasks, in file order."""
-        active = {task.index for task in self._offline.deck.active.values()}
+    def rows(self, selectors: Sequence[str] = ()) -> list[TaskRow]:
+        active = {task.index for task in self.deck.deck.active.values()}
         quiet = {"reason": ""}  # what is said of these is no reason of an attempt before
-        rows = self._look.rows(())
+        rows = super().rows(selectors)
         return [msgspec.structs.replace(row, **quiet) if row.index in active else row for row in rows]
 
     def metrics(self, known: Container[tuple[str, int]]) -> Iterator[list[Told]]:
         """What the newest attempts of tasks reported last, some tasks at a time. Reads a small file for each (task,
         attempt) that is not *known*. May go on while another thread asks for answers."""
-        tasks = self._offline.deck.tasks
+        tasks = self.deck.deck.tasks
         over = [(task.name, task.ended[-1].number) for task in tasks if task.ended and task.attempt() is None]
         wanted = [attempt for attempt in over if attempt not in known]
         for start in range(0, len(wanted), _AT_ONCE):
-            yield self._look.reported(wanted[start : start + _AT_ONCE])
+            yield self.reported(wanted[start : start + _AT_ONCE])
 
     def answer(self, op: str, args: Mapping[str, Any]) -> Any:
         """What an engine would answer to a request of READS. Raises UsageError."""
         if op == "show":
             return _sent([self._details(str(name)) for name in args.get("tasks", ())])
-        return _sent(self._look.page(op, args))
+        return _sent(self.page(op, args))
 
     def _details(self, name: str) -> dict[str, Any]:
-        if name not in self._offline.deck.by_name:
+        if name not in self.deck.deck.by_name:
             raise UsageError(f"no task {name!r} in this deck")
-        _, *waits_for = self._look.explain(name)
-        return {**self._look.details(name), "waits_for": waits_for}
+        _, *waits_for = self.explain(name)
+        return {**self.details(name), "waits_for": waits_for}
 
 
 def _sent(result: Any) -> Any:
