@@ -24,8 +24,7 @@ from .decks.options import ASKED_ONLY, Purpose
 from .ending import Ending, Mode
 from .errors import EngineUnavailableError
 from .idle import IdleNote
-from .live.live_file import LiveFile
-from .live.request import answer
+from .live.live_file import LiveFile, answer
 from .logs.writer import AttemptJsonWriter
 from .loop import Loop
 from .parts import (

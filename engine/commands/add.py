@@ -19,7 +19,7 @@ from ..decks.options import decode, describe, which
 from ..decks.states import find_state
 from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..live.add import Added, Addition, add
-from ..live.toml_text import inline
+from ..live.entry_like import inline
 from ..runs.typed import command_of, pairs_of, variables_of
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.placeholders import escaped

@@ -13,7 +13,7 @@ from ..adapters.slurm.cluster import partition_names
 from ..adapters.slurm.jobfiles import control_folder
 from ..adapters.slurm.script import script
 from ..attempt.outputs import is_done
-from ..client.task_file import task_file
+from ..client.files import task_file
 from ..command import Command
 from ..core.deck import Deck, Task
 from ..core.devices import mixed_in_words
@@ -29,8 +29,8 @@ from ..decks.offline import OfflineDeck, open_as_start
 from ..decks.other_decks import OtherDecks
 from ..errors import EngineUnavailableError
 from ..logs.secrets import mask, secrets_in
+from ..submit.jobs import NOTHING, Waits, waits_of
 from ..submit.target import Target, target_of
-from ..submit.waits import NOTHING, Waits, waits_of
 from ..taskfile.fit import check_fit
 from ..taskfile.problems import did_you_mean
 from ..text import columns_of, hhmmss, names_text, plural

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from ..adapters.state.folder import StateDir, find_state_dir
-from ..adapters.state.home import Owner, owner_in
+from ..adapters.state.home import Owner, owner_in, read_json
 from ..adapters.state.lock import held_by
-from ..adapters.state.private_files import read_json, write_private
+from ..atomic import write_private
 from ..errors import TaskFileError, UsageError
 from ..taskfile.find import STATE_DIR, default_log_dir, may_say_state_dir, stem_of
 from ..taskfile.options import RunOptions

@@ -28,8 +28,7 @@ from ..decks.options import decode, encode
 from ..errors import EngineEndingError, EngineUnavailableError, UsageError
 from ..loop import Loop
 from .change import refuse_left_out_needs
-from .choices import Applied, Choices
-from .plan import FilePlan, make_plan, settings_for_now
+from .plan import Applied, Choices, FilePlan, make_plan, settings_for_now
 from .reading import Reading
 from .worker import Worker
 

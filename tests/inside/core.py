@@ -3,7 +3,8 @@
 from gpudeck.engine.adapters.slurm.cluster import ClusterView, Gpus, Partition, UserJob
 from gpudeck.engine.logs.files import AttemptPaths
 from gpudeck.engine.report.forecasts import Forecasts
-from gpudeck.engine.report.status import Times, counts_of, status_of
+from gpudeck.engine.report.numbers import counts_of
+from gpudeck.engine.report.status import Times, status_of
 from gpudeck.engine.serve.cluster_rows import ClusterRows
 from gpudeck.engine.serve.details import details_of
 from gpudeck.engine.serve.gpu_rows import GpuRows

@@ -10,8 +10,7 @@ from gpudeck.engine.attempt.node_usage import NodeUsage, rounds_in
 from gpudeck.engine.attempt.orders import Box, Orders
 from gpudeck.engine.attempt.unkilled import LATE_S, Unkilled
 from gpudeck.engine.attempt.usage import Usage
-from gpudeck.engine.client.detach import start_detached
-from gpudeck.engine.client.linger import Logout, kills_processes, lingers, look
+from gpudeck.engine.client.detach import Logout, kills_processes, lingers, look_at_logout, start_detached
 from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.clean import run as clean

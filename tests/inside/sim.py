@@ -23,9 +23,8 @@ from gpudeck.engine.decks.loading import core_gpus
 from gpudeck.engine.decks.options import ASKED_ONLY, Purpose
 from gpudeck.engine.ending import Ending, Mode
 from gpudeck.engine.live import looking, reading, worker
-from gpudeck.engine.live.choices import Choices
-from gpudeck.engine.live.live_file import LiveFile
-from gpudeck.engine.live.request import answer
+from gpudeck.engine.live.live_file import LiveFile, answer
+from gpudeck.engine.live.plan import Choices
 from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.loop import Loop
 from gpudeck.engine.quiet import QuietStart

@@ -17,7 +17,7 @@ from ...core.events import Fate, Unproven
 from ...core.inputs import LeaderExited, Spawned, TreeGone
 from ...core.readings import GpuReading, Process
 from ...ports import Known, Sink
-from ..allocation.probe import node_of
+from ..allocation.relay import node_of
 from ..claims.claims import SIMULATED
 from ..host import boottime_s
 from . import proc, record

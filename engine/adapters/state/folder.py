@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import cast
 
-from ...atomic import sync_dir
+from ...atomic import private, sync_dir, write_first, write_private
 from ...errors import DeckError, EngineUnavailableError, UsageError
 from ..processes import record
+from .home import read_json
 from .lock import Machine, left_elsewhere, this_machine
 from .mounts import MOUNTS, NETWORK_FILE_SYSTEMS, file_system
-from .private_files import private, read_json, write_first, write_private
 
 _LOG_DIRS = "log_dirs"
 

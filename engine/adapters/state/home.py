@@ -8,10 +8,15 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from typing import TypeVar
 
-from .private_files import read_json, write_private
+import msgspec
+
+from ...atomic import write_private
 
 _NAME = "home"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +111,12 @@ def _original(noted: Home | None, here: Home) -> str:
 def _home(folder: str) -> Home:
     found = os.stat(folder)
     return Home(os.path.realpath(folder), found.st_dev, found.st_ino)
+
+
+def read_json(path: str, kind: type[T]) -> T | None:
+    """What such a file says; None where there is none that can be read."""
+    try:
+        with open(path, "rb") as file:
+            return msgspec.convert(json.loads(file.read()), kind)
+    except (OSError, ValueError, msgspec.ValidationError):
+        return None
