@@ -67,7 +67,7 @@ def _checked(path: str, options: RunOptions, warnings: list[str]) -> DeckFile:
     gpus = None
     trouble = ""
     try:
-        gpus = gpus_for(source, options, settings, os.environ, environment)
+        gpus = gpus_for(source, os.environ, environment, settings, options)
     except EngineUnavailableError as error:
         trouble = str(error)
     box = Box(gpus and gpus.count, host.cores(), {})

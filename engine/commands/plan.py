@@ -23,7 +23,7 @@ from ..core.marks import is_of_other_work
 from ..core.phases import FINAL, Cached, Cancelled, Failed, Phase, Succeeded
 from ..core.simulate import Ahead, Planned, simulate
 from ..core.spec import TaskSpec
-from ..decks.cluster import standing, submitted
+from ..decks.cluster import submitted, submitted_note
 from ..decks.gpus import BoxGpus
 from ..decks.offline import OfflineDeck, open_as_start
 from ..decks.other_decks import OtherDecks
@@ -76,7 +76,7 @@ def run(command: Command) -> int:
     if as_json:
         print(json.dumps([dict(zip(_COLUMNS, row, strict=True)) for row in rows], indent=2))
         return 0
-    given = standing(found.submitted) if found.submitted else ""
+    given = submitted_note(found.submitted) if found.submitted else ""
     for line in [*file.warnings, *filter(None, [found.damage, given]), *file.later]:
         print(f"warning: {line}")
     told = [*_table(rows, planned, gpus, runs), *filter(None, [barred]), *_left_to_you(deck, planned, settled)]

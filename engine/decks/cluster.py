@@ -18,7 +18,7 @@ from ..errors import EngineUnavailableError, UsageError
 from ..text import names_text, plural
 
 if TYPE_CHECKING:
-    from .journal_recovery import Told
+    from .journal_recovery import RecordedAttempt
 
 _TOLD = frozenset({"sent", "began", "ended"})
 """sent: `gpudeck submit` has handed it over."""
@@ -132,10 +132,11 @@ def all_submitted(file: DeckFile, journal: Recorded) -> list[Sent]:
     tokens = {name.removesuffix(_SENT) for name in names if name.endswith(_SENT)} - journal.tokens
     if not tokens:
         return []
-    from .journal_recovery import all_told  # with all that attempts leave behind, where they are on a cluster
+    from .journal_recovery import recorded_attempts  # with all that attempts leave behind, where they are on a cluster
 
-    told = (each for each, _ in all_told(file.settings.log_dir, file.settings.name, {}) if each.token in tokens)
-    found = {each.task: each for each in told if not _is_void(control, each.token, names)}
+    newest = (each for each, _ in recorded_attempts(file.settings.log_dir, file.settings.name, {}))
+    sent = (each for each in newest if each.token in tokens and not _is_void(control, each.token, names))
+    found = {each.task: each for each in sent}
     return [_sent(control, found[spec.name], names) for spec in file.tasks if spec.name in found]
 
 
@@ -144,7 +145,7 @@ def _is_void(control: str, token: str, names: Collection[str]) -> bool:
     return f"{token}.claim" in names and f"{token}.began" not in names and claimed_by(control, token) == VOID
 
 
-def _sent(control: str, told: Told, names: Collection[str]) -> Sent:
+def _sent(control: str, told: RecordedAttempt, names: Collection[str]) -> Sent:
     at = os.stat(path(control, told.token, "sent")).st_mtime
     return Sent(told.task, told.token, told.fingerprint, at, f"{told.token}.ended" in names)
 
@@ -159,29 +160,29 @@ def refuse_submitted(file: DeckFile, journal: Recorded, *, insists: bool) -> Non
     running = [each for each in found if not each.ended]
     if running:
         raise UsageError(
-            f"{file.shown}: {in_words(running)}, and no end of {_them(running)} is known: `gpudeck --backend slurm` "
-            "goes on with what was begun, and `gpudeck stop --tasks` then ends it"
+            f"{file.shown}: {submitted_text(running)}, and no end of {_them(running)} is known: "
+            "`gpudeck --backend slurm` goes on with what was begun, and `gpudeck stop --tasks` then ends it"
         )
     if found and not insists:
         raise UsageError(
-            f"{file.shown}: {in_words(found)}, and no engine knows how {'it' if len(found) == 1 else 'they'} ended: "
-            "`gpudeck --backend slurm` "
-            f"takes that in, `gpudeck --backend local` runs {_them(found)} again on this box"
+            f"{file.shown}: {submitted_text(found)}, and no engine knows how {'it' if len(found) == 1 else 'they'} "
+            "ended: `gpudeck --backend slurm` takes that in, "
+            f"`gpudeck --backend local` runs {_them(found)} again on this box"
         )
 
 
-def in_words(found: Sequence[Sent]) -> str:
+def submitted_text(found: Sequence[Sent]) -> str:
     """ "a, b and 2 more tasks were submitted as Slurm jobs on 2026-11-23 14:05": the newest of them."""
     names = _named([each.task for each in found], 3)
     on = time.strftime("%Y-%m-%d %H:%M", time.localtime(max(each.at for each in found)))
     return f"{names} {'was' if len(found) == 1 else 'were'} submitted as Slurm jobs on {on}"
 
 
-def standing(found: Sequence[Sent]) -> str:
+def submitted_note(found: Sequence[Sent]) -> str:
     """What an onlooker is told, in a line."""
     over = sum(each.ended for each in found)
     ended = f" ({'all' if over == len(found) > 1 else over} ended since)" if over else ""
-    return f"{in_words(found)}{ended}: `gpudeck --backend slurm` follows {_them(found)}"
+    return f"{submitted_text(found)}{ended}: `gpudeck --backend slurm` follows {_them(found)}"
 
 
 def _them(found: Sequence[Sent]) -> str:

@@ -76,7 +76,7 @@ def look_at_gpus(settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
     return _in_allocation(allocation, settings, environ)
 
 
-def unasked_gpus(settings: DeckSettings) -> BoxGpus:
+def unasked_gpus(settings: DeckSettings, _: RunOptions) -> BoxGpus:
     """The same without asking the driver: only simulated ones are known."""
     simulated = simulated_gpus(settings.gpus) if isinstance(settings.gpus, int) else ()
     return BoxGpus(Inventory(simulated), simulated, asked=False)
@@ -129,10 +129,10 @@ def _in_allocation(allocation: Allocation, settings: DeckSettings, environ: Mapp
 
 def gpus_for(
     source: Source,
-    options: RunOptions,
-    settings: DeckSettings,
     environ: Mapping[str, str],
     environment: Mapping[str, str],
+    settings: DeckSettings,
+    options: RunOptions,
 ) -> BoxGpus:
     """The box's GPUs and the deck's. *environ* limits them, *environment* is the tasks'.
 

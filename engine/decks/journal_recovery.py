@@ -44,7 +44,7 @@ class _End(msgspec.Struct):
     device_fault: bool = False
 
 
-class Told(msgspec.Struct):
+class RecordedAttempt(msgspec.Struct):
     """attempt-N.json, as far as it matters here."""
 
     task: str
@@ -99,7 +99,7 @@ def recover(
     results: list[Fact] = []
     still: list[Fact] = []
     now = host.SystemClock().now()
-    for told, of_lasting in all_told(log_dir, deck, lasting):
+    for told, of_lasting in recorded_attempts(log_dir, deck, lasting):
         before = lasting.get(told.task)
         may_last = told.token in records or (told.where != "" and told.end is None)
         has_ended = told.end is not None and before is not None and before.token == told.token
@@ -117,26 +117,28 @@ def recover(
     return Recovered(list(found), sum(isinstance(fact, AttemptEnded) for fact in results), len(still))
 
 
-def _same(start: AttemptStarting | None, told: Told) -> bool:
+def _same(start: AttemptStarting | None, told: RecordedAttempt) -> bool:
     return start is not None and start.attempt == told.attempt
 
 
-def all_told(log_dir: str, deck: str, lasting: Mapping[str, AttemptStarting]) -> Iterator[tuple[Told, Told | None]]:
+def recorded_attempts(
+    log_dir: str, deck: str, lasting: Mapping[str, AttemptStarting]
+) -> Iterator[tuple[RecordedAttempt, RecordedAttempt | None]]:
     """Of each task the newest attempt, and the one that lasts if that is another."""
     for folder, folders, names in os.walk(log_dir):
         if SHARED in folders:
             folders.remove(SHARED)  # copies of code
         numbers = [int(match[1]) for name in names if (match := _FILE.fullmatch(name))]
-        told = _told(folder, max(numbers)) if numbers else None
+        told = _read_attempt(folder, max(numbers)) if numbers else None
         if told is not None and told.deck == deck:
             start = lasting.get(told.task)
-            yield told, _told(folder, start.attempt) if start is not None else None
+            yield told, _read_attempt(folder, start.attempt) if start is not None else None
 
 
-def _told(folder: str, attempt: int) -> Told | None:
+def _read_attempt(folder: str, attempt: int) -> RecordedAttempt | None:
     stem = os.path.join(folder, f"attempt-{attempt}")
     try:
-        told = msgspec.convert(read_record(f"{stem}.json"), Told)
+        told = msgspec.convert(read_record(f"{stem}.json"), RecordedAttempt)
     except msgspec.ValidationError:
         return None
     if os.path.exists(f"{stem}.sh"):  # what a cluster was given, and may begin only now
@@ -160,7 +162,7 @@ def _in_a_run(
     yield from still
 
 
-def _starting(told: Told, now: Instant) -> AttemptStarting:
+def _starting(told: RecordedAttempt, now: Instant) -> AttemptStarting:
     wall = _wall(told.start, now)
     return AttemptStarting(
         told.task,
@@ -177,7 +179,7 @@ def _starting(told: Told, now: Instant) -> AttemptStarting:
     )
 
 
-def _ended(told: Told, now: Instant) -> AttemptEnded:
+def _ended(told: RecordedAttempt, now: Instant) -> AttemptEnded:
     assert told.end is not None
     end, wall = told.end, _wall(told.end.at, now)
     outcome = Outcome(end.kind, end.exit_code, end.signal, end.detail, end.device_fault)

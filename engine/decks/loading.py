@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ..adapters import host
 from ..adapters.journal.db import look_at
@@ -39,8 +40,8 @@ from .cuda_devices import limiting
 from .gpus import BoxGpus, gpus_for
 from .options import BEGINS, Purpose, decode, has_selection, holding, taking_in, which
 
-GpusOf = Callable[[DeckSettings], BoxGpus]
-"""Finds the GPUs of a deck with these settings."""
+GpusOf = Callable[[DeckSettings, RunOptions], BoxGpus]
+"""Finds the GPUs of a deck with these settings, which it has under these options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Loaded:
             return None
         with contextlib.suppress(DeckError):
             source = read_source(self.file.shown, content)
-            loader = Loader(source, {}, self.environment, self.past, lambda _: self.gpus, self.chosen_by, lenient=True)
+            loader = Loader(source, self.environment, self.past, _found(self.gpus), self.chosen_by, lenient=True)
             return loader.under(self.options).file
         return None
 
@@ -124,7 +125,8 @@ def load(
     environment = base_environment(environ) if environment is None else environment
     options = holding(purpose, past.told, given)
     chosen = past.facts if has_selection(given) or not has_selection(options) else chosen_by(past.facts)
-    loader = Loader(source, environ, environment, past, gpus_of, chosen, lenient)
+    gpus_of = gpus_of or partial(gpus_for, source, limiting(environ, environment), environment)
+    loader = Loader(source, environment, past, gpus_of, chosen, lenient)
     try:
         loaded = loader.under(options)
     except TaskFileError:
@@ -137,7 +139,11 @@ def load(
     newer = with_newcomers(options, loaded.file, loaded.tasks_taken())
     if newer == options:
         return loaded
-    return Loader(source, environ, environment, past, lambda _: loaded.gpus, chosen, lenient).under(newer)
+    return replace(loader, gpus_of=_found(loaded.gpus)).under(newer)
+
+
+def _found(gpus: BoxGpus) -> GpusOf:
+    return lambda _settings, _options: gpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +151,9 @@ class Loader:
     """All that a deck is loaded from but the options; see `load`."""
 
     source: Source
-    environ: Mapping[str, str]
     environment: Mapping[str, str]
     past: Past
-    gpus_of: GpusOf | None
+    gpus_of: GpusOf
     chosen_by: Sequence[Fact]
     """How the deck stood when its tasks were chosen."""
     lenient: bool = False
@@ -171,7 +176,7 @@ class Loader:
 
         def box(settings: DeckSettings) -> Box:
             nonlocal gpus
-            gpus = self._gpus(settings, options)
+            gpus = self.gpus_of(settings, options)
             return Box(gpus.count, gpus.cores, self.past.told.shards)
 
         def look(settings: DeckSettings, tasks: Sequence[TaskSpec]) -> Sequence[Subject]:
@@ -179,11 +184,6 @@ class Loader:
 
         file = taskfile.load(self.source, options, box, environ=self.environment, look=look)
         return gpus, file
-
-    def _gpus(self, settings: DeckSettings, options: RunOptions) -> BoxGpus:
-        if self.gpus_of is not None:
-            return self.gpus_of(settings)
-        return gpus_for(self.source, options, settings, limiting(self.environ, self.environment), self.environment)
 
 
 # -- which tasks a run is about ---------------------------------------------------------------------------------------

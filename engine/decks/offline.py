@@ -176,7 +176,7 @@ def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> Of
             raise
         broken, options = str(error), holding("look", past.told, given)
         file = _file_despite(path, options, settings, past.facts)
-        loaded = Loaded(options, environment, past, unasked_gpus(settings), file)
+        loaded = Loaded(options, environment, past, unasked_gpus(settings, options), file)
     offline = OfflineDeck(loaded, holder, broken=broken)
     if not broken and offline.deck.run.number:
         derive(offline.deck)

@@ -95,9 +95,9 @@ class Reader:
     def _load(self, source: Source, options: RunOptions) -> Loaded:
         opened, facts = self._opened, self._history(options)
         past = Past(facts=facts, told=replace(recorded(facts), shards=dict(opened.deck.shards)))
-        return Loader(source, {}, opened.environment, past, self._gpus_of, facts).under(options)
+        return Loader(source, opened.environment, past, self._gpus_of, facts).under(options)
 
-    def _gpus_of(self, settings: DeckSettings) -> BoxGpus:
+    def _gpus_of(self, settings: DeckSettings, _: RunOptions) -> BoxGpus:
         return replace(self._opened.gpus, chosen=self._gpus(settings)[0])
 
     def _history(self, options: RunOptions) -> Sequence[Fact]:

@@ -16,7 +16,7 @@ from ..core.apply import derive
 from ..core.deck import Task
 from ..core.explain import explain
 from ..core.phases import ACTIVE, Failed, Waiting
-from ..decks.cluster import standing
+from ..decks.cluster import submitted_note
 from ..decks.loading import restored
 from ..decks.offline import OfflineDeck, Standing, first_of, open_offline
 from ..decks.states import find_state
@@ -94,7 +94,7 @@ class OfflineLook:
     @property
     def submitted(self) -> str:
         """What to say of tasks that `gpudeck submit` has handed to Slurm and that no engine has taken up; "": none."""
-        return standing(self.deck.submitted) if self.deck.submitted else ""
+        return submitted_note(self.deck.submitted) if self.deck.submitted else ""
 
     @property
     def has_begun(self) -> bool:
