@@ -9,13 +9,19 @@ import argparse
 
 def some_tasks(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "words", nargs="+", metavar="SEL", help="names, globs, state:failed, reason:oom, tag:x, gpu:5, key=value"
+        "words",
+        nargs="+",
+        metavar="SEL",
+        help="names, globs; state:failed, reason:oom, tag:x, gpu:5, key=value narrow; -WORD leaves out",
     )
 
 
 def any_tasks(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "words", nargs="*", metavar="SEL", help="names, globs, state:failed, tag:x, …; default: all tasks"
+        "words",
+        nargs="*",
+        metavar="SEL",
+        help="names, globs; state:failed, tag:x, … narrow; -WORD leaves out; default: all tasks",
     )
 
 

@@ -257,9 +257,16 @@ VERBS: dict[str, Verb] = {
 """By name. `DECK` is what happens without a command."""
 
 
+DAILY = {
+    "run": ("start", "run", "add", "stop"),
+    "look": ("status", "ls", "logs", "show", "explain", "gpus"),
+    "act": ("retry", "cancel"),
+}
+"""What is typed every day, by what it is for; the other commands are named below them."""
+
 _HABITS = {
     "restart rerun redo requeue": "`gpudeck retry SEL` runs tasks again",
-    "resume continue": "`gpudeck unpause` starts tasks again after a pause or a halt, `gpudeck start` goes on with a run",
+    "resume continue": "`gpudeck unpause` goes on after a pause or a halt, `gpudeck start` with a run",
     "log tail cat output": "`gpudeck logs SEL` prints what tasks wrote, with -f also what they go on to write",
     "follow": "`gpudeck logs -f SEL` follows a task, `gpudeck attach` the deck",
     "ps list jobs queue squeue sacct": "`gpudeck ls` lists the tasks",
