@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from .cuda_devices import choose
 
 if TYPE_CHECKING:
     from ..adapters.allocation.nodes import Allocation
+    from ..core.devices import Gpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +152,25 @@ def gpus_for(
     place = places.get("gpus", path)
     said = [f"{place if line.startswith('gpus:') else path}: {line}" for line in lines]
     raise UsageError("\n".join(lines if options.gpus else said))
+
+
+def core_gpus(settings: DeckSettings, chosen: Sequence[GpuInfo]) -> list[Gpu]:
+    """Those that a deck may use, in order of preference, as the scheduler wants them."""
+    from ..core.build import slots_of  # with all that a deck is made of, which who checks a file needs not
+    from ..core.devices import Gpu
+
+    return [
+        Gpu(
+            uuid=info.uuid,
+            index=info.index,
+            order=order,
+            slots=slots_of(settings, info.index, info.uuid),
+            total_mib=info.total_mib,
+            model=info.name,
+            links=dict(info.links or {}),
+            node=info.node,
+            simulated=info.simulated,
+            unread=not (info.simulated or info.node),
+        )
+        for order, info in enumerate(chosen)
+    ]

@@ -8,37 +8,32 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from ..adapters import host
 from ..adapters.journal.db import look_at
 from ..adapters.state.folder import StateDir, load_environment
 from ..adapters.state.home import relocation
 from ..attempt.environment import base_environment
-from ..core.apply import derive, replay
-from ..core.apply_run import BY_HAND
-from ..core.build import build, slots_of, stand_in
+from ..core.apply import replay
+from ..core.build import build
 from ..core.deck import Deck
-from ..core.devices import Gpu
-from ..core.events import AttemptStarting, Fact, OptionsChanged, RunEnded, RunStarted
-from ..core.phases import FINAL, Phase, Waiting
+from ..core.events import AttemptStarting, Fact
 from ..core.recorded import Recorded, recorded
 from ..core.selector import Subject
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
-from ..core.subject import subject
 from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from ..logs.files import LogFolder
-from ..ports import GpuInfo, Inventory
+from ..ports import Inventory
 from ..taskfile import load as taskfile
 from ..taskfile.options import Box, RunOptions
-from ..taskfile.select import Look
 from ..taskfile.source import Source, read_source
 from . import handover
 from .cuda_devices import limiting
-from .gpus import BoxGpus, gpus_for
-from .options import BEGINS, Purpose, decode, has_selection, holding, taking_in, which
+from .gpus import BoxGpus, core_gpus, gpus_for
+from .options import BEGINS, Purpose, has_selection, holding
+from .selection import chosen_by, stand_in_for_left_out, standing_after, with_newcomers, with_running
 
 GpusOf = Callable[[DeckSettings, RunOptions], BoxGpus]
 """Finds the GPUs of a deck with these settings, which it has under these options."""
@@ -186,66 +181,6 @@ class Loader:
         return gpus, file
 
 
-# -- which tasks a run is about ---------------------------------------------------------------------------------------
-
-
-def with_running(file: DeckFile, told: Recorded) -> DeckFile:
-    """What runs belongs to the run, whatever is selected now: a later round must not start beside it."""
-    return file if file.selected is None else replace(file, selected=file.selected | told.lasting.keys())
-
-
-def with_newcomers(options: RunOptions, file: DeckFile, known: Collection[str]) -> RunOptions:
-    """A selection ends with its run: it does not leave out what has come into the file since. *known*: the tasks that
-    there were; none where nobody knows."""
-    if not known or file.selected is None:
-        return options
-    new = [spec.name for spec in file.tasks if spec.name not in known and spec.name not in file.selected]
-    return taking_in(options, new) if new else options
-
-
-_AS_BEFORE = (BY_HAND, ("new",))
-"""What runs take that begin without anybody saying which tasks: by a retry, and of what came into the file."""
-
-
-def chosen_by(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Those by which the tasks of the newest run were chosen: what came before its selection was said."""
-    found, said = len(facts), None
-    for at, fact in enumerate(facts):
-        if isinstance(fact, (RunStarted, OptionsChanged)):
-            selection = which(replace(decode(fact.options), also=()))
-            if selection != said or (isinstance(fact, RunStarted) and fact.takes not in _AS_BEFORE):
-                found, said = at, selection
-    return facts[:found]
-
-
-def standing_after(facts: Sequence[Fact], gpus: Sequence[GpuInfo]) -> Look:
-    """How all tasks of a file stand after *facts*, whatever runs have left out: what `state:blocked` and the like mean
-    where a run's tasks are chosen."""
-
-    def look(settings: DeckSettings, tasks: Sequence[TaskSpec]) -> list[Subject]:
-        deck = build(DeckFile("", "", settings, tuple(tasks)), gpus=core_gpus(settings, gpus), cores=host.cores())
-        replay(deck, _whoever_was_chosen(deck, facts))
-        if deck.run.number:
-            derive(deck)
-        index_of = {gpu.uuid: gpu.index for gpu in gpus}
-        return [subject(deck, task, index_of) for task in deck.tasks]
-
-    return look
-
-
-def _whoever_was_chosen(deck: Deck, facts: Sequence[Fact]) -> Iterator[Fact]:
-    """Facts, one by one, for `replay`. What waits when its run ends was left out of it, and is as it was before."""
-    before: dict[int, Phase] = {}
-    for fact in facts:
-        if isinstance(fact, RunStarted):
-            before = {task.index: task.phase for task in deck.tasks if isinstance(task.phase, FINAL)}
-        yield fact
-        if isinstance(fact, RunEnded):
-            for index, phase in before.items():
-                if isinstance(deck.tasks[index].phase, Waiting):
-                    deck.move(deck.tasks[index], phase)
-
-
 # -- as earlier engines left it ---------------------------------------------------------------------------------------
 
 
@@ -261,37 +196,6 @@ def restored(loaded: Loaded) -> tuple[Deck, dict[str, AttemptStarting], LogFolde
     logs = _logs(loaded, deck)
     stand_in_for_left_out(deck, logs, loaded.file)
     return deck, starts, logs
-
-
-def deck_of(file: DeckFile, gpus: BoxGpus) -> Deck:
-    """A deck before its first run."""
-    settings = file.settings
-    return build(
-        file,
-        gpus=core_gpus(settings, gpus.chosen),
-        outside=core_gpus(settings, gpus.outside),
-        cores=gpus.cores,
-        on_cpu=gpus.on_cpu(settings),
-    )
-
-
-def core_gpus(settings: DeckSettings, chosen: Sequence[GpuInfo]) -> list[Gpu]:
-    """Those that a deck may use, in order of preference."""
-    return [
-        Gpu(
-            uuid=info.uuid,
-            index=info.index,
-            order=order,
-            slots=slots_of(settings, info.index, info.uuid),
-            total_mib=info.total_mib,
-            model=info.name,
-            links=dict(info.links or {}),
-            node=info.node,
-            simulated=info.simulated,
-            unread=not (info.simulated or info.node),
-        )
-        for order, info in enumerate(chosen)
-    ]
 
 
 def _where_outputs_are(loaded: Loaded) -> Iterable[Fact]:
@@ -320,15 +224,13 @@ def _logs(loaded: Loaded, deck: Deck) -> LogFolder:
     return logs
 
 
-def stand_in_for_left_out(deck: Deck, logs: LogFolder, file: DeckFile) -> None:
-    """Tasks that --only leaves out count for those that need them: as done, or as not to be had."""
-    left_out = [task for task in deck.tasks if not task.selected and task.feeds and not task.gone]
-    if not left_out:
-        return
-    from ..attempt.outputs import is_done  # seldom needed
-    from .other_decks import OtherDecks
-
-    others = OtherDecks(file)
-    for task in left_out:
-        task.left_out_done = is_done(deck, task, logs, others.at)
-        stand_in(deck, task, good=task.left_out_done)
+def deck_of(file: DeckFile, gpus: BoxGpus) -> Deck:
+    """A deck before its first run."""
+    settings = file.settings
+    return build(
+        file,
+        gpus=core_gpus(settings, gpus.chosen),
+        outside=core_gpus(settings, gpus.outside),
+        cores=gpus.cores,
+        on_cpu=gpus.on_cpu(settings),
+    )

@@ -22,9 +22,10 @@ from ..core.gone import Kept
 from ..core.phases import ACTIVE, FINAL, Blocked, Queued, Waiting
 from ..core.reload import After, draft, follow_up, kept_specs, swap
 from ..decks import handover
-from ..decks.loading import deck_of, stand_in_for_left_out
+from ..decks.loading import deck_of
 from ..decks.opening import OpenDeck
 from ..decks.options import decode, encode
+from ..decks.selection import stand_in_for_left_out
 from ..errors import EngineEndingError, EngineUnavailableError, UsageError
 from ..loop import Loop
 from .change import refuse_left_out_needs

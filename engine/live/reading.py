@@ -14,9 +14,10 @@ from ..core.recorded import recorded
 from ..core.spec import DeckFile, DeckSettings
 from ..decks.cuda_devices import choose
 from ..decks.gpus import BoxGpus
-from ..decks.loading import Loaded, Loader, Past, standing_after, with_newcomers, with_running
+from ..decks.loading import Loaded, Loader, Past
 from ..decks.opening import OpenDeck, check_before_start
 from ..decks.options import decode, has_selection
+from ..decks.selection import standing_after, with_newcomers, with_running
 from ..errors import UsageError
 from ..ports import GpuInfo
 from ..taskfile.options import RunOptions

@@ -17,9 +17,9 @@ from gpudeck.engine.core import attempts as core_attempts
 from gpudeck.engine.core import dispatch, step
 from gpudeck.engine.core.turn import Turn
 from gpudeck.engine.decks import handover
+from gpudeck.engine.decks.gpus import core_gpus
 from gpudeck.engine.decks.handover import take_back
 from gpudeck.engine.decks.journal_recovery import unsettled
-from gpudeck.engine.decks.loading import core_gpus
 from gpudeck.engine.decks.options import ASKED_ONLY, Purpose
 from gpudeck.engine.ending import Ending, Mode
 from gpudeck.engine.live import looking, reading, worker
