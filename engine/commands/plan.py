@@ -30,7 +30,7 @@ from ..decks.other_decks import OtherDecks
 from ..errors import EngineUnavailableError
 from ..logs.secrets import mask, secrets_in
 from ..submit.jobs import NOTHING, Waits, waits_of
-from ..submit.target import Target, target_of
+from ..submit.target import Target
 from ..taskfile.fit import check_fit
 from ..taskfile.problems import did_you_mean
 from ..text import columns_of, hhmmss, names_text, plural
@@ -43,7 +43,7 @@ def run(command: Command) -> int:
     as_json, file, deck, gpus = command.flag("json"), found.file, found.deck, found.loaded.gpus
     settings, unfinished = file.settings, found.unfinished
     if settings.backend == "slurm":
-        return _plan_slurm(target_of(found), as_json=as_json)
+        return _plan_slurm(Target(found), as_json=as_json)
     check_fit(file, gpus.fitting())
     takes = ("failed", "changed", "stale") if settings.skip_existing else ("all",)
     others = OtherDecks(file)

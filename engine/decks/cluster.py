@@ -67,7 +67,7 @@ def _nodelist(spec: TaskSpec) -> str:
     return str(dict(spec.extras.slurm).get("nodelist", ""))
 
 
-def refuse_elsewhere(file: DeckFile, told: Recorded) -> None:
+def refuse_other_backend(file: DeckFile, told: Recorded) -> None:
     """Attempts that are not known to have ended and run where this engine cannot see them end.
 
     Raises UsageError that names them.

@@ -34,7 +34,7 @@ from . import handover
 from .cluster import (
     may_have_jobs,
     passed_over_nodelists,
-    refuse_elsewhere,
+    refuse_other_backend,
     refuse_submitted,
     require_cluster,
     tokens_recorded,
@@ -44,7 +44,7 @@ from .journal_recovery import Unsettled, has_forgotten, recover, refuse_stranger
 from .loading import Loaded, Past, load, restored
 from .options import Purpose, encode, held
 from .other_decks import OtherDecks
-from .states import find_state, former_states, note_state, owner_of, refuse_other
+from .states import find_state, former_states, note_state, owner_of, refuse_other_deck
 
 
 @dataclass(slots=True)
@@ -98,11 +98,11 @@ def open_deck(
     # A first start that comes to nothing leaves nothing behind.
     first = _checked(load(source, given, environ, purpose=purpose)) if begins else None
     state = open_state_dir(path, settings.state_dir, stem, as_root=as_root, takeover=takeover)
-    refuse_other(path, state.path, given)
+    refuse_other_deck(path, state.path, given)
     lock = DeckLock.acquire(state.path, unfinished=state.unfinished(), takeover=takeover)
     with contextlib.ExitStack() as undo:
         undo.callback(lock.release)
-        refuse_other(path, state.path, given)  # whoever had it until now has noted whose it is
+        refuse_other_deck(path, state.path, given)  # whoever had it until now has noted whose it is
         journal = SqliteJournal.open(state.db)
         undo.callback(journal.close)
         original = _settled(path, state, given)
@@ -113,7 +113,7 @@ def open_deck(
         else:
             loaded = load(source, given, environ, past=past, purpose=purpose, environment=environment)
             loaded = _checked(loaded) if taken is None else loaded
-        _refuse_elsewhere(loaded, given)
+        _refuse_wrong_place(loaded, given)
         opened = _adopted(loaded, lock, journal, takeover=takeover, copy=bool(original))
         opened.held = held(loaded.options, given, unfinished=past.told.unfinished)
         if former and begins:
@@ -196,11 +196,11 @@ def _past(
     return Past(state, facts, recorded(facts), damage), str(found)
 
 
-def _refuse_elsewhere(loaded: Loaded, given: RunOptions) -> None:
+def _refuse_wrong_place(loaded: Loaded, given: RunOptions) -> None:
     """Raises UsageError and EngineUnavailableError where what the deck has begun runs where this engine cannot see it,
     or where its tasks would run where they do not belong."""
     file, told = loaded.file, loaded.past.told
-    refuse_elsewhere(file, told)
+    refuse_other_backend(file, told)
     refuse_submitted(file, told, insists=given.backend == "local")
     require_cluster(file.settings, loaded.environment)
     _refuse_silent_cpu(file.settings, loaded.gpus, ran_on_gpus=told.ran_on_gpus)

@@ -34,7 +34,7 @@ def find_own_state(path: str, state_dir: str, options: RunOptions) -> StateDir |
     """Where the deck's state lies; None: there is none yet. Raises DeckError, where it is another deck's, too."""
     state = find_state_dir(path, state_dir, stem_of(path, options))
     if state is not None:
-        refuse_other(path, state.path, options)
+        refuse_other_deck(path, state.path, options)
     return state
 
 
@@ -43,7 +43,7 @@ def owner_of(path: str, options: RunOptions) -> Owner:
     return Owner(os.path.basename(path), options.profile or "", options.name or "")
 
 
-def refuse_other(path: str, state_dir: str, options: RunOptions) -> None:
+def refuse_other_deck(path: str, state_dir: str, options: RunOptions) -> None:
     """Raises UsageError where the state that lies there is that of another file, profile or name. A file that was
     renamed, and one that was moved with its state, keeps it."""
     found = owner_in(state_dir)
@@ -59,9 +59,9 @@ def refuse_other(path: str, state_dir: str, options: RunOptions) -> None:
 
 
 def is_own(path: str, state_dir: str, options: RunOptions) -> bool:
-    """Whether `refuse_other` has nothing against it."""
+    """Whether `refuse_other_deck` has nothing against it."""
     try:
-        refuse_other(path, state_dir, options)
+        refuse_other_deck(path, state_dir, options)
     except UsageError:
         return False
     return True

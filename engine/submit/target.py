@@ -4,39 +4,29 @@ changed, and no Slurm is needed."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ..adapters import host
 from ..attempt.box import Box
 from ..attempt.orders import Made, Orders
 from ..attempt.outputs import is_done
-from ..core.deck import Deck
 from ..core.effects import Launch
-from ..core.recorded import Recorded
-from ..core.spec import DeckFile, TaskSpec
+from ..core.spec import TaskSpec
 from ..decks.cluster import passed_over_nodelists
-from ..decks.offline import OfflineDeck, open_as_start
+from ..decks.offline import OfflineDeck
 from ..decks.other_decks import OtherDecks
-from ..logs.files import LogFolder
 from ..snapshot.fit import check_snapshot
 from ..taskfile.fit import check_environment, refuse_later
-from ..taskfile.options import RunOptions
 from ..taskfile.problems import check_together
 
 
-@dataclass(frozen=True, slots=True)
 class Target:
-    """The deck, read."""
+    """The deck, read as a start would read it. Its options ask for Slurm."""
 
-    file: DeckFile
-    deck: Deck
-    """As the journal leaves it."""
-    logs: LogFolder
-    environment: Mapping[str, str]
-    orders: Orders
-    damage: str
-    """What is wrong with the journal; "" where nothing is."""
-    journal: Recorded
+    def __init__(self, found: OfflineDeck) -> None:
+        self.file, self.deck, self.logs, self.journal = found.file, found.deck, found.logs, found.journal
+        self.environment = found.environment
+        self._damage = found.damage
+        self._orders = Orders(found.deck, found.logs, _box(found.environment))
 
     @property
     def selected(self) -> list[TaskSpec]:
@@ -47,7 +37,7 @@ class Target:
     @property
     def warnings(self) -> list[str]:
         """What is wrong with it and passed over."""
-        return [*self.file.warnings, *passed_over_nodelists(self.file), *filter(None, [self.damage])]
+        return [*self.file.warnings, *passed_over_nodelists(self.file), *filter(None, [self._damage])]
 
     def done(self) -> set[str]:
         """Tasks whose results are there, as a start would find; all are asked, for those that others need."""
@@ -67,18 +57,7 @@ class Target:
     def made(self, task: str, attempt: int, token: str) -> Made:
         """What an attempt of it is made of, as an engine would make it. Raises OSError."""
         launch = Launch(task, attempt, token, gpus=(), rung=0, may_resume=False)
-        return self.orders.make(self.deck.by_name[task], launch)
-
-
-def read_target(path: str, options: RunOptions, environ: Mapping[str, str]) -> Target:
-    """Read the file and the journal, as a start would. *options* ask for Slurm. Raises DeckError."""
-    return target_of(open_as_start(path, options, environ))
-
-
-def target_of(found: OfflineDeck) -> Target:
-    """Of a deck on Slurm."""
-    orders = Orders(found.deck, found.logs, _box(found.environment))
-    return Target(found.file, found.deck, found.logs, found.environment, orders, found.damage, found.journal)
+        return self._orders.make(self.deck.by_name[task], launch)
 
 
 def check_start(target: Target) -> None:

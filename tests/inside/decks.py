@@ -3,7 +3,7 @@
 from gpudeck.engine.decks.cluster import (
     may_have_jobs,
     passed_over_nodelists,
-    refuse_elsewhere,
+    refuse_other_backend,
     require_cluster,
     tokens_recorded,
 )
