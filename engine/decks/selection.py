@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ..adapters import host
@@ -10,8 +10,7 @@ from ..core.apply import derive, replay
 from ..core.apply_run import BY_HAND
 from ..core.build import build, stand_in
 from ..core.deck import Deck
-from ..core.events import Fact, OptionsChanged, RunEnded, RunStarted
-from ..core.phases import FINAL, Phase, Waiting
+from ..core.events import Fact, OptionsChanged, RunStarted
 from ..core.recorded import Recorded
 from ..core.selector import Subject
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
@@ -59,26 +58,13 @@ def standing_after(facts: Sequence[Fact], gpus: Sequence[GpuInfo]) -> Look:
 
     def look(settings: DeckSettings, tasks: Sequence[TaskSpec]) -> list[Subject]:
         deck = build(DeckFile("", "", settings, tuple(tasks)), gpus=core_gpus(settings, gpus), cores=host.cores())
-        replay(deck, _whoever_was_chosen(deck, facts))
+        replay(deck, facts)
         if deck.run.number:
             derive(deck)
         index_of = {gpu.uuid: gpu.index for gpu in gpus}
         return [subject(deck, task, index_of) for task in deck.tasks]
 
     return look
-
-
-def _whoever_was_chosen(deck: Deck, facts: Sequence[Fact]) -> Iterator[Fact]:
-    """Facts, one by one, for `replay`. What waits when its run ends was left out of it, and is as it was before."""
-    before: dict[int, Phase] = {}
-    for fact in facts:
-        if isinstance(fact, RunStarted):
-            before = {task.index: task.phase for task in deck.tasks if isinstance(task.phase, FINAL)}
-        yield fact
-        if isinstance(fact, RunEnded):
-            for index, phase in before.items():
-                if isinstance(deck.tasks[index].phase, Waiting):
-                    deck.move(deck.tasks[index], phase)
 
 
 def stand_in_for_left_out(deck: Deck, logs: LogFolder, file: DeckFile) -> None:
