@@ -9,8 +9,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from gpudeck.engine.decks.opening import open_deck
 from gpudeck.engine.engine import Engine
-from gpudeck.engine.opening.opening import open_deck
 from gpudeck.engine.taskfile.options import RunOptions
 
 TASKS = 10_000

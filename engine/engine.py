@@ -19,14 +19,14 @@ from .core.runs import take_up_new
 from .core.spec import TaskSpec
 from .core.step import Core
 from .core.why_waiting import why_waiting
+from .decks.opening import OpenDeck
+from .decks.options import ASKED_ONLY, Purpose
 from .ending import Ending, Mode
 from .errors import EngineUnavailableError
 from .idle import IdleNote
 from .live.live_file import LiveFile, answer
 from .logs.writer import AttemptJsonWriter
 from .loop import Loop
-from .opening.opening import OpenDeck
-from .opening.purpose import ASKED_ONLY, Purpose
 from .parts import (
     attempts_of,
     box_of,
@@ -137,7 +137,7 @@ class Engine:
             self._deck, self._clock, file=path, infos=infos, seen=self._following.of,
             last_metrics=self._following.last_metrics,
             file_plan=lambda: self._live.summary, file_problem=lambda: self._live.problem,
-            closer=self._opened.gpus.probe.telemetry, cluster=cluster_watch_of(self._opened, self._asyncio),
+            closer=self._opened.probe.telemetry, cluster=cluster_watch_of(self._opened, self._asyncio),
             forecasts=self._forecasts, former_log_dirs=self._opened.logs.former,
         )  # fmt: skip
         requests = Requests(
@@ -217,7 +217,7 @@ class Engine:
         return code
 
     def _take_up(self) -> TakeUp:
-        probe = self._opened.gpus.probe
+        probe = self._opened.probe
         if isinstance(probe, SimulatedProbe):
             probe.follow(tuple(self._opened.starts.values()), self._begun_as)
         return TakeUp(
@@ -244,7 +244,7 @@ class Engine:
         return None if task is None else task.begun_spec.on_card(start.card_mib)
 
     def _publish(self, facts: Sequence[Fact]) -> None:
-        probe = self._opened.gpus.probe
+        probe = self._opened.probe
         if isinstance(probe, SimulatedProbe):
             probe.follow(facts, self._begun_as)
         self._attempts.publish(facts)

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 from .adapters.state.mounts import on_network
 from .adapters.state.sockets import listen
+from .decks.opening import OpenDeck, open_deck
+from .decks.options import Purpose
 from .ending import Mode
 from .engine import Engine
 from .errors import EngineUnavailableError
 from .headless.output import LogOutput
-from .opening.opening import OpenDeck, open_deck
-from .opening.purpose import Purpose
 from .taskfile.options import RunOptions
 
 STATUS_PERIOD_S = 60.0

@@ -13,7 +13,7 @@ from .command import Command
 from .errors import EngineUnavailableError, TaskFileError, UsageError
 
 if TYPE_CHECKING:
-    from .opening.purpose import Purpose
+    from .decks.options import Purpose
 
 _MODULES = {
     **dict.fromkeys(("retry", "cancel", "kill", "hold", "release", "priority", "accept"), "act"),
@@ -70,9 +70,9 @@ def _schema(_: Command) -> int:
 
 def _engine(command: Command) -> int:
     from .client.files import task_file
+    from .decks.options import decode
     from .engine_command import serve
     from .errors import DeckError, threads_needed
-    from .opening.run_options import decode
 
     said = command.given.get("options")
     options = command.options() if said is None else decode(said)
@@ -104,10 +104,10 @@ def _headless(command: Command) -> int:
     from .client.detach import look_at_logout
     from .client.files import task_file
     from .commands.attach import output_options
+    from .decks.opening import open_deck
     from .engine import Engine
     from .headless.output import HeadlessOutput
     from .hints import Hints
-    from .opening.opening import open_deck
     from .protocol.messages import reworded
 
     path, given = task_file(command), command.options()

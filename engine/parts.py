@@ -23,14 +23,14 @@ from .attempt.box import Box
 from .core.deck import Deck
 from .core.forecast import Forecast
 from .core.readings import GpuReading
+from .decks.cuda_devices import cuda_visible_devices
+from .decks.opening import OpenDeck
+from .decks.other_decks import OtherDecks
 from .logs.files import AttemptPaths
 from .logs.writer import AttemptJsonWriter
 from .notify.delivery import Surroundings
 from .notify.message import Origin, problems_of
 from .notify.notices import Notices
-from .opening.opening import OpenDeck
-from .opening.other_states import OtherStates
-from .opening.visible import cuda_visible_devices
 from .ports import Launcher, Sink
 from .progress.following import Following
 from .report.forecasts import Forecasts
@@ -176,7 +176,7 @@ def attempts_of(
         readers=Background(loop),
         checks=Background(loop),
         starters=Background(loop),
-        others=OtherStates(opened.file).at,
+        others=OtherDecks(opened.file).at,
         logs_may_hang=on_network(opened.deck.settings.log_dir),
     )
 
@@ -201,7 +201,7 @@ def sampler_of(
     seen: Callable[[tuple[GpuReading, ...]], None],
 ) -> Sampler:
     return Sampler(
-        opened.gpus.probe,
+        opened.probe,
         [gpu.uuid for gpu in opened.gpus.inventory.gpus] if opened.gpus.chosen else [],
         members=launcher.members,
         mem_available_mib=host.mem_available_mib,

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from .attempt.completing import Completing
 from .core.inputs import JournalState
+from .decks.opening import OpenDeck
 from .loop import Loop
-from .opening.opening import OpenDeck
 
 _LOOK_EVERY_S = 5.0
 

@@ -12,10 +12,9 @@ from .core.events import Fate, OptionsChanged, RunStarted, ShardsFixed
 from .core.phases import Failed, Unknown
 from .core.runs import has_new
 from .core.turn import Here
+from .decks.opening import OpenDeck
+from .decks.options import ASKED_ONLY, BEGINS, Purpose, decode
 from .loop import Loop
-from .opening.opening import OpenDeck
-from .opening.purpose import ASKED_ONLY, BEGINS, Purpose
-from .opening.run_options import decode
 from .ports import Clock, GpuInfo, Known, Launcher
 from .protocol.messages import Counts, DeckOpened
 from .report.numbers import counts_of, slot_count

@@ -140,7 +140,7 @@ def refuse_misfits(command: Command, *, on_screen: bool) -> None:
 def or_read_only(refused: DeckError, place: Place) -> DeckError:
     """The same error, with a way to see the deck that cannot be opened, where there is one. Where options were given
     that may be what is wrong, it is left alone."""
-    from ..engine.offline.screen import can_be_shown  # which brings half the engine with it
+    from ..engine.serve.offline import can_be_shown  # which brings half the engine with it
 
     options = replace(place.options, profile=None, name=None)
     mistaken = refused.exit_code == UsageError.exit_code and options != RunOptions()

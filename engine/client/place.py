@@ -12,14 +12,14 @@ import msgspec
 from ... import __version__
 from ..adapters.state.folder import load_environment
 from ..command import Command
+from ..decks.options import Purpose, changed, decode, refuse_other
+from ..decks.states import find_state
 from ..errors import EngineUnavailableError, UsageError
 from ..hints import Hints
-from ..opening.purpose import Purpose
-from ..opening.run_options import changed, decode, refuse_other
 from ..protocol.wire import DeckHead
 from ..taskfile.options import RunOptions
 from ..text import field_text, printable
-from .attach import attach, attach_or_start, find_state, has_engine, running_alone
+from .attach import attach, attach_or_start, has_engine, running_alone
 from .connection import Connection, Gone
 from .files import task_file
 

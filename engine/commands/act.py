@@ -32,7 +32,7 @@ def run(command: Command) -> int:
     if connection is not None:
         place.tell_environment()
     else:
-        from ..offline.look import offline_look
+        from ..serve.offline import offline_look
 
         found = offline_look(place, quiet=True)
         code, answered = _wanted(command, words, found, told)

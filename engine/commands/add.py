@@ -11,15 +11,15 @@ from ..adapters import host
 from ..adapters.state.folder import load_environment
 from ..atomic import write_atomic
 from ..attempt.environment import base_environment
-from ..client.attach import find_state
 from ..client.connection import Connection, Gone
 from ..client.place import Place, say
 from ..command import Command
 from ..core.spec import DeckFile
+from ..decks.options import decode, describe, which
+from ..decks.states import find_state
 from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..live.add import Added, Addition, add
 from ..live.entry_like import inline
-from ..opening.run_options import decode, describe, which
 from ..runs.typed import command_of, pairs_of, variables_of
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.placeholders import escaped
@@ -62,14 +62,14 @@ def run(command: Command) -> int:
 
 
 def _paused(place: Place) -> str:
-    from ..offline.look import offline_look
+    from ..serve.offline import offline_look
 
     return "" if find_state(place.path, place.options) is None else offline_look(place, quiet=True).deck.deck.paused
 
 
 def _leaving_out(place: Place, added: Added) -> RunOptions:
     """What the unfinished run was started with that leaves what was added out; nothing where it does not."""
-    from ..offline.look import offline_look
+    from ..serve.offline import offline_look
 
     if find_state(place.path, place.options) is None:
         return RunOptions()
@@ -105,7 +105,7 @@ def _cwd(path: str, folder: str) -> Mapping[str, str]:
 
 def _fitting(place: Place) -> Callable[[DeckFile], None] | None:
     """Checks a file against this box, as the next start does. None: the GPUs are not to be had now."""
-    from ..opening.box_gpus import look_at_gpus
+    from ..decks.gpus import look_at_gpus
     from ..taskfile.fit import check_fit, refuse_later
     from ..taskfile.load import load_settings
 

@@ -49,7 +49,7 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
     """Without an engine the file is compared with what the deck took last; one is started once that is agreed to."""
     from ..live import words
     from ..live.plan import Applied
-    from ..offline.look import offline_look
+    from ..serve.offline import offline_look
 
     found, keep = offline_look(place), command.flag("keep")
     if found.deck.broken:
@@ -58,7 +58,7 @@ def _offline(place: Place, told: _Telling, command: Command) -> int:
         if command.flag("dry_run"):
             told.note(_NEXT_START)
         return told.end()
-    plan, before = found.deck.edits(), _changed(found)
+    plan, before = found.edits(), _changed(found)
     if plan is not None:  # the rows are of the deck as the file makes it now
         before = [name for name in before if name not in {change.name for change in plan.changed_finished}]
     lines = words.lines(plan, keep=keep) if plan else []

@@ -14,13 +14,14 @@ from ..attempt.programs import look_for_programs
 from ..client.files import task_file
 from ..command import Command
 from ..core.spec import DeckFile, TaskSpec
+from ..decks.gpus import gpus_for
 from ..errors import EngineUnavailableError, TaskFileError
 from ..notify.message import problems_of
-from ..opening.box_gpus import gpus_for
 from ..taskfile.fit import check_environment, check_fit, refuse_later
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.problems import check_together
+from ..taskfile.source import read_source
 from ..text import names_text, plural
 from .screen import print_json
 
@@ -60,20 +61,21 @@ def _check_json(path: str, options: RunOptions) -> int:
 
 def _checked(path: str, options: RunOptions, warnings: list[str]) -> DeckFile:
     """Adds to *warnings*. Raises TaskFileError."""
-    settings = load_settings(path, options)
+    source = read_source(path)
+    settings = load_settings(source, options)
     environment = base_environment(os.environ)
     gpus = None
     trouble = ""
     try:
-        gpus = gpus_for(path, options, settings, os.environ, environment)
+        gpus = gpus_for(source, os.environ, environment, settings, options)
     except EngineUnavailableError as error:
         trouble = str(error)
     box = Box(gpus and gpus.count, host.cores(), {})
-    file = load(path, options, box, environ=environment)
+    file = load(source, options, box, environ=environment)
     fit = [lambda: check_fit(file, gpus.fitting())] if gpus is not None else []
     nowhere = _nowhere(file, environment)
     warnings += [*file.warnings, *filter(None, [trouble]), *_unset(file, environment), *_notify(file), *nowhere]
-    warnings += [*_beside(file), *_profiles(file, options, lambda other: load(path, other, box, environ=environment))]
+    warnings += [*_beside(file), *_profiles(file, options, lambda other: load(source, other, box, environ=environment))]
     check_together(*fit, lambda: refuse_later(file), lambda: _check_snapshot(file))
     return file
 
@@ -115,9 +117,9 @@ def _beside(file: DeckFile) -> Iterable[str]:
         return ()
     if not others:
         return ()
-    from ..opening.other_states import OtherStates  # reads journals: slow to load
+    from ..decks.other_decks import OtherDecks  # reads journals: slow to load
 
-    return OtherStates(file).at_work(_selected(file))
+    return OtherDecks(file).at_work(_selected(file))
 
 
 def _profiles(file: DeckFile, options: RunOptions, read: Callable[[RunOptions], DeckFile]) -> Iterator[str]:

@@ -18,10 +18,11 @@ from ..client.files import task_file
 from ..command import Command
 from ..core.events import AttemptEnded
 from ..core.phases import FINAL
+from ..decks.journal_recovery import OLD_RECORD_S
+from ..decks.offline import OfflineDeck, open_offline
 from ..errors import TaskFileError, UsageError
 from ..logs.told import read_record
-from ..offline.deck import Offline, open_offline
-from ..opening.left_behind import OLD_RECORD_S
+from ..serve.offline import tasks_meant
 from ..snapshot.index import Book, Planned, Removable, plan_removal, remove_copies
 from ..text import columns_of, plural, printable, ranges, size_text
 from .screen import option_s, says_yes
@@ -302,11 +303,11 @@ class Plan:
         return files + sum(copy.files for copy in self.copies.snapshots)
 
 
-def plan_clean(offline: Offline, wanted: Wanted, *, now: float) -> Plan:
+def plan_clean(offline: OfflineDeck, wanted: Wanted, *, now: float) -> Plan:
     """Look at the log folder and the state folder. *now*: seconds since the epoch. Raises OSError and UsageError."""
     plan = Plan(offline.file.settings.log_dir)
     busy = running_logs()
-    names = [task.name for task in offline.select(wanted.selectors)]
+    names = [task.name for task in tasks_meant(offline, wanted.selectors)]
     for name in names if wanted.selectors else [*names, *offline.gone]:
         _plan_task(plan, offline, name, busy, wanted, now)
     if wanted.records and offline.state is not None:
@@ -318,7 +319,7 @@ def plan_clean(offline: Offline, wanted: Wanted, *, now: float) -> Plan:
     return plan
 
 
-def _unfinished(offline: Offline) -> set[str]:
+def _unfinished(offline: OfflineDeck) -> set[str]:
     """Tasks that may start in the run, or run still."""
     deck = offline.deck
     tasks = deck.active.values() if deck.run.ended else deck.tasks
@@ -327,7 +328,7 @@ def _unfinished(offline: Offline) -> set[str]:
 
 def _plan_task(
     plan: Plan,
-    offline: Offline,
+    offline: OfflineDeck,
     name: str,
     busy: frozenset[str],
     wanted: Wanted,
@@ -353,7 +354,7 @@ def _plan_task(
             plan.go.append((folder, left))
 
 
-def _is_own(offline: Offline, folder: str, name: str, number: int) -> bool:
+def _is_own(offline: OfflineDeck, folder: str, name: str, number: int) -> bool:
     """Several decks may have one log folder: their attempts share its numbers."""
     token = read_record(f"{folder}/attempt-{number}.json").get("token")
     known = offline.journal

@@ -10,10 +10,10 @@ from ..adapters.state.lock import held_by
 from ..attempt.environment import base_environment
 from ..client.files import task_file
 from ..command import Command
+from ..decks.states import find_own_state
 from ..errors import EngineUnavailableError, UsageError
 from ..hints import Hints
 from ..logs.secrets import masked_env
-from ..opening.own_state import find_own_state
 from ..taskfile.load import load_settings
 from ..taskfile.settings import stem_of
 from .screen import print_json

@@ -68,8 +68,8 @@ def _show(command: Command) -> int:
 
 def refuse_other_gpus(place: Place, wanted: Sequence[str]) -> None:
     """No engine is started for a GPU that the deck does not have. Raises UsageError."""
-    from ..offline.look import offline_look
-    from ..opening.box_gpus import look_at_gpus
+    from ..decks.gpus import look_at_gpus
+    from ..serve.offline import offline_look
 
     deck = offline_look(place, quiet=True).deck
     try:
@@ -101,7 +101,7 @@ def _range(text: str, first: int, last: int) -> list[str]:
 
 
 def _under_way(place: Place) -> bool:
-    from ..offline.look import offline_look
+    from ..serve.offline import offline_look
 
     return offline_look(place, quiet=True).under_way
 

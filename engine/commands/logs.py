@@ -28,7 +28,7 @@ from .rows import may_change, waits_text
 from .screen import out
 
 if TYPE_CHECKING:
-    from ..offline.look import OfflineLook
+    from ..serve.offline import OfflineLook
 
 
 LINE_CHARS = 65536
@@ -400,7 +400,7 @@ class Following:
                 if isinstance(look, LiveLook):
                     if self._live(look.connection):
                         return
-                    from ..offline.look import offline_look
+                    from ..serve.offline import offline_look
 
                     say("the engine has ended")
                     look = offline_look(self._place)

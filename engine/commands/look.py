@@ -14,7 +14,7 @@ from ..logs.files import LogFolder
 from ..protocol.wire import PORTION, Cluster, DeckHead, GpuRow, TaskRow
 
 if TYPE_CHECKING:
-    from ..offline.look import OfflineLook
+    from ..serve.offline import OfflineLook
 
 
 def look(place: Place) -> Look:
@@ -22,7 +22,7 @@ def look(place: Place) -> Look:
     connection = place.attach()
     if connection is not None:
         return LiveLook(connection)
-    from ..offline.look import offline_look  # which brings half the engine with it
+    from ..serve.offline import offline_look  # which brings half the engine with it
 
     return offline_look(place)
 

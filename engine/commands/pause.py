@@ -13,7 +13,7 @@ from ..text import field_text, plural
 from .screen import tell
 
 if TYPE_CHECKING:
-    from ..offline.look import OfflineLook
+    from ..serve.offline import OfflineLook
 
 
 def run(command: Command) -> int:
@@ -46,6 +46,6 @@ def run(command: Command) -> int:
 
 
 def _look(place: Place) -> OfflineLook:
-    from ..offline.look import offline_look
+    from ..serve.offline import offline_look
 
     return offline_look(place, quiet=True)

@@ -9,45 +9,29 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..adapters import host
-from ..adapters.journal.db import look_at
-from ..adapters.processes import record
 from ..adapters.slurm.cluster import partition_names
 from ..adapters.slurm.jobfiles import control_folder
 from ..adapters.slurm.script import script
-from ..adapters.state.folder import StateDir, load_environment
-from ..attempt.environment import base_environment
 from ..attempt.outputs import is_done
 from ..client.files import task_file
 from ..command import Command
-from ..core.apply import replay
-from ..core.build import build
 from ..core.deck import Deck, Task
 from ..core.devices import mixed_in_words
-from ..core.events import Fact, Outcome
+from ..core.events import Outcome
 from ..core.fit import memory_in_words
 from ..core.marks import is_of_other_work
 from ..core.phases import FINAL, Cached, Cancelled, Failed, Phase, Succeeded
-from ..core.recorded import Recorded, recorded
 from ..core.simulate import Ahead, Planned, simulate
-from ..core.spec import DeckFile, TaskSpec
+from ..core.spec import TaskSpec
+from ..decks.cluster import submitted, submitted_note
+from ..decks.gpus import BoxGpus
+from ..decks.offline import OfflineDeck, open_as_start
+from ..decks.other_decks import OtherDecks
 from ..errors import EngineUnavailableError
-from ..logs.files import LogFolder
 from ..logs.secrets import mask, secrets_in
-from ..opening import kept
-from ..opening.box_gpus import BoxGpus, gpus_for
-from ..opening.core_gpus import core_gpus
-from ..opening.deck_file import load_for
-from ..opening.left_out import with_running
-from ..opening.other_states import OtherStates
-from ..opening.own_state import find_own_state
-from ..opening.run_options import holding
-from ..opening.submitted import standing, submitted
-from ..opening.visible import limiting
 from ..submit.jobs import NOTHING, Waits, waits_of
-from ..submit.target import Target, read_target
+from ..submit.target import Target
 from ..taskfile.fit import check_fit
-from ..taskfile.load import load_settings
-from ..taskfile.options import RunOptions
 from ..taskfile.problems import did_you_mean
 from ..text import columns_of, hhmmss, names_text, plural
 
@@ -55,26 +39,14 @@ from ..text import columns_of, hhmmss, names_text, plural
 def run(command: Command) -> int:
     """Print the plan: of an unfinished run under what that was started with. Nothing is started, locked or changed.
     Raises DeckError."""
-    path, options, as_json = task_file(command), command.options(), command.flag("json")
-    settings = load_settings(path, options)
-    state = find_own_state(path, settings.state_dir, options)
-    facts, damage = ([], "") if state is None else look_at(state.db)
-    limits, environment = os.environ, base_environment(os.environ)
-    journal = recorded(facts)
-    if state is not None and journal.unfinished:
-        options = holding("headless", journal, options)
-        settings = load_settings(path, options)
-        environment = load_environment(state.path) or environment
-        limits = limiting(os.environ, environment)
+    found = open_as_start(task_file(command), command.options(), os.environ)
+    as_json, file, deck, gpus = command.flag("json"), found.file, found.deck, found.loaded.gpus
+    settings, unfinished = file.settings, found.unfinished
     if settings.backend == "slurm":
-        return _plan_slurm(path, options, as_json=as_json)
-    gpus = gpus_for(path, options, settings, limits, environment)
-    file = with_running(load_for(path, options, gpus, facts, journal, environment), journal)
+        return _plan_slurm(Target(found), as_json=as_json)
     check_fit(file, gpus.fitting())
-    deck = _past(file, gpus, facts, journal, state)
     takes = ("failed", "changed", "stale") if settings.skip_existing else ("all",)
-    logs = LogFolder(settings.log_dir, (spec.name for spec in file.tasks))
-    others = OtherStates(file)
+    others = OtherDecks(file)
     known = [_length_s(deck, task) for task in deck.tasks]  # before the simulation's own ends teach anything
     settled = {
         task.name: is_of_other_work(task) or not isinstance(task.phase, _SUCCESSES)
@@ -87,24 +59,25 @@ def run(command: Command) -> int:
         deck,
         lambda task: known[task.index],
         takes=takes,
-        done=lambda task: is_done(deck, task, logs, others.at),
+        done=lambda task: is_done(deck, task, found.logs, others.at),
         memory_mib=host.mem_available_mib(),
         at=now.boot_s,
         wall=now.wall_s,
         ahead=[
-            Ahead(task, token, known[task.index], _ended(state, token)) for token, task in list(deck.active.items())
+            Ahead(task, token, known[task.index], _ended(found, token)) for token, task in list(deck.active.items())
         ],
-        goes_on=journal.unfinished,
+        goes_on=unfinished,
+        restarted=found.restarted,
     )
     rows = _rows(deck, planned, memory)
-    barred = _barred(deck) if journal.unfinished else ""
+    barred = _barred(deck) if unfinished else ""
     runs = sum(item.ahead for item in planned)
     planned = [item for item in planned if not item.ahead]
     if as_json:
         print(json.dumps([dict(zip(_COLUMNS, row, strict=True)) for row in rows], indent=2))
         return 0
-    given = submitted(file, journal)
-    for line in [*file.warnings, *filter(None, [damage, standing(given) if given else ""]), *file.later]:
+    given = submitted_note(found.submitted) if found.submitted else ""
+    for line in [*file.warnings, *filter(None, [found.damage, given]), *file.later]:
         print(f"warning: {line}")
     told = [*_table(rows, planned, gpus, runs), *filter(None, [barred]), *_left_to_you(deck, planned, settled)]
     print("\n".join(told))
@@ -117,22 +90,16 @@ _COLUMNS = ("task", "gpus", "starts_s", "ends_s", "guessed", "state", "gpus_note
 Row = tuple[str, str, float | None, float | None, bool, str, str]
 
 
-def _past(file: DeckFile, gpus: BoxGpus, facts: Sequence[Fact], journal: Recorded, state: StateDir | None) -> Deck:
-    """The deck as the journal leaves it, with what has left the file and still runs."""
-    deck = build(file, gpus=core_gpus(file.settings, gpus.chosen), cores=host.cores(), on_cpu=not gpus.chosen)
-    if state is not None:
-        kept.take_back(deck, kept.load(state.path, journal.lasting_tokens), journal)
-    replay(deck, facts)
-    return deck
-
-
-def _ended(state: StateDir | None, token: str) -> Outcome | None:
+def _ended(found: OfflineDeck, token: str) -> Outcome | None:
     """How an attempt has ended that the deck takes for running."""
-    end = "" if state is None else record.read(os.path.join(state.attempts, token)).end
-    if not end:
-        return None
-    code = int(end) if end.isdecimal() else 1
-    return Outcome("ok" if code == 0 else "exit", code)
+    match found.standing(token):
+        case "ended":
+            end = found.end_of(token)
+            return Outcome("ok" if end == "0" else "exit", int(end) if end.isdecimal() else 1)
+        case "gone":
+            return Outcome("lost")
+        case _:
+            return None
 
 
 def _barred(deck: Deck) -> str:
@@ -227,10 +194,9 @@ class PlannedJob:
     waits: Waits = NOTHING
 
 
-def _plan_slurm(path: str, options: RunOptions, *, as_json: bool) -> int:
+def _plan_slurm(target: Target, *, as_json: bool) -> int:
     """Print what each job asks for and runs, and of a single one its whole script, as an engine would submit it. It
-    needs no Slurm; *options* ask for it, as the file or the run may. Raises DeckError."""
-    target = read_target(path, options, os.environ)
+    needs no Slurm. Raises DeckError."""
     try:
         jobs = planned(target)
     except OSError as error:

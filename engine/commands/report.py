@@ -10,8 +10,8 @@ from ..atomic import write_atomic
 from ..client.files import task_file
 from ..client.place import say
 from ..command import Command
+from ..decks.offline import open_offline
 from ..errors import EngineUnavailableError, UsageError
-from ..offline.deck import open_offline
 from ..report_html.gather import gather
 from ..report_html.page import MARK, page
 

@@ -23,9 +23,9 @@ from ..attempt.environment import base_environment
 from ..client.detach import look_at_logout
 from ..command import Command
 from ..core.spec import DeckSettings
+from ..decks.options import encode
+from ..decks.states import find_own_state
 from ..errors import EngineUnavailableError, UsageError
-from ..opening.own_state import find_own_state
-from ..opening.run_options import encode
 from ..taskfile.find import find_task_file
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import RunOptions

@@ -11,7 +11,7 @@ from ..client.attach import attach, has_engine
 from ..client.connection import Connection
 from ..client.place import Place
 from ..command import Command
-from ..opening.run_options import decode, describe, which
+from ..decks.options import decode, describe, which
 from ..protocol.wire import DeckHead
 from ..taskfile.options import RunOptions
 from ..text import field_text, plural

@@ -6,10 +6,10 @@ import time
 
 from ..adapters.processes.proc import stat
 from ..adapters.state.lock import held_by
-from ..client.attach import find_state
 from ..client.connection import Connection, Gone
 from ..client.place import Place
 from ..command import Command
+from ..decks.states import find_state
 from ..errors import EngineUnavailableError, UsageError
 from ..protocol.states import ACTIVE
 from ..protocol.wire import Bye
@@ -56,7 +56,7 @@ def run(command: Command) -> int:
 
 def _run_on(place: Place) -> bool:
     """Tasks of the deck run without an engine."""
-    from ..offline.look import offline_look
+    from ..serve.offline import offline_look
 
     return find_state(place.path, place.options) is not None and offline_look(place, quiet=True).running > 0
 

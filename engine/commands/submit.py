@@ -14,8 +14,9 @@ from ..client.attach import has_engine
 from ..client.files import task_file
 from ..client.place import say
 from ..command import Command
+from ..decks.offline import open_as_start
 from ..errors import EngineUnavailableError, UsageError
-from ..submit.target import Target, check_start, read_target
+from ..submit.target import Target, check_start
 from ..submit.write import Written, write
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of
@@ -32,7 +33,7 @@ def run(command: Command) -> int:
     _refuse_engine(path, options)
     if go and shutil.which("sbatch") is None:
         raise EngineUnavailableError("there is no sbatch on this machine: `gpudeck submit` without --go only writes")
-    target = read_target(path, options, os.environ)
+    target = Target(open_as_start(path, options, os.environ))
     _refuse_running(target)
     check_start(target)
     folder = _folder(command.given.get("out"), path, options)

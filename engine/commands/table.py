@@ -12,11 +12,12 @@ from ..command import Command
 from ..core.deck import Deck, Task
 from ..core.flags import is_stale
 from ..core.marks import is_of_other_work
+from ..decks.offline import open_offline
 from ..errors import UsageError
 from ..hints import Hints
-from ..offline.deck import open_offline
 from ..results.results import MEASURED, Asked, How, Records, Result, metrics_of, results_of
 from ..results.table import FORMATS, Layout, tabulate
+from ..serve.offline import tasks_meant
 from ..text import names_text
 
 _HOW_TO_NAME = (
@@ -34,7 +35,7 @@ def run(command: Command) -> int:
     offline = open_offline(task_file(command), command.options(), os.environ)
     for warning in offline.warnings if offline.broken else ():
         print(f"warning: {warning}", file=sys.stderr)
-    tasks = offline.select(command.words)
+    tasks = tasks_meant(offline, command.words)
     records = Records(offline.logs)
     known = metrics_of(records, tasks)
     asked = asked or [Asked(name, None) for name in known]

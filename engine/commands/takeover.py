@@ -9,13 +9,11 @@ from ..adapters.journal.db import look_at
 from ..adapters.slurm.jobfiles import control_folder
 from ..adapters.state.folder import StateDir
 from ..adapters.state.lock import held_by, read_holder
-from ..client.attach import find_state
 from ..client.place import Place
 from ..command import Command
 from ..core.recorded import recorded
-from ..errors import EngineUnavailableError, TaskFileError
-from ..opening.settings_despite import settings_despite
-from ..taskfile.load import load_settings
+from ..decks.states import find_state, settings_said
+from ..errors import EngineUnavailableError
 from ..text import field_text, plural
 from .screen import agreed
 
@@ -59,10 +57,7 @@ def _jobs(place: Place, state: StateDir | None) -> int | None:
 
 
 def _log_dir(place: Place) -> str:
-    try:
-        return load_settings(place.path, place.options).log_dir
-    except TaskFileError:
-        return settings_despite(place.path, place.options).log_dir
+    return settings_said(place.path, place.options)[0].log_dir
 
 
 def _before(state: StateDir | None, elsewhere: str, *, jobs: int | None) -> str:

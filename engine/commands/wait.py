@@ -52,7 +52,7 @@ def _run(command: Command) -> _End:
             except Gone as gone:
                 patience_s = _AFTER_GOODBYE_S if gone.goodbye else _AFTER_CRASH_S
         connection = _next_engine(place, patience_s, deadline)
-    from ..offline.look import offline_look
+    from ..serve.offline import offline_look
 
     found = offline_look(place)
     rows = _counted(found.rows(command.words))

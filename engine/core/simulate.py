@@ -52,19 +52,21 @@ def simulate(
     at: float = 0.0,
     ahead: Sequence[Ahead] = (),
     goes_on: bool = False,
+    restarted: bool = False,
 ) -> list[Planned]:
     """Run a deck to its end as if every attempt succeeded after `length_s(task)` seconds (None: *guess_s*).
 
     GPUs are taken as if nobody else used them. *memory_mib*: what the host has to give; None: enough. *wall*: seconds
     since the epoch at its start, *at*: of this boot; what the simulation does is newer than what the journal tells of
-    earlier. *ahead*: what runs already. *goes_on*: the deck's last run goes on, in place of a new one. Uses the deck
-    up. Returns the tasks in the order of their starts; a task missing from it would never start.
+    earlier. *ahead*: what runs already. *goes_on*: the deck's last run goes on, in place of a new one; *restarted*:
+    nothing that it had begun runs any more, as after a restart of the box. Uses the deck up. Returns the tasks in the
+    order of their starts; a task missing from it would never start.
     """
     enough = sum(task.spec.resources.memory_mib or 0 for task in deck.tasks)
     deck.memory_mib = deck.memory_most_mib = enough if memory_mib is None else memory_mib
     for gpu in deck.gpus.values():
         gpu.unread = False
-    return _Simulation(deck, length_s, done, guess_s, at, wall).run(takes, ahead, goes_on=goes_on)
+    return _Simulation(deck, length_s, done, guess_s, at, wall).run(takes, ahead, goes_on=goes_on, restarted=restarted)
 
 
 class _Simulation:
@@ -89,7 +91,7 @@ class _Simulation:
         self.inbox: list[Input] = []
         self.planned: list[Planned] = []
 
-    def run(self, takes: tuple[str, ...], ahead: Sequence[Ahead], *, goes_on: bool) -> list[Planned]:
+    def run(self, takes: tuple[str, ...], ahead: Sequence[Ahead], *, goes_on: bool, restarted: bool) -> list[Planned]:
         for each in ahead:
             attempt = each.task.attempt()
             if each.ended is not None:
@@ -99,7 +101,11 @@ class _Simulation:
                 self._runs(each.task, each.token, () if attempt is None else attempt.gpus, each.left_s, ahead=True)
         if goes_on:
             fates: dict[str, Fate] = {each.token: "ended" if each.ended else "adopted" for each in ahead}
-            self._work(self.core.go_on(fates, changed=True, boot_id="", at=self.now, wall=self.wall, takes=takes))
+            self._work(
+                self.core.go_on(
+                    fates, changed=True, boot_id="", restarted=restarted, at=self.now, wall=self.wall, takes=takes
+                )
+            )
         else:
             self._work(self.core.begin(RunStarted(self.deck.run.number + 1, "plan", self.now, self.wall, takes=takes)))
         while not self.deck.run.ended:

@@ -10,7 +10,7 @@ from functools import partial
 from ..attempt.environment import base_environment
 from ..attempt.programs import look_for_programs
 from ..core.spec import DeckFile, TaskSpec
-from ..opening.visible import cuda_visible_devices
+from ..decks.cuda_devices import cuda_visible_devices
 from ..ports import GpuInfo
 from ..taskfile.command import shell
 from ..taskfile.placeholders import fill_shell, without_markers

@@ -11,14 +11,14 @@ from ..adapters import host
 from ..adapters.slurm.cluster import gpus_of_a_node
 from ..attempt.environment import attempt_environment, base_environment
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
+from ..decks.cuda_devices import choose
 from ..errors import DeckError, UsageError
-from ..opening.visible import choose
 from ..ports import GpuInfo, Inventory
 from ..taskfile.command import RuntimeValues, default_python, finish
-from ..taskfile.find import find_task_file
+from ..taskfile.find import default_log_dir, find_task_file
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import Box, RunOptions
-from ..taskfile.settings import default_log_dir, on_gpus
+from ..taskfile.settings import on_gpus
 from ..text import mib_text, plural
 from .finding import Finding, fail, ok, warn
 from .gpus import Gpus

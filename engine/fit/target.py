@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from ..attempt.environment import base_environment, use_python
 from ..command import Command
 from ..core.spec import DeckFile, TaskSpec
+from ..decks.gpus import look_at_gpus
 from ..errors import UsageError
-from ..opening.box_gpus import look_at_gpus
 from ..runs.book import Entry
 from ..runs.typed import variables_of
 from ..runs.wanted import boot_mark, ids_for

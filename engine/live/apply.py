@@ -15,21 +15,19 @@ from itertools import islice
 from typing import TypeVar
 
 from ..adapters import host
-from ..core.build import build
 from ..core.deck import Deck, Task
 from ..core.events import Fact
 from ..core.flags import changed_ones
 from ..core.gone import Kept
 from ..core.phases import ACTIVE, FINAL, Blocked, Queued, Waiting
 from ..core.reload import After, draft, follow_up, kept_specs, swap
+from ..decks import handover
+from ..decks.loading import deck_of
+from ..decks.opening import OpenDeck
+from ..decks.options import decode, encode
+from ..decks.selection import stand_in_for_left_out
 from ..errors import EngineEndingError, EngineUnavailableError, UsageError
 from ..loop import Loop
-from ..opening import kept as kept_file
-from ..opening import taken as taken_file
-from ..opening.core_gpus import core_gpus
-from ..opening.left_out import stand_in_for_left_out
-from ..opening.opening import OpenDeck
-from ..opening.run_options import decode, encode
 from .change import refuse_left_out_needs
 from .plan import Applied, Choices, FilePlan, make_plan, settings_for_now
 from .reading import Reading
@@ -74,7 +72,7 @@ class Applier:
             self._refuse()
             self._hearing = None
             applied = self._swap(reading, drafted, tail, kept, choices, swapped)
-            await self._worker(lambda: taken_file.keep(self._opened.state.path, reading.file))
+            await self._worker(lambda: handover.keep_file(self._opened.state.path, reading.file))
             return applied
         finally:
             self._hearing = None
@@ -114,14 +112,7 @@ class Applier:
         if file.selected is not None:
             # What runs belongs to the run, whatever is selected now: a later round must not start beside it.
             file = replace(file, selected=file.selected | {task.name for task in list(old.active.values())})
-        gpus = replace(opened.gpus, chosen=reading.chosen)
-        new = build(
-            file,
-            gpus=core_gpus(settings, gpus.chosen),
-            outside=core_gpus(settings, gpus.outside),
-            cores=gpus.cores,
-            on_cpu=not gpus.chosen,
-        )
+        new = deck_of(file, replace(opened.gpus, chosen=reading.chosen))
         draft(old, new, islice(opened.journal.load(), count), self._look)
         if reading.options is not None and reading.options.only != decode(opened.options).only:
             refuse_left_out_needs(new, reading.options)
@@ -150,7 +141,7 @@ class Applier:
             if kept == saved:
                 return kept
             saved = kept
-            await self._worker(lambda kept=kept: kept_file.save(self._opened.state.path, kept))
+            await self._worker(lambda kept=kept: handover.save_specs(self._opened.state.path, kept))
 
     async def _quiet(self) -> None:
         """No outputs are looked at, if that does not take long."""

@@ -9,8 +9,8 @@ import msgspec
 from ..core.deck import Deck
 from ..core.phases import ACTIVE, FINAL
 from ..core.spec import DeckFile
+from ..decks.options import difference
 from ..errors import UsageError
-from ..opening.run_options import difference
 from ..taskfile.options import RunOptions
 from ..taskfile.select import Look, select
 from ..taskfile.settings import on_gpus

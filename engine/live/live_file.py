@@ -7,18 +7,17 @@ import contextlib
 import traceback
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from itertools import islice
 from typing import Any, Literal
 
 import msgspec
 
 from ..core.deck import Deck
 from ..core.spec import DeckFile, TaskSpec
+from ..decks import handover
+from ..decks.opening import OpenDeck
+from ..decks.options import changed, decode, taking_in
 from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..loop import Loop
-from ..opening import taken
-from ..opening.opening import OpenDeck
-from ..opening.run_options import changed, decode, taking_in
 from ..taskfile.options import RunOptions
 from . import words
 from .apply import Applier
@@ -74,12 +73,6 @@ def mode_of(file: DeckFile, *, headless: bool) -> Mode:
     return file.settings.reload if not headless or "reload" in file.places else "off"
 
 
-def _reader_now(opened: OpenDeck) -> Reader:
-    """For tasks that are chosen now: what is recorded from here on chooses no others."""
-    count = opened.journal.count
-    return Reader(opened, lambda: list(islice(opened.journal.load(), count)))
-
-
 class LiveFile:
     """Of one open deck. On the loop's thread; what touches the file runs in a thread of its own."""
 
@@ -103,7 +96,7 @@ class LiveFile:
         self.mode: Mode = mode_of(opened.file, headless=headless)
         """What edits do, as the file said when it was read last."""
         self._worker = Worker(opened.file.shown)
-        self._reader = _reader_now(opened)
+        self._reader = Reader(opened, opened.chosen_by)
         self._applier = Applier(opened, loop, self._worker)
         self._one_at_a_time = asyncio.Lock()
         self.pending: FilePlan | None = None
@@ -167,7 +160,7 @@ class LiveFile:
             self._looking.seen = reading.file.digest
             rest = await self._planned(reading) or None
             if rest is None:  # with these it is as the deck has it
-                await self._worker(lambda: taken.keep(self._opened.state.path, reading.file))
+                await self._worker(lambda: handover.keep_file(self._opened.state.path, reading.file))
             self._wait_for(rest)
         self._tell(applied)
         return applied
@@ -181,7 +174,7 @@ class LiveFile:
             if now == before:
                 return ""
             if now.only != before.only:
-                self._reader = _reader_now(self._opened)
+                self._reader = Reader(self._opened, self._opened.journal.count)
             applied = await self._go_on_under(now)
         text = text_of(before, now, applied.plan)
         self._note(text, "info")

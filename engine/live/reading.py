@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import islice
 from typing import Literal
 
 from ..core.events import Fact
 from ..core.recorded import recorded
 from ..core.spec import DeckFile, DeckSettings
+from ..decks.cuda_devices import choose
+from ..decks.gpus import BoxGpus
+from ..decks.loading import Loaded, Loader, Past
+from ..decks.opening import OpenDeck, check_before_start
+from ..decks.options import decode, has_selection
+from ..decks.selection import standing_after, with_newcomers, with_running
 from ..errors import UsageError
-from ..opening.box_gpus import BoxGpus
-from ..opening.deck_file import check_before_start
-from ..opening.left_out import with_newcomers, with_running
-from ..opening.opening import OpenDeck
-from ..opening.past import past_of
-from ..opening.run_options import decode
-from ..opening.visible import choose
 from ..ports import GpuInfo
-from ..taskfile.load import load
-from ..taskfile.options import Box, RunOptions
+from ..taskfile.options import RunOptions
 from ..taskfile.select import Look
-from ..taskfile.source import digest_of
+from ..taskfile.source import Source, digest_of, read_source
 from .change import under
 
 
@@ -51,25 +50,26 @@ def content_digest(path: str) -> str:
 class Reader:
     """One deck's. `read` runs away from the loop."""
 
-    def __init__(self, opened: OpenDeck, facts: Callable[[], Sequence[Fact]]) -> None:
-        """*facts*: the journal as it was when the tasks of the run were chosen, for selectors such as
-        `state:failed`."""
+    def __init__(self, opened: OpenDeck, chosen_by: int) -> None:
+        """*chosen_by*: how many facts there were when the tasks of the run were chosen, for selectors such as
+        `state:failed`; what is recorded from there on chooses no others."""
         self._opened = opened
-        self._facts = facts
+        self._chosen_by = chosen_by
 
     def read(self) -> Reading:
         """Raises DeckError with every problem of the file."""
-        opened, old = self._opened, self._opened.gpus
+        opened = self._opened
+        shown, path = opened.file.shown, opened.file.path
+        source = read_source(shown if os.path.abspath(shown) == path else path)
         options = before = decode(opened.options)
-        file = self._load(options, len(old.chosen))
+        loaded = self._load(source, options)
         if opened.deck.run.ended:
-            options = with_newcomers(options, file, {spec.name for spec in opened.file.tasks})
+            options = with_newcomers(options, loaded.file, {spec.name for spec in opened.file.tasks})
         if options != before:
-            file = self._load(options, len(old.chosen))
+            loaded = self._load(source, options)
+        file = loaded.file
         chosen, later = self._gpus(file.settings)
-        if len(chosen) != len(old.chosen):
-            file = self._load(options, len(chosen))
-        check_before_start(file, replace(old, chosen=chosen), opened.environment)
+        check_before_start(file, loaded.gpus, opened.environment)
         total = blake2b(file.digest.encode(), digest_size=16)
         for spec in file.tasks:
             total.update(spec.fingerprint.encode())
@@ -93,21 +93,20 @@ class Reader:
         check_before_start(file, replace(opened.gpus, chosen=chosen), opened.environment)
         return Reading(file, file.digest, chosen, later, options)
 
-    def _load(self, options: RunOptions, gpus: int) -> DeckFile:
-        opened = self._opened
-        box = Box(gpus or opened.gpus.count, opened.gpus.cores, dict(opened.deck.shards))
-        facts = self._history(options)
-        shown, path = opened.file.shown, opened.file.path
-        same = os.path.abspath(shown) == path
-        file = load(shown if same else path, options, box, environ=opened.environment, look=self._look(facts))
-        return with_running(file, recorded(facts))
+    def _load(self, source: Source, options: RunOptions) -> Loaded:
+        opened, facts = self._opened, self._history(options)
+        past = Past(facts=facts, told=replace(recorded(facts), shards=dict(opened.deck.shards)))
+        return Loader(source, opened.environment, past, self._gpus_of, facts).under(options)
+
+    def _gpus_of(self, settings: DeckSettings, _: RunOptions) -> BoxGpus:
+        return replace(self._opened.gpus, chosen=self._gpus(settings)[0])
 
     def _history(self, options: RunOptions) -> Sequence[Fact]:
         """What a selection depends on; reading it takes seconds of a large deck."""
-        return self._facts() if options.only or options.exclude or options.limit is not None else ()
+        return list(islice(self._opened.journal.load(), self._chosen_by)) if has_selection(options) else ()
 
     def _look(self, facts: Sequence[Fact]) -> Look:
-        return past_of(facts, self._opened.gpus.inventory.gpus)
+        return standing_after(facts, self._opened.gpus.inventory.gpus)
 
     def _gpus(self, settings: DeckSettings) -> tuple[tuple[GpuInfo, ...], tuple[str, ...]]:
         """The GPUs that the settings ask for, as far as they can change while the engine lives."""

@@ -17,16 +17,16 @@ from ..core.events import RunEnded, RunStarted
 from ..core.explain import Explainer
 from ..core.flags import flags
 from ..core.phases import NAMES, Attempt, Blocked, Ended, Failed
+from ..decks.offline import OfflineDeck
 from ..errors import UsageError
 from ..logs.described import describe
 from ..logs.digest import blamed_log, digest_of
 from ..logs.gpu_history import GpuHistory, read_history
 from ..logs.ranks import tails
 from ..logs.told import git_text
-from ..offline.deck import Offline
-from ..offline.look import STANDING
 from ..results.results import Asked, How, Records, Result, metrics_of, results_of
 from ..results.table import Layout, tabulate, varying
+from ..serve.offline import STANDING
 from ..serve.pages import failure_of
 from .data import AttemptPart, FailurePart, MetricsPart, Report, RunPart, TaskPart
 
@@ -57,7 +57,7 @@ class Told(msgspec.Struct):
 class Attempts:
     """Reads two small files for each attempt, once."""
 
-    def __init__(self, offline: Offline) -> None:
+    def __init__(self, offline: OfflineDeck) -> None:
         self._offline = offline
         self.told: dict[tuple[str, int], Told] = {}
 
@@ -160,7 +160,7 @@ _REPEATS = ("seed", "fold", "repeat", "rep", "trial")
 _MOST_COLUMNS = 8
 
 
-def gather(offline: Offline) -> Report:
+def gather(offline: OfflineDeck) -> Report:
     """Reads two small files for each attempt, and logs of failures."""
     deck, now = offline.deck, host.SystemClock().now().wall_s
     reader, records = Attempts(offline), Records(offline.logs)
@@ -189,7 +189,7 @@ def gather(offline: Offline) -> Report:
     )
 
 
-def _runs(offline: Offline, attempts: Iterable[AttemptPart], now: float) -> Iterator[RunPart]:
+def _runs(offline: OfflineDeck, attempts: Iterable[AttemptPart], now: float) -> Iterator[RunPart]:
     began = {fact.run: fact.wall for fact in offline.facts if isinstance(fact, RunStarted)}
     ended = {fact.run: fact.wall for fact in offline.facts if isinstance(fact, RunEnded)}
     by_run: dict[int, list[AttemptPart]] = {}
@@ -205,7 +205,7 @@ def _runs(offline: Offline, attempts: Iterable[AttemptPart], now: float) -> Iter
 
 
 def _tasks(
-    offline: Offline, records: Records, results: Sequence[Result], attempts: Iterable[AttemptPart]
+    offline: OfflineDeck, records: Records, results: Sequence[Result], attempts: Iterable[AttemptPart]
 ) -> list[TaskPart]:
     by_task: dict[str, dict[int, AttemptPart]] = {}
     for attempt in attempts:
@@ -249,7 +249,7 @@ def _reason(task: Task, explainer: Explainer) -> str:
     return "" if outcome is None or outcome.ok else describe(outcome)
 
 
-def _failure(offline: Offline, task: Task) -> FailurePart:
+def _failure(offline: OfflineDeck, task: Task) -> FailurePart:
     def paths(name: str, number: int):
         return offline.logs.paths(name, number, task.spec.policy.merge_stderr)
 
@@ -262,7 +262,7 @@ def _failure(offline: Offline, task: Task) -> FailurePart:
     return FailurePart(task.name, told.attempt, told.reason, told.hint, log, digest_of(end))
 
 
-def _host(offline: Offline, told: Mapping[tuple[str, int], Told]) -> str:
+def _host(offline: OfflineDeck, told: Mapping[tuple[str, int], Told]) -> str:
     names = [fact.host for fact in offline.facts if isinstance(fact, RunStarted) and fact.host]
     names += [one.host for one in told.values() if one.host]
     return ", ".join(dict.fromkeys(names))

@@ -14,8 +14,8 @@ from typing import Any
 from ..client.attach import attach, attach_or_start
 from ..client.connection import Connection, Gone
 from ..client.files import RUNS, Home
+from ..decks.options import decode
 from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
-from ..opening.run_options import decode
 from ..protocol.states import ACTIVE, ENDED
 from ..protocol.wire import TaskRow
 from ..taskfile.kinds import RUN_VARIABLE
@@ -166,8 +166,8 @@ class Engines:
         if connection is not None:
             with connection:
                 return {row.name: row.state for row in connection.wait_for_picture().rows.values()}
-        from ..offline.deck import open_offline
-        from ..offline.look import OfflineLook  # half an engine, and seldom needed
+        from ..decks.offline import open_offline
+        from ..serve.offline import OfflineLook  # half an engine, and seldom needed
 
         look = OfflineLook(open_offline(self._home.path, RunOptions(), self._environ), self._home.path)
         return {row.name: row.state for row in look.rows(())}

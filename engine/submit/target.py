@@ -4,49 +4,29 @@ changed, and no Slurm is needed."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ..adapters import host
-from ..adapters.journal.db import look_at
-from ..adapters.slurm.cluster import gpus_of_a_node
-from ..adapters.state.folder import load_environment
 from ..attempt.box import Box
-from ..attempt.environment import base_environment
 from ..attempt.orders import Made, Orders
 from ..attempt.outputs import is_done
-from ..core.apply import replay
-from ..core.build import build
-from ..core.deck import Deck
 from ..core.effects import Launch
-from ..core.recorded import Recorded, recorded
-from ..core.spec import DeckFile, TaskSpec
-from ..logs.files import LogFolder
-from ..opening.backends import passed_over_nodelists
-from ..opening.other_states import OtherStates
-from ..opening.own_state import find_own_state
-from ..opening.past import past_of
-from ..opening.run_options import holding
+from ..core.spec import TaskSpec
+from ..decks.cluster import passed_over_nodelists
+from ..decks.offline import OfflineDeck
+from ..decks.other_decks import OtherDecks
 from ..snapshot.fit import check_snapshot
-from ..taskfile import options as taskfile
 from ..taskfile.fit import check_environment, refuse_later
-from ..taskfile.load import load, load_settings
-from ..taskfile.options import RunOptions
 from ..taskfile.problems import check_together
 
 
-@dataclass(frozen=True, slots=True)
 class Target:
-    """The deck, read."""
+    """The deck, read as a start would read it. Its options ask for Slurm."""
 
-    file: DeckFile
-    deck: Deck
-    """As the journal leaves it."""
-    logs: LogFolder
-    environment: Mapping[str, str]
-    orders: Orders
-    damage: str
-    """What is wrong with the journal; "" where nothing is."""
-    journal: Recorded
+    def __init__(self, found: OfflineDeck) -> None:
+        self.file, self.deck, self.logs, self.journal = found.file, found.deck, found.logs, found.journal
+        self.environment = found.environment
+        self._damage = found.damage
+        self._orders = Orders(found.deck, found.logs, _box(found.environment))
 
     @property
     def selected(self) -> list[TaskSpec]:
@@ -57,7 +37,7 @@ class Target:
     @property
     def warnings(self) -> list[str]:
         """What is wrong with it and passed over."""
-        return [*self.file.warnings, *passed_over_nodelists(self.file), *filter(None, [self.damage])]
+        return [*self.file.warnings, *passed_over_nodelists(self.file), *filter(None, [self._damage])]
 
     def done(self) -> set[str]:
         """Tasks whose results are there, as a start would find; all are asked, for those that others need."""
@@ -67,7 +47,7 @@ class Target:
         return self._done()
 
     def _done(self) -> set[str]:
-        others = OtherStates(self.file)
+        others = OtherDecks(self.file)
         return {task.name for task in self.deck.tasks if is_done(self.deck, task, self.logs, others.at)}
 
     def next_attempt(self, task: str) -> int:
@@ -77,28 +57,7 @@ class Target:
     def made(self, task: str, attempt: int, token: str) -> Made:
         """What an attempt of it is made of, as an engine would make it. Raises OSError."""
         launch = Launch(task, attempt, token, gpus=(), rung=0, may_resume=False)
-        return self.orders.make(self.deck.by_name[task], launch)
-
-
-def read_target(path: str, options: RunOptions, environ: Mapping[str, str]) -> Target:
-    """Read the file and the journal: of an unfinished run under what that was started with. *options* ask for Slurm.
-    Raises DeckError."""
-    settings = load_settings(path, options)
-    state = find_own_state(path, settings.state_dir, options)
-    facts, damage = ([], "") if state is None else look_at(state.db)
-    journal = recorded(facts)
-    environment: Mapping[str, str] = base_environment(environ)
-    if state is not None and journal.unfinished:
-        options = holding("headless", journal, options)
-        environment = load_environment(state.path) or environment
-    box = taskfile.Box(gpus_of_a_node(environ) or None, host.cores(), journal.shards)
-    look = past_of(facts, ())
-    file = load(path, options, box, environ=environment, look=look)
-    deck = build(file, gpus=(), cores=host.cores())
-    replay(deck, facts)
-    logs = LogFolder(file.settings.log_dir, (spec.name for spec in file.tasks))
-    orders = Orders(deck, logs, _box(environment))
-    return Target(file, deck, logs, environment, orders, damage, journal)
+        return self._orders.make(self.deck.by_name[task], launch)
 
 
 def check_start(target: Target) -> None:

@@ -23,11 +23,11 @@ from ..adapters.slurm.script import script
 from ..adapters.slurm.states import stand
 from ..atomic import write_atomic
 from ..core.spec import DeckSettings, TaskSpec, is_glob
+from ..decks.cluster import all_submitted
 from ..errors import EngineUnavailableError, UsageError
 from ..logs.files import safe_name
 from ..logs.outputs import outputs_exist
 from ..logs.record import encode, header_record
-from ..opening.submitted import all_submitted
 from ..text import names_text
 from .jobs import LOCK, Piece, Unit, Waits, missing, submit_script, units_of, waits_of
 from .target import Target

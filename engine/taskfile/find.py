@@ -69,6 +69,11 @@ def stem_of(path: str, options: RunOptions) -> str:
     return "@".join([stem, *filter(None, (options.profile, options.name))])
 
 
+def default_log_dir(stem: str) -> str:
+    """Where logs go when nothing is said, relative to the task file."""
+    return "logs" if stem == "tasks" else os.path.join("logs", stem)
+
+
 def may_say_state_dir(path: str) -> bool:
     """False: it says nothing of `state_dir`, or cannot be read. Far cheaper to tell than what it says."""
     try:

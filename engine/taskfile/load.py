@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
@@ -26,54 +26,59 @@ from .values import as_text, is_table, kind_of, shown
 
 
 def load(
-    path: str,
+    path: str | Source,
     options: RunOptions | None = None,
-    box: Box | None = None,
+    box: Box | Callable[[DeckSettings], Box] | None = None,
     *,
     environ: Mapping[str, str] | None = None,
     look: Look | None = None,
     ladders: bool = True,
-    content: bytes | None = None,
 ) -> DeckFile:
-    """Read, validate and expand the task file at *path*.
+    """Read, validate and expand the task file at *path*, or one that was read already.
 
-    *environ* is the environment that tasks will get (default: this process's), for {env.NAME} and the active Python.
-    *look* tells the present state of a task, for selectors such as `state:failed`. Without *ladders* tasks have no
-    on_oom: rungs need not make sense with other values than the file's. *content*: read this as the file at *path*.
+    *box*: what the machine tells, or who is asked for that once the file's settings are known, and sound. *environ* is
+    the environment that tasks will get (default: this process's), for {env.NAME} and the active Python. *look* tells
+    the present state of a task, for selectors such as `state:failed`. Without *ladders* tasks have no on_oom: rungs
+    need not make sense with other values than the file's.
 
     Raises TaskFileError with every problem of the file, a line each, and UsageError for selectors.
     """
     options, box = options or RunOptions(), box or Box()
     with without_collector():
-        source = read_source(path, content)
+        source = read_source(path) if isinstance(path, str) else path
         if not ladders:
             drop_key(source.data, "on_oom")
         return _deck(_context(source, options, box, os.environ if environ is None else environ), options, look)
 
 
-def load_settings(path: str, options: RunOptions | None = None, *, content: bytes | None = None) -> DeckSettings:
+def load_settings(path: str | Source, options: RunOptions | None = None) -> DeckSettings:
     """Only the [deck] table and what overrides it; tasks are looked at only where something is wrong with that, so that
     all problems of the file are told at once. [vars] are not filled in: the environment for that may be another one, of
-    a run that goes on. *content*: see `load`. Raises TaskFileError."""
-    source = read_source(path, content)
+    a run that goes on. Raises TaskFileError."""
+    source = read_source(path) if isinstance(path, str) else path
     checker = Checker(source)
     options = options or RunOptions()
     settings = deck_settings(checker, layered(checker, options), options)
     if checker:
-        load(path, options, content=content)
+        load(source, options)
     checker.raise_any()
     return settings
 
 
-def _context(source: Source, options: RunOptions, box: Box, environ: Mapping[str, str]) -> Context:
+def _context(
+    source: Source, options: RunOptions, box: Box | Callable[[DeckSettings], Box], environ: Mapping[str, str]
+) -> Context:
     """All but the tasks is read."""
     checker = Checker(source)
     layers = layered(checker, options)
+    settings = deck_settings(checker, layers, options)
+    if not isinstance(box, Box):
+        box = Box() if checker else box(settings)
     fill_vars(layers, checker, environ)
     return Context(
         checker=checker,
         layers=layers,
-        settings=deck_settings(checker, layers, options),
+        settings=settings,
         environ=environ,
         box=box,
         python=default_python(source.folder, environ),

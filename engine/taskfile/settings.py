@@ -11,7 +11,7 @@ from typing import Any, cast
 from ..core.spec import DeckSettings, Notify, OwnChecks, TaskSpec
 from ..errors import UsageError
 from .check import Checker, table_of
-from .find import STATE_DIR, STATE_NAME, STATE_NAME_WORDS, stem_of
+from .find import STATE_DIR, STATE_NAME, STATE_NAME_WORDS, default_log_dir, stem_of
 from .kinds import record
 from .layers import Layers, set_value
 from .options import RunOptions
@@ -107,11 +107,6 @@ def _default_name(path: str) -> str:
 
 def _log_dir(said: Mapping[str, object], folder: str, stem: str) -> str:
     return os.path.join(folder, os.path.expanduser(cast("str", said.get("log_dir", default_log_dir(stem)))))
-
-
-def default_log_dir(stem: str) -> str:
-    """Where logs go when nothing is said, relative to the task file."""
-    return "logs" if stem == "tasks" else os.path.join("logs", stem)
 
 
 def places(checker: Checker, layers: Layers, options: RunOptions) -> dict[str, str]:

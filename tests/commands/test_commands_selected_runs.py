@@ -68,6 +68,22 @@ async def test_a_retry_of_a_task_that_an_ended_run_left_out_runs_it_and_no_other
     assert desk.started == ["bad"]
 
 
+@at_desk(CHAIN, ENDS)
+async def test_a_deck_opens_after_a_run_of_failed_tasks_of_which_none_is_left(desk: Desk) -> None:
+    await desk.run()
+    desk.ending["a"] = desk.ending["bad"] = type(desk.ending["a"])(0)
+    await desk.run("--only", "state:failed")
+    desk.started.clear()
+    for _ in range(2):  # the run that a retry begins chooses no others either
+        done = await desk.command("retry", "-y", "c")
+        assert (done.code, done.err.count("no task matches")) == (0, 0)
+        await desk.settle()
+        await desk.leave()
+    assert desk.started == ["c", "c"]
+    left_out = {name: row["left_out"] for name, row in (await desk.rows()).items()}
+    assert left_out == {"a": False, "b": True, "c": False, "bad": False}
+
+
 @at_desk(CHAIN, {"bad": 1})
 async def test_a_retry_of_a_task_that_an_unfinished_run_leaves_out_says_when_it_can_be_had(desk: Desk) -> None:
     await desk.run("--only", "bad")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -119,6 +121,21 @@ def test_a_plan_tells_what_runs_on_from_what_would_start(deck: Commanded) -> Non
     assert "1 of 2 tasks would run on 1 simulated GPUs, over after 02:00:00; 1 task runs already" in (
         deck.command("plan").out
     )
+    gate.let()
+
+
+def test_in_a_copied_folder_what_runs_in_the_original_is_gone_and_starts_in_the_plan(
+    deck: Commanded, tmp_path: Path
+) -> None:
+    deck.write(PAIR)
+    gate = deck.gate()
+    assert deck.command("start").code == 0
+    deck.until_state("a", "running")
+    assert deck.command("stop").code == 0
+    copy = shutil.copytree(deck.folder, tmp_path / "copy", ignore=shutil.ignore_patterns("gate"))
+    rows = json.loads(deck.command("plan", str(copy / "tasks.toml"), "--json").out)
+    assert [(row["task"], row["state"]) for row in rows] == [("a", "runs"), ("b", "runs")]
+    assert "gone; the next engine says" in deck.command("ls", "--file", str(copy / "tasks.toml")).out
     gate.let()
 
 

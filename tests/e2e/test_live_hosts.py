@@ -3,6 +3,7 @@ their own; the file server is one that /proc/self/mountinfo tells of."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -161,6 +162,8 @@ def test_after_a_reboot_of_the_same_host_what_ran_is_gone_and_runs_again_uncharg
     machine = Path("/etc/machine-id")
     same = machine.read_text() if machine.exists() else ""
     rebooted = {"name": host(), **host_files(host(), tmp_path / "hosts", machine=same, boot="after")}
+    planned = json.loads(run_on(deck, rebooted, "plan", "--json").out)
+    assert {row["state"] for row in planned if row["task"] == "long"} == {"runs"}
     told = run_on(deck, rebooted, "unpause")
     assert told.code == 0, told.err
     until(lambda: len(deck.lines("pids")) == 2)

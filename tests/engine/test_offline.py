@@ -17,7 +17,7 @@ import pytest
 from gpudeck.engine.core.phases import Blocked, Failed, Running, Starting, Succeeded, Waiting
 from gpudeck.engine.errors import EngineUnavailableError, TaskFileError
 from tests.e2e.decks import Deck, Engine, deck_in, until
-from tests.inside.engine import DeckLock, Offline, RunOptions, SqliteJournal, held_by, open_offline
+from tests.inside.engine import DeckLock, OfflineDeck, RunOptions, SqliteJournal, held_by, open_offline, tasks_meant
 from tests.rigs.desk import Desk, at_desk
 
 MIXED = """
@@ -84,7 +84,7 @@ def kill(deck: Deck, engine: Engine) -> None:
     until(lambda: held_by(str(deck.folder / ".gpudeck/tasks")) is None)
 
 
-def look(deck: Deck, given: RunOptions | None = None) -> Offline:
+def look(deck: Deck, given: RunOptions | None = None) -> OfflineDeck:
     return open_offline(str(deck.folder / "tasks.toml"), given or RunOptions(), os.environ)
 
 
@@ -94,7 +94,7 @@ def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
     return {str(path): (os.lstat(path).st_ino, os.lstat(path).st_mtime_ns, os.lstat(path).st_size) for path in found}
 
 
-def phase(offline: Offline, task: str) -> type:
+def phase(offline: OfflineDeck, task: str) -> type:
     return type(offline.deck.by_name[task].phase)
 
 
@@ -349,4 +349,4 @@ def test_an_engine_that_is_frozen_is_still_the_holder(deck: Deck) -> None:
     ],
 )
 def test_tasks_are_selected_by_how_they_stand(mixed: Deck, selector: str, names: list[str]) -> None:
-    assert [task.name for task in look(mixed).select([selector])] == names
+    assert [task.name for task in tasks_meant(look(mixed), [selector])] == names

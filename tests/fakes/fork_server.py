@@ -38,8 +38,8 @@ _CLONE_NEWTIME = 0x80
 _PR_SET_NAME = 15
 _HIGHEST_FD = 256
 _USED = (
-    "engine.engine", "engine.engine_command", "engine.headless", "engine.opening.opening", "engine.logs.follow_main",
-    "engine.offline.deck", "tui.shell.arguments",
+    "engine.engine", "engine.engine_command", "engine.headless", "engine.decks.opening", "engine.logs.follow_main",
+    "engine.decks.offline", "tui.shell.arguments",
     *(found.name for found in iter_modules(commands.__path__, "engine.commands.")),
 )  # fmt: skip
 

@@ -13,8 +13,8 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input
 
-from gpudeck.engine.offline.screen import READS
 from gpudeck.engine.protocol.wire import DeckHead, GpuRow, TaskRow
+from gpudeck.engine.serve.offline import READS
 from gpudeck.tui.app import GpudeckApp
 from gpudeck.tui.deck_app import Clocks
 from gpudeck.tui.link.ask import Answer, Then

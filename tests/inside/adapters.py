@@ -70,6 +70,6 @@ from gpudeck.engine.adapters.state.lock import DeckLock, Machine, held_by, read_
 from gpudeck.engine.adapters.state.mounts import file_system
 from gpudeck.engine.adapters.watch import send
 from gpudeck.engine.commands.gpus import report
-from gpudeck.engine.opening.box_gpus import look_at_gpus
-from gpudeck.engine.opening.visible import choose, cuda_visible_devices
+from gpudeck.engine.decks.cuda_devices import choose, cuda_visible_devices
+from gpudeck.engine.decks.gpus import look_at_gpus
 from gpudeck.engine.sampler import sample_once

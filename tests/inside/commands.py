@@ -7,12 +7,12 @@ from gpudeck.engine.command import Command
 from gpudeck.engine.commands.explain import _instead, _state
 from gpudeck.engine.commands.logs import LINE_CHARS, Lines
 from gpudeck.engine.commands.rows import is_text, note_text, place_text, state_text, time_text, tone, waits_text
+from gpudeck.engine.decks.options import decode
 from gpudeck.engine.hints import Hints
 from gpudeck.engine.logs.files import AttemptPaths
 from gpudeck.engine.logs.log_file import BLOCK_BYTES, LogTail
 from gpudeck.engine.logs.record import AttemptHeader
 from gpudeck.engine.logs.signs import GPU_MEMORY_HINT
-from gpudeck.engine.opening.run_options import decode
 from gpudeck.engine.runs.book import Book
 from gpudeck.engine.runs.engines import Engines
 from gpudeck.engine.runs.wanted import Wanted, wanted_of

@@ -16,23 +16,22 @@ from gpudeck.engine.command import Command
 from gpudeck.engine.commands.clean import run as clean
 from gpudeck.engine.commands.init import init
 from gpudeck.engine.commands.service import Deck, find_unit, run, service, unit_text, units_folder, write_unit
+from gpudeck.engine.decks.offline import OfflineDeck, open_offline
+from gpudeck.engine.decks.opening import open_deck
+from gpudeck.engine.decks.options import as_before, changed, continued, decode, difference
 from gpudeck.engine.engine import Engine
 from gpudeck.engine.fit.search import Search, grid
 from gpudeck.engine.logs import helper
 from gpudeck.engine.logs.files import AttemptPaths, LogFolder, LogNames
 from gpudeck.engine.logs.follow import FILES, WATCH
 from gpudeck.engine.logs.record import last_scores
-from gpudeck.engine.offline.deck import Offline, open_offline
-from gpudeck.engine.offline.look import OfflineLook
-from gpudeck.engine.offline.screen import OfflineScreen, can_be_shown
-from gpudeck.engine.opening.opening import open_deck
-from gpudeck.engine.opening.run_options import as_before, changed, continued, decode, difference
 from gpudeck.engine.progress import last_metrics
 from gpudeck.engine.progress.last_metrics import LastMetrics
 from gpudeck.engine.progress.reported import NOTHING, Reported
 from gpudeck.engine.results.results import Result
 from gpudeck.engine.results.table import FORMATS, Cell, Column, Layout, Table, decimals_for, tabulate
 from gpudeck.engine.serve.details import rung_changes
+from gpudeck.engine.serve.offline import OfflineLook, OfflineScreen, can_be_shown, tasks_meant
 from gpudeck.engine.serve.pages import AT_ONCE as GRAPH_AT_ONCE
 from gpudeck.engine.serve.pages import ATTEMPTS_AT_ONCE as TIMELINE_AT_ONCE
 from gpudeck.engine.serve.pages import FailuresArgs, Graphs, TimelineArgs, failures, timeline

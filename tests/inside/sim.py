@@ -16,17 +16,17 @@ from gpudeck.engine.core import apply as apply_module
 from gpudeck.engine.core import attempts as core_attempts
 from gpudeck.engine.core import dispatch, step
 from gpudeck.engine.core.turn import Turn
+from gpudeck.engine.decks import handover
+from gpudeck.engine.decks.gpus import core_gpus
+from gpudeck.engine.decks.handover import take_back
+from gpudeck.engine.decks.journal_recovery import unsettled
+from gpudeck.engine.decks.options import ASKED_ONLY, Purpose
 from gpudeck.engine.ending import Ending, Mode
 from gpudeck.engine.live import looking, reading, worker
 from gpudeck.engine.live.live_file import LiveFile, answer
 from gpudeck.engine.live.plan import Choices
 from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.loop import Loop
-from gpudeck.engine.opening import kept, taken
-from gpudeck.engine.opening.core_gpus import core_gpus
-from gpudeck.engine.opening.kept import take_back
-from gpudeck.engine.opening.left_behind import unsettled
-from gpudeck.engine.opening.purpose import ASKED_ONLY, Purpose
 from gpudeck.engine.quiet import QuietStart
 from gpudeck.engine.report.reporter import Reporter
 from gpudeck.engine.serve import server
@@ -37,6 +37,7 @@ from gpudeck.engine.serve.server_client import Client
 from gpudeck.engine.serve.undoing import Undoing
 from gpudeck.engine.serve.view import DeckView
 from gpudeck.engine.takeup import TakeUp
+from gpudeck.engine.taskfile import load as taskfile_load
 from gpudeck.engine.taskfile.source import digest_of
 
 

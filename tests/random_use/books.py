@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gpudeck.engine.adapters.journal.db import look_at
 from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, Fact, StartRevoked
-from gpudeck.engine.offline.deck import open_offline
-from gpudeck.engine.offline.look import OfflineLook
+from gpudeck.engine.decks.offline import open_offline
+from gpudeck.engine.serve.offline import OfflineLook
 from gpudeck.engine.taskfile.options import RunOptions
 from tests.e2e.decks import lives
 from tests.faults.ledger import Attempt

@@ -11,7 +11,7 @@ from typing import Any
 from gpudeck.engine.client.place import Place
 from gpudeck.engine.commands.look import LiveLook
 from gpudeck.engine.commands.rows import plain
-from gpudeck.engine.offline.look import offline_look
+from gpudeck.engine.serve.offline import offline_look
 from gpudeck.engine.taskfile.options import RunOptions
 
 from .deck import UsedDeck

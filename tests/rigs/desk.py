@@ -38,14 +38,13 @@ from gpudeck.engine.client.files import task_file
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands import stop
 from gpudeck.engine.core.events import Fact
+from gpudeck.engine.decks.opening import OpenDeck, open_deck
+from gpudeck.engine.decks.options import Purpose, decode
 from gpudeck.engine.ending import Mode
 from gpudeck.engine.engine import Engine
 from gpudeck.engine.errors import DeckError
 from gpudeck.engine.headless.output import LogOutput
 from gpudeck.engine.logs import follow, helper
-from gpudeck.engine.opening.opening import OpenDeck, open_deck
-from gpudeck.engine.opening.purpose import Purpose
-from gpudeck.engine.opening.run_options import decode
 from gpudeck.engine.ports import Instant, JournalBrokenError, Launcher, Sink, StartOrder
 from gpudeck.engine.results import results
 from gpudeck.engine.taskfile.options import RunOptions

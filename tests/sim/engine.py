@@ -44,9 +44,8 @@ from tests.inside.sim import (
     TakeUp,
     answer,
     core_gpus,
-    kept,
+    handover,
     take_back,
-    taken,
     unsettled,
 )
 from tests.sim.box import LOSSES, Behaviour, Disk, Process, Simulated
@@ -80,6 +79,9 @@ class _Cards:
     @property
     def count(self) -> int | None:
         return len(self.chosen) or None
+
+    def on_cpu(self, _: object) -> bool:
+        return not self.chosen
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ class SimEngine:
         """What the journal says: a deck, and the starts of attempts that have not ended."""
         facts = list(self.journal.load())
         deck, before, told = self.fresh(), self._before or self.file, recorded(facts)
-        lasting = kept.load(self.state, told.lasting_tokens)
+        lasting = handover.load_specs(self.state, told.lasting_tokens)
         take_back(deck, lasting, told, lambda: {spec.name: spec for spec in before.tasks})
         return deck, replay(deck, facts)
 
@@ -170,9 +172,9 @@ class SimEngine:
         self.opened.unsettled = unsettled(left, self._told)
         self.opened.same_boot = deck.run.boot_id in ("", self.box.boot)
         self.opened.gpus = _Cards(self._cards())
-        self.opened.journal = self.journal
-        kept.keep_begun(self.state, deck)
-        taken.keep(self.state, self.file)
+        self.opened.journal, self.opened.chosen_by = self.journal, self.journal.count
+        handover.keep_begun(self.state, deck)
+        handover.keep_file(self.state, self.file)
         return deck
 
     def _left(self) -> Collection[str]:

@@ -32,10 +32,10 @@ from tests.inside.sim import (
     apply_module,
     core_attempts,
     dispatch,
+    handover,
     loop,
     outcomes,
     step,
-    taken,
 )
 from tests.sim.engine import SimEngine
 from tests.sim.journal import SimJournal
@@ -272,7 +272,7 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
         Pictures, "flush", lambda flush: lambda self: self._loop.call_later(0.05, flush, self) and None
     ),
     "a socket that was removed stays so": _instead(Serving, "_look", lambda _: lambda self: self._look_later()),
-    "the taken file is not kept": _instead(taken, "keep", _nothing),
+    "the taken file is not kept": _instead(handover, "keep_file", _nothing),
     "what is gone from the file goes unasked": _instead(LiveFile, "_apply_what_may_be", _applies_removals),
     "an engine stays for ever": _instead(Ending, "consider", _always(False)),
     "an engine ends with work left": _instead(Ending, "_stands_still", _always(True)),

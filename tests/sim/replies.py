@@ -25,7 +25,7 @@ from gpudeck.engine.core.events import (
 from gpudeck.engine.core.phases import FINAL, NAMES, Backoff, Closing, Queued, Stopping, Waiting
 from gpudeck.engine.protocol.wire import Reply
 from gpudeck.engine.protocol.words import stands
-from tests.inside.sim import taken
+from tests.inside.sim import handover
 from tests.sim.promises import Broken
 
 _SHOWS: Mapping[str, tuple[type[Fact], ...]] = {
@@ -175,7 +175,7 @@ def _left(asked: Asked, verb: str, left: Mapping[str, str], deck: Deck) -> None:
 def _applied(asked: Asked) -> None:
     """The next engine knows what was taken."""
     engine = asked.engine
-    if engine.file.text and taken.load(engine.state) != engine.file.text.encode():
+    if engine.file.text and handover.kept_file(engine.state) != engine.file.text.encode():
         raise Broken(f"{engine.name} has applied its file, and the next engine will not know")
 
 

@@ -13,7 +13,7 @@ from unittest import mock
 
 from gpudeck.engine.core.spec import DeckFile
 from gpudeck.engine.errors import TaskFileError
-from tests.inside.sim import digest_of, looking, reading, worker
+from tests.inside.sim import digest_of, looking, reading, taskfile_load, worker
 from tests.sim.box import Simulated
 from tests.sim.loop import SimLoop
 
@@ -74,7 +74,8 @@ class TaskFiles:
     def served(self) -> Iterator[None]:
         """Engines read and watch these."""
         with (
-            mock.patch.object(reading, "load", self.load),
+            mock.patch.object(reading, "read_source", lambda path: path),
+            mock.patch.object(taskfile_load, "load", self.load),
             mock.patch.object(reading, "check_before_start"),
             mock.patch.object(looking, "FileWatch", self._watch),
             mock.patch.object(worker, "Background", lambda loop: SimBackground(loop, self._box)),

@@ -16,7 +16,7 @@ from gpudeck.engine.core.phases import FINAL, NAMES, Backoff, Blocked, Queued, W
 from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.spec import DeckFile
 from gpudeck.engine.errors import TaskFileError
-from tests.inside.sim import host, taken
+from tests.inside.sim import handover, host
 from tests.sim import promises
 from tests.sim.box import Process, Simulated
 from tests.sim.client import SimClient, Wish, wishes
@@ -199,7 +199,7 @@ class World:
             self.seen["refused file"] += 1
             self.box.after(self.random.uniform(0, 50), lambda: self._start(deck))
             return
-        before = self.task_files.known(deck, taken.load(state_folder(self.folder, deck)) or b"")
+        before = self.task_files.known(deck, handover.kept_file(state_folder(self.folder, deck)) or b"")
         headless = not runs or self.random.random() < 0.5
         how = how or (How("headless", ("failed", "changed", "stale"), "headless") if headless else How())
         self.box.say(f"an engine of {deck} starts, {how.mode} to {how.purpose}")

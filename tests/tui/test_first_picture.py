@@ -19,7 +19,7 @@ DEADLINE_S = 30.0
 LATE = (
     "ctypes", "hashlib", "psutil", "sqlite3", "tomllib",
     "gpudeck.engine.core.spec", "gpudeck.engine.client.detach", "gpudeck.engine.engine", "gpudeck.engine.main",
-    "gpudeck.engine.protocol.messages", "gpudeck.engine.opening.settings_despite", "gpudeck.engine.taskfile.load",
+    "gpudeck.engine.protocol.messages", "gpudeck.engine.taskfile.load",
     "gpudeck.tui.acting.palette", "gpudeck.tui.screens.errors", "gpudeck.tui.screens.help",
     "gpudeck.tui.screens.timeline",
 )  # fmt: skip

@@ -13,8 +13,8 @@ import msgspec
 from ...engine.client.connection import Connection
 from ...engine.client.place import Place
 from ...engine.errors import DeckError, EngineUnavailableError, UsageError
-from ...engine.offline.screen import READS, OfflineScreen
 from ...engine.protocol.wire import TaskRow
+from ...engine.serve.offline import READS, OfflineScreen
 from ..model import Change, Link
 from .ask import PATIENCE_S
 from .feed import Feed

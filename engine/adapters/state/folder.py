@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import cast
 
-import msgspec
-
 from ...atomic import private, sync_dir, write_first, write_private
 from ...errors import DeckError, EngineUnavailableError, UsageError
 from ..processes import record
+from .home import read_json
 from .lock import Machine, left_elsewhere, this_machine
 from .mounts import MOUNTS, NETWORK_FILE_SYSTEMS, file_system
 
@@ -70,11 +69,7 @@ class StateDir:
             write_private(os.path.join(self.path, _LOG_DIRS), content)
 
     def _log_dirs(self) -> list[str]:
-        try:
-            with open(os.path.join(self.path, _LOG_DIRS), "rb") as file:
-                return msgspec.convert(json.loads(file.read()), list[str])
-        except (OSError, ValueError, msgspec.ValidationError):
-            return []
+        return read_json(os.path.join(self.path, _LOG_DIRS), list[str]) or []
 
     @property
     def db(self) -> str:
@@ -282,11 +277,7 @@ class Pointer:
 
 def read_pointer(path: str) -> Pointer | None:
     """None where there is none that can be read."""
-    try:
-        with open(path, "rb") as file:
-            return msgspec.convert(json.loads(file.read()), Pointer)
-    except (OSError, ValueError, msgspec.ValidationError):
-        return None
+    return read_json(path, Pointer)
 
 
 def is_here(known: Pointer, machine: Machine) -> bool:

@@ -8,12 +8,15 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
+from typing import TypeVar
 
 import msgspec
 
 from ...atomic import write_private
 
 _NAME = "home"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +47,29 @@ class Home:
     """None: an older gpudeck noted this."""
 
 
-def settle_in(state_dir: str, deck: str, owner: Owner) -> tuple[str, tuple[str, ...]]:
+def settle_in(state_dir: str, deck: str, owner: Owner) -> str:
     """Note where *state_dir* lies, *deck*, the folder of its task file, and whose it is. Returns the path of the folder
-    that it is a copy of, "" when it is none, and where the deck was before.
-
-    A folder that was moved is no copy: the one that it was is not there any more. For the holder of its lock.
-    """
+    that it is a copy of, "" when it is none. For the holder of its lock."""
     path = os.path.join(state_dir, _NAME)
-    noted = _read(path)
+    noted = read_json(path, Home)
     former = () if noted is None else (*noted.moved_from, noted.deck)
     moved_from = tuple(dict.fromkeys(each for each in former if each not in ("", deck)))
     here = replace(_home(state_dir), deck=deck, moved_from=moved_from, owner=owner)
     if noted == here:
-        return "", here.moved_from
+        return ""
     with contextlib.suppress(OSError):  # on a full disk the next engine notes it
         write_private(path, json.dumps(asdict(here)).encode())
-    return _original(noted, here), here.moved_from
+    return _original(noted, here)
+
+
+def original_of(state_dir: str) -> str:
+    """The path of the folder that this is a copy of, which no engine has opened yet; "" when it is none."""
+    return _original(read_json(os.path.join(state_dir, _NAME), Home), _home(state_dir))
 
 
 def owner_in(state_dir: str) -> tuple[Owner, str] | None:
     """Whose the state is that lies there, and where its task file is, or was, by now; None: nobody has noted it."""
-    noted = _read(os.path.join(state_dir, _NAME))
+    noted = read_json(os.path.join(state_dir, _NAME), Home)
     if noted is None or noted.owner is None:
         return None
     return noted.owner, relocation(state_dir)(os.path.join(noted.deck, noted.owner.file))
@@ -73,17 +78,17 @@ def owner_in(state_dir: str) -> tuple[Owner, str] | None:
 def relocation(state_dir: str) -> Callable[[str], str]:
     """Tells where a path that a deck's journal names lies by now: also of a deck that was moved, or copied, with its
     state and that no engine has opened since."""
-    noted = _read(os.path.join(state_dir, _NAME))
+    noted = read_json(os.path.join(state_dir, _NAME), Home)
     if noted is None or not noted.deck:
         return str
     here, former, deck = os.path.realpath(state_dir), noted.moved_from, noted.deck
     inside = os.path.relpath(noted.path, os.path.realpath(deck))
     if noted.path != here and here.endswith(f"/{inside}"):
         former, deck = (deck, *former), here.removesuffix(f"/{inside}")
-    return lambda path: moved(path, former, deck)
+    return lambda path: _moved(path, former, deck)
 
 
-def moved(path: str, former: Iterable[str], folder: str) -> str:
+def _moved(path: str, former: Iterable[str], folder: str) -> str:
     """Where a path lies of a deck whose folder was one of *former* and is *folder* now."""
     for each in former:
         if path.startswith(f"{each}/"):
@@ -92,6 +97,7 @@ def moved(path: str, former: Iterable[str], folder: str) -> str:
 
 
 def _original(noted: Home | None, here: Home) -> str:
+    """A folder that was moved is no copy: the one that it was is not there any more."""
     if noted is None or (noted.device, noted.inode) == (here.device, here.inode):
         return ""
     try:
@@ -107,9 +113,10 @@ def _home(folder: str) -> Home:
     return Home(os.path.realpath(folder), found.st_dev, found.st_ino)
 
 
-def _read(path: str) -> Home | None:
+def read_json(path: str, kind: type[T]) -> T | None:
+    """What such a file says; None where there is none that can be read."""
     try:
         with open(path, "rb") as file:
-            return msgspec.convert(json.loads(file.read()), Home)
+            return msgspec.convert(json.loads(file.read()), kind)
     except (OSError, ValueError, msgspec.ValidationError):
         return None

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..adapters import host
+from ..adapters.simulated_gpus import simulated_gpus
 from ..core.spec import DeckSettings
 from ..errors import TaskFileError, UsageError
 from ..ports import GpuInfo, GpuProbe, Inventory
 from ..taskfile.load import load
 from ..taskfile.options import RunOptions
-from .visible import choose
+from ..taskfile.source import Source
+from .cuda_devices import choose
 
 if TYPE_CHECKING:
     from ..adapters.allocation.nodes import Allocation
+    from ..core.devices import Gpu
 
 
 @dataclass(frozen=True, slots=True)
 class BoxGpus:
     """The box's GPUs and those of them that the deck may use."""
 
-    probe: GpuProbe
     inventory: Inventory
     chosen: tuple[GpuInfo, ...]
     """In order of preference; empty: run on the CPU."""
@@ -31,6 +33,8 @@ class BoxGpus:
 
     of_a_node: int = 0
     """GPUs that a node of the cluster has, where tasks run on one; 0: not known."""
+    asked: bool = True
+    """False: nobody has asked the driver."""
 
     @property
     def simulated(self) -> bool:
@@ -51,6 +55,10 @@ class BoxGpus:
         """Those that the deck may not use."""
         return tuple(gpu for gpu in self.inventory.gpus if gpu not in self.chosen)
 
+    def on_cpu(self, settings: DeckSettings) -> bool:
+        """Whether GPU tasks run on CPU slots."""
+        return not self.chosen and (self.asked or settings.gpus == "none")
+
     def fitting(self) -> Inventory:
         """What tasks have to fit on: the deck's GPUs, or all that there is where it runs on the CPU."""
         return replace(self.inventory, gpus=self.chosen) if self.chosen else self.inventory
@@ -62,16 +70,26 @@ def look_at_gpus(settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
     if settings.backend == "slurm":
         from ..adapters.slurm.cluster import gpus_of_a_node
 
-        return BoxGpus(_of_driver(), Inventory(()), (), of_a_node=gpus_of_a_node(environ))
+        return BoxGpus(Inventory(()), (), of_a_node=gpus_of_a_node(environ))
     allocation = _allocation(settings, environ)
     if allocation is None:
-        return _in_box(_probe(settings), settings, environ)
+        return _in_box(settings, environ)
     return _in_allocation(allocation, settings, environ)
 
 
-def _probe(settings: DeckSettings) -> GpuProbe:
-    """Either brings much with it that decks on the other have no use for."""
-    if isinstance(settings.gpus, int):
+def unasked_gpus(settings: DeckSettings, _: RunOptions) -> BoxGpus:
+    """The same without asking the driver: only simulated ones are known."""
+    simulated = simulated_gpus(settings.gpus) if isinstance(settings.gpus, int) else ()
+    return BoxGpus(Inventory(simulated), simulated, asked=False)
+
+
+def probe_of(settings: DeckSettings, allocation: Allocation | None) -> GpuProbe:
+    """What discovers and reads a deck's GPUs. Each brings much with it that decks on others have no use for."""
+    if allocation is not None:
+        from ..adapters.allocation.relay import AllocationProbe
+
+        return AllocationProbe(allocation, _of_driver())
+    if isinstance(settings.gpus, int) and settings.backend != "slurm":
         from ..adapters.simulated import SimulatedProbe
 
         return SimulatedProbe(settings.gpus)
@@ -92,33 +110,30 @@ def _allocation(settings: DeckSettings, environ: Mapping[str, str]) -> Allocatio
     return look_at_allocation(environ)
 
 
-def _in_box(probe: GpuProbe, settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
-    inventory = Inventory(()) if settings.gpus == "none" else probe.discover()
+def _in_box(settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
+    inventory = Inventory(()) if settings.gpus == "none" else probe_of(settings, None).discover()
     inherited = environ.get("CUDA_VISIBLE_DEVICES")
     chosen = choose(inventory, settings.gpus, inherited=inherited, slurm=environ, no_gpu=settings.no_gpu)
-    return BoxGpus(probe, inventory, chosen)
+    return BoxGpus(inventory, chosen)
 
 
 def _in_allocation(allocation: Allocation, settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
     """What limits us on this node says nothing of the others, which the job has as a whole."""
-    from ..adapters.allocation.relay import AllocationProbe
-
-    probe = AllocationProbe(allocation, _of_driver())
-    inventory = probe.discover()
+    inventory = probe_of(settings, allocation).discover()
     here = tuple(gpu for gpu in inventory.gpus if not gpu.node)
     if here:
         inherited = environ.get("CUDA_VISIBLE_DEVICES")
         here = choose(replace(inventory, gpus=here), "all", inherited=inherited, slurm=environ)
     ours = replace(inventory, gpus=(*here, *(gpu for gpu in inventory.gpus if gpu.node)))
-    return BoxGpus(probe, ours, choose(ours, settings.gpus, no_gpu=settings.no_gpu), allocation)
+    return BoxGpus(ours, choose(ours, settings.gpus, no_gpu=settings.no_gpu), allocation)
 
 
 def gpus_for(
-    path: str,
-    options: RunOptions,
-    settings: DeckSettings,
+    source: Source,
     environ: Mapping[str, str],
     environment: Mapping[str, str],
+    settings: DeckSettings,
+    options: RunOptions,
 ) -> BoxGpus:
     """The box's GPUs and the deck's. *environ* limits them, *environment* is the tasks'.
 
@@ -129,10 +144,33 @@ def gpus_for(
         return look_at_gpus(settings, environ)
     except UsageError as error:
         lines = str(error).splitlines()
+    path = source.shown
     try:
-        places = load(path, options, environ=environment).places
+        places = load(source, options, environ=environment).places
     except TaskFileError as broken:
         raise TaskFileError([*broken.problems, *(f"{path}: {line}" for line in lines)]) from None
     place = places.get("gpus", path)
     said = [f"{place if line.startswith('gpus:') else path}: {line}" for line in lines]
     raise UsageError("\n".join(lines if options.gpus else said))
+
+
+def core_gpus(settings: DeckSettings, chosen: Sequence[GpuInfo]) -> list[Gpu]:
+    """Those that a deck may use, in order of preference, as the scheduler wants them."""
+    from ..core.build import slots_of  # with all that a deck is made of, which who checks a file needs not
+    from ..core.devices import Gpu
+
+    return [
+        Gpu(
+            uuid=info.uuid,
+            index=info.index,
+            order=order,
+            slots=slots_of(settings, info.index, info.uuid),
+            total_mib=info.total_mib,
+            model=info.name,
+            links=dict(info.links or {}),
+            node=info.node,
+            simulated=info.simulated,
+            unread=not (info.simulated or info.node),
+        )
+        for order, info in enumerate(chosen)
+    ]

@@ -8,9 +8,9 @@ import glob
 import os
 import time
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from functools import cache
+from functools import cache, cached_property
 from math import inf
 
 from ..adapters.journal.db import look_at
@@ -29,41 +29,34 @@ _AGAIN_S = 10.0
 """Journals are not read more often."""
 
 
-@dataclass(slots=True)
-class _Read:
-    """What was read at a moment."""
-
-    states: dict[str, OutputHistory] = field(default_factory=dict[str, OutputHistory])
-    """By the name of the state."""
-    at: float = -_AGAIN_S
-
-
-class OtherStates:
+class OtherDecks:
     """Of one deck. Reads when it is asked; on one thread at a time."""
 
     def __init__(self, file: DeckFile) -> None:
         self._settings = file.settings
         self._stem = file.stem
         self._is_trial = "@" in file.stem
-        self._beside: Beside | None = None
-        self._read = _Read()
+        self._read_at = -_AGAIN_S
+        self._histories: dict[str, OutputHistory] = {}
+        """By the name of the state."""
 
     def at(self, spec: TaskSpec) -> Sequence[OutputAttempt]:
         """Their attempts at this task's outputs. To a trial, a deck with a name or a profile, what others have made as
         other work is as good as its own: it does not write over their results."""
-        if time.monotonic() >= self._read.at + _AGAIN_S:
-            histories = ((name, _history(path)) for name, path in self._others())
-            states = {name: history for name, history in histories if history is not None}
-            self._read = _Read(states, time.monotonic())
-        states = self._read.states
-        if self._beside is None:
-            self._beside = Beside(self._settings.log_dir)
+        if time.monotonic() >= self._read_at + _AGAIN_S:
+            found = ((name, _history(path)) for name, path in self._others())
+            self._histories = {name: history for name, history in found if history is not None}
+            self._read_at = time.monotonic()
         outputs = [real(path) for path in spec.outputs]
-        found = [replace(each, deck=name) for name, history in states.items() for each in history.of(outputs)]
-        found += self._beside.attempts(spec, apart_from=states)
+        found = [replace(each, deck=name) for name, history in self._histories.items() for each in history.of(outputs)]
+        found += self._sibling_logs.attempts(spec, apart_from=self._histories)
         if self._is_trial:
             found = [replace(each, fingerprint=spec.fingerprint) if each.ok else each for each in found]
         return found
+
+    @cached_property
+    def _sibling_logs(self) -> SiblingLogs:
+        return SiblingLogs(self._settings.log_dir)
 
     def at_work(self, specs: Iterable[TaskSpec]) -> Iterator[str]:
         """A line for each deck that runs something now whose outputs some of these tasks have, too."""
@@ -120,7 +113,7 @@ def _history(path: str) -> OutputHistory | None:
     return history
 
 
-class Beside:
+class SiblingLogs:
     """The logs of these decks: "…/logs" or "…/logs/STEM", and "…/logs/STEM@NAME". May be asked on any thread."""
 
     def __init__(self, log_dir: str) -> None:

@@ -1,18 +1,28 @@
-"""The options that a run was started with go on to hold while it is unfinished, whoever continues it."""
+"""What a deck is opened for, and the run options that hold then: those that a run was started with go on to hold while
+it is unfinished, whoever continues it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..errors import UsageError
 from ..taskfile.options import RunOptions
-from .purpose import BEGINS, Purpose
 
 if TYPE_CHECKING:
     from ..core.recorded import Recorded  # slow to load, and who only asks an engine needs none of it
+
+Purpose = Literal["headless", "start", "look", "act", "note", "stop"]
+"""headless, start: the deck is to run; where its last run has ended, the next one begins. look: a screen; what never
+ran starts. act: a command on some tasks; nothing starts before that is taken, and then nothing that is new in the file.
+note: the same, and the engine ends then. stop: what runs is to be ended, whatever has become of the task file."""
+
+BEGINS: frozenset[Purpose] = frozenset({"headless", "start"})
+"""After a run has ended they begin another: the file and what is given now rule it."""
+ASKED_ONLY: frozenset[Purpose] = frozenset({"act", "note", "stop"})
+"""Nothing starts that was not asked for."""
 
 _CHANGEABLE = frozenset({"gpus", "slots_per_gpu", "halt", "fail_fast", "skip_existing", "backend"})
 """What may differ when a run is continued: it changes what runs where, not what the tasks are."""
@@ -51,13 +61,7 @@ def holding(purpose: Purpose, journal: Recorded, given: RunOptions) -> RunOption
     before = decode(journal.options)
     if not journal.unfinished:
         return given if purpose in BEGINS else as_before(before, given)
-    return continued(before, given if purpose == "headless" else replace(given, **_selection(before, given)))
-
-
-def _selection(kept: RunOptions, given: RunOptions) -> dict[str, Any]:
-    """Which tasks, where nobody says so anew."""
-    chosen = as_before(kept, given)
-    return {name: getattr(chosen, name) for name in _OF_EACH_START}
+    return continued(before, given if purpose == "headless" else replace(given, **_selection(as_before(before, given))))
 
 
 def held(options: RunOptions, given: RunOptions, *, unfinished: bool) -> str:
@@ -81,24 +85,24 @@ def continued(kept: RunOptions, given: RunOptions) -> RunOptions:
 
     Raises UsageError where what is given would make other tasks of the same ones (--set, --log-dir).
     """
-    default = RunOptions()
-    changes: dict[str, Any] = {}
-    for field in fields(RunOptions):
-        name, new, old = field.name, getattr(given, field.name), getattr(kept, field.name)
-        if name in _OF_EACH_START:
-            changes[name] = new
-            continue
-        if name == "set":
-            new = {**kept.set, **given.set}
-        if new == getattr(default, name) or new == old or name in _NAMES_THE_STATE:
-            continue
-        if name not in _CHANGEABLE:
+    for name, _, old in _others(kept, given):
+        if name not in _CHANGEABLE | _OF_EACH_START:
             raise UsageError(
                 f"{_flag(name)}: the run that goes on was started with {_said(name, old)}; "
                 f"let it end first, or give a second one a --name"
             )
-        changes[name] = new
-    return replace(kept, profile=given.profile, name=given.name, **_one_halt(changes))
+    return replace(as_before(kept, given), **_selection(given))
+
+
+def _others(before: RunOptions, given: RunOptions) -> Iterator[tuple[str, Any, Any]]:
+    """What is given now and was not before: its name, and its values now and before."""
+    default = RunOptions()
+    for field in fields(RunOptions):
+        name, new, old = field.name, getattr(given, field.name), getattr(before, field.name)
+        if name == "set":
+            new = {**before.set, **given.set}
+        if name not in _NAMES_THE_STATE and new not in (getattr(default, name), old):
+            yield name, new, old
 
 
 def as_before(kept: RunOptions, given: RunOptions) -> RunOptions:
@@ -121,16 +125,11 @@ def _one_halt(changes: dict[str, Any]) -> dict[str, Any]:
 
 def refuse_other(running: RunOptions, given: RunOptions) -> None:
     """Raises UsageError where an engine runs the deck with other options than are given now."""
-    default = RunOptions()
-    for field in fields(RunOptions):
-        name, new, old = field.name, getattr(given, field.name), getattr(running, field.name)
-        if name == "set":
-            new = {**running.set, **given.set}
-        if name not in _NAMES_THE_STATE and new not in (getattr(default, name), old):
-            raise UsageError(
-                f"{_said(name, new)}: the engine that runs this deck was started with {_said(name, old)}; "
-                f"`gpudeck stop` ends it and no task, then start the deck with other options"
-            )
+    for name, new, old in _others(running, given):
+        raise UsageError(
+            f"{_said(name, new)}: the engine that runs this deck was started with {_said(name, old)}; "
+            f"`gpudeck stop` ends it and no task, then start the deck with other options"
+        )
 
 
 def changed(running: RunOptions, given: RunOptions) -> RunOptions:
@@ -143,9 +142,14 @@ def changed(running: RunOptions, given: RunOptions) -> RunOptions:
     return as_before(running, given)
 
 
+def has_selection(options: RunOptions) -> bool:
+    """Whether they choose some tasks of the file."""
+    return bool(options.only or options.exclude) or options.limit is not None
+
+
 def taking_in(options: RunOptions, names: Iterable[str]) -> RunOptions:
     """The same selection, and these tasks as well."""
-    if not (options.only or options.exclude or options.limit is not None):
+    if not has_selection(options):
         return options
     return replace(options, also=tuple(dict.fromkeys((*options.also, *names))))
 
@@ -163,7 +167,11 @@ def difference(before: RunOptions, now: RunOptions) -> str:
 
 def which(options: RunOptions) -> RunOptions:
     """Of these only what says which tasks."""
-    return replace(RunOptions(), **{name: getattr(options, name) for name in _OF_EACH_START})
+    return replace(RunOptions(), **_selection(options))
+
+
+def _selection(options: RunOptions) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in _OF_EACH_START}
 
 
 def describe(options: RunOptions) -> str:

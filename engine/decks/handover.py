@@ -1,4 +1,5 @@
-"""What running attempts were started as, where the task file says otherwise by now, for the next engine."""
+"""What an engine keeps for the next one beside the journal: the task file as the deck has taken it, with which edits
+are compared while no engine runs, and what running attempts were started as, where the file says otherwise by now."""
 
 from __future__ import annotations
 
@@ -14,15 +15,38 @@ from ..core import gone
 from ..core.deck import Deck
 from ..core.gone import Kept
 from ..core.recorded import Recorded
-from ..core.spec import TaskSpec
+from ..core.spec import DeckFile, TaskSpec
 
-NAME = "kept.json"
+_FILE = "taken.toml"
+_SPECS = "kept.json"
 _DECODER = msgspec.json.Decoder(list[Kept])
 
 
-def save(state: str, kept: Sequence[Kept]) -> None:
+def keep_file(state: str, file: DeckFile) -> None:
+    """Remember *file* in the state folder. Where that cannot be done nothing is remembered; that of a part of a file
+    changes nothing."""
+    path, content = os.path.join(state, _FILE), file.text.encode()
+    if not content or kept_file(state) == content:
+        return
+    try:
+        write_atomic(path, content, mode=0o600)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def kept_file(state: str) -> bytes | None:
+    """What was taken last; None: nobody knows."""
+    try:
+        with open(os.path.join(state, _FILE), "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def save_specs(state: str, kept: Sequence[Kept]) -> None:
     """Write what is kept in the state folder, durably; nothing to keep removes the file. Raises OSError."""
-    path = os.path.join(state, NAME)
+    path = os.path.join(state, _SPECS)
     if not kept:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
@@ -30,10 +54,10 @@ def save(state: str, kept: Sequence[Kept]) -> None:
     write_atomic(path, msgspec.json.encode(kept), mode=0o600)
 
 
-def load(state: str, lasting: Container[str]) -> list[Kept]:
+def load_specs(state: str, lasting: Container[str]) -> list[Kept]:
     """What was kept of the attempts with these tokens, which have not ended; none where it cannot be read."""
     try:
-        with open(os.path.join(state, NAME), "rb") as file:
+        with open(os.path.join(state, _SPECS), "rb") as file:
             kept = _DECODER.decode(file.read())
     except (OSError, msgspec.DecodeError):
         return []
@@ -43,7 +67,7 @@ def load(state: str, lasting: Container[str]) -> list[Kept]:
 def keep_begun(state: str, deck: Deck) -> None:
     """Keep, too, what the attempts of a deck just opened were started as where its file now says otherwise: what the
     file was before is not known to the engine after this one. Raises OSError."""
-    kept = load(state, deck.active)
+    kept = load_specs(state, deck.active)
     known = {one.token for one in kept}
     more = [
         gone.kept_of(deck, token, task)
@@ -51,7 +75,7 @@ def keep_begun(state: str, deck: Deck) -> None:
         if token not in known and (task.gone or task.begun_spec.fingerprint != task.spec.fingerprint)
     ]
     if more:
-        save(state, [*kept, *more])
+        save_specs(state, [*kept, *more])
 
 
 def take_back(

@@ -11,7 +11,7 @@ from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, AttemptSub
 from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.spec import DeckFile, DeckSettings
 from gpudeck.engine.errors import EngineUnavailableError, UsageError
-from tests.inside.opening import refuse_elsewhere, require_cluster, tokens_recorded, unsettled
+from tests.inside.decks import refuse_other_backend, require_cluster, tokens_recorded, unsettled
 
 ON_BOX = DeckFile("/t/tasks.toml", "tasks", DeckSettings(), (), shown="tasks.toml")
 ON_SLURM = replace(ON_BOX, settings=DeckSettings(backend="slurm"))
@@ -27,7 +27,7 @@ def ended(task: str) -> AttemptEnded:
 
 def refusal(file: DeckFile, *facts: Fact) -> str:
     with pytest.raises(UsageError) as caught:
-        refuse_elsewhere(file, recorded(facts))
+        refuse_other_backend(file, recorded(facts))
     assert caught.value.exit_code == 2
     return str(caught.value)
 
@@ -50,8 +50,8 @@ def test_many_are_counted() -> None:
 
 
 def test_what_runs_where_the_deck_is_opened_is_no_obstacle() -> None:
-    refuse_elsewhere(ON_SLURM, recorded([begun("a", "slurm"), begun("b"), ended("b")]))
-    refuse_elsewhere(ON_BOX, recorded([begun("a"), begun("b", "slurm"), ended("b")]))
+    refuse_other_backend(ON_SLURM, recorded([begun("a", "slurm"), begun("b"), ended("b")]))
+    refuse_other_backend(ON_BOX, recorded([begun("a"), begun("b", "slurm"), ended("b")]))
 
 
 def test_a_box_without_slurm_opens_no_deck_of_a_cluster(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from gpudeck.engine.core.recorded import Recorded
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Extras, TaskSpec, Work
-from tests.inside.opening import may_have_jobs, passed_over_nodelists, tokens_recorded
+from tests.inside.decks import may_have_jobs, passed_over_nodelists, tokens_recorded
 
 
 @pytest.mark.parametrize(

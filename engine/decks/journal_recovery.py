@@ -1,22 +1,28 @@
-"""A journal that was damaged has forgotten attempts; the files beside their logs and their records tell what they were.
+"""What earlier engines left and the journal does not tell.
 
+A journal that was damaged has forgotten attempts; the files beside their logs and their records tell what they were.
 What is told so becomes facts, which are written into the new journal before anything else is: results count, and what
-still runs is taken over like any other attempt of an earlier engine.
+still runs is taken over like any other attempt of an earlier engine. Records of attempts that nobody needs any more go.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
 
 from ..adapters import host
+from ..adapters.processes import record
 from ..core.events import AttemptEnded, AttemptStarting, Fact, Outcome, Reason, RunEnded, RunStarted
 from ..core.recorded import Recorded
+from ..core.spec import DeckFile
+from ..errors import UsageError
 from ..logs.told import read_record
 from ..ports import Instant
 from ..snapshot.index import SHARED
@@ -38,7 +44,7 @@ class _End(msgspec.Struct):
     device_fault: bool = False
 
 
-class Told(msgspec.Struct):
+class RecordedAttempt(msgspec.Struct):
     """attempt-N.json, as far as it matters here."""
 
     task: str
@@ -54,7 +60,7 @@ class Told(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Regained:
+class Recovered:
     """What was found."""
 
     facts: Sequence[Fact]
@@ -73,7 +79,7 @@ def has_forgotten(records: Collection[str], journal: Recorded) -> bool:
     return not (journal.tokens.issuperset(records) and journal.lasting_tokens.issubset(records))
 
 
-def regain(
+def recover(
     log_dir: str,
     records: Collection[str],
     deck: str,
@@ -82,7 +88,7 @@ def regain(
     boot_id: str,
     results_too: bool,
     options: str = "",
-) -> Regained:
+) -> Recovered:
     """Facts about the newest attempt of each task of *deck*, where the journal does not know how it ended.
 
     *records*: tokens of attempts that left one. *boot_id*: of the boot on which the last engine ran. *results_too*:
@@ -93,7 +99,7 @@ def regain(
     results: list[Fact] = []
     still: list[Fact] = []
     now = host.SystemClock().now()
-    for told, of_lasting in all_told(log_dir, deck, lasting):
+    for told, of_lasting in recorded_attempts(log_dir, deck, lasting):
         before = lasting.get(told.task)
         may_last = told.token in records or (told.where != "" and told.end is None)
         has_ended = told.end is not None and before is not None and before.token == told.token
@@ -108,29 +114,31 @@ def regain(
         elif may_last and not _same(before, told):
             still.append(_starting(told, now))
     found = _in_a_run(results, still, journal, boot_id, now, options)
-    return Regained(list(found), sum(isinstance(fact, AttemptEnded) for fact in results), len(still))
+    return Recovered(list(found), sum(isinstance(fact, AttemptEnded) for fact in results), len(still))
 
 
-def _same(start: AttemptStarting | None, told: Told) -> bool:
+def _same(start: AttemptStarting | None, told: RecordedAttempt) -> bool:
     return start is not None and start.attempt == told.attempt
 
 
-def all_told(log_dir: str, deck: str, lasting: Mapping[str, AttemptStarting]) -> Iterator[tuple[Told, Told | None]]:
+def recorded_attempts(
+    log_dir: str, deck: str, lasting: Mapping[str, AttemptStarting]
+) -> Iterator[tuple[RecordedAttempt, RecordedAttempt | None]]:
     """Of each task the newest attempt, and the one that lasts if that is another."""
     for folder, folders, names in os.walk(log_dir):
         if SHARED in folders:
             folders.remove(SHARED)  # copies of code
         numbers = [int(match[1]) for name in names if (match := _FILE.fullmatch(name))]
-        told = _told(folder, max(numbers)) if numbers else None
+        told = _read_attempt(folder, max(numbers)) if numbers else None
         if told is not None and told.deck == deck:
             start = lasting.get(told.task)
-            yield told, _told(folder, start.attempt) if start is not None else None
+            yield told, _read_attempt(folder, start.attempt) if start is not None else None
 
 
-def _told(folder: str, attempt: int) -> Told | None:
+def _read_attempt(folder: str, attempt: int) -> RecordedAttempt | None:
     stem = os.path.join(folder, f"attempt-{attempt}")
     try:
-        told = msgspec.convert(read_record(f"{stem}.json"), Told)
+        told = msgspec.convert(read_record(f"{stem}.json"), RecordedAttempt)
     except msgspec.ValidationError:
         return None
     if os.path.exists(f"{stem}.sh"):  # what a cluster was given, and may begin only now
@@ -154,7 +162,7 @@ def _in_a_run(
     yield from still
 
 
-def _starting(told: Told, now: Instant) -> AttemptStarting:
+def _starting(told: RecordedAttempt, now: Instant) -> AttemptStarting:
     wall = _wall(told.start, now)
     return AttemptStarting(
         told.task,
@@ -171,7 +179,7 @@ def _starting(told: Told, now: Instant) -> AttemptStarting:
     )
 
 
-def _ended(told: Told, now: Instant) -> AttemptEnded:
+def _ended(told: RecordedAttempt, now: Instant) -> AttemptEnded:
     assert told.end is not None
     end, wall = told.end, _wall(told.end.at, now)
     outcome = Outcome(end.kind, end.exit_code, end.signal, end.detail, end.device_fault)
@@ -200,3 +208,45 @@ def _wall(iso: str, now: Instant) -> float:
         return datetime.fromisoformat(iso).timestamp()
     except ValueError:
         return now.wall_s
+
+
+# -- records of attempts -----------------------------------------------------------------------------------------------
+
+OLD_RECORD_S = 3600.0
+"""A wrapper that was late for its start has come and gone by then."""
+
+Unsettled = tuple[AttemptEnded, AttemptStarting]
+"""An end in the journal of which the rest (attempt-N.json, dropping the record) may not have been done."""
+
+
+def unsettled(left: Collection[str], told: Recorded) -> list[Unsettled]:
+    """Ends on disk whose record still stands, by the tokens of all records *left*: a crash came between the fact and
+    what follows from it."""
+    pairs = ((end, told.starts.get(key)) for key, end in told.ends.items()) if left else ()
+    return [(end, start) for end, start in pairs if start is not None and start.token in left]
+
+
+def sweep_records(attempts_dir: str, keep: Iterable[str]) -> None:
+    """Drop records that no attempt needs any more: of starts that came to nothing, long ago."""
+    kept = set(keep)
+    limit = time.time() - OLD_RECORD_S
+    with os.scandir(attempts_dir) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if entry.name not in kept and entry.stat().st_mtime < limit:
+                    os.unlink(entry.path)
+
+
+def refuse_strangers(attempts_dir: str, file: DeckFile, told: Recorded) -> None:
+    """Attempts of this deck that run and that its journal, lost or cut short by damage, does not know: the deck would
+    start them a second time. Only their records tell. Raises UsageError that names each with its session leader."""
+    lines: list[str] = []
+    for token in sorted(set(os.listdir(attempts_dir)) - told.tokens):
+        wrapper = record.read(os.path.join(attempts_dir, token)).wrapper
+        if wrapper is not None and wrapper.living():
+            lines.append(
+                f"{file.shown}: an attempt still runs (pid {wrapper.pid}) that the journal does not know: wait for its "
+                f"end, or end it: kill -- -{wrapper.pid}"
+            )
+    if lines:
+        raise UsageError("\n".join(lines))

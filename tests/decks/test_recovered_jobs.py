@@ -10,7 +10,7 @@ import pytest
 from gpudeck.engine.core.events import AttemptStarting
 from gpudeck.engine.core.recorded import Recorded, recorded
 from gpudeck.engine.core.spec import DeckSettings
-from tests.inside.opening import may_have_jobs, regain
+from tests.inside.decks import may_have_jobs, recover
 
 END = {"at": "", "kind": "ok", "exit_code": 0, "signal": None, "duration_s": 1.0}
 
@@ -25,7 +25,7 @@ def attempt(logs: Path, task: str, *, ended: bool = False, script: bool = True) 
 
 
 def begun(logs: Path) -> list[AttemptStarting]:
-    found = regain(str(logs), (), "d", Recorded(), boot_id="", results_too=False).facts
+    found = recover(str(logs), (), "d", Recorded(), boot_id="", results_too=False).facts
     return [fact for fact in found if isinstance(fact, AttemptStarting)]
 
 

@@ -1,0 +1,233 @@
+"""A deck looked at without an engine: nothing is locked, made or changed, and an engine may run it meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Literal
+
+import msgspec
+
+from ..adapters import host
+from ..adapters.processes import record
+from ..adapters.state.home import original_of
+from ..adapters.state.lock import Holder, held_by, this_machine
+from ..attempt.environment import base_environment
+from ..core.apply import derive
+from ..core.deck import Task
+from ..core.events import AttemptStarting, Fact, TaskCached, TaskCancelled
+from ..core.spec import DeckFile, DeckSettings, Resources, TaskSpec, Work
+from ..errors import TaskFileError
+from ..logs.files import AttemptPaths
+from ..logs.told import read_record
+from ..taskfile.load import load_settings
+from ..taskfile.options import RunOptions
+from ..taskfile.settings import stem_of
+from ..taskfile.source import read_source
+from .cluster import Sent, submitted
+from .gpus import unasked_gpus
+from .loading import Loaded, Past, load, past_in, restored
+from .options import holding
+from .states import find_own_state, settings_said
+
+Standing = Literal["runs", "ended", "gone", "unknown"]
+"""What became of an attempt that has not ended as far as the journal knows."""
+
+
+_MOST_READ = 64
+"""So many attempt-N.json at most are read to find out which GPU is which: what they lacked, others may lack too."""
+
+
+class _RecordedGpu(msgspec.Struct, frozen=True):
+    index: int
+    uuid: str
+
+
+class OfflineDeck:
+    """A deck as its file and its state folder tell it."""
+
+    def __init__(self, loaded: Loaded, holder: Holder | None, *, broken: str = "") -> None:
+        """*holder*: who has the deck's lock; None: no engine runs it. *broken*: what is wrong with the task file, a
+        line each; then the deck has only what the journal knows: names, no needs. Raises EngineUnavailableError."""
+        past = loaded.past
+        self.loaded = loaded
+        self.holder = holder
+        self.broken = broken
+        self.file, self.options, self.environment = loaded.file, loaded.options, loaded.environment
+        self.state, self.facts, self.journal, self.damage = past.state, past.facts, past.told, past.damage
+        self.unfinished = past.told.unfinished
+        """The newest run has not ended: the next start goes on with it."""
+        self.deck, _, self.logs = restored(loaded)
+        self.elsewhere = "" if past.state is None or holder is not None else past.state.left_elsewhere()
+        """What to say where no engine runs it and its tasks were left on another machine; "" otherwise."""
+        self.submitted: Sequence[Sent] = [] if holder is not None else submitted(loaded.file, past.told)
+        """Tasks that Slurm was given and no engine has taken up."""
+        self._original = original_of(past.state.path) if past.state is not None and past.told.lasting else ""
+
+    @property
+    def warnings(self) -> list[str]:
+        """Those of the file first."""
+        count = len(self.facts)
+        told = "what its first fact tells" if count == 1 else f"what its first {count} facts tell"
+        damage = f"deck.db is damaged ({self.damage}): shown is {told}" if self.damage else ""
+        shown = "until the file is mended, tasks are shown as far as the journal knows them"
+        broken = f"{first_of(self.broken)}; {shown}" if self.broken else ""
+        return [*self.file.warnings, *filter(None, [damage, self.loaded.trouble, broken])]
+
+    @property
+    def restarted(self) -> bool:
+        """Nothing that ran can run any more: the box was restarted, or this is a copy of the deck that runs it."""
+        return self._original != "" or self.deck.run.boot_id not in ("", host.boot_id())
+
+    @property
+    def gone(self) -> list[str]:
+        """Tasks that have run and that the file no longer has."""
+        names = dict.fromkeys(task for task, _ in self.journal.starts)
+        return [name for name in names if name not in self.deck.by_name]
+
+    def standing(self, token: str) -> Standing:
+        """What the record of an attempt tells, which outlives the engine. Reads a small file."""
+        if self.state is None:
+            return "unknown"
+        if self._original:
+            return "gone"
+        found = record.read(os.path.join(self.state.attempts, token))
+        if found.end or found.void:
+            return "ended"
+        attempt = self.deck.active[token].attempt() if token in self.deck.active else None
+        if found.wrapper is None or self.elsewhere or (attempt is not None and attempt.job):
+            return "unknown"  # of a job on another node its cluster would have to be asked
+        if self.restarted:
+            return "gone"
+        if attempt is not None and attempt.pid_ns not in (0, this_machine().pid_ns):
+            return "unknown"
+        return "runs" if found.wrapper.living() is not None else "gone"
+
+    def end_of(self, token: str) -> str:
+        """The exit code of an attempt whose record tells it, as written; "" where none does."""
+        return "" if self.state is None else record.read(os.path.join(self.state.attempts, token)).end
+
+    def gpus_of(self, task: Task) -> tuple[int, ...]:
+        """Indices of the GPUs of a task's newest attempt, as far as they are known."""
+        attempt = task.attempt() or (task.ended[-1] if task.ended else None)
+        uuids = () if attempt is None else attempt.gpus
+        return tuple(self.index_of[uuid] for uuid in uuids if uuid in self.index_of)
+
+    @cached_property
+    def index_of(self) -> Mapping[str, int]:
+        """GPUs by UUID: the deck's, and those of attempts as one attempt-N.json for each has them, since the driver is
+        not asked. Reads a few small files."""
+        known = {gpu.uuid: gpu.index for gpu in self.deck.gpus.values()}
+        telling = (self.paths(name, number).json for name, number, uuids in self._used() if not known.keys() >= uuids)
+        for path in islice(telling, _MOST_READ):
+            with contextlib.suppress(msgspec.ValidationError):
+                said = msgspec.convert(read_record(path).get("gpus", []), list[_RecordedGpu])
+                known |= {gpu.uuid: gpu.index for gpu in said}
+        return known
+
+    def _used(self) -> Iterator[tuple[str, int, frozenset[str]]]:
+        """Attempts that were on GPUs, and the UUIDs of these."""
+        deck = self.deck
+        ended = [*((task.name, task.ended) for task in deck.tasks), *deck.past.ended.items()]
+        lasting = ((task.name, (attempt,)) for task in deck.active.values() if (attempt := task.attempt()) is not None)
+        for name, attempts in (*ended, *lasting):
+            for each in attempts:
+                if each.gpus:
+                    yield name, each.number, frozenset(each.gpus)
+
+    def paths(self, name: str, attempt: int) -> AttemptPaths:
+        """Where the files of an attempt are."""
+        known = self.deck.by_name.get(name)
+        return self.logs.paths(name, attempt, known is not None and known.spec.policy.merge_stderr)
+
+
+def open_offline(path: str, given: RunOptions, environ: Mapping[str, str]) -> OfflineDeck:
+    """The deck as its last run left it, phases that follow from others (queued, blocked) worked out as an engine would.
+    Its GPUs are unknown, except simulated ones; nothing asks the driver.
+
+    *given* goes before the options that the newest run was started with; its profile and name say which state.
+    Raises EngineUnavailableError (a newer gpudeck's state, another host's, no permission) and, where the deck has never
+    been started, TaskFileError.
+    """
+    source = None
+    with contextlib.suppress(TaskFileError):
+        source = read_source(path)
+    settings, broken = settings_said(source or path, given)
+    past, holder = _past(path, given, settings)
+    environment = past.environment or base_environment(environ)
+    try:
+        if broken or source is None:
+            raise TaskFileError(broken.splitlines())
+        loaded = load(
+            source,
+            given,
+            environ,
+            past=past,
+            purpose="look",
+            environment=environment,
+            gpus_of=unasked_gpus,
+            lenient=True,
+        )
+    except TaskFileError as error:
+        if past.state is None or not (past.facts or os.path.exists(past.state.db)):
+            raise
+        broken, options = str(error), holding("look", past.told, given)
+        file = _file_despite(path, options, settings, past.facts)
+        loaded = Loaded(options, environment, past, unasked_gpus(settings, options), file)
+    offline = OfflineDeck(loaded, holder, broken=broken)
+    if not broken and offline.deck.run.number:
+        derive(offline.deck)
+    return offline
+
+
+def open_as_start(path: str, given: RunOptions, environ: Mapping[str, str]) -> OfflineDeck:
+    """The deck as a headless start would open it now, on the box's GPUs: of an unfinished run under what that was
+    started with. Raises DeckError as the start would."""
+    source = read_source(path)
+    past, holder = _past(path, given, load_settings(source, given))
+    environment = past.environment if past.told.unfinished else None
+    return OfflineDeck(load(source, given, environ, past=past, environment=environment), holder)
+
+
+def _past(path: str, given: RunOptions, settings: DeckSettings) -> tuple[Past, Holder | None]:
+    state = find_own_state(path, settings.state_dir, given)
+    holder = None if state is None else held_by(state.path)
+    return past_in(state), holder
+
+
+def first_of(broken: str) -> str:
+    """The first of several problems, on one line."""
+    lines = broken.splitlines()
+    return lines[0] if len(lines) == 1 else f"{lines[0]} (and {len(lines) - 1} more: `gpudeck check`)"
+
+
+def _file_despite(path: str, options: RunOptions, settings: DeckSettings, facts: Iterable[Fact]) -> DeckFile:
+    """The tasks that the journal knows, as far as it knows them."""
+    tasks = [
+        TaskSpec(
+            name=name,
+            entry=name,
+            position=position,
+            work=Work(""),
+            fingerprint=fact.fingerprint if fact is not None else "",
+            resources=Resources(gpus=len(fact.gpus) if isinstance(fact, AttemptStarting) else 1),
+        )
+        for position, (name, fact) in enumerate(_newest(facts).items())
+    ]
+    return DeckFile(
+        path=os.path.abspath(path), stem=stem_of(path, options), settings=settings, tasks=tuple(tasks), shown=path
+    )
+
+
+def _newest(facts: Iterable[Fact]) -> Mapping[str, AttemptStarting | TaskCached | None]:
+    """Each task's newest fact that tells what it is, in the order in which they were first heard of."""
+    found: dict[str, AttemptStarting | TaskCached | None] = {}
+    for fact in facts:
+        if isinstance(fact, (AttemptStarting, TaskCached)):
+            found[fact.task] = fact
+        elif isinstance(fact, TaskCancelled):
+            found.setdefault(fact.task)
+    return found

@@ -1,1 +1,0 @@
-"""A deck looked at without an engine, from its files alone."""
