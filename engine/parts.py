@@ -18,13 +18,14 @@ from .adapters.processes.launcher import LocalLauncher
 from .adapters.slurm.jobfiles import control_folder
 from .adapters.state.lock import this_machine
 from .adapters.state.mounts import on_network
-from .attempt.attempts import Attempts
-from .attempt.box import Box
+from .attempts.attempts import Attempts
+from .attempts.environment import Box
+from .attempts.following import Following
+from .attempts.writer import AttemptJsonWriter
 from .core.deck import Deck
 from .core.devices import GpuReading
 from .core.forecast import Forecast
 from .logs.files import AttemptPaths
-from .logs.writer import AttemptJsonWriter
 from .notify.delivery import Surroundings
 from .notify.message import Origin
 from .notify.notices import Notices
@@ -33,7 +34,6 @@ from .opening.opening import OpenDeck
 from .opening.other_states import OtherStates
 from .opening.visible import cuda_visible_devices
 from .ports import Launcher, Sink
-from .progress.following import Following
 from .report.forecasts import Forecasts
 from .report.numbers import slot_count
 from .runs.environments import own_environments

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from .adapters import host
-from .attempt.attempts import Attempts
+from .attempts.attempts import Attempts
 from .core.apply_run import BY_HAND
 from .core.events import OptionsChanged, RunStarted, ShardsFixed
 from .core.inputs import Fate

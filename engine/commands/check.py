@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from ..adapters import host
-from ..attempt.environment import base_environment
-from ..attempt.programs import look_for_programs
+from ..attempts.environment import base_environment
 from ..client.task_file import task_file
 from ..command import Command
 from ..core.spec import DeckFile, TaskSpec
+from ..doctor.programs import look_for_programs
 from ..errors import EngineUnavailableError, TaskFileError
 from ..notify.targets import problems_of
 from ..opening.box_gpus import gpus_for

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 from ..adapters.processes import record
 from ..adapters.state.folder import StateDir
+from ..attempts.record import read_record
 from ..client.task_file import task_file
 from ..command import Command
 from ..core.events import AttemptEnded
 from ..core.phases import FINAL
 from ..errors import TaskFileError, UsageError
-from ..logs.told import read_record
 from ..offline.deck import Offline, open_offline
 from ..opening.left_behind import OLD_RECORD_S
 from ..snapshot import removable

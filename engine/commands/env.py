@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 from ..adapters.state.folder import StateDir, load_environment, open_state_dir, save_environment
 from ..adapters.state.lock import held_by
-from ..attempt.environment import base_environment
+from ..attempts.environment import base_environment
+from ..attempts.secrets import masked_env
 from ..client.task_file import task_file
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..hints import Hints
-from ..logs.secrets import masked_env
 from ..opening.own_state import find_own_state
 from ..taskfile.load import load_settings
 from ..taskfile.settings import stem_of

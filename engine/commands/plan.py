@@ -15,8 +15,9 @@ from ..adapters.slurm.cluster import partition_names
 from ..adapters.slurm.jobfiles import control_folder
 from ..adapters.slurm.script import script
 from ..adapters.state.folder import StateDir, load_environment
-from ..attempt.environment import base_environment
-from ..attempt.outputs import is_done
+from ..attempts.environment import base_environment
+from ..attempts.outputs import is_done
+from ..attempts.secrets import mask, secrets_in
 from ..client.task_file import task_file
 from ..command import Command
 from ..core.apply import replay
@@ -32,7 +33,6 @@ from ..core.simulate import Ahead, Planned, simulate
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import EngineUnavailableError
 from ..logs.files import LogFolder
-from ..logs.secrets import mask, secrets_in
 from ..opening import kept
 from ..opening.box_gpus import BoxGpus, gpus_for
 from ..opening.core_gpus import core_gpus
@@ -259,10 +259,10 @@ def planned(target: Target) -> list[PlannedJob]:
             jobs.append(PlannedJob(spec.name, "done earlier"))
         else:
             attempt = target.next_attempt(spec.name)
-            made = target.made(spec.name, attempt, TOKEN)
-            text = script(made.order, control_folder(target.logs.dir))
-            shown = mask(text, [value for value in secrets_in(made.order.env) if value != TOKEN])
-            jobs.append(PlannedJob(spec.name, "runs", attempt, shown, made.paths.script, waits[spec.name]))
+            plan, order = target.planned(spec.name, attempt, TOKEN)
+            text = script(order, control_folder(target.logs.dir))
+            shown = mask(text, [value for value in secrets_in(order.env) if value != TOKEN])
+            jobs.append(PlannedJob(spec.name, "runs", attempt, shown, plan.paths.script, waits[spec.name]))
     return jobs
 
 

@@ -107,7 +107,7 @@ def _told(written: Written, warnings: list[str]) -> Mapping[str, Any]:
                 "name": unit.name,
                 "script": os.path.join(written.folder, unit.script),
                 "tasks": [
-                    {"task": piece.spec.name, "token": piece.token, "log": piece.made.paths.out}
+                    {"task": piece.spec.name, "token": piece.token, "log": piece.plan.paths.out}
                     for piece in unit.pieces
                 ],
                 "after_ok": list(unit.waits.ok),

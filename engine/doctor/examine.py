@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ..attempt.environment import base_environment
-from ..attempt.programs import look_for_programs
+from ..attempts.environment import base_environment
 from ..core.spec import DeckFile, TaskSpec
+from ..doctor.programs import look_for_programs
 from ..opening.visible import cuda_visible_devices
 from ..ports import GpuInfo
 from ..taskfile.command import shell

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ..adapters import host
 from ..adapters.slurm.cluster import gpus_of_a_node
-from ..attempt.environment import attempt_environment, base_environment
+from ..attempts.environment import attempt_environment, base_environment
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..errors import DeckError, UsageError
 from ..opening.visible import choose

@@ -17,7 +17,8 @@ from ..adapters.processes import record
 from ..adapters.simulated_gpus import simulated_gpus
 from ..adapters.state.folder import StateDir, load_environment
 from ..adapters.state.lock import Holder, held_by, this_machine
-from ..attempt.environment import base_environment
+from ..attempts.environment import base_environment
+from ..attempts.record import read_record
 from ..core.apply import derive, replay
 from ..core.build import build
 from ..core.deck import Deck, Task
@@ -26,7 +27,6 @@ from ..core.recorded import Recorded, recorded
 from ..core.spec import DeckFile, DeckSettings, Resources, TaskSpec, Work
 from ..errors import EngineUnavailableError, TaskFileError, UsageError
 from ..logs.files import AttemptPaths, LogFolder
-from ..logs.told import read_record
 from ..opening.core_gpus import core_gpus
 from ..opening.left_out import stand_in_for_left_out, with_newcomers, with_running
 from ..opening.own_state import find_own_state

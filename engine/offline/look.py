@@ -20,7 +20,7 @@ from ..serve.view import DeckView
 from .deck import Offline, Standing, open_offline
 
 if TYPE_CHECKING:
-    from ..attempt.shown_command import ToldCommands
+    from ..attempts.start_plan import Planner
 
 STANDING: dict[Standing, str] = {
     "runs": "runs on without an engine",
@@ -48,7 +48,7 @@ class OfflineLook:
 
     def __init__(self, deck: Offline, path: str) -> None:
         self.deck = deck
-        self._commands: ToldCommands | None = None
+        self._commands: Planner | None = None
         self._view = DeckView(deck.deck, host.SystemClock(), file=path, infos={})
 
     @property
@@ -118,16 +118,16 @@ class OfflineLook:
 
     def with_metrics(self, rows: Sequence[TaskRow]) -> list[TaskRow]:
         """From their attempt-N.json."""
-        from ..progress.reported import Reported, best_of, read_all
+        from ..attempts.progress import Progress, best_of, read_all
 
         tasks = self.deck.deck.by_name
         over = [(row.name, task.ended[-1].number) for row in rows if (task := tasks[row.name]).ended]
         paths = [(name, number, self.deck.paths(name, number).json) for name, number in over]
         told = {name: metrics for name, _, metrics in read_all(paths)}
 
-        def told_of(row: TaskRow, metrics: Reported) -> TaskRow:
+        def told_of(row: TaskRow, metrics: Progress) -> TaskRow:
             best = best_of(tasks[row.name].spec, metrics.best)
-            return msgspec.structs.replace(row, metrics=metrics.last, best=best)
+            return msgspec.structs.replace(row, metrics=metrics.metrics, best=best)
 
         return [told_of(row, told[row.name]) if row.name in told else row for row in rows]
 
@@ -147,18 +147,18 @@ class OfflineLook:
         return [self.deck.elsewhere or "no engine runs this deck", *told]
 
     def details(self, name: str) -> dict[str, Any]:
-        from ..attempt.box import Box
-        from ..attempt.shown_command import ToldCommands
+        from ..attempts.environment import Box
+        from ..attempts.start_plan import Planner
         from ..serve.details import details_of  # with all that attempts are made of
 
         offline = self.deck
         deck, task = offline.deck, offline.deck.by_name[name]
         if self._commands is None:
             box = Box(offline.environment, lambda _: "", offline.index_of, cpus_each=0, cores=host.cores())
-            self._commands = ToldCommands(deck, offline.paths, box)
+            self._commands = Planner(deck, offline.logs, box)
         offline.gpus_of(task)  # which its command names
         told, at = self._commands, host.boottime_s()
-        command, launch, hiding = told.of(task), told.launch(task), told.hiding(task)
+        command, launch, hiding = told.command(task), told.launcher(task), told.hiding(task)
         return msgspec.to_builtins(details_of(deck, task, offline.paths, offline.index_of, at, command, launch, hiding))
 
     def page(self, op: str, args: Mapping[str, Any]) -> Any:

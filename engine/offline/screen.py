@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
+from ..attempts.progress import LastProgress, Progress, best_of, read_all
 from ..client.attach import find_state
 from ..client.place import Place
 from ..errors import DeckError, UsageError
-from ..progress.reported import Reported, Told, best_of, read_all
 from ..protocol.wire import DeckHead, GpuRow, Reply, TaskRow, decode, encode
 from .deck import first_of, open_offline
 from .look import OfflineLook
@@ -78,7 +78,7 @@ class OfflineScreen:
         replace = msgspec.structs.replace  # what is said of these is no reason of an attempt before
         return [replace(row, reason="") if row.index in active else row for row in self._look.rows(())]
 
-    def metrics(self, known: Container[tuple[str, int]]) -> Iterator[list[Told]]:
+    def metrics(self, known: Container[tuple[str, int]]) -> Iterator[list[LastProgress]]:
         """What the newest attempts of tasks reported last, some tasks at a time. Reads a small file for each (task,
         attempt) that is not *known*. May go on while another thread asks for answers."""
         deck, logs = self._offline.deck, self._offline.logs
@@ -88,7 +88,10 @@ class OfflineScreen:
             attempts = wanted[start : start + _AT_ONCE]
             told = read_all([(name, number, logs.paths(name, number, False).json) for name, number in attempts])
             specs = {name: deck.by_name[name].spec for name, _, _ in told}
-            yield [(name, number, Reported(one.last, best_of(specs[name], one.best))) for name, number, one in told]
+            yield [
+                (name, number, Progress(metrics=one.metrics, best=best_of(specs[name], one.best)))
+                for name, number, one in told
+            ]
 
     def answer(self, op: str, args: Mapping[str, Any]) -> Any:
         """What an engine would answer to a request of READS. Raises UsageError."""

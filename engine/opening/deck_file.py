@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..attempt.environment import base_environment
+from ..attempts.environment import base_environment
 from ..core.events import Fact
 from ..core.recorded import Recorded
 from ..core.spec import DeckFile, DeckSettings

@@ -14,7 +14,7 @@ from ..adapters.processes import record
 from ..adapters.state.folder import StateDir, load_environment, open_state_dir, save_environment
 from ..adapters.state.home import moved, settle_in
 from ..adapters.state.lock import DeckLock, this_machine
-from ..attempt.environment import base_environment
+from ..attempts.environment import base_environment
 from ..core.apply import replay
 from ..core.build import build
 from ..core.deck import Deck

@@ -15,9 +15,9 @@ from datetime import datetime
 import msgspec
 
 from ..adapters import host
+from ..attempts.record import read_record
 from ..core.events import AttemptEnded, AttemptStarting, Fact, Outcome, Reason, RunEnded, RunStarted
 from ..core.recorded import Recorded
-from ..logs.told import read_record
 from ..ports import Instant
 from ..snapshot.index import SHARED
 

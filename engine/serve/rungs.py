@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
+from ..attempts.secrets import masked_command, masked_env
 from ..core.spec import TaskSpec, Work
-from ..logs.secrets import masked_command, masked_env
 from ..taskfile.placeholders import without_markers
 
 _MOST_WORDS = 500

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import TaskFileError
-from ..logs.gitstate import top_of
+from .git_state import top_of
 from .manager import beside_words
 from .repository import GitError, beside_code, git, repositories
 

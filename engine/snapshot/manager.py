@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..core.spec import TaskSpec
-from ..logs.gitstate import GitState, top_of
 from ..text import plural
 from . import index as books
 from .copy import DRAFT, Snapshot, make
+from .git_state import GitState, top_of
 from .index import Entry, Epoch
 from .remove import ASIDE, is_whole, put_aside, wipe, written_in
 from .repository import GitError, Repository, beside_code, repositories

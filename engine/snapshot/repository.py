@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..core.spec import TaskSpec
-from ..logs.gitstate import top_of
+from .git_state import top_of
 
 _CACHED = (".pyc", ".pyo")
 _CACHES = ("__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".ipynb_checkpoints")

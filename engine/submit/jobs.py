@@ -11,9 +11,9 @@ from importlib.resources import files
 
 from ..adapters.slurm.script import array_name, array_script, asks, job_name
 from ..adapters.slurm.states import FAILED
-from ..attempt.orders import Made
+from ..attempts.start_plan import StartPlan
 from ..core.spec import TaskSpec
-from ..ports import JobOrder
+from ..ports import JobOrder, StartOrder
 from .waits import Waits
 
 LOCK = ".lock"
@@ -27,7 +27,8 @@ class Piece:
     """A task as a job, or as an element of an array."""
 
     spec: TaskSpec
-    made: Made
+    plan: StartPlan
+    order: StartOrder
     script: str
     """The text."""
     files: str
@@ -37,13 +38,13 @@ class Piece:
     @property
     def job(self) -> JobOrder:
         """Raises ValueError where it was not made for a cluster."""
-        if self.made.order.job is None:
+        if self.order.job is None:
             raise ValueError(f"{self.spec.name}: an order without a job")
-        return self.made.order.job
+        return self.order.job
 
     @property
     def token(self) -> str:
-        return self.made.order.token
+        return self.order.token
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def _at_once(group: Sequence[Piece], pieces: Sequence[Piece]) -> int | None:
 
 
 def _array(group: Sequence[Piece], batch: str, folder: str, at_once: int | None) -> Unit:
-    orders = [piece.made.order for piece in group]
+    orders = [piece.order for piece in group]
     name = array_name(orders, batch)
     return Unit(name, f"{folder}/{name}.sh", group, batch, array_script(orders, batch, at_once=at_once), at_once)
 
@@ -123,7 +124,7 @@ def submit_script(deck: str, control: str, units: Sequence[Unit], in_flight: Map
 
 
 def _task(piece: Piece) -> str:
-    order, stem = piece.made.order, piece.made.paths.stem
+    order, stem = piece.order, piece.plan.paths.stem
     err = () if order.stderr == order.stdout else ("err",)
     return _words("  task", piece.spec.name, piece.token, piece.files, stem, *err)
 

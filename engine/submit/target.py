@@ -10,10 +10,9 @@ from ..adapters import host
 from ..adapters.journal.db import look_at
 from ..adapters.slurm.cluster import gpus_of_a_node
 from ..adapters.state.folder import load_environment
-from ..attempt.box import Box
-from ..attempt.environment import base_environment
-from ..attempt.orders import Made, Orders
-from ..attempt.outputs import is_done
+from ..attempts.environment import Box, base_environment
+from ..attempts.outputs import is_done
+from ..attempts.start_plan import Planner, StartPlan
 from ..core.apply import replay
 from ..core.build import build
 from ..core.deck import Deck
@@ -26,6 +25,7 @@ from ..opening.other_states import OtherStates
 from ..opening.own_state import find_own_state
 from ..opening.past import past_of
 from ..opening.run_options import holding
+from ..ports import StartOrder
 from ..snapshot.fit import check_snapshot
 from ..taskfile import options as taskfile
 from ..taskfile.fit import check_environment, refuse_later
@@ -43,7 +43,7 @@ class Target:
     """As the journal leaves it."""
     logs: LogFolder
     environment: Mapping[str, str]
-    orders: Orders
+    planner: Planner
     damage: str
     """What is wrong with the journal; "" where nothing is."""
     journal: Recorded
@@ -74,10 +74,11 @@ class Target:
         """The number that its next attempt would have."""
         return max(self.deck.by_name[task].attempts, self.logs.highest(task)) + 1
 
-    def made(self, task: str, attempt: int, token: str) -> Made:
-        """What an attempt of it is made of, as an engine would make it. Raises OSError."""
-        launch = Launch(task, attempt, token, gpus=(), rung=0, may_resume=False)
-        return self.orders.make(self.deck.by_name[task], launch)
+    def planned(self, name: str, attempt: int, token: str) -> tuple[StartPlan, StartOrder]:
+        """An attempt of a task as an engine would start it. Raises OSError."""
+        task = self.deck.by_name[name]
+        plan = self.planner.plan(task, Launch(name, attempt, token, gpus=(), rung=0, may_resume=False))
+        return plan, self.planner.order(task, plan)
 
 
 def read_target(path: str, options: RunOptions, environ: Mapping[str, str]) -> Target:
@@ -97,8 +98,8 @@ def read_target(path: str, options: RunOptions, environ: Mapping[str, str]) -> T
     deck = build(file, gpus=(), cores=host.cores())
     replay(deck, facts)
     logs = LogFolder(file.settings.log_dir, (spec.name for spec in file.tasks))
-    orders = Orders(deck, logs, _box(environment))
-    return Target(file, deck, logs, environment, orders, damage, journal)
+    planner = Planner(deck, logs, _box(environment))
+    return Target(file, deck, logs, environment, planner, damage, journal)
 
 
 def check_start(target: Target) -> None:

@@ -17,11 +17,11 @@ from ..adapters import host
 from ..adapters.slurm.jobfiles import control_folder
 from ..adapters.slurm.script import script
 from ..atomic import write_atomic
+from ..attempts.outputs import outputs_exist
+from ..attempts.record import encode
 from ..core.spec import TaskSpec
 from ..errors import EngineUnavailableError, UsageError
 from ..logs.files import safe_name
-from ..logs.outputs import outputs_exist
-from ..logs.record import encode, header_record
 from ..opening.submitted import all_submitted
 from .jobs import LOCK, Piece, Unit, submit_script, units_of
 from .standing import Standing
@@ -157,9 +157,9 @@ class _Writing:
 
     def _piece(self, spec: TaskSpec, waits: Waits) -> Piece:
         token = secrets.token_hex(12)
-        made = self._target.made(spec.name, self._target.next_attempt(spec.name), token)
+        plan, order = self._target.planned(spec.name, self._target.next_attempt(spec.name), token)
         files = f"{SCRIPTS}/{safe_name(spec.name).replace('/', '_')}-{token[:8]}"
-        return Piece(spec, made, script(made.order, self._control), files, waits)
+        return Piece(spec, plan, order, script(order, self._control), files, waits)
 
     def _put(self, written: Written) -> None:
         """Raises OSError."""
@@ -170,8 +170,8 @@ class _Writing:
                 files[unit.script] = unit.text.encode("utf-8", "surrogateescape")
             for piece in unit.pieces:
                 files[f"{piece.files}.sh"] = piece.script.encode("utf-8", "surrogateescape")
-                header = replace(piece.made.header, started_wall=time.time())
-                files[f"{piece.files}.json"] = encode(header_record(header, host=host.hostname(), git=header.git))
+                plan = replace(piece.plan, started_wall=time.time())
+                files[f"{piece.files}.json"] = encode(plan.record(host.hostname()))
         for name, content in files.items():  # scripts hold the environment, and keys may be in that
             write_atomic(os.path.join(self._folder, name), content, mode=0o600, durable=False)
         deck = self._target.file.settings.name

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from gpudeck.engine.core.effects import Launch
 from gpudeck.engine.core.spec import DeckSettings, Policy, Resources, TaskSpec, Work
 from tests.fakes.job_rig import order_in
-from tests.inside.commands import AttemptHeader, AttemptPaths, Made, Piece, Unit, Waits, not_expressed, units_of
+from tests.inside.commands import AttemptPaths, Piece, StartPlan, Unit, Waits, not_expressed, units_of
 
 PATHS = AttemptPaths("/l/a.log", "/l/a.err", "/l/a.json", "/l")
 
@@ -16,9 +17,10 @@ def piece(name: str, entry: str = "e", *, limit: int | None = None, waits: Waits
           array: bool = True) -> Piece:  # fmt: skip
     spec = TaskSpec(name, entry, 0, Work(("true",)), "f", resources=Resources(max_parallel=limit))
     order = order_in(Path("/work"), task=name, cpus=cpus, options={"array": array})
-    header = AttemptHeader.__new__(AttemptHeader)
-    made = Made(replace(order, token=f"token-{name}"), header, PATHS, (), (), 0.0, {}, resumed=False)
-    return Piece(spec, made, "", f"jobs/{name}", waits or Waits())
+    launch = Launch(name, 1, f"token-{name}", (), 0, may_resume=False)
+    plan = StartPlan(spec, launch, "deck", 0.0, PATHS, links=(), indices=(), argv=(), env=(), resumed=False, ranks=None,
+                     own=None, secrets=())  # fmt: skip
+    return Piece(spec, plan, replace(order, token=f"token-{name}"), "", f"jobs/{name}", waits or Waits())
 
 
 def made_of(*pieces: Piece) -> list[Unit]:

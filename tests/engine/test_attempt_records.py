@@ -32,7 +32,7 @@ def _in_greenwich(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # pyright
 def record(rig: LoopRig, name: str) -> str:
     """Of a task's first attempt, without what is other each time."""
     assert rig.writer.flush()
-    path = Path(rig.attempts.begun.paths(name, 1).json)
+    path = Path(rig.attempts.running.paths(name, 1).json)
     text = path.read_text()
     for value, word in (
         (str(path.parents[2]), "FOLDER"),

@@ -10,7 +10,7 @@ from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.effects import Launch
 from gpudeck.engine.ports import JobOrder, StartOrder
-from tests.inside.engine import Box, LogFolder, Orders, load
+from tests.inside.engine import Box, LogFolder, Planner, load
 
 CALLER = {"PATH": "/bin", "CUDA_VISIBLE_DEVICES": "5", "KEPT": "yes"}
 
@@ -26,7 +26,8 @@ def order(folder: Path, body: str = "", slurm: str = "") -> StartOrder:
     logs = LogFolder(deck.settings.log_dir, ["t"])
     box = Box(CALLER, visible=lambda _: "never", index_of={}, cpus_each=3, cores=4)
     launch = Launch("t", 2, "token", (), 0, may_resume=False)
-    return Orders(deck, logs, box).make(deck.by_name["t"], launch).order
+    task, planner = deck.by_name["t"], Planner(deck, logs, box)
+    return planner.order(task, planner.plan(task, launch))
 
 
 def job(folder: Path, body: str = "", slurm: str = "") -> JobOrder:
@@ -117,7 +118,7 @@ def test_nodes_that_failed_under_the_task_are_left_out(tmp_path: Path) -> None:
     task = deck.by_name["t"]
     task.avoid_nodes = frozenset({"n2", "n1"})
     box = Box(CALLER, visible=lambda _: "", index_of={}, cpus_each=1)
-    orders = Orders(deck, LogFolder(deck.settings.log_dir, ["t"]), box)
-    found = orders.make(task, Launch("t", 1, "token", (), 0, may_resume=False)).order.job
+    planner = Planner(deck, LogFolder(deck.settings.log_dir, ["t"]), box)
+    found = planner.order(task, planner.plan(task, Launch("t", 1, "token", (), 0, may_resume=False))).job
     assert found is not None
     assert found.exclude == ("n1", "n2")

@@ -9,7 +9,7 @@ import pytest
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.effects import Launch
 from gpudeck.engine.ports import JobOrder
-from tests.inside.engine import Box, LogFolder, Orders, load
+from tests.inside.engine import Box, LogFolder, Planner, load
 
 
 def job(folder: Path, body: str = "", slurm: str = "") -> JobOrder:
@@ -18,7 +18,8 @@ def job(folder: Path, body: str = "", slurm: str = "") -> JobOrder:
     deck = build(load(str(path), environ={"PATH": "/bin"}), gpus=(), cores=4)
     box = Box({"PATH": "/bin"}, visible=lambda _: "", index_of={}, cpus_each=1, cores=4)
     launch = Launch("t", 1, "token", (), 0, may_resume=False)
-    found = Orders(deck, LogFolder(deck.settings.log_dir, ["t"]), box).make(deck.by_name["t"], launch).order.job
+    task, planner = deck.by_name["t"], Planner(deck, LogFolder(deck.settings.log_dir, ["t"]), box)
+    found = planner.order(task, planner.plan(task, launch)).job
     assert found is not None
     return found
 

@@ -229,7 +229,7 @@ async def test_metrics_of_an_attempt_stay_until_the_next_has_ended(rig: Rig) -> 
     rig.say("a", "loss 0.5")
     told = rig.end(first)
     await rig.until(lambda: told)
-    assert rig.following.last_metrics("a").last == {"loss": 0.5}
+    assert rig.following.last_metrics("a").metrics == {"loss": 0.5}
     told = rig.end(rig.run("a"))
     await rig.until(lambda: told)
-    assert rig.following.last_metrics("a").last == {}
+    assert rig.following.last_metrics("a").metrics == {}

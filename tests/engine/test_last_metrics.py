@@ -18,7 +18,7 @@ from gpudeck.engine.core.phases import Ended
 from gpudeck.engine.core.spec import DeckFile, DeckSettings
 from tests.fakes.following_rig import task
 from tests.fakes.live_deck import LiveDeck, live_deck
-from tests.inside.engine import LastMetrics, LogFolder, last_metrics, last_scores
+from tests.inside.engine import Background, LastMetrics, LogFolder, last_scores, progress
 
 REPORTING = """
 [deck]
@@ -73,11 +73,12 @@ class Folder:
         """Until so many tasks have been told of."""
 
         async def whole() -> None:
-            reading = LastMetrics(self.deck, asyncio.get_running_loop(), self.logs.paths)
+            loop = asyncio.get_running_loop()
+            reading = LastMetrics(self.deck, loop, self.logs.paths, Background(loop))
             async with asyncio.timeout(30):
                 while len(self.told) < until:
                     await asyncio.sleep(0.01)  # between two looks
-                    found = {task.name: dict(reading.of(task.name).last) for task in self.deck.tasks}
+                    found = {task.name: dict(reading.of(task.name).metrics) for task in self.deck.tasks}
                     self.told = {name: last for name, last in found.items() if last}
             reading.close()
 
@@ -90,7 +91,7 @@ def record(**last: object) -> str:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
-    monkeypatch.setattr(last_metrics, "FIRST_S", 0.0)
+    monkeypatch.setattr(progress, "FIRST_S", 0.0)
 
 
 def test_more_tasks_than_are_read_in_one_go_are_all_told_of(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """What the tests of tests/commands use of the inside of gpudeck: what moves there is changed here alone."""
 
 from gpudeck.engine.adapters.state.sockets import listen
-from gpudeck.engine.attempt.orders import Made
+from gpudeck.engine.attempts.start_plan import StartPlan
 from gpudeck.engine.client.runs_home import FIT, file_in, home_of
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.explain import _instead, _state
@@ -10,7 +10,6 @@ from gpudeck.engine.commands.rows import is_text, note_text, place_text, state_t
 from gpudeck.engine.hints import Hints
 from gpudeck.engine.logs.files import AttemptPaths
 from gpudeck.engine.logs.log_file import BLOCK_BYTES, LogTail
-from gpudeck.engine.logs.record import AttemptHeader
 from gpudeck.engine.logs.signs import GPU_MEMORY_HINT
 from gpudeck.engine.opening.run_options import decode
 from gpudeck.engine.runs.book import Book

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.inside.logs import MOST_POINTS, Curve, GpuHistory, Point, encode_history, points_of, read_history
+from tests.inside.logs import MOST_POINTS, GpuHistory, Point, Used, encode_history, read_history
 
 
 def test_a_week_of_readings_is_at_most_512_points() -> None:
     history = GpuHistory()
-    curve = Curve(history)
+    used = Used(history)
     for second in range(7 * 24 * 3600):
-        curve.add(Point(float(second), 50.0, 1_000 if second != 77_777 else 9_999, 300.0))
+        used.mark(Point(float(second), 50.0, 1_000 if second != 77_777 else 9_999, 300.0))
 
     assert MOST_POINTS // 2 <= len(history.at_s) < MOST_POINTS
     assert max(mib for mib in history.memory_mib if mib is not None) == 9_999
-    assert {(point.util_percent, point.power_w) for point in points_of(history)} == {(50.0, 300.0)}
+    assert {(point.util_percent, point.power_w) for point in history.points()} == {(50.0, 300.0)}
     assert history.at_s == sorted(history.at_s)
     assert history.at_s[-1] > 0.99 * 7 * 24 * 3600
     assert len(encode_history(history)) < 20_000
@@ -23,9 +23,9 @@ def test_a_week_of_readings_is_at_most_512_points() -> None:
 
 def test_what_was_not_told_stays_a_gap() -> None:
     history = GpuHistory()
-    curve = Curve(history)
-    curve.add(Point(1.0, None, None, None))
-    curve.add(Point(2.0, 10.0, None, None))
+    used = Used(history)
+    used.mark(Point(1.0, None, None, None))
+    used.mark(Point(2.0, 10.0, None, None))
     assert (history.util_percent, history.power_w) == ([None, 10.0], [None, None])
 
 

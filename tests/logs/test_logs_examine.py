@@ -270,7 +270,7 @@ def test_who_cancelled_it_is_told_in_words() -> None:
 
 
 def test_of_a_pattern_that_matches_a_million_files_only_some_are_looked_at(tmp_path, monkeypatch):
-    monkeypatch.setattr("gpudeck.engine.logs.outputs._MAX_FILES", 3)
+    monkeypatch.setattr("gpudeck.engine.attempts.outputs._MAX_FILES", 3)
     for number in range(5):
         (tmp_path / f"{number}.pt").touch()
     assert len(stamp_outputs([f"{tmp_path}/*.pt"])) == 3

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..adapters.background import Background
 from ..core.deck import Deck, Task
 from ..core.devices import GpuReading
 from ..core.inputs import Progressed
 from ..core.phases import Attempt, Closing, Running, Stopping
-from ..core.spec import TaskSpec
 from ..logs.files import AttemptPaths
 from ..logs.helper import Request, Supervisor
 from ..logs.metrics import from_text
 from ..ports import Sink
-from .followed import Followed, Roll, name_of, request_of
-from .last_metrics import LastMetrics
-from .reported import NOTHING, Reported, Seen
+from .progress import NOTHING, LastMetrics, Progress
+from .running import Followed, RunningAttempt
 from .watching import WatchRules
 
 PERIOD_S = 1.0
@@ -36,18 +34,6 @@ IDLE_PERIODS = 10
 """A helper with nothing to do is ended after so many periods."""
 SHARE_STEP_S = 5.0
 """The core is told of an expected end that has moved by more than this and a twentieth of what is left."""
-
-
-@dataclass(frozen=True, slots=True)
-class LastLook:
-    """An attempt that has ended."""
-
-    token: str
-    task: Task
-    spec: TaskSpec
-    """What it was started as."""
-    paths: AttemptPaths
-    started_wall: float
 
 
 class Following:
@@ -72,8 +58,12 @@ class Following:
         self._post = post
         self._notice = notice
         self._now = now
-        self._roll = Roll()
-        self._last = LastMetrics(deck, loop, paths)
+        self._followed: dict[str, Followed] = {}
+        """By token."""
+        self._numbered: dict[int, Followed] = {}
+        """The same by the number that the helper knows them by."""
+        self._next_id = 1
+        self._last = LastMetrics(deck, loop, paths, Background(loop))
         self._off: set[tuple[str, str]] = set()
         """(task, what): patterns that hung."""
         self._rules = WatchRules(post, notice)
@@ -98,51 +88,49 @@ class Following:
         if self._timer is None and self._deck.active and not self._closed:
             self._timer = self._loop.call_later(PERIOD_S, self._tick)
 
-    def of(self, token: str) -> Seen:
+    def of(self, token: str) -> Progress:
         """What is known of an attempt that runs."""
-        found = self._roll.of(token)
-        return NOTHING if found is None else found.seen(self._now())
+        found = self._followed.get(token)
+        return NOTHING if found is None else found.progress(self._now())
 
-    def last_metrics(self, task: str) -> Reported:
+    def last_metrics(self, task: str) -> Progress:
         """What the newest attempt of a task said in the end, as far as that has been read."""
         return self._last.of(task)
 
-    def finish(self, ended: LastLook, done: Callable[[Seen], None]) -> None:
+    def finish(self, task: Task, ended: RunningAttempt, done: Callable[[Progress], None]) -> None:
         """Tell *done* what the logs of an attempt say in the end: at once where nothing is to be read, else within
         seconds."""
-        token, spec = ended.token, ended.spec
-        self._last.forget(ended.task.name)
-        found = self._roll.of(token)
+        extras = ended.spec.extras
+        self._last.forget(task.name)
+        found = self._followed.get(ended.token)
         reads = not self._useless and not self._closed
-        watch = spec.extras.watch
-        looks = bool(spec.extras.metrics) or (watch is not None and bool(watch.pattern))
+        looks = bool(extras.metrics) or (extras.watch is not None and bool(extras.watch.pattern))
         if not reads or (found is None and not looks):
             if found is not None:
-                self._last.keep(found.task.name, found.reported)
-            done(NOTHING if found is None else found.seen(self._now()))
-            self._roll.forget(token)
+                self._keep(found)
+            done(NOTHING if found is None else found.progress(self._now()))
+            self._forget(ended.token)
             return
+        requests: list[Request] = []
         if found is None:
-            found = self._roll.add(token, ended.task, spec, ended.paths, ended.started_wall)
-            requests = [request_of(found, self._off)]
-        else:
-            requests = list[Request]()
-        self._last.keep(found.task.name, found.reported)
+            found = self._follow(task, ended)
+            requests = [found.request(self._off)]
+        self._keep(found)
         found.done, found.asked_at = done, self._now()
         self._reader.send(*requests, {"do": "final", "id": found.id})
         self._arm()
 
-    def verdict(self, ended: LastLook, judge: Callable[[str], None]) -> None:
+    def verdict(self, task: Task, ended: RunningAttempt, judge: Callable[[str], None]) -> None:
         """Tell *judge* the line of the output in which the pattern of the watch rule stands, looked for to the last
         byte; "": in none, or nobody can tell."""
-        found = self._roll.of(ended.token)
+        found = self._followed.get(ended.token)
         if self._useless or self._closed or (found is not None and found.hit):
             judge(found.hit if found is not None else "")
             return
         requests: list[Request] = []
         if found is None:
-            found = self._roll.add(ended.token, ended.task, ended.spec, ended.paths, ended.started_wall)
-            requests = [request_of(found, self._off)]
+            found = self._follow(task, ended)
+            requests = [found.request(self._off)]
         found.judge, found.asked_at = judge, self._now()
         self._reader.send(*requests, {"do": "judge", "id": found.id})
         self._arm()
@@ -157,10 +145,32 @@ class Following:
         self._last.close()
         if self._timer is not None:
             self._timer.cancel()
-        self._reader.wait(lambda: not self._roll.ending())
-        for found in self._roll.ending():
+        self._reader.wait(lambda: not self._ending())
+        for found in self._ending():
             self._ended(found)
         self._reader.end()
+
+    # -- whom it follows ----------------------------------------------------------------------------------------------
+
+    def _follow(self, task: Task, attempt: RunningAttempt) -> Followed:
+        found = Followed(self._next_id, attempt, task, attempt.spec)
+        self._next_id += 1
+        self._followed[attempt.token] = self._numbered[found.id] = found
+        return found
+
+    def _forget(self, token: str) -> None:
+        """One that is not there is ignored."""
+        found = self._followed.pop(token, None)
+        if found is not None:
+            self._numbered.pop(found.id, None)
+
+    def _ending(self) -> list[Followed]:
+        """Those that have ended, whose last look is awaited."""
+        return [found for found in self._followed.values() if found.done is not None]
+
+    def _keep(self, found: Followed) -> None:
+        """The task's row shows what it reported last."""
+        self._last.keep(found.task.name, found.progress(self._now()))
 
     # -- every second -------------------------------------------------------------------------------------------------
 
@@ -168,13 +178,13 @@ class Following:
         self._timer = None
         now = self._now()
         self._reader.check()
-        for found in self._roll:
+        for found in list(self._followed.values()):
             if found.asked_at and now - found.asked_at > LAST_LOOK_S:
                 self._judged(found)
                 if found.done is not None:
                     self._ended(found)
         requests = self._compare(now)
-        if self._roll:
+        if self._followed:
             self._idle = 0
             if not requests or self._reader.send(*requests):
                 self._reader.look()
@@ -182,7 +192,7 @@ class Following:
             self._idle += 1
             if self._idle >= IDLE_PERIODS or not self._deck.active:
                 self._reader.end()
-        if self._deck.active or self._roll:
+        if self._deck.active or self._followed:
             self._arm()
 
     def _arm(self) -> None:
@@ -192,30 +202,30 @@ class Following:
     def _compare(self, now: float) -> list[Request]:
         """Follow what has begun to run, and let go of what has not been told as ended."""
         requests: list[Request] = []
-        for found in self._roll:
+        for found in list(self._followed.values()):
             if found.token in self._deck.active or found.done is not None:
                 continue
             found.gone_at = found.gone_at or now
             if now - found.gone_at > REST_S:  # its end is told once that is on disk
                 requests.append({"do": "drop", "id": found.id})
-                self._roll.forget(found.token)
+                self._forget(found.token)
         if self._useless:
             return requests
         for token, task in self._deck.active.items():
             attempt = task.attempt()
             if attempt is None or not isinstance(task.phase, (Running, Stopping, Closing)):
                 continue
-            found = self._roll.of(token)
+            found = self._followed.get(token)
             if found is None and now - attempt.at >= FIRST_S:
                 spec = task.begun_spec
                 paths = self._paths(task.name, attempt.number, spec.policy.merge_stderr)
-                found = self._roll.add(token, task, spec, paths, attempt.wall)
-                requests.append(request_of(found, self._off))
+                found = self._follow(task, RunningAttempt(token, spec, paths, attempt.wall))
+                requests.append(found.request(self._off))
             elif found is not None:
                 found.task = task
                 if self._is_new(found, task, attempt) or 0 < found.rest_until <= now:
                     found.rest_until = 0.0
-                    requests.append(request_of(found, self._off))
+                    requests.append(found.request(self._off))
         return requests
 
     def _is_new(self, found: Followed, task: Task, attempt: Attempt) -> bool:
@@ -229,13 +239,13 @@ class Following:
 
     def _anew(self) -> list[Request]:
         now = self._now()
-        requests = [request_of(found, self._off) for found in self._roll if found.rest_until <= now]
-        requests += [{"do": "judge", "id": found.id} for found in self._roll if found.judge is not None]
-        return [*requests, *({"do": "final", "id": found.id} for found in self._roll.ending())]
+        requests = [found.request(self._off) for found in self._followed.values() if found.rest_until <= now]
+        requests += [{"do": "judge", "id": found.id} for found in self._followed.values() if found.judge is not None]
+        return [*requests, *({"do": "final", "id": found.id} for found in self._ending())]
 
     def _blame(self, attempt: int, what: int, pattern: bool) -> None:
         """The helper hung while it was busy with this."""
-        found = self._roll.numbered(attempt)
+        found = self._numbered.get(attempt)
         if found is not None and pattern:
             self._switch_off(found, what)
         elif found is not None:
@@ -244,7 +254,7 @@ class Following:
     def _give_up(self, why: str) -> None:
         self._useless = True
         self._notice(f"progress and metrics are not shown, watch rules do not act: {why}")
-        for found in self._roll:
+        for found in list(self._followed.values()):
             if found.told_end is not None:
                 self._post(Progressed(found.token, None, None))
             self._judged(found)
@@ -254,22 +264,22 @@ class Following:
 
     def _answered(self, answer: dict[str, Any]) -> None:
         if "hello" in answer:
-            for found in self._roll:
+            for found in list(self._followed.values()):
                 found.asked_at = self._now() if found.asked_at else 0.0
         for key, changes in answer.get("seen", {}).items():
-            found = self._roll.numbered(int(key))
+            found = self._numbered.get(int(key))
             if found is not None and changes:
                 self._take(found, changes)
         for number, what in answer.get("hung", ()):
-            if (found := self._roll.numbered(number)) is not None:
+            if (found := self._numbered.get(number)) is not None:
                 self._switch_off(found, what)
         for number, line in answer.get("hits", ()):
-            if (found := self._roll.numbered(number)) is not None:
+            if (found := self._numbered.get(number)) is not None:
                 self._rules.pattern(found, line)
-        if "judge" in answer and (found := self._roll.numbered(answer["judge"])) is not None:
+        if "judge" in answer and (found := self._numbered.get(answer["judge"])) is not None:
             self._judged(found)
         if "final" in answer:
-            found = self._roll.numbered(answer["final"])
+            found = self._numbered.get(answer["final"])
             if found is not None and found.done is not None:
                 self._ended(found)
 
@@ -292,7 +302,7 @@ class Following:
             found.large = changes["large"]
             self._rules.size(found)
         if found.done is not None:
-            self._last.keep(found.task.name, found.reported)
+            self._keep(found)
         self._last.moved(found.task.name)
 
     def _tell_core(self, found: Followed) -> None:
@@ -306,7 +316,7 @@ class Following:
 
     def _switch_off(self, found: Followed, what: int) -> None:
         """A pattern hung: it is not used for this task any more."""
-        name = name_of(what, found.spec.extras.metrics)
+        name = found.pattern_name(what)
         if name and (found.task.name, name) not in self._off:
             self._off.add((found.task.name, name))
             text = f"{found.task.name}: its pattern for {name} takes seconds for a line and is not used any more"
@@ -319,6 +329,6 @@ class Following:
             judge(found.hit)
 
     def _ended(self, found: Followed) -> None:
-        self._roll.forget(found.token)
+        self._forget(found.token)
         if found.done is not None:
-            found.done(found.seen(self._now()))
+            found.done(found.progress(self._now()))

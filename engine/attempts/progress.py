@@ -1,15 +1,20 @@
-"""What the newest attempts that have ended reported last, by task."""
+"""How far attempts are and what they report: while they run, and in the end."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
+from typing import TYPE_CHECKING
 
-from ..adapters.background import Background
 from ..core.deck import Deck, Task
+from ..core.spec import TaskSpec
 from ..logs.files import AttemptPaths
-from .reported import Reported, Told, read_all
+from ..ports import Aside
+from .record import last_scores
+
+if TYPE_CHECKING:  # who only reads what was reported is spared it
+    import asyncio
 
 FIRST_S = 1.0
 """Who opens a deck sees it first."""
@@ -17,7 +22,42 @@ _TASKS = 256
 """Looked at in one go."""
 _REST_S = 0.05
 _PATIENCE_S = 10.0
-_NONE = Reported()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an attempt is and what it reports."""
+
+    fraction: float | None = None
+    """0 to 1; None: its output does not tell."""
+    eta_s: float | None = None
+    """Seconds to its end."""
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Their last values."""
+    last_line: str = ""
+    """Printable, of either stream, shortened."""
+    best: Mapping[str, float] = field(default_factory=dict[str, float])
+    curve: Sequence[float] = ()
+    """What the first of the metrics has been from its beginning on, a few points."""
+
+
+NOTHING = Progress()
+
+
+def best_of(spec: TaskSpec, best: Mapping[str, float]) -> dict[str, float]:
+    """Of metrics of which the task file says what is best."""
+    named = (metric.name for metric in spec.extras.metrics if metric.best != "last")
+    return {name: best[name] for name in named if name in best}
+
+
+LastProgress = tuple[str, int, Progress]
+"""Task, attempt, what it reported last."""
+
+
+def read_all(files: Sequence[tuple[str, int, str]]) -> list[LastProgress]:
+    """Of attempts (task, number, path of attempt-N.json) that reported anything."""
+    scores = ((name, number, last_scores(path)) for name, number, path in files)
+    return [(name, number, Progress(metrics=last, best=best)) for name, number, (last, best) in scores if last]
 
 
 class LastMetrics:
@@ -25,26 +65,30 @@ class LastMetrics:
     On the loop's thread; files are read in another, a few at a time, and no more of them once one does not answer."""
 
     def __init__(
-        self, deck: Deck, loop: asyncio.AbstractEventLoop, paths: Callable[[str, int, bool], AttemptPaths]
+        self,
+        deck: Deck,
+        loop: asyncio.AbstractEventLoop,
+        paths: Callable[[str, int, bool], AttemptPaths],
+        reader: Aside,
     ) -> None:
         """*paths*: `LogFolder.paths`. Begins to read by itself."""
         self._deck = deck
         self._loop = loop
         self._paths = paths
-        self._last: dict[str, Reported] = {}
+        self._last: dict[str, Progress] = {}
         """Who reported nothing is not in it."""
-        self._reader = Background(loop)
+        self._reader = reader
         self._unread: Iterator[Task] | None = None
         self._timer = loop.call_later(FIRST_S, self._go_on)
 
-    def of(self, task: str) -> Reported:
+    def of(self, task: str) -> Progress:
         """As far as that has been read."""
-        return self._last.get(task, _NONE)
+        return self._last.get(task, NOTHING)
 
-    def keep(self, task: str, metrics: Reported) -> None:
+    def keep(self, task: str, progress: Progress) -> None:
         """Its attempt has ended with these; the task's row shows them."""
-        if metrics.last:
-            self._last[task] = metrics
+        if progress.metrics:
+            self._last[task] = progress
             self.moved(task)
 
     def forget(self, task: str) -> None:
@@ -74,12 +118,12 @@ class LastMetrics:
         else:
             self._timer = self._loop.call_later(0, self._go_on)
 
-    def _read(self, found: list[Told] | None) -> None:
+    def _read(self, found: list[LastProgress] | None) -> None:
         if found is None:
             return
-        for name, number, metrics in found:
+        for name, number, progress in found:
             task = self._deck.by_name.get(name)
             newest = task.ended[-1].number if task is not None and task.ended else 0
             if number == newest and name not in self._last:
-                self.keep(name, metrics)
+                self.keep(name, progress)
         self._timer = self._loop.call_later(_REST_S, self._go_on)

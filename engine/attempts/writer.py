@@ -7,23 +7,15 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any, cast
 
+from ..atomic import write_atomic
 from ..errors import may_pass
-from .files import Link, make_link
-from .gitstate import GitStates
-from .record import (
-    AttemptEnd,
-    AttemptHeader,
-    Placed,
-    create,
-    encode,
-    end_record,
-    header_record,
-    read_record,
-    replace,
-    told_again,
-    with_place,
-)
+from ..logs.files import Link, make_link
+from ..snapshot.git_state import GitStates
+from .record import encode, read_record
+
+Record = Mapping[str, Any]
 
 _BATCH_S = 0.25
 """How long writes are gathered: making a file is what costs (0.02 to 0.3 ms on ext4), so an attempt that ends sooner
@@ -49,16 +41,16 @@ class AttemptJsonWriter:
         self._most_gathered = most_gathered
         self._git = git if git is not None else GitStates()
         self._host = socket.gethostname()
-        self._running: dict[str, AttemptHeader] = {}
-        self._pending: dict[str, AttemptEnd | None] = {}
+        self._running: dict[str, Record] = {}
+        self._pending: dict[str, Record | None] = {}
         self._links: dict[str, Link] = {}
         self._files: dict[str, bytes] = {}
         """What stands beside them."""
-        self._spare: dict[str, AttemptHeader] = {}
+        self._spare: dict[str, Record] = {}
         """For files that have none."""
-        self._places: dict[str, Placed] = {}
+        self._places: dict[str, Record] = {}
         """Of attempts on a cluster."""
-        self._stuck: dict[str, AttemptEnd | None] = {}
+        self._stuck: dict[str, Record | None] = {}
         """Ends that met a full disk."""
         self._failing = self._hurry = self._closed = self._busy = False
         lock = threading.Lock()
@@ -68,30 +60,29 @@ class AttemptJsonWriter:
         self._thread = threading.Thread(target=self._run, name="attempt-json", daemon=True)
         self._thread.start()
 
-    def begin(self, path: str, header: AttemptHeader, links: Iterable[Link] = ()) -> None:
-        """An attempt started: make its links and write the header to *path*. Idempotent."""
+    def begin(self, path: str, header: Record, links: Iterable[Link] = ()) -> None:
+        """An attempt started: make its links and write its header to *path*, with the host, and what git says of its
+        folder where that is not known. Idempotent."""
         self._put_header(self._running, path, header, links)
 
-    def adopt(self, path: str, header: AttemptHeader, links: Iterable[Link] = ()) -> None:
+    def adopt(self, path: str, header: Record, links: Iterable[Link] = ()) -> None:
         """An earlier engine started it: the same, but a header that is there stays."""
         self._put_header(self._spare, path, header, links)
 
-    def _put_header(
-        self, headers: dict[str, AttemptHeader], path: str, header: AttemptHeader, links: Iterable[Link]
-    ) -> None:
+    def _put_header(self, headers: dict[str, Record], path: str, header: Record, links: Iterable[Link]) -> None:
         with self._work:
             headers[path] = header
             for link in links:
                 self._links[link.path] = link
             self._put(path, None)
 
-    def placed(self, path: str, placed: Placed) -> None:
+    def placed(self, path: str, place: Record) -> None:
         """A cluster has taken it, or runs it: write that too."""
         with self._work:
-            self._places[path] = placed
+            self._places[path] = place
             self._put(path, self._pending.get(path))
 
-    def end(self, path: str, end: AttemptEnd) -> None:
+    def end(self, path: str, end: Record) -> None:
         """It ended: write all of it. Without a `begin` in this process the header is read back from the file."""
         with self._work:
             self._put(path, end)
@@ -120,7 +111,7 @@ class AttemptJsonWriter:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def _put(self, path: str, end: AttemptEnd | None) -> None:
+    def _put(self, path: str, end: Record | None) -> None:
         if len(self._pending) >= self._most_gathered:
             self._soon.notify()
         if not self._pending:
@@ -145,7 +136,7 @@ class AttemptJsonWriter:
                     self._try(partial(make_link, link))
             for path, raw in files.items():
                 if os.path.isdir(os.path.dirname(path)):
-                    self._try(partial(replace, path, raw))
+                    self._try(partial(_replace, path, raw))
             ended = self._write_all(jobs, headers)
             if ended:
                 self.on_ended(ended)
@@ -160,9 +151,7 @@ class AttemptJsonWriter:
                 if closing and not (self._pending or self._files):
                     return
 
-    def _write_all(
-        self, jobs: Mapping[str, AttemptEnd | None], headers: Mapping[str, AttemptHeader | None]
-    ) -> list[str]:
+    def _write_all(self, jobs: Mapping[str, Record | None], headers: Mapping[str, Record | None]) -> list[str]:
         """Returns which have got their end now."""
         ended: list[str] = []
         self._stuck = {}
@@ -197,19 +186,47 @@ class AttemptJsonWriter:
             self._failing = True
             self._on_error(f"cannot write what is kept beside the logs: {what}")
 
-    def _write(self, path: str, header: AttemptHeader | None, end: AttemptEnd | None) -> None:
+    def _write(self, path: str, header: Record | None, end: Record | None) -> None:
         record = {} if header is not None else read_record(path)
         if header is None and not record:
             if not os.path.isdir(os.path.dirname(path)):
                 return  # stopped before anything of it was made
             header = self._spare.get(path)
         if header is not None:
-            record = header_record(header, host=self._host, git=header.git or self._git.of(header.cwd))
-        placed = self._places.get(path)
-        if placed is not None:
-            record = with_place(record, placed)
+            record = {**header, "host": self._host, "git": header["git"] or self._git.of(header["cwd"])}
+        record = {**record, **self._places.get(path, {})}
         if end is not None:
-            record["end"] = told_again(end_record(end), record.get("end"))
+            record["end"] = _told_again(end, record.get("end"))
         raw = encode(record)
-        if not create(path, raw):
-            replace(path, raw)
+        if not _create(path, raw):
+            _replace(path, raw)
+
+
+def _told_again(end: Record, before: object) -> Record:
+    """*end* of a record that may have it already: an engine that completes it anew knows nothing of what was used."""
+    told = cast("dict[str, Any]", before) if isinstance(before, dict) else {}
+    if told.get("at") != end["at"]:
+        return end
+    return {key: told.get(key) if value is None else value for key, value in end.items()}
+
+
+def _create(path: str, raw: bytes) -> bool:
+    """Write a file that does not exist yet. False: it does. Raises OSError, and then leaves nothing."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    except FileExistsError:
+        return False
+    try:
+        if os.write(fd, raw) != len(raw):
+            raise OSError(28, "No space left on device", path)
+    except OSError:
+        os.unlink(path)
+        raise
+    finally:
+        os.close(fd)
+    return True
+
+
+def _replace(path: str, raw: bytes) -> None:
+    """Write a file so that readers see the old one or the new one. Raises OSError."""
+    write_atomic(path, raw, durable=False, draft=f"{path}~")

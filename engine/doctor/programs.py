@@ -9,9 +9,9 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..attempts.environment import use_python
 from ..core.spec import Command, TaskSpec
 from ..taskfile.placeholders import without_markers
-from .environment import use_python
 
 _PYTHON = re.compile(r"python[\d.]*|\{python\}")
 _SHELLS = frozenset({"bash", "dash", "ksh", "sh", "zsh"})

@@ -3,56 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ..core.deck import Deck, Task
 from ..core.effects import Launch
 from ..core.inputs import JournalState, LeaderExited, Spawned, SpawnRefused, TreeGone
 from ..errors import may_pass
-from ..logs.files import NumberTakenError
-from ..ports import LOOK_TIMEOUT_S, Aside, Launcher, Sink, SpawnRefusedError
+from ..logs.files import LogFolder, NumberTakenError
+from ..ports import LOOK_TIMEOUT_S, Aside, Launcher, Sink, SpawnRefusedError, StartOrder
 from ..snapshot.code_versions import Code
-from .orders import Made, Orders
+from .environment import Box
+from .start_plan import Planner, StartPlan
+
+_Prepared = tuple[StartPlan, StartOrder] | OSError
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A wrapper that exists, or that a cluster was asked for."""
-
-    task: Task
-    token: str
-    made: Made
-
-
-class Starts:
+class Starter:
     """Carries `Launch` out; the answer comes back as an input. All methods on the loop's thread."""
 
     def __init__(
         self,
         deck: Deck,
         launcher: Launcher,
-        orders: Orders,
+        planner: Planner,
+        logs: LogFolder,
+        box: Box,
         post: Sink,
         aside: Aside,
         *,
-        now: Callable[[], float],
-        pid_ns: int,
         logs_may_hang: bool,
-        started: Callable[[Started], None],
-        code: Code | None = None,
+        started: Callable[[Task, StartPlan], None],
     ) -> None:
-        """*started* is told of a wrapper before the core is. *code*: where tasks run copies of theirs."""
+        """*started* is told of a wrapper before the core is."""
         self._deck = deck
         self._launcher = launcher
-        self._orders = orders
+        self._planner = planner
+        self._logs = logs
+        self._box = box
         self._post = post
         self._aside = aside
-        self._now = now
-        self._pid_ns = pid_ns
         self._logs_may_hang = logs_may_hang
         self._started = started
-        self._code = code
-        self._made: dict[str, Made | OSError] = {}
+        self._prepared: dict[str, _Prepared] = {}
         self._preparing: set[str] = set()
         self.guard: Callable[[], str] = lambda: ""
         """Why no process may be started any more; "" while one may."""
@@ -61,24 +52,24 @@ class Starts:
         """Make what a start needs while its fact is being written, where that cannot hang."""
         task = self._deck.by_name[effect.task]
         if self._has_code(task) and not self._may_hang(task, effect):
-            self._made[effect.token] = self._make(task, effect)
+            self._prepared[effect.token] = self._prepare(task, effect)
 
     def launch(self, effect: Launch) -> None:
         """Start. Outputs and patterns of the user's are looked at in a thread first, since they may lie on a server
         that is gone; a task without any starts at once."""
         task = self._deck.by_name[effect.task]
-        made = self._made.pop(effect.token, None)
-        if made is not None:
-            self._start(task, effect, self._claimed(effect, made))
-        elif self._code is not None and not self._has_code(task):
-            self._await_code(self._code, task, effect)
+        prepared = self._prepared.pop(effect.token, None)
+        if prepared is not None:
+            self._start(task, effect, self._claimed(effect, prepared))
+        elif self._box.code is not None and not self._has_code(task):
+            self._await_code(self._box.code, task, effect)
         elif not self._may_hang(task, effect):
-            self._start(task, effect, self._claimed(effect, self._make(task, effect)))
+            self._start(task, effect, self._claimed(effect, self._prepare(task, effect)))
         else:
-            self._make_aside(task, effect)
+            self._prepare_aside(task, effect)
 
     def _has_code(self, task: Task) -> bool:
-        return self._code is None or self._code.ready(task)
+        return self._box.code is None or self._box.code.ready(task)
 
     def _await_code(self, code: Code, task: Task, effect: Launch) -> None:
         self._preparing.add(effect.token)
@@ -90,24 +81,24 @@ class Starts:
             if why:
                 self._post(SpawnRefused(effect.token, why))
             else:
-                self._make_aside(task, effect)
+                self._prepare_aside(task, effect)
 
         code.when_ready(task, done)
 
-    def _make_aside(self, task: Task, effect: Launch) -> None:
+    def _prepare_aside(self, task: Task, effect: Launch) -> None:
         self._preparing.add(effect.token)
 
-        def done(made: Made | OSError | None) -> None:
+        def done(prepared: _Prepared | None) -> None:
             if effect.token not in self._preparing:
                 return
             self._preparing.discard(effect.token)
-            if made is None:
+            if prepared is None:
                 why = "its folders cannot be looked at: the file system does not answer"
                 self._post(SpawnRefused(effect.token, why))
             else:
-                self._start(task, effect, made)
+                self._start(task, effect, prepared)
 
-        self._aside.submit(lambda: self._claimed(effect, self._make(task, effect)), done, timeout_s=LOOK_TIMEOUT_S)
+        self._aside.submit(lambda: self._claimed(effect, self._prepare(task, effect)), done, timeout_s=LOOK_TIMEOUT_S)
 
     def _may_hang(self, task: Task, effect: Launch) -> bool:
         spec = task.begun_spec
@@ -115,7 +106,7 @@ class Starts:
 
     def drop(self, token: str) -> None:
         """Forget what was prepared."""
-        self._made.pop(token, None)
+        self._prepared.pop(token, None)
 
     def withdraw(self, token: str) -> bool:
         """Whether an attempt was to be stopped before it had begun: then it never begins."""
@@ -125,41 +116,45 @@ class Starts:
         self._post(SpawnRefused(token, "stopped before it began"))
         return True
 
-    def _make(self, task: Task, effect: Launch) -> Made | OSError:
+    def _prepare(self, task: Task, effect: Launch) -> _Prepared:
         try:
-            made = self._orders.make(task, effect)
-            self._orders.make_folder(made)
+            plan = self._planner.plan(task, effect)
+            order = self._planner.order(task, plan)
+            self._logs.make_folder(task.name, effect.attempt, plan.paths)
         except OSError as error:
             return error
-        return made
+        return plan, order
 
-    def _claimed(self, effect: Launch, made: Made | OSError) -> Made | OSError:
-        """Its fact is on disk: the number of its logs is claimed."""
-        if isinstance(made, Made):
-            try:
-                self._orders.claim(made, again=effect.again)
-            except OSError as error:
-                return error
-        return made
+    def _claimed(self, effect: Launch, prepared: _Prepared) -> _Prepared:
+        """Its fact is on disk: the number of its logs is its own from now on."""
+        if isinstance(prepared, OSError):
+            return prepared
+        plan, order = prepared
+        try:
+            self._logs.claim(effect.attempt, plan.paths, again=effect.again, make=order.job is None)
+        except OSError as error:
+            return error
+        return prepared
 
-    def _start(self, task: Task, effect: Launch, made: Made | OSError) -> None:
+    def _start(self, task: Task, effect: Launch, prepared: _Prepared) -> None:
         barred = self.guard()
         if barred:
             self._post(JournalState(writable=False, why=barred))
             self._post(SpawnRefused(effect.token, barred))
             return
-        if isinstance(made, OSError):
-            self._unprepared(effect.token, made)
+        if isinstance(prepared, OSError):
+            self._unprepared(effect.token, prepared)
             return
+        plan, order = prepared
         try:
-            leader = self._launcher.start(made.order)
+            leader = self._launcher.start(order)
         except SpawnRefusedError as error:
             self._post(SpawnRefused(effect.token, str(error), error.claimed))
             return
-        self._started(Started(task, effect.token, made))
+        self._started(task, plan)
         if leader is not None:
             pid, start_ticks = leader
-            self._post(Spawned(effect.token, pid, start_ticks, self._pid_ns))
+            self._post(Spawned(effect.token, pid, start_ticks, self._box.pid_ns))
 
     def _unprepared(self, token: str, error: OSError) -> None:
         """What it needs cannot be had: a full disk passes, a file in the place of its log folder does not."""
@@ -170,7 +165,7 @@ class Starts:
         if may_pass(error):
             self._post(SpawnRefused(token, words))
             return
-        now = self._now()
+        now = self._box.now()
         self._post(LeaderExited(token, None, now, spawn_error=f"it cannot be prepared: {words}"))
         self._post(TreeGone(token, now))
 

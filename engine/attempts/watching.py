@@ -12,7 +12,7 @@ from ..core.phases import Attempt, Running
 from ..core.spec import Watch
 from ..ports import Sink
 from ..text import size_text
-from .followed import Followed
+from .running import Followed
 
 IDLE_PERCENT = 1
 """A GPU is idle at this utilisation or less."""

@@ -1,4 +1,4 @@
-"""attempt-N.json read back, and what it says of the command beside the one that the task has now."""
+"""attempt-N.json: read back, and what of it is made in the same way for every attempt."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, cast
 
+import msgspec
+
+from ..logs.metrics import from_text
 from ..text import wh_text
+from .outputs import OutputStamp
+
+_SHELLS = ("bash", "sh")
 
 
 def read_record(path: str) -> dict[str, Any]:
@@ -40,9 +47,6 @@ def energy_text(end: Mapping[str, Any], *, simulated: bool = False) -> str:
     return f"{wh_text(energy_wh)}, mean {power_w:.0f} W" + ("  SIM" if simulated else "")
 
 
-_SHELLS = ("bash", "sh")
-
-
 def words_in(record: Mapping[str, Any]) -> tuple[str, ...]:
     """The program and its arguments, secrets masked; () where the record does not tell."""
     words = record.get("command")
@@ -67,3 +71,49 @@ def is_simulated(record: Mapping[str, Any]) -> bool:
     gpus = record.get("gpus")
     found = cast("list[Mapping[str, Any]]", gpus) if isinstance(gpus, list) else []
     return any(str(gpu.get("uuid", "")).startswith("SIM-") for gpu in found)
+
+
+def last_scores(path: str) -> tuple[dict[str, float], dict[str, float]]:
+    """What an attempt that is over reported last, and the best of it, as its attempt-N.json says; {} when it does
+    not."""
+    try:
+        end: Any = read_record(path).get("end")
+        metrics: Any = end.get("metrics", {}) if end else {}
+        told = msgspec.convert(metrics, dict[str, dict[str, float | str]])
+    except (AttributeError, msgspec.ValidationError):
+        return {}, {}
+    scores = {name: from_text(score) for name, score in told.items()}
+    last = {name: score["last"] for name, score in scores.items() if "last" in score}
+    return last, {name: score["best"] for name, score in scores.items() if "best" in score}
+
+
+def stamps_in(record: Mapping[str, Any], log: str) -> Mapping[str, OutputStamp]:
+    """`outputs_before` of a record read back. *log*: where its log lies now; outputs have moved along with it."""
+    try:
+        stamps = msgspec.convert(record.get("outputs_before", {}), dict[str, OutputStamp])
+    except msgspec.ValidationError:
+        return {}
+    before, now = _apart(str(record.get("log", log)), log)
+    return {now + path.removeprefix(before) if path.startswith(before) else path: stamps[path] for path in stamps}
+
+
+def _apart(one: str, other: str) -> tuple[str, str]:
+    """What two paths begin with before the part that they have in common at their ends."""
+    ends, others = one.split("/"), other.split("/")
+    while ends and others and ends[-1] == others[-1]:
+        ends.pop()
+        others.pop()
+    return "/".join([*ends, ""]), "/".join([*others, ""])
+
+
+def encode(record: Mapping[str, Any]) -> bytes:
+    """Indented, one newline at the end; names that are not UTF-8 stay readable as escapes."""
+    try:
+        return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(record), indent=2).encode() + b"\n"
+
+
+def iso(wall_s: float) -> str:
+    """Local time with its offset, to the millisecond."""
+    return datetime.fromtimestamp(wall_s).astimezone().isoformat(timespec="milliseconds")
