@@ -32,142 +32,130 @@ class AttemptJsonWriter:
     missing or old, never half. Ends that met a full disk are written when there is space.
     """
 
-    def __init__(
-        self, on_error: Callable[[str], None], *, git: GitStates | None = None, most_gathered: int = 4096
-    ) -> None:
+    def __init__(self, on_error: Callable[[str], None]) -> None:
         self.on_ended: Callable[[Sequence[str]], None] = lambda _: None
         """Told in the writer's thread which attempt-N.json have got their end."""
         self._on_error = on_error
-        self._most_gathered = most_gathered
-        self._git = git if git is not None else GitStates()
+        self._git = GitStates()
         self._host = socket.gethostname()
-        self._running: dict[str, Record] = {}
-        self._pending: dict[str, Record | None] = {}
+        self._begun: dict[str, Record] = {}
+        """Headers by path."""
+        self._spare: dict[str, Record] = {}
+        """The same, for files that have none."""
+        self._more: dict[str, Record] = {}
+        """What was learned since: where a cluster runs it, and its end."""
+        self._pending: dict[str, None] = {}
+        """Paths in their order."""
+        self._stuck: dict[str, None] = {}
+        """Those whose ends met a full disk."""
         self._links: dict[str, Link] = {}
         self._files: dict[str, bytes] = {}
         """What stands beside them."""
-        self._spare: dict[str, Record] = {}
-        """For files that have none."""
-        self._places: dict[str, Record] = {}
-        """Of attempts on a cluster."""
-        self._stuck: dict[str, Record | None] = {}
-        """Ends that met a full disk."""
         self._failing = self._hurry = self._closed = self._busy = False
-        lock = threading.Lock()
-        self._work = threading.Condition(lock)
-        self._soon = threading.Condition(lock)
-        self._idle = threading.Condition(lock)
+        self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="attempt-json", daemon=True)
         self._thread.start()
 
     def begin(self, path: str, header: Record, links: Iterable[Link] = ()) -> None:
         """An attempt started: make its links and write its header to *path*, with the host, and what git says of its
         folder where that is not known. Idempotent."""
-        self._put_header(self._running, path, header, links)
+        self._put_header(self._begun, path, header, links)
 
     def adopt(self, path: str, header: Record, links: Iterable[Link] = ()) -> None:
         """An earlier engine started it: the same, but a header that is there stays."""
         self._put_header(self._spare, path, header, links)
 
     def _put_header(self, headers: dict[str, Record], path: str, header: Record, links: Iterable[Link]) -> None:
-        with self._work:
+        with self._changed:
             headers[path] = header
-            for link in links:
-                self._links[link.path] = link
-            self._put(path, None)
+            self._links.update({link.path: link for link in links})
+            self._put(path)
 
     def placed(self, path: str, place: Record) -> None:
         """A cluster has taken it, or runs it: write that too."""
-        with self._work:
-            self._places[path] = place
-            self._put(path, self._pending.get(path))
+        self._learn(path, place)
 
     def end(self, path: str, end: Record) -> None:
         """It ended: write all of it. Without a `begin` in this process the header is read back from the file."""
-        with self._work:
-            self._put(path, end)
+        self._learn(path, {"end": end})
+
+    def _learn(self, path: str, more: Record) -> None:
+        with self._changed:
+            self._more[path] = {**self._more.get(path, {}), **more}
+            self._put(path)
 
     def keep(self, path: str, raw: bytes) -> None:
         """Write a file beside them, or replace it. One that cannot be written is not tried again."""
-        with self._work:
+        with self._changed:
             self._files[path] = raw
-            self._work.notify()
+            self._changed.notify_all()
 
     def flush(self, timeout_s: float = 5.0) -> bool:
         """Write what is pending now; False when that takes longer."""
-        with self._idle:
+        with self._changed:
             self._hurry = True
-            self._soon.notify()
-            done = self._idle.wait_for(lambda: not (self._pending or self._files or self._busy), timeout_s)
+            self._changed.notify_all()
+            done = self._changed.wait_for(lambda: not (self._pending or self._files or self._busy), timeout_s)
             self._hurry = False
             return done
 
     def close(self, timeout_s: float = 5.0) -> bool:
         """Flush and end the thread. False: a file system that hangs holds it, and it is left to itself."""
-        with self._work:
+        with self._changed:
             self._closed = True
-            self._work.notify()
-            self._soon.notify()
+            self._changed.notify_all()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def _put(self, path: str, end: Record | None) -> None:
-        if len(self._pending) >= self._most_gathered:
-            self._soon.notify()
+    def _put(self, path: str) -> None:
         if not self._pending:
-            self._work.notify()
-        self._pending[path] = end
+            self._changed.notify_all()
+        self._pending[path] = None
 
     def _run(self) -> None:
-        while True:
-            with self._work:
-                self._work.wait_for(self._has_work, _RETRY_S if self._stuck else None)
+        closing = False
+        while not closing:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._pending or self._files or self._closed, _RETRY_S if self._stuck else None
+                )
                 if self._pending:
-                    self._soon.wait_for(self._must_write, _BATCH_S)
-                closing = self._closed
-                jobs, self._pending = {**self._stuck, **self._pending}, {}
+                    self._changed.wait_for(lambda: self._hurry or self._closed, _BATCH_S)
+                jobs = {
+                    path: (self._begun.get(path), self._more.get(path, {})) for path in {**self._stuck, **self._pending}
+                }
+                self._pending, self._stuck = {}, {}
                 links, self._links = self._links, {}
                 files, self._files = self._files, {}
-                headers = {path: self._running.get(path) for path in jobs}
                 self._busy = True
-                self._idle.notify_all()
-            for link in links.values():
-                if os.path.isdir(os.path.dirname(link.path)):
-                    self._try(partial(make_link, link))
-            for path, raw in files.items():
-                if os.path.isdir(os.path.dirname(path)):
-                    self._try(partial(_replace, path, raw))
-            ended = self._write_all(jobs, headers)
+            self._write_beside(links.values(), files)
+            ended = [path for path, (header, more) in jobs.items() if self._write(path, header, more)]
             if ended:
                 self.on_ended(ended)
-            with self._work:
-                for path, end in jobs.items():
-                    if end is not None and path not in self._stuck:
-                        self._running.pop(path, None)
-                        self._spare.pop(path, None)
-                        self._places.pop(path, None)
+            with self._changed:
+                for path, (_, more) in jobs.items():
+                    if "end" in more and path not in self._stuck:
+                        for kept in (self._begun, self._spare, self._more):
+                            kept.pop(path, None)
                 self._busy = False
-                self._idle.notify_all()
-                if closing and not (self._pending or self._files):
-                    return
+                self._changed.notify_all()
+                closing = self._closed and not (self._pending or self._files)
 
-    def _write_all(self, jobs: Mapping[str, Record | None], headers: Mapping[str, Record | None]) -> list[str]:
-        """Returns which have got their end now."""
-        ended: list[str] = []
-        self._stuck = {}
-        for path, end in jobs.items():
-            error = self._try(partial(self._write, path, headers[path], end))
-            if error is None and end is not None:
-                ended.append(path)
-            elif end is not None and isinstance(error, OSError) and may_pass(error):
-                self._stuck[path] = end
-        return ended
+    def _write_beside(self, links: Iterable[Link], files: Mapping[str, bytes]) -> None:
+        """Where the folder is there: an attempt may have been stopped before anything of it was made."""
+        for link in links:
+            if os.path.isdir(os.path.dirname(link.path)):
+                self._try(partial(make_link, link))
+        for path, raw in files.items():
+            if os.path.isdir(os.path.dirname(path)):
+                self._try(partial(_replace, path, raw))
 
-    def _has_work(self) -> bool:
-        return bool(self._pending or self._files or self._closed)
-
-    def _must_write(self) -> bool:
-        return self._hurry or self._closed or len(self._pending) >= self._most_gathered
+    def _write(self, path: str, header: Record | None, more: Record) -> bool:
+        """Returns whether the file has got its end now."""
+        error = self._try(lambda: self._write_record(path, header, more))
+        if "end" in more and isinstance(error, OSError) and may_pass(error):
+            self._stuck[path] = None
+        return "end" in more and error is None
 
     def _try(self, write: Callable[[], None]) -> Exception | None:
         try:
@@ -186,7 +174,7 @@ class AttemptJsonWriter:
             self._failing = True
             self._on_error(f"cannot write what is kept beside the logs: {what}")
 
-    def _write(self, path: str, header: Record | None, end: Record | None) -> None:
+    def _write_record(self, path: str, header: Record | None, more: Record) -> None:
         record = {} if header is not None else read_record(path)
         if header is None and not record:
             if not os.path.isdir(os.path.dirname(path)):
@@ -194,10 +182,9 @@ class AttemptJsonWriter:
             header = self._spare.get(path)
         if header is not None:
             record = {**header, "host": self._host, "git": header["git"] or self._git.of(header["cwd"])}
-        record = {**record, **self._places.get(path, {})}
-        if end is not None:
-            record["end"] = _told_again(end, record.get("end"))
-        raw = encode(record)
+        if "end" in more:
+            more = {**more, "end": _told_again(more["end"], record.get("end"))}
+        raw = encode({**record, **more})
         if not _create(path, raw):
             _replace(path, raw)
 

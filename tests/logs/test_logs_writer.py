@@ -191,21 +191,13 @@ def test_closing_writes_what_is_pending(errors, tmp_path):
 
 def test_nobody_waits_for_a_disk_that_hangs_and_nothing_is_dropped(errors, tmp_path):
     os.mkfifo(tmp_path / "hangs.json")
-    made = AttemptJsonWriter(errors, most_gathered=3)
+    made = AttemptJsonWriter(errors)
     made.end(str(tmp_path / "hangs.json"), END)  # to read what is there it waits until somebody writes
     for number in range(100):
         made.end(str(tmp_path / f"{number}.json"), END)
     os.close(os.open(tmp_path / "hangs.json", os.O_WRONLY))
     assert made.close()
     assert len(os.listdir(tmp_path)) == 101
-
-
-def test_more_than_it_gathers_is_not_dropped(errors, tmp_path):
-    made = AttemptJsonWriter(errors, most_gathered=3)
-    for number in range(100):
-        made.end(str(tmp_path / f"{number}.json"), END)
-    assert made.close()
-    assert len(os.listdir(tmp_path)) == 100
 
 
 def test_a_folder_that_vanished_is_reported_once(writer, errors, tmp_path):
