@@ -14,7 +14,7 @@ from ..core.effects import Examine
 from ..core.events import AttemptEnded, AttemptStarting, Outcome
 from ..core.inputs import Examined, Input, LeaderExited, TreeGone
 from ..core.phases import Closing, Stopping
-from ..core.spec import TaskSpec, Watch
+from ..core.spec import Watch
 from ..logs.described import describe
 from ..logs.digest import blamed_log, digest_of
 from ..logs.failure import classify
@@ -165,14 +165,11 @@ class Ends:
 
         def look() -> tuple[Outcome, _Told]:
             outcome = examine(
-                running.spec,
-                out_log=running.paths.out,
-                err_log=running.paths.err,
-                exit_code=effect.exit_code,
-                signal=effect.signal,
-                started_wall=running.started_wall,
-                oom_killed=may_be_killed and self._box.oom_kills() > running.oom_kills,
+                running,
+                effect.exit_code,
+                effect.signal,
                 before=_before(running),
+                oom_killed=may_be_killed and self._box.oom_kills() > running.oom_kills,
                 success_wall=success_wall,
                 said_done=said_done,
             )
@@ -257,13 +254,10 @@ def _before(running: RunningAttempt) -> Mapping[str, OutputStamp]:
 
 
 def examine(
-    spec: TaskSpec,
-    *,
-    out_log: str,
-    err_log: str,
+    attempt: RunningAttempt,
     exit_code: int | None,
     signal: int | None,
-    started_wall: float,
+    *,
     before: Mapping[str, OutputStamp],
     oom_killed: bool = False,
     success_wall: float | None = None,
@@ -276,16 +270,15 @@ def examine(
     were. *said_done*: its output has said so, whatever its exit code. For reason "ok" `detail` is a warning or empty.
     Reads files: not for the loop's thread where outputs or logs may lie on a file system that hangs. Raises nothing.
     """
-    if not said_done:
-        if exit_code is None and signal is None:
-            return Outcome("lost", detail="its exit code could not be learned")
-        if exit_code not in spec.policy.success_codes or signal is not None:
-            end = tails(err_log, out_log)
-            return classify(
-                end.err, end.out, exit_code=exit_code, signal=signal, oom_killed=oom_killed, root=end.root,
-                ranks=end.ranks,
-            )  # fmt: skip
-    return judge_outputs(spec, exit_code, started_wall, before, success_wall)
+    spec, paths = attempt.spec, attempt.paths
+    if said_done or (exit_code in spec.policy.success_codes and signal is None):
+        return judge_outputs(spec, exit_code, attempt.started_wall, before, success_wall)
+    if exit_code is None and signal is None:
+        return Outcome("lost", detail="its exit code could not be learned")
+    end = tails(paths.err, paths.out)
+    return classify(
+        end.err, end.out, exit_code=exit_code, signal=signal, oom_killed=oom_killed, root=end.root, ranks=end.ranks
+    )
 
 
 def end_record(fact: AttemptEnded, used: Used, cards: int, progress: Progress) -> dict[str, Any]:

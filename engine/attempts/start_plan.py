@@ -37,23 +37,29 @@ class StartPlan:
     launch: Launch
     """Its number, its token and its GPUs."""
     deck: str
-    started_wall: float
     paths: AttemptPaths
     links: tuple[Link, ...]
     indices: tuple[int, ...]
     """Of its GPUs."""
+    work: Work
+    """The task's, of its rung, and of one that goes on from an earlier attempt."""
+    resumed: bool
+    """It goes on from an earlier attempt."""
+    values: RuntimeValues
+    """What placeholders of the work stand for."""
     argv: tuple[str, ...]
     """The task's command, placeholders filled."""
     env: tuple[tuple[str, str | None], ...]
     """What the file and a retry by hand give, placeholders filled."""
-    resumed: bool
-    """It goes on from an earlier attempt."""
     ranks: Ranks | None
     """Who starts its processes; None: the command is executed itself."""
+    threads: int | None
+    """Cores for the libraries of each process; None: nobody knows before it runs."""
     own: Mapping[str, str] | None
     """What it alone starts from; None: what all attempts of the deck start from."""
     secrets: Sequence[str]
     """Values of that environment that nobody is to see."""
+    started_wall: float = 0.0
     place: Place | None = None
     """The copy of the code that it runs; None: it runs the code itself."""
     before: Mapping[str, OutputStamp] | None = None
@@ -134,14 +140,15 @@ class Planner:
 
     def plan(self, task: Task, launch: Launch) -> StartPlan:
         """The plan of an attempt that is about to begin. Raises OSError."""
-        attempt, code = task.attempt(), self._box.code
-        plan = self._plan(
-            task, launch, attempt.wall if attempt is not None else 0.0, self._box.own_environment(task.name)
-        )
+        attempt, code, own = task.attempt(), self._box.code, self._box.own_environment(task.name)
+        resume = task.begun_spec.on_card(launch.card_mib).resume
+        resumes = launch.may_resume and resume is not None and _is_there(resume.when)
+        plan = self._plan(task, launch, own, resumes=resumes)
         return replace(
             plan,
+            started_wall=attempt.wall if attempt is not None else 0.0,
             place=code.place(task.name) if code is not None else None,
-            before=stamp_outputs(plan.spec.outputs) if plan.spec.outputs else {},
+            before=stamp_outputs(plan.spec.outputs),
         )
 
     def again(self, task: Task, start: AttemptStarting) -> StartPlan | None:
@@ -153,8 +160,9 @@ class Planner:
         launch = Launch(
             spec.name, start.attempt, start.token, start.gpus, start.rung, may_resume=False, card_mib=start.card_mib
         )
-        plan = self._plan(task, launch, start.wall, self._own(spec.name))
-        return replace(plan, place=code.place_of(task, start.at) if code is not None else None)
+        plan = self._plan(task, launch, self._own(spec.name))
+        place = code.place_of(task, start.at) if code is not None else None
+        return replace(plan, started_wall=start.wall, place=place)
 
     def order(self, task: Task, plan: StartPlan) -> StartOrder:
         """What its process is made of."""
@@ -173,24 +181,40 @@ class Planner:
             job=self._job(task, plan) if self._deck.cluster else None,
         )
 
-    def _plan(self, task: Task, launch: Launch, wall: float, own: Mapping[str, str] | None) -> StartPlan:
+    def _plan(self, task: Task, launch: Launch, own: Mapping[str, str] | None, *, resumes: bool = False) -> StartPlan:
+        """*resumes*: it goes on from an earlier attempt, where the task says how."""
         spec = task.begun_spec.on_card(launch.card_mib)
-        work, resumed = _work(spec, launch)
-        paths = self._logs.paths(spec.name, launch.attempt, spec.policy.merge_stderr)
-        argv, env = finish(spec, work, self._values(spec, launch, self._box.environment))
+        work, resume = spec.on_rung(launch.rung), spec.resume
+        if resumes and resume is not None:
+            work = Work(resume.on_rung(launch.rung), work.env)
+        paths = self._logs.paths(spec.name, launch.attempt or 1, spec.policy.merge_stderr)
+        values = RuntimeValues(
+            attempt=launch.attempt,
+            gpu_ids=self._gpu_ids(spec, launch),
+            cpus=self._cpus(spec),
+            run_dir=paths.dir,
+            log_dir=self._deck.settings.log_dir,
+            python=sys.executable,
+            environ=self._box.environment,
+        )
+        argv, env = finish(spec, work, values)
         indices = tuple(self._box.index_of[uuid] for uuid in launch.gpus if uuid in self._box.index_of)
+        gpus = self._gpu_count(spec, launch)
+        ranks = ranks_of(spec, gpus, self._box.cores, cluster=bool(self._deck.cluster))
         return StartPlan(
             spec=spec,
             launch=launch,
             deck=self._deck.settings.name,
-            started_wall=wall,
             paths=paths,
             links=self._logs.links(paths, indices),
             indices=indices,
+            work=work,
+            resumed=resumes,
+            values=values,
             argv=argv,
             env=(*env, *launch.env),
-            resumed=resumed,
-            ranks=self._ranks(spec, launch),
+            ranks=ranks,
+            threads=self._threads(spec, ranks, gpus),
             own=own,
             secrets=self._secrets if own is None else secrets_in(own),
         )
@@ -212,15 +236,14 @@ class Planner:
             run_dir=plan.paths.dir,
             gpu_mem_mib=min((size for size in sizes if size is not None), default=None),
             cuda_visible_devices=None if self._by_slurm(launch) else self._box.visible(launch.gpus),
-            cpus=self._threads(spec, launch, ranks),
+            cpus=plan.threads,
             activate=plan.own is None,
         )
         return found if place is None else found | {"GPUDECK_SNAPSHOT": place.path, "PWD": place.cwd}
 
     def _job(self, task: Task, plan: StartPlan) -> JobOrder:
-        options = asked(plan.spec, self._values(plan.spec, plan.launch, self._box.environment))
         return replace(
-            job_order(plan.spec, plan.launch.attempt, plan.ranks, options),
+            job_order(plan.spec, plan.launch.attempt, plan.ranks, asked(plan.spec, plan.values)),
             exclude=tuple(sorted(task.avoid_nodes | task.entry.failed_starts)),
             script=plan.paths.script,
             own_env=frozenset(name for name, _ in plan.env),
@@ -233,53 +256,54 @@ class Planner:
         """What the newest attempt of a task executed, or what the first will, ready for a shell; of a task that was
         changed since, what it is now. Secrets are masked. What is known only at a start stands as {name} while there
         has been none."""
-        spec, newest = _newest(task)
+        plan = self._newest(task)
         environ = {name: MASK if is_secret(name) else value for name, value in self._box.environment.items()}
-        command = told(spec, self._told(spec, newest), self._values(spec, newest, environ), self._unknown(spec, newest))
-        hide = self.hiding(task)
-        masked = masked_command(hide(command) if isinstance(command, str) else [hide(word) for word in command])
+        values = replace(plan.values, environ=environ)
+        command = told(plan.spec, plan.work.command, values, self._unknown(plan.spec, plan.launch))
+        words = [command] if isinstance(command, str) else command
+        hidden = [mask(word, plan.secrets) for word in words]
+        masked = masked_command(hidden[0] if isinstance(command, str) else hidden)
         return masked if isinstance(masked, str) else tuple(masked)
-
-    def hiding(self, task: Task) -> Callable[[str], str]:
-        """What takes secrets of the task's environment out of a text."""
-        own = self._own(task.name)
-        return partial(mask, secrets=self._secrets if own is None else secrets_in(own))
 
     def launcher(self, task: Task) -> ShownLaunch | None:
         """What starts the command; None: nothing does, it is executed itself."""
-        spec, newest = _newest(task)
-        ranks = self._ranks(spec, newest)
-        if ranks is None:
+        plan = self._newest(task)
+        if plan.ranks is None:
             return None
         command = self.command(task)
-        argv = (shell(), "-c", command) if isinstance(command, str) else command
-        paths = self._logs.paths(spec.name, newest.attempt or 1, spec.policy.merge_stderr)
-        python = launching_python(spec, self._own(spec.name))
-        env, threads = launch_env(ranks, spec, paths), self._threads(spec, newest, ranks)
-        if threads is not None:
+        env = launch_env(plan.ranks, plan.spec, plan.paths)
+        if plan.threads is not None:
             names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-            env |= {name: self._box.environment.get(name, str(threads)) for name in names}
+            env |= {name: self._box.environment.get(name, str(plan.threads)) for name in names}
         return ShownLaunch(
-            launched(ranks, argv, python, paths, merged=spec.policy.merge_stderr),
-            {name: value for name, value in env.items() if name not in dict(spec.work.env)},
-            ranks.count,
+            plan.executed((shell(), "-c", command) if isinstance(command, str) else command),
+            {name: value for name, value in env.items() if name not in dict(plan.spec.work.env)},
+            plan.ranks.count,
         )
 
-    def _told(self, spec: TaskSpec, newest: Launch) -> Command:
-        if not newest.attempt:
-            return spec.work.command
-        if spec.resume is not None and self._resumed(spec.name):
-            return spec.resume.on_rung(newest.rung)
-        return spec.on_rung(newest.rung).command
+    def hiding(self, task: Task) -> Callable[[str], str]:
+        """What takes secrets of the task's environment out of a text."""
+        return partial(mask, secrets=self._newest(task).secrets)
 
-    def _unknown(self, spec: TaskSpec, newest: Launch) -> frozenset[str]:
+    def _newest(self, task: Task) -> StartPlan:
+        """Of the newest attempt of a task, or with number 0 of what will be its first."""
+        newest = task.attempt() or (task.ended[-1] if task.ended else None)
+        launch = Launch(task.name, 0, "", (), 0, may_resume=False)
+        if newest is not None:
+            launch = replace(
+                launch, attempt=newest.number, gpus=newest.gpus, rung=newest.rung, card_mib=newest.card_mib
+            )
+        resumes = newest is not None and self._resumed(task.name)
+        return self._plan(task, launch, self._own(task.name), resumes=resumes)
+
+    def _unknown(self, spec: TaskSpec, launch: Launch) -> frozenset[str]:
         """Placeholders of which nobody knows what they stand for."""
         unknown = set[str]() if self._cpus(spec) else {"cpus"}
-        if not newest.attempt:
+        if not launch.attempt:
             unknown |= {"attempt", "num_gpus"}
         if self._deck.cluster:
             unknown -= {"num_gpus"}
-        elif not newest.attempt or any(uuid not in self._box.index_of for uuid in newest.gpus):
+        elif not launch.attempt or any(uuid not in self._box.index_of for uuid in launch.gpus):
             unknown |= {"gpu_ids"}
         return frozenset(unknown)
 
@@ -289,17 +313,6 @@ class Planner:
         with contextlib.suppress(OSError):  # of an attempt that is over it may be gone
             return self._box.own_environment(task)
         return None
-
-    def _values(self, spec: TaskSpec, launch: Launch, environ: Mapping[str, str]) -> RuntimeValues:
-        return RuntimeValues(
-            attempt=launch.attempt,
-            gpu_ids=self._gpu_ids(spec, launch),
-            cpus=self._cpus(spec),
-            run_dir=self._logs.paths(spec.name, launch.attempt, merge_stderr=False).dir,
-            log_dir=self._deck.settings.log_dir,
-            python=sys.executable,
-            environ=environ,
-        )
 
     def _gpu_ids(self, spec: TaskSpec, launch: Launch) -> tuple[str, ...]:
         """Where Slurm gives them to the task, as one that sees only its own counts them."""
@@ -327,33 +340,13 @@ class Planner:
             return spec.resources.cpus or 1
         return spec.resources.cpus or (1 if spec.resources.gpus == 0 else self._box.cpus_each)
 
-    def _threads(self, spec: TaskSpec, launch: Launch, ranks: Ranks | None) -> int | None:
-        """Cores for the libraries of each process; None: nobody knows before it runs."""
+    def _threads(self, spec: TaskSpec, ranks: Ranks | None, gpus: int) -> int | None:
         cpus = self._cpus(spec)
         if not cpus or (self._deck.cluster and not spec.resources.cpus):
             return None
-        return cpus if ranks is None else threads_each(ranks, spec, self._gpu_count(spec, launch), cpus)
-
-    def _ranks(self, spec: TaskSpec, launch: Launch) -> Ranks | None:
-        gpus = self._gpu_count(spec, launch)
-        return ranks_of(spec, gpus, self._box.cores, cluster=bool(self._deck.cluster))
+        return cpus if ranks is None else threads_each(ranks, spec, gpus, cpus)
 
 
-def _work(spec: TaskSpec, launch: Launch) -> tuple[Work, bool]:
-    """The command as written, of a rung, or that which resumes an earlier attempt; whether it resumes."""
-    work = spec.on_rung(launch.rung)
-    resume = spec.resume
-    if not launch.may_resume or resume is None:
-        return work, False
-    if resume.when and not any(True for pattern in resume.when for _ in matches(pattern)):
-        return work, False
-    return Work(resume.on_rung(launch.rung), work.env), True
-
-
-def _newest(task: Task) -> tuple[TaskSpec, Launch]:
-    """What the newest attempt of a task was started as; with number 0 where there is none."""
-    newest = task.attempt() or (task.ended[-1] if task.ended else None)
-    if newest is None:
-        return task.begun_spec.on_card(0), Launch(task.name, 0, "", (), 0, may_resume=False)
-    launch = Launch(task.name, newest.number, "", newest.gpus, newest.rung, may_resume=False, card_mib=newest.card_mib)
-    return task.begun_spec.on_card(newest.card_mib), launch
+def _is_there(patterns: Sequence[str]) -> bool:
+    """Whether there are no patterns, or any matches something."""
+    return not patterns or any(True for pattern in patterns for _ in matches(pattern))

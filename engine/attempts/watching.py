@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 
 from ..core.deck import Task
 from ..core.devices import GpuReading
@@ -24,7 +23,10 @@ class WatchRules:
     def __init__(self, post: Sink, notice: Callable[[str], None]) -> None:
         self._post = post
         self._notice = notice
-        self._idle_gpus = IdleGpus()
+        self._busy_at: dict[str, float] = {}
+        """When one of an attempt's GPUs computed last, by token, while its rule says how long they may be idle."""
+        self._idle: set[str] = set()
+        """Tokens of attempts of which that was said."""
 
     def silence(self, found: Followed) -> None:
         """An attempt has become silent for as long as its rule allows, or is no longer."""
@@ -51,9 +53,23 @@ class WatchRules:
             self._hit(found.task, found.token, pattern_hit(watch, line), done=watch.action == "succeed")
 
     def idle(self, readings: Sequence[GpuReading], active: Mapping[str, Task], now: float) -> None:
-        """GPUs were read. *now*: CLOCK_BOOTTIME."""
-        for token, idle_s in self._idle_gpus.take(readings, active, now):
-            self._hit(active[token], token, f"its GPUs have been idle for {_span(idle_s)}")
+        """GPUs were read: attempts all of whose GPUs have been idle for as long as their rules allow are told of, each
+        once until it computes again. A GPU that tells nothing is not idle. *now*: CLOCK_BOOTTIME."""
+        utils = {reading.uuid: reading.util_percent for reading in readings if not reading.lost}
+        busy_at: dict[str, float] = {}
+        for token, task in active.items():
+            watch, attempt = task.spec.extras.watch, task.attempt()
+            if watch is None or watch.idle_gpu_s is None or attempt is None or not isinstance(task.phase, Running):
+                continue
+            busy_at[token] = self._busy_at.get(token, attempt.at)
+            if not _all_idle(attempt, utils):
+                busy_at[token] = now
+                self._idle.discard(token)
+            elif now - busy_at[token] >= watch.idle_gpu_s and token not in self._idle:
+                self._idle.add(token)
+                self._hit(task, token, f"its GPUs have been idle for {_span(watch.idle_gpu_s)}")
+        self._busy_at = busy_at
+        self._idle &= busy_at.keys()
 
     def _hit(self, task: Task, token: str, why: str, *, done: bool = False) -> None:
         """*done*: it says that its work is done."""
@@ -81,40 +97,6 @@ def _span(seconds: float) -> str:
         return f"{seconds:g} s"
     minutes = seconds / 60
     return f"{minutes:.3g} min" if minutes < 120 else f"{minutes / 60:.3g} h"
-
-
-@dataclass(slots=True)
-class _Idle:
-    busy_at: float
-    """When one of its GPUs computed last."""
-    said: bool = False
-
-
-class IdleGpus:
-    """Finds attempts whose GPUs do nothing."""
-
-    def __init__(self) -> None:
-        self._idle: dict[str, _Idle] = {}
-
-    def take(self, readings: Iterable[GpuReading], active: Mapping[str, Task], now: float) -> list[tuple[str, float]]:
-        """Tokens of attempts with an `idle_gpu` rule all of whose GPUs have been idle for that long, with the rule's
-        seconds; each once until it computes again. *now*: CLOCK_BOOTTIME. A GPU that tells nothing is not idle."""
-        utils = {reading.uuid: reading.util_percent for reading in readings if not reading.lost}
-        found: list[tuple[str, float]] = []
-        kept: dict[str, _Idle] = {}
-        for token, task in active.items():
-            watch = task.spec.extras.watch
-            attempt = task.attempt()
-            if watch is None or watch.idle_gpu_s is None or attempt is None or not isinstance(task.phase, Running):
-                continue
-            state = kept[token] = self._idle.get(token) or _Idle(attempt.at)
-            if not _all_idle(attempt, utils):
-                state.busy_at, state.said = now, False
-            elif now - state.busy_at >= watch.idle_gpu_s and not state.said:
-                state.said = True
-                found.append((token, watch.idle_gpu_s))
-        self._idle = kept
-        return found
 
 
 def _all_idle(attempt: Attempt, utils: Mapping[str, int | None]) -> bool:

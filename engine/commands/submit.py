@@ -107,8 +107,7 @@ def _told(written: Written, warnings: list[str]) -> Mapping[str, Any]:
                 "name": unit.name,
                 "script": os.path.join(written.folder, unit.script),
                 "tasks": [
-                    {"task": piece.spec.name, "token": piece.token, "log": piece.plan.paths.out}
-                    for piece in unit.pieces
+                    {"task": piece.spec.name, "token": piece.token, "log": piece.order.stdout} for piece in unit.pieces
                 ],
                 "after_ok": list(unit.waits.ok),
                 "after_end": list(unit.waits.ended),

@@ -11,7 +11,6 @@ from importlib.resources import files
 
 from ..adapters.slurm.script import array_name, array_script, asks, job_name
 from ..adapters.slurm.states import FAILED
-from ..attempts.start_plan import StartPlan
 from ..core.spec import TaskSpec
 from ..ports import JobOrder, StartOrder
 from .waits import Waits
@@ -27,10 +26,13 @@ class Piece:
     """A task as a job, or as an element of an array."""
 
     spec: TaskSpec
-    plan: StartPlan
     order: StartOrder
+    stem: str
+    """What its files beside the logs begin with."""
     script: str
     """The text."""
+    record: bytes
+    """Its attempt-N.json until it runs."""
     files: str
     """What its script and its record are called in the folder of submit.sh, without .sh and .json."""
     waits: Waits
@@ -124,9 +126,8 @@ def submit_script(deck: str, control: str, units: Sequence[Unit], in_flight: Map
 
 
 def _task(piece: Piece) -> str:
-    order, stem = piece.order, piece.plan.paths.stem
-    err = () if order.stderr == order.stdout else ("err",)
-    return _words("  task", piece.spec.name, piece.token, piece.files, stem, *err)
+    err = () if piece.order.stderr == piece.order.stdout else ("err",)
+    return _words("  task", piece.spec.name, piece.token, piece.files, piece.stem, *err)
 
 
 def _words(verb: str, *words: str) -> str:

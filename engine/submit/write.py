@@ -159,7 +159,8 @@ class _Writing:
         token = secrets.token_hex(12)
         plan, order = self._target.planned(spec.name, self._target.next_attempt(spec.name), token)
         files = f"{SCRIPTS}/{safe_name(spec.name).replace('/', '_')}-{token[:8]}"
-        return Piece(spec, plan, order, script(order, self._control), files, waits)
+        record = encode(replace(plan, started_wall=time.time()).record(host.hostname()))
+        return Piece(spec, order, plan.paths.stem, script(order, self._control), record, files, waits)
 
     def _put(self, written: Written) -> None:
         """Raises OSError."""
@@ -170,8 +171,7 @@ class _Writing:
                 files[unit.script] = unit.text.encode("utf-8", "surrogateescape")
             for piece in unit.pieces:
                 files[f"{piece.files}.sh"] = piece.script.encode("utf-8", "surrogateescape")
-                plan = replace(piece.plan, started_wall=time.time())
-                files[f"{piece.files}.json"] = encode(plan.record(host.hostname()))
+                files[f"{piece.files}.json"] = piece.record
         for name, content in files.items():  # scripts hold the environment, and keys may be in that
             write_atomic(os.path.join(self._folder, name), content, mode=0o600, durable=False)
         deck = self._target.file.settings.name

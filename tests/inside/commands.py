@@ -1,7 +1,6 @@
 """What the tests of tests/commands use of the inside of gpudeck: what moves there is changed here alone."""
 
 from gpudeck.engine.adapters.state.sockets import listen
-from gpudeck.engine.attempts.start_plan import StartPlan
 from gpudeck.engine.client.runs_home import FIT, file_in, home_of
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.explain import _instead, _state

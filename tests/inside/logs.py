@@ -12,6 +12,7 @@ from gpudeck.engine.attempts.gpu_history import (
 )
 from gpudeck.engine.attempts.outputs import OutputStamp, outputs_exist, stamp_outputs
 from gpudeck.engine.attempts.record import read_record, stamps_in
+from gpudeck.engine.attempts.running import RunningAttempt
 from gpudeck.engine.attempts.secrets import is_secret, masked_command, masked_env
 from gpudeck.engine.attempts.writer import AttemptJsonWriter
 from gpudeck.engine.logs import follow

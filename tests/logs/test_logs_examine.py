@@ -7,7 +7,15 @@ import pytest
 
 from gpudeck.engine.core.events import Outcome
 from gpudeck.engine.core.spec import Extras, Policy, TaskSpec, Work
-from tests.inside.logs import describe, examine, hint_of, outputs_exist, stamp_outputs
+from tests.inside.logs import (
+    AttemptPaths,
+    RunningAttempt,
+    describe,
+    examine,
+    hint_of,
+    outputs_exist,
+    stamp_outputs,
+)
 
 BEGIN = 1_000_000.0
 
@@ -38,16 +46,9 @@ class Attempt:
     def end(self, exit_code=0, signal=None, err=b"", out=b"", **options):
         (self.folder / "a.err").write_bytes(err)
         (self.folder / "a.log").write_bytes(out)
-        return examine(
-            self.spec,
-            out_log=str(self.folder / "a.log"),
-            err_log=str(self.folder / "a.err"),
-            exit_code=exit_code,
-            signal=signal,
-            started_wall=BEGIN,
-            before=self.before,
-            **options,
-        )
+        paths = AttemptPaths(str(self.folder / "a.log"), str(self.folder / "a.err"), "", str(self.folder))
+        attempt = RunningAttempt("token", self.spec, paths, BEGIN)
+        return examine(attempt, exit_code, signal, before=self.before, **options)
 
 
 def test_exit_0_without_outputs_is_ok(tmp_path):
@@ -193,9 +194,8 @@ def test_the_kernels_oom_kill_is_an_oom(tmp_path):
 def test_merged_streams_are_read_once(tmp_path):
     log = tmp_path / "a.log"
     log.write_text("one line\n")
-    outcome = examine(
-        Attempt(tmp_path).spec, out_log=str(log), err_log=str(log), exit_code=1, signal=None, started_wall=0, before={}
-    )
+    paths = AttemptPaths(str(log), str(log), "", str(tmp_path))
+    outcome = examine(RunningAttempt("token", Attempt(tmp_path).spec, paths, 0.0), 1, None, before={})
     assert outcome.detail == "one line"
 
 
