@@ -42,15 +42,13 @@ class RunningAttempts:
         self._running: dict[str, RunningAttempt] = {}
         self._resumed: set[str] = set()
         """Tasks whose newest attempt went on from an earlier one."""
-        self._kills = (box.now(), box.oom_kills())
-        """When the kernel's count was last looked at, and what it was."""
 
     def add(self, task: Task, plan: StartPlan) -> None:
         """A wrapper exists, or a cluster was asked for it."""
         (self._resumed.add if plan.resumed else self._resumed.discard)(task.name)
         token = plan.launch.token
         self._running[token] = RunningAttempt(
-            token, task.begun_spec, plan.paths, plan.started_wall, self._oom_kills(), plan
+            token, task.begun_spec, plan.paths, plan.started_wall, self._box.oom_kills(), plan
         )
 
     def of(self, token: str, task: Task, number: int) -> RunningAttempt:
@@ -59,7 +57,7 @@ class RunningAttempts:
             current, spec = task.attempt(), task.begun_spec
             wall = current.wall if current is not None else 0.0
             paths = self._logs.paths(task.name, number, spec.policy.merge_stderr)
-            self._running[token] = RunningAttempt(token, spec, paths, wall, self._oom_kills())
+            self._running[token] = RunningAttempt(token, spec, paths, wall, self._box.oom_kills())
         return self._running[token]
 
     def pop(self, token: str) -> RunningAttempt | None:
@@ -81,13 +79,6 @@ class RunningAttempts:
         """Where the logs of any attempt are, as the task is now."""
         known = self._deck.by_name.get(task)
         return self._logs.paths(task, number, known is not None and known.spec.policy.merge_stderr)
-
-    def _oom_kills(self) -> int:
-        """The kernel's count of kills for want of memory, at most a second old."""
-        now = self._box.now()
-        if now - self._kills[0] > 1.0:
-            self._kills = (now, self._box.oom_kills())
-        return self._kills[1]
 
 
 @dataclass(slots=True, eq=False)

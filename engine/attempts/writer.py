@@ -12,7 +12,7 @@ from typing import Any, cast
 from ..atomic import write_atomic
 from ..errors import may_pass
 from ..logs.files import Link, make_link
-from ..snapshot.git_state import GitStates
+from ..snapshot.git import GitStates
 from .record import encode, read_record
 
 Record = Mapping[str, Any]

@@ -30,5 +30,5 @@ from gpudeck.engine.logs.printable import lines_of, printable
 from gpudeck.engine.logs.progress import Pace, Tracker
 from gpudeck.engine.logs.signs import SIGNS, is_chatter, stands_alone
 from gpudeck.engine.logs.totals import Totals
-from gpudeck.engine.snapshot import git_state as gitstate
-from gpudeck.engine.snapshot.git_state import GitStates, git_state
+from gpudeck.engine.snapshot import git as gitstate
+from gpudeck.engine.snapshot.git import GitStates, git_state

@@ -81,7 +81,7 @@ def test_without_git_there_is_no_state(repository, tmp_path, monkeypatch):
 
 
 def test_a_git_that_hangs_is_given_up(repository, tmp_path, monkeypatch):
-    monkeypatch.setattr(gitstate, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(gitstate, "_STATE_LIMIT_S", 0.2)
     (tmp_path / "git").write_text("#!/bin/sh\nexec /bin/sleep 60\n")
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
