@@ -15,6 +15,8 @@ from ..core.spec import TaskSpec
 if TYPE_CHECKING:  # who only looks for environments makes no copies
     from ..snapshot.code_versions import Code
 
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""How many threads numeric libraries start."""
 _SESSION_PREFIXES = ("SSH_", "TMUX", "DBUS_", "XDG_", "GPUDECK_")
 _SESSION_NAMES = frozenset({"STY", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY"})
 _USER_FOLDERS = frozenset(
@@ -66,52 +68,28 @@ def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
 def attempt_environment(
     base: Mapping[str, str],
     spec: TaskSpec,
-    finished_env: Sequence[tuple[str, str | None]],
+    ours: Mapping[str, str | None],
+    env: Sequence[tuple[str, str | None]],
     *,
-    attempt: int,
-    deck: str,
-    token: str,
-    log: str,
-    run_dir: str,
-    gpu_mem_mib: int | None,
-    cuda_visible_devices: str | None,
-    cpus: int | None,
+    threads: int | None,
     activate: bool = True,
 ) -> dict[str, str]:
-    """The whole environment of one attempt.
-
-    *base* comes from `base_environment`; *finished_env* is the work's env without placeholders left and goes last, None
-    unsets. *cuda_visible_devices* is empty for a CPU task; *cpus* are the cores that numeric libraries may use, at
-    least 1. Either is None where a cluster says it once the attempt runs there. *gpu_mem_mib* None or 0: not known, not
-    set. *activate*: the task's Python goes first on PATH; False: *base* stays as it is.
-    """
-    env = dict(base)
+    """The environment of an attempt: *base*, with the task's Python first on PATH unless it is to stay as it is, then
+    *ours*, then *env*, the file's and a retry's. None unsets. *threads*: of each numeric library, where nobody else
+    says; None: nobody knows."""
+    found = dict(base)
     if activate:
-        use_python(env, spec)
-    env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-    if cuda_visible_devices is None:
-        env.pop("CUDA_VISIBLE_DEVICES", None)
-    else:
-        env["CUDA_VISIBLE_DEVICES"] = cuda_visible_devices
-    env["GPUDECK_TASK"] = spec.name
-    env["GPUDECK_ATTEMPT"] = str(attempt)
-    env["GPUDECK_DECK"] = deck
-    env["GPUDECK_LOG"] = log
-    env["GPUDECK_RUN_DIR"] = run_dir
-    if gpu_mem_mib:
-        env["GPUDECK_GPU_MEM_MIB"] = str(gpu_mem_mib)
-    if cpus is not None:
-        env.setdefault("OMP_NUM_THREADS", str(max(1, cpus)))
-        env.setdefault("MKL_NUM_THREADS", str(max(1, cpus)))
-    env.setdefault("PYTHONUNBUFFERED", "1")
-    for name, value in finished_env:
+        use_python(found, spec)
+    found["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    for name in THREADS if threads is not None else ():
+        found.setdefault(name, str(threads))
+    found.setdefault("PYTHONUNBUFFERED", "1")
+    for name, value in (*ours.items(), *env):
         if value is None:
-            env.pop(name, None)
+            found.pop(name, None)
         else:
-            env[name] = value
-    # Last: without its token the processes of an attempt could not be found again.
-    env["GPUDECK_TOKEN"] = token
-    return env
+            found[name] = value
+    return found
 
 
 def _belongs_to_session(name: str) -> bool:

@@ -18,7 +18,7 @@ from ..globs import matches
 from ..logs.files import AttemptPaths, Link, LogFolder
 from ..ports import JobOrder, StartOrder
 from ..taskfile.command import RuntimeValues, asked, finish, shell, told
-from .environment import Box, attempt_environment, launching_python
+from .environment import THREADS, Box, attempt_environment, launching_python
 from .launching import Ranks, gpus_each, job_order, launch_env, launched, ranks_of, threads_each, with_defaults
 from .outputs import OutputStamp, stamp_outputs
 from .record import encode, iso
@@ -80,6 +80,34 @@ class StartPlan:
             return command
         python = launching_python(self.spec, self.own)
         return launched(self.ranks, command, python, self.paths, merged=self.spec.policy.merge_stderr)
+
+    def environment(
+        self, base: Mapping[str, str], *, gpu_mem_mib: int | None, cuda_visible_devices: str | None
+    ) -> dict[str, str]:
+        """The whole environment of its process.
+
+        *base*: what all attempts of the deck start from. *gpu_mem_mib*: of its smallest GPU; None or 0: not known, not
+        set. *cuda_visible_devices* is empty for a CPU task; None: a cluster says it once the attempt runs there.
+        """
+        place, paths = self.place, self.paths
+        if self.own is not None:
+            base = self.own
+        if self.ranks is not None:
+            base = with_defaults(base, launch_env(self.ranks, self.spec, paths))
+        ours = {
+            "CUDA_VISIBLE_DEVICES": cuda_visible_devices,
+            "GPUDECK_TASK": self.spec.name,
+            "GPUDECK_ATTEMPT": str(self.launch.attempt),
+            "GPUDECK_DECK": self.deck,
+            "GPUDECK_LOG": paths.out,
+            "GPUDECK_RUN_DIR": paths.dir,
+            "GPUDECK_GPU_MEM_MIB": str(gpu_mem_mib) if gpu_mem_mib else None,
+        }
+        env = attempt_environment(base, self.spec, ours, self.env, threads=self.threads, activate=self.own is None)
+        if place is not None:
+            env |= {"GPUDECK_SNAPSHOT": place.path, "PWD": place.cwd}
+        # Last: without its token the processes of an attempt could not be found again.
+        return env | {"GPUDECK_TOKEN": self.launch.token}
 
     def record(self, host: str = "") -> dict[str, Any]:
         """What attempt-N.json says from its start on."""
@@ -167,12 +195,17 @@ class Planner:
     def order(self, task: Task, plan: StartPlan) -> StartOrder:
         """What its process is made of."""
         spec, launch, argv = plan.spec, plan.launch, plan.executed(plan.argv)
+        sizes = [self._deck.gpus[uuid].total_mib for uuid in launch.gpus if uuid in self._deck.gpus]
         if self._box.across is not None:
             argv = self._box.across(launch.gpus, spec.resources.cpus, spec.resources.memory_mib, argv) or argv
         return StartOrder(
             token=launch.token,
             argv=argv,
-            env=self._environment(plan),
+            env=plan.environment(
+                self._box.environment,
+                gpu_mem_mib=min((size for size in sizes if size is not None), default=None),
+                cuda_visible_devices=None if self._by_slurm(launch) else self._box.visible(launch.gpus),
+            ),
             cwd=plan.cwd,
             stdout=plan.paths.out,
             stderr=plan.paths.err,
@@ -219,28 +252,6 @@ class Planner:
             secrets=self._secrets if own is None else secrets_in(own),
         )
 
-    def _environment(self, plan: StartPlan) -> dict[str, str]:
-        spec, launch, ranks, place = plan.spec, plan.launch, plan.ranks, plan.place
-        sizes = [self._deck.gpus[uuid].total_mib for uuid in launch.gpus if uuid in self._deck.gpus]
-        base = self._box.environment if plan.own is None else plan.own
-        if ranks is not None:
-            base = with_defaults(base, launch_env(ranks, spec, plan.paths))
-        found = attempt_environment(
-            base,
-            spec,
-            plan.env,
-            attempt=launch.attempt,
-            deck=plan.deck,
-            token=launch.token,
-            log=plan.paths.out,
-            run_dir=plan.paths.dir,
-            gpu_mem_mib=min((size for size in sizes if size is not None), default=None),
-            cuda_visible_devices=None if self._by_slurm(launch) else self._box.visible(launch.gpus),
-            cpus=plan.threads,
-            activate=plan.own is None,
-        )
-        return found if place is None else found | {"GPUDECK_SNAPSHOT": place.path, "PWD": place.cwd}
-
     def _job(self, task: Task, plan: StartPlan) -> JobOrder:
         return replace(
             job_order(plan.spec, plan.launch.attempt, plan.ranks, asked(plan.spec, plan.values)),
@@ -273,8 +284,7 @@ class Planner:
         command = self.command(task)
         env = launch_env(plan.ranks, plan.spec, plan.paths)
         if plan.threads is not None:
-            names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
-            env |= {name: self._box.environment.get(name, str(plan.threads)) for name in names}
+            env |= {name: self._box.environment.get(name, str(plan.threads)) for name in THREADS}
         return ShownLaunch(
             plan.executed((shell(), "-c", command) if isinstance(command, str) else command),
             {name: value for name, value in env.items() if name not in dict(plan.spec.work.env)},

@@ -2,30 +2,32 @@
 
 import os
 import sys
+from dataclasses import replace
 
 import pytest
 
-from gpudeck.engine.core.spec import TaskSpec, Work
-from tests.inside.engine import attempt_environment, base_environment
-
-GIVEN = {
-    "attempt": 2,
-    "deck": "noise",
-    "token": "tok",
-    "log": "/logs/a/attempt-2.log",
-    "run_dir": "/run/a",
-    "gpu_mem_mib": 48000,
-    "cuda_visible_devices": "2,3",
-    "cpus": 8,
-}
+from gpudeck.engine.core.build import build
+from gpudeck.engine.core.effects import Launch
+from gpudeck.engine.core.spec import DeckFile, DeckSettings, TaskSpec, Work
+from tests.inside.engine import Box, LogFolder, Planner, base_environment
 
 
 def spec(**changes):
     return TaskSpec(name="train-1", entry="train-{n}", position=0, work=Work(("true",)), fingerprint="f", **changes)
 
 
-def made(base=None, env=(), task=None, **changes):
-    return attempt_environment(base or {"PATH": "/usr/bin"}, task or spec(), env, **(GIVEN | changes))
+def made(base=None, env=(), task=None, cpus=8, gpu_mem_mib=48000, cuda_visible_devices="2,3"):
+    task = task or spec()
+    deck = build(
+        DeckFile("/tasks.toml", "tasks", DeckSettings(name="noise", log_dir="/logs"), (task,)), gpus=(), cores=4
+    )
+    box = Box({}, visible=lambda _: "", index_of={}, cpus_each=1)
+    plan = Planner(deck, LogFolder("/logs"), box).plan(
+        deck.tasks[0], Launch("train-1", 2, "tok", (), 0, may_resume=False)
+    )
+    plan = replace(plan, env=tuple(env), threads=cpus)
+    base = base or {"PATH": "/usr/bin"}
+    return plan.environment(base, gpu_mem_mib=gpu_mem_mib, cuda_visible_devices=cuda_visible_devices)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +57,8 @@ def test_the_attempt_is_told_what_it_is():
         "GPUDECK_ATTEMPT": "2",
         "GPUDECK_DECK": "noise",
         "GPUDECK_TOKEN": "tok",
-        "GPUDECK_LOG": "/logs/a/attempt-2.log",
-        "GPUDECK_RUN_DIR": "/run/a",
+        "GPUDECK_LOG": "/logs/train-1/attempt-2.log",
+        "GPUDECK_RUN_DIR": "/logs/train-1",
         "GPUDECK_GPU_MEM_MIB": "48000",
     }
 
@@ -83,7 +85,6 @@ def test_output_is_unbuffered_unless_the_caller_said_otherwise():
 @pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "MKL_NUM_THREADS"])
 def test_threads_are_the_tasks_cores_unless_set(name):
     assert made()[name] == "8"
-    assert made(cpus=0)[name] == "1"
     assert made({name: "3"})[name] == "3"
     assert made(env=[(name, "5")])[name] == "5"
 

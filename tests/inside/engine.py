@@ -6,7 +6,7 @@ from gpudeck.engine.adapters.state.folder import load_environment, save_environm
 from gpudeck.engine.adapters.state.lock import DeckLock, held_by
 from gpudeck.engine.attempts import progress
 from gpudeck.engine.attempts.attempts import LATE_S, Stops
-from gpudeck.engine.attempts.environment import attempt_environment, base_environment
+from gpudeck.engine.attempts.environment import base_environment
 from gpudeck.engine.attempts.launching import cards_of, launch_env, launched, ranks_of, threads_each
 from gpudeck.engine.attempts.progress import NOTHING, LastMetrics, Progress
 from gpudeck.engine.attempts.record import last_scores
