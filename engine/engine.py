@@ -118,13 +118,11 @@ class Engine:
         """Tell parts of those that were made after them."""
         self._ending.lost = self._state.lost
         self._ending.run_over = self._reporter.run_over
-        self._attempts.guard_starts(self._state.bar)
+        self._attempts.starter.guard = self._state.bar
         ends = self._attempts.ends
         ends.following = self._following
         ends.behind = lambda: self._loop.behind
         self._writer.on_ended = lambda paths: self._from_thread(lambda: ends.written(paths))
-        self._loop.prepare = self._attempts.prepare
-        self._loop.drop = self._attempts.drop
         self._loop.after_turn = self._after_turn
         if self._code is not None:
             self._loop.taps.append(self._code.hear)

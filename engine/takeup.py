@@ -92,7 +92,7 @@ class TakeUp:
                 self._attempts.adopt(start)
         for end, start in self._opened.unsettled:
             self._attempts.adopt(start)
-            self._attempts.ended(end, start)
+            self._attempts.ends.ended(end, start)
 
     def _fix_shards(self) -> None:
         """`shards = "gpus"` was resolved for the first time: it stays so, whatever GPUs are there later."""

@@ -9,12 +9,12 @@ from typing import Any, assert_never
 
 from ..core.deck import Deck, Task
 from ..core.effects import CheckDone, Effect, Examine, Gather, Launch, Stop, Warn
-from ..core.events import AttemptEnded, AttemptRunning, AttemptStarting, AttemptSubmitted, Fact
+from ..core.events import AttemptRunning, AttemptStarting, AttemptSubmitted, Fact
 from ..core.inputs import DoneChecked
 from ..core.phases import Closing
 from ..logs.files import LogFolder
 from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Launcher, OthersAt, Sink
-from .end import EndDetails, Ends
+from .end import Ends
 from .environment import Box
 from .outputs import OutputsFound, find_outputs
 from .record import iso
@@ -56,7 +56,7 @@ class Attempts:
         later = asyncio.get_running_loop().call_later
         self.running = RunningAttempts(deck, logs, box)
         self.planner = Planner(deck, logs, box, self.running.resumed)
-        self._starter = Starter(
+        self.starter = Starter(
             deck, launcher, self.planner, logs, box, post, starters, logs_may_hang=logs_may_hang, started=self._began
         )
         self._stops = Stops(deck, launcher, box.notice, later)
@@ -72,9 +72,9 @@ class Attempts:
         """Carry an effect out; its answer comes back as an input."""
         match effect:
             case Launch():
-                self._starter.launch(effect)
+                self.starter.launch(effect)
             case Stop():
-                if not self._starter.withdraw(effect.token):
+                if not self.starter.withdraw(effect.token):
                     self._stops.stop(effect)
             case Warn():
                 self._stops.warn(effect)
@@ -86,20 +86,6 @@ class Attempts:
                 self._launcher.gather(effect.gpus, effect.task)
             case _:
                 assert_never(effect)
-
-    def prepare(self, effects: Sequence[Effect]) -> None:
-        """Called while the facts of *effects* are being written."""
-        for effect in effects:
-            if isinstance(effect, Launch):
-                self._starter.prepare(effect)
-
-    def drop(self, effect: Launch) -> None:
-        """Its fact could not be written: it will not be done."""
-        self._starter.drop(effect.token)
-
-    def guard_starts(self, barred: Callable[[], str]) -> None:
-        """*barred* tells why no process may be started any more; "" while one may."""
-        self._starter.guard = barred
 
     def _began(self, task: Task, plan: StartPlan) -> None:
         self.running.add(task, plan)
@@ -121,10 +107,6 @@ class Attempts:
         if task is not None and plan is not None:
             links = plan.links if start.attempt == task.attempts else ()
             self._writer.adopt(self.running.paths(start.task, start.attempt).json, plan.record(), links)
-
-    def ended(self, fact: AttemptEnded, start: AttemptStarting | None) -> EndDetails:
-        """An attempt has ended: complete what is kept of it. Returns what is known of its end."""
-        return EndDetails() if start is None else self.ends.ended(fact, start)
 
     def close(self) -> None:
         for aside in self._asides:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
 from ..core.deck import Deck, Task
 from ..core.effects import Launch
@@ -10,11 +12,10 @@ from ..core.inputs import JournalState, LeaderExited, Spawned, SpawnRefused, Tre
 from ..errors import may_pass
 from ..logs.files import LogFolder, NumberTakenError
 from ..ports import LOOK_TIMEOUT_S, Aside, Launcher, Sink, SpawnRefusedError, StartOrder
-from ..snapshot.code_versions import Code
 from .environment import Box
 from .start_plan import Planner, StartPlan
 
-_Prepared = tuple[StartPlan, StartOrder] | OSError
+_T = TypeVar("_T")
 
 
 class Starter:
@@ -43,104 +44,77 @@ class Starter:
         self._aside = aside
         self._logs_may_hang = logs_may_hang
         self._started = started
-        self._prepared: dict[str, _Prepared] = {}
-        self._preparing: set[str] = set()
+        self._waiting: set[str] = set()
+        """Tokens of starts that something is awaited for."""
         self.guard: Callable[[], str] = lambda: ""
         """Why no process may be started any more; "" while one may."""
-
-    def prepare(self, effect: Launch) -> None:
-        """Make what a start needs while its fact is being written, where that cannot hang."""
-        task = self._deck.by_name[effect.task]
-        if self._has_code(task) and not self._may_hang(task, effect):
-            self._prepared[effect.token] = self._prepare(task, effect)
 
     def launch(self, effect: Launch) -> None:
         """Start. Outputs and patterns of the user's are looked at in a thread first, since they may lie on a server
         that is gone; a task without any starts at once."""
-        task = self._deck.by_name[effect.task]
-        prepared = self._prepared.pop(effect.token, None)
-        if prepared is not None:
-            self._start(task, effect, self._claimed(effect, prepared))
-        elif self._box.code is not None and not self._has_code(task):
-            self._await_code(self._box.code, task, effect)
-        elif not self._may_hang(task, effect):
-            self._start(task, effect, self._claimed(effect, self._prepare(task, effect)))
+        task, code = self._deck.by_name[effect.task], self._box.code
+        if code is not None and not code.ready(task):
+            code.when_ready(task, self._unless_withdrawn(effect, partial(self._coded, task, effect)))
+        elif self._may_hang(task, effect):
+            self._prepare_aside(task, effect)
+        else:
+            self._start(task, effect, self._prepare(task, effect))
+
+    def _coded(self, task: Task, effect: Launch, why: str) -> None:
+        """Its code is there, unless there is a reason why not."""
+        if why:
+            self._post(SpawnRefused(effect.token, why))
         else:
             self._prepare_aside(task, effect)
 
-    def _has_code(self, task: Task) -> bool:
-        return self._box.code is None or self._box.code.ready(task)
-
-    def _await_code(self, code: Code, task: Task, effect: Launch) -> None:
-        self._preparing.add(effect.token)
-
-        def done(why: str) -> None:
-            if effect.token not in self._preparing:
-                return
-            self._preparing.discard(effect.token)
-            if why:
-                self._post(SpawnRefused(effect.token, why))
-            else:
-                self._prepare_aside(task, effect)
-
-        code.when_ready(task, done)
-
     def _prepare_aside(self, task: Task, effect: Launch) -> None:
-        self._preparing.add(effect.token)
+        done = self._unless_withdrawn(effect, partial(self._start, task, effect))
+        self._aside.submit(lambda: self._prepare(task, effect), done, timeout_s=LOOK_TIMEOUT_S)
 
-        def done(prepared: _Prepared | None) -> None:
-            if effect.token not in self._preparing:
-                return
-            self._preparing.discard(effect.token)
-            if prepared is None:
-                why = "its folders cannot be looked at: the file system does not answer"
-                self._post(SpawnRefused(effect.token, why))
-            else:
-                self._start(task, effect, prepared)
+    def _unless_withdrawn(self, effect: Launch, then: Callable[[_T], None]) -> Callable[[_T], None]:
+        """What goes on with a start, if it is still wanted when its answer comes."""
+        self._waiting.add(effect.token)
 
-        self._aside.submit(lambda: self._claimed(effect, self._prepare(task, effect)), done, timeout_s=LOOK_TIMEOUT_S)
+        def go_on(answer: _T) -> None:
+            if effect.token in self._waiting:
+                self._waiting.discard(effect.token)
+                then(answer)
+
+        return go_on
 
     def _may_hang(self, task: Task, effect: Launch) -> bool:
         spec = task.begun_spec
         return bool(self._logs_may_hang or spec.outputs or (effect.may_resume and spec.resume))
 
-    def drop(self, token: str) -> None:
-        """Forget what was prepared."""
-        self._prepared.pop(token, None)
-
     def withdraw(self, token: str) -> bool:
         """Whether an attempt was to be stopped before it had begun: then it never begins."""
-        if token not in self._preparing:
+        if token not in self._waiting:
             return False
-        self._preparing.discard(token)
+        self._waiting.discard(token)
         self._post(SpawnRefused(token, "stopped before it began"))
         return True
 
-    def _prepare(self, task: Task, effect: Launch) -> _Prepared:
+    def _prepare(self, task: Task, effect: Launch) -> tuple[StartPlan, StartOrder] | OSError:
+        """Its fact is on disk: the number of its logs is its own from now on."""
         try:
             plan = self._planner.plan(task, effect)
             order = self._planner.order(task, plan)
             self._logs.make_folder(task.name, effect.attempt, plan.paths)
+            self._logs.claim(effect.attempt, plan.paths, again=effect.again, make=order.job is None)
         except OSError as error:
             return error
         return plan, order
 
-    def _claimed(self, effect: Launch, prepared: _Prepared) -> _Prepared:
-        """Its fact is on disk: the number of its logs is its own from now on."""
-        if isinstance(prepared, OSError):
-            return prepared
-        plan, order = prepared
-        try:
-            self._logs.claim(effect.attempt, plan.paths, again=effect.again, make=order.job is None)
-        except OSError as error:
-            return error
-        return prepared
-
-    def _start(self, task: Task, effect: Launch, prepared: _Prepared) -> None:
+    def _start(self, task: Task, effect: Launch, prepared: tuple[StartPlan, StartOrder] | OSError | None) -> None:
+        """*prepared* None: the file system does not answer."""
         barred = self.guard()
         if barred:
             self._post(JournalState(writable=False, why=barred))
             self._post(SpawnRefused(effect.token, barred))
+            return
+        if prepared is None:
+            why = "its folders cannot be looked at: the file system does not answer"
+            self._post(SpawnRefused(effect.token, why))
             return
         if isinstance(prepared, OSError):
             self._unprepared(effect.token, prepared)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from ..attempts.attempts import Attempts
+from ..attempts.end import EndDetails
 from ..core import events as e
 from ..core.deck import Deck, Task
 from ..core.devices import gib, mixed_in_words
@@ -182,7 +183,7 @@ class Reporter:
 
     def _ended(self, fact: e.AttemptEnded) -> None:
         start = self._starts.pop((fact.task, fact.attempt), None)
-        end = self._attempts.ended(fact, start)
+        end = self._attempts.ends.ended(fact, start) if start else EndDetails()
         paths = self._attempts.running.paths(fact.task, fact.attempt)
         gpus = self._indices(start.gpus) if start else ()
         reason = describe(fact.outcome)

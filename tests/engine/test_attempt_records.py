@@ -58,7 +58,7 @@ async def ended(rig: LoopRig, code: int) -> None:
     await rig.settle()
     rig.attempts.publish(rig.published)
     ((start,), (end,)) = map(rig.facts, (AttemptStarting, AttemptEnded))
-    rig.attempts.ended(end, start)
+    rig.attempts.ends.ended(end, start)
 
 
 SECRETS = Work(("train", "--api-key", "sesame", "--lr=0.1"), (("HF_TOKEN", "sesame"), ("LR", "0.1"), ("GONE", None)))

@@ -126,8 +126,6 @@ class LoopRig:
             publish=self.published.extend,
             alarm=self._make_alarm,
         )
-        self.loop.prepare = self.attempts.prepare
-        self.loop.drop = self.attempts.drop
         self.idle = 0
         """How often the loop has said that a turn is over."""
         self.loop.after_turn = self._count

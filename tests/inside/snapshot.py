@@ -2,5 +2,6 @@
 
 from gpudeck.engine.snapshot.copy import MANY, MOST_BYTES, MOST_FILE_BYTES, Seen, Snapshot, layout_of, make
 from gpudeck.engine.snapshot.fit import check_snapshot
+from gpudeck.engine.snapshot.git import GitError, git
 from gpudeck.engine.snapshot.remove import discard, written_in
-from gpudeck.engine.snapshot.repository import GitError, Repository, git
+from gpudeck.engine.snapshot.repository import Repository

@@ -221,7 +221,6 @@ class SimEngine:
             publish=self._publish,
             alarm=lambda _, ring: _Alarm(self.loop, ring),
         )
-        self._loop.prepare, self._loop.drop = self.attempts.prepare, self.attempts.drop
         self._loop.after_turn = self._after_turn
         self.attempts.ends.behind = lambda: self._loop.behind
         self._writer.on_ended = self.attempts.ends.written
