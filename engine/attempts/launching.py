@@ -163,11 +163,6 @@ def _handled(spec: TaskSpec) -> list[str]:
     return [name for name in dict.fromkeys((*_SIGNALS, policy.stop_signal)) if name not in (policy.warn_signal, "KILL")]
 
 
-def with_defaults(env: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """*env* with what it lacks of *defaults*, and our place for the first error."""
-    return {**defaults, **env, "TORCHELASTIC_ERROR_FILE": defaults["TORCHELASTIC_ERROR_FILE"]}
-
-
 # -- on a cluster ------------------------------------------------------------------------------------------------------
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ..core.deck import Deck, Task
+from ..core.deck import Deck
 from ..core.spec import TaskSpec
 from ..logs.files import AttemptPaths
 from ..ports import Aside
@@ -20,7 +20,6 @@ FIRST_S = 1.0
 """Who opens a deck sees it first."""
 _TASKS = 256
 """Looked at in one go."""
-_REST_S = 0.05
 _PATIENCE_S = 10.0
 
 
@@ -73,13 +72,11 @@ class LastMetrics:
     ) -> None:
         """*paths*: `LogFolder.paths`. Begins to read by itself."""
         self._deck = deck
-        self._loop = loop
         self._paths = paths
         self._last: dict[str, Progress] = {}
         """Who reported nothing is not in it."""
         self._reader = reader
-        self._unread: Iterator[Task] | None = None
-        self._timer = loop.call_later(FIRST_S, self._go_on)
+        self._timer = loop.call_later(FIRST_S, self._begin)
 
     def of(self, task: str) -> Progress:
         """As far as that has been read."""
@@ -105,25 +102,18 @@ class LastMetrics:
         self._timer.cancel()
         self._reader.close()
 
-    def _go_on(self) -> None:
-        if self._unread is None:
-            self._unread = iter(tuple(self._deck.tasks))
-        tasks = tuple(islice(self._unread, _TASKS))
-        if not tasks:
-            return
-        newest = [(task.name, task.ended[-1].number) for task in tasks if task.ended]
+    def _begin(self) -> None:
+        newest = [(task.name, task.ended[-1].number) for task in self._deck.tasks if task.ended]
         files = [(name, number, self._paths(name, number, False).json) for name, number in newest]
-        if files:
-            self._reader.submit(lambda: read_all(files), self._read, timeout_s=_PATIENCE_S)
-        else:
-            self._timer = self._loop.call_later(0, self._go_on)
+        for at in range(0, len(files), _TASKS):
+            self._reader.submit(partial(read_all, files[at : at + _TASKS]), self._read, timeout_s=_PATIENCE_S)
 
     def _read(self, found: list[LastProgress] | None) -> None:
         if found is None:
+            self._reader.close()
             return
         for name, number, progress in found:
             task = self._deck.by_name.get(name)
             newest = task.ended[-1].number if task is not None and task.ended else 0
             if number == newest and name not in self._last:
                 self.keep(name, progress)
-        self._timer = self._loop.call_later(_REST_S, self._go_on)

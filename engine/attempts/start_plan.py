@@ -19,7 +19,7 @@ from ..logs.files import AttemptPaths, Link, LogFolder
 from ..ports import JobOrder, StartOrder
 from ..taskfile.command import RuntimeValues, asked, finish, shell, told
 from .environment import THREADS, Box, attempt_environment, launching_python
-from .launching import Ranks, gpus_each, job_order, launch_env, launched, ranks_of, threads_each, with_defaults
+from .launching import Ranks, gpus_each, job_order, launch_env, launched, ranks_of, threads_each
 from .outputs import OutputStamp, stamp_outputs
 from .record import encode, iso
 from .secrets import MASK, is_secret, mask, masked_command, masked_env, secrets_in
@@ -93,7 +93,8 @@ class StartPlan:
         if self.own is not None:
             base = self.own
         if self.ranks is not None:
-            base = with_defaults(base, launch_env(self.ranks, self.spec, paths))
+            # What is said already stays, but for the file in which the first error is kept.
+            base = {**launch_env(self.ranks, self.spec, paths), **base, "TORCHELASTIC_ERROR_FILE": paths.error}
         ours = {
             "CUDA_VISIBLE_DEVICES": cuda_visible_devices,
             "GPUDECK_TASK": self.spec.name,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from ..core.deck import Deck
@@ -30,21 +29,6 @@ _MOST_BYTES = 8 << 20
 """Of one file at once: weeks of it are caught up with in a few turns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """What a card used from *since* on (CLOCK_BOOTTIME) for *seconds*."""
-
-    since: float
-    seconds: float
-    joules: float
-
-    def of(self, begun: float, holders: int) -> tuple[float, float]:
-        """Joules and seconds that count for an attempt that began at *begun*: holders share the card equally."""
-        late_s = min(max(0.0, begun - self.since), self.seconds)
-        lasted_s = self.seconds - late_s
-        return self.joules / max(1, holders) * (lasted_s / self.seconds), lasted_s
-
-
 class Meter:
     """Of one card."""
 
@@ -52,18 +36,18 @@ class Meter:
         self.first: GpuReading | None = None
         self._last: GpuReading | None = None
 
-    def read(self, reading: GpuReading) -> Drawn | None:
-        """What was used since the reading before; None: nobody knows."""
+    def read(self, reading: GpuReading) -> tuple[float, float]:
+        """Joules that the card used since the reading before, and the seconds in which it did; (0, 0): nobody knows."""
         last, self._last = self._last, reading
         self.first = self.first or reading
         if last is None or reading.at <= last.at:
-            return None
+            return 0.0, 0.0
         seconds = reading.at - last.at
         joules = between(last.energy_j, reading.energy_j)
         if joules is None and seconds <= GAP_S:
             told = [watts for watts in (last.power_w, reading.power_w) if watts is not None]
             joules = sum(told) / len(told) * seconds if told else None
-        return None if joules is None else Drawn(last.at, seconds, joules)
+        return (0.0, 0.0) if joules is None else (joules, seconds)
 
 
 def between(earlier_j: float | None, later_j: float | None) -> float | None:
@@ -98,12 +82,14 @@ class Usage:
         for token, at_s in read_at.items():
             self._used[token].close_round(at_s)
 
-    def _add(self, token: str, attempt: Attempt, reading: GpuReading, drawn: Drawn | None, holders: int) -> None:
+    def _add(self, token: str, attempt: Attempt, reading: GpuReading, drawn: tuple[float, float], holders: int) -> None:
         used = self._used.setdefault(token, Used())
         share_w = None if reading.power_w is None else reading.power_w / holders
         used.add(attempt.measured.get(reading.uuid), reading.util_percent, share_w)
-        if drawn is not None:
-            used.draw(reading.uuid, *drawn.of(attempt.at, holders))
+        joules, seconds = drawn
+        lasted_s = min(seconds, reading.at - attempt.at)
+        if seconds:
+            used.draw(reading.uuid, joules / holders * (lasted_s / seconds), lasted_s)
         if reading.energy_j is not None:
             used.history.counters[reading.uuid] = (reading.at, reading.energy_j)
 
@@ -113,9 +99,9 @@ class Usage:
         used = self._used.setdefault(token, Used())
         for reading in readings:
             used.add(reading.used_mib, reading.util_percent, reading.power_w)
-            drawn = self._elsewhere.setdefault(token, {}).setdefault(reading.uuid, Meter()).read(reading)
-            if drawn is not None:
-                used.draw(reading.uuid, drawn.joules, drawn.seconds)
+            joules, seconds = self._elsewhere.setdefault(token, {}).setdefault(reading.uuid, Meter()).read(reading)
+            if seconds:
+                used.draw(reading.uuid, joules, seconds)
         used.close_round(at_s)
 
     def go_on(self, token: str, earlier: GpuHistory, gpus: Mapping[str, Gpu]) -> None:
