@@ -42,7 +42,7 @@ class StartPlan:
     indices: tuple[int, ...]
     """Of its GPUs."""
     work: Work
-    """The task's, of its rung, and of one that goes on from an earlier attempt."""
+    """Command and variables as the file has them: as written, of its rung, or what resumes an earlier attempt."""
     resumed: bool
     """It goes on from an earlier attempt."""
     values: RuntimeValues

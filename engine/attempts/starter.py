@@ -99,8 +99,7 @@ class Starter:
         try:
             plan = self._planner.plan(task, effect)
             order = self._planner.order(task, plan)
-            self._logs.make_folder(task.name, effect.attempt, plan.paths)
-            self._logs.claim(effect.attempt, plan.paths, again=effect.again, make=order.job is None)
+            self._logs.claim(task.name, effect.attempt, plan.paths, again=effect.again, make=order.job is None)
         except OSError as error:
             return error
         return plan, order

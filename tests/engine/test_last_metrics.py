@@ -67,7 +67,9 @@ class Folder:
 
     def ended(self, name: str, number: int, text: str) -> None:
         self.deck.by_name[name].ended = (*self.deck.by_name[name].ended, Ended(number, Outcome("ok"), (), 1.0, 0))
-        Path(self.logs.prepare(name, number, False).json).write_text(text)
+        paths = self.logs.paths(name, number, False)
+        self.logs.claim(name, number, paths, again=False, make=False)
+        Path(paths.json).write_text(text)
 
     def read(self, until: int) -> None:
         """Until so many tasks have been told of."""

@@ -72,7 +72,7 @@ class Rig:
         )
         found.phase = Running(attempt)
         self.deck.active[token] = found
-        self.logs.prepare(name, number, False)
+        self.logs.claim(name, number, self.logs.paths(name, number, False), again=False, make=False)
         self.following.wake()
         return token
 
