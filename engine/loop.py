@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from .core.apply import apply
 from .core.effects import Effect, Launch
-from .core.events import AttemptRunning, AttemptSubmitted, Fact, RunStarted
-from .core.inputs import Fate, Input, JournalState, SpawnRefused, Tick
+from .core.events import AttemptRunning, AttemptSubmitted, Fact, Fate, RunStarted
+from .core.inputs import Input, JournalState, SpawnRefused, Tick
 from .core.step import Core
 from .core.turn import Step, Turn
 from .errors import EngineEndingError

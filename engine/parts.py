@@ -23,20 +23,19 @@ from .attempts.environment import Box
 from .attempts.following import Following
 from .attempts.writer import AttemptJsonWriter
 from .core.deck import Deck
-from .core.devices import GpuReading
 from .core.forecast import Forecast
+from .core.readings import GpuReading
 from .logs.files import AttemptPaths
 from .notify.delivery import Surroundings
-from .notify.message import Origin
+from .notify.message import Origin, problems_of
 from .notify.notices import Notices
-from .notify.targets import problems_of
 from .opening.opening import OpenDeck
 from .opening.other_states import OtherStates
 from .opening.visible import cuda_visible_devices
 from .ports import Launcher, Sink
 from .report.forecasts import Forecasts
 from .report.numbers import slot_count
-from .runs.environments import own_environments
+from .runs.book import own_environments
 from .sampler import Sampler, sample_once
 from .snapshot.code_versions import Code
 from .snapshot.index import Epochs

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:  # who only needs to name a GPU is spared what the loop is told, and all that it records
-    from .core.devices import GpuReading
-    from .core.events import Fact
-    from .core.inputs import Fate, Input
+    from .core.events import Fact, Fate
+    from .core.inputs import Input
     from .core.output_history import OutputAttempt
+    from .core.readings import GpuReading
     from .core.spec import Leftovers, StopScope, TaskSpec
 
 Sink = Callable[["Input"], None]

@@ -7,8 +7,8 @@ import queue
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from .core.devices import GpuReading
 from .core.inputs import DevicesSampled
+from .core.readings import GpuReading
 from .ports import GpuProbe, Sink
 
 PERIOD_S = 1.0

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from .adapters import host
 from .attempts.attempts import Attempts
 from .core.apply_run import BY_HAND
-from .core.events import OptionsChanged, RunStarted, ShardsFixed
-from .core.inputs import Fate
+from .core.events import Fate, OptionsChanged, RunStarted, ShardsFixed
 from .core.phases import Failed, Unknown
 from .core.runs import has_new
 from .core.turn import Here

@@ -12,9 +12,9 @@ from typing import Any
 
 from ..adapters.background import Background
 from ..core.deck import Deck, Task
-from ..core.devices import GpuReading
 from ..core.inputs import Progressed
 from ..core.phases import Attempt, Closing, Running, Stopping
+from ..core.readings import GpuReading
 from ..logs.files import AttemptPaths
 from ..logs.helper import Request, Supervisor
 from ..logs.metrics import from_text

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from ..core.deck import Deck
-from ..core.devices import Gpu, GpuReading
+from ..core.devices import Gpu
 from ..core.phases import Attempt, Running
+from ..core.readings import GpuReading
 from ..logs.files import AttemptPaths
 from ..ports import Aside
 from .gpu_history import GpuHistory, Used, encode_history, read_history

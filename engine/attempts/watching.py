@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ..core.deck import Task
-from ..core.devices import GpuReading
 from ..core.inputs import Watched
 from ..core.phases import Attempt, Running
+from ..core.readings import GpuReading
 from ..core.spec import Watch
 from ..ports import Sink
 from ..text import size_text

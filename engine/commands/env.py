@@ -9,7 +9,7 @@ from ..adapters.state.folder import StateDir, load_environment, open_state_dir, 
 from ..adapters.state.lock import held_by
 from ..attempts.environment import base_environment
 from ..attempts.secrets import masked_env
-from ..client.task_file import task_file
+from ..client.files import task_file
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..hints import Hints

@@ -15,7 +15,7 @@ from ..adapters.nvml.probe import NvmlProbe
 from ..adapters.simulated import SimulatedProbe
 from ..client.place import Place
 from ..command import Command
-from ..core.devices import GpuReading, Process
+from ..core.readings import GpuReading, Process
 from ..errors import EngineUnavailableError, UsageError
 from ..headless.painted import Line
 from ..ports import GpuInfo, GpuProbe, Inventory

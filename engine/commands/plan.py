@@ -18,7 +18,7 @@ from ..adapters.state.folder import StateDir, load_environment
 from ..attempts.environment import base_environment
 from ..attempts.outputs import is_done
 from ..attempts.secrets import mask, secrets_in
-from ..client.task_file import task_file
+from ..client.files import task_file
 from ..command import Command
 from ..core.apply import replay
 from ..core.build import build
@@ -43,8 +43,8 @@ from ..opening.own_state import find_own_state
 from ..opening.run_options import holding
 from ..opening.submitted import standing, submitted
 from ..opening.visible import limiting
+from ..submit.jobs import NOTHING, Waits, waits_of
 from ..submit.target import Target, read_target
-from ..submit.waits import NOTHING, Waits, waits_of
 from ..taskfile.fit import check_fit
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions

@@ -8,8 +8,9 @@ from itertools import pairwise
 from typing import Literal
 
 from .deck import Deck, Task
-from .devices import Gpu, means
+from .devices import Gpu
 from .gates import STANDING_OF_GATE, Gate, GateKind, GateState, Standing
+from .gpu_names import means
 from .learned import Entry
 from .phases import Waiting
 from .spec import DeckFile, DeckSettings, is_glob, matching

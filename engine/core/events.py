@@ -432,3 +432,15 @@ FACTS: tuple[type[Fact], ...] = (
     ShardsFixed, TakenBack, AttemptSubmitted, ResultSpoilt,
 )  # fmt: skip
 """Every kind of fact; a journal keeps them by class name and reads old shapes through version-numbered readers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """It may be alive: it keeps its slots."""
+
+    why: str = ""
+    """What speaks against its being gone, one line; "": nothing in particular."""
+
+
+Fate = Literal["adopted", "ended", "never ran", "lost"] | Unproven
+"""*adopted*: something of it runs; *ended*: how, was written; *never ran*; *lost*: proven to be gone without a code."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .deck import Deck, Task
-from .devices import GANG_PROBE_S, Gpu, by_node, gib, means
+from .devices import GANG_PROBE_S, Gpu, by_node, gib
+from .gpu_names import means
 
 ObstacleKind = Literal[
     "ended", "paused", "halted", "stopping", "disk", "later", "held", "checking", "needs", "after", "round", "backoff",

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .devices import GpuReading as GpuReading
-from .devices import Process as Process
 from .events import PLAIN, Cause, Outcome, RetryOptions
+from .readings import GpuReading as GpuReading
+from .readings import Process as Process
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,15 +200,3 @@ Input = (
     Tick | Submitted | Pending | Spawned | SpawnRefused | LeaderExited | TreeGone | Examined | DoneChecked
     | DevicesSampled | Progressed | Watched | JournalState | Verb | GpuVerb | Shutdown
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Unproven:
-    """It may be alive: it keeps its slots."""
-
-    why: str = ""
-    """What speaks against its being gone, one line; "": nothing in particular."""
-
-
-Fate = Literal["adopted", "ended", "never ran", "lost"] | Unproven
-"""*adopted*: something of it runs; *ended*: how, was written; *never ran*; *lost*: proven to be gone without a code."""

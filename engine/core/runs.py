@@ -12,9 +12,8 @@ from .apply_run import rebooted as rebooted
 from .attempts import arm_timeout
 from .deck import Deck, Task
 from .effects import Stop
-from .events import CHANGED, TaskRetried
+from .events import CHANGED, Fate, TaskRetried, Unproven
 from .gates import GateState
-from .inputs import Fate, Unproven
 from .phases import ACTIVE, FINAL, Cancelled, Closing, Queued, Running, Starting, Stopping, Unknown
 from .readiness import reconsider
 from .turn import Here, Turn

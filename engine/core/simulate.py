@@ -8,8 +8,8 @@ from heapq import heappop, heappush
 
 from .deck import Deck, Task
 from .effects import CheckDone, Effect, Examine, Launch
-from .events import Outcome, RunStarted
-from .inputs import DoneChecked, Examined, Fate, Input, LeaderExited, Spawned, Tick, TreeGone
+from .events import Fate, Outcome, RunStarted
+from .inputs import DoneChecked, Examined, Input, LeaderExited, Spawned, Tick, TreeGone
 from .phases import Starting
 from .step import Core, Step
 

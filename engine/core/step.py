@@ -23,13 +23,13 @@ from .attempts import (
 )
 from .deck import Deadline, Deck, Task
 from .devices import note_claims, observe
+from .dispatch import arrive, done_checked, fill, gather
 from .effects import Warn
-from .inputs import Fate
+from .events import Fate
 from .phases import WAITING, Attempt, Backoff, Closing, Queued, Running, Starting, Stopping, Unknown, Waiting
 from .quarantine import Streaks
 from .readiness import reconsider, spread
 from .runs import take_over, take_up_changed
-from .schedule import arrive, done_checked, fill, gather
 from .turn import Here, Step, Turn
 from .unasked import unasked_waiting
 from .urgency import spread_urgency

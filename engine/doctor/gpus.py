@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ..adapters.claims.names import Claim, claims_on
 from ..adapters.nvml.probe import Card, NvmlProbe, look_at_cards
 from ..adapters.simulated import SimulatedProbe
-from ..core.devices import GpuReading, Process
+from ..core.readings import GpuReading, Process
 from ..core.spec import DeckSettings
 from ..ports import GpuInfo, GpuProbe, Inventory, Telemetry
 from ..text import mib_text, plural, ranges

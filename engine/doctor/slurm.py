@@ -16,7 +16,7 @@ from ..adapters.slurm.calls import small_environment
 from ..adapters.slurm.cluster import SINFO, Partition, partitions_of
 from ..adapters.slurm.script import extra_lines, resources
 from ..attempts.launching import gpus_each, job_order, ranks_of
-from ..core.gres import gpus_by_type
+from ..core.gpu_names import gpus_by_type
 from ..core.spec import TaskSpec
 from ..ports import JobOrder
 from ..taskfile.command import RuntimeValues, asked

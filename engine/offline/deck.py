@@ -34,7 +34,7 @@ from ..opening.past import before_the_run, past_of
 from ..opening.run_options import holding
 from ..opening.submitted import Sent, submitted
 from ..ports import GpuInfo
-from ..serve.selecting import select
+from ..serve.requested import select
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.settings import stem_of

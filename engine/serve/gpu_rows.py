@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from ..adapters import host
 from ..core.deck import Deck
-from ..core.devices import Gpu, GpuReading, Process, is_stale
+from ..core.devices import Gpu, is_stale
+from ..core.readings import GpuReading, Process
 from ..ports import Clock, GpuInfo, Telemetry
 from ..protocol.wire import GpuMemory, GpuProcess, GpuRow
 from ..report.numbers import why_unused

@@ -23,13 +23,21 @@ from ..protocol.wire import Request
 from ..protocol.words import stands
 from ..taskfile.kinds import refuse_own
 from ..taskfile.problems import BadValueError
-from .arguments import GpuArgs, NoArgs, PauseArgs, PriorityArgs, RetryArgs, SelectArgs, StopArgs, TasksArgs, UndoArgs
 from .cluster_rows import hour
 from .details import details_of
-from .failures import FailuresArgs, failures
-from .graph import Graphs
-from .selecting import select_in_turns
-from .timeline import TimelineArgs, timeline
+from .pages import FailuresArgs, Graphs, TimelineArgs, failures, timeline
+from .requested import (
+    GpuArgs,
+    NoArgs,
+    PauseArgs,
+    PriorityArgs,
+    RetryArgs,
+    SelectArgs,
+    StopArgs,
+    TasksArgs,
+    UndoArgs,
+    select_in_turns,
+)
 from .undoing import Undoing, new_act
 from .view import DeckView
 

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from ..core.devices import means
-from ..core.gres import gpus_by_type
+from ..core.gpu_names import gpus_by_type, means
 from ..core.spec import DeckFile, TaskSpec, is_glob
 from ..errors import TaskFileError
 from ..ports import GpuInfo, Inventory

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.inside.commands import DECK, VERBS, main, parse, parser_of
+from tests.inside.commands import DECK, HABITS, VERBS, main, parse, parser_of
 
 
 def test_selectors_of_a_command_are_no_values_of_vars() -> None:
@@ -105,6 +105,33 @@ def test_words_in_another_order_are_refused_with_the_right_one(
     with pytest.raises(SystemExit) as refused:
         parse(words)
     assert (refused.value.code, said in capsys.readouterr().err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        (["restart", "a"], "gpudeck retry SEL"),
+        (["tail", "-f", "a"], "gpudeck logs SEL"),
+        (["top"], "gpudeck gpus"),
+        (["-f", "sweep.toml", "ps"], "gpudeck ls"),
+        (["resume"], "gpudeck unpause"),
+        (["rm", "a"], "gpudeck cancel SEL"),
+    ],
+)
+def test_a_word_of_another_tool_is_answered_with_ours_by_meaning(
+    words: list[str], right: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        parse(words)
+    assert (refused.value.code, f"`{right}`" in capsys.readouterr().err) == (2, True)
+
+
+@pytest.mark.parametrize("word", sorted(HABITS))
+def test_each_word_of_another_tool_names_commands_that_there_are(word: str) -> None:
+    named = re.findall(r"`gpudeck(?: (\w+))?[^`]*`", HABITS[word])
+    assert {*named} <= {"", *VERBS}
+    assert named
+    assert word not in VERBS
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck, Task
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.effects import CheckDone, Effect, Examine, Gather, Launch, Stop, Warn
-from gpudeck.engine.core.inputs import Fate, Unproven
+from gpudeck.engine.core.events import Fate, Unproven
 from gpudeck.engine.core.phases import NAMES, Queued, Unknown
 from gpudeck.engine.core.readiness import outputs_doubt
 from gpudeck.engine.core.runs import has_new, replay

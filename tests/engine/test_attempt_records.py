@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.core.devices import GpuReading
 from gpudeck.engine.core.events import AttemptEnded, AttemptStarting
+from gpudeck.engine.core.readings import GpuReading
 from gpudeck.engine.core.spec import Extras, Work
 from tests.fakes.loop_rig import LoopRig, looped, task
 

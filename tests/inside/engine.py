@@ -12,8 +12,7 @@ from gpudeck.engine.attempts.progress import NOTHING, LastMetrics, Progress
 from gpudeck.engine.attempts.record import last_scores
 from gpudeck.engine.attempts.start_plan import Box, Planner
 from gpudeck.engine.attempts.usage import NodeUsage, Usage, rounds_in
-from gpudeck.engine.client.detach import start_detached
-from gpudeck.engine.client.linger import Logout, kills_processes, lingers, look
+from gpudeck.engine.client.detach import Logout, kills_processes, lingers, look_at_logout, start_detached
 from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.clean import run as clean
@@ -31,12 +30,10 @@ from gpudeck.engine.opening.opening import open_deck
 from gpudeck.engine.opening.run_options import as_before, changed, continued, decode, difference
 from gpudeck.engine.results.results import Result
 from gpudeck.engine.results.table import FORMATS, Cell, Column, Layout, Table, decimals_for, tabulate
-from gpudeck.engine.serve.failures import FailuresArgs, failures
-from gpudeck.engine.serve.graph import AT_ONCE as GRAPH_AT_ONCE
-from gpudeck.engine.serve.graph import Graphs
-from gpudeck.engine.serve.rungs import rung_changes
-from gpudeck.engine.serve.timeline import AT_ONCE as TIMELINE_AT_ONCE
-from gpudeck.engine.serve.timeline import TimelineArgs, timeline
+from gpudeck.engine.serve.details import rung_changes
+from gpudeck.engine.serve.pages import AT_ONCE as GRAPH_AT_ONCE
+from gpudeck.engine.serve.pages import ATTEMPTS_AT_ONCE as TIMELINE_AT_ONCE
+from gpudeck.engine.serve.pages import FailuresArgs, Graphs, TimelineArgs, failures, timeline
 from gpudeck.engine.taskfile.check import check_name
 from gpudeck.engine.taskfile.init import names_for, read_commands
 from gpudeck.engine.taskfile.load import load

@@ -34,7 +34,7 @@ from gpudeck.engine.adapters import host
 from gpudeck.engine.client import detach
 from gpudeck.engine.client.attach import attach
 from gpudeck.engine.client.connection import Connection
-from gpudeck.engine.client.task_file import task_file
+from gpudeck.engine.client.files import task_file
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands import stop
 from gpudeck.engine.core.events import Fact

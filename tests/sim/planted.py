@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from gpudeck.engine.core.devices import GpuReading
-from gpudeck.engine.core.events import Fact, GpuMarked, Outcome, TaskHeld
-from gpudeck.engine.core.inputs import Fate, TreeGone
+from gpudeck.engine.core.events import Fact, Fate, GpuMarked, Outcome, TaskHeld
+from gpudeck.engine.core.inputs import TreeGone
+from gpudeck.engine.core.readings import GpuReading
 from gpudeck.engine.core.retry import Decision
 from gpudeck.engine.core.spec import DeckFile, Policy, TaskSpec
 from gpudeck.engine.errors import EngineEndingError
@@ -31,9 +31,9 @@ from tests.inside.sim import (
     Undoing,
     apply_module,
     core_attempts,
+    dispatch,
     end,
     loop,
-    schedule,
     step,
     taken,
 )
@@ -278,6 +278,6 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
     "an engine ends with work left": _instead(Ending, "_stands_still", _always(True)),
     "a stop of the tasks ends nothing": _instead(Ending, "stop", _nothing),
     "drained GPUs are used": _instead(apply_module, "gpu_fact", _without_marks),
-    "what runs is not waited for under its new name": _instead(schedule, "doing", _nothing),
+    "what runs is not waited for under its new name": _instead(dispatch, "doing", _nothing),
     "a record goes before the end is on disk": _instead(Ends, "written", _forgets_at_once),
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...engine.command import Command
 from .options import one_task, some_tasks
-from .verbs import DECK, VERBS, Verb
+from .verbs import DECK, HABITS, VERBS, Verb
 
 _NEGATIVE = re.compile(r"-\d+")
 
@@ -21,6 +21,8 @@ def parse(arguments: Sequence[str]) -> Command:
     file, words = leading_file(list(arguments))
     if words[:1] == ["help"] and {*words[1:]} <= VERBS.keys():
         words = [*words[1:2], "--help"]
+    if words and words[0] in HABITS and not os.path.exists(words[0]):
+        parser_of(DECK).error(f"no command {words[0]!r}: {HABITS[words[0]]}")
     verb = VERBS[words.pop(0)] if words and words[0] in VERBS and words[0] != DECK else VERBS[DECK]
     parser = parser_of(verb.name)
     found, rest = parser.parse_known_args(words)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from ...core.devices import GpuReading, Process
+from ...core.readings import GpuReading, Process
 from ...ports import Telemetry
 from .. import host
 from ..processes import proc

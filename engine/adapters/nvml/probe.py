@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ...core.devices import GpuReading
+from ...core.readings import GpuReading
 from ...ports import Inventory, Telemetry
 from ..host import boottime_s
 from ..sampling import Sampling

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ...core.inputs import Fate, Pending
+from ...core.events import Fate
+from ...core.inputs import Pending
 from ...core.spec import StopScope
 from ...ports import Known, StartOrder
 from .calls import Queue, Shown

@@ -1,0 +1,151 @@
+"""From queued to starting: what is done already is cached, the rest gets a place in the queue and, in turn, slots."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from . import events as e
+from . import inputs as i
+from .deck import Deck, Task
+from .effects import CheckDone, Gather, Launch
+from .gone import doing
+from .phases import Queued
+from .readiness import arrivals, cached_by_outputs, cached_now, has_succeeded, reconsider, unproven
+from .reserve import Reservation
+from .schedule import Choice, Placement, pick
+from .turn import Turn
+
+LOOK_PATIENCE_S = 2.0
+"""Outputs on a file server that does not answer keep other tasks from starting no longer than this."""
+
+
+def arrive(turn: Turn) -> None:
+    deck = turn.deck
+    looked: list[str] = []
+    for task in arrivals(deck):
+        if doing(deck, task) is not None:
+            deck.held_for_work.append(task.index)
+            continue
+        if doubtful := unproven(deck, task):
+            looked += [each.name for each in doubtful if each.index not in deck.proving]
+            deck.proving.update(each.index for each in doubtful)
+            deck.held_for_proof.append(task.index)
+            continue
+        verdict = cached_now(deck, task, turn.at)
+        if verdict is True:
+            deck.checking.add(task.index)
+            looked.append(task.name)
+        elif isinstance(verdict, e.TaskCached):
+            decided(turn, task, verdict)
+        else:
+            decided(turn, task, None)
+    if looked:
+        deck.looked_until = turn.at + LOOK_PATIENCE_S
+        deck.wake(deck.looked_until, "plan")
+        turn.do(CheckDone(tuple(looked)))
+
+
+def decided(turn: Turn, task: Task, fact: e.TaskCached | None) -> None:
+    if fact is not None:
+        turn.record(fact)
+        return
+    task.decided = True
+    if not task.held:
+        turn.deck.enqueue(task)
+
+
+def done_checked(turn: Turn, item: i.DoneChecked) -> None:
+    task = turn.deck.by_name.get(item.task)
+    if task is not None and task.index in turn.deck.proving:
+        _proven(turn, task, item)
+    if task is None or task.index not in turn.deck.checking:
+        return
+    turn.deck.checking.discard(task.index)
+    turn.deck.plan_due = True
+    if not isinstance(task.phase, Queued):
+        return
+    if task.forced or task.decided:
+        decided(turn, task, None)
+        return
+    decided(turn, task, cached_by_outputs(turn.deck, task, turn.at) if item.are_result else None)
+
+
+def _proven(turn: Turn, task: Task, item: i.DoneChecked) -> None:
+    """What a task that others need was found to be. Once all are known, those others arrive again."""
+    deck = turn.deck
+    deck.proving.discard(task.index)
+    if item.spoilt and has_succeeded(task):
+        turn.record(e.ResultSpoilt(task.name, turn.at))
+        reconsider(deck, task)
+    deck.prove(task)
+    if not deck.proving:
+        deck.arrivals.extend(deck.held_for_proof)
+        deck.held_for_proof.clear()
+
+
+def fill(turn: Turn) -> None:
+    deck = turn.deck
+    while (choice := _picked(deck, turn.at)).placement is not None:
+        start(turn, choice.placement)
+    gather(turn, choice.reservation)
+
+
+def _picked(deck: Deck, at: float) -> Choice:
+    choice = pick(deck, at)
+    for held in filter(None, (choice.reservation, *choice.holds)):
+        deck.heads[held.task] = held.since
+    return choice
+
+
+def gather(turn: Turn, reservation: Reservation | None) -> None:
+    """Let a task that needs several GPUs keep those that come free, or let them go."""
+    deck = turn.deck
+    wanted: tuple[str, ...] = ()
+    if reservation is not None and len(reservation.gpus) > 1:
+        wanted = tuple(sorted(reservation.gpus))
+    if wanted != deck.gathering:
+        deck.gathering = wanted
+        turn.do(Gather(wanted, deck.tasks[reservation.task].name if wanted and reservation is not None else ""))
+
+
+def start(turn: Turn, placement: Placement) -> None:
+    deck = turn.deck
+    task = deck.tasks[placement.task]
+    number = task.attempts + 1
+    token = blake2b(f"{deck.run.seed}\0{task.name}\0{number}\0{task.revoked}".encode(), digest_size=12).hexdigest()
+    rung = min(task.oom_ends, len(task.spec.ladder))
+    card_mib = (deck.smallest_mib(placement.gpus) or 0) if task.spec.cards else 0
+    fact = e.AttemptStarting(
+        task=task.name,
+        attempt=number,
+        token=token,
+        fingerprint=task.spec.fingerprint,
+        gpus=placement.gpus,
+        cpu_slots=placement.cpu_slots,
+        reserved_mib=placement.reserved_mib,
+        at=turn.at,
+        wall=turn.wall,
+        rung=rung,
+        alone=placement.alone,
+        outputs=task.spec.outputs,
+        terms=_terms(turn, task),
+        card_mib=card_mib,
+        where="slurm" if deck.cluster else "",
+    )
+    turn.record(fact)
+    unfinished = task.unfinished == task.spec.fingerprint and not task.again.fresh
+    may_resume = task.spec.resume is not None and unfinished
+    turn.do(
+        Launch(task.name, number, token, placement.gpus, rung, may_resume, task.again.env, card_mib, task.revoked > 0)
+    )
+
+
+def _terms(turn: Turn, task: Task) -> int:
+    """The number of a task's terms, under which the journal has them from now on."""
+    deck = turn.deck
+    terms = e.Terms(task.spec.policy, len(task.spec.ladder))
+    number = deck.terms_numbers.get(terms)
+    if number is None:
+        number = len(deck.terms) + 1
+        turn.record(e.TermsFixed(number, terms))
+    return number
