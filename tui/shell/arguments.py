@@ -11,7 +11,7 @@ from typing import Any
 
 from ...engine.command import Command
 from .options import one_task, some_tasks
-from .verbs import DECK, HABITS, VERBS, Verb
+from .verbs import DAILY, DECK, HABITS, VERBS, Verb
 
 _NEGATIVE = re.compile(r"-\d+")
 
@@ -52,8 +52,8 @@ def parser_of(name: str) -> argparse.ArgumentParser:
         parser = _Parser(
             prog="gpudeck",
             usage="gpudeck [-f FILE] [COMMAND] …\n       gpudeck [FILE] [K=V …] [--headless] [options]",
-            description=_wrapped(_sentence(verb.text)),
-            epilog=_epilog(verb),
+            description=f"{_wrapped(_sentence(verb.text))}\n\n{_commands()}",
+            epilog=f"example: {verb.example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -98,18 +98,24 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(text, max(20, shutil.get_terminal_size().columns - 2))
 
 
-def _epilog(run: Verb) -> str:
+def _commands() -> str:
+    """Those of every day with what they do, the others by name."""
     import shutil
     import textwrap
 
-    shown = [verb for verb in VERBS.values() if not verb.hidden]
-    indent = max(len(verb.name) for verb in shown) + 4
+    indent = max(len(name) for names in DAILY.values() for name in names) + 4
     columns = max(shutil.get_terminal_size().columns, indent + 20)
-    lines = "\n".join(
-        textwrap.fill(verb.text, columns, initial_indent=f"  {verb.name}".ljust(indent), subsequent_indent=" " * indent)
-        for verb in shown
-    )
-    return f"example: {run.example}\n\ncommands (gpudeck COMMAND --help):\n{lines}"
+    lines: list[str] = []
+    for group, names in DAILY.items():
+        lines.append(f"{group}:")
+        for name in names:
+            head, behind = f"  {name}".ljust(indent), " " * indent
+            lines.append(textwrap.fill(VERBS[name].text, columns, initial_indent=head, subsequent_indent=behind))
+    daily = {name for names in DAILY.values() for name in names}
+    more = ", ".join(verb.name for verb in VERBS.values() if not verb.hidden and verb.name not in daily)
+    lines += ["more:", textwrap.fill(more, columns, initial_indent="  ", subsequent_indent="  ")]
+    shown = "\n".join(lines)
+    return f"{shown}\n\n`gpudeck COMMAND --help` tells what a command does."
 
 
 def leading_file(words: list[str]) -> tuple[str | None, list[str]]:
