@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 
 from ..core.deck import Deck, Task
-from ..core.selector import Selector, nothing_matches, parse_selector
+from ..core.selector import nothing_matches, parse_selector
 from ..core.subject import subject
 from ..errors import UsageError
 from ..taskfile.kinds import LARGEST
@@ -20,7 +20,7 @@ class NoArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class SelectArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     select: tuple[str, ...]
-    """SEL: names, globs, state:failed, tag:x, …; what at least one of them means."""
+    """SEL: names and globs, added up; state:failed, tag:x, lr=0.1, … narrow."""
 
 
 class TasksArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,7 +80,7 @@ _PORTION = 500
 
 
 def select(deck: Deck, texts: Sequence[str], index_of: Mapping[str, int]) -> list[Task]:
-    """Tasks that at least one of *texts* means, in file order. *index_of*: GPUs by UUID.
+    """Tasks that *texts* mean together, in file order. *index_of*: GPUs by UUID.
 
     Raises UsageError for a name, tag or param that no task has; that no task is in a state now is an answer.
     """
@@ -106,25 +106,19 @@ async def select_in_turns(deck: Deck, texts: Sequence[str], index_of: Mapping[st
 
 
 def _select(deck: Deck, texts: Sequence[str], index_of: Mapping[str, int]) -> Generator[None, None, list[Task]]:
-    found: dict[int, Task] = {}
-    for text in texts:
-        hits: list[Task] = []
-        if (exact := deck.by_name.get(text)) is not None:
-            hits.append(exact)
-        else:
-            selector = parse_selector(text)
-            yield from _search(deck, selector, index_of, hits)
-            if not hits and not selector.needs_history:
-                raise UsageError(nothing_matches(text, (task.spec for task in deck.tasks)))
-        found.update((task.index, task) for task in hits)
-    return [found[index] for index in sorted(found)]
-
-
-def _search(
-    deck: Deck, selector: Selector, index_of: Mapping[str, int], hits: list[Task]
-) -> Generator[None, None, None]:
-    tasks = deck.tasks
-    for start in range(0, len(tasks), _PORTION):
-        portion = tasks[start : start + _PORTION]
-        hits += [task for task in portion if selector.matches(subject(deck, task, index_of))]
+    names = [deck.by_name.get(text) for text in texts]
+    if all(names):  # nothing but names: there is nothing to look for
+        return sorted(dict.fromkeys(filter(None, names)), key=lambda task: task.index)
+    selector = parse_selector(texts, deck.by_name)
+    missing = [term for term in selector.conditions if not term.needs_history]
+    found: list[Task] = []
+    for start in range(0, len(deck.tasks), _PORTION):
+        for task in deck.tasks[start : start + _PORTION]:
+            seen = subject(deck, task, index_of)
+            if selector.matches(seen):
+                found.append(task)
+            missing = [term for term in missing if not term.is_in(seen)]
         yield
+    if missing:
+        raise UsageError(nothing_matches(missing[0].text, (task.spec for task in deck.tasks)))
+    return found

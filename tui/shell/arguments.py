@@ -14,6 +14,11 @@ from .options import one_task, some_tasks
 from .verbs import DAILY, DECK, HABITS, VERBS, Verb
 
 _NEGATIVE = re.compile(r"-\d+")
+_LEFT_OUT = re.compile(r"-(?:(?:state|reason|tag|gpu|entry|group|round|node|job):|\w{2,}=).+")
+"""Of a selector: what it leaves out. No option of ours looks like it."""
+_NAME_LEFT_OUT = re.compile(r"-\d+|-[^-].+")
+"""Where it is no option: a number, or a name or a glob that a selector leaves out."""
+_KEPT = "\0"
 
 
 def parse(arguments: Sequence[str]) -> Command:
@@ -25,13 +30,18 @@ def parse(arguments: Sequence[str]) -> Command:
         parser_of(DECK).error(f"no command {words[0]!r}: {HABITS[words[0]]}")
     verb = VERBS[words.pop(0)] if words and words[0] in VERBS and words[0] != DECK else VERBS[DECK]
     parser = parser_of(verb.name)
+    if verb.words == "select":  # for argparse these are options
+        words = [_KEPT + word if _LEFT_OUT.fullmatch(word) else word for word in words]
     found, rest = parser.parse_known_args(words)
+    if verb.words == "select":
+        found.words, rest = ([word.removeprefix(_KEPT) for word in each] for each in (found.words, rest))
     if verb.words in ("none", "select") and not file and not vars(found).get("file"):
         file = _taken_file(found.words if "words" in found else rest)
         if verb.words == "select" and file and not found.words and {some_tasks, one_task} & {*verb.adds}:
             parser.error("the following arguments are required: SEL")
     # What argparse leaves over are options that nobody knows, and words that stand behind an option.
-    unknown = [word for word in rest if word.startswith("-") and not _NEGATIVE.fullmatch(word)]
+    own = _NAME_LEFT_OUT if verb.words == "select" else _NEGATIVE
+    unknown = [word for word in rest if word.startswith("-") and not own.fullmatch(word)]
     if verb.name == DECK and unknown:
         _refuse_late_command([*found.words, *rest], parser)
     if unknown or ("words" not in found and rest):

@@ -78,9 +78,9 @@ VERBS: dict[str, Verb] = {
         Verb("explain", "why a task waits", "gpudeck explain gather", (o.one_task, o.json, *_LOOKS), "select"),
         Verb(
             "logs",
-            "what tasks wrote",
+            "what tasks wrote; of failed ones standard error, too",
             "gpudeck logs train-sym-0.5 -f",
-            (o.some_tasks, o.logs, *_LOOKS),
+            (o.running_tasks, o.logs, *_LOOKS),
             "select",
             short_file=False,
         ),
