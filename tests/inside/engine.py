@@ -1,17 +1,8 @@
 """What the tests of tests/engine use of the inside of gpudeck: what moves there is changed here alone."""
 
-from gpudeck.engine.adapters.background import Background
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.adapters.state.folder import load_environment, save_environment
 from gpudeck.engine.adapters.state.lock import DeckLock, held_by
-from gpudeck.engine.attempts import progress
-from gpudeck.engine.attempts.attempts import LATE_S, Stops
-from gpudeck.engine.attempts.environment import base_environment
-from gpudeck.engine.attempts.launching import cards_of, launch_env, launched, ranks_of, threads_each
-from gpudeck.engine.attempts.progress import NOTHING, LastMetrics, Progress
-from gpudeck.engine.attempts.record import last_scores
-from gpudeck.engine.attempts.start_plan import Box, Planner
-from gpudeck.engine.attempts.usage import NodeUsage, Usage, rounds_in
 from gpudeck.engine.client.detach import Logout, kills_processes, lingers, look_at_logout, start_detached
 from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
@@ -20,9 +11,7 @@ from gpudeck.engine.commands.init import init
 from gpudeck.engine.commands.service import Deck, find_unit, run, service, unit_text, units_folder, write_unit
 from gpudeck.engine.engine import Engine
 from gpudeck.engine.fit.search import Search, grid
-from gpudeck.engine.logs import helper
-from gpudeck.engine.logs.files import AttemptPaths, LogFolder, LogNames
-from gpudeck.engine.logs.follow import FILES, WATCH
+from gpudeck.engine.logs.files import LogNames
 from gpudeck.engine.offline.deck import Offline, open_offline
 from gpudeck.engine.offline.look import OfflineLook
 from gpudeck.engine.offline.screen import OfflineScreen, can_be_shown

@@ -1,20 +1,7 @@
 """What the tests of tests/logs use of the inside of gpudeck: what moves there is changed here alone."""
 
-from gpudeck.engine.attempts import writer
 from gpudeck.engine.attempts.end import examine
-from gpudeck.engine.attempts.gpu_history import (
-    MOST_POINTS,
-    GpuHistory,
-    Point,
-    Used,
-    encode_history,
-    read_history,
-)
-from gpudeck.engine.attempts.outputs import OutputStamp, outputs_exist, stamp_outputs
-from gpudeck.engine.attempts.record import read_record, stamps_in
 from gpudeck.engine.attempts.running import RunningAttempt
-from gpudeck.engine.attempts.secrets import is_secret, masked_command, masked_env
-from gpudeck.engine.attempts.writer import AttemptJsonWriter
 from gpudeck.engine.logs import follow
 from gpudeck.engine.logs.cause import split_step, step_cause
 from gpudeck.engine.logs.described import describe
@@ -30,5 +17,3 @@ from gpudeck.engine.logs.printable import lines_of, printable
 from gpudeck.engine.logs.progress import Pace, Tracker
 from gpudeck.engine.logs.signs import SIGNS, is_chatter, stands_alone
 from gpudeck.engine.logs.totals import Totals
-from gpudeck.engine.snapshot import git as gitstate
-from gpudeck.engine.snapshot.git import GitStates, git_state

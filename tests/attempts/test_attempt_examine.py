@@ -7,7 +7,7 @@ import pytest
 
 from gpudeck.engine.core.events import Outcome
 from gpudeck.engine.core.spec import Extras, Policy, TaskSpec, Work
-from tests.inside.logs import (
+from tests.inside.attempts import (
     AttemptPaths,
     RunningAttempt,
     describe,

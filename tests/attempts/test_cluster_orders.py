@@ -10,7 +10,7 @@ from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.effects import Launch
 from gpudeck.engine.ports import JobOrder, StartOrder
-from tests.inside.engine import Box, LogFolder, Planner, load
+from tests.inside.attempts import Box, LogFolder, Planner, load
 
 CALLER = {"PATH": "/bin", "CUDA_VISIBLE_DEVICES": "5", "KEPT": "yes"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.inside.logs import MOST_POINTS, GpuHistory, Point, Used, encode_history, read_history
+from tests.inside.attempts import MOST_POINTS, GpuHistory, Point, Used, encode_history, read_history
 
 
 def test_a_week_of_readings_is_at_most_512_points() -> None:

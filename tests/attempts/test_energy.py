@@ -7,7 +7,7 @@ import pytest
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.inputs import GpuReading
 from gpudeck.engine.core.phases import Attempt
-from tests.inside.engine import Usage
+from tests.inside.attempts import Usage
 
 
 def attempt(token: str, *gpus: str, at: float = 0.0) -> Attempt:

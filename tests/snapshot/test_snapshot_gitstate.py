@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.inside.logs import GitStates, git_state, gitstate
+from tests.inside.snapshot import GitStates, git_state, gitstate
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from gpudeck.engine.core.inputs import Tick
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Resources, TaskSpec, Work
 from gpudeck.engine.core.step import Core
 from tests.fakes.launcher import FakeLauncher
-from tests.inside.engine import LATE_S, Stops
+from tests.inside.attempts import LATE_S, Stops
 
 
 class Deaf(FakeLauncher):

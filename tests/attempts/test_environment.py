@@ -9,7 +9,7 @@ import pytest
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.effects import Launch
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, TaskSpec, Work
-from tests.inside.engine import Box, LogFolder, Planner, base_environment
+from tests.inside.attempts import Box, LogFolder, Planner, base_environment
 
 
 def spec(**changes):

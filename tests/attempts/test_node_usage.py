@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.inside.engine import Usage, rounds_in
+from tests.inside.attempts import Usage, rounds_in
 
 TWO_CARDS = """\
 1000,0,50,1000,8000,40,100.00

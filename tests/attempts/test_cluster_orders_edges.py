@@ -9,7 +9,7 @@ import pytest
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.effects import Launch
 from gpudeck.engine.ports import JobOrder
-from tests.inside.engine import Box, LogFolder, Planner, load
+from tests.inside.attempts import Box, LogFolder, Planner, load
 
 
 def job(folder: Path, body: str = "", slurm: str = "") -> JobOrder:

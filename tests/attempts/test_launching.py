@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from gpudeck.engine.core.spec import Extras, Policy, Resources, TaskSpec, Work
-from tests.inside.engine import AttemptPaths, LogNames, launch_env, launched, ranks_of, threads_each
+from tests.inside.attempts import AttemptPaths, LogNames, launch_env, launched, ranks_of, threads_each
 
 PATHS = LogNames("/logs").paths("t", 3, merge_stderr=False)
 

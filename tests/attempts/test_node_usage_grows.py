@@ -12,7 +12,7 @@ from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.events import AttemptStarting
 from gpudeck.engine.core.phases import Attempt, Running, Starting
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Extras, Resources, TaskSpec, Work
-from tests.inside.engine import NodeUsage, Usage, cards_of
+from tests.inside.attempts import NodeUsage, Usage, cards_of
 
 
 class Inline:

@@ -12,7 +12,7 @@ import pytest
 from gpudeck.engine.core.spec import Metric, Watch
 from tests.fakes.following_rig import Rig, rigged, task
 from tests.fakes.local_rig import lives
-from tests.inside.engine import FILES, WATCH, helper
+from tests.inside.attempts import FILES, WATCH, helper
 
 
 @rigged(task("a"))

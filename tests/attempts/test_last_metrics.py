@@ -18,7 +18,7 @@ from gpudeck.engine.core.phases import Ended
 from gpudeck.engine.core.spec import DeckFile, DeckSettings
 from tests.fakes.following_rig import task
 from tests.fakes.live_deck import LiveDeck, live_deck
-from tests.inside.engine import Background, LastMetrics, LogFolder, last_scores, progress
+from tests.inside.attempts import Background, LastMetrics, LogFolder, last_scores, progress
 
 REPORTING = """
 [deck]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.inside.logs import is_secret, masked_command, masked_env
+from tests.inside.attempts import is_secret, masked_command, masked_env
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from gpudeck.engine.core.deck import Task
 from gpudeck.engine.core.inputs import GpuReading, Progressed, Watched
 from gpudeck.engine.core.spec import Metric, Progress, Watch
 from tests.fakes.following_rig import PATIENCE_S, Rig, rigged, task
-from tests.inside.engine import NOTHING, helper
+from tests.inside.attempts import NOTHING, helper
 
 CATASTROPHE = "(a+a+)+c"
 BAIT = "a" * 60 + "b"
