@@ -8,10 +8,13 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher, get_close_matches
 from fnmatch import translate
 from itertools import islice
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from ..errors import UsageError
-from .spec import TaskSpec, is_glob
+from ..globs import is_glob
+
+if TYPE_CHECKING:
+    from .spec import TaskSpec
 
 STATES = (
     "waiting", "queued", "starting", "running", "stopping", "closing", "backoff", "succeeded", "failed", "cancelled",

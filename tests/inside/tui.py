@@ -3,6 +3,7 @@
 from gpudeck.engine.adapters import host
 from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.adapters.processes.proc import stat
+from gpudeck.engine.attempts.record import git_text
 from gpudeck.engine.client.connection import Connection
 from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
@@ -10,7 +11,6 @@ from gpudeck.engine.logs.log_file import Breaks, LogFile
 from gpudeck.engine.logs.metrics import finder
 from gpudeck.engine.logs.printable import last_frame
 from gpudeck.engine.logs.signs import NEEDLES, tells_an_error
-from gpudeck.engine.logs.told import git_text
 from gpudeck.tui import pages
 from gpudeck.tui.acting import doing
 from gpudeck.tui.acting.actions import ACTIONS, BY_ID, Action, Where, footer_of, on, shown, use_keys

@@ -105,7 +105,7 @@ class ReadOnlyFeed(Feed):
         for told in look.metrics(self._metrics):
             if self._closing:
                 return
-            self._metrics.update(((name, number), (metrics.last, metrics.best)) for name, number, metrics in told)
+            self._metrics.update(((name, number), (one.metrics, one.best)) for name, number, one in told)
             news = {named[name].index: self._with_metrics(named[name]) for name, _, _ in told}
             self._put(lambda change, news=news: change.rows.update(news))
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from ...engine.attempts.record import git_text, is_simulated, read_record, words_in
 from ...engine.logs.digest import digest
-from ...engine.logs.told import git_text, is_simulated, read_record, words_in
 from ...engine.protocol.wire import TaskRow
 from ..curves.feed import CurveFeed
 from ..curves.lines import Curve

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...engine.logs.told import energy_text, other_command
+from ...engine.attempts.record import energy_text, other_command
 from ...engine.protocol.describe import change_fields, env_lines, task_fields
 from ...engine.protocol.states import ACTIVE, FAILED, is_pending, reason_text, shown_state
 from ...engine.protocol.words import nodes_text
