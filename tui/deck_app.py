@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
+from textual import work
 from textual.app import App
 from textual.notifications import Notification
 from textual.screen import Screen
 
+from ..engine.errors import DeckError
 from ..engine.protocol.wire import TaskRow
 from .acting import doing
 from .acting.actions import BY_ID
 from .acting.choice import Choice
 from .acting.doing import Doing, Question, Refusal, Request
 from .acting.toasts import Toast, Toasts, but_not, came_to_nothing, outcome
+from .client import News
 from .drawing.format import clean
-from .link.ask import Answer, Asker, Deliver, Unanswered
 from .logs.source import LogSource
 from .model import DeckModel
 from .settings.config import Config
@@ -29,6 +30,10 @@ from .widgets.heading import is_full
 _UNDOABLE = "undoable"
 """What can be taken back, and that it was, which makes the first untrue."""
 READ_ONLY = "read-only: nothing is changed from this screen"
+SOON_S = 0.5
+"""So soon it is said that an answer does not come: a key must not seem to be broken."""
+PATIENCE_S = 5.0
+"""An engine that has not answered by then may be frozen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,15 @@ class Clocks:
     """Since the epoch."""
     steady: Callable[[], float] = time.monotonic
     """Of a clock that runs on."""
+
+
+class Client(Protocol):
+    """The line to the engine: see `client.DeckClient`."""
+
+    def news(self) -> AsyncGenerator[News, None]: ...
+    async def request(self, op: str, /, **args: Any) -> Any: ...
+    def silence(self) -> str: ...
+    def reconnect(self) -> None: ...
 
 
 class TaskList(Protocol):
@@ -69,50 +83,37 @@ class DeckApp(App[str]):
 
     def __init__(
         self,
-        asker: Callable[[Deliver], Asker],
+        client: Client,
         config: Config,
         clocks: Clocks,
         completed: Callable[[str], str],
     ) -> None:
-        """*asker*, *completed*: as for `GpudeckApp`."""
+        """*completed*: as for `GpudeckApp`."""
         super().__init__()
+        self.client = client
         self.deck = DeckModel()
         self.config = config
         self.clocks = clocks
-        self._new_asker = asker
-        self._asker: Asker | None = None
-        self._loop_of_app: asyncio.AbstractEventLoop | None = None
-        self._context_of_app = contextvars.copy_context()
         self._completed = completed
         self._to_show: Sequence[Notification] = ()
         self._toasts = Toasts(self._show_toasts)
-        self._unanswered = Unanswered(lambda text: self.tell(text, kind="unanswered"))
         self._undo: list[str] = []
         """What the engine calls what was done from here, the newest last."""
 
-    def begin_asking(self) -> None:
-        """From now on questions are answered, on the loop that runs."""
-        self._loop_of_app = asyncio.get_running_loop()
-        self._context_of_app = contextvars.copy_context()  # calls may open screens
-        self._asker = self._new_asker(self.deliver)
-        self._asker.silent = lambda text: self.tell(text, error=True)
-
-    def deliver(self, call: Callable[[], object]) -> None:
-        """Have it done on the app's loop, from any thread."""
-        if self._loop_of_app is not None and not self._loop_of_app.is_closed():
-            self._loop_of_app.call_soon_threadsafe(call, context=self._context_of_app)
-
-    def on_unmount(self) -> None:
-        if self._asker is not None:
-            self._asker.close()
-
-    def ask(self, op: str, then: Callable[[Answer], None], *, topic: str = "", waits: str = "", **args: Any) -> None:
-        """A request of the protocol; *then* gets the answer, on this loop. *waits*: what the user waits for, to be said
-        where nothing else shows that they do."""
+    async def request(self, op: str, *, waits: str = "", **args: Any) -> Any:
+        """What the engine answers to a request of the protocol. Raises DeckError. *waits*: what the user waits for, to
+        be said where nothing else shows that they do."""
+        later = asyncio.get_running_loop().call_later
+        timers = [later(PATIENCE_S, lambda: self.tell(self.client.silence(), error=True))]
         if waits:
-            then = self._unanswered.told(waits, then, topic=topic, silent=self.deck.link.kind == "silent")
-        if self._asker is not None:
-            self._asker.ask(op, then, topic=topic, **args)
+            text = f"{waits}: the engine has not answered yet"
+            soon_s = 0 if self.deck.link.kind == "silent" else SOON_S
+            timers.append(later(soon_s, lambda: self.tell(text, kind="unanswered")))
+        try:
+            return await self.client.request(op, **args)
+        finally:
+            for timer in timers:
+                timer.cancel()
 
     def tell(self, text: str, *, error: bool = False, kind: str = "") -> None:
         """A toast. *kind*: it takes the place of the one before of its kind."""
@@ -186,14 +187,8 @@ class DeckApp(App[str]):
         match what:
             case Refusal(text):
                 self.tell(text)
-            case Request(op, args):
-                waits = op != "retry" or is_full(self.deck)  # before what is asked for takes a slot itself
-                self.ask(
-                    op,
-                    lambda answer: self._answered(answer, what, waits=waits),
-                    waits=str(args.get("verb", op)),
-                    **args,
-                )
+            case Request():
+                self._carry_out(what)
             case Question():
                 self._question(what)
 
@@ -221,24 +216,31 @@ class DeckApp(App[str]):
         if found is not None:
             self.do(found)
 
-    def _answered(self, answer: Answer, asked: Request, *, waits: bool) -> None:
+    @work
+    async def _carry_out(self, what: Request) -> None:
+        """Ask for it, and say what has come of it."""
+        full = what.op != "retry" or is_full(self.deck)  # before what is asked for takes a slot itself
+        try:
+            told = await self.request(what.op, waits=str(what.args.get("verb", what.op)), **what.args)
+        except DeckError as error:
+            self.tell(str(error), error=True)
+        else:
+            self._done(what, cast("Mapping[str, Any]", told or {}), waits=full)
+
+    def _done(self, what: Request, told: Mapping[str, Any], *, waits: bool) -> None:
         """*waits*: what was asked for does not begin at once, so that it can be taken back."""
-        if not answer.ok:
-            self.tell(answer.error, error=True)
-            return
-        undo = str(_told(answer, "undo"))
+        undo, paused = told.get("undo"), bool(told.get("note"))
         if undo:
             self._undo.append(undo)
-        paused = bool(_told(answer, "note"))
-        if asked.op == "retry":
-            self.tasks.unmark(asked.args["tasks"])
-        left = cast("dict[str, str]", _told(answer, "left") or {})
-        if left and not _told(answer, "tasks"):
+        if what.op == "retry":
+            self.tasks.unmark(what.args["tasks"])
+        left: dict[str, str] = told.get("left") or {}
+        if left and not told.get("tasks"):
             self.tell(came_to_nothing(left))
-        elif asked.done:
+        elif what.done:
             takes_back = undo and (waits or paused)
             until, key = BY_ID["pause"].shown_key, BY_ID["undo"].shown_key
-            done = asked.done + but_not(left)
+            done = what.done + but_not(left)
             said = outcome(done, paused_until=until if paused else "", undo_key=key if takes_back else "")
             self.tell(said, kind=_UNDOABLE if takes_back else "")
 
@@ -253,18 +255,21 @@ class DeckApp(App[str]):
         elif head is None or not head.file_plan:
             self.tell("the task file has not changed")
         else:
-            self.ask("apply", self._planned, topic="plan", waits="apply", dry_run=True)
+            self._plan()
 
-    def _planned(self, answer: Answer) -> None:
-        """What an apply would do has been told."""
-        if not answer.ok:
-            self.tell(answer.error, error=True)
-        elif not _told(answer, "changes"):
+    @work(exclusive=True, group="plan")
+    async def _plan(self) -> None:
+        """Ask the user with what an apply would do."""
+        try:
+            told = await self.request("apply", waits="apply", dry_run=True)
+        except DeckError as error:
+            self.tell(str(error), error=True)
+            return
+        if not told["changes"]:
             self.tell("the task file has not changed")
         else:
-            plan: Mapping[str, Any] = _told(answer, "plan")
-            changed = {kind: bool(plan.get(f"changed_{kind}")) for kind in ("finished", "running")}
-            self.do(doing.apply(_told(answer, "lines"), _told(answer, "digest"), **changed))
+            changed = {kind: bool(told["plan"].get(f"changed_{kind}")) for kind in ("finished", "running")}
+            self.do(doing.apply(told["lines"], told["digest"], **changed))
 
     # -- taking back --------------------------------------------------------------------------------------------------
 
@@ -272,21 +277,18 @@ class DeckApp(App[str]):
         if self._refuses():
             return
         if self._undo:
-            self.ask("undo", self._taken_back, waits="undo", undo=self._undo.pop())
+            self._undo_act(self._undo.pop())
         else:
             self.tell("nothing to take back")
 
-    def _taken_back(self, answer: Answer) -> None:
-        if not answer.ok:
-            self.tell(answer.error, error=True)
+    @work
+    async def _undo_act(self, act: str) -> None:
+        try:
+            told = await self.request("undo", waits="undo", undo=act)
+        except DeckError as error:
+            self.tell(str(error), error=True)
             return
-        self.tell(str(_told(answer, "text")), kind=_UNDOABLE)
-        left = self.deck.rows_of(_told(answer, "left") or ())
-        if _told(answer, "verb") == "retry" and (question := doing.cancel_started(left)) is not None:
+        self.tell(told["text"], kind=_UNDOABLE)
+        left = self.deck.rows_of(told.get("left") or ())
+        if told.get("verb") == "retry" and (question := doing.cancel_started(left)) is not None:
             self.do(question)
-
-
-def _told(answer: Answer, name: str) -> Any:
-    """A field of a result; "" where there is none."""
-    found = cast("dict[str, Any]", answer.result) if isinstance(answer.result, dict) else {}
-    return found.get(name) or ""

@@ -11,16 +11,17 @@ from gpudeck.engine.logs.metrics import finder
 from gpudeck.engine.logs.printable import last_frame
 from gpudeck.engine.logs.signs import NEEDLES, tells_an_error
 from gpudeck.engine.logs.told import git_text
-from gpudeck.tui import pages
+from gpudeck.tui import client, deck_app, pages, read_only
 from gpudeck.tui.acting import doing
 from gpudeck.tui.acting.actions import ACTIONS, BY_ID, Action, Where, footer_of, on, shown, use_keys
 from gpudeck.tui.acting.choice import Choice
 from gpudeck.tui.acting.doing import Doing, Option, Question, Refusal, Request
 from gpudeck.tui.acting.toasts import MOST, Toast, Toasts, but_not, came_to_nothing, outcome
 from gpudeck.tui.app import GpudeckApp
+from gpudeck.tui.background import in_thread, lines_of
+from gpudeck.tui.client import PATIENCE_S, QUIET_S, TICK_S, DeckClient, Pulse
 from gpudeck.tui.curves import reader as curves_reader
 from gpudeck.tui.curves.charts import area, chart, plot
-from gpudeck.tui.curves.feed import CurveFeed
 from gpudeck.tui.curves.lines import KEPT, Curve, Curves, from_wire, guesses, to_wire
 from gpudeck.tui.curves.reader import ALIKE, sampled
 from gpudeck.tui.drawing import format
@@ -39,21 +40,17 @@ from gpudeck.tui.graph.layout import BOX_HEIGHT, same_shape
 from gpudeck.tui.graph.layout import lay_out as graph_layout_lay_out
 from gpudeck.tui.graph.lines import filter_for as lines_filter_for
 from gpudeck.tui.graph.lines import line_of, told
-from gpudeck.tui.link import ask, feed, read_only
-from gpudeck.tui.link.ask import Answer, Asker, Unanswered
-from gpudeck.tui.link.feed import PATIENCE_S, QUIET_S, TICK_S, Again, Comeback, Feed, Pulse
 from gpudeck.tui.logs import finder as log_finder
 from gpudeck.tui.logs import reader as logs_reader
 from gpudeck.tui.logs.lines import PLAIN, Sgr, Span, changed, cleaned, shown_text
 from gpudeck.tui.logs.query import ERRORS, Matcher, Query, needles_in
 from gpudeck.tui.logs.query import parse as query_parse
 from gpudeck.tui.logs.reader import Reader
-from gpudeck.tui.logs.search import Hits, Search, Told
+from gpudeck.tui.logs.search import Hits, Told, search
 from gpudeck.tui.logs.source import LogSource, paged, source_of
 from gpudeck.tui.logs.viewport import MOST_ROWS, Frame, Viewport
 from gpudeck.tui.messages import Acted, FilterTable, OpenLogs, OpenTask
-from gpudeck.tui.model import Change, DeckModel, Link, LinkKind
-from gpudeck.tui.open_screen import feed_of
+from gpudeck.tui.model import DeckModel, Link, LinkKind
 from gpudeck.tui.screens import deck_screen, detail, logs
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.deck_screen import DeckScreen
@@ -98,7 +95,6 @@ from gpudeck.tui.widgets.host_line import (
     DiskWatch,
     HostLine,
     HostReading,
-    HostWatch,
     host_parts,
     look_at_disk,
     read_host,

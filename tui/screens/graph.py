@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.segment import Segment
 from textual import events
@@ -17,7 +17,7 @@ from ..graph.layout import BOX_HEIGHT, Layout, lay_out, same_shape
 from ..graph.lines import Run, filter_for, line_of, told
 from ..messages import FilterTable
 from ..widgets.line_view import LineView
-from .page import PageScreen, read
+from .page import PageScreen
 
 _EMPTY = Graph(boxes=[], edges=[], barriers=[])
 _PARTS = (
@@ -148,5 +148,5 @@ class GraphScreen(PageScreen[GraphView]):
         super().__init__()
         self._view = GraphView(id="graph")
 
-    def take(self, result: Any) -> None:
-        self._view.show(read(result, Graph))
+    async def load(self) -> None:
+        self._view.show(await self.told(Graph))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from textual.widget import Widget
+from textual.worker import Worker
+
 from ...engine.logs.digest import digest
 from ...engine.logs.told import git_text, is_simulated, read_record, words_in
 from ...engine.protocol.wire import TaskRow
-from ..curves.feed import CurveFeed
-from ..curves.lines import Curve
-from ..link.ask import Deliver
-from .aside import Aside
+from ..background import BackgroundReader, lines_of
+from ..curves.lines import Curve, from_wire
 
 _LINES = 20
 KEPT = 50
@@ -167,13 +170,16 @@ _LOOKS = 5
 
 
 class Gathering:
-    """Of one task at a time. *news* is called through *deliver*, which brings a call onto the UI's thread."""
+    """Of one task at a time."""
 
-    def __init__(self, deliver: Deliver, news: Callable[[], None]) -> None:
+    def __init__(self, widget: Widget, news: Callable[[], None]) -> None:
+        """Nothing is read any more when *widget* has gone. *news* is called when there is more to show."""
         self.attempts = Attempts()
-        self._news = news
-        self._files: Aside[Files, Left] = Aside(read, deliver, news, kept=KEPT)
-        self._feed = CurveFeed(deliver, self._take_curves)
+        self._widget, self._news = widget, news
+        self._files: BackgroundReader[Files, Left] = BackgroundReader(widget, read, news, kept=KEPT)
+        self._order = ""
+        """What the process that reads curves was told; "": there is none."""
+        self._reading: Worker[None] | None = None
         self._curves: tuple[Curve, ...] = ()
         self._curves_of: tuple[str, int] = ("", 0)
         self._more_curves = False
@@ -182,7 +188,7 @@ class Gathering:
     @property
     def reads(self) -> bool:
         """A process reads curves."""
-        return self._feed.reads
+        return bool(self._order)
 
     def take(self, details: Mapping[str, Any]) -> None:
         """What the engine has told of the task."""
@@ -200,7 +206,7 @@ class Gathering:
             self._files.again(files)
         if self._curves_of != (task, number):
             self._curves_of, self._curves, self._more_curves = (task, number), (), bool(number)
-        self._feed.show(self.attempts.curve_order(started) if curves else None)
+        self._read_curves(self.attempts.curve_order(started) if curves else None)
 
     def look_again(self) -> None:
         """For what is written a moment after an attempt has ended; once a second."""
@@ -227,12 +233,23 @@ class Gathering:
 
     def rest(self) -> None:
         """Nobody sees the curves: no process reads them."""
-        self._feed.close()
+        self._read_curves(None)
 
-    def close(self) -> None:
-        self._files.close()
-        self._feed.close()
+    def _read_curves(self, order: Mapping[str, Any] | None) -> None:
+        """*order*: what `curves.reader` is to read; the same again changes nothing."""
+        text = "" if order is None else json.dumps(order, sort_keys=True)
+        if text == self._order:
+            return
+        self._order = text
+        if self._reading is not None:
+            self._reading.cancel()
+        self._reading = self._widget.run_worker(self._take_curves(text)) if text else None
 
-    def _take_curves(self, curves: tuple[Curve, ...], more: bool) -> None:
-        self._curves, self._more_curves = curves, more
+    async def _take_curves(self, order: str) -> None:
+        with contextlib.suppress(OSError):
+            async for line in lines_of("curves.reader", order):
+                with contextlib.suppress(ValueError):  # it was killed within a line
+                    self._curves = from_wire(json.loads(line))
+                    self._news()
+        self._more_curves = False
         self._news()

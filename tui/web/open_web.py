@@ -59,7 +59,7 @@ def open_web(command: Command, arguments: Sequence[str]) -> int:
 def _reach(place: Place, command: Command) -> None:
     """Raises DeckError where a tab could show nothing."""
     if command.flag("read_only"):
-        from ..link.read_only import refuse_unreadable
+        from ..read_only import refuse_unreadable
 
         refuse_unreadable(place)
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
@@ -50,13 +49,6 @@ class LogStream(Widget, can_focus=True):
         @property
         def control(self) -> LogStream:
             return self.stream
-
-    class Heard(Message, bubble=False):
-        """A search process has said something; *take* is to be called with the screen's thread."""
-
-        def __init__(self, take: Callable[[], None]) -> None:
-            super().__init__()
-            self.take = take
 
     class _Delivered(Message, bubble=False):
         """A frame lies in the slot."""
@@ -138,9 +130,6 @@ class LogStream(Widget, can_focus=True):
         if empty:
             with contextlib.suppress(RuntimeError):  # the app is gone
                 self.post_message(self._Delivered())
-
-    def on_log_stream_heard(self, message: Heard) -> None:
-        message.take()
 
     def on_log_stream__delivered(self) -> None:
         frame, self._slot = self._slot, None
