@@ -6,9 +6,9 @@ import ast
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
+from gpudeck.tui import settings as config
 from gpudeck.tui.acting.actions import ACTIONS, Action, on, shown
 from gpudeck.tui.screens.help import PLACES
-from gpudeck.tui.settings import config
 
 _SOURCE = Path(config.__file__)
 

@@ -18,14 +18,12 @@ from textual.widgets import Input
 from . import pages
 from .acting.actions import BY_ID, use_keys
 from .deck_app import Client, Clocks, DeckApp
-from .drawing.plain_glyphs import PlainGlyphs
 from .messages import Acted, FilterTable, OpenLogs, OpenTask
 from .model import Link
 from .screens.dashboard import Dashboard
 from .screens.deck_screen import DeckScreen
-from .settings.config import Config
-from .settings.themes import WithoutColours, begin_with
-from .terminal import Terminal, editor_of, run_outside
+from .settings import Config, WithoutColours, begin_with
+from .terminal import PlainGlyphs, Terminal, editor_of, run_outside
 
 if TYPE_CHECKING:
     from textual.command import Provider

@@ -39,7 +39,7 @@ async def in_thread(call: Callable[[], Found]) -> Found:
     return await asyncio.wrap_future(begun(call))
 
 
-async def lines_of(module: str, order: str) -> AsyncGenerator[str, None]:
+async def lines_from(module: str, order: str) -> AsyncGenerator[str, None]:
     """What a process of our own prints, line by line, until it ends or nobody listens. *module*: of this package, run
     with *order* as its only word. Raises OSError: there is no process; ChildProcessError: it has failed."""
     command = (sys.executable, "-P", "-m", f"gpudeck.tui.{module}", order)

@@ -18,7 +18,7 @@ from .web.environment import is_tab, without_tab
 
 if TYPE_CHECKING:
     from .app import GpudeckApp
-    from .settings.config import Config
+    from .settings import Config
     from .terminal import Terminal
 
 
@@ -46,7 +46,7 @@ def open_screen(command: Command) -> int:
             raise or_read_only(error, place) from None
     client = _only_looking(place) if read_only else DeckClient(place, takeover=command.flag("takeover"))
     opening = client.open()
-    from .settings.config import load  # the engine is being reached meanwhile
+    from .settings import load  # the engine is being reached meanwhile
     from .terminal import Terminal
 
     terminal = None if is_tab(os.environ) else Terminal()

@@ -16,7 +16,7 @@ from gpudeck.engine.command import Command
 from gpudeck.engine.protocol.wire import TaskRow
 from gpudeck.tui.app import GpudeckApp
 from gpudeck.tui.open_screen import app_on
-from gpudeck.tui.settings.config import Config
+from gpudeck.tui.settings import Config
 from tests.fakes.live_deck import DEADLINE_S, LiveDeck, live_deck
 
 SIZES = ((80, 24), (120, 40), (200, 60))

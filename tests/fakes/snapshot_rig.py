@@ -22,7 +22,7 @@ from gpudeck.tui.deck_app import Clocks
 from gpudeck.tui.model import Link
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.detail import DetailView
-from gpudeck.tui.settings.config import Config
+from gpudeck.tui.settings import Config
 from gpudeck.tui.widgets.gpu_panes import GpuPanes
 from gpudeck.tui.widgets.host_line import Disk, HostLine, HostReading
 from tests.fakes.change import Change

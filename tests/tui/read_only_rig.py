@@ -13,7 +13,7 @@ from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
 from gpudeck.tui.open_screen import app_on
 from gpudeck.tui.read_only import ReadOnlyClient
-from gpudeck.tui.settings.config import Config
+from gpudeck.tui.settings import Config
 from tests.e2e.decks import GPUDECK
 from tests.fakes import forked
 from tests.fakes.live_deck import DEADLINE_S, LiveDeck

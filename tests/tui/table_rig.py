@@ -15,7 +15,7 @@ import gpudeck.tui
 from gpudeck.engine.protocol.messages import Counts
 from gpudeck.engine.protocol.wire import DeckHead, GpuRow, State, TaskRow
 from gpudeck.tui.model import DeckModel, Link
-from gpudeck.tui.settings.themes import THEMES
+from gpudeck.tui.settings import THEMES
 from gpudeck.tui.widgets.deck_header import DeckHeader
 from gpudeck.tui.widgets.filter_bar import FilterBar
 from gpudeck.tui.widgets.table.task_table import TaskTable

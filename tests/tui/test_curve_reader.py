@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.inside.tui import ALIKE, Curve, from_wire, lines_of, proc, sampled
+from tests.inside.tui import ALIKE, Curve, from_wire, lines_from, proc, sampled
 from tests.inside.tui import curves_reader as reader
 
 _PATIENCE_S = 30.0
@@ -85,7 +85,7 @@ async def test_a_process_tells_what_it_has_read_until_nobody_listens(tmp_path: P
     heard = asyncio.Event()
 
     async def hear() -> None:
-        async for line in lines_of("curves.reader", json.dumps(order(tmp_path, running=True))):
+        async for line in lines_from("curve_reader", json.dumps(order(tmp_path, running=True))):
             if "loss" in {curve.name for curve in from_wire(json.loads(line))}:
                 heard.set()
 
@@ -101,7 +101,7 @@ async def test_a_process_tells_what_it_has_read_until_nobody_listens(tmp_path: P
 
 async def test_a_process_ends_with_the_attempt(tmp_path: Path) -> None:
     (tmp_path / "attempt-1.log").write_text("loss=9\nloss=8\n")
-    told = [line async for line in lines_of("curves.reader", json.dumps(order(tmp_path)))]
+    told = [line async for line in lines_from("curve_reader", json.dumps(order(tmp_path)))]
     assert from_wire(json.loads(told[-1]))[0].points == ((0, 9), (1, 8))
 
 
@@ -121,6 +121,6 @@ def _readers() -> set[int]:
             status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if b"gpudeck.tui.curves.reader" in words and int(status[1]) == os.getpid() and status[0] != "Z":
+        if b"gpudeck.tui.curve_reader" in words and int(status[1]) == os.getpid() and status[0] != "Z":
             found.add(pid)
     return found

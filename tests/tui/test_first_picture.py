@@ -28,7 +28,7 @@ SCRIPT = """
 import json, os, sys
 from gpudeck.tui.shell.arguments import parse
 from gpudeck.tui.open_screen import app_on
-from gpudeck.tui.settings.config import load
+from gpudeck.tui.settings import load
 from gpudeck.engine.client.place import Place
 place = Place.of(parse(["tasks.toml"]))
 assert place.attach() is None

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from ..background import lines_of
+from ..background import lines_from
 from .finder import Direction
 from .query import Query
 
@@ -99,7 +99,7 @@ async def search(path: str, query: Query, origin: int, way: Way = "both") -> Asy
     order = json.dumps({"path": path, "query": asdict(query), "origin": origin, "direction": way})
     problem = ""
     try:
-        async for line in lines_of("logs.finder", order):
+        async for line in lines_from("logs.finder", order):
             told = _told(line)
             problem = told.problem or problem
             yield told

@@ -19,13 +19,13 @@ from ..acting import doing
 from ..acting.actions import BY_ID, CHANGES, Where, bindings, footer_of, on
 from ..acting.doing import Refusal
 from ..drawing.format import clean
-from ..gpus.layout import lay_out
 from ..logs.source import LogSource, source_of
 from ..messages import OpenLogs, OpenTask
 from ..model import DeckModel
 from ..widgets.cluster_pane import ClusterPane, height_of
 from ..widgets.deck_header import DeckHeader
 from ..widgets.filter_bar import FilterBar
+from ..widgets.gpu_lines import lay_out
 from ..widgets.gpu_panes import GpuPanes
 from ..widgets.host_line import HostLine
 from ..widgets.key_bar import KeyBar

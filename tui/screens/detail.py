@@ -26,13 +26,12 @@ from ..drawing.format import width_of
 from ..drawing.paragraphs import Line, Link, Tone, paragraph
 from ..messages import OpenLogs, OpenTask
 from ..model import DeckModel
-from ..task.gathering import Gathering
-from ..task.lines import lines_of
 from ..widgets.deck_header import DeckHeader
 from ..widgets.key_bar import KeyBar
 from ..widgets.line_view import LineView, selected_style
 from ..widgets.waiting import PATIENCE_S, WORDS
 from .deck_screen import DeckScreen
+from .detail_lines import Gathering, lines_of
 
 _PARTS = ("title", "plain", "strong", "muted", "running", "good", "bad", "warn", "link", "curve", "cursor")
 

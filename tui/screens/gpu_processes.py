@@ -17,7 +17,7 @@ from textual.widgets import Static
 from ...engine.protocol.wire import GpuProcess, GpuRow
 from ..background import in_thread
 from ..drawing.format import clean, cut_middle, fit, width_of
-from ..gpus.lines import gib
+from ..widgets.gpu_lines import gib
 
 _HEADER = ("pid", "user", "task", "GiB", "command")
 _MOST = (10, 12, 28, 7)

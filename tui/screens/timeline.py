@@ -16,11 +16,9 @@ from ..acting.actions import bindings
 from ..background import in_thread
 from ..drawing.format import cut, fit, width_of
 from ..messages import OpenTask
-from ..timeline.lanes import Lane, lanes_of
-from ..timeline.lines import Piece, pieces, told
-from ..timeline.window import Sight, Window, axis, scale_text
 from ..widgets.line_view import LineView
 from .page import PageScreen
+from .timeline_lanes import Lane, Piece, Sight, Window, axis, lanes_of, pieces, scale_text, told
 
 _LABEL, _SHARE_CELLS = 8, 6
 """Cells left and right of a lane."""

@@ -19,9 +19,8 @@ from textual.strip import Strip
 from ...engine.protocol.wire import GpuRow
 from ..acting.actions import BY_ID, bindings, bindings_of
 from ..drawing.spans import Span, cut
-from ..gpus.layout import FOLDED, Layout, Step, lay_out
-from ..gpus.lines import Drawn, GpuHistory, lines_of, no_gpus
-from ..settings.config import Thresholds
+from ..settings import Thresholds
+from .gpu_lines import FOLDED, Drawn, GpuHistory, Layout, Step, lay_out, lines_of, no_gpus
 
 _GUTTER = 2
 _STYLES = (

@@ -18,7 +18,7 @@ from ...engine.adapters import host
 from ..background import begun, in_thread
 from ..drawing.format import size
 from ..drawing.spans import Part, Span, pack
-from ..settings.config import Thresholds
+from ..settings import Thresholds
 
 PERIOD_S = 2.0
 _SOON_S = 0.2

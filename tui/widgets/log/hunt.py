@@ -10,8 +10,7 @@ from textual.worker import Worker
 from ...logs.query import Query
 from ...logs.search import Hits, Way, search
 from ...logs.viewport import Frame
-from .stream import LogStream
-from .words import search_words
+from .stream import LogStream, search_words
 
 if TYPE_CHECKING:
     from ...logs.query import Query
