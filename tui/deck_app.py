@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from textual import work
 from textual.app import App
@@ -187,6 +187,14 @@ class DeckApp(App[str]):
             for timer in timers:
                 timer.cancel()
 
+    async def answer(self, op: str, *, waits: str, **args: Any) -> Any:
+        """The same; None: there is no answer, and the user has been told why."""
+        try:
+            return await self.request(op, waits=waits, **args)
+        except DeckError as error:
+            self.tell(str(error), error=True)
+            return None
+
     def tell(self, text: str, *, error: bool = False, kind: str = "") -> None:
         """A toast. *kind*: it takes the place of the one before of its kind."""
         self._toasts.say(Toast(self._completed(text), error, kind))
@@ -292,12 +300,9 @@ class DeckApp(App[str]):
     async def _carry_out(self, what: Request) -> None:
         """Ask for it, and say what has come of it."""
         full = what.op != "retry" or is_full(self.deck)  # before what is asked for takes a slot itself
-        try:
-            told = await self.request(what.op, waits=str(what.args.get("verb", what.op)), **what.args)
-        except DeckError as error:
-            self.tell(str(error), error=True)
-        else:
-            self._done(what, cast("Mapping[str, Any]", told or {}), waits=full)
+        told = await self.answer(what.op, waits=str(what.args.get("verb", what.op)), **what.args)
+        if told is not None:
+            self._done(what, told, waits=full)
 
     def _done(self, what: Request, told: Mapping[str, Any], *, waits: bool) -> None:
         """*waits*: what was asked for does not begin at once, so that it can be taken back."""
@@ -332,10 +337,8 @@ class DeckApp(App[str]):
     @work(exclusive=True, group="plan")
     async def _plan(self) -> None:
         """Ask the user with what an apply would do."""
-        try:
-            told = await self.request("apply", waits="apply", dry_run=True)
-        except DeckError as error:
-            self.tell(str(error), error=True)
+        told = await self.answer("apply", waits="apply", dry_run=True)
+        if told is None:
             return
         if not told["changes"]:
             self.tell("the task file has not changed")
@@ -355,10 +358,8 @@ class DeckApp(App[str]):
 
     @work
     async def _undo_act(self, act: str) -> None:
-        try:
-            told = await self.request("undo", waits="undo", undo=act)
-        except DeckError as error:
-            self.tell(str(error), error=True)
+        told = await self.answer("undo", waits="undo", undo=act)
+        if told is None:
             return
         self.tell(told["text"], kind=_UNDOABLE)
         left = self.deck.rows_of(told.get("left") or ())

@@ -85,7 +85,7 @@ class KnowingClient:
         answer = found(**args) if callable(found) else found
         if op == "show" and not answer:
             raise UsageError(f"no task {args['tasks'][0]!r} in this deck")
-        return answer
+        return {} if answer is None else answer
 
     def silence(self) -> str:
         return ""

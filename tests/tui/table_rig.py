@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 import gpudeck.tui
 from gpudeck.engine.protocol.messages import Counts
 from gpudeck.engine.protocol.wire import DeckHead, GpuRow, State, TaskRow
+from gpudeck.tui.messages import OpenTask
 from gpudeck.tui.model import DeckModel, Link
 from gpudeck.tui.settings import THEMES
 from gpudeck.tui.widgets.deck_header import DeckHeader
@@ -98,7 +99,7 @@ class TableApp(App[None]):
     def bar(self) -> FilterBar:
         return self.query_one(FilterBar)
 
-    def on_task_table_opened(self, message: TaskTable.Opened) -> None:
+    def on_open_task(self, message: OpenTask) -> None:
         self.opened.append(message.name)
 
     def on_filter_bar_typed(self, message: FilterBar.Typed) -> None:

@@ -11,7 +11,6 @@ from gpudeck.engine.protocol.wire import TaskRow
 from tests.fakes.change import Change, fold
 from tests.inside.tui import DeckModel, Order, TableState, arranged, natural
 from tests.inside.tui import filtering_parse as parse
-from tests.inside.tui import order as table_order
 from tests.tui.table_rig import change, deck_of, row, running
 
 STATES = ("waiting", "queued", "running", "backoff", "succeeded", "failed", "blocked")
@@ -140,14 +139,6 @@ class AnyChanges(RuleBasedStateMachine):
 TestAnyChanges = AnyChanges.TestCase
 
 
-class TestAnyChangesInBulk(AnyChanges.TestCase):
-    """The same where so many rows change that all are sorted anew."""
-
-    @pytest.fixture(autouse=True)
-    def few_are_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(table_order, "_BULK", 1)
-
-
 def _sorted_names(many: list[TaskRow], column: str, *, descending: bool = False) -> list[str]:
     order = Order()
     deck = deck_of(many)
@@ -231,28 +222,3 @@ def test_the_cursor_stays_on_its_task_while_a_new_picture_comes() -> None:
         deck, fold(deck, Change(whole=True, rows={2: row(2), 3: row(3, name="other"), 4: row(4, name="task-3")}))
     )
     assert (state.name, state.cursor) == ("task-3", 4)
-
-
-def test_the_end_is_that_of_the_whole_picture_also_while_it_comes() -> None:
-    deck = DeckModel()
-    state = TableState()
-    fold(deck, Change(reset=True, total=4, whole=False, rows={0: row(0), 1: row(1)}))
-    state.show(deck, None)
-    state.move_to_end()
-    state.show(deck, fold(deck, Change(rows={2: row(2)})))
-    assert state.name == "task-2"
-    state.show(deck, fold(deck, Change(whole=True, rows={3: row(3)})))
-    assert state.name == "task-3"
-    state.show(deck, fold(deck, Change(rows={4: row(4)})))
-    assert state.name == "task-3"  # it stays on its task from now on
-
-
-def test_whoever_leaves_the_end_while_the_picture_comes_stays_where_he_went() -> None:
-    deck = DeckModel()
-    state = TableState()
-    fold(deck, Change(reset=True, total=3, whole=False, rows={0: row(0), 1: row(1)}))
-    state.show(deck, None)
-    state.move_to_end()
-    state.move_to(1)
-    state.show(deck, fold(deck, Change(whole=True, rows={2: row(2)})))
-    assert state.name == "task-1"

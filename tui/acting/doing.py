@@ -66,9 +66,9 @@ _NAME_CELLS = 24
 """A longer name is cut in an answer: it has one line in a terminal of 80 columns."""
 
 
-def many(names: Sequence[str], noun: str = "task") -> str:
+def many(names: Sequence[str]) -> str:
     """ "train-3", or "5 tasks"."""
-    return names[0] if len(names) == 1 else f"{len(names)} {noun}s"
+    return names[0] if len(names) == 1 else f"{len(names)} tasks"
 
 
 def listed(names: Sequence[str]) -> tuple[str, ...]:

@@ -352,9 +352,6 @@ class Dashboard(DeckScreen):
         if self._table.cursor_name:
             self.post_message(OpenTask(self._table.cursor_name))
 
-    def on_task_table_opened(self, message: TaskTable.Opened) -> None:
-        self.post_message(OpenTask(message.name))
-
     def do_log(self) -> None:
         if names := self.targets():
             self.post_message(OpenLogs(names))

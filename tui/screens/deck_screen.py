@@ -9,7 +9,6 @@ from typing import Any, cast
 from textual import work
 from textual.screen import Screen
 
-from ...engine.errors import DeckError
 from ..acting.actions import CHANGES, Action, Where, bindings
 from ..deck_app import DeckApp
 from ..drawing.format import command_text
@@ -110,11 +109,7 @@ class DeckScreen(Screen[None]):
 
     @work
     async def _copy_commands(self, names: Sequence[str]) -> None:
-        try:
-            tasks = await self.gpudeck.request("show", waits="copy", tasks=list(names))
-        except DeckError as error:
-            self.gpudeck.tell(str(error), error=True)
-        else:
+        if tasks := await self.gpudeck.answer("show", waits="copy", tasks=list(names)):
             commands = [command_text(task["command"]) for task in tasks]
             self.gpudeck.copy("\n".join(commands), "command" if len(commands) == 1 else f"{len(commands)} commands")
 
@@ -125,11 +120,7 @@ class DeckScreen(Screen[None]):
 
     @work(exclusive=True, group="pager")
     async def _page_newest(self, name: str) -> None:
-        try:
-            tasks = await self.gpudeck.request("show", waits="$PAGER", tasks=[name])
-        except DeckError as error:
-            self.gpudeck.tell(str(error), error=True)
-        else:
+        if tasks := await self.gpudeck.answer("show", waits="$PAGER", tasks=[name]):
             self.page_log(tasks[0])
 
     def page_log(self, details: Mapping[str, Any], attempt: int = 0) -> None:

@@ -271,15 +271,9 @@ class DeckHeader(Widget):
     class Grown(Message):
         """It takes more rows now, or fewer."""
 
-    def __init__(
-        self,
-        *,
-        now: Callable[[], float] = time.time,
-        id: str | None = None,  # noqa: A002
-        classes: str | None = None,
-    ) -> None:
+    def __init__(self, *, now: Callable[[], float] = time.time, id: str | None = None) -> None:  # noqa: A002
         """*now*: seconds since the epoch."""
-        super().__init__(id=id, classes=classes)
+        super().__init__(id=id)
         self._now = now
         self._deck = DeckModel()
         self._head: DeckHead | None = None

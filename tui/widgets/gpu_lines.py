@@ -66,36 +66,22 @@ class Layout:
         return max(0, min(self.count - 1, target))
 
 
-def lay_out(count: int, width: int, height: int, *, fold: bool | None = None) -> Layout:
-    """The tallest panes for which there is room; what does not fit even folded is scrolled to.
-
-    *fold*: True one line each, False never; None: as it fits, and from eight GPUs on one line each.
-    """
+def lay_out(count: int, width: int, height: int) -> Layout:
+    """The tallest panes for which there is room, from eight GPUs on one line each; what does not fit is scrolled to."""
     width = max(1, width)
-    if fold is None and count >= FOLD_FROM:
-        fold = True
-    if fold:
-        return _folded(count, width, height)
-    for pane_height in (FULL, SHORT):
+    for pane_height in (FULL, SHORT) if count < FOLD_FROM else ():
         for columns in _columns(count, width):
             found = Layout(count, columns, pane_height, width // columns)
             if found.height <= height:
                 return found
-    if fold is None:
-        return _folded(count, width, height)
-    columns = _columns(count, width)[-1]
-    return Layout(count, columns, SHORT, width // columns)
+    columns = 2 if width >= _TWO_FOLDED_COLUMNS and count > height else 1
+    return Layout(count, columns, FOLDED, width // columns)
 
 
 def _columns(count: int, width: int) -> tuple[int, ...]:
     if count < 2 or width < _MAY_SPLIT:
         return (1,)
     return (2,) if width >= _SPLIT else (1, 2)
-
-
-def _folded(count: int, width: int, height: int) -> Layout:
-    columns = 2 if width >= _TWO_FOLDED_COLUMNS and count > height else 1
-    return Layout(count, columns, FOLDED, width // columns)
 
 
 KEPT_S = 600

@@ -313,9 +313,9 @@ class LogStream(Widget, can_focus=True):
     class _Delivered(Message, bubble=False):
         """A frame lies in the slot."""
 
-    def __init__(self, *, id: str | None = None, bar: bool = True, growth_s: float = GROWTH_S) -> None:  # noqa: A002
+    def __init__(self, *, bar: bool = True, growth_s: float = GROWTH_S) -> None:
         """*growth_s*: between two pictures of a log that grows."""
-        super().__init__(id=id)
+        super().__init__()
         self._growth_s = growth_s
         self.path = ""
         self.running = False
