@@ -20,8 +20,7 @@ from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.adapters.state.folder import open_state_dir
 from gpudeck.engine.client.attach import attach
 from gpudeck.engine.client.connection import Connection
-from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, Fact, RunEnded, RunStarted
-from gpudeck.engine.core.outcome import Outcome
+from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, Fact, Outcome, RunEnded, RunStarted
 from gpudeck.engine.taskfile.load import load
 from gpudeck.engine.taskfile.options import RunOptions
 

@@ -22,9 +22,8 @@ from gpudeck.engine.adapters.processes import proc
 from gpudeck.engine.adapters.processes.launcher import LocalLauncher, become_subreaper
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.devices import Gpu
-from gpudeck.engine.core.events import AttemptEnded, AttemptRunning, AttemptStarting, Fact, RunStarted
-from gpudeck.engine.core.outcome import Outcome
-from gpudeck.engine.core.restore import replay
+from gpudeck.engine.core.events import AttemptEnded, AttemptRunning, AttemptStarting, Fact, Outcome, RunStarted
+from gpudeck.engine.core.runs import replay
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, TaskSpec, Work
 from gpudeck.engine.ports import Known, StartOrder
 

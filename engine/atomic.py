@@ -1,9 +1,10 @@
-"""Files that are replaced whole: whoever reads one sees the old content or the new."""
+"""Files that are written whole or not at all, and such that only their owner may read."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import uuid
 
 
 def write_atomic(
@@ -55,3 +56,27 @@ def sync_dir(path: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def private(path: str, flags: int) -> int:
+    """For `open(opener=)`: what it makes is 0600 whatever the umask."""
+    return os.open(path, flags, 0o600)
+
+
+def write_private(path: str, content: bytes) -> None:
+    """Replace a file, mode 0600: after a crash it holds the old or the new content. Raises OSError."""
+    write_atomic(path, content, mode=0o600)
+
+
+def write_first(path: str, content: bytes) -> bool:
+    """Make a file that does not exist yet, whole and 0600: one of two hosts that start at once does. False: it was not
+    made."""
+    own = f"{path}.{uuid.uuid4().hex}"
+    write_private(own, content)
+    try:
+        os.link(own, path)
+    except OSError:  # it exists, or the file system has no links
+        return False
+    finally:
+        os.unlink(own)
+    return True

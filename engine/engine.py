@@ -15,15 +15,14 @@ from .adapters.simulated import SimulatedProbe
 from .core.events import AttemptStarting, Fact
 from .core.inputs import Input, Shutdown
 from .core.readings import GpuReading
-from .core.renew import take_up_new
+from .core.runs import take_up_new
 from .core.spec import TaskSpec
 from .core.step import Core
 from .core.why_waiting import why_waiting
 from .ending import Ending, Mode
 from .errors import EngineUnavailableError
 from .idle import IdleNote
-from .live.live_file import LiveFile
-from .live.request import answer
+from .live.live_file import LiveFile, answer
 from .logs.writer import AttemptJsonWriter
 from .loop import Loop
 from .opening.opening import OpenDeck
@@ -46,7 +45,7 @@ from .protocol.wire import Request
 from .quiet import QuietStart
 from .report.reporter import Reporter
 from .serve.requests import Hooks, Requests
-from .serve.serving import Serving
+from .serve.server import Serving
 from .serve.view import DeckView
 from .signals import StopSignals
 from .state_watch import StateWatch

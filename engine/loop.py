@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from .core.apply import apply
 from .core.effects import Effect, Launch
-from .core.events import AttemptRunning, AttemptSubmitted, Fact, RunStarted
-from .core.fate import Fate
+from .core.events import AttemptRunning, AttemptSubmitted, Fact, Fate, RunStarted
 from .core.inputs import Input, JournalState, SpawnRefused, Tick
 from .core.step import Core
 from .core.turn import Step, Turn

@@ -69,7 +69,7 @@ def _schema(_: Command) -> int:
 
 
 def _engine(command: Command) -> int:
-    from .client.task_file import task_file
+    from .client.files import task_file
     from .engine_command import serve
     from .errors import DeckError, threads_needed
     from .opening.run_options import decode
@@ -101,8 +101,8 @@ def _headless(command: Command) -> int:
     from .adapters import host
     from .adapters.state.mounts import on_network
     from .client.attach import with_running
-    from .client.linger import look
-    from .client.task_file import task_file
+    from .client.detach import look_at_logout
+    from .client.files import task_file
     from .commands.attach import output_options
     from .engine import Engine
     from .headless.output import HeadlessOutput
@@ -116,7 +116,7 @@ def _headless(command: Command) -> int:
         opened = open_deck(path, given, os.environ, as_root=as_root, takeover=takeover)
     except TaskFileError as error:
         raise with_running(error, path, given) from None
-    opened.warnings += filter(None, [look().hint])
+    opened.warnings += filter(None, [look_at_logout().hint])
     settings = opened.file.settings
     takes = ["failed", "changed", "stale"]
     takes += ["cancelled"] if command.flag("retry_cancelled") else []

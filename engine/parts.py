@@ -26,9 +26,8 @@ from .core.readings import GpuReading
 from .logs.files import AttemptPaths
 from .logs.writer import AttemptJsonWriter
 from .notify.delivery import Surroundings
-from .notify.message import Origin
+from .notify.message import Origin, problems_of
 from .notify.notices import Notices
-from .notify.targets import problems_of
 from .opening.opening import OpenDeck
 from .opening.other_states import OtherStates
 from .opening.visible import cuda_visible_devices
@@ -36,7 +35,7 @@ from .ports import Launcher, Sink
 from .progress.following import Following
 from .report.forecasts import Forecasts
 from .report.numbers import slot_count
-from .runs.environments import own_environments
+from .runs.book import own_environments
 from .sampler import Sampler, sample_once
 from .snapshot.code_versions import Code
 from .snapshot.index import Epochs

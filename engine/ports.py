@@ -7,16 +7,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:  # who only needs to name a GPU is spared what the loop is told, and all that it records
-    from .core.events import Fact
-    from .core.fate import Fate
+    from .core.events import Fact, Fate
     from .core.inputs import Input
-    from .core.instant import Instant
     from .core.output_history import OutputAttempt
     from .core.readings import GpuReading
     from .core.spec import Leftovers, StopScope, TaskSpec
 
 Sink = Callable[["Input"], None]
 """Takes an input into the loop. Called on the loop's thread unless a port says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """A moment, on the clock of deadlines and on the one of people."""
+
+    boot_s: float
+    """Seconds of CLOCK_BOOTTIME: deadlines."""
+    wall_s: float
+    """Seconds since the epoch: for people."""
 
 
 class Clock(Protocol):

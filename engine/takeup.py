@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from .adapters import host
 from .attempt.attempts import Attempts
 from .core.apply_run import BY_HAND
-from .core.events import OptionsChanged, RunStarted, ShardsFixed
-from .core.fate import Fate
+from .core.events import Fate, OptionsChanged, RunStarted, ShardsFixed
 from .core.phases import Failed, Unknown
-from .core.restore import has_new
+from .core.runs import has_new
 from .core.turn import Here
 from .loop import Loop
 from .opening.opening import OpenDeck

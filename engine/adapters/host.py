@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Iterator
 
-from ..core.instant import Instant
+from ..ports import Instant
 
 _PROC = "/proc"
 _CGROUP = "/sys/fs/cgroup"

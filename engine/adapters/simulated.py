@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..core.attempt_events import AttemptEnded, AttemptStarting, StartRevoked
 from ..core.readings import GpuReading, Process
 from ..core.spec import TaskSpec
 from ..ports import Inventory, Telemetry
@@ -19,7 +18,7 @@ from .sampling import Sampling
 from .simulated_gpus import LIMIT_W, TOTAL_MIB, simulated_gpus
 
 if TYPE_CHECKING:
-    from ..core.events import Fact
+    from ..core.events import AttemptStarting, Fact
 import re
 from collections.abc import Mapping
 
@@ -63,7 +62,7 @@ _WARM_UP_S = 20.0
 """Time constant with which a busy chip heats up and an idle one cools down."""
 
 Sink = Callable[[tuple[GpuReading, ...]], None]
-SpecOf = Callable[[AttemptStarting], TaskSpec | None]
+SpecOf = Callable[["AttemptStarting"], "TaskSpec | None"]
 """What an attempt was started as."""
 
 
@@ -113,6 +112,8 @@ class SimulatedProbe:
 
     def follow(self, facts: Sequence[Fact], spec_of: SpecOf = lambda _: None) -> None:
         """Be as busy as attempts make the GPUs, and use as much memory as what they were started as says."""
+        from ..core.events import AttemptEnded, AttemptStarting, StartRevoked  # who looks for GPUs needs no facts
+
         for fact in facts:
             if isinstance(fact, AttemptStarting):
                 self._tokens[fact.task, fact.attempt] = fact.token

@@ -7,12 +7,11 @@ import signal
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ..core.attempts import is_done
 from ..core.deck import Deck
 from ..core.effects import Examine
-from ..core.ends import is_done
-from ..core.events import AttemptEnded
+from ..core.events import AttemptEnded, Outcome
 from ..core.inputs import Examined, Input, LeaderExited, TreeGone
-from ..core.outcome import Outcome
 from ..core.phases import Closing, Stopping
 from ..core.spec import Watch
 from ..logs.digest import blamed_log, digest_of

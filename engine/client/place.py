@@ -21,7 +21,7 @@ from ..taskfile.options import RunOptions
 from ..text import field_text, printable
 from .attach import attach, attach_or_start, find_state, has_engine, running_alone
 from .connection import Connection, Gone
-from .task_file import task_file
+from .files import task_file
 
 _TELLING = ("VIRTUAL_ENV", "CONDA_PREFIX", "PATH")
 """Which programs and packages a task gets."""

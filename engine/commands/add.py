@@ -18,7 +18,7 @@ from ..command import Command
 from ..core.spec import DeckFile
 from ..errors import DeckError, EngineUnavailableError, UsageError
 from ..live.add import Added, Addition, add
-from ..live.toml_text import inline
+from ..live.entry_like import inline
 from ..opening.run_options import decode, describe, which
 from ..runs.typed import command_of, pairs_of, variables_of
 from ..taskfile.options import Box, RunOptions

@@ -48,7 +48,7 @@ def run(command: Command) -> int:
 def _offline(place: Place, told: _Telling, command: Command) -> int:
     """Without an engine the file is compared with what the deck took last; one is started once that is agreed to."""
     from ..live import words
-    from ..live.choices import Applied
+    from ..live.plan import Applied
     from ..offline.look import offline_look
 
     found, keep = offline_look(place), command.flag("keep")

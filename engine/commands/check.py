@@ -11,11 +11,11 @@ from typing import Any
 from ..adapters import host
 from ..attempt.environment import base_environment
 from ..attempt.programs import look_for_programs
-from ..client.task_file import task_file
+from ..client.files import task_file
 from ..command import Command
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import EngineUnavailableError, TaskFileError
-from ..notify.targets import problems_of
+from ..notify.message import problems_of
 from ..opening.box_gpus import gpus_for
 from ..taskfile.fit import check_environment, check_fit, refuse_later
 from ..taskfile.load import load, load_settings

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from ..adapters.processes import record
 from ..adapters.state.folder import StateDir
-from ..client.task_file import task_file
+from ..client.files import task_file
 from ..command import Command
 from ..core.events import AttemptEnded
 from ..core.phases import FINAL
@@ -22,9 +22,7 @@ from ..errors import TaskFileError, UsageError
 from ..logs.told import read_record
 from ..offline.deck import Offline, open_offline
 from ..opening.left_behind import OLD_RECORD_S
-from ..snapshot import removable
-from ..snapshot.index import Book
-from ..snapshot.removable import Planned, Removable
+from ..snapshot.index import Book, Planned, Removable, plan_removal, remove_copies
 from ..text import columns_of, plural, printable, ranges, size_text
 from .screen import option_s, says_yes
 
@@ -316,7 +314,7 @@ def plan_clean(offline: Offline, wanted: Wanted, *, now: float) -> Plan:
         plan.unneeded = unneeded_in(offline.state, limit, None if offline.damage else offline.journal.tokens)
     if not wanted.selectors and offline.state is not None and not offline.damage:
         limit = now if wanted.older_than_s is None else now - wanted.older_than_s
-        plan.copies = removable.plan(offline.state.path, _unfinished(offline), limit)
+        plan.copies = plan_removal(offline.state.path, _unfinished(offline), limit)
     return plan
 
 
@@ -394,7 +392,7 @@ def carry_out(plan: Plan, state: str, problems: list[str]) -> tuple[int, int]:
     count, size = sweep(plan.unneeded, problems.append)
     files, freed = files + count, freed + size
     if plan.copies.snapshots:
-        count, size = removable.remove(state, plan.copies, problems.append)
+        count, size = remove_copies(state, plan.copies, problems.append)
         files, freed = files + count, freed + size
     return files, freed
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ..adapters.state.folder import StateDir, load_environment, open_state_dir, save_environment
 from ..adapters.state.lock import held_by
 from ..attempt.environment import base_environment
-from ..client.task_file import task_file
+from ..client.files import task_file
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..hints import Hints

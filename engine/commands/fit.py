@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 
+from ..client.files import FIT, home_of
 from ..client.place import say
-from ..client.runs_home import FIT, home_of
 from ..command import Command
 from ..fit.search import Found, Search, answer, as_json, trial_line
 from ..fit.target import Subject, subject_of
 from ..fit.trial import Trial, Trials
 from ..hints import Hints
-from ..runs.asked import Asked
 from ..runs.book import Book
-from ..runs.engines import Engines
+from ..runs.engines import Asked, Engines
 from .screen import out, print_json
 
 

@@ -273,14 +273,17 @@ def run(command: Command) -> int:
     given, follow = command.given, command.flag("follow")
     place = Place.of(command)
     found = look(place)
-    rows = some_rows(found, command.words)
+    rows = some_rows(found, command.words) if command.words else [row for row in found.rows(()) if row.state in ACTIVE]
+    if not rows:
+        place.say("nothing runs: `gpudeck logs state:failed` shows what failed, `gpudeck logs NAME` a task")
+        return 1
     if follow and len(rows) > MOST_FOLLOWED:
         raise UsageError(f"that means {len(rows)} tasks, and at most {MOST_FOLLOWED} are followed at once")
     logs = found.logs()
     printer = Printer.on_stdout([row.name for row in rows], follow=follow)
     err, rank = command.flag("err"), given.get("rank") or 0
     feeds = {row.name: Feed(row.name, logs, printer, err=err, rank=rank) for row in rows}
-    shown = [_show(command, place, row, feeds[row.name]) for row in rows]
+    shown = [_show(command, row, feeds[row.name]) for row in rows]
     if follow:
         following = Following(place, feeds, printer, attempt=given.get("attempt"))
         try:
@@ -294,7 +297,7 @@ def run(command: Command) -> int:
     return 0 if any(shown) or any(feed.attempt for feed in feeds.values()) else 1
 
 
-def _show(command: Command, place: Place, row: TaskRow, feed: Feed) -> bool:
+def _show(command: Command, row: TaskRow, feed: Feed) -> bool:
     """The last lines of a task's log; False: there is none."""
     name, follow, last = field_text(row.name), command.flag("follow"), command.given.get("lines", 40)
     number = command.given.get("attempt") or row.attempt
@@ -314,9 +317,9 @@ def _show(command: Command, place: Place, row: TaskRow, feed: Feed) -> bool:
     size = feed.drain()
     if not follow:
         feed.end()
-    if last and not (running or size or feed.err) and feed.has_errors(number):
-        rank = f" --rank {feed.rank}" if feed.rank else ""
-        place.say(f"{name} wrote nothing to standard output; `gpudeck logs {name}{rank} --err` shows standard error")
+    failed = number < row.attempt or row.kind != "ok"
+    if last and not (running or feed.err) and (failed or not size) and feed.has_errors(number):
+        feed.show_errors(number, last)
     return True
 
 
@@ -343,6 +346,7 @@ class Feed(LogFeed):
         self.err = err
         self.rank = rank
         self._logs = logs
+        self._printer = printer
 
     def paths(self, number: int) -> AttemptPaths:
         """Of the rank that is shown."""
@@ -352,6 +356,15 @@ class Feed(LogFeed):
         """Standard output, or standard error; where the two are one file, that."""
         paths = self.paths(number)
         return paths.err if self.err and os.path.exists(paths.err) else paths.out
+
+    def show_errors(self, number: int, last: int) -> None:
+        """The last lines of an attempt's standard error, under a heading on our own."""
+        self.end()
+        rank = f" rank {self.rank}" if self.rank else ""
+        say(f"{field_text(self.name)} attempt {number}{rank}, standard error:")
+        errors = Feed(self.name, self._logs, self._printer, err=True, rank=self.rank)
+        errors.open(number, last)
+        errors.end()
 
     def has_errors(self, number: int) -> bool:
         """Something was written to standard error."""

@@ -7,12 +7,11 @@ import time
 
 from ..adapters import host
 from ..attempt.environment import base_environment
-from ..client.task_file import task_file
+from ..client.files import task_file
 from ..command import Command
 from ..errors import UsageError
 from ..notify.delivery import Surroundings, deliver
-from ..notify.message import Happening, Origin, fold
-from ..notify.targets import problems_of, resolve
+from ..notify.message import Happening, Origin, fold, problems_of, resolve
 from ..taskfile.load import load
 from ..taskfile.options import RunOptions
 

@@ -17,20 +17,19 @@ from ..adapters.slurm.script import script
 from ..adapters.state.folder import StateDir, load_environment
 from ..attempt.environment import base_environment
 from ..attempt.outputs import is_done
-from ..client.task_file import task_file
+from ..client.files import task_file
 from ..command import Command
+from ..core.apply import replay
 from ..core.build import build
 from ..core.deck import Deck, Task
-from ..core.events import Fact
+from ..core.devices import mixed_in_words
+from ..core.events import Fact, Outcome
 from ..core.fit import memory_in_words
 from ..core.marks import is_of_other_work
-from ..core.outcome import Outcome
 from ..core.phases import FINAL, Cached, Cancelled, Failed, Phase, Succeeded
 from ..core.recorded import Recorded, recorded
-from ..core.replay import replay
 from ..core.simulate import Ahead, Planned, simulate
 from ..core.spec import DeckFile, TaskSpec
-from ..core.together import mixed_in_words
 from ..errors import EngineUnavailableError
 from ..logs.files import LogFolder
 from ..logs.secrets import mask, secrets_in
@@ -44,8 +43,8 @@ from ..opening.own_state import find_own_state
 from ..opening.run_options import holding
 from ..opening.submitted import standing, submitted
 from ..opening.visible import limiting
+from ..submit.jobs import NOTHING, Waits, waits_of
 from ..submit.target import Target, read_target
-from ..submit.waits import NOTHING, Waits, waits_of
 from ..taskfile.fit import check_fit
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions

@@ -7,8 +7,8 @@ import sys
 import webbrowser
 
 from ..atomic import write_atomic
+from ..client.files import task_file
 from ..client.place import say
-from ..client.task_file import task_file
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..offline.deck import open_offline

@@ -12,17 +12,15 @@ from typing import TextIO
 
 from ..adapters.inotify import Writes
 from ..client.connection import Connection, Gone, SaidGoodbye
+from ..client.files import Home, home_of
 from ..client.place import say
-from ..client.runs_home import Home, home_of
 from ..command import Command
 from ..errors import DeckError, EngineUnavailableError
 from ..logs.files import AttemptPaths, LogFolder
 from ..protocol.states import DONE, ENDED
 from ..protocol.wire import TaskRow
-from ..runs.asked import Asked
 from ..runs.book import Book
-from ..runs.engines import Engines
-from ..runs.wait import TELL_S, WAITS, Wait
+from ..runs.engines import TELL_S, WAITS, Asked, Engines, Wait
 from ..runs.wanted import wanted_of
 from ..taskfile.find import NAME
 from .logs import LogFeed, PrintedLog, Printer, Sink

@@ -20,7 +20,7 @@ from ..adapters.state.lock import held_by
 from ..adapters.systemctl import UserSystemd
 from ..atomic import write_atomic
 from ..attempt.environment import base_environment
-from ..client.linger import look
+from ..client.detach import look_at_logout
 from ..command import Command
 from ..core.spec import DeckSettings
 from ..errors import EngineUnavailableError, UsageError
@@ -175,7 +175,7 @@ def _status(unit: Unit, systemd: UserSystemd) -> int:
 
 
 def _tell_of_logouts() -> None:
-    logout = look()
+    logout = look_at_logout()
     if not logout.lingers:
         print(f"note: the service starts at your login and ends at your last logout; to keep it: {logout.remedy}")
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..client.attach import has_engine
+from ..client.files import task_file
 from ..client.place import say
-from ..client.task_file import task_file
 from ..command import Command
 from ..errors import EngineUnavailableError, UsageError
 from ..submit.target import Target, check_start, read_target

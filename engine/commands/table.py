@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from ..client.files import task_file
 from ..client.place import say
-from ..client.task_file import task_file
 from ..command import Command
 from ..core.deck import Deck, Task
 from ..core.flags import is_stale

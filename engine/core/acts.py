@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from .events import RetryOptions
 from .phases import Blocked, Cancelled, Phase, Queued, Waiting
 from .task import Task
-from .terms import RetryOptions
 
 KEPT = 200
 """Acts that are remembered."""

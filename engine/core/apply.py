@@ -5,15 +5,18 @@ Facts of tasks that the task file no longer has teach durations and successes, a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import assert_never
 
 from . import events as e
 from .apply_acts import remember, remember_mark, remember_pause, taken_back
-from .apply_attempt import attempt_fact, probes_no_more, ready
+from .apply_attempt import attempt_fact, keep_success, note_earlier, probes_no_more, ready
 from .apply_run import count_settled, fresh, gpu_fact, rebooted, run_ended, run_started, unsettle
 from .deck import Deck, Task
-from .phases import FINAL, QUEUED, WAITING, Backoff, Cached, Cancelled, Succeeded
-from .successes import keep_success, note_earlier
+from .events import AttemptStarting, Fact
+from .phases import FINAL, QUEUED, WAITING, Backoff, Cached, Cancelled, Queued, Succeeded
+from .readiness import spread
 from .unasked import ask_for, ask_for_all
 from .urgency import follow
 
@@ -156,3 +159,46 @@ def _accepted(deck: Deck, task: Task, fact: e.TaskAccepted) -> None:
         task.done_wall = fact.wall
     if not deck.replaying:
         deck.marks.follow(task)
+
+
+def replay(deck: Deck, facts: Iterable[Fact]) -> dict[str, AttemptStarting]:
+    """Fold a journal into a fresh deck. Returns the starts of the attempts that have not ended, by token."""
+    starts: dict[str, AttemptStarting] = {}
+    deck.replaying = True
+    for fact in facts:
+        apply(deck, fact)
+        if isinstance(fact, AttemptStarting) and fact.task in deck.by_name:
+            starts[fact.token] = fact
+    deck.replaying = False
+    deck.count_surplus()
+    deck.no_starts_until = -1e9
+    deck.unopened = True
+    deck.marks.recount(deck.tasks)
+    lasting = {token: fact for token, fact in starts.items() if token in deck.active}
+    for fact in lasting.values():
+        _keep_terms(deck.by_name[fact.task], fact)
+    return lasting
+
+
+def derive(deck: Deck) -> None:
+    """Let what follows from the facts follow: queued and blocked. Without a run under way nothing is queued."""
+    over, deck.run.ended = deck.run.ended, False
+    spread(deck)
+    deck.run.ended = over
+    for task in deck.tasks if over else ():
+        if isinstance(task.phase, Queued):
+            deck.move(task, WAITING)
+
+
+def _keep_terms(task: Task, fact: AttemptStarting) -> None:
+    """An attempt is judged by what the file said when it began."""
+    attempt = task.attempt()
+    if attempt is None or attempt.spec is not None or attempt.terms is None:
+        return
+    terms, spec = attempt.terms, task.spec
+    other_work = attempt.fingerprint != spec.fingerprint
+    if other_work or (terms.policy, fact.outputs) != (spec.policy, spec.outputs):
+        ladder = (spec.work,) * terms.rungs if other_work else spec.ladder
+        attempt.spec = replace(
+            spec, fingerprint=attempt.fingerprint, policy=terms.policy, outputs=fact.outputs, ladder=ladder
+        )

@@ -8,6 +8,7 @@ from . import events as e
 from .build import stand_in
 from .deck import Deck, Run, Task
 from .devices import GANG_PROBE_S, PROBES_S, Quarantine
+from .events import PLAIN
 from .phases import (
     ACTIVE,
     FINAL,
@@ -24,7 +25,6 @@ from .phases import (
     Waiting,
 )
 from .readiness import reconsider, success_of
-from .terms import PLAIN
 from .unasked import leave_unasked
 
 BY_HAND = ("retry",)

@@ -10,11 +10,10 @@ from typing import Literal
 from .deck import Deck, Task
 from .devices import Gpu
 from .gates import STANDING_OF_GATE, Gate, GateKind, GateState, Standing
-from .gpuid import means
+from .gpu_names import means
 from .learned import Entry
-from .names import is_glob, matching
 from .phases import Waiting
-from .spec import DeckFile, DeckSettings
+from .spec import DeckFile, DeckSettings, is_glob, matching
 from .urgency import demand_of
 
 ON_CPU_AT_MOST = 4

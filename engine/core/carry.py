@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 
+from .attempts import arm_timeout
 from .deck import Deck, Task
 from .devices import Gpu
-from .ends import arm_timeout
 from .gone import add_gone
 from .phases import QUEUED, Attempt, Blocked, Phase, Queued, Running, Starting
 from .spec import Policy, TaskSpec

@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple
 
 from .acts import Acts
 from .devices import Gpu
+from .events import AttemptEnded, AttemptRunning, AttemptStarting, AttemptSubmitted, Terms
 from .gates import STANDING_OF_GATE, Gate, GateState, Standing
 from .learned import Entry, Learned
 from .marks import Marks
 from .output_history import OutputHistory
-from .past import Past
 from .phases import (
     ACTIVE,
     FINAL,
@@ -26,6 +26,7 @@ from .phases import (
     Backoff,
     Blocked,
     Closing,
+    Ended,
     IllegalMoveError,
     Phase,
     Queued,
@@ -40,7 +41,42 @@ from .task import STANDING_OF_PHASE as STANDING_OF_PHASE
 from .task import Run as Run
 from .task import Success as Success
 from .task import Task as Task
-from .terms import Terms
+
+
+class _Job(NamedTuple):
+    id: str = ""
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Past:
+    ended: dict[str, tuple[Ended, ...]] = field(default_factory=dict[str, tuple[Ended, ...]])
+    """By task, oldest first. Of a task that runs on although it is gone the deck itself knows."""
+    _starts: dict[tuple[str, int], AttemptStarting] = field(default_factory=dict[tuple[str, int], AttemptStarting])
+
+    _jobs: dict[tuple[str, int], _Job] = field(default_factory=dict[tuple[str, int], _Job])
+    """What a cluster made of those that have not ended."""
+
+    def started(self, fact: AttemptStarting) -> None:
+        self._starts[fact.task, fact.attempt] = fact
+
+    def submitted(self, fact: AttemptSubmitted) -> None:
+        self._jobs[fact.task, fact.attempt] = _Job(fact.job)
+
+    def running(self, fact: AttemptRunning) -> None:
+        if fact.job:
+            self._jobs[fact.task, fact.attempt] = _Job(fact.job, fact.nodes)
+
+    def over(self, fact: AttemptEnded, run: int) -> None:
+        start = self._starts.pop((fact.task, fact.attempt), None)
+        job = self._jobs.pop((fact.task, fact.attempt), _Job())
+        if start is not None:
+            ended = Ended(
+                fact.attempt, fact.outcome, start.gpus, fact.duration_s, fact.peak_mib, fact.wall, run, start.rung,
+                start.card_mib, job.nodes, job.id,
+            )  # fmt: skip
+            self.ended[fact.task] = (*self.ended.get(fact.task, ()), ended)
+
 
 DeadlineKind = Literal["timeout", "warn", "linger", "backoff", "minute", "plan"]
 

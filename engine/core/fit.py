@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .deck import Deck, Task
-from .devices import GANG_PROBE_S, Gpu, gib
-from .gpuid import means
-from .together import by_node
+from .devices import GANG_PROBE_S, Gpu, by_node, gib
+from .gpu_names import means
 
 ObstacleKind = Literal[
     "ended", "paused", "halted", "stopping", "disk", "later", "held", "checking", "needs", "after", "round", "backoff",

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from .attempt_events import AttemptStarting
 from .deck import Deck, Task
+from .events import AttemptStarting
 from .learned import Entry
 from .recorded import Recorded
 from .spec import Resources, TaskSpec, Work

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .outcome import Cause, Outcome
+from .events import PLAIN, Cause, Outcome, RetryOptions
 from .readings import GpuReading as GpuReading
 from .readings import Process as Process
-from .terms import PLAIN, RetryOptions
 
 
 @dataclass(frozen=True, slots=True)

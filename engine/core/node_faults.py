@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .deck import Deck, Task
-from .outcome import Outcome
+from .events import Outcome
 from .phases import Attempt
 
 SOON_S = 60.0

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .outcome import Cause, Outcome
+from .events import Cause, Outcome, Terms
 from .spec import TaskSpec
-from .terms import Terms
 
 StopWhy = Literal["cancelled", "timeout", "interrupted", "watch"]
 

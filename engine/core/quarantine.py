@@ -10,9 +10,8 @@ from typing import NamedTuple
 from .apply_attempt import FAST_S
 from .deck import Deck, Task
 from .devices import PROBES_S, Gpu
-from .events import GpuQuarantined, GpuReleased
+from .events import GpuQuarantined, GpuReleased, Outcome
 from .learned import Entry
-from .outcome import Outcome
 
 RECENT_S = 600.0
 """A task that got past a minute elsewhere longer ago than this does not speak for today's environment."""

@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from . import events as e
-from .apply import apply
+from .apply import apply, replay
+from .attempts import stop
 from .carry import carry_deadlines, carry_gpus, carry_memory, carry_news, runs_on, same_attempt
 from .deck import Deck, Task
-from .ends import stop
 from .gone import Kept, kept_of
 from .phases import FINAL, Attempt, Backoff, Blocked, Queued, Running, Starting, Unknown, Waiting
 from .readiness import reconsider, spread
-from .renew import another_run, take_up_new
-from .replay import replay
+from .runs import another_run, take_up_new
 from .spec import TaskSpec
 from .step import Core
 from .turn import Turn

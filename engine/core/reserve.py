@@ -8,10 +8,9 @@ from math import inf
 from typing import Literal
 
 from .deck import Deck, Task
-from .devices import Gpu
+from .devices import Gpu, together
 from .fit import Need, bar, cpu_slots_needed, crowd, free_memory_mib, in_use, usable_limit
 from .phases import Attempt, Unknown
-from .together import together
 
 OVERDUE = 0.1
 """A task that is longer under way than expected: its end is put off by this share of its time so far."""

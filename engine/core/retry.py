@@ -7,7 +7,7 @@ from zlib import crc32
 
 from .apply_attempt import rungs_of
 from .deck import Task
-from .outcome import Next, Outcome
+from .events import Next, Outcome
 from .phases import Attempt
 
 LONGEST_BACKOFF_S = 600.0

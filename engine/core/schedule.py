@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from .deck import Deck, Task
-from .devices import Gpu
+from .devices import Gpu, of_one_node, together
 from .fit import (
     Need,
     bar,
@@ -28,7 +28,6 @@ from .fit import (
 )
 from .queue import LOOK_AT
 from .reserve import Reservation, held_on_host, hold_on_host, may_fill, reserve, since, slots_free_at
-from .together import of_one_node, together
 
 
 @dataclass(frozen=True, slots=True)

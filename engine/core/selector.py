@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from difflib import get_close_matches
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher, get_close_matches
 from fnmatch import translate
-from typing import Literal, Protocol
+from itertools import islice
+from typing import Literal, cast
 
 from ..errors import UsageError
+from .spec import TaskSpec, is_glob
 
 STATES = (
     "waiting", "queued", "starting", "running", "stopping", "closing", "backoff", "succeeded", "failed", "cancelled",
-    "cached", "blocked", "unknown", "pending", "held", "changed", "stale",
+    "cached", "blocked", "unknown", "pending", "held", "changed", "stale", "gone", "left-out",
 )  # fmt: skip
-"""What can follow `state:`; the last four stand beside the phase."""
+"""What can follow `state:`; the last six stand beside the phase."""
 
 REASONS = (
     "ok", "exit", "signal", "oom", "timeout", "missing output", "stale output", "watch", "spawn error", "lost",
@@ -23,44 +25,30 @@ REASONS = (
 )  # fmt: skip
 
 
-class Subject(Protocol):
-    """What a selector looks at."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def tags(self) -> Sequence[str]: ...
-    @property
-    def params(self) -> Mapping[str, str]: ...
-    @property
-    def states(self) -> Sequence[str]:
-        """Its phase and flags."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """How its last attempt ended; empty: it has none."""
-        ...
-
-    @property
-    def gpus(self) -> Sequence[str]:
-        """Indices and UUIDs of the GPUs of its present or last attempt."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """A subject made of plain values."""
+class Subject:
+    """What a selector looks at."""
 
     name: str
     tags: Sequence[str] = ()
     params: Mapping[str, str] = field(default_factory=dict[str, str])
+    entry: str = ""
+    group: str = ""
+    round: int = 0
     states: Sequence[str] = ()
+    """Its phase and flags."""
     reason: str = ""
+    """How its last attempt ended; empty: it has none."""
     gpus: Sequence[str] = ()
+    """Indices and UUIDs of the GPUs of its present or last attempt."""
+    nodes: Sequence[str] = ()
+    """Of a cluster, those of that attempt."""
+    job: str = ""
+    """The cluster's id of it."""
 
 
-Kind = Literal["name", "state", "reason", "tag", "gpu", "param"]
+Kind = Literal["name", "param", "state", "reason", "tag", "gpu", "entry", "group", "round", "node", "job"]
+_OF_HISTORY: frozenset[Kind] = frozenset(("state", "reason", "gpu", "node", "job"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +56,31 @@ class Term:
     """One condition."""
 
     kind: Kind
-    pattern: re.Pattern[str]
+    text: str
+    """As written, without the "-" before it."""
+    patterns: tuple[re.Pattern[str], ...]
+    """Alternatives."""
     key: str = ""
     """For a param: its name."""
-    text: str = ""
-    """As written, for names that contain "="."""
+    values: tuple[str, ...] = ()
+    """For a param: the alternatives as written; 0.5 means 0.50, too."""
+    negated: bool = False
+
+    @property
+    def needs_history(self) -> bool:
+        """It asks for what only a deck that has run can tell."""
+        return self.kind in _OF_HISTORY
 
     def matches(self, subject: Subject) -> bool:
+        return self.is_in(subject) is not self.negated
+
+    def is_in(self, subject: Subject) -> bool:
+        """Whatever stands before it."""
         match self.kind:
             case "name":
                 return self._any((subject.name,))
+            case "param":
+                return self._param(subject)
             case "state":
                 return self._any(subject.states)
             case "reason":
@@ -86,83 +89,114 @@ class Term:
                 return self._any(subject.tags)
             case "gpu":
                 return self._any(subject.gpus)
-            case "param":
-                return self._param(subject)
+            case "entry":
+                return self._any((subject.entry,))
+            case "group":
+                return self._any((subject.group,))
+            case "round":
+                return self._any((str(subject.round),))
+            case "node":
+                return self._any(subject.nodes)
+            case "job":
+                return bool(subject.job) and self._any((subject.job, subject.job.partition("_")[0]))
 
     def _any(self, texts: Sequence[str]) -> bool:
-        return any(self.pattern.match(text) is not None for text in texts)
+        return any(pattern.match(text) is not None for text in texts for pattern in self.patterns)
 
     def _param(self, subject: Subject) -> bool:
         value = subject.params.get(self.key)
-        if value is not None and (self._any((value,)) or _equal_numbers(value, self.text.partition("=")[2])):
+        if value is not None and (self._any((value,)) or any(_equal_numbers(value, each) for each in self.values)):
             return True
         return re.match(translate(self.text), subject.name) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Conditions that must all hold."""
+    """Which tasks are meant: of those that one of *names* names, or of all, those of which all *terms* hold."""
 
     text: str
+    names: tuple[Term, ...]
     terms: tuple[Term, ...]
+
+    @property
+    def conditions(self) -> tuple[Term, ...]:
+        return (*self.names, *self.terms)
 
     @property
     def needs_history(self) -> bool:
         """It asks for what only a deck that has run can tell: states, reasons, GPUs."""
-        return any(term.kind in ("state", "reason", "gpu") for term in self.terms)
+        return any(term.needs_history for term in self.terms)
 
     def matches(self, subject: Subject) -> bool:
-        return all(term.matches(subject) for term in self.terms)
+        named = not self.names or any(term.matches(subject) for term in self.names)
+        return named and all(term.matches(subject) for term in self.terms)
 
 
-def parse_selector(text: str) -> Selector:
-    """Names, globs, `state:failed`, `reason:oom`, `tag:x`, `gpu:5`, `noise=asym`; several with spaces between must all
-    hold. Raises UsageError for one that can match nothing."""
-    terms = tuple(_term(word) for word in text.split())
-    if not terms:
+def parse_selector(texts: Iterable[str], known: Container[str] = ()) -> Selector:
+    """Names and globs are added up; `state:failed`, `reason:oom`, `tag:x`, `gpu:5`, `entry:`, `group:`, `round:`,
+    `node:`, `job:` and `noise=asym` narrow, each by all of what it says; commas are alternatives, and "-" before any of
+    these leaves out. *known*: names of tasks, which may look like anything. Raises UsageError for what can match
+    nothing."""
+    texts = list(texts)
+    found: list[Term] = []
+    for text in texts:
+        found += [_named(text)] if text in known else map(parse_term, text.split())
+    if not found:
         raise UsageError('an empty selector: use a name, a glob such as "train-*", or state:failed')
-    return Selector(text, terms)
+    names = tuple(term for term in found if term.kind == "name" and not term.negated)
+    return Selector(" ".join(texts), names, tuple(term for term in found if term not in names))
 
 
-def _term(word: str) -> Term:
+def _named(name: str) -> Term:
+    return Term("name", name, (re.compile(re.escape(name) + r"\Z"),))
+
+
+def parse_term(word: str) -> Term:
+    """One word of a selector. Raises UsageError for one that can match nothing."""
+    if word.startswith("-") and len(word) > 1:
+        return replace(parse_term(word[1:]), negated=True)
     kind, colon, value = word.partition(":")
     if colon:
         return _by_kind(word, kind, value)
     key, equals, value = word.partition("=")
     if equals and key and re.fullmatch(r"[A-Za-z_]\w*", key):
-        return Term("param", _glob(value), key, word)
-    return Term("name", _glob(word), text=word)
+        values = _alternatives(value)
+        return Term("param", word, tuple(map(_glob, values)), key, values)
+    return Term("name", word, tuple(map(_glob, _alternatives(word))))
+
+
+def _alternatives(text: str) -> tuple[str, ...]:
+    """A name or a value may have a comma itself."""
+    return tuple(dict.fromkeys((text, *(part for part in text.split(",") if part))))
 
 
 def _by_kind(word: str, kind: str, value: str) -> Term:
-    if not value:
+    if kind not in _KINDS:
+        near = get_close_matches(kind, _KINDS, n=1)
+        hint = f"did you mean {near[0]}:{value}?" if near else f"there is no {kind}: ({_KNOWN} are known)"
+        raise UsageError(f"{word}: {hint}")
+    values = [part for part in value.split(",") if part]
+    if not values:
         raise UsageError(f"{word}: nothing after the colon")
-    match kind:
-        case "state":
-            _check(word, value, STATES)
-            return Term("state", _glob(value))
-        case "reason":
-            _check(word, _dashed(value), [_dashed(reason) for reason in REASONS])
-            return Term("reason", _glob(_dashed(value)))
-        case "tag":
-            return Term("tag", _glob(value))
-        case "gpu":
-            return Term("gpu", _glob(f"{value}*" if value.startswith(("GPU-", "MIG-")) else value))
-        case _:
-            near = get_close_matches(kind, _KINDS, n=1)
-            hint = f"did you mean {near[0]}:{value}?" if near else f"there is no {kind}: ({_KNOWN} are known)"
-            raise UsageError(f"{word}: {hint}")
+    if kind == "state":
+        values = [_checked(kind, each, STATES) for each in values]
+    elif kind == "reason":
+        values = [_checked(kind, _dashed(each), [_dashed(reason) for reason in REASONS]) for each in values]
+    elif kind == "gpu":
+        values = [f"{each}*" if each.startswith(("GPU-", "MIG-")) else each for each in values]
+    return Term(cast("Kind", kind), word, tuple(map(_glob, values)))
 
 
-_KINDS = ("state", "reason", "tag", "gpu")
-_KNOWN = "state:, reason:, tag: and gpu:"
+_KINDS = ("state", "reason", "tag", "gpu", "entry", "group", "round", "node", "job")
+_KNOWN = "state:, reason:, tag:, gpu:, entry:, group:, round:, node: and job:"
 
 
-def _check(word: str, value: str, known: Sequence[str]) -> None:
-    if value not in known and not any(character in value for character in "*?["):
-        near = get_close_matches(value, known, n=1)
-        kind = word.partition(":")[0]
-        raise UsageError(f"{word}: " + (f"did you mean {kind}:{near[0]}?" if near else "it knows " + ", ".join(known)))
+def _checked(kind: str, value: str, known: Sequence[str]) -> str:
+    if value in known or is_glob(value):
+        return value
+    near = get_close_matches(value, known, n=1)
+    hint = f"did you mean {kind}:{near[0]}?" if near else "it knows " + ", ".join(known)
+    raise UsageError(f"{kind}:{value}: {hint}")
 
 
 def _glob(text: str) -> re.Pattern[str]:
@@ -179,3 +213,53 @@ def _equal_numbers(one: str, other: str) -> bool:
         return float(one) == float(other)
     except ValueError:
         return False
+
+
+_LOOK_AT = 2000
+"""Tasks at most: to compare with each costs some 20 µs."""
+_NEAR = 0.65
+"""So alike are "bat" and "bad"; names of a sweep that differ in their number are, too, and all equally."""
+
+
+def meant(text: str, tasks: Iterable[TaskSpec]) -> str:
+    """ "train*" for "train", "rate=0.1" for "raet=0.1"; "" where nothing is near, or several are as near."""
+    seen = list(islice(tasks, _LOOK_AT))
+    kind, colon, word = text.partition(":")
+    key, equals, value = text.partition("=")
+    if len(text.split()) != 1 or is_glob(text):
+        return ""
+    if colon:
+        near = nearest(word, {tag for task in seen for tag in task.tags}) if kind == "tag" else ""
+        return near and f"tag:{near}"
+    names = [task.name for task in seen]
+    if not equals:
+        longer = [name for name in names if name.startswith(text)]
+        return f"{text}*" if len(longer) > 1 else longer[0] if longer else nearest(text, names)
+    keys = {each for task in seen for each in task.params}
+    if key not in keys:
+        near = nearest(key, keys)
+        return f"{near}={value}" if near else nearest(text, names)
+    near = nearest(value, {task.params[key] for task in seen if key in task.params})
+    return near and f"{key}={near}"
+
+
+def nothing_matches(text: str, tasks: Iterable[TaskSpec]) -> str:
+    """What to say of a selector that means no task."""
+    near = meant(text, tasks)
+    hint = f"; did you mean {near}?" if near else ""
+    return f"{text}: no task of this deck matches{hint}"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The one that is most like it; "" where none is like it, or two are equally so."""
+    ratios = sorted(((_ratio(word, each), each) for each in set(known)), reverse=True)
+    best: Sequence[tuple[float, str]] = ratios[:2]
+    if not best or best[0][0] < _NEAR or (len(best) == 2 and best[0][0] == best[1][0]):
+        return ""
+    return best[0][1]
+
+
+def _ratio(word: str, other: str) -> float:
+    """1.0: the same but for case."""
+    matcher = SequenceMatcher(None, word.lower(), other.lower())
+    return matcher.ratio() if matcher.real_quick_ratio() >= _NEAR and matcher.quick_ratio() >= _NEAR else 0.0

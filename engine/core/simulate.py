@@ -8,10 +8,8 @@ from heapq import heappop, heappush
 
 from .deck import Deck, Task
 from .effects import CheckDone, Effect, Examine, Launch
-from .events import RunStarted
-from .fate import Fate
+from .events import Fate, Outcome, RunStarted
 from .inputs import DoneChecked, Examined, Input, LeaderExited, Spawned, Tick, TreeGone
-from .outcome import Outcome
 from .phases import Starting
 from .step import Core, Step
 

@@ -6,9 +6,24 @@ a deck of 100,000 tasks stays small.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import translate
 from typing import Literal
+
+
+def is_glob(pattern: str) -> bool:
+    return any(character in pattern for character in "*?[")
+
+
+def matching(pattern: str, names: Iterable[str]) -> list[str]:
+    """The names that a pattern means, in their order; `*` also matches `/`."""
+    if not is_glob(pattern):
+        return [name for name in names if name == pattern]
+    matches = re.compile(translate(pattern)).match
+    return [name for name in names if matches(name)]
+
 
 Command = str | tuple[str, ...]
 """A tuple is executed as it is; a string runs in `bash -c`."""

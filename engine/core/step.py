@@ -7,27 +7,29 @@ from typing import assert_never
 
 from . import events as e
 from . import inputs as i
-from .begins import pending, spawned, submitted
-from .deck import Deadline, Deck, Task
-from .devices import note_claims, observe
-from .effects import Warn
-from .ends import (
+from .attempts import (
     REFUSED_WAIT_S,
     after_how_long,
     cut_short,
     end,
     ending,
+    pending,
     released,
     resolve,
+    spawned,
     stop,
     stop_rest,
+    submitted,
 )
-from .fate import Fate
-from .filling import arrive, done_checked, fill, gather
+from .deck import Deadline, Deck, Task
+from .devices import note_claims, observe
+from .dispatch import arrive, done_checked, fill, gather
+from .effects import Warn
+from .events import Fate
 from .phases import WAITING, Attempt, Backoff, Closing, Queued, Running, Starting, Stopping, Unknown, Waiting
 from .quarantine import Streaks
 from .readiness import reconsider, spread
-from .restore import take_over, take_up_changed
+from .runs import take_over, take_up_changed
 from .turn import Here, Step, Turn
 from .unasked import unasked_waiting
 from .urgency import spread_urgency

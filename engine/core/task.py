@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .events import PLAIN, RetryOptions
 from .gates import Gate, Standing
 from .learned import Entry
 from .phases import (
@@ -23,7 +24,6 @@ from .phases import (
     Unknown,
 )
 from .spec import Policy, TaskSpec
-from .terms import PLAIN, RetryOptions
 
 STANDING_OF_PHASE: dict[type[Phase], Standing] = {
     Succeeded: Standing.GOOD,

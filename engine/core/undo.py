@@ -8,7 +8,7 @@ from .acts import Act, Held, Moved, Ranked, as_left
 from .deck import Task
 from .phases import FINAL
 from .readiness import reconsider
-from .renew import another_run, requeue
+from .runs import another_run, requeue
 from .turn import Turn
 
 

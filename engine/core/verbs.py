@@ -7,9 +7,9 @@ from typing import assert_never
 
 from . import events as e
 from . import inputs as i
+from .attempts import by_whom, cut_short, end, stop, stop_rest
 from .deck import Task
 from .effects import Stop
-from .ends import by_whom, cut_short, end, stop, stop_rest
 from .flags import is_changed, is_stale
 from .gates import Gate
 from .phases import (
@@ -27,8 +27,8 @@ from .phases import (
     Waiting,
 )
 from .readiness import reconsider
-from .renew import another_run, requeue
 from .retry import Decision
+from .runs import another_run, requeue
 from .turn import Turn
 from .unasked import gates_behind
 from .undo import undo, undo_deck

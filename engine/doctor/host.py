@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from ..adapters import host
 from ..adapters.processes import proc
 from ..adapters.state.mounts import NETWORK_FILE_SYSTEMS, file_system
-from ..client.linger import Logout
-from ..client.linger import look as look_at_logout
+from ..client.detach import Logout, look_at_logout
 from ..core.spec import DeckSettings, TaskSpec
 from ..text import mib_text
 from .child import within

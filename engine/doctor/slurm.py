@@ -17,7 +17,7 @@ from ..adapters.slurm.cluster import SINFO, Partition, partitions_of
 from ..adapters.slurm.script import extra_lines, resources
 from ..attempt.cluster import gpus_each, job_order
 from ..attempt.launching import ranks_of
-from ..core.gres import gpus_by_type
+from ..core.gpu_names import gpus_by_type
 from ..core.spec import TaskSpec
 from ..ports import JobOrder
 from ..taskfile.command import RuntimeValues, asked

@@ -13,9 +13,7 @@ from ..logs.log_file import read_tail
 from ..logs.printable import lines_of
 from ..protocol.states import ENDED
 from ..protocol.wire import TaskRow
-from ..runs.asked import Asked
-from ..runs.engines import Engines
-from ..runs.wait import TELL_S, WAITS, Wait
+from ..runs.engines import TELL_S, WAITS, Asked, Engines, Wait
 
 _DRAIN_S = 0.001
 _ENGINES = 5

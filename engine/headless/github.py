@@ -117,7 +117,7 @@ def for_runner(message: Message, lines: list[Line]) -> Iterator[Line]:
     """Lines as they stand on a runner's stream, and commands among them."""
     yield from map(harmless, lines)
     if isinstance(message, Note) and message.level != "info":
-        yield command(message.level, message.text, title="gpudeck")
+        yield harmless(command(message.level, message.text, title="gpudeck"))
 
 
 def harmless(line: Line) -> Line:

@@ -13,9 +13,8 @@ from ..ports import Clock
 from ..protocol.messages import DeckOpened, GpuLine, Message, RunFinished, RunningTask, Status
 from ..text import cell_width, eta_text, field_text, fit, hhmmss, mib_text
 from .lines import done_count, status_fields, where
-from .narrate import Narrator
+from .narrate import Narrator, as_text
 from .painted import Line, Tone
-from .views import as_text
 from .writer import StreamWriter
 
 MAX_ROWS = 8

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Protocol
 
+from ..protocol.jsonlines import json_lines
 from ..protocol.messages import (
     DeckOpened,
     Message,
@@ -29,8 +30,9 @@ from .lines import (
     status_line,
     submit_line,
 )
-from .painted import Line, Weight, digest_lines
+from .painted import Line, Weight, digest_lines, paint
 from .summary import summary_lines
+from .writer import AppendLog, StreamWriter
 
 _EARLY_S = 0.5
 """A status that comes this much early still counts as due: the caller's timer and ours are not the same."""
@@ -120,3 +122,55 @@ class Narrator:
         self._said = said
         more = detail_lines(message, simulated=simulated) if verbose else []
         return [status_line(message, simulated=simulated), *more]
+
+
+class Observer(Protocol):
+    """Told every message of a run, in order. Raises nothing that a full disk or a lost reader causes."""
+
+    def show(self, message: Message) -> None: ...
+
+    def close(self) -> None:
+        """The run's output ends here, with or without a `RunFinished`. Idempotent."""
+        ...
+
+
+def as_text(lines: Iterable[Line], *, colour: bool = False) -> str:
+    return "".join(f"{paint(line, colour=colour)}\n" for line in lines)
+
+
+class PlainView:
+    """Lines on a stream, or in deck.log, uncut."""
+
+    def __init__(
+        self,
+        writer: StreamWriter | AppendLog,
+        narrator: Narrator,
+        *,
+        colour: bool = False,
+        worded: Callable[[Message, list[Line]], Iterable[Line]] = lambda _, lines: lines,
+    ) -> None:
+        """*worded*: what becomes of a message's lines where a certain reader is to get them."""
+        self._writer = writer
+        self._narrator = narrator
+        self._colour = colour
+        self._worded = worded
+
+    def show(self, message: Message) -> None:
+        if text := as_text(self._worded(message, self._narrator.lines(message)), colour=self._colour):
+            self._writer.write(text)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class JsonView:
+    """JSON lines on a stream, nothing else."""
+
+    def __init__(self, writer: StreamWriter) -> None:
+        self._writer = writer
+
+    def show(self, message: Message) -> None:
+        self._writer.write("".join(f"{line}\n" for line in json_lines(message)))
+
+    def close(self) -> None:
+        self._writer.close()

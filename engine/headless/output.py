@@ -15,10 +15,9 @@ from ..protocol.messages import Message, Note, RunFinished
 from .github import StepSummary, for_runner, github_summary
 from .junit import JunitFile
 from .live import STATUS_PERIOD_S, LiveView, terminal_size
-from .narrate import Narrator
+from .narrate import JsonView, Narrator, Observer, PlainView
 from .painted import Weight
 from .summary import NO_CAPS, summary_lines
-from .views import JsonView, Observer, PlainView
 from .writer import AppendLog, AsideLog, StreamWriter
 
 

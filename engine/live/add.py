@@ -14,8 +14,7 @@ from ..errors import EngineUnavailableError, TaskFileError, UsageError
 from ..taskfile.load import load
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.source import Source, read_source
-from .entry_like import Table, entry_for, entry_like, unique
-from .toml_text import table_lines
+from .entry_like import Table, entry_for, entry_like, table_lines, unique
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,7 @@ from ..opening.left_out import stand_in_for_left_out
 from ..opening.opening import OpenDeck
 from ..opening.run_options import decode, encode
 from .change import refuse_left_out_needs
-from .choices import Applied, Choices
-from .plan import FilePlan, make_plan, settings_for_now
+from .plan import Applied, Choices, FilePlan, make_plan, settings_for_now
 from .reading import Reading
 from .worker import Worker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal as signals
 
-from ..core.outcome import Outcome
+from ..core.events import Outcome
 
 _RANK = re.compile(r"rank \d+(?: of \d+)?(?:: | killed by )")
 """A launcher's exit code tells nothing; that of the rank follows."""

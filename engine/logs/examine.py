@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..core.outcome import Outcome
+from ..core.events import Outcome
 from ..core.spec import TaskSpec
 from ..globs import matches
 from ..text import names_text

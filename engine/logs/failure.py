@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from ..core.outcome import Outcome
+from ..core.events import Outcome
 from ..core.spec import TaskSpec
 from .cause import HANDLED, RootCause, Traceback, choose_in, context_of, last_words, root_cause, telling_line
 from .described import signal_name, signal_of

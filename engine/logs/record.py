@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from ..atomic import write_atomic
-from ..core.outcome import Outcome
+from ..core.events import Outcome
 from .metrics import from_text, to_text
 from .outputs import OutputStamp
 from .secrets import masked_command, masked_env

@@ -17,9 +17,8 @@ from ..protocol.messages import Counts, Message, RunFinished, TaskEnded
 from ..report.numbers import counts_of
 from ..text import plural, short_time
 from .delivery import Surroundings
-from .message import Happening, Kind, Level, Origin
+from .message import Happening, Kind, Level, Origin, resolve
 from .sender import Mark, Sender, Settings
-from .targets import resolve
 
 _ROUNDS = ("round", "round ended")
 

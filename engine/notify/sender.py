@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ..adapters.state.private_files import write_private
+from ..atomic import write_private
 from ..core.spec import Notify
 from .delivery import Surroundings, deliver
-from .message import Happening, Notice, Origin, fold
-from .targets import Targets
+from .message import Happening, Notice, Origin, Targets, fold
 
 
 class Mark:

@@ -18,11 +18,11 @@ from ..adapters.simulated_gpus import simulated_gpus
 from ..adapters.state.folder import StateDir, load_environment
 from ..adapters.state.lock import Holder, held_by, this_machine
 from ..attempt.environment import base_environment
+from ..core.apply import derive, replay
 from ..core.build import build
 from ..core.deck import Deck, Task
 from ..core.events import AttemptStarting, Fact, TaskCached, TaskCancelled
 from ..core.recorded import Recorded, recorded
-from ..core.replay import derive, replay
 from ..core.spec import DeckFile, DeckSettings, Resources, TaskSpec, Work
 from ..errors import EngineUnavailableError, TaskFileError, UsageError
 from ..logs.files import AttemptPaths, LogFolder
@@ -34,7 +34,7 @@ from ..opening.past import before_the_run, past_of
 from ..opening.run_options import holding
 from ..opening.submitted import Sent, submitted
 from ..ports import GpuInfo
-from ..serve.selecting import select
+from ..serve.requested import select
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import Box, RunOptions
 from ..taskfile.settings import stem_of

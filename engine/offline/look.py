@@ -166,9 +166,7 @@ class OfflineLook:
         Raises UsageError for anything else and for bad arguments."""
         import asyncio
 
-        from ..serve.failures import FailuresArgs, failures
-        from ..serve.graph import Graphs
-        from ..serve.timeline import TimelineArgs, timeline
+        from ..serve.pages import FailuresArgs, Graphs, TimelineArgs, failures, timeline
 
         deck, now = self.deck.deck, host.SystemClock().now()
         try:

@@ -87,7 +87,7 @@ def _of_driver() -> GpuProbe:
 def _allocation(settings: DeckSettings, environ: Mapping[str, str]) -> Allocation | None:
     if isinstance(settings.gpus, int) or settings.gpus == "none" or "SLURM_JOB_ID" not in environ:
         return None
-    from ..adapters.allocation.look import look_at_allocation
+    from ..adapters.allocation.nodes import look_at_allocation
 
     return look_at_allocation(environ)
 
@@ -101,7 +101,7 @@ def _in_box(probe: GpuProbe, settings: DeckSettings, environ: Mapping[str, str])
 
 def _in_allocation(allocation: Allocation, settings: DeckSettings, environ: Mapping[str, str]) -> BoxGpus:
     """What limits us on this node says nothing of the others, which the job has as a whole."""
-    from ..adapters.allocation.probe import AllocationProbe
+    from ..adapters.allocation.relay import AllocationProbe
 
     probe = AllocationProbe(allocation, _of_driver())
     inventory = probe.discover()

@@ -11,7 +11,7 @@ import msgspec
 
 from ..adapters.state.folder import StateDir, find_state_dir
 from ..adapters.state.lock import held_by
-from ..adapters.state.private_files import write_private
+from ..atomic import write_private
 from ..core.spec import DeckSettings
 from ..errors import UsageError
 from ..taskfile.find import STATE_DIR, stem_of

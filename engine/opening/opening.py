@@ -15,12 +15,12 @@ from ..adapters.state.folder import StateDir, load_environment, open_state_dir, 
 from ..adapters.state.home import moved, settle_in
 from ..adapters.state.lock import DeckLock, this_machine
 from ..attempt.environment import base_environment
+from ..core.apply import replay
 from ..core.build import build
 from ..core.deck import Deck
 from ..core.events import AttemptStarting, Fact
 from ..core.phases import FINAL
 from ..core.recorded import Recorded, recorded
-from ..core.replay import replay
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..errors import DeckError, EngineUnavailableError, TaskFileError
 from ..logs.files import LogFolder

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..adapters import host
+from ..core.apply import derive, replay
 from ..core.build import build
 from ..core.deck import Deck
 from ..core.events import Fact, OptionsChanged, RunEnded, RunStarted
 from ..core.phases import FINAL, Phase, Waiting
-from ..core.replay import derive, replay
 from ..core.selector import Subject
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..core.subject import subject

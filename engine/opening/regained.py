@@ -15,11 +15,10 @@ from datetime import datetime
 import msgspec
 
 from ..adapters import host
-from ..core.events import AttemptEnded, AttemptStarting, Fact, RunEnded, RunStarted
-from ..core.instant import Instant
-from ..core.outcome import Outcome, Reason
+from ..core.events import AttemptEnded, AttemptStarting, Fact, Outcome, Reason, RunEnded, RunStarted
 from ..core.recorded import Recorded
 from ..logs.told import read_record
+from ..ports import Instant
 from ..snapshot.index import SHARED
 
 _FILE = re.compile(r"attempt-([1-9]\d{0,8})\.json")

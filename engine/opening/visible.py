@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ..core.gpuid import means
+from ..core.gpu_names import means
 from ..errors import EngineUnavailableError, UsageError
 from ..ports import GpuInfo, Inventory
 from ..text import ranges

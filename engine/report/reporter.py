@@ -11,10 +11,9 @@ from typing import assert_never
 from ..attempt.attempts import Attempts
 from ..core import events as e
 from ..core.deck import Deck, Task
-from ..core.devices import gib
+from ..core.devices import gib, mixed_in_words
 from ..core.explain import Explainer
 from ..core.phases import Blocked, Ended, Failed
-from ..core.together import mixed_in_words
 from ..logs.described import describe
 from ..logs.digest import digest
 from ..logs.failure import hint_of

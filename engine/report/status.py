@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ..core.deck import Deck
 from ..core.devices import Gpu, is_stale
 from ..core.forecast import Forecast
-from ..core.instant import Instant
 from ..core.why_waiting import why_waiting
+from ..ports import Instant
 from ..protocol.messages import GpuLine, RunningTask, Status
 from ..protocol.words import silent_text
 from .numbers import counts_of, why_unused

@@ -26,7 +26,7 @@ from ..offline.deck import Offline
 from ..offline.look import STANDING
 from ..results.results import Asked, How, Records, Result, metrics_of, results_of
 from ..results.table import Layout, tabulate, varying
-from ..serve.failures import failure_of
+from ..serve.pages import failure_of
 from .data import AttemptPart, FailurePart, MetricsPart, Report, RunPart, TaskPart
 
 UNTOLD = "untold"

@@ -7,15 +7,15 @@ import fcntl
 import os
 import time
 import tomllib
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from typing import cast
+from urllib.parse import quote
 
-from ..adapters.state.private_files import private, write_private
-from ..client.runs_home import FIT, RUNS, Home
+from ..atomic import private, write_private
+from ..client.files import FIT, RUNS, Home
 from ..errors import EngineUnavailableError, UsageError
-from ..live.toml_text import table_lines
+from ..live.entry_like import table_lines
 from ..logs.files import safe_name
-from . import environments
 
 KEPT = 50
 """Runs that have ended stay in the file until so many newer ones have come."""
@@ -46,8 +46,8 @@ class Book:
         with self._alone() as entries:
             name = self._reserve(wish, {str(other["name"]).casefold() for other in entries})
             try:
-                environments.make_folder(self._home.state)
-                environments.save(self._home.state, name, environment)
+                make_environments(self._home.state)
+                save_environment(self._home.state, name, environment)
                 self._write([*entries, {"name": name, **entry}])
             except OSError:
                 self._forget(name)
@@ -103,7 +103,7 @@ class Book:
         return True
 
     def _forget(self, name: str) -> None:
-        environments.forget(self._home.state, name)
+        forget_environment(self._home.state, name)
         with contextlib.suppress(OSError):
             os.rmdir(os.path.join(self._home.logs, safe_name(name)))  # has logs where it has run
 
@@ -155,3 +155,43 @@ def _lock(fd: int) -> None:
             time.sleep(_LOOK_S)
         else:
             return
+
+
+_FOLDER = "environments"
+
+
+def make_environments(state_dir: str) -> None:
+    """From now on tasks of this deck may have environments of their own. Raises OSError."""
+    os.makedirs(os.path.join(state_dir, _FOLDER), 0o700, exist_ok=True)
+
+
+def save_environment(state_dir: str, task: str, environment: Mapping[str, str]) -> None:
+    """Keep what *task* starts from, readable by its owner only. Raises OSError."""
+    pairs = (os.fsencode(f"{name}={value}") for name, value in environment.items())
+    write_private(_path(state_dir, task), b"\0".join(pairs))
+
+
+def forget_environment(state_dir: str, task: str) -> None:
+    """Idempotent."""
+    with contextlib.suppress(OSError):
+        os.unlink(_path(state_dir, task))
+
+
+def own_environments(state_dir: str) -> Callable[[str], Mapping[str, str] | None]:
+    """What tells, for a task's name, the environment that it alone starts from; None: it has that of the deck.
+
+    In a deck of single commands every task has its own: there FileNotFoundError is raised where it is gone.
+    """
+    if not os.path.isdir(os.path.join(state_dir, _FOLDER)):
+        return lambda _: None
+    return lambda task: _load(state_dir, task)
+
+
+def _load(state_dir: str, task: str) -> Mapping[str, str]:
+    with open(_path(state_dir, task), "rb") as file:
+        pairs = (os.fsdecode(pair).partition("=") for pair in file.read().split(b"\0") if pair)
+        return {name: value for name, _, value in pairs}
+
+
+def _path(state_dir: str, task: str) -> str:
+    return os.path.join(state_dir, _FOLDER, quote(task, safe=""))

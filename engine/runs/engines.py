@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 from ..client.attach import attach, attach_or_start
 from ..client.connection import Connection, Gone
-from ..client.runs_home import RUNS, Home
+from ..client.files import RUNS, Home
 from ..errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from ..opening.run_options import decode
 from ..protocol.states import ACTIVE, ENDED
+from ..protocol.wire import TaskRow
 from ..taskfile.kinds import RUN_VARIABLE
 from ..taskfile.options import RunOptions
+from ..text import ranges
 from .book import KEPT, Book
 from .wanted import boot_mark
 
@@ -178,3 +184,85 @@ def _ends(connection: Connection) -> bool:
     except Gone:
         return True
     return False
+
+
+_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+_PATIENCE = 2
+
+
+class Asked:
+    """SIGINT and SIGTERM, from entering it to leaving it. On the main thread."""
+
+    def __init__(self) -> None:
+        self.first: signal.Signals | None = None
+        self.times = 0
+        self.handled = 0
+        """How many were acted on. When several wait for that, something hangs, and the next one interrupts as usual."""
+        self._before: dict[int, Any] = {}
+        self._fds: tuple[int, int] = (-1, -1)
+
+    def fileno(self) -> int:
+        """Can be read when a signal has come."""
+        return self._fds[0]
+
+    def clear(self) -> None:
+        """Let `fileno` wait for the next one."""
+        with contextlib.suppress(BlockingIOError):
+            while os.read(self._fds[0], 64):
+                pass
+
+    def __enter__(self) -> Asked:
+        self._fds = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        # A shell makes its background jobs ignore SIGINT: Ctrl-C is meant for others then.
+        numbers = [number for number in _NUMBERS if signal.getsignal(number) is not signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._take) for number in numbers}
+        signal.set_wakeup_fd(self._fds[1], warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.set_wakeup_fd(-1)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        for fd in self._fds:
+            os.close(fd)
+
+    def _take(self, number: int, _: FrameType | None) -> None:
+        self.first = self.first or signal.Signals(number)
+        self.times += 1
+        if self.times > self.handled + _PATIENCE:
+            raise KeyboardInterrupt
+
+
+TELL_S = 1.0
+"""A run that waits for longer says why, and looks as often whether the reason is another."""
+WAITS = ("waiting", "queued")
+_SHOWN = 3
+
+
+class Wait:
+    """Of one run."""
+
+    def __init__(self, name: str, say: Callable[[str], None]) -> None:
+        self._name = name
+        self._say = say
+        self._look_at = time.monotonic() + TELL_S
+        self._told = ""
+
+    def tell(self, connection: Connection) -> Collection[str]:
+        """Say why, where that is new. Returns the kinds of obstacles; () where it was not looked."""
+        if time.monotonic() < self._look_at:
+            return ()
+        self._look_at = time.monotonic() + TELL_S
+        obstacles: Sequence[dict[str, Any]] = connection.request("explain", tasks=[self._name])[self._name]
+        why = "; ".join(obstacle["text"] for obstacle in obstacles[:_SHOWN])
+        gist = re.sub(r"\d+", "", why)
+        if why and gist != self._told:
+            self._told = gist
+            self._say(f"{self._name} waits: {why}")
+        return {obstacle["kind"] for obstacle in obstacles}
+
+    def over(self, row: TaskRow) -> None:
+        """It has started: say so where it was said to wait."""
+        if self._told:
+            self._say(f"{self._name} runs" + (f" on GPU {ranges(row.gpus)}" if row.gpus else ""))
+            self._told = ""

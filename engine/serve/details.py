@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from ..attempt.shown_command import ToldLaunch
 from ..core.deck import Deck, Task
+from ..core.devices import mixed_in_words
 from ..core.explain import explain
 from ..core.fit import memory_in_words
 from ..core.flags import flags
 from ..core.phases import NAMES
-from ..core.spec import Command, Metric, TaskSpec
-from ..core.together import mixed_in_words
+from ..core.spec import Command, Metric, TaskSpec, Work
 from ..logs.described import describe
 from ..logs.failure import hint_of
 from ..logs.files import AttemptPaths
-from ..logs.secrets import masked_env
+from ..logs.secrets import masked_command, masked_env
 from ..taskfile.kinds import OWN_VARIABLES, RUN_VARIABLE
 from ..taskfile.placeholders import without_markers
 from .cluster_rows import hour, pending_in_words
-from .rungs import profile_changes, rung_changes
 
 _OURS = OWN_VARIABLES | {RUN_VARIABLE}
 
@@ -265,3 +266,57 @@ def _needed_by(deck: Deck, task: Task) -> tuple[str, ...]:
         deck.tasks[index].name for gate in task.feeds if gate.kind in ("needs", "after") for index in gate.dependents
     }
     return tuple(sorted(names))
+
+
+_MOST_WORDS = 500
+"""Of commands that are longer than this the words are not compared."""
+
+
+def rung_changes(spec: TaskSpec, rung: int) -> tuple[str, ...]:
+    """What differs from the command as written, as the task file says now: options with their values, `NAME=value`,
+    other words after those in whose place they stand; secrets masked. Empty for rung 0 and for one that the ladder
+    does not have."""
+    if not 0 < rung <= len(spec.ladder):
+        return ()
+    return _changes(spec.work, spec.ladder[rung - 1])
+
+
+def profile_changes(spec: TaskSpec, total_mib: int) -> tuple[str, ...]:
+    """The same of the [[gpu_profile]] for cards of this size, after its name; empty without one."""
+    card = spec.card(total_mib)
+    return () if card is None else (card.profile, *_changes(spec.work, card.work))
+
+
+def _changes(before: Work, after: Work) -> tuple[str, ...]:
+    return (*_words(_split(before), _split(after)), *_env_changes(before, after))
+
+
+def _words(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    if max(len(before), len(after)) > _MOST_WORDS:
+        return []
+    found: list[str] = []
+    for kind, first, last, begin, end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind == "delete":
+            found.append(f"without {' '.join(before[first:last])}")
+        elif kind != "equal":
+            names_it = begin > 0 and after[begin - 1].startswith("-") and not after[begin].startswith("-")
+            named = names_it or kind == "insert" or after[begin].startswith("-") or "=" in after[begin]
+            instead = "" if named else f"{' '.join(before[first:last])} → "
+            found.append(instead + " ".join(after[begin - names_it : end]))
+    return found
+
+
+def _env_changes(before: Work, after: Work) -> list[str]:
+    old, new = masked_env(before.env), masked_env(after.env)
+    changed = [(name, value) for name, value in new.items() if name not in old or old[name] != value]
+    return [f"{name} is unset" if value is None else f"{name}={without_markers(value)}" for name, value in changed]
+
+
+def _split(work: Work) -> list[str]:
+    command = masked_command(work.command)
+    if isinstance(command, str):
+        try:
+            command = shlex.split(command)
+        except ValueError:
+            command = command.split()
+    return [without_markers(word) for word in command]

@@ -12,10 +12,10 @@ import msgspec
 
 from ..attempt.attempts import Attempts
 from ..core.deck import Deck, Task
+from ..core.events import RetryOptions
 from ..core.explain import explain
 from ..core.inputs import GpuVerb, Verb
 from ..core.phases import FINAL, NAMES, Backoff, Blocked, Unknown, Waiting
-from ..core.terms import RetryOptions
 from ..errors import UsageError
 from ..live.change import ChangeArgs
 from ..ports import Clock, Sink
@@ -23,13 +23,21 @@ from ..protocol.wire import Request
 from ..protocol.words import stands
 from ..taskfile.kinds import refuse_own
 from ..taskfile.problems import BadValueError
-from .arguments import GpuArgs, NoArgs, PauseArgs, PriorityArgs, RetryArgs, SelectArgs, StopArgs, TasksArgs, UndoArgs
 from .cluster_rows import hour
 from .details import details_of
-from .failures import FailuresArgs, failures
-from .graph import Graphs
-from .selecting import select_in_turns
-from .timeline import TimelineArgs, timeline
+from .pages import FailuresArgs, Graphs, TimelineArgs, failures, timeline
+from .requested import (
+    GpuArgs,
+    NoArgs,
+    PauseArgs,
+    PriorityArgs,
+    RetryArgs,
+    SelectArgs,
+    StopArgs,
+    TasksArgs,
+    UndoArgs,
+    select_in_turns,
+)
 from .undoing import Undoing, new_act
 from .view import DeckView
 

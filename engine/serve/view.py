@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..core.deck import Deck, Task
-from ..core.events import Fact
+from ..core.events import Fact, Outcome
 from ..core.explain import Explainer
 from ..core.flags import count_flags, is_stale, take_flagged
 from ..core.forecast import Forecast
 from ..core.gates import GateState
 from ..core.marks import is_of_other_work
-from ..core.outcome import Outcome
 from ..core.phases import NAMES, Backoff, Blocked, Failed, Phase, Unknown
 from ..core.why_waiting import holds_back, sums
 from ..logs.described import describe

@@ -14,11 +14,11 @@ from ..attempt.box import Box
 from ..attempt.environment import base_environment
 from ..attempt.orders import Made, Orders
 from ..attempt.outputs import is_done
+from ..core.apply import replay
 from ..core.build import build
 from ..core.deck import Deck
 from ..core.effects import Launch
 from ..core.recorded import Recorded, recorded
-from ..core.replay import replay
 from ..core.spec import DeckFile, TaskSpec
 from ..logs.files import LogFolder
 from ..opening.backends import passed_over_nodelists

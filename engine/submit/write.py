@@ -9,25 +9,28 @@ import re
 import secrets
 import shlex
 import time
-from collections.abc import Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from ... import __version__
 from ..adapters import host
-from ..adapters.slurm.jobfiles import control_folder
+from ..adapters.slurm.calls import run_program, small_environment
+from ..adapters.slurm.jobfiles import VOID, control_folder, path, read_ended, void
+from ..adapters.slurm.next_step import Limits
+from ..adapters.slurm.parse import SQUEUE, QueuedJob, squeue_jobs
 from ..adapters.slurm.script import script
+from ..adapters.slurm.states import stand
 from ..atomic import write_atomic
-from ..core.spec import TaskSpec
+from ..core.spec import DeckSettings, TaskSpec, is_glob
 from ..errors import EngineUnavailableError, UsageError
 from ..logs.files import safe_name
 from ..logs.outputs import outputs_exist
 from ..logs.record import encode, header_record
 from ..opening.submitted import all_submitted
-from .jobs import LOCK, Piece, Unit, submit_script, units_of
-from .standing import Standing
+from ..text import names_text
+from .jobs import LOCK, Piece, Unit, Waits, missing, submit_script, units_of, waits_of
 from .target import Target
-from .unsupported import not_expressed
-from .waits import Waits, missing, waits_of
 
 SUBMIT = "submit.sh"
 SCRIPTS = "jobs"
@@ -185,3 +188,123 @@ class _Writing:
             path = f"{SCRIPTS}/{name}"
             if _OURS.search(name) and path not in kept:
                 os.unlink(os.path.join(self._folder, path))
+
+
+Stands = Literal["waits", "ok", "failed"]
+"""There, waiting or running; ended with a success, or otherwise."""
+
+_SQUEUE_S = 30.0
+
+
+class Standing:
+    """Of the jobs whose files lie in one folder. Slurm is asked once, and only about jobs that left no end; where it
+    does not answer they wait."""
+
+    def __init__(self, control: str, environ: Mapping[str, str]) -> None:
+        self._control = control
+        self._environ = environ
+        self._states: dict[str, str] | None = None
+        """By what TOKEN.sent calls a job; None: not asked yet."""
+        self._answers = False
+
+    def of(self, token: str, success_codes: Collection[int]) -> Stands:
+        """Where nothing of a job can run any more its claim is taken: it has failed for good. Raises OSError."""
+        with contextlib.suppress(FileNotFoundError):
+            if (ended := read_ended(self._read(token, "ended"))) is not None:
+                return "ok" if ended.code in success_codes else "failed"
+        sent_as = self._read(token, "sent").rpartition("\n")[0].rpartition("\n")[2]
+        return "failed" if self._is_gone(sent_as) and self._runs_no_more(token) else "waits"
+
+    def _is_gone(self, sent_as: str) -> bool:
+        """It is over, as Slurm says, or has forgotten. False also where Slurm does not answer."""
+        if self._states is None:
+            argv = (*SQUEUE, "-u", str(os.getuid()))
+            answer = run_program(argv, small_environment(self._environ), timeout_s=_SQUEUE_S)
+            self._answers = answer.ok
+            self._states = {key: job.state for job in squeue_jobs(answer.out) for key in (job.id, _name(job))}
+        return self._answers and stand(self._states.get(sent_as, "COMPLETED")) == "over"
+
+    def _runs_no_more(self, token: str) -> bool:
+        """Of a job that Slurm does not have any more: from now on nothing of it begins, and what had begun has no
+        heartbeat any more. One that was killed before its first has a claim that is as old."""
+        silent_s = self._age_s(token, "alive")
+        if silent_s is None:
+            if void(self._control, token) == VOID:
+                return True
+            silent_s = self._age_s(token, "claim")
+        return silent_s is not None and silent_s > Limits().stale_s
+
+    def _age_s(self, token: str, kind: str) -> float | None:
+        """Seconds since one of its files was written; None: there is none."""
+        try:
+            return time.time() - os.stat(path(self._control, token, kind)).st_mtime
+        except FileNotFoundError:
+            return None
+
+    def _read(self, token: str, kind: str) -> str:
+        with open(path(self._control, token, kind), encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+
+def _name(job: QueuedJob) -> str:
+    """What TOKEN.sent calls it until sbatch has answered: "?NAME", of an array's element "?NAME_7"."""
+    index = job.id.partition("_")[2]
+    return f"?{job.name}_{index}" if index else f"?{job.name}"
+
+
+_Says = Callable[[TaskSpec], bool]
+
+_OF_TASKS: tuple[tuple[str, _Says, str], ...] = (
+    ("retries", lambda spec: spec.policy.retries > 0, "what fails stays failed; `gpudeck submit` writes it anew"),
+    ("on_oom", lambda spec: bool(spec.ladder), "an out-of-memory end is not tried with other values"),
+    ("resume_command", lambda spec: spec.resume is not None, "jobs begin anew with command"),
+    ("watch", lambda spec: spec.extras.watch is not None, "nobody watches the output"),
+    ("metrics", lambda spec: bool(spec.extras.metrics), "nobody reads them: `gpudeck table` has no values"),
+    ("outputs", lambda spec: bool(spec.outputs), "missing after exit 0 they keep nothing from starting"),
+    (
+        "success_codes",
+        lambda spec: spec.policy.success_codes != frozenset({0}),
+        "what needs these tasks starts after exit 0 alone",
+    ),
+    ("priority", lambda spec: spec.priority != 0, "jobs have the priority that Slurm gives them"),
+    (
+        "timeout",
+        lambda spec: spec.policy.timeout_s is not None and "time" in dict(spec.extras.slurm),
+        "slurm.time alone ends jobs",
+    ),
+    (
+        "needs, after",
+        lambda spec: any(is_glob(pattern) for pattern in (*spec.needs, *spec.after)),
+        "globs mean the tasks of this moment",
+    ),
+)
+
+
+def not_expressed(settings: DeckSettings, tasks: Sequence[TaskSpec], *, limited: Collection[str]) -> list[str]:
+    """A line for each key that changes nothing here. *tasks*: those that are written; *limited*: entries of which an
+    array holds max_parallel."""
+    lines = [
+        f"{key} ({_who(tasks, chosen)}): {words}"
+        for key, says, words in _OF_TASKS
+        if (chosen := [spec for spec in tasks if says(spec)])
+    ]
+    free = [spec for spec in tasks if spec.resources.max_parallel is not None and spec.entry not in limited]
+    if free:
+        lines.append(
+            f"max_parallel ({_who(tasks, free)}): Slurm runs as many as it likes; `slurm.array = true` holds it for"
+            " tasks that wait for the same"
+        )
+    said = {
+        "halt": (settings.halt is not None, "failures stop only what needs them; `scancel` stops the rest"),
+        "snapshot": (settings.snapshot, "jobs run the code as it is when they begin"),
+        "notify": (bool(settings.notify), 'nobody is told; `slurm.extra = ["--mail-type=END,FAIL"]` asks Slurm to'),
+        "order": (settings.order != "file", "Slurm decides what begins first"),
+    }
+    return [*lines, *(f"{key}: {words}" for key, (there, words) in said.items() if there)]
+
+
+def _who(tasks: Sequence[TaskSpec], chosen: Sequence[TaskSpec]) -> str:
+    if len(chosen) == len(tasks):
+        return "all tasks" if len(tasks) > 1 else chosen[0].name
+    entries = list(dict.fromkeys(spec.entry for spec in chosen))
+    return names_text(entries, 3)

@@ -7,10 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from ..core.gpuid import means
-from ..core.gres import gpus_by_type
-from ..core.names import is_glob
-from ..core.spec import DeckFile, TaskSpec
+from ..core.gpu_names import gpus_by_type, means
+from ..core.spec import DeckFile, TaskSpec, is_glob
 from ..errors import TaskFileError
 from ..ports import GpuInfo, Inventory
 from .layers import Layers, RawEntry

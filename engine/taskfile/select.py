@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from ..core.meant import meant
-from ..core.selector import Facts, Subject, parse_selector
+from ..core.selector import Selector, Subject, meant, parse_selector
 from ..core.spec import DeckSettings, TaskSpec
 from ..errors import UsageError
 from .graph import Index
@@ -21,40 +20,47 @@ def select(
     """The names that the options leave in; None: all. Raises UsageError where a selector matches nothing."""
     if not options.only and not options.exclude and options.limit is None:
         return None
-    selectors = [parse_selector(text) for text in (*options.only, *options.exclude)]
-    if look is not None and any(selector.needs_history for selector in selectors):
+    names = {task.name for task in tasks}
+    wanted = [
+        *([("--only", options.only)] if options.only else []),
+        *(("--exclude", (each,)) for each in options.exclude),
+    ]
+    selectors = [(option, parse_selector(texts, names)) for option, texts in wanted]
+    if look is not None and any(selector.needs_history for _, selector in selectors):
         subjects = look(settings, tasks)
     else:
-        subjects = [Facts(task.name, task.tags, task.params) for task in tasks]
+        subjects = [Subject(task.name, task.tags, task.params, task.entry, task.group, task.round) for task in tasks]
+    out: set[str] = set()
     chosen: Iterable[TaskSpec] = tasks
-    if options.only:
-        chosen = _matching("--only", options.only, tasks, subjects, history=look is not None)
-    if options.exclude:
-        out = {task.name for task in _matching("--exclude", options.exclude, tasks, subjects, history=look is not None)}
-        chosen = [task for task in chosen if task.name not in out]
+    for option, selector in selectors:
+        hits = _matching(option, selector, tasks, subjects, history=look is not None)
+        if option == "--only":
+            chosen = [task for task in tasks if task.name in hits]
+        else:
+            out |= hits
+    chosen = [task for task in chosen if task.name not in out]
     if options.limit is not None:
         chosen = _first(chosen, options.limit)
-    names = {task.name for task in chosen}
-    if not names:
+    left = {task.name for task in chosen}
+    if not left:
         raise UsageError("--exclude leaves no task")
     also = _with_needs({task.name for task in tasks if task.name in options.also}, tasks, after=False)
-    return frozenset(also | (_with_needs(names, tasks) if options.with_needs else names))
+    return frozenset(also | (_with_needs(left, tasks) if options.with_needs else left))
 
 
 def _matching(
-    option: str, texts: Sequence[str], tasks: Sequence[TaskSpec], subjects: Sequence[Subject], *, history: bool
-) -> list[TaskSpec]:
-    """Tasks that at least one selector matches, in file order."""
-    hits: set[str] = set()
-    for text in texts:
-        selector = parse_selector(text)
-        if selector.needs_history and not history:
-            raise UsageError(f"{option} {text}: states, reasons and GPUs are known only of a deck that has run")
-        found = {subject.name for subject in subjects if selector.matches(subject)}
-        if not found:
-            raise UsageError(f"{option} {text}: no task matches{_hint(text, tasks)}")
-        hits |= found
-    return [task for task in tasks if task.name in hits]
+    option: str, selector: Selector, tasks: Sequence[TaskSpec], subjects: Sequence[Subject], *, history: bool
+) -> set[str]:
+    """Names of the tasks that a selector means."""
+    if selector.needs_history and not history:
+        raise UsageError(f"{option} {selector.text}: states, reasons and GPUs are known only of a deck that has run")
+    for term in selector.conditions:
+        if not term.needs_history and not any(map(term.is_in, subjects)):
+            raise UsageError(f"{option} {term.text}: no task matches{_hint(term.text, tasks)}")
+    hits = {subject.name for subject in subjects if selector.matches(subject)}
+    if not hits:
+        raise UsageError(f"{option} {selector.text}: no task matches")
+    return hits
 
 
 def _hint(text: str, tasks: Sequence[TaskSpec]) -> str:

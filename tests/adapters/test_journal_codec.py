@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 
 from gpudeck.engine.core.events import (
     FACTS,
+    PLAIN,
     AttemptEnded,
     AttemptRunning,
     AttemptStarting,
     DeckPaused,
     Fact,
     Halted,
+    Outcome,
     PriorityChanged,
     TaskCached,
     TaskCancelled,
     TaskHeld,
     TaskRetried,
 )
-from gpudeck.engine.core.outcome import Outcome
-from gpudeck.engine.core.terms import PLAIN
 from tests.fakes.any_facts import any_fact, facts_of
 from tests.inside.adapters import FactCodec, Row, UnknownFactError, place
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gpudeck.engine.core.fate import Unproven
+from gpudeck.engine.core.events import Unproven
 from gpudeck.engine.core.inputs import Input, TreeGone
 from gpudeck.engine.ports import Known, SpawnRefusedError
 from tests.fakes.local_rig import Rig, kill, lives, run, until

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.core.fate import Unproven
+from gpudeck.engine.core.events import Unproven
 from gpudeck.engine.ports import Known
 from tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine
 from tests.fakes.local_rig import Rig, kill, launched, lives, run, until

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.core.fate import Fate, Unproven
+from gpudeck.engine.core.events import Fate, Unproven
 from gpudeck.engine.core.inputs import GpuReading, Process
 from gpudeck.engine.ports import Known, StartOrder
 from tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine

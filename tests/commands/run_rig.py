@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpudeck.engine.client.runs_home import file_in
+from gpudeck.engine.client.files import file_in
 from tests.commands.commands_rig import Commanded
 from tests.e2e.decks import until
 

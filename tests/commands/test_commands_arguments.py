@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.inside.commands import DECK, VERBS, main, parse, parser_of
+from tests.inside.commands import DECK, HABITS, VERBS, main, parse, parser_of
 
 
 def test_selectors_of_a_command_are_no_values_of_vars() -> None:
@@ -108,6 +108,33 @@ def test_words_in_another_order_are_refused_with_the_right_one(
 
 
 @pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        (["restart", "a"], "gpudeck retry SEL"),
+        (["tail", "-f", "a"], "gpudeck logs SEL"),
+        (["top"], "gpudeck gpus"),
+        (["-f", "sweep.toml", "ps"], "gpudeck ls"),
+        (["resume"], "gpudeck unpause"),
+        (["rm", "a"], "gpudeck cancel SEL"),
+    ],
+)
+def test_a_word_of_another_tool_is_answered_with_ours_by_meaning(
+    words: list[str], right: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        parse(words)
+    assert (refused.value.code, f"`{right}`" in capsys.readouterr().err) == (2, True)
+
+
+@pytest.mark.parametrize("word", sorted(HABITS))
+def test_each_word_of_another_tool_names_commands_that_there_are(word: str) -> None:
+    named = re.findall(r"`gpudeck(?: (\w+))?[^`]*`", HABITS[word])
+    assert {*named} <= {"", *VERBS}
+    assert named
+    assert word not in VERBS
+
+
+@pytest.mark.parametrize(
     ("words", "selectors"),
     [(["status"], ()), (["pause"], ()), (["ls"], ()), (["ls", "a", "b"], ("a", "b")), (["retry", "a"], ("a",))],
 )
@@ -129,11 +156,16 @@ def test_a_task_file_is_no_selector(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "the following arguments are required: SEL" in capsys.readouterr().err
 
 
-def test_each_command_stands_apart_from_what_it_does_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_help_tells_the_twelve_commands_of_every_day_and_names_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    lines = parser_of(DECK).format_help().partition("commands (")[2].splitlines()[1:]
-    assert max(map(len, lines)) <= 80
-    assert {line.split()[0] for line in lines if line[2] != " "} == {v.name for v in VERBS.values() if not v.hidden}
+    shown = parser_of(DECK).format_help().partition("\nrun:\n")[2].partition("\n\n`")[0]
+    daily, _, more = shown.partition("\nmore:\n")
+    assert max(map(len, shown.splitlines())) <= 80
+    told = {line.split()[0] for line in daily.splitlines() if line.startswith("  ") and line[2] != " "}
+    named = set(more.replace(",", " ").split())
+    assert len(told) == 12
+    assert not told & named
+    assert told | named == {verb.name for verb in VERBS.values() if not verb.hidden}
 
 
 def test_in_a_folder_that_is_gone_one_line_says_so(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.commands_rig import GATED, MIXED, Commanded, typed
+from tests.e2e.decks import until
 from tests.rigs.desk import Desk, Ends, at_desk, finished, typed_in
 
 COUNTING = """
@@ -60,9 +61,31 @@ def test_err_shows_standard_error(counted: Path) -> None:
     assert typed_in(counted, "logs", "count", "--err").out == "wrong\n"
 
 
-def test_a_task_that_wrote_to_standard_error_alone_gets_a_hint(mixed: Path) -> None:
+def test_of_a_task_that_wrote_to_standard_error_alone_that_is_shown(mixed: Path) -> None:
     done = typed_in(mixed, "logs", "bad")
-    assert (done.out, "`gpudeck logs bad --err`" in done.err) == ("", True)
+    assert (done.out, "bad attempt 1, standard error:" in done.err) == ("oops\n", True)
+
+
+def test_of_a_failed_task_both_streams_are_shown_of_one_that_succeeded_its_output(tmp_path: Path) -> None:
+    ends = {"good": Ends(out="out\n", err="err\n"), "bad": Ends(3, out="out\n", err="err\n")}
+    folder = finished(tmp_path, MIXED, ends)
+    assert typed_in(folder, "logs", "bad").out == "out\nerr\n"
+    assert typed_in(folder, "logs", "bad", "--err").out == "err\n"
+    assert typed_in(folder, "logs", "good").out == "out\n"
+
+
+def test_without_a_task_the_logs_of_what_runs_are_shown(deck: Commanded) -> None:
+    deck.write(
+        '[[task]]\nname = "t{n}"\ngpus = 0\ncommand = "echo {n}; [ {n} = 1 ] || read _ <gate"\nmatrix.n = [1, 2]\n'
+    )
+    gate = deck.gate()
+    engine = deck.start()
+    engine.ended("t1")
+    until(lambda: deck.command("logs").out == "2\n")
+    gate.let()
+    engine.finish()
+    done = deck.command("logs")
+    assert (done.code, done.out, "nothing runs" in done.err) == (1, "", True)
 
 
 @pytest.mark.parametrize("follow", [[], ["-f"]])
@@ -73,7 +96,7 @@ def test_it_is_1_where_there_is_no_log(mixed: Path, follow: list[str]) -> None:
 
 def test_several_tasks_have_their_names_before_their_lines(mixed: Path) -> None:
     done = typed_in(mixed, "logs", "*", "-n", "1")
-    assert done.out.splitlines() == ["good   | fine", "second | too"]
+    assert done.out.splitlines() == ["good   | fine", "bad    | oops", "second | too"]
     assert "behind has not run: it is blocked" in done.err
 
 

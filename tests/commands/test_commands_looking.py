@@ -111,12 +111,15 @@ def test_ls_json_has_a_row_with_all_fields_for_each_task_that_is_meant(over: Pat
 @pytest.mark.parametrize(
     ("selectors", "names"),
     [
-        (("b*", "state:succeeded"), ["good", "bad", "behind"]),
+        (("good", "b*"), ["good", "bad", "behind"]),
+        (("b*", "state:failed"), ["bad"]),
         (("b* state:failed",), ["bad"]),
+        (("state:failed,blocked", "-bad"), ["behind"]),
+        (("-state:failed",), ["good", "behind"]),
     ],
 )
 @at_desk(MIXED, ENDS)
-async def test_selectors_mean_what_any_of_them_means_and_words_in_one_must_all_hold(
+async def test_names_are_added_up_and_all_other_words_narrow(
     desk: Desk, selectors: tuple[str, ...], names: list[str]
 ) -> None:
     assert await desk.run() == 1

@@ -11,9 +11,8 @@ from core_world import Proc, World, cards, deck_file
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.effects import Launch, Stop
-from gpudeck.engine.core.fate import Fate, Unproven
+from gpudeck.engine.core.events import Cause, Fate, Unproven
 from gpudeck.engine.core.fit import host_obstacle
-from gpudeck.engine.core.outcome import Cause
 from gpudeck.engine.core.spec import DeckSettings, TaskSpec
 
 

@@ -13,10 +13,9 @@ from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.gone import Kept, take_back
-from gpudeck.engine.core.names import matching
 from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.reload import After, draft, follow_up, kept_specs, swap
-from gpudeck.engine.core.spec import DeckFile, TaskSpec
+from gpudeck.engine.core.spec import DeckFile, TaskSpec, matching
 
 
 @dataclass(slots=True, repr=False)

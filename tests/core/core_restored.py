@@ -18,7 +18,7 @@ from gpudeck.engine.core.phases import (
     Unknown,
     Waiting,
 )
-from gpudeck.engine.core.restore import replay
+from gpudeck.engine.core.runs import replay
 from gpudeck.engine.core.urgency import spread_urgency
 
 

@@ -22,10 +22,10 @@ from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck, Task
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.effects import CheckDone, Effect, Examine, Gather, Launch, Stop, Warn
-from gpudeck.engine.core.fate import Fate, Unproven
+from gpudeck.engine.core.events import Fate, Unproven
 from gpudeck.engine.core.phases import NAMES, Queued, Unknown
 from gpudeck.engine.core.readiness import outputs_doubt
-from gpudeck.engine.core.restore import has_new, replay
+from gpudeck.engine.core.runs import has_new, replay
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, TaskSpec
 from gpudeck.engine.core.step import Core
 from gpudeck.engine.core.turn import Here, Step

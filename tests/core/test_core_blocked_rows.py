@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core_world import World, spec, world
 
-from gpudeck.engine.core.instant import Instant
+from gpudeck.engine.ports import Instant
 from tests.inside.core import DeckView
 
 

@@ -10,7 +10,7 @@ from core_world import spec
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.effects import Examine, Stop
-from gpudeck.engine.core.outcome import Cause
+from gpudeck.engine.core.events import Cause
 from gpudeck.engine.core.phases import Cancelled
 from gpudeck.engine.core.spec import Policy, Resume
 

@@ -9,8 +9,8 @@ import pytest
 from core_cluster import Cluster, cluster
 from core_world import spec
 
-from gpudeck.engine.core.instant import Instant
 from gpudeck.engine.core.spec import Extras, Work
+from gpudeck.engine.ports import Instant
 from gpudeck.engine.protocol import wire
 from gpudeck.engine.protocol.states import is_pending, shown_state
 from gpudeck.engine.protocol.wire import ClusterRow, TaskRow

@@ -7,8 +7,8 @@ from core_world import World, spec, world
 
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.forecast import Forecast, forecast
-from gpudeck.engine.core.instant import Instant
 from gpudeck.engine.core.spec import DeckSettings, Halt
+from gpudeck.engine.ports import Instant
 from tests.inside.core import DeckView, Forecasts
 
 HOUR = 3600.0

@@ -6,10 +6,10 @@ from core_world import World, spec, world
 
 from gpudeck.engine.core import events as e
 from gpudeck.engine.core import inputs as i
+from gpudeck.engine.core.devices import mixed_in_words
 from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.schedule import pick
 from gpudeck.engine.core.spec import DeckSettings
-from gpudeck.engine.core.together import mixed_in_words
 
 GIB = 1024
 

@@ -12,8 +12,7 @@ from core_world import World, spec, world
 
 from gpudeck.engine.core import inputs as i
 from gpudeck.engine.core.devices import STALE_S
-from gpudeck.engine.core.instant import Instant
-from gpudeck.engine.ports import GpuInfo, Telemetry
+from gpudeck.engine.ports import GpuInfo, Instant, Telemetry
 from gpudeck.engine.protocol.wire import GpuMemory, GpuRow
 from tests.inside.core import GpuRows
 

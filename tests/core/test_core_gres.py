@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpudeck.engine.core.gres import gpus_by_type
+from gpudeck.engine.core.gpu_names import gpus_by_type
 
 
 @pytest.mark.parametrize(

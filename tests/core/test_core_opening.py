@@ -6,7 +6,7 @@ from core_decks import changed_file
 from core_world import World, deck_file, spec, world
 
 from gpudeck.engine.core import events as e
-from gpudeck.engine.core.restore import has_new
+from gpudeck.engine.core.runs import has_new
 from gpudeck.engine.core.spec import DeckSettings, Halt
 
 HEADLESS = ("failed", "changed", "stale")

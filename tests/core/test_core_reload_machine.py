@@ -16,7 +16,7 @@ from hypothesis.stateful import initialize, precondition, rule
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.phases import ACTIVE, Backoff, Cancelled, Unknown
 from gpudeck.engine.core.reload import After
-from gpudeck.engine.core.restore import replay
+from gpudeck.engine.core.runs import replay
 from gpudeck.engine.core.urgency import spread_urgency
 
 

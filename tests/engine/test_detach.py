@@ -41,7 +41,7 @@ print(json.dumps({
 START = """
 import os, sys
 from gpudeck.engine.client.detach import start_detached
-from gpudeck.engine.client.linger import Logout
+from gpudeck.engine.client.detach import Logout
 nowhere = Logout("elsewhere", kills=False, lingers=False)
 pid = start_detached(["sleep", sys.argv[2]], cwd="/", env=os.environ, log_path=sys.argv[1], logout=nowhere)
 """

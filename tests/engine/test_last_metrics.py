@@ -13,7 +13,7 @@ import pytest
 
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
-from gpudeck.engine.core.outcome import Outcome
+from gpudeck.engine.core.events import Outcome
 from gpudeck.engine.core.phases import Ended
 from gpudeck.engine.core.spec import DeckFile, DeckSettings
 from tests.fakes.following_rig import task

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.decks import deck_in
-from tests.inside.engine import Logout, kills_processes, lingers, look
+from tests.inside.engine import Logout, kills_processes, lingers, look_at_logout
 
 SESSION = "0::/user.slice/user-1000.slice/session-3.scope\n"
 MANAGER = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/vte-spawn-1.scope\n"
@@ -29,7 +29,7 @@ class Root:
 
     def look(self, cgroup: str) -> Logout:
         self.put("cgroup", cgroup)
-        return look(root=str(self.path), user="alice", cgroup=str(self.path / "cgroup"))
+        return look_at_logout(root=str(self.path), user="alice", cgroup=str(self.path / "cgroup"))
 
     def kills(self, user: str = "alice") -> bool:
         return kills_processes(str(self.path), user)
@@ -58,7 +58,7 @@ def test_the_cgroup_tells_who_ends_a_process(cgroup: str, place: str, root: Root
 
 def test_without_systemd_nothing_ends(tmp_path: Path) -> None:
     (tmp_path / "cgroup").write_text(SESSION)
-    logout = look(root=str(tmp_path), user="alice", cgroup=str(tmp_path / "cgroup"))
+    logout = look_at_logout(root=str(tmp_path), user="alice", cgroup=str(tmp_path / "cgroup"))
     assert (logout.place, logout.hint) == ("elsewhere", "")
 
 
@@ -145,14 +145,14 @@ def test_root_is_spared_unless_named(root: Root) -> None:
 
 
 def test_this_machine_can_be_looked_at() -> None:
-    assert look().user
+    assert look_at_logout().user
 
 
 LOGGED_IN = """
 import sys
-from gpudeck.engine.client import linger
+from gpudeck.engine.client import detach
 from gpudeck.tui.cli import main
-linger.look = lambda: linger.Logout("session", kills=True, lingers=False, user="me")
+detach.look_at_logout = lambda: detach.Logout("session", kills=True, lingers=False, user="me")
 sys.exit(main())
 """
 """gpudeck for somebody whose processes end with the session."""

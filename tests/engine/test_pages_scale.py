@@ -11,7 +11,7 @@ import pytest
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.devices import Gpu
-from gpudeck.engine.core.outcome import Outcome
+from gpudeck.engine.core.events import Outcome
 from gpudeck.engine.core.phases import Ended, Failed
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
 from gpudeck.engine.protocol.pages import AttemptRow

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpudeck.engine.core.events import RetryOptions
 from gpudeck.engine.core.inputs import Verb
 from gpudeck.engine.core.spec import Resume, TaskSpec, Work
-from gpudeck.engine.core.terms import RetryOptions
 from tests.fakes.loop_rig import LoopRig, looped, task
 
 

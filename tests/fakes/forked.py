@@ -43,11 +43,11 @@ QUICK: Mapping[str, Any] = {
         "gpudeck.engine.live.watch:POLL_S": 0.1,
         "gpudeck.engine.live.watch:_GROUP_MS": 20,
         "gpudeck.engine.live.watch:_STEP_MS": 10,
-        "gpudeck.engine.serve.serving:_LOOK_EVERY_S": 0.2,
+        "gpudeck.engine.serve.server:_LOOK_EVERY_S": 0.2,
         "gpudeck.engine.serve.pictures:_LOOK_EVERY_S": 0.1,
         "gpudeck.engine.notify.sender:GATHER_S": 0.1,
         "gpudeck.engine.state_watch:_LOOK_EVERY_S": 0.2,
-        "gpudeck.engine.core.ends:REFUSED_WAIT_S": 0.2,
+        "gpudeck.engine.core.attempts:REFUSED_WAIT_S": 0.2,
         "gpudeck.engine.core.step:REFUSED_WAIT_S": 0.2,
     }
 }

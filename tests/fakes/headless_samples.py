@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from gpudeck.engine.core.instant import Instant
 from gpudeck.engine.headless import HeadlessOptions, HeadlessOutput
+from gpudeck.engine.ports import Instant
 from gpudeck.engine.protocol.messages import (
     Counts,
     DeckOpened,

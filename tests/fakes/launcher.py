@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpudeck.engine.core.fate import Fate, Unproven
+from gpudeck.engine.core.events import Fate, Unproven
 from gpudeck.engine.core.inputs import LeaderExited, Spawned, Submitted, TreeGone
 from gpudeck.engine.core.spec import StopScope
 from gpudeck.engine.ports import Known, Sink, SpawnRefusedError, StartOrder

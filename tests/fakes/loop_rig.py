@@ -14,12 +14,12 @@ from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Task
 from gpudeck.engine.core.devices import Gpu
 from gpudeck.engine.core.events import Fact, RunStarted
-from gpudeck.engine.core.instant import Instant
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
 from gpudeck.engine.core.step import Core
 from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.logs.writer import AttemptJsonWriter
 from gpudeck.engine.loop import Loop
+from gpudeck.engine.ports import Instant
 from tests.fakes.journal import MemoryJournal
 from tests.fakes.launcher import FakeLauncher
 from tests.rigs.entered import entered

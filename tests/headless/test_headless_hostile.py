@@ -18,7 +18,7 @@ from headless_samples import (
     started,
     status,
 )
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpudeck.engine.protocol.jsonlines import json_lines
@@ -76,6 +76,7 @@ def test_text_never_makes_a_line_of_its_own(text: str, digest: tuple[str, ...]):
     assert shown(messages(f"a{text}", digest)).count("\n") == shown(harmless).count("\n")
 
 
+@example("##[error]", ())
 @given(TEXT, DIGEST)
 def test_no_text_becomes_a_command_of_github(text: str, digest: tuple[str, ...]):
     lines = shown(messages(text, digest), GITHUB_ACTIONS="true").splitlines()

@@ -3,10 +3,17 @@
 from gpudeck.engine.adapters import host, watch
 from gpudeck.engine.adapters.alarm import Alarm
 from gpudeck.engine.adapters.allocation import relay
-from gpudeck.engine.adapters.allocation.look import look_at_allocation
-from gpudeck.engine.adapters.allocation.nodes import Allocation, Node, Share, nodes_of, shares, step, step_anywhere
-from gpudeck.engine.adapters.allocation.probe import AllocationProbe, node_of
-from gpudeck.engine.adapters.allocation.relay import across, relayed
+from gpudeck.engine.adapters.allocation.nodes import (
+    Allocation,
+    Node,
+    Share,
+    look_at_allocation,
+    nodes_of,
+    shares,
+    step,
+    step_anywhere,
+)
+from gpudeck.engine.adapters.allocation.relay import AllocationProbe, across, node_of, relayed
 from gpudeck.engine.adapters.background import Background
 from gpudeck.engine.adapters.claims.claims import Claims
 from gpudeck.engine.adapters.claims.file import WRAPPER_FD, Held, LockFile, byte_of, inherited, is_locked, lock_folder

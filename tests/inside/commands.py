@@ -2,7 +2,7 @@
 
 from gpudeck.engine.adapters.state.sockets import listen
 from gpudeck.engine.attempt.orders import Made
-from gpudeck.engine.client.runs_home import FIT, file_in, home_of
+from gpudeck.engine.client.files import FIT, file_in, home_of
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.explain import _instead, _state
 from gpudeck.engine.commands.logs import LINE_CHARS, Lines
@@ -16,12 +16,10 @@ from gpudeck.engine.opening.run_options import decode
 from gpudeck.engine.runs.book import Book
 from gpudeck.engine.runs.engines import Engines
 from gpudeck.engine.runs.wanted import Wanted, wanted_of
-from gpudeck.engine.submit.jobs import Piece, Unit, units_of
-from gpudeck.engine.submit.standing import Standing, Stands
-from gpudeck.engine.submit.unsupported import not_expressed
-from gpudeck.engine.submit.waits import Waits, missing, waits_of
+from gpudeck.engine.submit.jobs import Piece, Unit, Waits, missing, units_of, waits_of
+from gpudeck.engine.submit.write import Standing, Stands, not_expressed
 from gpudeck.engine.taskfile.load import load
 from gpudeck.engine.taskfile.options import RunOptions
 from gpudeck.tui.cli import main
 from gpudeck.tui.shell.arguments import parse, parser_of
-from gpudeck.tui.shell.verbs import DECK, VERBS
+from gpudeck.tui.shell.verbs import DECK, HABITS, VERBS

@@ -4,7 +4,7 @@ from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 from gpudeck.engine.adapters.slurm.cluster import partitions_of
 from gpudeck.engine.adapters.slurm.states import FAILED
 from gpudeck.engine.attempt.programs import look_for_programs
-from gpudeck.engine.client.linger import Logout
+from gpudeck.engine.client.detach import Logout
 from gpudeck.engine.doctor import child
 from gpudeck.engine.doctor import gpus as gpu_checks
 from gpudeck.engine.doctor import host as host_look

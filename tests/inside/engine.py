@@ -10,8 +10,7 @@ from gpudeck.engine.attempt.node_usage import NodeUsage, rounds_in
 from gpudeck.engine.attempt.orders import Box, Orders
 from gpudeck.engine.attempt.unkilled import LATE_S, Unkilled
 from gpudeck.engine.attempt.usage import Usage
-from gpudeck.engine.client.detach import start_detached
-from gpudeck.engine.client.linger import Logout, kills_processes, lingers, look
+from gpudeck.engine.client.detach import Logout, kills_processes, lingers, look_at_logout, start_detached
 from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.clean import run as clean
@@ -33,12 +32,10 @@ from gpudeck.engine.progress.last_metrics import LastMetrics
 from gpudeck.engine.progress.reported import NOTHING, Reported
 from gpudeck.engine.results.results import Result
 from gpudeck.engine.results.table import FORMATS, Cell, Column, Layout, Table, decimals_for, tabulate
-from gpudeck.engine.serve.failures import FailuresArgs, failures
-from gpudeck.engine.serve.graph import AT_ONCE as GRAPH_AT_ONCE
-from gpudeck.engine.serve.graph import Graphs
-from gpudeck.engine.serve.rungs import rung_changes
-from gpudeck.engine.serve.timeline import AT_ONCE as TIMELINE_AT_ONCE
-from gpudeck.engine.serve.timeline import TimelineArgs, timeline
+from gpudeck.engine.serve.details import rung_changes
+from gpudeck.engine.serve.pages import AT_ONCE as GRAPH_AT_ONCE
+from gpudeck.engine.serve.pages import ATTEMPTS_AT_ONCE as TIMELINE_AT_ONCE
+from gpudeck.engine.serve.pages import FailuresArgs, Graphs, TimelineArgs, failures, timeline
 from gpudeck.engine.taskfile.check import check_name
 from gpudeck.engine.taskfile.init import names_for, read_commands
 from gpudeck.engine.taskfile.load import load

@@ -13,15 +13,13 @@ from gpudeck.engine.attempt import outcomes
 from gpudeck.engine.attempt.completing import Completing
 from gpudeck.engine.client.connection import Picture, folded
 from gpudeck.engine.core import apply as apply_module
-from gpudeck.engine.core import begins, gone, step
-from gpudeck.engine.core import ends as core_ends
-from gpudeck.engine.core import replay as replay_module
+from gpudeck.engine.core import attempts as core_attempts
+from gpudeck.engine.core import dispatch, step
 from gpudeck.engine.core.turn import Turn
 from gpudeck.engine.ending import Ending, Mode
 from gpudeck.engine.live import looking, reading, worker
-from gpudeck.engine.live.choices import Choices
-from gpudeck.engine.live.live_file import LiveFile
-from gpudeck.engine.live.request import answer
+from gpudeck.engine.live.live_file import LiveFile, answer
+from gpudeck.engine.live.plan import Choices
 from gpudeck.engine.logs.files import LogFolder
 from gpudeck.engine.loop import Loop
 from gpudeck.engine.opening import kept, taken
@@ -31,11 +29,11 @@ from gpudeck.engine.opening.left_behind import unsettled
 from gpudeck.engine.opening.purpose import ASKED_ONLY, Purpose
 from gpudeck.engine.quiet import QuietStart
 from gpudeck.engine.report.reporter import Reporter
-from gpudeck.engine.serve import server, serving
+from gpudeck.engine.serve import server
 from gpudeck.engine.serve.pictures import Pictures
 from gpudeck.engine.serve.requests import Hooks, Requests
+from gpudeck.engine.serve.server import Serving
 from gpudeck.engine.serve.server_client import Client
-from gpudeck.engine.serve.serving import Serving
 from gpudeck.engine.serve.undoing import Undoing
 from gpudeck.engine.serve.view import DeckView
 from gpudeck.engine.takeup import TakeUp

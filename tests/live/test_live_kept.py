@@ -7,9 +7,8 @@ import stat
 from pathlib import Path
 
 from gpudeck.engine.core.build import build
-from gpudeck.engine.core.events import AttemptEnded, AttemptStarting
+from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, Outcome
 from gpudeck.engine.core.gone import Kept
-from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.spec import (
     DeckFile,

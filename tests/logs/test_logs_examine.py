@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpudeck.engine.core.outcome import Outcome
+from gpudeck.engine.core.events import Outcome
 from gpudeck.engine.core.spec import Extras, Policy, TaskSpec, Work
 from tests.inside.logs import describe, examine, hint_of, outputs_exist, stamp_outputs
 

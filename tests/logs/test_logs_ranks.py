@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.core.outcome import Outcome
+from gpudeck.engine.core.events import Outcome
 from gpudeck.engine.core.spec import TaskSpec, Work
 from tests.inside.logs import describe, digest, examine, hint_of
 

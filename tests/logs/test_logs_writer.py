@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpudeck.engine.core.outcome import Outcome
+from gpudeck.engine.core.events import Outcome
 from tests.fakes.small_disk import small_disk
 from tests.inside.logs import (
     AttemptEnd,
@@ -246,7 +246,7 @@ def test_after_an_error_the_writer_goes_on(writer, tmp_path):
 
 FULL_DISK = """
 import resource, sys
-from gpudeck.engine.core.outcome import Outcome
+from gpudeck.engine.core.events import Outcome
 from gpudeck.engine.logs.record import AttemptEnd
 from gpudeck.engine.logs.writer import AttemptJsonWriter
 from tests.fakes.small_disk import small_disk

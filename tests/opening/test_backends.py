@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, AttemptSubmitted, Fact
-from gpudeck.engine.core.outcome import Outcome
+from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, AttemptSubmitted, Fact, Outcome
 from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.spec import DeckFile, DeckSettings
 from gpudeck.engine.errors import EngineUnavailableError, UsageError

@@ -34,11 +34,10 @@ from gpudeck.engine.adapters import host
 from gpudeck.engine.client import detach
 from gpudeck.engine.client.attach import attach
 from gpudeck.engine.client.connection import Connection
-from gpudeck.engine.client.task_file import task_file
+from gpudeck.engine.client.files import task_file
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands import stop
 from gpudeck.engine.core.events import Fact
-from gpudeck.engine.core.instant import Instant
 from gpudeck.engine.ending import Mode
 from gpudeck.engine.engine import Engine
 from gpudeck.engine.errors import DeckError
@@ -47,7 +46,7 @@ from gpudeck.engine.logs import follow, helper
 from gpudeck.engine.opening.opening import OpenDeck, open_deck
 from gpudeck.engine.opening.purpose import Purpose
 from gpudeck.engine.opening.run_options import decode
-from gpudeck.engine.ports import JournalBrokenError, Launcher, Sink, StartOrder
+from gpudeck.engine.ports import Instant, JournalBrokenError, Launcher, Sink, StartOrder
 from gpudeck.engine.results import results
 from gpudeck.engine.taskfile.options import RunOptions
 from gpudeck.tui.cli import main

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from gpudeck.engine.core.events import Fact
-from gpudeck.engine.core.instant import Instant
+from gpudeck.engine.ports import Instant
 
 WALL_S = 1.7e9
 DEVICE_FAULTS = (

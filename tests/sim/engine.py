@@ -12,6 +12,7 @@ from typing import Any
 
 from gpudeck.engine.attempt.attempts import Attempts
 from gpudeck.engine.attempt.box import Box
+from gpudeck.engine.core.apply import replay
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.check import violations
 from gpudeck.engine.core.deck import Deck
@@ -20,8 +21,7 @@ from gpudeck.engine.core.inputs import DevicesSampled, GpuReading, JournalState,
 from gpudeck.engine.core.inputs import Process as GpuProcess
 from gpudeck.engine.core.phases import FINAL, NAMES
 from gpudeck.engine.core.recorded import recorded
-from gpudeck.engine.core.renew import take_up_new
-from gpudeck.engine.core.replay import replay
+from gpudeck.engine.core.runs import take_up_new
 from gpudeck.engine.core.spec import DeckFile
 from gpudeck.engine.core.step import Core
 from gpudeck.engine.errors import EngineUnavailableError

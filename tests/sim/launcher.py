@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from gpudeck.engine.core.fate import Fate
+from gpudeck.engine.core.events import Fate
 from gpudeck.engine.core.inputs import LeaderExited, Spawned, TreeGone
 from gpudeck.engine.core.spec import StopScope
 from gpudeck.engine.ports import Known, Sink, SpawnRefusedError, StartOrder

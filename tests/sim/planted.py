@@ -9,10 +9,8 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from gpudeck.engine.core.events import Fact, GpuMarked, TaskHeld
-from gpudeck.engine.core.fate import Fate
+from gpudeck.engine.core.events import Fact, Fate, GpuMarked, Outcome, TaskHeld
 from gpudeck.engine.core.inputs import TreeGone
-from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.readings import GpuReading
 from gpudeck.engine.core.retry import Decision
 from gpudeck.engine.core.spec import DeckFile, Policy, TaskSpec
@@ -32,12 +30,10 @@ from tests.inside.sim import (
     Turn,
     Undoing,
     apply_module,
-    begins,
-    core_ends,
-    gone,
+    core_attempts,
+    dispatch,
     loop,
     outcomes,
-    replay_module,
     step,
     taken,
 )
@@ -245,13 +241,13 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
     "a slot is free when the leader has ended": _instead(SimLauncher, "_tell", _slot_with_leader),
     "no KILL follows": _instead(SimLauncher, "stop", _no_kill),
     "failures cost no retry": _instead(
-        core_ends, "decide", lambda decide: lambda *a, **k: replace(decide(*a, **k), charged=False)
+        core_attempts, "decide", lambda decide: lambda *a, **k: replace(decide(*a, **k), charged=False)
     ),
-    "the first failure is final": _instead(core_ends, "decide", _next_failed),
-    "timeouts are not armed": _instead(begins, "arm_timeout", lambda _: lambda *_, **__: None),
+    "the first failure is final": _instead(core_attempts, "decide", _next_failed),
+    "timeouts are not armed": _instead(core_attempts, "arm_timeout", lambda _: lambda *_, **__: None),
     "every end is a success": _instead(outcomes, "examine", lambda _: lambda *_, **__: Outcome("ok", 0)),
     "exit codes are one too high": _instead(outcomes, "examine", _one_too_high),
-    "holds are forgotten by the next engine": _instead(replay_module, "apply", _no_holds),
+    "holds are forgotten by the next engine": _instead(apply_module, "apply", _no_holds),
     "lost GPUs are used": _instead(step, "observe", _reads(lost="")),
     "GPUs of other people are used": _instead(step, "observe", _reads(processes=(), used_mib=0)),
     "needs are not waited for": _instead(SimEngine, "fresh", _forgets(needs=())),
@@ -282,6 +278,6 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
     "an engine ends with work left": _instead(Ending, "_stands_still", _always(True)),
     "a stop of the tasks ends nothing": _instead(Ending, "stop", _nothing),
     "drained GPUs are used": _instead(apply_module, "gpu_fact", _without_marks),
-    "what runs is not waited for under its new name": _instead(gone, "_come_after", _nothing),
+    "what runs is not waited for under its new name": _instead(dispatch, "doing", _nothing),
     "a record goes before the end is on disk": _instead(Completing, "written", _forgets_at_once),
 }

@@ -15,6 +15,7 @@ from gpudeck.engine.core.events import (
     GpuMarked,
     GpuQuarantined,
     Halted,
+    Outcome,
     PriorityChanged,
     RunEnded,
     RunStarted,
@@ -25,7 +26,6 @@ from gpudeck.engine.core.events import (
     TaskHeld,
     TaskRetried,
 )
-from gpudeck.engine.core.outcome import Outcome
 from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.spec import DeckFile, TaskSpec
 from tests.sim.box import Process, Simulated

@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 from gpudeck.engine.protocol.wire import Request, ToClient, decode, encode
-from tests.inside.sim import server, serving
+from tests.inside.sim import server
 from tests.sim.box import Simulated
 from tests.sim.loop import SimLoop
 
@@ -161,7 +161,7 @@ class SimConnection:
 def listening(box: Simulated) -> Iterator[None]:
     """Engines bind their sockets in *box*."""
     with (
-        mock.patch.object(serving, "listen", lambda state: SimListener(box.sockets, state)),
+        mock.patch.object(server, "listen", lambda state: SimListener(box.sockets, state)),
         mock.patch.object(server, "peer_uid", return_value=os.geteuid()),
     ):
         yield

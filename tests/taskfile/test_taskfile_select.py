@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.core.selector import Facts, parse_selector
+from gpudeck.engine.core.selector import Subject, parse_selector
 from gpudeck.engine.core.spec import DeckSettings, TaskSpec
 from gpudeck.engine.errors import UsageError
 from tests.inside.taskfile import RunOptions, load
 
+KNOWN = "state:, reason:, tag:, gpu:, entry:, group:, round:, node: and job:"
 TEXT = """
 [[task]]
 name = "prepare"
@@ -42,7 +43,13 @@ def chosen(tmp_path: Path, **options: object) -> list[str]:
     ("options", "names"),
     [
         ({"only": ("prepare",)}, ["prepare"]),
-        ({"only": ("report", "tag:data")}, ["prepare", "report"]),
+        ({"only": ("report", "prepare")}, ["prepare", "report"]),
+        ({"only": ("report,prepare",)}, ["prepare", "report"]),
+        ({"only": ("noise=sym", "rate=0.25")}, ["train-sym-0.25"]),
+        ({"only": ("prepare", "train-*", "rate=0.25,0.5", "-noise=sym")}, ["train-asym-0.25", "train-asym-0.50"]),
+        ({"only": ("-train-*",)}, ["prepare", "report"]),
+        ({"only": ("entry:report,prepare",)}, ["prepare", "report"]),
+        ({"exclude": ("tag:data", "noise=sym")}, ["train-asym-0.25", "train-asym-0.50", "report"]),
         ({"only": ("train-sym-*",)}, ["train-sym-0.25", "train-sym-0.50"]),
         ({"only": ("noise=asym",)}, ["train-asym-0.25", "train-asym-0.50"]),
         ({"only": ("rate=0.5",)}, ["train-sym-0.50", "train-asym-0.50"]),
@@ -87,7 +94,10 @@ def test_without_options_nothing_is_chosen_in_particular(tmp_path: Path):
             "--only state:failed: states, reasons and GPUs are known only of a deck that has run",
         ),
         ({"only": ("state:fialed",)}, "state:fialed: did you mean state:failed?"),
-        ({"only": ("colour:red",)}, "colour:red: there is no colour: (state:, reason:, tag: and gpu: are known)"),
+        (
+            {"only": ("colour:red",)},
+            f"colour:red: there is no colour: ({KNOWN} are known)",
+        ),
         ({"only": ("tag:",)}, "tag:: nothing after the colon"),
         ({"only": (" ",)}, 'an empty selector: use a name, a glob such as "train-*", or state:failed'),
     ],
@@ -102,19 +112,17 @@ def test_states_can_be_chosen_where_they_are_known(tmp_path: Path):
     path = tmp_path / "tasks.toml"
     path.write_text(TEXT)
 
-    def look(_: DeckSettings, tasks: Sequence[TaskSpec]) -> list[Facts]:
-        return [
-            Facts(task.name, task.tags, task.params, ("failed",) if "asym" in task.name else ("succeeded",))
-            for task in tasks
-        ]
+    def look(_: DeckSettings, tasks: Sequence[TaskSpec]) -> list[Subject]:
+        return [Subject(task.name, states=("failed",) if "asym" in task.name else ("succeeded",)) for task in tasks]
 
     made = load(str(path), RunOptions(only=("state:failed",)), look=look)
     assert made.selected == {"train-asym-0.25", "train-asym-0.50"}
 
 
-SUBJECT = Facts(
-    "train-lr=0.1", ("base",), {"lr": "1e-1", "noise": "sym"}, ("failed", "stale"), "missing output", ("5", "GPU-5f2a")
-)
+SUBJECT = Subject(
+    "train-lr=0.1", ("base",), {"lr": "1e-1", "noise": "sym"}, "train", "g", 2, ("failed", "stale"), "missing output",
+    ("5", "GPU-5f2a"), ("node3",), "77_4",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -122,15 +130,32 @@ SUBJECT = Facts(
     [
         "train-lr=0.1", "train-*", "lr=0.1", "lr=1e-1", "noise=s*", "state:failed", "state:stale",
         "reason:missing-output", "reason:missing_output", "tag:base", "gpu:5", "gpu:GPU-5f", "state:failed tag:b*",
+        "state:running,failed", "-state:running", "-tag:x,y", "lr=0.2,0.1", "eval train-*", "entry:train", "group:g",
+        "round:1,2", "node:node*", "job:77", "job:77_4",
     ],
 )  # fmt: skip
 def test_a_selector_matches(text: str):
-    assert parse_selector(text).matches(SUBJECT)
+    assert parse_selector([text]).matches(SUBJECT)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["train", "lr=0.2", "noise=asym", "state:running", "reason:oom", "tag:x", "gpu:50", "state:failed tag:x", "x=1"],
+    [
+        "train",
+        "lr=0.2",
+        "noise=asym",
+        "state:running",
+        "reason:oom",
+        "tag:x",
+        "gpu:50",
+        "state:failed tag:x",
+        "x=1",
+        "-state:failed",
+        "train-* -lr=0.1",
+        "eval state:failed",
+        "round:1",
+        "job:4",
+    ],
 )
 def test_a_selector_does_not_match(text: str):
-    assert not parse_selector(text).matches(SUBJECT)
+    assert not parse_selector([text]).matches(SUBJECT)

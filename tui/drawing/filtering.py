@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import translate
 from functools import lru_cache
 
-from ...engine.core.selector import Facts, parse_selector
-from ...engine.errors import UsageError
+from ...engine.core.selector import Subject, Term, parse_term
 from ...engine.protocol.states import PENDING, is_pending
 from ...engine.protocol.wire import TaskRow
 
@@ -18,10 +16,7 @@ Uuids = Mapping[int, str]
 Test = Callable[[TaskRow, Uuids], bool]
 
 _WORD = re.compile(r'(-?)(?:"([^"]*)"?|(\S+))')
-_ENGINES = ("state", "reason", "tag", "gpu")
-_ROW_FLAGS = ("gone", "left-out")
-"""What a row has beside the flags that selectors know."""
-_PLACES = ("entry", "group", "round", "node", "job")
+_KINDS = ("state", "reason", "tag", "gpu", "entry", "group", "round", "node", "job")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +34,28 @@ EVERYTHING = Filter()
 
 
 def parse(text: str) -> Filter:
-    """Words, `state:failed,running`, `tag:x`, `gpu:2`, `reason:oom`, `lr=0.1`, `entry:`, `group:`, `round:`, `node:`,
-    `job:`; `-` in front negates, "quotes" keep a phrase together. Raises UsageError for what can match nothing."""
-    tests = [test for match in _WORD.finditer(text) if (test := _test(match)) is not None]
-    return Filter(text.strip(), tuple(tests))
+    """A selector, as commands take it (`engine.core.selector`), but for bare words: these are found anywhere in a row,
+    and "quotes" keep a phrase together. Raises UsageError for what can match nothing."""
+    found = [found for match in _WORD.finditer(text) if (found := _test(match)) is not None]
+    globs = [test for test, is_name in found if is_name]
+    tests = [test for test, is_name in found if not is_name]
+    return Filter(text.strip(), (*tests, *([_any(globs)] if globs else ())))
 
 
-def _test(match: re.Match[str]) -> Test | None:
+def _test(match: re.Match[str]) -> tuple[Test, bool] | None:
+    """And whether it names tasks: globs are added up, all else narrows."""
     minus, phrase, word = match.groups()
     if word == "-" or (word is None and not phrase):
         return None  # still being typed
-    test = _anywhere(phrase) if word is None else _term(word)
-    return _negated(test) if minus else test
+    if word is None:
+        test, is_name = _anywhere(phrase), False
+    else:
+        test, is_name = _term(word), not minus and _is_glob(word)
+    return (_negated(test) if minus else test), is_name
+
+
+def _is_glob(word: str) -> bool:
+    return any(char in word for char in "*?[") and ":" not in word and "=" not in word
 
 
 def _negated(test: Test) -> Test:
@@ -58,17 +63,13 @@ def _negated(test: Test) -> Test:
 
 
 def _term(word: str) -> Test:
-    kind, colon, values = word.partition(":")
-    if colon and kind in (*_ENGINES, *_PLACES):
-        parts = [part for part in values.split(",") if part]
-        if not parts:
-            raise UsageError(f"{word}: nothing after the colon")
-        return _any([_by_kind(kind, part) for part in parts])
+    kind, colon, _ = word.partition(":")
     key, equals, value = word.partition("=")
-    if equals and value and re.fullmatch(r"[A-Za-z_]\w*", key):
-        return _selected(word)
-    if any(char in word for char in "*?["):
-        return _either(_selected_name(word), _anywhere(word))
+    if (colon and kind in _KINDS) or (not colon and equals and value and re.fullmatch(r"[A-Za-z_]\w*", key)):
+        return _selected(parse_term(word))
+    if _is_glob(word):
+        named = parse_term(word)
+        return _any([lambda row, uuids: named.is_in(subject(row, uuids)), _anywhere(word)])
     return _anywhere(word)
 
 
@@ -76,55 +77,27 @@ def _any(tests: list[Test]) -> Test:
     return tests[0] if len(tests) == 1 else lambda row, uuids: any(test(row, uuids) for test in tests)
 
 
-def _either(one: Test, other: Test) -> Test:
-    return lambda row, uuids: one(row, uuids) or other(row, uuids)
-
-
-def _by_kind(kind: str, value: str) -> Test:
-    if kind == "state" and value in _ROW_FLAGS:
-        return lambda row, _: value in states(row)
-    if kind in _ENGINES:
-        return _selected(f"{kind}:{value}")
-    pattern = re.compile(translate(value))
-    if kind == "round":
-        return lambda row, _: pattern.match(str(row.round)) is not None
-    if kind == "node":
-        return lambda row, _: any(pattern.match(node) for node in row.nodes)
-    if kind == "job":
-        return lambda row, _: pattern.match(row.job) is not None or pattern.match(row.job.partition("_")[0]) is not None
-    if kind == "group":
-        return lambda row, _: pattern.match(row.group) is not None
-    return lambda row, _: pattern.match(row.entry) is not None
-
-
-def _selected(word: str) -> Test:
+def _selected(term: Term) -> Test:
     """As the engine understands it; rows that cannot match are passed over without asking."""
-    selector = parse_selector(word)
-    term = selector.terms[0]
     match term.kind:
         case "state":
-            return _state(term.pattern)
+            return _state(term.patterns)
         case "tag":
-            return lambda row, uuids: bool(row.tags) and term.matches(subject(row, uuids))
+            return lambda row, uuids: bool(row.tags) and term.is_in(subject(row, uuids))
         case "gpu":
-            return lambda row, uuids: bool(row.gpus) and term.matches(subject(row, uuids))
+            return lambda row, uuids: bool(row.gpus) and term.is_in(subject(row, uuids))
         case "param":
-            return lambda row, uuids: (term.key in row.params or "=" in row.name) and term.matches(subject(row, uuids))
+            return lambda row, uuids: (term.key in row.params or "=" in row.name) and term.is_in(subject(row, uuids))
         case _:
-            return lambda row, uuids: term.matches(subject(row, uuids))
+            return lambda row, uuids: term.is_in(subject(row, uuids))
 
 
-def _state(pattern: re.Pattern[str]) -> Test:
+def _state(patterns: Sequence[re.Pattern[str]]) -> Test:
     @lru_cache(64)
     def fits(state: str) -> bool:
-        return pattern.match(state) is not None
+        return any(pattern.match(state) is not None for pattern in patterns)
 
     return lambda row, _: fits(row.state) or any(fits(flag) for flag in states(row)[1:])
-
-
-def _selected_name(word: str) -> Test:
-    pattern = re.compile(translate(word))
-    return lambda row, _: pattern.match(row.name) is not None
 
 
 def _anywhere(text: str) -> Test:
@@ -161,13 +134,18 @@ def states(row: TaskRow) -> list[str]:
     return found
 
 
-def subject(row: TaskRow, uuids: Uuids) -> Facts:
+def subject(row: TaskRow, uuids: Uuids) -> Subject:
     """A row as selectors see a task."""
-    return Facts(
+    return Subject(
         name=row.name,
         tags=row.tags,
         params=row.params,
+        entry=row.entry,
+        group=row.group,
+        round=row.round,
         states=states(row),
         reason=row.kind,
         gpus=[text for index in row.gpus for text in (str(index), uuids.get(index, "")) if text],
+        nodes=row.nodes,
+        job=row.job,
     )

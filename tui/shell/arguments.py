@@ -11,9 +11,14 @@ from typing import Any
 
 from ...engine.command import Command
 from .options import one_task, some_tasks
-from .verbs import DECK, VERBS, Verb
+from .verbs import DAILY, DECK, HABITS, VERBS, Verb
 
 _NEGATIVE = re.compile(r"-\d+")
+_LEFT_OUT = re.compile(r"-(?:(?:state|reason|tag|gpu|entry|group|round|node|job):|\w{2,}=).+")
+"""Of a selector: what it leaves out. No option of ours looks like it."""
+_NAME_LEFT_OUT = re.compile(r"-\d+|-[^-].+")
+"""Where it is no option: a number, or a name or a glob that a selector leaves out."""
+_KEPT = "\0"
 
 
 def parse(arguments: Sequence[str]) -> Command:
@@ -21,15 +26,22 @@ def parse(arguments: Sequence[str]) -> Command:
     file, words = leading_file(list(arguments))
     if words[:1] == ["help"] and {*words[1:]} <= VERBS.keys():
         words = [*words[1:2], "--help"]
+    if words and words[0] in HABITS and not os.path.exists(words[0]):
+        parser_of(DECK).error(f"no command {words[0]!r}: {HABITS[words[0]]}")
     verb = VERBS[words.pop(0)] if words and words[0] in VERBS and words[0] != DECK else VERBS[DECK]
     parser = parser_of(verb.name)
+    if verb.words == "select":  # for argparse these are options
+        words = [_KEPT + word if _LEFT_OUT.fullmatch(word) else word for word in words]
     found, rest = parser.parse_known_args(words)
+    if verb.words == "select":
+        found.words, rest = ([word.removeprefix(_KEPT) for word in each] for each in (found.words, rest))
     if verb.words in ("none", "select") and not file and not vars(found).get("file"):
         file = _taken_file(found.words if "words" in found else rest)
         if verb.words == "select" and file and not found.words and {some_tasks, one_task} & {*verb.adds}:
             parser.error("the following arguments are required: SEL")
     # What argparse leaves over are options that nobody knows, and words that stand behind an option.
-    unknown = [word for word in rest if word.startswith("-") and not _NEGATIVE.fullmatch(word)]
+    own = _NAME_LEFT_OUT if verb.words == "select" else _NEGATIVE
+    unknown = [word for word in rest if word.startswith("-") and not own.fullmatch(word)]
     if verb.name == DECK and unknown:
         _refuse_late_command([*found.words, *rest], parser)
     if unknown or ("words" not in found and rest):
@@ -50,8 +62,8 @@ def parser_of(name: str) -> argparse.ArgumentParser:
         parser = _Parser(
             prog="gpudeck",
             usage="gpudeck [-f FILE] [COMMAND] …\n       gpudeck [FILE] [K=V …] [--headless] [options]",
-            description=_wrapped(_sentence(verb.text)),
-            epilog=_epilog(verb),
+            description=f"{_wrapped(_sentence(verb.text))}\n\n{_commands()}",
+            epilog=f"example: {verb.example}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -96,18 +108,24 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(text, max(20, shutil.get_terminal_size().columns - 2))
 
 
-def _epilog(run: Verb) -> str:
+def _commands() -> str:
+    """Those of every day with what they do, the others by name."""
     import shutil
     import textwrap
 
-    shown = [verb for verb in VERBS.values() if not verb.hidden]
-    indent = max(len(verb.name) for verb in shown) + 4
+    indent = max(len(name) for names in DAILY.values() for name in names) + 4
     columns = max(shutil.get_terminal_size().columns, indent + 20)
-    lines = "\n".join(
-        textwrap.fill(verb.text, columns, initial_indent=f"  {verb.name}".ljust(indent), subsequent_indent=" " * indent)
-        for verb in shown
-    )
-    return f"example: {run.example}\n\ncommands (gpudeck COMMAND --help):\n{lines}"
+    lines: list[str] = []
+    for group, names in DAILY.items():
+        lines.append(f"{group}:")
+        for name in names:
+            head, behind = f"  {name}".ljust(indent), " " * indent
+            lines.append(textwrap.fill(VERBS[name].text, columns, initial_indent=head, subsequent_indent=behind))
+    daily = {name for names in DAILY.values() for name in names}
+    more = ", ".join(verb.name for verb in VERBS.values() if not verb.hidden and verb.name not in daily)
+    lines += ["more:", textwrap.fill(more, columns, initial_indent="  ", subsequent_indent="  ")]
+    shown = "\n".join(lines)
+    return f"{shown}\n\n`gpudeck COMMAND --help` tells what a command does."
 
 
 def leading_file(words: list[str]) -> tuple[str | None, list[str]]:

@@ -9,13 +9,23 @@ import argparse
 
 def some_tasks(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "words", nargs="+", metavar="SEL", help="names, globs, state:failed, reason:oom, tag:x, gpu:5, key=value"
+        "words",
+        nargs="+",
+        metavar="SEL",
+        help="names, globs; state:failed, reason:oom, tag:x, gpu:5, key=value narrow; -WORD leaves out",
     )
+
+
+def running_tasks(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="SEL", help="as of the other commands; default: what runs")
 
 
 def any_tasks(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "words", nargs="*", metavar="SEL", help="names, globs, state:failed, tag:x, …; default: all tasks"
+        "words",
+        nargs="*",
+        metavar="SEL",
+        help="names, globs; state:failed, tag:x, … narrow; -WORD leaves out; default: all tasks",
     )
 
 
@@ -225,7 +235,7 @@ def logs(parser: argparse.ArgumentParser) -> None:
     add("-n", "--lines", type=int, default=40, metavar="N", help="the last N lines (40)")
     add("--attempt", type=int, metavar="N", help="of this attempt, not the newest")
     add("--rank", type=int, metavar="K", help="of this process of a task that torchrun or accelerate starts (0)")
-    add("--err", action="store_true", help="standard error instead of standard output")
+    add("--err", action="store_true", help="standard error alone")
 
 
 def wait(parser: argparse.ArgumentParser) -> None:

@@ -78,9 +78,9 @@ VERBS: dict[str, Verb] = {
         Verb("explain", "why a task waits", "gpudeck explain gather", (o.one_task, o.json, *_LOOKS), "select"),
         Verb(
             "logs",
-            "what tasks wrote",
+            "what tasks wrote; of failed ones standard error, too",
             "gpudeck logs train-sym-0.5 -f",
-            (o.some_tasks, o.logs, *_LOOKS),
+            (o.running_tasks, o.logs, *_LOOKS),
             "select",
             short_file=False,
         ),
@@ -255,3 +255,34 @@ VERBS: dict[str, Verb] = {
     )
 }
 """By name. `DECK` is what happens without a command."""
+
+
+DAILY = {
+    "run": ("start", "run", "add", "stop"),
+    "look": ("status", "ls", "logs", "show", "explain", "gpus"),
+    "act": ("retry", "cancel"),
+}
+"""What is typed every day, by what it is for; the other commands are named below them."""
+
+_HABITS = {
+    "restart rerun redo requeue": "`gpudeck retry SEL` runs tasks again",
+    "resume continue": "`gpudeck unpause` goes on after a pause or a halt, `gpudeck start` with a run",
+    "log tail cat output": "`gpudeck logs SEL` prints what tasks wrote, with -f also what they go on to write",
+    "follow": "`gpudeck logs -f SEL` follows a task, `gpudeck attach` the deck",
+    "ps list jobs queue squeue sacct": "`gpudeck ls` lists the tasks",
+    "top htop watch monitor nvtop nvitop nvidia-smi": "`gpudeck` opens the screen, `gpudeck gpus` lists the GPUs",
+    "screen ui tui open dashboard": "`gpudeck` alone opens the screen",
+    "rm remove delete scancel": "`gpudeck cancel SEL` takes tasks off the queue, `gpudeck clean` removes old logs",
+    "sbatch enqueue push": "`gpudeck add -- CMD` puts a command into the queue",
+    "srun exec": "`gpudeck run -- CMD` runs a command on free GPUs",
+    "describe info scontrol": "`gpudeck show TASK` tells everything about a task",
+    "suspend": "`gpudeck pause` starts nothing more, `gpudeck hold SEL` keeps tasks from starting",
+    "shutdown quit exit down": "`gpudeck stop` ends the engine",
+    "up daemon": "`gpudeck start` runs the deck in the background",
+    "edit reload update": "edit the task file, then `gpudeck apply` takes it up",
+    "validate lint": "`gpudeck check` names what is wrong with a task file",
+    "nice renice": "`gpudeck priority SEL N` lets tasks start earlier or later",
+    "why": "`gpudeck explain TASK` says why a task waits",
+}
+HABITS = {word: advice for words, advice in _HABITS.items() for word in words.split()}
+"""What to type instead of words that users of pueue, tmux, Slurm, kubectl and the like have in their fingers."""

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from ...core.fate import Fate, Unproven
+from ...core.events import Fate, Unproven
 from ...core.inputs import LeaderExited, Spawned, TreeGone
 from ...core.readings import GpuReading, Process
 from ...ports import Known, Sink
-from ..allocation.probe import node_of
+from ..allocation.relay import node_of
 from ..claims.claims import SIMULATED
 from ..host import boottime_s
 from . import proc, record

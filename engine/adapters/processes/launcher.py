@@ -6,11 +6,11 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 
-from ...core.fate import Fate
+from ...core.events import Fate
 from ...core.inputs import Input, TreeGone
 from ...core.spec import StopScope
 from ...ports import Known, Sink, SpawnRefusedError, StartOrder
-from ..allocation.probe import node_of
+from ..allocation.relay import node_of
 from ..background import Background
 from ..claims.claims import Claims
 from ..host import boottime_s

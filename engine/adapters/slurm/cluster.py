@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...core.gres import gpus_by_type
+from ...core.gpu_names import gpus_by_type
 from .calls import Answer, run_program, small_environment
 from .states import stand
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ...core.fate import Fate
+from ...core.events import Fate
 from ...core.inputs import Pending
 from ...core.spec import StopScope
 from ...ports import Known, StartOrder

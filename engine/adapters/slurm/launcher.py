@@ -13,7 +13,7 @@ from functools import partial
 from signal import SIGKILL, Signals
 from typing import TypeVar
 
-from ...core.fate import Fate
+from ...core.events import Fate
 from ...core.inputs import LeaderExited, Pending, Spawned, SpawnRefused, Submitted, TreeGone
 from ...core.spec import StopScope
 from ...ports import Known, Sink, StartOrder

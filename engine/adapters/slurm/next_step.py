@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ...core.events import Cause
 from ...core.inputs import LeaderExited, Pending, Spawned, Submitted, TreeGone
-from ...core.outcome import Cause
 from .job import Job, Seen, Stop
 from .jobfiles import NOT_EXECUTED, UNABLE, VOID, Ended
 from .parse import expand_nodes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from ...core.outcome import Cause
+from ...core.events import Cause
 
 Stand = Literal["pending", "running", "over"]
 

@@ -14,12 +14,11 @@ from typing import cast
 
 import msgspec
 
-from ...atomic import sync_dir
+from ...atomic import private, sync_dir, write_first, write_private
 from ...errors import DeckError, EngineUnavailableError, UsageError
 from ..processes import record
 from .lock import Machine, left_elsewhere, this_machine
 from .mounts import MOUNTS, NETWORK_FILE_SYSTEMS, file_system
-from .private_files import private, write_first, write_private
 
 _LOG_DIRS = "log_dirs"
 

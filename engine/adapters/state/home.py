@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 
 import msgspec
 
-from .private_files import write_private
+from ...atomic import write_private
 
 _NAME = "home"
 

@@ -1,20 +1,52 @@
-"""From a deck as earlier engines left it to one that goes on: what a new engine must see to."""
+"""Runs that begin and go on: another one that is asked for, what an earlier engine left, tasks queued again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import blake2b
 
+from . import events as e
+from .apply import replay as replay
+from .apply_run import BY_HAND
 from .apply_run import rebooted as rebooted
+from .attempts import arm_timeout
 from .deck import Deck, Task
 from .effects import Stop
-from .ends import arm_timeout
-from .events import CHANGED, TaskRetried
-from .fate import Fate, Unproven
+from .events import CHANGED, Fate, TaskRetried, Unproven
 from .gates import GateState
-from .phases import ACTIVE, FINAL, Cancelled, Closing, Running, Starting, Stopping, Unknown
+from .phases import ACTIVE, FINAL, Cancelled, Closing, Queued, Running, Starting, Stopping, Unknown
 from .readiness import reconsider
-from .replay import replay as replay
-from .turn import Turn
+from .turn import Here, Turn
+
+
+def another_run(turn: Turn, takes: tuple[str, ...] = BY_HAND, act: str = "") -> None:
+    """What the user asks for by hand goes on where the last run ended: nothing that is settled is looked at again."""
+    run = turn.deck.run
+    seed = blake2b(f"{run.seed}{run.number}".encode(), digest_size=8).hexdigest()
+    here = turn.here or Here(run.boot_id, run.host)
+    number = run.number + 1
+    turn.record(e.RunStarted(number, seed, turn.at, turn.wall, here.boot_id, here.host, takes, run.options, act))
+
+
+def take_up_new(turn: Turn) -> None:
+    """The deck is to run as a whole, with all that is new in its file."""
+    deck = turn.deck
+    if deck.run.ended and has_new(deck):
+        another_run(turn, ("new",))
+    elif deck.unasked and not deck.run.halted_before:
+        turn.record(e.TakesChanged(("new",)))
+
+
+def requeue(turn: Turn, task: Task) -> None:
+    if not isinstance(task.phase, Queued):
+        return
+    if task.held:
+        turn.deck.queue.drop(task.index)
+        turn.deck.heads.pop(task.index, None)
+    elif task.index not in turn.deck.queue:
+        turn.deck.arrivals.append(task.index)
+    turn.deck.plan_due = True
+
 
 _STOPPED = ("timeout", "cancelled", "interrupted")
 """Reasons why what a leader left is being stopped."""

@@ -1,4 +1,5 @@
-"""GPUs among what a cluster calls generic resources: "gpu:a100:8,nic:2", as people and Slurm write it. Pure."""
+"""GPUs as people and clusters name them: an index, a UUID or its beginning, as CUDA_VISIBLE_DEVICES takes it; and among
+a cluster's generic resources: "gpu:a100:8,nic:2". Pure."""
 
 from __future__ import annotations
 
@@ -20,3 +21,14 @@ def gpus_by_type(gres: str) -> Counter[str]:
         if name in _NAMES and len(words) <= 1:
             found[words[0] if words else ""] += int(count)
     return +found
+
+
+_SHORTEST = len("GPU-") + 1
+"""A shorter beginning says nothing about one card."""
+
+
+def means(name: str, *, index: int, uuid: str) -> bool:
+    """Whether *name* can mean this GPU. A whole UUID means one GPU only; its beginning may mean several."""
+    if name.isascii() and name.isdecimal():
+        return int(name) == index
+    return uuid == name or (len(name) >= _SHORTEST and uuid.startswith(name))

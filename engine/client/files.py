@@ -1,4 +1,5 @@
-"""Where the runs of a folder are kept: a task file that gpudeck writes, and its deck's state; one of each per host."""
+"""The task file that a command means: the one that it names, that of the folder, or the one that gpudeck writes for the
+runs of a folder, with its deck's state, one of each per host."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..adapters import host
-from ..adapters.state.folder import open_state_dir
+from ..command import Command
 from ..errors import DeckError, UsageError
 from ..taskfile.find import find_task_file
 
@@ -47,6 +48,8 @@ class Home:
 
 def home_of(file: str | None, environ: Mapping[str, str], *, as_root: bool, kind: str = RUNS) -> Home:
     """Find or make the place for runs. *file*: a task file beside which they are kept. Raises DeckError."""
+    from ..adapters.state.folder import open_state_dir  # who only looks for a file needs none
+
     folder = _folder(file, environ)
     if not os.path.isdir(folder):
         raise UsageError(f"{folder}: no such folder")
@@ -82,3 +85,25 @@ def _folder(file: str | None, environ: Mapping[str, str]) -> str:
 
 def _stem(kind: str) -> str:
     return f"{kind}@{re.sub(r'[^A-Za-z0-9._+-]', '_', host.hostname()) or 'host'}"
+
+
+def task_file(command: Command) -> str:
+    """The task file that a command is about, as given or found; with --runs, or where there is no other, that of the
+    commands that were run here. Raises UsageError where there is none."""
+    if command.flag("runs"):
+        return _runs_file(command)
+    try:
+        return find_task_file(command.file, os.environ, os.getcwd())
+    except UsageError as error:
+        if "runs" not in command.given:  # the verb is not about them
+            raise
+        try:
+            return _runs_file(command)
+        except UsageError:
+            raise error from None
+
+
+def _runs_file(command: Command) -> str:
+    from .files import runs_file
+
+    return runs_file(command.file, os.environ)

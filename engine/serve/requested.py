@@ -1,0 +1,124 @@
+"""What requests carry, and the tasks that their selectors mean."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+
+from ..core.deck import Deck, Task
+from ..core.selector import nothing_matches, parse_selector
+from ..core.subject import subject
+from ..errors import UsageError
+from ..taskfile.kinds import LARGEST
+
+
+class NoArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class SelectArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    select: tuple[str, ...]
+    """SEL: names and globs, added up; state:failed, tag:x, lr=0.1, … narrow."""
+
+
+class TasksArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tasks: tuple[str, ...]
+    """Names of tasks."""
+    by: str = "user"
+
+
+class RetryArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tasks: tuple[str, ...]
+    fresh: bool = False
+    """Do not go on from where an earlier attempt came to."""
+    downstream: bool = False
+    """Also what needs them, when they have succeeded."""
+    env: dict[str, str | None] = {}
+    """Over the task's own; null unsets."""
+    not_on: tuple[str, ...] = ()
+    """Indices or UUIDs of GPUs."""
+    changed: bool = False
+    """As what the file now says: what has been done so already, under another name, is done."""
+    by: str = "user"
+
+
+class PriorityArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tasks: tuple[str, ...]
+    value: Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+    by: str = "user"
+
+
+class GpuArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    verb: str
+    """drain, enable or take."""
+    gpus: tuple[str, ...]
+
+
+class PauseArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    by: str = "user"
+
+
+class UndoArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    undo: str
+    """What the reply to a request that changed something has under this name."""
+    by: str = "user"
+
+
+class StopArgs(msgspec.Struct, frozen=True):
+    """Unknown fields are passed over: any client of any version may stop an engine."""
+
+    tasks: bool = False
+    now: bool = False
+    by: str = ""
+    """Who asks and how, as it is told; "": the command."""
+
+
+_PORTION = 500
+"""Tasks that are looked at without letting anything else happen: some milliseconds."""
+
+
+def select(deck: Deck, texts: Sequence[str], index_of: Mapping[str, int]) -> list[Task]:
+    """Tasks that *texts* mean together, in file order. *index_of*: GPUs by UUID.
+
+    Raises UsageError for a name, tag or param that no task has; that no task is in a state now is an answer.
+    """
+    steps = _select(deck, texts, index_of)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+async def select_in_turns(deck: Deck, texts: Sequence[str], index_of: Mapping[str, int]) -> list[Task]:
+    """The same, while other work of the loop goes on between portions of a large deck."""
+    import asyncio  # who looks without an engine starts faster without it
+
+    steps = _select(deck, texts, index_of)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+        await asyncio.sleep(0)
+
+
+def _select(deck: Deck, texts: Sequence[str], index_of: Mapping[str, int]) -> Generator[None, None, list[Task]]:
+    names = [deck.by_name.get(text) for text in texts]
+    if all(names):  # nothing but names: there is nothing to look for
+        return sorted(dict.fromkeys(filter(None, names)), key=lambda task: task.index)
+    selector = parse_selector(texts, deck.by_name)
+    missing = [term for term in selector.conditions if not term.needs_history]
+    found: list[Task] = []
+    for start in range(0, len(deck.tasks), _PORTION):
+        for task in deck.tasks[start : start + _PORTION]:
+            seen = subject(deck, task, index_of)
+            if selector.matches(seen):
+                found.append(task)
+            missing = [term for term in missing if not term.is_in(seen)]
+        yield
+    if missing:
+        raise UsageError(nothing_matches(missing[0].text, (task.spec for task in deck.tasks)))
+    return found
