@@ -132,7 +132,7 @@ def cancel(rows: Sequence[TaskRow]) -> Doing:
         return _verb("cancel", names, f"{many(names)} cancelled")
     title = f"Cancel {many(names)}?"
     told = listed(names) if len(names) > 1 else ()
-    lines = (*told, f"{len(running)} running, {len(waiting)} waiting") if len(names) > 1 else ()
+    lines = (*told, f"{len(running)} running, {len(waiting)} not") if len(names) > 1 else ()
 
     def then(answer: str) -> Request | None:
         match answer:
