@@ -189,7 +189,8 @@ class DeckClient:
 
     def silence(self) -> str:
         """What to say while an answer does not come."""
-        return silent_engine(self._pid)
+        engine = self._engine
+        return "the next engine takes long to start" if engine is None else silent_engine(engine.hello.pid)
 
     async def news(self) -> AsyncGenerator[News, None]:
         """For one listener, without end."""

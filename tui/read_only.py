@@ -60,7 +60,7 @@ class ReadOnlyClient(DeckClient):
             return await in_thread(lambda: look.answer(op, args))
 
     def silence(self) -> str:
-        return super().silence() if self._look is None else "the deck's files take long to read"
+        return "the deck's files take long to read" if self._engine is None else super().silence()
 
     async def news(self) -> AsyncGenerator[News, None]:
         seeing: Awaitable[Connection | OfflineScreen | None] = asyncio.wrap_future(self._opening or self.open())
@@ -79,6 +79,7 @@ class ReadOnlyClient(DeckClient):
                 self._ask(None, comes=True)
                 began, wait_s = time.monotonic(), _SOON_S
             except DeckError as error:
+                self._ask(None)
                 yield Link("failed", str(error), read_only=True)
             await self._wait(max(_UNREACHABLE_S if self._why else wait_s, _SHARE * (time.monotonic() - began)))
             self._again.clear()
