@@ -110,6 +110,8 @@ class GpudeckApp(DeckApp):
     @work
     async def _follow(self) -> None:
         async for news in self.client.news():
+            if not self.is_running:
+                return
             if isinstance(news, str):
                 self.tell(news)
             elif isinstance(news, Link):

@@ -186,6 +186,8 @@ class DeckApp(App[str]):
         finally:
             for timer in timers:
                 timer.cancel()
+            if not self.is_running:  # nobody is left to tell
+                raise asyncio.CancelledError
 
     async def answer(self, op: str, *, waits: str, **args: Any) -> Any:
         """The same; None: there is no answer, and the user has been told why."""

@@ -126,7 +126,7 @@ class CursorLog:
             return
         late = self._screen.set_timer(PATIENCE_S, lambda: self._none(row, WORDS))
         try:
-            (details,) = await self._screen.gpudeck.request("show", tasks=[row.name])
+            (details,) = await self._screen.request("show", tasks=[row.name])
         except DeckError as error:
             self._none(row, str(error))
         else:

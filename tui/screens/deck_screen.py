@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -54,7 +55,7 @@ class DeckScreen(Screen[None]):
     def take_in(self, deck: DeckModel, changed: frozenset[int] | None) -> None:
         """Something has come from the engine. A screen that nobody sees looks at it when it is seen again, but at other
         rows at once: what lies under a dialog is drawn with it."""
-        if not self.is_mounted or not (self.is_current or changed is None):
+        if not (self.is_mounted and self.is_attached and (self.is_current or changed is None)):
             self._behind = True
         elif self._behind or changed is None:
             self._catch_up()
@@ -78,6 +79,14 @@ class DeckScreen(Screen[None]):
 
     def show_deck(self, deck: DeckModel, changed: frozenset[int] | None) -> None:
         """Draw what differs. *changed*: rows by index; None: anything may have."""
+
+    async def request(self, op: str, **args: Any) -> Any:
+        """What the engine answers, where this screen is still there to take it. Raises DeckError."""
+        try:
+            return await self.gpudeck.request(op, **args)
+        finally:
+            if not self.is_attached:
+                raise asyncio.CancelledError
 
     def show_keys(self, actions: Iterable[Action]) -> None:
         """In the footer, of these actions those that are not refused here."""

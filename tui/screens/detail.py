@@ -267,7 +267,7 @@ class Detail(DeckScreen):
     @work(exclusive=True, group="show")
     async def _look_up(self, name: str) -> None:
         try:
-            (details,) = await self.gpudeck.request("show", tasks=[name])
+            (details,) = await self.request("show", tasks=[name])
         except DeckError as error:
             self._fail(str(error))
             return
@@ -313,7 +313,7 @@ class Detail(DeckScreen):
         self._draw()
 
     def _draw(self) -> None:
-        if not self.is_mounted or self._row is None:
+        if not (self.is_mounted and self.is_attached) or self._row is None:
             return
         known = self._gathering.known(self._row, self._memory_mib())
         if known is not None:

@@ -66,7 +66,8 @@ class GpuProcesses(ModalScreen[None]):
     @work
     async def _read(self, pids: Sequence[int]) -> None:
         commands = await in_thread(lambda: self._look_up(pids))
-        self.query_one("#gpu-processes-table", Static).update(Content(table(self._gpu.processes, commands)))
+        if self.is_attached:
+            self.query_one("#gpu-processes-table", Static).update(Content(table(self._gpu.processes, commands)))
 
     def action_close(self) -> None:
         self.dismiss(None)

@@ -154,7 +154,7 @@ class LogScreen(DeckScreen):
     @work(exclusive=True, group="show")
     async def _look_up(self, names: Sequence[str]) -> None:
         try:
-            told = await self.gpudeck.request("show", tasks=names)
+            told = await self.request("show", tasks=names)
         except DeckError as error:
             if self.query_one(Waiting).display:
                 self.query_one(Waiting).end(str(error))

@@ -108,13 +108,18 @@ class PageScreen(DeckScreen, Generic[View]):
         except DeckError as error:
             self._fail(str(error))
         else:
-            self._said, self._has_told = "", True
-            self.query_one(Waiting).end()
-            ahead, self._ahead = self._ahead, []
-            for action_id in ahead:
-                self._act(action_id)
+            self._show_told()
         finally:
             self._asking = False
+
+    def _show_told(self) -> None:
+        if not self.is_attached:
+            return
+        self._said, self._has_told = "", True
+        self.query_one(Waiting).end()
+        ahead, self._ahead = self._ahead, []
+        for action_id in ahead:
+            self._act(action_id)
 
     def _fail(self, why: str) -> None:
         if why == self._said:
@@ -130,7 +135,7 @@ class PageScreen(DeckScreen, Generic[View]):
 
     async def told(self, kind: type[_Told], **args: Any) -> _Told:
         """The answer to `OP`, as what docs/protocol.md calls it. Raises DeckError."""
-        return msgspec.convert(await self.gpudeck.request(self.OP, **args), kind)
+        return msgspec.convert(await self.request(self.OP, **args), kind)
 
     # -- actions ------------------------------------------------------------------------------------------------------
 
