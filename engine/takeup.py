@@ -117,6 +117,7 @@ class TakeUp:
             host=host.hostname(),
             takes=tuple(takes),
             options=self._opened.options,
+            part=self._deck.is_part,
         )
 
     def _announce(self, number: int, *, anew: bool, continued: bool) -> None:

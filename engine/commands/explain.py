@@ -71,6 +71,8 @@ def _instead(row: TaskRow) -> str:
             f"keeps its slots: what became of attempt {row.attempt} cannot be proven{why}; "
             f"`gpudeck cancel {row.name}` says that it is gone, `gpudeck retry {row.name}` runs it again"
         )
+    if row.gone:
+        return f"is {row.state}, and not in the task file any more: nothing runs it again"
     if row.state == "cached":
         return "was done earlier"
     if row.state in DONE:

@@ -55,10 +55,15 @@ def _run(command: Command) -> _End:
     from ..offline.look import offline_look
 
     found = offline_look(place)
-    rows = found.rows(command.words)
+    rows = _counted(found.rows(command.words))
     if found.deck.elsewhere and any(row.state not in DONE for row in rows):
         return EngineUnavailableError.exit_code, rows
     return _verdict(rows, settled=False), rows
+
+
+def _counted(rows: Sequence[TaskRow]) -> Sequence[TaskRow]:
+    """What has left the task file counts for nothing, unless nothing else is meant."""
+    return [row for row in rows if not row.gone] or rows
 
 
 def _next_engine(place: Place, patience_s: float, deadline: float | None) -> Connection | None:
@@ -78,7 +83,9 @@ def _wait(place: Place, connection: Connection, selectors: Sequence[str], deadli
         picture = connection.picture
         if picture is None or not picture.whole:
             picture = connection.wait_for_picture()
-        rows = [row for row in picture.rows.values() if row.name in chosen or (not chosen and not row.left_out)]
+        rows = _counted(
+            [row for row in picture.rows.values() if row.name in chosen or (not chosen and not row.left_out)]
+        )
         open_ = [row for row in rows if may_change(row, ended=picture.head.ended)]
         if not open_:
             return _verdict(rows, settled=True), rows

@@ -9,6 +9,7 @@ from .build import stand_in
 from .deck import Deck, Run, Task
 from .devices import GANG_PROBE_S, PROBES_S, Quarantine
 from .events import PLAIN
+from .gates import GateState
 from .phases import (
     ACTIVE,
     FINAL,
@@ -46,9 +47,11 @@ def run_started(deck: Deck, fact: e.RunStarted) -> None:
         leave_unasked(deck)
     else:
         deck.unasked.clear()
+    deck.taken_up.clear()
     deck.run = Run(
         fact.run, fact.seed, frozenset(fact.takes), ended=False, boot_id=fact.boot_id, host=fact.host,
         started_wall=fact.wall, options=fact.options, halted_before=deck.run.halted if begun_by_hand else "",
+        part=fact.part,
     )  # fmt: skip
     if begun_by_hand:
         _renew_blocked(deck)
@@ -62,6 +65,8 @@ def run_started(deck: Deck, fact: e.RunStarted) -> None:
         elif isinstance(task.phase, ACTIVE):
             fresh(task)
         elif not isinstance(task.phase, FINAL) or _taken_up(deck, task, takes):
+            if isinstance(task.phase, FINAL):
+                deck.taken_up[task.index] = task.phase
             fresh(task)
             if not isinstance(task.phase, Waiting):
                 deck.move(task, WAITING)
@@ -86,6 +91,8 @@ def _renew_blocked(deck: Deck) -> None:
 def run_ended(deck: Deck) -> None:
     deck.run.ended = True
     deck.run.halted = deck.run.halted or deck.run.halted_before
+    if deck.run.part or not deck.run.halted:
+        _leave_as_before(deck)
     deck.unasked.clear()
     deck.paused = ""
     deck.heads.clear()
@@ -93,6 +100,17 @@ def run_ended(deck: Deck) -> None:
         deck.tasks[index].held = False
     deck.marks.touched |= deck.held
     deck.held.clear()
+
+
+def _leave_as_before(deck: Deck) -> None:
+    """What the run was to look at again and has not: it was left out, or was not in the file then."""
+    for index, before in deck.taken_up.items():
+        task = deck.tasks[index]
+        if isinstance(task.phase, (Waiting, Queued)) and deck.gates_say(task) is not GateState.SHUT:
+            if isinstance(task.phase, Queued):
+                deck.move(task, WAITING)
+            deck.move(task, before)
+    deck.taken_up.clear()
 
 
 def fresh(task: Task) -> None:

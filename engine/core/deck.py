@@ -133,6 +133,8 @@ class Deck:
     shards: dict[str, int] = field(default_factory=dict[str, int])
     held: set[int] = field(default_factory=set[int])
     """Tasks that the user holds."""
+    taken_up: dict[int, Phase] = field(default_factory=dict[int, Phase])
+    """How finished tasks stood that the newest run was to look at again."""
     unasked: set[int] = field(default_factory=set[int])
     """Tasks that this run, which was begun by hand, does not take up."""
     past: Past = field(default_factory=Past)
@@ -336,6 +338,11 @@ class Deck:
 
     # -- what decisions ask -------------------------------------------------------------------------------------------
 
+    @property
+    def is_part(self) -> bool:
+        """Tasks of the file are left out of what runs."""
+        return any(not task.selected and not task.gone for task in self.tasks)
+
     def gates_say(self, task: Task) -> GateState:
         state = GateState.OPEN
         for gate in task.gates:
@@ -346,17 +353,21 @@ class Deck:
         return state
 
     def expected_s(self, task: Task) -> float | None:
+        """How long an attempt of this task takes at most, as far as that is known: as it is expected to, else its
+        timeout."""
+        expected = self.forecast_s(task)
+        return task.spec.policy.timeout_s if expected is None else expected
+
+    def forecast_s(self, task: Task) -> float | None:
         """How long an attempt of this task is expected to take: as the progress of the one that runs says, else its own
-        median, else its entry's, else its timeout."""
+        median, else its entry's."""
         attempt = task.attempt()
         if attempt is not None and attempt.ends_at is not None:
             return attempt.ends_at - attempt.at
         own = self.learned.seconds(task.spec.fingerprint)
         if own is not None:
             return own
-        if task.entry.typical_s is not None:
-            return task.entry.typical_s
-        return task.spec.policy.timeout_s
+        return task.entry.typical_s
 
     def smallest_mib(self, gpus: Iterable[str]) -> int | None:
         """Memory of the smallest of these cards, as far as that is known."""

@@ -232,6 +232,8 @@ class RunStarted:
     """The run options that were given, encoded; they hold until the run ends."""
     act: str = ""
     """What asked for it, where a user's verb did."""
+    part: bool = False
+    """Tasks of the file were left out of it."""
 
 
 @dataclass(frozen=True, slots=True)

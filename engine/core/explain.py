@@ -59,6 +59,8 @@ class Explainer:
 
     def obstacles(self, task: Task) -> list[Obstacle]:
         """What `explain` returns."""
+        if task.gone and task.attempt() is None:
+            return [Obstacle("left out", "it is not in the task file any more")]
         if not task.selected:
             return [Obstacle("left out", "left out by --only, --exclude or --limit")]
         match task.phase:

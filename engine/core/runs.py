@@ -21,11 +21,11 @@ from .turn import Here, Turn
 
 def another_run(turn: Turn, takes: tuple[str, ...] = BY_HAND, act: str = "") -> None:
     """What the user asks for by hand goes on where the last run ended: nothing that is settled is looked at again."""
-    run = turn.deck.run
+    run, part = turn.deck.run, turn.deck.is_part
     seed = blake2b(f"{run.seed}{run.number}".encode(), digest_size=8).hexdigest()
     here = turn.here or Here(run.boot_id, run.host)
     number = run.number + 1
-    turn.record(e.RunStarted(number, seed, turn.at, turn.wall, here.boot_id, here.host, takes, run.options, act))
+    turn.record(e.RunStarted(number, seed, turn.at, turn.wall, here.boot_id, here.host, takes, run.options, act, part))
 
 
 def take_up_new(turn: Turn) -> None:

@@ -149,3 +149,5 @@ class Run:
     started_wall: float = 0.0
     options: str = ""
     """The options that it was started with, encoded."""
+    part: bool = False
+    """Tasks of the file were left out of it."""

@@ -314,7 +314,10 @@ def check_limits(facts: SlurmFacts, wanted: Sequence[Wish], max_submitted: int, 
         yield warn(name, f"the cluster holds {most} jobs, max_submitted is {max_submitted}", "a smaller max_submitted")
     if facts.most_submitted is not None and facts.most_submitted <= max_submitted:
         fine = False
-        words = f"you may have {facts.most_submitted} jobs submitted (MaxSubmitJobs), max_submitted is {max_submitted}"
+        words = (
+            f"you, or a QOS here, may have {facts.most_submitted} jobs submitted (MaxSubmitJobs), "
+            f"max_submitted is {max_submitted}"
+        )
         yield warn(
             name,
             words,

@@ -27,8 +27,8 @@ _MEANS = {
     "changed_finished": "run again, unless their results are kept (--keep)",
     "changed_running": "end as they were started, then are changed",
     "gone_waiting": "do not start",
-    "gone_finished": "are no longer shown; logs and results stay",
-    "gone_running": "run to their end, then are no longer shown",
+    "gone_finished": "count for nothing any more; logs and results stay",
+    "gone_running": "run to their end, and count for nothing",
     "in_place": "take effect at once",
 }
 

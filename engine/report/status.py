@@ -41,7 +41,7 @@ def status_of(
             gpus = tuple(index[uuid] for uuid in attempt.gpus if uuid in index)
             elapsed = max(0.0, now.boot_s - attempt.at)
             log = log_of(task.name, attempt.number)
-            expected = deck.expected_s(task)
+            expected = deck.forecast_s(task)
             job, nodes = attempt.job, attempt.nodes
             running.append(RunningTask(task.name, attempt.number, gpus, elapsed, expected, log, job, nodes))
     return Status(

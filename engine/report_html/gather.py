@@ -14,8 +14,9 @@ from ... import __version__
 from ..adapters import host
 from ..core.deck import Task
 from ..core.events import RunEnded, RunStarted
+from ..core.explain import Explainer
 from ..core.flags import flags
-from ..core.phases import NAMES, Attempt, Ended, Failed
+from ..core.phases import NAMES, Attempt, Blocked, Ended, Failed
 from ..errors import UsageError
 from ..logs.described import describe
 from ..logs.digest import blamed_log, digest_of
@@ -209,6 +210,7 @@ def _tasks(
     by_task: dict[str, dict[int, AttemptPart]] = {}
     for attempt in attempts:
         by_task.setdefault(attempt.task, {})[attempt.number] = attempt
+    explainer = Explainer(offline.deck, host.boottime_s())
     found: list[TaskPart] = []
     for task, result in zip(offline.deck.tasks, results, strict=True):
         mine = by_task.get(task.name, {})
@@ -224,7 +226,7 @@ def _tasks(
                 name=task.name,
                 state=result.state,
                 flags=flags(offline.deck, task),
-                reason=shown.reason if shown is not None and untold else _reason(task),
+                reason=shown.reason if shown is not None and untold else _reason(task, explainer),
                 duration_s=None if shown is None or shown.end is None or untold else shown.end - shown.start,
                 attempts=task.attempts,
                 gpus=shown.gpus if shown is not None else (),
@@ -238,7 +240,9 @@ def _tasks(
     return found
 
 
-def _reason(task: Task) -> str:
+def _reason(task: Task, explainer: Explainer) -> str:
+    if isinstance(task.phase, Blocked):
+        return explainer.why(task)
     if isinstance(task.phase, Failed):
         return describe(task.phase.outcome)
     outcome = task.ended[-1].outcome if task.ended else None

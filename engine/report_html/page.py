@@ -67,7 +67,8 @@ def _body(report: Report) -> Iterator[str]:
     yield f'<section><h2 id="all">Tasks</h2>{_filter(report)}{tasks_table(report)}</section>'
     if report.tables:
         yield '<section><h2 id="metrics">Metrics by parameters</h2>'
-        yield '<p class="quiet">Of tasks that have succeeded. The best value of a column is bold.</p>'
+        best = "The best value of a column is bold where the task file says which is better."
+        yield f'<p class="quiet">Of tasks that have succeeded. {best}</p>'
         yield from map(metrics_table, report.tables)
         yield "</section>"
     if _on_gpus(report):

@@ -208,7 +208,7 @@ def _running(
         gpus=tuple(index_of[uuid] for uuid in attempt.gpus if uuid in index_of),
         started=attempt.wall,
         elapsed_s=max(0.0, at - attempt.at),
-        expected_s=deck.expected_s(task),
+        expected_s=deck.forecast_s(task),
         rung=attempt.rung,
         log=files.out,
         err=files.err,

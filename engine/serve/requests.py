@@ -228,6 +228,9 @@ class Requests:
     async def _retry(self, args: RetryArgs) -> dict[str, Any]:
         await self._take_in(args.tasks)
         tasks = self._tasks(args.tasks)
+        gone = [task for task in tasks if task.gone and task.attempt() is None]
+        if gone and len(gone) == len(tasks):
+            raise UsageError(f"{gone[0].name} has left the task file: nothing runs it again")
         out = [task for task in tasks if not (task.selected or task.gone or task.attempt())]
         if out and len(out) == len(tasks):
             raise UsageError(

@@ -148,7 +148,7 @@ class DeckView:
             retries_used=task.retries_used,
             retries=spec.policy.retries,
             merged=spec.policy.merge_stderr,
-            expected_s=deck.expected_s(task),
+            expected_s=deck.forecast_s(task),
             retry_at=round(phase.until + offset, 3) if isinstance(phase, Backoff) else None,
             reason=explainer.why(task) if isinstance(phase, Blocked) else _reason(phase, outcome),
             kind="" if outcome is None else outcome.reason,

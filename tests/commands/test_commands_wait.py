@@ -95,3 +95,28 @@ def has_socket(pid: int) -> bool:
         return any(os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:") for name in names)
     except OSError:
         return False
+
+
+PAIR = """[deck]
+gpus = "sim:2"
+[[task]]
+name = "t-{n}"
+command = "true {n}"
+matrix.n = [1, 2]
+"""
+
+
+@at_desk(PAIR)
+async def test_a_task_that_has_left_the_file_counts_for_nothing_and_nothing_runs_it_again(desk: Desk) -> None:
+    await desk.start()
+    await desk.command("start")
+    await desk.until(lambda: desk.started == ["t-1", "t-2"])
+    desk.write(PAIR.replace("[1, 2]", "[1]"))
+    assert (await desk.command("apply", "-y")).code == 0
+    await desk.ends("t-2", 1)
+    await desk.ends("t-1")
+    assert [(await desk.command("wait", *words)).code for words in ((), ("t-*",), ("t-2",))] == [0, 0, 1]
+    refused = await desk.command("retry", "t-2")
+    assert (refused.code, "t-2 has left the task file" in refused.err) == (2, True)
+    assert "not in the task file any more" in (await desk.command("explain", "t-2")).out
+    assert desk.started == ["t-1", "t-2"]

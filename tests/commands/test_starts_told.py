@@ -164,3 +164,48 @@ def test_a_plan_of_an_unfinished_run_is_of_how_it_goes_on(deck: Commanded) -> No
     rows = [(row["task"], row["state"]) for row in json.loads(deck.command("plan", "--json").out)]
     assert ("long", "runs already") not in rows
     assert ("later", "runs") in rows
+
+
+C_ALONE = """
+    [deck]
+    gpus = "sim:2"
+    [[task]]
+    name = "c"
+    command = "true c"
+"""
+A_AND_C = f"""{C_ALONE}
+    [[task]]
+    name = "a"
+    command = "true a"
+"""
+
+
+@pytest.mark.parametrize("words", [("--only", "c"), ("--exclude", "a")])
+@at_desk(A_AND_C, {"a": 1, "c": 0})
+async def test_a_start_leaves_what_failed_before_a_run_that_left_it_out(desk: Desk, words: tuple[str, ...]) -> None:
+    assert await desk.run() == 1
+    assert await desk.run(*words) == 0
+    started = list(desk.started)
+    await desk.command("start")
+    assert (desk.started, (await desk.rows())["a"]["state"]) == (started, "failed")
+
+
+@at_desk(A_AND_C, {"a": 1, "c": 0})
+async def test_a_start_leaves_what_failed_before_a_run_that_had_it_not_in_its_file(desk: Desk) -> None:
+    assert await desk.run() == 1
+    desk.write(C_ALONE)
+    assert await desk.run() == 0
+    desk.write(A_AND_C)
+    started = list(desk.started)
+    await desk.command("start")
+    assert (desk.started, (await desk.rows())["a"]["state"]) == (started, "failed")
+
+
+@at_desk(A_AND_C, {"a": 0, "c": 0})
+async def test_a_start_leaves_an_edited_result_as_it_is_that_the_last_run_left_out(desk: Desk) -> None:
+    assert await desk.run() == 0
+    desk.write(A_AND_C.replace("true a", "true other"))
+    assert await desk.run("--only", "c") == 0
+    started = list(desk.started)
+    await desk.command("start")
+    assert (desk.started, (await desk.rows())["a"]["changed"]) == (started, True)

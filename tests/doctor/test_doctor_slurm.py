@@ -143,7 +143,7 @@ def test_a_partition_has_to_be_there_and_up(name: str, level: str, part: str):
 def test_fewer_jobs_than_the_engine_would_submit_are_told_with_what_to_write():
     facts = replace(FACTS, most_submitted=20)
     found = only(check_limits(facts, wishes([task()]), 200, sacct=True))
-    assert found.text == "you may have 20 jobs submitted (MaxSubmitJobs), max_submitted is 200"
+    assert found.text == "you, or a QOS here, may have 20 jobs submitted (MaxSubmitJobs), max_submitted is 200"
     assert found.remedy.startswith("max_submitted = 19 in [slurm]")
 
 

@@ -71,6 +71,12 @@ def test_a_failure_has_its_reason_and_last_lines_as_text(deck: Deck) -> None:
     assert len(found.scripts) == 1
 
 
+def test_a_blocked_task_says_what_blocks_it(deck: Deck) -> None:
+    deck.write(SWEEP + '    [[task]]\n    name = "gather"\n    command = "true"\n    needs = ["ours-*"]\n')
+    deck.run()
+    assert "needs ours-s2, which did not succeed" in written(deck).rows["gather"].words
+
+
 def test_a_deck_that_runs_is_told_as_it_stands(deck: Deck) -> None:
     deck.write(SWEEP.replace("echo acc=0.{seed}1;", "echo acc=0.{seed}1; read _ <gate;"))
     gate = deck.gate()

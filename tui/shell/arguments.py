@@ -24,6 +24,9 @@ _KEPT = "\0"
 def parse(arguments: Sequence[str]) -> Command:
     """Turn words into a command. Wrong usage prints one line and exits with 2."""
     file, words = leading_file(list(arguments))
+    if words[:1] == ["help"] and words[1:] and words[1] not in VERBS:
+        _refuse_misspelt(words[1], parser_of(DECK))
+        parser_of(DECK).error(f"no command {words[1]!r}")
     if words[:1] == ["help"] and {*words[1:]} <= VERBS.keys():
         words = [*words[1:2], "--help"]
     if words and words[0] in HABITS and not os.path.exists(words[0]):
@@ -187,6 +190,7 @@ def _file_of(verb: Verb, file: str | None, files: Sequence[str], parser: argpars
         if verb.name == DECK:
             _refuse_late_command(files[:1], parser)
         if verb.name == DECK and len(files) > 1 and not os.path.exists(files[0]):
+            _refuse_misspelt(files[0], parser)
             names = ", ".join(name for name, known in VERBS.items() if not known.hidden)
             parser.error(f"no command {files[0]!r}: there are {names}; gpudeck --headless FILE runs a deck")
         parser.error(f"one task file at a time, got {', '.join(filter(None, [file, *files]))}")
