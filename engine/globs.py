@@ -10,10 +10,6 @@ from collections.abc import Iterator
 _MAGIC = re.compile(r"[*?[]")
 
 
-def is_glob(pattern: str) -> bool:
-    return _MAGIC.search(pattern) is not None
-
-
 def matches(pattern: str) -> Iterator[str]:
     """Existing paths, as the shell would find them: `*` and `?` skip hidden names, `**` any folders but linked ones.
 

@@ -45,7 +45,7 @@ SAMPLE = {
     "logs": (40, ("engine/logs",)),
     "serve": (30, ("engine/serve", "engine/protocol")),
     "commands": (40, ("engine/commands", "engine/serve/offline.py")),
-    "screen": (40, ("tui/drawing", "tui/logs", "tui/graph", "tui/timeline", "tui/task", "tui/gpus", "tui/acting")),
+    "screen": (40, ("tui/drawing", "tui/logs", "tui/screens", "tui/widgets", "tui/acting")),
 }
 """How many breaks are drawn from which files."""
 COMPARED = {

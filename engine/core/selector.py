@@ -11,7 +11,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal, cast
 
 from ..errors import UsageError
-from ..globs import is_glob
 
 if TYPE_CHECKING:
     from .spec import TaskSpec
@@ -200,6 +199,10 @@ def _checked(kind: str, value: str, known: Sequence[str]) -> str:
     near = get_close_matches(value, known, n=1)
     hint = f"did you mean {kind}:{near[0]}?" if near else "it knows " + ", ".join(known)
     raise UsageError(f"{kind}:{value}: {hint}")
+
+
+def is_glob(pattern: str) -> bool:
+    return any(character in pattern for character in "*?[")
 
 
 def _glob(text: str) -> re.Pattern[str]:

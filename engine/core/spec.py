@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from typing import Literal
 
-from ..globs import is_glob
+from .selector import is_glob
 
 
 def matching(pattern: str, names: Iterable[str]) -> list[str]:

@@ -11,8 +11,8 @@ from importlib.resources import files
 
 from ..adapters.slurm.script import array_name, array_script, asks, job_name
 from ..adapters.slurm.states import FAILED
+from ..core.selector import is_glob
 from ..core.spec import TaskSpec, matching
-from ..globs import is_glob
 from ..ports import JobOrder, StartOrder
 
 LOCK = ".lock"

@@ -24,10 +24,10 @@ from ..adapters.slurm.states import stand
 from ..atomic import write_atomic
 from ..attempts.outputs import outputs_exist
 from ..attempts.record import encode
+from ..core.selector import is_glob
 from ..core.spec import DeckSettings, TaskSpec
 from ..decks.cluster import all_submitted
 from ..errors import EngineUnavailableError, UsageError
-from ..globs import is_glob
 from ..logs.files import safe_name
 from ..text import names_text
 from .jobs import LOCK, Piece, Unit, Waits, missing, submit_script, units_of, waits_of

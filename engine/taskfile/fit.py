@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from ..core.gpu_names import gpus_by_type, means
+from ..core.selector import is_glob
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import TaskFileError
-from ..globs import is_glob
 from ..ports import GpuInfo, Inventory
 from .layers import Layers, RawEntry
 from .placeholders import marker

@@ -10,8 +10,8 @@ from fnmatch import translate
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal, cast
 
+from ..core.selector import is_glob
 from ..core.spec import TaskSpec
-from ..globs import is_glob
 from .keys import Context
 from .problems import BadValueError, did_you_mean
 from .values import shown

@@ -27,4 +27,3 @@ from gpudeck.engine.taskfile.init import names_for, read_commands
 from gpudeck.engine.taskfile.load import load
 from gpudeck.engine.taskfile.options import RunOptions
 from gpudeck.engine.text import measured
-from gpudeck.tui.acting.actions import AT_REST

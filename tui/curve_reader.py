@@ -1,6 +1,6 @@
 """The process that reads curves from logs: a pattern that never ends, or a file server that hangs, holds up nobody.
 
-`python -m gpudeck.tui.curves.reader JSON` with the paths of an attempt's logs and how its metrics are read writes all
+`python -m gpudeck.tui.curve_reader JSON` with the paths of an attempt's logs and how its metrics are read writes all
 of its curves as a line of JSON, at most once a second, until the attempt has ended.
 """
 
@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ...engine.logs.follow import HungError, limited_cpu
-from ...engine.logs.growing import MetricsFile, Stream
-from ...engine.logs.metrics import documents, finder, numbers_at
-from .lines import Curves, Find, to_wire
+from ..engine.logs.follow import HungError, limited_cpu
+from ..engine.logs.growing import MetricsFile, Stream
+from ..engine.logs.metrics import documents, finder, numbers_at
+from .curves import Curves, Find, to_wire
 
 TAIL_BYTES = 8 << 20
 """Read of each log that was there before."""

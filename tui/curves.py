@@ -1,4 +1,4 @@
-"""How a task's metrics went, from the lines that it printed. Pure: lines in, points out."""
+"""Curves of metrics from lines of logs, thinned where they are long, and drawn as charts. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from ...engine.logs.marks import Rank, marks_in, number_of, said_in
+from ..engine.logs.marks import Rank, marks_in, number_of, said_in
+from .drawing.format import clean, cut, fit, number, width_of
+from .drawing.paragraphs import Line, Span
 
 MOST_CURVES = 32
 KEPT = 256
@@ -261,3 +264,149 @@ def _text(value: float) -> float | str:
 
 def _pair(point: Sequence[float] | None) -> Point | None:
     return None if point is None else (float(point[0]), float(point[1]))
+
+
+BLANK = " "
+_LEVELS = 4
+_LEFT = (0x00, 0x40, 0x44, 0x46, 0x47)
+"""Dots of a cell's left column, filled from below by 0 to 4."""
+_RIGHT = (0x00, 0x80, 0xA0, 0xB0, 0xB8)
+
+
+def area(values: Sequence[float | None], width: int, height: int = 1, *, top: float = 100.0) -> list[str]:
+    """*height* lines of *width* cells, the upper one first; the newest of *values* (oldest first) at the right edge.
+
+    A reading of zero still shows its lowest dot, so that it differs from a gap (None, or no reading that old).
+    """
+    dots = _LEVELS * height
+    wanted = 2 * width
+    levels = [0 if value is None else _level(value, top, dots) for value in values[-wanted:]] if width > 0 else []
+    levels = [0] * (wanted - len(levels)) + levels
+    pairs = list(zip(levels[::2], levels[1::2], strict=True))
+    return [_line(pairs, below) for below in range(dots - _LEVELS, -1, -_LEVELS)]
+
+
+def _level(value: float, top: float, dots: int) -> int:
+    if math.isnan(value) or not top > 0:
+        return 0
+    return max(1, round(min(1.0, max(0.0, value / top)) * dots))
+
+
+def _line(pairs: Sequence[tuple[int, int]], below: int) -> str:
+    """One line of cells; *below*: levels that lie under it."""
+    return "".join(_cell(left - below, right - below) for left, right in pairs)
+
+
+def _cell(left: int, right: int) -> str:
+    bits = _LEFT[max(0, min(_LEVELS, left))] | _RIGHT[max(0, min(_LEVELS, right))]
+    return chr(0x2800 + bits) if bits else BLANK
+
+
+_BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
+"""Of a cell's dots, by column and by row from above."""
+_COLUMNS, _ROWS = 2, 4
+
+
+def plot(points: Sequence[Point], width: int, height: int, *, low: float, high: float) -> list[str]:
+    """*height* lines of *width* cells, the upper one first, with (x, y) joined by lines.
+
+    *points* come in the order of their x. *low*, *high*: the values at the lower and upper edge. What is no number
+    interrupts the line; without any point that is one all cells are blank.
+    """
+    canvas = _Canvas(width, height)
+    xs = [x for x, y in points if math.isfinite(x) and math.isfinite(y)]
+    if not xs or width <= 0 or height <= 0:
+        return canvas.lines()
+    left, right = min(xs), max(xs)
+    before: tuple[int, int] | None = None
+    for x, y in points:
+        if not (math.isfinite(x) and math.isfinite(y)):
+            before = None
+            continue
+        here = (_place(x, left, right, width * _COLUMNS), height * _ROWS - 1 - _place(y, low, high, height * _ROWS))
+        canvas.line(before or here, here)
+        before = here
+    return canvas.lines()
+
+
+def _place(value: float, low: float, high: float, count: int) -> int:
+    """Which of *count* places a value is at; in the middle where all values are the same."""
+    # Halved first: the difference of two huge values would be infinite.
+    span = high / 2 - low / 2
+    if not span > 0:
+        return (count - 1) // 2
+    share = (value / 2 - low / 2) / span
+    return round(min(1.0, max(0.0, share)) * (count - 1))
+
+
+class _Canvas:
+    def __init__(self, width: int, height: int) -> None:
+        self._cells = [[0] * max(0, width) for _ in range(max(0, height))]
+
+    def line(self, first: tuple[int, int], last: tuple[int, int]) -> None:
+        """Dots from one place to another, ends included."""
+        (x, y), (to_x, to_y) = first, last
+        cells = self._cells
+        if x == to_x:  # most of a noisy curve
+            for at in range(min(y, to_y), max(y, to_y) + 1):
+                cells[at // _ROWS][x // _COLUMNS] |= _BITS[x % _COLUMNS][at % _ROWS]
+            return
+        steps = max(abs(to_x - x), abs(to_y - y))
+        for step in range(steps + 1):
+            at_x, at_y = x + round((to_x - x) * step / steps), y + round((to_y - y) * step / steps)
+            cells[at_y // _ROWS][at_x // _COLUMNS] |= _BITS[at_x % _COLUMNS][at_y % _ROWS]
+
+    def lines(self) -> list[str]:
+        return ["".join(chr(0x2800 + bits) if bits else BLANK for bits in row) for row in self._cells]
+
+
+ROWS = 6
+_GUTTER = 10
+_LEAST_WIDTH = 24
+
+
+@lru_cache(maxsize=64)
+def chart(curve: Curve, width: int, rows: int = ROWS) -> Sequence[Line]:
+    """*rows* of plot between a line of numbers and one for the x axis. Of a single value: the first line only."""
+    lines = _numbers(curve, width)
+    if curve.low is None or curve.high is None or curve.count < 2 or width < _LEAST_WIDTH:
+        return lines
+    low, high = curve.low[1], curve.high[1]
+    drawn = plot(curve.points, width - _GUTTER - 1, rows, low=low, high=high)
+    for at, text in enumerate(drawn):
+        label = number(high) if not at else number(low) if at == rows - 1 else ""
+        lines.append((Span(fit(label, _GUTTER - 1, right=True) + " "), Span("│", "muted"), Span(text, "curve")))
+    lines.append(_axis(curve, width))
+    return lines
+
+
+def _numbers(curve: Curve, width: int) -> list[Line]:
+    """Its name and last value; the extremes with where they were."""
+    name, last = cut(clean(curve.name), max(4, width // 2)), number(curve.last)
+    line = [Span(name, "strong"), Span(cut(f"  {last}", width - width_of(name)))]
+    rest = width - width_of(name) - len(last) - 2
+    parts: list[str] = []
+    if curve.low is not None and curve.high is not None and curve.count > 1:
+        parts = [f"{word} {number(y)} at {_at(curve, x)}" for word, (x, y) in (("min", curve.low), ("max", curve.high))]
+    for part in parts:
+        if len(part) + 3 <= rest:
+            line.append(Span("   " + part, "muted"))
+            rest -= len(part) + 3
+    return [tuple(line)]
+
+
+def _axis(curve: Curve, width: int) -> Line:
+    first, last = (_x(curve, x) for x in (curve.points[0][0], curve.points[-1][0]))
+    left = f"{curve.x} {first}"
+    middle = " " * max(1, width - _GUTTER - 1 - len(left) - len(last))
+    return (Span(" " * _GUTTER), Span(cut(f"└{left}{middle}{last}", width - _GUTTER), "muted"))
+
+
+def _at(curve: Curve, x: float) -> str:
+    return f"{curve.x} {_x(curve, x)}"
+
+
+def _x(curve: Curve, x: float) -> str:
+    """Values are counted from 1, as people do."""
+    x = x + 1 if curve.x == "value" else x
+    return f"{x:,.0f}" if x == int(x) else f"{x:,.2f}"
