@@ -18,7 +18,7 @@ imports:
 	$(BIN)lint-imports
 
 fast:  ## the tests that start next to nothing
-	$(PY) -m pytest -q tests/core tests/taskfile tests/logs tests/headless tests/contract tests/decks tests/test_*.py
+	$(PY) -m pytest -q tests/core tests/taskfile tests/attempts tests/logs tests/headless tests/contract tests/decks tests/test_*.py
 
 test:  ## all tests but those of the sets: five minutes on two cores
 	$(PY) -m pytest

@@ -22,12 +22,14 @@ from textual.widget import Widget
 from textual.widgets import DataTable
 
 import gpudeck.tui
-from gpudeck.engine.protocol.wire import State, TaskRow
+from gpudeck.engine.protocol.counts import Counts
+from gpudeck.engine.protocol.wire import DeckHead, Delta, Ready, Snapshot, State, TaskRow, Tasks
 from gpudeck.tui.drawing.view import plain_text
-from gpudeck.tui.model import Change, DeckModel, Link
+from gpudeck.tui.model import DeckModel, Link
 from gpudeck.tui.widgets.table.task_table import TaskTable
 
 SIZE = (120, 40)
+_HEAD = DeckHead(deck="", file="", log_dir="", run=1, ended=False, counts=Counts(), slots=8)
 COLUMNS = ("state", "name", "progress", "time", "eta", "gpu", "attempt", "metric", "reason")
 NOW_S = time.time()
 
@@ -80,12 +82,18 @@ class Ours:
         self.column = "metric"
 
     def load(self) -> None:
-        changed = self.deck.fold(Change(reset=True, whole=True, rows=self.rows, link=Link("live")))
-        self.widget.show(self.deck, changed)
+        self.deck.link = Link("live")
+        for message in (
+            Snapshot(rev=1, total=len(self.rows), head=_HEAD, gpus=()),
+            Tasks([*self.rows.values()]),
+            Ready(1),
+        ):
+            self.deck.fold(message)
+        self.widget.show(self.deck, None)
 
     def change(self, index: int, value: float) -> None:
         row = msgspec.structs.replace(self.deck.rows[index], metrics={"loss": value})
-        self.widget.show(self.deck, self.deck.fold(Change(rows={index: row})))
+        self.widget.show(self.deck, self.deck.fold(Delta(rev=2, rows=[row])))
 
     def down(self) -> None:
         self.widget.move("down")

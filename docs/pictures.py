@@ -27,7 +27,7 @@ from gpudeck.engine.command import Command
 from gpudeck.engine.errors import DeckError
 from gpudeck.tui.app import GpudeckApp
 from gpudeck.tui.open_screen import app_on
-from gpudeck.tui.settings.config import Config
+from gpudeck.tui.settings import Config
 from tests.fakes.snapshot_rig import snapshot_of, whole
 from tests.fakes.snapshot_slurm import CLUSTER, ROWS, slurm_head
 

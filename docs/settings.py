@@ -6,14 +6,11 @@ import ast
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
-from gpudeck.engine.protocol.states import ACTIVE, WAITING
+from gpudeck.tui import settings as config
 from gpudeck.tui.acting.actions import ACTIONS, Action, on, shown
 from gpudeck.tui.screens.help import PLACES
-from gpudeck.tui.settings import config
 
 _SOURCE = Path(config.__file__)
-_OF = {ACTIVE: "run", ACTIVE | WAITING: "run or wait"}
-"""What is said of the states that an action applies to, where its own sentence does not say it."""
 
 
 def keys() -> str:
@@ -29,8 +26,7 @@ def keys() -> str:
 
 def _row(action: Action) -> str:
     pressed = " ".join(f"`{shown(key)}`" for key in action.keys)
-    states = f" (tasks that {_OF[action.states]})" if action.states in _OF else ""
-    return f"| {pressed} | `{action.id}` | {action.tip}{states} |"
+    return f"| {pressed} | `{action.id}` | {action.tip} |"
 
 
 def settings() -> str:

@@ -12,6 +12,7 @@ from .adapters.alarm import Alarm
 from .adapters.claims.claims import Claims
 from .adapters.processes.launcher import become_subreaper
 from .adapters.simulated import SimulatedProbe
+from .attempts.writer import AttemptJsonWriter
 from .core.events import AttemptStarting, Fact
 from .core.inputs import Input, Shutdown
 from .core.readings import GpuReading
@@ -25,7 +26,6 @@ from .ending import Ending, Mode
 from .errors import EngineUnavailableError
 from .idle import IdleNote
 from .live.live_file import LiveFile, answer
-from .logs.writer import AttemptJsonWriter
 from .loop import Loop
 from .parts import (
     attempts_of,
@@ -87,7 +87,7 @@ class Engine:
         claims = Claims.of_deck(self._deck.settings.name, opened.state.path, self._note)
         self._launcher = launcher_of(opened, self._asyncio, claims, self._arrived, self._note)
         self._attempts = attempts_of(opened, self._asyncio, self._launcher, self._box, self._writer, self._post)
-        self._notices = notices_of(opened, self._note_from_thread, self._attempts.begun.paths)
+        self._notices = notices_of(opened, self._note_from_thread, self._attempts.running.paths)
         self._following = following_of(opened, self._asyncio, self._post, self._watched)
         self._forecasts = forecasts_of(opened, self._asyncio)
         self._reporter = Reporter(
@@ -102,7 +102,7 @@ class Engine:
             alarm=Alarm,
         )
         self._state = StateWatch(
-            opened, self._loop, self._attempts.completing, self._note, self._from_thread, self._ending.give_up
+            opened, self._loop, self._attempts.ends, self._note, self._from_thread, self._ending.give_up
         )
         self._sampler = sampler_of(opened, self._launcher, claims, self._post, self._seen)
         self._quiet = QuietStart(self._deck, self._loop.wake, self._ending.leave, clients=lambda: self._serving.clients)
@@ -117,13 +117,11 @@ class Engine:
         """Tell parts of those that were made after them."""
         self._ending.lost = self._state.lost
         self._ending.run_over = self._reporter.run_over
-        self._attempts.guard_starts(self._state.bar)
-        completing = self._attempts.completing
-        completing.following = self._attempts.outcomes.following = self._following
-        completing.behind = lambda: self._loop.behind
-        self._writer.on_ended = lambda paths: self._from_thread(lambda: completing.written(paths))
-        self._loop.prepare = self._attempts.prepare
-        self._loop.drop = self._attempts.drop
+        self._attempts.starter.guard = self._state.bar
+        ends = self._attempts.ends
+        ends.following = self._following
+        ends.behind = lambda: self._loop.behind
+        self._writer.on_ended = lambda paths: self._from_thread(lambda: ends.written(paths))
         self._loop.after_turn = self._after_turn
         if self._code is not None:
             self._loop.taps.append(self._code.hear)
@@ -237,7 +235,7 @@ class Engine:
     def _arrived(self, item: Input) -> None:
         self._state.bar()
         if not self._state.moved:
-            self._attempts.outcomes.arrived(item)
+            self._attempts.ends.arrived(item)
 
     def _begun_as(self, start: AttemptStarting) -> TaskSpec | None:
         task = self._deck.by_name.get(start.task)

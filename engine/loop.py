@@ -63,10 +63,6 @@ class Loop:
         """It takes no more turns, and the journal no more facts."""
         self.after_turn: Callable[[], None] = lambda: None
         """Called when a turn is over and nothing waits for the disk."""
-        self.prepare: Callable[[Sequence[Effect]], None] = lambda _: None
-        """Called with a step's effects while its facts are being written: harmless work that they will need."""
-        self.drop: Callable[[Launch], None] = lambda _: None
-        """Called with what was prepared and is not done."""
         self.behind = False
         """Facts that were published may not be on disk yet; whoever learns that they are sets it back."""
         self.taps: list[Callable[[Sequence[Fact]], None]] = []
@@ -159,7 +155,6 @@ class Loop:
         if awaited:
             self._pending.append(_Pending(step, awaited=True))
             self._journal.submit(step.facts, durable=True, done=self._written, keep=True)
-            self.prepare(step.effects)
         else:
             self._journal.submit(step.facts, durable=False, keep=True)
             self._follow(_Pending(step, awaited=False))
@@ -201,7 +196,6 @@ class Loop:
             self.post(JournalState(writable=False, why=self.broken))
         for effect in step.effects:
             if isinstance(effect, Launch):
-                self.drop(effect)
                 self.post(SpawnRefused(effect.token, str(error)))
         rest: list[Effect] = [effect for effect in step.effects if not isinstance(effect, Launch)]
         self._finish(Step(step.facts, rest))

@@ -18,8 +18,10 @@ from .adapters.processes.launcher import LocalLauncher
 from .adapters.slurm.jobfiles import control_folder
 from .adapters.state.lock import this_machine
 from .adapters.state.mounts import on_network
-from .attempt.attempts import Attempts
-from .attempt.box import Box
+from .attempts.attempts import Attempts
+from .attempts.environment import Box
+from .attempts.following import Following
+from .attempts.writer import AttemptJsonWriter
 from .core.deck import Deck
 from .core.forecast import Forecast
 from .core.readings import GpuReading
@@ -27,12 +29,10 @@ from .decks.cuda_devices import cuda_visible_devices
 from .decks.opening import OpenDeck
 from .decks.other_decks import OtherDecks
 from .logs.files import AttemptPaths
-from .logs.writer import AttemptJsonWriter
 from .notify.delivery import Surroundings
 from .notify.message import Origin, problems_of
 from .notify.notices import Notices
 from .ports import Launcher, Sink
-from .progress.following import Following
 from .report.forecasts import Forecasts
 from .report.numbers import slot_count
 from .runs.book import own_environments

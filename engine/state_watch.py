@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from .attempt.completing import Completing
+from .attempts.end import Ends
 from .core.inputs import JournalState
 from .decks.opening import OpenDeck
 from .loop import Loop
@@ -25,7 +25,7 @@ class StateWatch:
         self,
         opened: OpenDeck,
         loop: Loop,
-        completing: Completing,
+        ends: Ends,
         say: Say,
         in_loop: Callable[[Callable[[], None]], None],
         leave: Callable[[], None],
@@ -34,7 +34,7 @@ class StateWatch:
         self._state = opened.state
         self._lock = opened.lock
         self._loop = loop
-        self._completing = completing
+        self._ends = ends
         self._say = say
         self._in_loop = in_loop
         self._leave = leave
@@ -78,7 +78,7 @@ class StateWatch:
                 self._say(f"the journal cannot be written ({why}): running tasks go on, nothing new starts", "error")
             else:
                 self._loop.behind = False
-                self._completing.caught_up()
+                self._ends.caught_up()
                 self._say("the journal can be written again", "info")
 
         self._in_loop(tell)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from .adapters import host
-from .attempt.attempts import Attempts
+from .attempts.attempts import Attempts
 from .core.apply_run import BY_HAND
 from .core.events import Fate, OptionsChanged, RunStarted, ShardsFixed
 from .core.phases import Failed, Unknown
@@ -90,7 +90,7 @@ class TakeUp:
                 self._attempts.adopt(start)
         for end, start in self._opened.unsettled:
             self._attempts.adopt(start)
-            self._attempts.ended(end, start)
+            self._attempts.ends.ended(end, start)
 
     def _fix_shards(self) -> None:
         """`shards = "gpus"` was resolved for the first time: it stays so, whatever GPUs are there later."""

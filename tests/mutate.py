@@ -40,12 +40,12 @@ STEPS_S = (4.0, LONGEST_S)
 SAMPLE = {
     "core": (120, ("engine/core",)),
     "task file": (50, ("engine/taskfile",)),
-    "attempts": (35, ("engine/attempt", "engine/loop.py", "engine/opening")),
+    "attempts": (35, ("engine/attempts", "engine/loop.py", "engine/decks")),
     "adapters": (65, ("engine/adapters",)),
-    "logs": (40, ("engine/logs", "engine/progress")),
+    "logs": (40, ("engine/logs",)),
     "serve": (30, ("engine/serve", "engine/protocol")),
-    "commands": (40, ("engine/commands", "engine/offline")),
-    "screen": (40, ("tui/drawing", "tui/logs", "tui/graph", "tui/timeline", "tui/task", "tui/gpus", "tui/acting")),
+    "commands": (40, ("engine/commands", "engine/serve/offline.py")),
+    "screen": (40, ("tui/drawing", "tui/logs", "tui/screens", "tui/widgets", "tui/acting")),
 }
 """How many breaks are drawn from which files."""
 COMPARED = {

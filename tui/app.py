@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events
+from textual import events, work
 from textual.errors import NoWidget
 from textual.filter import LineFilter, Monochrome
 from textual.widget import Widget
@@ -17,16 +17,13 @@ from textual.widgets import Input
 
 from . import pages
 from .acting.actions import BY_ID, use_keys
-from .deck_app import Clocks, DeckApp
-from .drawing.plain_glyphs import PlainGlyphs
-from .link.ask import Asker, Deliver
-from .link.feed import Feed
+from .deck_app import Client, Clocks, DeckApp
 from .messages import Acted, FilterTable, OpenLogs, OpenTask
+from .model import Link
 from .screens.dashboard import Dashboard
 from .screens.deck_screen import DeckScreen
-from .settings.config import Config
-from .settings.themes import WithoutColours, begin_with
-from .terminal import Terminal, editor_of, run_outside
+from .settings import Config, WithoutColours, begin_with
+from .terminal import PlainGlyphs, Terminal, editor_of, run_outside
 
 if TYPE_CHECKING:
     from textual.command import Provider
@@ -62,19 +59,20 @@ class GpudeckApp(DeckApp):
 
     def __init__(
         self,
-        feed: Feed,
-        asker: Callable[[Deliver], Asker],
+        client: Client,
         config: Config,
         clocks: Clocks = Clocks(),  # noqa: B008 -- frozen
         completed: Callable[[str], str] = str,
         terminal: Terminal | None = None,
     ) -> None:
-        """*asker* makes the thread that asks, given a way to bring calls onto this loop. *completed*: a sentence, with
-        the commands that it names as they are to be typed for this deck. *terminal*: None in a browser."""
-        super().__init__(asker, config, clocks, completed)
-        self._feed = feed
+        """*completed*: a sentence, with the commands that it names as they are to be typed for this deck. *terminal*:
+        None in a browser."""
+        super().__init__(client, config, clocks, completed)
         self._terminal = terminal
         self._drawn_at = 0.0
+        self._undrawn: set[int] | None = set()
+        """Indexes of rows that differ from what is drawn; None: all may."""
+        self._drawing: asyncio.TimerHandle | None = None
         self._skipped: events.Key | None = None
         """What it is bound to first had nothing to do: ctrl+c where nothing has been marked."""
         self._clicked: Widget | None = None
@@ -96,12 +94,11 @@ class GpudeckApp(DeckApp):
     def on_mount(self) -> None:
         if self._terminal is not None:
             self._terminal.when_told_to_end(self._told_to_end)
-        self.begin_asking()
         self._configure()
+        self._follow()
         self.tasks = self._dashboard = Dashboard()
         self.push_screen(self._dashboard)
         self.set_timer(_REST_S, pages.load_all)
-        self._feed.wakes(lambda: self.deliver(self._woken))
 
     def _configure(self) -> None:
         if self.config.theme not in self.available_themes:
@@ -110,21 +107,34 @@ class GpudeckApp(DeckApp):
         if self.config.problems:
             self.tell("\n".join(self.config.problems[:3]), error=True)
 
-    def _woken(self) -> None:
-        wait_s = self._drawn_at + self.config.refresh_s - time.monotonic()
-        if wait_s <= 0:
-            self._take()
-        else:
-            asyncio.get_running_loop().call_later(wait_s, self._take)
+    @work
+    async def _follow(self) -> None:
+        async for news in self.client.news():
+            if not self.is_running:
+                return
+            if isinstance(news, str):
+                self.tell(news)
+            elif isinstance(news, Link):
+                self.deck.link = news
+                self._differ(frozenset())
+            else:
+                self._differ(self.deck.fold(news))
 
-    def _take(self) -> None:
-        change = self._feed.take()
-        if change is None or not self.is_running:
-            return
-        self._drawn_at = time.monotonic()
-        changed = self.deck.fold(change)
-        for text in change.said:
-            self.tell(text)
+    def _differ(self, rows: frozenset[int] | None) -> None:
+        """Draw these, soon. A picture that has taken the place of another one is drawn before anybody looks at its
+        rows."""
+        self._undrawn = None if rows is None or self._undrawn is None else self._undrawn | rows
+        if rows is None and self.deck.whole:
+            self._draw()
+        elif self._drawing is None:
+            wait_s = self._drawn_at + self.config.refresh_s - time.monotonic()
+            self._drawing = asyncio.get_running_loop().call_later(max(0.0, wait_s), self._draw)
+
+    def _draw(self) -> None:
+        if self._drawing is not None:
+            self._drawing.cancel()
+        changed = None if self._undrawn is None else frozenset(self._undrawn)
+        self._drawing, self._undrawn, self._drawn_at = None, set(), time.monotonic()
         for screen in self.screen_stack:
             if isinstance(screen, DeckScreen):
                 screen.take_in(self.deck, changed)
@@ -210,7 +220,7 @@ class GpudeckApp(DeckApp):
         self.do_palette()
 
     def do_reconnect(self) -> None:
-        self._feed.reconnect()
+        self.client.reconnect()
 
     def _parting(self) -> str:
         link, head = self.deck.link, self.deck.head
@@ -248,6 +258,3 @@ class GpudeckApp(DeckApp):
         while not isinstance(self.screen, Dashboard):
             self.pop_screen()
         self._dashboard.filter(message.text)
-
-    def on_unmount(self) -> None:
-        self._feed.close()

@@ -3,32 +3,109 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
+from textual import work
 from textual.app import App
 from textual.notifications import Notification
 from textual.screen import Screen
 
+from ..engine.errors import DeckError
 from ..engine.protocol.wire import TaskRow
 from .acting import doing
 from .acting.actions import BY_ID
 from .acting.choice import Choice
 from .acting.doing import Doing, Question, Refusal, Request
-from .acting.toasts import Toast, Toasts, but_not, came_to_nothing, outcome
+from .client import News
 from .drawing.format import clean
-from .link.ask import Answer, Asker, Deliver, Unanswered
 from .logs.source import LogSource
 from .model import DeckModel
-from .settings.config import Config
-from .widgets.heading import is_full
+from .settings import Config
+from .widgets.deck_header import is_full
+
+MOST = 2
+"""At a time; the oldest one makes room."""
+_SHOWN_S = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Toast:
+    text: str
+    error: bool = False
+    kind: str = ""
+    """A new one takes the place of the one before of the same kind; "": of the one that says the same."""
+
+    def like(self, other: Toast) -> bool:
+        return self.kind == other.kind and (bool(self.kind) or self.text == other.text)
+
+
+class Toasts:
+    """What is said while a question is open waits until that is answered."""
+
+    def __init__(self, show: Callable[[Iterable[Notification]], None]) -> None:
+        """*show* makes these, and no others, the ones that are seen."""
+        self._show = show
+        self._shown: list[tuple[Toast, Notification]] = []
+        self._waiting: list[Toast] = []
+        self._held = False
+
+    def say(self, toast: Toast) -> None:
+        if self._held:
+            self._waiting = [*(each for each in self._waiting if not each.like(toast)), toast][-MOST:]
+            return
+        seen = [each for each in self._shown if not (each[1].has_expired or each[0].like(toast))]
+        severity = "error" if toast.error else "information"
+        made = Notification(toast.text, severity=severity, timeout=_SHOWN_S, markup=False)
+        self._shown = [*seen, (toast, made)][-MOST:]
+        self._show([each for _, each in self._shown])
+
+    def hold(self) -> None:
+        """A question is open: nothing may lie over its answers."""
+        self._held = True
+        self._waiting = [toast for toast, made in self._shown if not made.has_expired]
+        self._shown = []
+        self._show(())
+
+    def release(self) -> None:
+        """It has been answered."""
+        self._held = False
+        waiting, self._waiting = self._waiting, []
+        for toast in waiting:
+            self.say(toast)
+
+
+def outcome(done: str, *, paused_until: str, undo_key: str) -> str:
+    """What is said when something has been done. *paused_until*: the key that lets a paused deck go on; "": nothing
+    keeps it. *undo_key*: "" where it cannot be taken back."""
+    paused = f"the deck is paused: nothing starts until {paused_until}" if paused_until else ""
+    return "; ".join(filter(None, (done, paused, f"{undo_key} takes it back" if undo_key else "")))
+
+
+def came_to_nothing(left: Mapping[str, str]) -> str:
+    """What is said when nothing became of what was asked for. *left*: why, by task."""
+    name, why = next(iter(left.items()))
+    others = f"; nothing was done to {len(left) - 1} others either" if len(left) > 1 else ""
+    return f"{name} {why}{others}"
+
+
+def but_not(left: Mapping[str, str]) -> str:
+    """The end of what is said when something was done to some tasks only; "" where nothing was left."""
+    if not left:
+        return ""
+    name, why = next(iter(left.items()))
+    return f", but not {len(left)} of them: {name} {why}"
+
 
 _UNDOABLE = "undoable"
 """What can be taken back, and that it was, which makes the first untrue."""
 READ_ONLY = "read-only: nothing is changed from this screen"
+SOON_S = 0.5
+"""So soon it is said that an answer does not come: a key must not seem to be broken."""
+PATIENCE_S = 5.0
+"""An engine that has not answered by then may be frozen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +116,15 @@ class Clocks:
     """Since the epoch."""
     steady: Callable[[], float] = time.monotonic
     """Of a clock that runs on."""
+
+
+class Client(Protocol):
+    """The line to the engine: see `client.DeckClient`."""
+
+    def news(self) -> AsyncGenerator[News, None]: ...
+    async def request(self, op: str, /, **args: Any) -> Any: ...
+    def silence(self) -> str: ...
+    def reconnect(self) -> None: ...
 
 
 class TaskList(Protocol):
@@ -69,50 +155,47 @@ class DeckApp(App[str]):
 
     def __init__(
         self,
-        asker: Callable[[Deliver], Asker],
+        client: Client,
         config: Config,
         clocks: Clocks,
         completed: Callable[[str], str],
     ) -> None:
-        """*asker*, *completed*: as for `GpudeckApp`."""
+        """*completed*: as for `GpudeckApp`."""
         super().__init__()
+        self.client = client
         self.deck = DeckModel()
         self.config = config
         self.clocks = clocks
-        self._new_asker = asker
-        self._asker: Asker | None = None
-        self._loop_of_app: asyncio.AbstractEventLoop | None = None
-        self._context_of_app = contextvars.copy_context()
         self._completed = completed
         self._to_show: Sequence[Notification] = ()
         self._toasts = Toasts(self._show_toasts)
-        self._unanswered = Unanswered(lambda text: self.tell(text, kind="unanswered"))
         self._undo: list[str] = []
         """What the engine calls what was done from here, the newest last."""
 
-    def begin_asking(self) -> None:
-        """From now on questions are answered, on the loop that runs."""
-        self._loop_of_app = asyncio.get_running_loop()
-        self._context_of_app = contextvars.copy_context()  # calls may open screens
-        self._asker = self._new_asker(self.deliver)
-        self._asker.silent = lambda text: self.tell(text, error=True)
-
-    def deliver(self, call: Callable[[], object]) -> None:
-        """Have it done on the app's loop, from any thread."""
-        if self._loop_of_app is not None and not self._loop_of_app.is_closed():
-            self._loop_of_app.call_soon_threadsafe(call, context=self._context_of_app)
-
-    def on_unmount(self) -> None:
-        if self._asker is not None:
-            self._asker.close()
-
-    def ask(self, op: str, then: Callable[[Answer], None], *, topic: str = "", waits: str = "", **args: Any) -> None:
-        """A request of the protocol; *then* gets the answer, on this loop. *waits*: what the user waits for, to be said
-        where nothing else shows that they do."""
+    async def request(self, op: str, *, waits: str = "", **args: Any) -> Any:
+        """What the engine answers to a request of the protocol. Raises DeckError. *waits*: what the user waits for, to
+        be said where nothing else shows that they do."""
+        later = asyncio.get_running_loop().call_later
+        timers = [later(PATIENCE_S, lambda: self.tell(self.client.silence(), error=True))]
         if waits:
-            then = self._unanswered.told(waits, then, topic=topic, silent=self.deck.link.kind == "silent")
-        if self._asker is not None:
-            self._asker.ask(op, then, topic=topic, **args)
+            text = f"{waits}: the engine has not answered yet"
+            soon_s = 0 if self.deck.link.kind == "silent" else SOON_S
+            timers.append(later(soon_s, lambda: self.tell(text, kind="unanswered")))
+        try:
+            return await self.client.request(op, **args)
+        finally:
+            for timer in timers:
+                timer.cancel()
+            if not self.is_running:  # nobody is left to tell
+                raise asyncio.CancelledError
+
+    async def answer(self, op: str, *, waits: str, **args: Any) -> Any:
+        """The same; None: there is no answer, and the user has been told why."""
+        try:
+            return await self.request(op, waits=waits, **args)
+        except DeckError as error:
+            self.tell(str(error), error=True)
+            return None
 
     def tell(self, text: str, *, error: bool = False, kind: str = "") -> None:
         """A toast. *kind*: it takes the place of the one before of its kind."""
@@ -186,14 +269,8 @@ class DeckApp(App[str]):
         match what:
             case Refusal(text):
                 self.tell(text)
-            case Request(op, args):
-                waits = op != "retry" or is_full(self.deck)  # before what is asked for takes a slot itself
-                self.ask(
-                    op,
-                    lambda answer: self._answered(answer, what, waits=waits),
-                    waits=str(args.get("verb", op)),
-                    **args,
-                )
+            case Request():
+                self._carry_out(what)
             case Question():
                 self._question(what)
 
@@ -221,24 +298,28 @@ class DeckApp(App[str]):
         if found is not None:
             self.do(found)
 
-    def _answered(self, answer: Answer, asked: Request, *, waits: bool) -> None:
+    @work
+    async def _carry_out(self, what: Request) -> None:
+        """Ask for it, and say what has come of it."""
+        full = what.op != "retry" or is_full(self.deck)  # before what is asked for takes a slot itself
+        told = await self.answer(what.op, waits=str(what.args.get("verb", what.op)), **what.args)
+        if told is not None:
+            self._done(what, told, waits=full)
+
+    def _done(self, what: Request, told: Mapping[str, Any], *, waits: bool) -> None:
         """*waits*: what was asked for does not begin at once, so that it can be taken back."""
-        if not answer.ok:
-            self.tell(answer.error, error=True)
-            return
-        undo = str(_told(answer, "undo"))
+        undo, paused = told.get("undo"), bool(told.get("note"))
         if undo:
             self._undo.append(undo)
-        paused = bool(_told(answer, "note"))
-        if asked.op == "retry":
-            self.tasks.unmark(asked.args["tasks"])
-        left = cast("dict[str, str]", _told(answer, "left") or {})
-        if left and not _told(answer, "tasks"):
+        if what.op == "retry":
+            self.tasks.unmark(what.args["tasks"])
+        left: dict[str, str] = told.get("left") or {}
+        if left and not told.get("tasks"):
             self.tell(came_to_nothing(left))
-        elif asked.done:
+        elif what.done:
             takes_back = undo and (waits or paused)
             until, key = BY_ID["pause"].shown_key, BY_ID["undo"].shown_key
-            done = asked.done + but_not(left)
+            done = what.done + but_not(left)
             said = outcome(done, paused_until=until if paused else "", undo_key=key if takes_back else "")
             self.tell(said, kind=_UNDOABLE if takes_back else "")
 
@@ -253,18 +334,19 @@ class DeckApp(App[str]):
         elif head is None or not head.file_plan:
             self.tell("the task file has not changed")
         else:
-            self.ask("apply", self._planned, topic="plan", waits="apply", dry_run=True)
+            self._plan()
 
-    def _planned(self, answer: Answer) -> None:
-        """What an apply would do has been told."""
-        if not answer.ok:
-            self.tell(answer.error, error=True)
-        elif not _told(answer, "changes"):
+    @work(exclusive=True, group="plan")
+    async def _plan(self) -> None:
+        """Ask the user with what an apply would do."""
+        told = await self.answer("apply", waits="apply", dry_run=True)
+        if told is None:
+            return
+        if not told["changes"]:
             self.tell("the task file has not changed")
         else:
-            plan: Mapping[str, Any] = _told(answer, "plan")
-            changed = {kind: bool(plan.get(f"changed_{kind}")) for kind in ("finished", "running")}
-            self.do(doing.apply(_told(answer, "lines"), _told(answer, "digest"), **changed))
+            changed = {kind: bool(told["plan"].get(f"changed_{kind}")) for kind in ("finished", "running")}
+            self.do(doing.apply(told["lines"], told["digest"], **changed))
 
     # -- taking back --------------------------------------------------------------------------------------------------
 
@@ -272,21 +354,16 @@ class DeckApp(App[str]):
         if self._refuses():
             return
         if self._undo:
-            self.ask("undo", self._taken_back, waits="undo", undo=self._undo.pop())
+            self._undo_act(self._undo.pop())
         else:
             self.tell("nothing to take back")
 
-    def _taken_back(self, answer: Answer) -> None:
-        if not answer.ok:
-            self.tell(answer.error, error=True)
+    @work
+    async def _undo_act(self, act: str) -> None:
+        told = await self.answer("undo", waits="undo", undo=act)
+        if told is None:
             return
-        self.tell(str(_told(answer, "text")), kind=_UNDOABLE)
-        left = self.deck.rows_of(_told(answer, "left") or ())
-        if _told(answer, "verb") == "retry" and (question := doing.cancel_started(left)) is not None:
+        self.tell(told["text"], kind=_UNDOABLE)
+        left = self.deck.rows_of(told.get("left") or ())
+        if told.get("verb") == "retry" and (question := doing.cancel_started(left)) is not None:
             self.do(question)
-
-
-def _told(answer: Answer, name: str) -> Any:
-    """A field of a result; "" where there is none."""
-    found = cast("dict[str, Any]", answer.result) if isinstance(answer.result, dict) else {}
-    return found.get(name) or ""

@@ -1,12 +1,13 @@
-"""What the screen knows of a deck. The engine holds the truth; this is its latest word, folded on the UI's thread."""
+"""What the screen knows of a deck. The engine holds the truth; this is its latest word."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
-from ..engine.protocol.wire import Cluster, DeckHead, GpuRow, TaskRow
+from ..engine.client.connection import Picture, folded
+from ..engine.protocol.wire import Cluster, DeckHead, Delta, GpuRow, TaskRow, Tasks, ToClient
 
 LinkKind = Literal["connecting", "live", "silent", "restarting", "over", "failed", "files"]
 
@@ -35,23 +36,6 @@ class Link:
         return self.kind == "live"
 
 
-@dataclass(slots=True)
-class Change:
-    """What has come from the engine since the screen last looked, folded together."""
-
-    reset: bool = False
-    """A new picture: rows that are not in `rows` are gone."""
-    total: int | None = None
-    whole: bool | None = None
-    rows: dict[int, TaskRow] = field(default_factory=dict[int, TaskRow])
-    head: DeckHead | None = None
-    gpus: tuple[GpuRow, ...] | None = None
-    cluster: Cluster | None = None
-    link: Link | None = None
-    said: list[str] = field(default_factory=list[str])
-    """Lines that a command would have printed beside its output."""
-
-
 class DeckModel:
     """Rows by index, the GPUs and the head as last told. Only `fold` changes it."""
 
@@ -67,6 +51,7 @@ class DeckModel:
         self.total = 0
         self.whole = False
         """All rows of the picture have come."""
+        self._picture: Picture | None = None
 
     @property
     def on_slurm(self) -> bool:
@@ -81,33 +66,17 @@ class DeckModel:
         """Of those that are there."""
         return [row for name in names if (row := self.row(name)) is not None]
 
-    def fold(self, change: Change) -> frozenset[int] | None:
-        """Take in a change. Returns the indexes of rows that differ; None: all may."""
-        self.link = change.link or self.link
-        self.head = change.head or self.head
-        if change.gpus is not None:
-            self.gpus = change.gpus
-        self.cluster = change.cluster or self.cluster
-        if change.total is not None:
-            self.total = change.total
-        if change.whole is not None:
-            self.whole = change.whole
-        if change.reset:
-            self.rows, self.index_of = {}, {}
-        self._take(change.rows)
-        return None if change.reset else frozenset(change.rows)
-
-    def _take(self, rows: Mapping[int, TaskRow]) -> None:
-        last = next(reversed(self.rows), -1)
-        unordered = False
-        for index, row in rows.items():
-            old = self.rows.get(index)
-            if old is not None and old.name != row.name:
-                self.index_of.pop(old.name, None)
-            unordered = unordered or (old is None and index < last)
-            if old is None:
-                last = max(last, index)
-            self.rows[index] = row
-            self.index_of[row.name] = index
-        if unordered:
-            self.rows = dict(sorted(self.rows.items()))
+    def fold(self, message: ToClient) -> frozenset[int] | None:
+        """Take in what the engine tells. Returns the indexes of rows that differ; None: all may. A picture that takes
+        the place of another one is seen once it is whole."""
+        self._picture = found = folded(self._picture, message)
+        if found is None or (self.whole and not found.whole):
+            return frozenset()
+        other = found.rows is not self.rows
+        self.rows, self.head, self.gpus, self.cluster = found.rows, found.head, found.gpus, found.cluster
+        self.total, self.whole = found.total, found.whole
+        if other:
+            self.index_of = {}
+        rows = found.rows.values() if other else message.rows if isinstance(message, Tasks | Delta) else ()
+        self.index_of.update((row.name, row.index) for row in rows)
+        return None if other else frozenset(row.index for row in rows)

@@ -6,23 +6,19 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from ..engine.client.connection import Connection
 from ..engine.client.place import Place
 from ..engine.command import Command
 from ..engine.errors import DeckError, EngineUnavailableError, TaskFileError, UsageError
 from ..engine.taskfile.options import RunOptions
-from .link.feed import Comeback, Feed
+from .client import DeckClient
 from .web.environment import is_tab, without_tab
 
 if TYPE_CHECKING:
     from .app import GpudeckApp
-    from .link.ask import Asked
-    from .settings.config import Config
+    from .settings import Config
     from .terminal import Terminal
 
 
@@ -48,16 +44,17 @@ def open_screen(command: Command) -> int:
             place.refuse_missing(command.file)
         except UsageError as error:
             raise or_read_only(error, place) from None
-    feed, ask = _only_looking(place) if read_only else (feed_of(place, takeover=command.flag("takeover")), None)
-    feed.start()
-    from .settings.config import load  # the engine is being reached meanwhile
+    client = _only_looking(place) if read_only else DeckClient(place, takeover=command.flag("takeover"))
+    opening = client.open()
+    from .settings import load  # the engine is being reached meanwhile
     from .terminal import Terminal
 
     terminal = None if is_tab(os.environ) else Terminal()
-    app = app_on(place, feed, ask, config=load(os.environ), terminal=terminal)
-    feed.opened.wait()
-    if feed.refused is not None:
-        raise feed.refused if read_only else or_read_only(feed.refused, place)
+    app = app_on(place, client, config=load(os.environ), terminal=terminal)
+    try:
+        opening.result()
+    except DeckError as error:
+        raise error if read_only else or_read_only(error, place) from None
     parting = place.hints.completed(app.run() or "")
     if parting:
         # In a tab stdout is the browser's, and what stands on stderr is shown when the screen has gone.
@@ -73,54 +70,20 @@ def _end(code: int) -> NoReturn:
     os._exit(code)
 
 
-def feed_of(place: Place, *, takeover: bool = False) -> Feed:
-    """Follows the deck's engine; one that has vanished is replaced. After a goodbye none is started unasked, but one
-    that another shell starts is followed."""
+def _only_looking(place: Place) -> DeckClient:
+    from .read_only import ReadOnlyClient  # which brings half the engine with it
 
-    def reach(vanished: bool) -> Connection:
-        told = replace(place, tell=feed.say)
-        return told.start(takeover=takeover and not vanished, quiet=not vanished, change=not vanished)
-
-    feed = Feed(reach, Comeback(replace(place, tell=_nothing).attach, place.state_folder))
-    return feed
-
-
-def _nothing(_: str) -> None:
-    """Who looks at each write says nothing beside."""
-
-
-def _only_looking(place: Place) -> tuple[Feed, Callable[[], Asked]]:
-    from .link.read_only import ReadOnlyFeed  # which brings half the engine with it
-
-    feed = ReadOnlyFeed(place)
-    return feed, feed.door
+    return ReadOnlyClient(place)
 
 
 def app_on(
-    place: Place,
-    feed: Feed | None = None,
-    ask: Callable[[], Asked] | None = None,
-    *,
-    config: Config,
-    terminal: Terminal | None = None,
+    place: Place, client: DeckClient | None = None, *, config: Config, terminal: Terminal | None = None
 ) -> GpudeckApp:
-    """The screen over a deck; *feed*: one that runs already; *ask*: who answers, where it is not the deck's engine."""
+    """The screen over a deck. *client*: one that reaches it already."""
     from .app import GpudeckApp
-    from .link.ask import Asker
 
-    if feed is None:
-        feed = feed_of(place)
-        feed.start()
-    asker = partial(Asker, ask or (lambda: _ask(place)))
-    return GpudeckApp(feed, asker, config, completed=place.hints.completed, terminal=terminal)
-
-
-def _ask(place: Place) -> Connection:
-    """Only an engine that the feed knows of is asked: starting one is the feed's."""
-    connection = place.attach()
-    if connection is None:
-        raise EngineUnavailableError("no engine runs: ctrl+r starts one")
-    return connection
+    client = client or DeckClient(place)
+    return GpudeckApp(client, config, completed=place.hints.completed, terminal=terminal)
 
 
 def refuse_misfits(command: Command, *, on_screen: bool) -> None:

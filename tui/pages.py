@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import gc
 import importlib
-import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+from .background import begun
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -34,7 +35,7 @@ def load_all() -> None:
 
     Then garbage is collected as ever, if it was not until now; what has been loaded is not looked through any more.
     """
-    threading.Thread(target=_load_all, name="gpudeck-pages", daemon=True).start()
+    begun(_load_all)
 
 
 def _load_all() -> None:

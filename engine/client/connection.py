@@ -1,4 +1,5 @@
-"""A client's side of the socket: asks an engine, follows what it tells. Blocking; for commands."""
+"""A client's side of the socket: asks an engine, follows what it tells. Blocking; for commands. The screen has its own
+loop and takes a connection over, with what is pure of it: `Inbox`, `result_of`, `folded`."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any
 
 from ..adapters.processes.proc import stat
 from ..adapters.state.lock import Holder
-from ..errors import DeckError, EngineEndingError, EngineUnavailableError, UsageError
+from ..errors import EngineEndingError, EngineUnavailableError, UsageError
 from ..protocol.wire import (
     BadFrameError,
     Bye,
@@ -57,6 +58,8 @@ class Picture:
     whole: bool = False
     cluster: Cluster | None = None
     """None: its tasks run on this box."""
+    total: int = 0
+    """Rows that it has once it is whole."""
 
     def by_name(self) -> dict[str, TaskRow]:
         return {row.name: row for row in self.rows.values()}
@@ -66,7 +69,7 @@ def folded(picture: Picture | None, message: ToClient) -> Picture | None:
     """What is known of the deck after a message of its engine."""
     match message:
         case Snapshot():
-            return Picture(message.head, message.gpus, cluster=message.cluster)
+            return Picture(message.head, message.gpus, cluster=message.cluster, total=message.total)
         case Tasks(rows=rows) if picture is not None:
             picture.rows.update((row.index, row) for row in rows)
         case Ready() if picture is not None:
@@ -81,15 +84,52 @@ def folded(picture: Picture | None, message: ToClient) -> Picture | None:
     return picture
 
 
+class Inbox:
+    """Bytes of an engine as messages. Pure."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+
+    def take(self, data: bytes) -> None:
+        """What has been read; nothing is the end of the connection, which raises Gone."""
+        if not data:
+            raise Gone("the engine has ended")
+        self._bytes += data
+
+    def next(self) -> ToClient | None:
+        """The next message that this version knows; None: none has come whole. Raises EngineUnavailableError for what
+        is none."""
+        while (end := self._bytes.find(b"\n")) >= 0:
+            line = bytes(self._bytes[:end])
+            del self._bytes[: end + 1]
+            try:
+                message = decode(line)
+            except BadFrameError as error:
+                raise EngineUnavailableError(f"the engine sent what is no message: {error}") from error
+            if message is not None:
+                return message
+        return None
+
+
+def result_of(reply: Reply) -> Any:
+    """What was asked for. Raises UsageError (2) or EngineUnavailableError (3) with the engine's words."""
+    if reply.ok:
+        return reply.result
+    if reply.code == EngineEndingError.exit_code:
+        raise Gone(reply.error)
+    raise UsageError(reply.error) if reply.code == 2 else EngineUnavailableError(reply.error)
+
+
 class Connection:
     """One connection to an engine. Not for several threads."""
 
     def __init__(self, connection: socket.socket, holder: Holder | None = None) -> None:
         """Waits for the greeting. Raises EngineUnavailableError when none comes; the socket is closed then."""
-        self._socket = connection
-        self._buffer = bytearray()
+        self.socket = connection
+        self.inbox = Inbox()
+        self.kept: list[ToClient] = []
+        """Messages that came while an answer was waited for."""
         self._last_id = 0
-        self._kept: list[ToClient] = []
         self.picture: Picture | None = None
         try:
             self.hello = self._greeting(holder)
@@ -105,7 +145,7 @@ class Connection:
                 if isinstance(message, Hello):
                     return message
                 if isinstance(message, Reply):  # it takes no more clients
-                    raise _refusal(message)
+                    result_of(message)
         except TimeoutError:
             pass
         raise EngineUnavailableError(silent(holder))
@@ -117,20 +157,8 @@ class Connection:
         while True:
             message = self._read(None)
             if isinstance(message, Reply) and message.id in (self._last_id, 0):
-                if message.ok:
-                    return message.result
-                raise _refusal(message)
-            if message is not None:
-                self._kept.append(message)
-
-    def ping(self) -> None:
-        """Ask for a sign of life; the answer is one of `messages`."""
-        self._last_id += 1
-        self._send(Request(id=self._last_id, op="options"))
-
-    def silence(self) -> str:
-        """What to say of an engine that keeps one waiting."""
-        return silent_engine(self.hello.pid)
+                return result_of(message)
+            self.kept.append(message)
 
     def watch(self, *, rows: bool = True, events: bool = False) -> None:
         """From now on `messages` yields pictures and changes, and with *events* what happens."""
@@ -140,16 +168,10 @@ class Connection:
         """What the engine tells, in order, folded into `picture`. Ends when nothing comes for *timeout_s*; raises Gone
         when the engine ends (after its `bye`)."""
         while True:
-            if self._kept:
-                message = self._kept.pop(0)
-            else:
-                try:
-                    found = self._read(timeout_s)
-                except TimeoutError:
-                    return
-                if found is None:
-                    continue
-                message = found
+            try:
+                message = self.kept.pop(0) if self.kept else self._read(timeout_s)
+            except TimeoutError:
+                return
             self.picture = folded(self.picture, message)
             yield message
             if isinstance(message, Bye):
@@ -159,16 +181,16 @@ class Connection:
         """Watch until the deck is known as a whole, as it stands after the last answer to a request."""
         if self.picture is None:
             self.watch()
-        while self.picture is None or not self.picture.whole or self._kept:
+        while self.picture is None or not self.picture.whole or self.kept:
             next(self.messages(), None)
         return self.picture
 
     def fileno(self) -> int:
         """For select and poll."""
-        return self._socket.fileno()
+        return self.socket.fileno()
 
     def close(self) -> None:
-        self._socket.close()
+        self.socket.close()
 
     def __enter__(self) -> Connection:
         return self
@@ -178,35 +200,22 @@ class Connection:
 
     def _send(self, request: Request) -> None:
         try:
-            self._socket.sendall(encode(request))
+            self.socket.sendall(encode(request))
         except OSError as error:
             raise Gone("the engine has ended") from error
 
-    def _read(self, timeout_s: float | None) -> ToClient | None:
-        """The next message; None for one that this version does not know. Raises TimeoutError and Gone."""
-        while (end := self._buffer.find(b"\n")) < 0:
-            self._socket.settimeout(timeout_s)
+    def _read(self, timeout_s: float | None) -> ToClient:
+        """The next message. Raises TimeoutError and Gone."""
+        while (message := self.inbox.next()) is None:
+            self.socket.settimeout(timeout_s)
             try:
-                data = self._socket.recv(1 << 18)
+                data = self.socket.recv(1 << 18)
             except TimeoutError:
                 raise
             except OSError as error:
                 raise Gone("the connection to the engine broke") from error
-            if not data:
-                raise Gone("the engine has ended")
-            self._buffer += data
-        line = bytes(self._buffer[:end])
-        del self._buffer[: end + 1]
-        try:
-            return decode(line)
-        except BadFrameError as error:
-            raise EngineUnavailableError(f"the engine sent what is no message: {error}") from error
-
-
-def _refusal(reply: Reply) -> DeckError:
-    if reply.code == EngineEndingError.exit_code:
-        return Gone(reply.error)
-    return UsageError(reply.error) if reply.code == 2 else EngineUnavailableError(reply.error)
+            self.inbox.take(data)
+        return message
 
 
 def silent(holder: Holder | None) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from ..adapters import host
 from ..adapters.state.folder import load_environment
 from ..atomic import write_atomic
-from ..attempt.environment import base_environment
+from ..attempts.environment import base_environment
 from ..client.connection import Connection, Gone
 from ..client.place import Place, say
 from ..command import Command

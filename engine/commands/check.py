@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from ..adapters import host
-from ..attempt.environment import base_environment
-from ..attempt.programs import look_for_programs
+from ..attempts.environment import base_environment
 from ..client.files import task_file
 from ..command import Command
 from ..core.spec import DeckFile, TaskSpec
 from ..decks.gpus import gpus_for
+from ..doctor.programs import look_for_programs
 from ..errors import EngineUnavailableError, TaskFileError
 from ..notify.message import problems_of
 from ..taskfile.fit import check_environment, check_fit, refuse_later

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from ..adapters.processes import record
 from ..adapters.state.folder import StateDir
+from ..attempts.record import read_record
 from ..client.files import task_file
 from ..command import Command
 from ..core.events import AttemptEnded
@@ -21,7 +22,6 @@ from ..core.phases import FINAL
 from ..decks.journal_recovery import OLD_RECORD_S
 from ..decks.offline import OfflineDeck, open_offline
 from ..errors import TaskFileError, UsageError
-from ..logs.told import read_record
 from ..serve.offline import tasks_meant
 from ..snapshot.index import Book, Planned, Removable, plan_removal, remove_copies
 from ..text import columns_of, plural, printable, ranges, size_text

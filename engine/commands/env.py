@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from ..adapters.state.folder import StateDir, load_environment, open_state_dir, save_environment
 from ..adapters.state.lock import held_by
-from ..attempt.environment import base_environment
+from ..attempts.environment import base_environment
+from ..attempts.secrets import masked_env
 from ..client.files import task_file
 from ..command import Command
 from ..decks.states import find_own_state
 from ..errors import EngineUnavailableError, UsageError
 from ..hints import Hints
-from ..logs.secrets import masked_env
 from ..taskfile.load import load_settings
 from ..taskfile.settings import stem_of
 from .screen import print_json

@@ -6,7 +6,7 @@ import os
 import time
 
 from ..adapters import host
-from ..attempt.environment import base_environment
+from ..attempts.environment import base_environment
 from ..client.files import task_file
 from ..command import Command
 from ..errors import UsageError

@@ -12,7 +12,8 @@ from ..adapters import host
 from ..adapters.slurm.cluster import partition_names
 from ..adapters.slurm.jobfiles import control_folder
 from ..adapters.slurm.script import script
-from ..attempt.outputs import is_done
+from ..attempts.outputs import is_done
+from ..attempts.secrets import mask, secrets_in
 from ..client.files import task_file
 from ..command import Command
 from ..core.deck import Deck, Task
@@ -28,7 +29,6 @@ from ..decks.gpus import BoxGpus
 from ..decks.offline import OfflineDeck, open_as_start
 from ..decks.other_decks import OtherDecks
 from ..errors import EngineUnavailableError
-from ..logs.secrets import mask, secrets_in
 from ..submit.jobs import NOTHING, Waits, waits_of
 from ..submit.target import Target
 from ..taskfile.fit import check_fit
@@ -225,10 +225,10 @@ def planned(target: Target) -> list[PlannedJob]:
             jobs.append(PlannedJob(spec.name, "done earlier"))
         else:
             attempt = target.next_attempt(spec.name)
-            made = target.made(spec.name, attempt, TOKEN)
-            text = script(made.order, control_folder(target.logs.dir))
-            shown = mask(text, [value for value in secrets_in(made.order.env) if value != TOKEN])
-            jobs.append(PlannedJob(spec.name, "runs", attempt, shown, made.paths.script, waits[spec.name]))
+            plan, order = target.planned(spec.name, attempt, TOKEN)
+            text = script(order, control_folder(target.logs.dir))
+            shown = mask(text, [value for value in secrets_in(order.env) if value != TOKEN])
+            jobs.append(PlannedJob(spec.name, "runs", attempt, shown, plan.paths.script, waits[spec.name]))
     return jobs
 
 

@@ -19,7 +19,7 @@ from ..adapters.state.folder import load_environment, open_state_dir, save_envir
 from ..adapters.state.lock import held_by
 from ..adapters.systemctl import UserSystemd
 from ..atomic import write_atomic
-from ..attempt.environment import base_environment
+from ..attempts.environment import base_environment
 from ..client.detach import look_at_logout
 from ..command import Command
 from ..core.spec import DeckSettings

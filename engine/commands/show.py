@@ -7,11 +7,11 @@ import shlex
 import time
 from typing import Any
 
+from ..attempts.record import energy_text, git_text, is_simulated, other_command, read_record, words_in
 from ..client.place import Place
 from ..command import Command
 from ..errors import UsageError
 from ..headless.painted import Line
-from ..logs.told import energy_text, git_text, is_simulated, other_command, read_record, words_in
 from ..protocol.describe import change_fields, env_lines, task_fields
 from ..protocol.words import job_text
 from ..text import field_text, hhmmss, mib_text, names_text, plural, printable, ranges

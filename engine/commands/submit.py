@@ -108,8 +108,7 @@ def _told(written: Written, warnings: list[str]) -> Mapping[str, Any]:
                 "name": unit.name,
                 "script": os.path.join(written.folder, unit.script),
                 "tasks": [
-                    {"task": piece.spec.name, "token": piece.token, "log": piece.made.paths.out}
-                    for piece in unit.pieces
+                    {"task": piece.spec.name, "token": piece.token, "log": piece.order.stdout} for piece in unit.pieces
                 ],
                 "after_ok": list(unit.waits.ok),
                 "after_end": list(unit.waits.ended),

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
+from ..core.selector import is_glob
 from .deck import Deck, Task
 from .devices import Gpu
 from .gates import STANDING_OF_GATE, Gate, GateKind, GateState, Standing
 from .gpu_names import means
 from .learned import Entry
 from .phases import Waiting
-from .spec import DeckFile, DeckSettings, is_glob, matching
+from .spec import DeckFile, DeckSettings, matching
 from .urgency import demand_of
 
 ON_CPU_AT_MOST = 4

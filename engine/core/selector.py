@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher, get_close_matches
 from fnmatch import translate
 from itertools import islice
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from ..errors import UsageError
-from .spec import TaskSpec, is_glob
+
+if TYPE_CHECKING:
+    from .spec import TaskSpec
 
 STATES = (
     "waiting", "queued", "starting", "running", "stopping", "closing", "backoff", "succeeded", "failed", "cancelled",
@@ -197,6 +199,10 @@ def _checked(kind: str, value: str, known: Sequence[str]) -> str:
     near = get_close_matches(value, known, n=1)
     hint = f"did you mean {kind}:{near[0]}?" if near else "it knows " + ", ".join(known)
     raise UsageError(f"{kind}:{value}: {hint}")
+
+
+def is_glob(pattern: str) -> bool:
+    return any(character in pattern for character in "*?[")
 
 
 def _glob(text: str) -> re.Pattern[str]:

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from typing import Literal
 
-
-def is_glob(pattern: str) -> bool:
-    return any(character in pattern for character in "*?[")
+from .selector import is_glob
 
 
 def matching(pattern: str, names: Iterable[str]) -> list[str]:

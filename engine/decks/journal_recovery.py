@@ -19,11 +19,11 @@ import msgspec
 
 from ..adapters import host
 from ..adapters.processes import record
+from ..attempts.record import read_record
 from ..core.events import AttemptEnded, AttemptStarting, Fact, Outcome, Reason, RunEnded, RunStarted
 from ..core.recorded import Recorded
 from ..core.spec import DeckFile
 from ..errors import UsageError
-from ..logs.told import read_record
 from ..ports import Instant
 from ..snapshot.index import SHARED
 

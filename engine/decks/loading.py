@@ -15,7 +15,7 @@ from functools import partial
 from ..adapters.journal.db import look_at
 from ..adapters.state.folder import StateDir, load_environment
 from ..adapters.state.home import relocation
-from ..attempt.environment import base_environment
+from ..attempts.environment import base_environment
 from ..core.apply import replay
 from ..core.build import build
 from ..core.deck import Deck

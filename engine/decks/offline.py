@@ -15,14 +15,14 @@ from ..adapters import host
 from ..adapters.processes import record
 from ..adapters.state.home import original_of
 from ..adapters.state.lock import Holder, held_by, this_machine
-from ..attempt.environment import base_environment
+from ..attempts.environment import base_environment
+from ..attempts.record import read_record
 from ..core.apply import derive
 from ..core.deck import Task
 from ..core.events import AttemptStarting, Fact, TaskCached, TaskCancelled
 from ..core.spec import DeckFile, DeckSettings, Resources, TaskSpec, Work
 from ..errors import TaskFileError
 from ..logs.files import AttemptPaths
-from ..logs.told import read_record
 from ..taskfile.load import load_settings
 from ..taskfile.options import RunOptions
 from ..taskfile.settings import stem_of

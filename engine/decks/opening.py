@@ -14,7 +14,7 @@ from ..adapters.processes import record
 from ..adapters.state.folder import StateDir, open_state_dir, save_environment
 from ..adapters.state.home import settle_in
 from ..adapters.state.lock import DeckLock, this_machine
-from ..attempt.environment import base_environment
+from ..attempts.environment import base_environment
 from ..core.deck import Deck
 from ..core.events import AttemptStarting
 from ..core.phases import FINAL

@@ -17,13 +17,13 @@ from ..adapters.journal.db import look_at
 from ..adapters.state.folder import StateDir, read_pointer
 from ..adapters.state.home import relocation
 from ..adapters.state.lock import held_by
+from ..attempts.record import read_record
 from ..core.events import AttemptStarting
 from ..core.output_history import OutputAttempt, OutputHistory
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import EngineUnavailableError
 from ..globs import real
 from ..logs.files import LogNames, highest_in
-from ..logs.told import read_record
 
 _AGAIN_S = 10.0
 """Journals are not read more often."""

@@ -72,7 +72,7 @@ def stand_in_for_left_out(deck: Deck, logs: LogFolder, file: DeckFile) -> None:
     left_out = [task for task in deck.tasks if not task.selected and task.feeds and not task.gone]
     if not left_out:
         return
-    from ..attempt.outputs import is_done  # seldom needed
+    from ..attempts.outputs import is_done  # seldom needed
     from .other_decks import OtherDecks
 
     others = OtherDecks(file)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ..attempt.environment import base_environment
-from ..attempt.programs import look_for_programs
+from ..attempts.environment import base_environment
 from ..core.spec import DeckFile, TaskSpec
 from ..decks.cuda_devices import cuda_visible_devices
+from ..doctor.programs import look_for_programs
 from ..ports import GpuInfo
 from ..taskfile.command import shell
 from ..taskfile.placeholders import fill_shell, without_markers

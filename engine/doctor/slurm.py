@@ -15,8 +15,7 @@ from ..adapters.host import login_of
 from ..adapters.slurm.calls import small_environment
 from ..adapters.slurm.cluster import SINFO, Partition, partitions_of
 from ..adapters.slurm.script import extra_lines, resources
-from ..attempt.cluster import gpus_each, job_order
-from ..attempt.launching import ranks_of
+from ..attempts.launching import gpus_each, job_order, ranks_of
 from ..core.gpu_names import gpus_by_type
 from ..core.spec import TaskSpec
 from ..ports import JobOrder
@@ -183,7 +182,7 @@ def _order(task: TaskSpec, log_dir: str, environ: Mapping[str, str]) -> JobOrder
         1, tuple(map(str, range(gpus))), task.resources.cpus or 1, log_dir, log_dir, sys.executable, environ
     )
     ranks = ranks_of(task, gpus, 1, cluster=True)
-    return job_order(task, 1, ranks, script="", options=asked(task, values), avoid=(), own_env=())
+    return job_order(task, 1, ranks, asked(task, values))
 
 
 def _wish(task: TaskSpec, order: JobOrder, environ: Mapping[str, str]) -> Wish:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ..adapters import host
 from ..adapters.slurm.cluster import gpus_of_a_node
-from ..attempt.environment import attempt_environment, base_environment
+from ..attempts.environment import attempt_environment, base_environment
 from ..core.spec import DeckFile, DeckSettings, TaskSpec
 from ..decks.cuda_devices import choose
 from ..errors import DeckError, UsageError
@@ -136,13 +136,8 @@ def _interpreter(deck: DeckFile, task: TaskSpec, base: Mapping[str, str]) -> Int
     log_dir = deck.settings.log_dir
     values = RuntimeValues(1, run_dir=log_dir, log_dir=log_dir, python=sys.executable, environ=base)
     _, added = finish(task, task.work, values)
-    env = attempt_environment(
-        base, task, added, attempt=1, deck=deck.settings.name, token="", log="", run_dir=log_dir, gpu_mem_mib=None,
-        cuda_visible_devices="", cpus=1,
-    )  # fmt: skip
-    for name in [name for name in env if name.startswith("GPUDECK_")]:
-        del env[name]
-    env.pop("CUDA_VISIBLE_DEVICES", None)
+    env = attempt_environment(base, task, {"CUDA_VISIBLE_DEVICES": None}, added, threads=1)
+    env = {name: value for name, value in env.items() if not name.startswith("GPUDECK_")}
     return Interpreter(task.python or sys.executable, env, task.cwd)
 
 

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from ..attempt.environment import base_environment, use_python
+from ..attempts.environment import base_environment, use_python
 from ..command import Command
 from ..core.spec import DeckFile, TaskSpec
 from ..decks.gpus import look_at_gpus

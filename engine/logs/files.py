@@ -147,23 +147,14 @@ class LogFolder(LogNames):
         except FileNotFoundError:
             self._found = set[str]()
 
-    def prepare(self, task: str, attempt: int, merge_stderr: bool) -> AttemptPaths:
-        """Make the task's folder. The logs are made by the attempt's process, the links by whoever gets `links`."""
-        paths = self.paths(task, attempt, merge_stderr)
-        self.make_folder(task, attempt, paths)
-        return paths
-
-    def make_folder(self, task: str, attempt: int, paths: AttemptPaths) -> None:
-        """For an attempt that is about to begin. Raises OSError."""
+    def claim(self, task: str, attempt: int, paths: AttemptPaths, *, again: bool, make: bool) -> None:
+        """Make the task's folder, and take the number of an attempt that begins now, before any other deck with this
+        LOG_DIR does. *again*: a start under it has come to nothing, and may have left an empty log. *make*: the log
+        too, so that of two decks one gets it; else its process makes it. Raises NumberTakenError, and OSError."""
         if _make_folder(paths.dir) or task in self._highest:
             self._highest[task] = max(attempt, self._highest.get(task, 0))
         else:
             self._found.add(self._top(paths.dir))
-
-    def claim(self, attempt: int, paths: AttemptPaths, *, again: bool, make: bool) -> None:
-        """Take the number of an attempt that begins now, before any other deck with this LOG_DIR does. *again*: a start
-        under it has come to nothing, and may have left an empty log. *make*: the log too, so that of two decks one gets
-        it. Raises NumberTakenError, and OSError."""
         if again and not _size(paths.out):
             return
         try:

@@ -2,7 +2,7 @@
 
 `python -P -m gpudeck.engine.logs.follow_main FD STORE`: requests come on standard input, answers go to standard output,
 a JSON object a line each; FD is shared memory that tells what is being done. The protocol is the engine's and of its
-version; `engine/progress/following.py` is the other end.
+version; `engine/attempts/following.py` is the other end.
 """
 
 from __future__ import annotations

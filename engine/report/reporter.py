@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import assert_never
 
-from ..attempt.attempts import Attempts
+from ..attempts.attempts import Attempts
+from ..attempts.end import EndDetails
 from ..core import events as e
 from ..core.deck import Deck, Task
 from ..core.devices import gib, mixed_in_words
@@ -154,8 +155,8 @@ class Reporter:
         self._said_refused = ""
         if start.token in self._ended_meanwhile:
             return
-        command, resumed = self._attempts.begun.command(start.token)
-        paths = self._attempts.begun.paths(fact.task, fact.attempt)
+        command, resumed = self._attempts.running.command(start.token)
+        paths = self._attempts.running.paths(fact.task, fact.attempt)
         self.show(
             TaskStarted(
                 task=fact.task,
@@ -182,17 +183,15 @@ class Reporter:
 
     def _ended(self, fact: e.AttemptEnded) -> None:
         start = self._starts.pop((fact.task, fact.attempt), None)
-        used = self._attempts.usage.peek(start.token if start else "")
-        energy_wh = self._attempts.energy_wh(fact, start) if start else None
-        digest, log = self._attempts.ended(fact, start)
-        paths = self._attempts.begun.paths(fact.task, fact.attempt)
+        end = self._attempts.ends.ended(fact, start) if start else EndDetails()
+        paths = self._attempts.running.paths(fact.task, fact.attempt)
         gpus = self._indices(start.gpus) if start else ()
         reason = describe(fact.outcome)
         task = self._deck.by_name.get(fact.task)
         hint = hint_of(fact.outcome, None if task is None else task.begun_spec)
-        digest = (*digest, f"hint: {hint}") if hint and digest else digest
-        telling = "" if fact.outcome.ok else self.shorten(log or paths.out)
-        self.summary.used(energy_wh)
+        digest = (*end.digest, f"hint: {hint}") if hint and end.digest else end.digest
+        telling = "" if fact.outcome.ok else self.shorten(end.log or paths.out)
+        self.summary.used(end.energy_wh)
         job, nodes = self._place(fact)
         self.summary.ended(fact, start, reason, digest, telling or self.shorten(paths.out), (job, nodes))
         self.show(
@@ -206,8 +205,8 @@ class Reporter:
                 next=fact.next,
                 retry_in_s=max(0.0, fact.until - self._clock.now().boot_s) if fact.next == "backoff" else 0.0,
                 duration_s=fact.duration_s,
-                peak_mib=used.peak_mib or fact.peak_mib or None,
-                mean_util_percent=used.mean_util_percent,
+                peak_mib=end.used.peak_mib or fact.peak_mib or None,
+                mean_util_percent=end.used.mean_util_percent,
                 log=self.shorten(paths.out),
                 err=self.shorten(paths.err),
                 digest=digest,
@@ -215,7 +214,7 @@ class Reporter:
                 wall=fact.wall,
                 left_behind=fact.left_behind,
                 telling=telling,
-                energy_wh=energy_wh,
+                energy_wh=end.energy_wh,
                 job=job,
                 nodes=nodes,
                 kind=fact.outcome.reason,
@@ -305,7 +304,7 @@ class Reporter:
 
     def _read(self, task: Task, ended: Ended) -> tuple[str, tuple[str, ...]]:
         """The log to look into after an attempt, and of a failed one the lines that tell why."""
-        paths = self._attempts.begun.paths(task.name, ended.number)
+        paths = self._attempts.running.paths(task.name, ended.number)
         if not isinstance(task.phase, Failed):
             return self.shorten(paths.out), ()
         lines, hint = digest(paths.err, paths.out), hint_of(ended.outcome, task.spec)
@@ -314,7 +313,7 @@ class Reporter:
     # -- names --------------------------------------------------------------------------------------------------------
 
     def log_of(self, task: str, attempt: int) -> str:
-        return self.shorten(self._attempts.begun.paths(task, attempt).out)
+        return self.shorten(self._attempts.running.paths(task, attempt).out)
 
     def shorten(self, path: str) -> str:
         """Relative to where the command was typed, where that is shorter."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..logs.gpu_history import GpuHistory
+from ..attempts.gpu_history import GpuHistory
 from ..results.table import Table
 
 

@@ -12,6 +12,8 @@ import msgspec
 
 from ... import __version__
 from ..adapters import host
+from ..attempts.gpu_history import GpuHistory, read_history
+from ..attempts.record import git_text
 from ..core.deck import Task
 from ..core.events import RunEnded, RunStarted
 from ..core.explain import Explainer
@@ -21,9 +23,7 @@ from ..decks.offline import OfflineDeck
 from ..errors import UsageError
 from ..logs.described import describe
 from ..logs.digest import blamed_log, digest_of
-from ..logs.gpu_history import GpuHistory, read_history
 from ..logs.ranks import tails
-from ..logs.told import git_text
 from ..results.results import Asked, How, Records, Result, metrics_of, results_of
 from ..results.table import Layout, tabulate, varying
 from ..serve.offline import STANDING

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 
-from ..logs.gpu_history import GpuHistory
+from ..attempts.gpu_history import GpuHistory
 from ..results.table import Cell, decimals_for
 from ..text import hhmmss, measured, mib_text, printable, ranges, short_time, wh_text
 from .data import AttemptPart, MetricsPart, Report, RunPart, TaskPart

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from ..attempts.record import is_simulated, read_record
 from ..core.deck import Task
 from ..core.phases import NAMES, Cached, Succeeded
 from ..core.spec import Metric
@@ -14,7 +15,6 @@ from ..logs.follow import HungError, limited_cpu
 from ..logs.log_file import read_part
 from ..logs.marks import said_in
 from ..logs.metrics import Values, documents, finder, from_text, numbers_at
-from ..logs.told import is_simulated, read_record
 
 How = Literal["max", "min", "last"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..adapters import host
-from ..attempt.environment import base_environment
+from ..attempts.environment import base_environment
 from ..command import Command
 from ..errors import UsageError
 from ..live.entry_like import name_for

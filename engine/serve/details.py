@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from ..attempt.shown_command import ToldLaunch
+from ..attempts.secrets import masked_command, masked_env
+from ..attempts.start_plan import ShownLaunch
 from ..core.deck import Deck, Task
 from ..core.devices import mixed_in_words
 from ..core.explain import explain
@@ -18,7 +19,6 @@ from ..core.spec import Command, Metric, TaskSpec, Work
 from ..logs.described import describe
 from ..logs.failure import hint_of
 from ..logs.files import AttemptPaths
-from ..logs.secrets import masked_command, masked_env
 from ..taskfile.kinds import OWN_VARIABLES, RUN_VARIABLE
 from ..taskfile.placeholders import without_markers
 from .cluster_rows import hour, pending_in_words
@@ -128,7 +128,7 @@ class TaskDetails:
     running: RunningDetails | None
     attempts: tuple[AttemptDetails, ...]
     """Those that are over, oldest first."""
-    launch: ToldLaunch | None = None
+    launch: ShownLaunch | None = None
     """What starts its processes; None: `command` is executed itself."""
     gpu_memory: str = ""
     """What it asks for on each of its cards, and why; empty: nothing."""
@@ -141,7 +141,7 @@ def details_of(
     index_of: Mapping[str, int],
     at: float,
     command: Command,
-    launch: ToldLaunch | None = None,
+    launch: ShownLaunch | None = None,
     hide: Callable[[str], str] = str,
 ) -> TaskDetails:
     """*paths* tells where an attempt's files are; *index_of* a GPU's index by UUID; *at* is CLOCK_BOOTTIME; *command*

@@ -27,9 +27,9 @@ from .requested import select
 from .view import DeckView
 
 if TYPE_CHECKING:
-    from ..attempt.shown_command import ToldCommands
+    from ..attempts.progress import LastProgress
+    from ..attempts.start_plan import Planner
     from ..live.plan import FilePlan
-    from ..progress.reported import Told
 
 
 STANDING: dict[Standing, str] = {
@@ -58,7 +58,7 @@ class OfflineLook:
 
     def __init__(self, deck: OfflineDeck, path: str) -> None:
         self.deck = deck
-        self._commands: ToldCommands | None = None
+        self._commands: Planner | None = None
         self._view = DeckView(deck.deck, host.SystemClock(), file=path, infos={})
 
     @property
@@ -142,16 +142,19 @@ class OfflineLook:
         """From their attempt-N.json."""
         tasks = self.deck.deck.by_name
         over = [(row.name, task.ended[-1].number) for row in rows if (task := tasks[row.name]).ended]
-        told = {name: {"metrics": found.last, "best": found.best} for name, _, found in self.reported(over)}
+        told = {name: {"metrics": found.metrics, "best": found.best} for name, _, found in self.reported(over)}
         return [msgspec.structs.replace(row, **told.get(row.name, {})) for row in rows]
 
-    def reported(self, attempts: Iterable[tuple[str, int]]) -> list[Told]:
+    def reported(self, attempts: Iterable[tuple[str, int]]) -> list[LastProgress]:
         """What attempts reported last, and of what counts as best the best. Reads a small file for each."""
-        from ..progress.reported import Reported, best_of, read_all
+        from ..attempts.progress import Progress, best_of, read_all
 
         told = read_all([(name, number, self.deck.paths(name, number).json) for name, number in attempts])
         specs = {name: self.deck.deck.by_name[name].spec for name, _, _ in told}
-        return [(name, number, Reported(one.last, best_of(specs[name], one.best))) for name, number, one in told]
+        return [
+            (name, number, Progress(metrics=one.metrics, best=best_of(specs[name], one.best)))
+            for name, number, one in told
+        ]
 
     def hints(self, rows: Sequence[TaskRow]) -> Mapping[str, str]:
         tasks = (self.deck.deck.by_name[row.name] for row in rows)
@@ -169,17 +172,17 @@ class OfflineLook:
         return [self.deck.elsewhere or "no engine runs this deck", *told]
 
     def details(self, name: str) -> dict[str, Any]:
-        from ..attempt.box import Box
-        from ..attempt.shown_command import ToldCommands
+        from ..attempts.environment import Box
+        from ..attempts.start_plan import Planner
         from .details import details_of  # with all that attempts are made of
 
         offline = self.deck
         deck, task = offline.deck, offline.deck.by_name[name]
         if self._commands is None:
             box = Box(offline.environment, lambda _: "", offline.index_of, cpus_each=0, cores=host.cores())
-            self._commands = ToldCommands(deck, offline.paths, box)
+            self._commands = Planner(deck, offline.logs, box)
         told, at = self._commands, host.boottime_s()
-        command, launch, hiding = told.of(task), told.launch(task), told.hiding(task)
+        command, launch, hiding = told.command(task), told.launcher(task), told.hiding(task)
         return msgspec.to_builtins(details_of(deck, task, offline.paths, offline.index_of, at, command, launch, hiding))
 
     def page(self, op: str, args: Mapping[str, Any]) -> Any:
@@ -289,7 +292,7 @@ class OfflineScreen(OfflineLook):
         rows = super().rows(selectors)
         return [msgspec.structs.replace(row, **quiet) if row.index in active else row for row in rows]
 
-    def metrics(self, known: Container[tuple[str, int]]) -> Iterator[list[Told]]:
+    def metrics(self, known: Container[tuple[str, int]]) -> Iterator[list[LastProgress]]:
         """What the newest attempts of tasks reported last, some tasks at a time. Reads a small file for each (task,
         attempt) that is not *known*. May go on while another thread asks for answers."""
         tasks = self.deck.deck.tasks

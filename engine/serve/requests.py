@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ..attempt.attempts import Attempts
+from ..attempts.attempts import Attempts
 from ..core.deck import Deck, Task
 from ..core.events import RetryOptions
 from ..core.explain import explain
@@ -129,7 +129,7 @@ class Requests:
                 return await self._graphs.graph(self._clock.now().boot_s)
             case "errors":
                 most = self._to(FailuresArgs, args)
-                return await failures(self._deck, most, self._attempts.begun.paths, self._index_of)
+                return await failures(self._deck, most, self._attempts.running.paths, self._index_of)
             case "gpu":
                 return await self._gpu(self._to(GpuArgs, args))
             case "change":
@@ -191,12 +191,12 @@ class Requests:
             details_of(
                 self._deck,
                 task,
-                self._attempts.begun.paths,
+                self._attempts.running.paths,
                 self._index_of,
                 at,
-                self._attempts.commands.of(task),
-                self._attempts.commands.launch(task),
-                self._attempts.commands.hiding(task),
+                self._attempts.planner.command(task),
+                self._attempts.planner.launcher(task),
+                self._attempts.planner.hiding(task),
             )
         )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..attempts.progress import NOTHING, Progress, best_of
 from ..core.deck import Deck, Task
 from ..core.events import Fact, Outcome
 from ..core.explain import Explainer
@@ -17,7 +18,6 @@ from ..core.phases import NAMES, Backoff, Blocked, Failed, Phase, Unknown
 from ..core.why_waiting import holds_back, sums
 from ..logs.described import describe
 from ..ports import Clock, GpuInfo
-from ..progress.reported import Reported, Seen, best_of
 from ..protocol.wire import Cluster, DeckHead, GpuRow, State, TaskRow
 from ..report.forecasts import Forecasts
 from ..report.numbers import counts_of, slot_count, used_slots
@@ -32,9 +32,6 @@ _SLOW_S = 1.0
 _ROUND_LINES = 5
 _RETOLD = 1_000
 """Dependents of one gate whose rows say anew what blocks them: a look at more would hold up the loop."""
-
-
-_NOTHING = Reported()
 
 
 @dataclass(slots=True)
@@ -58,8 +55,8 @@ class DeckView:
         *,
         file: str,
         infos: Mapping[str, GpuInfo],
-        seen: Callable[[str], Seen | None] = lambda _: None,
-        last_metrics: Callable[[str], Reported] = lambda _: Reported(),
+        seen: Callable[[str], Progress | None] = lambda _: None,
+        last_metrics: Callable[[str], Progress] = lambda _: NOTHING,
         file_plan: Callable[[], str] = lambda: "",
         file_problem: Callable[[], str] = lambda: "",
         closer: Closer = lambda _: None,
@@ -118,7 +115,7 @@ class DeckView:
         attempt = task.attempt()
         last = task.ended[-1] if task.ended else None
         seen = self._seen(attempt.token) if attempt is not None else None
-        told = _reported(seen) if seen is not None else self._last_metrics(spec.name) if task.ended else _NOTHING
+        told = seen if seen is not None else self._last_metrics(spec.name) if task.ended else NOTHING
         outcome = last.outcome if last is not None else phase.outcome if isinstance(phase, Failed) else None
         return TaskRow(
             index=task.index,
@@ -157,7 +154,7 @@ class DeckView:
             tags=spec.tags,
             progress=None if seen is None else seen.fraction,
             eta_s=None if seen is None else seen.eta_s,
-            metrics=told.last,
+            metrics=told.metrics,
             best=best_of(spec, told.best) if told.best else {},
             curve=tuple(told.curve),
         )
@@ -243,10 +240,6 @@ def _reason(phase: Phase, outcome: Outcome | None) -> str:
     if isinstance(phase, Unknown):
         return phase.why
     return "" if outcome is None or outcome.ok else describe(outcome)
-
-
-def _reported(seen: Seen) -> Reported:
-    return Reported(seen.metrics, seen.best, seen.curve)
 
 
 def _state(task: Task) -> State:

@@ -14,8 +14,9 @@ import msgspec
 
 from ..atomic import write_atomic
 from ..text import plural
+from .git import GitError, git, names
 from .remove import MANIFEST, discard, is_whole
-from .repository import GitError, Repository, git, is_cache, names
+from .repository import Repository, is_cache
 
 MOST_FILE_BYTES = 5 << 20
 MOST_BYTES = 100 << 20

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from ..core.spec import DeckFile, TaskSpec
 from ..errors import TaskFileError
-from ..logs.gitstate import top_of
+from .git import GitError, git, top_of
 from .manager import beside_words
-from .repository import GitError, beside_code, git, repositories
+from .repository import beside_code, repositories
 
 
 def check_snapshot(file: DeckFile) -> None:

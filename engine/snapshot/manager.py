@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..core.spec import TaskSpec
-from ..logs.gitstate import GitState, top_of
 from ..text import plural
 from . import index as books
 from .copy import DRAFT, Snapshot, make
+from .git import GitError, GitState, top_of
 from .index import Entry, Epoch
 from .remove import ASIDE, is_whole, put_aside, wipe, written_in
-from .repository import GitError, Repository, beside_code, repositories
+from .repository import Repository, beside_code, repositories
 
 _NAMED = 3
 _NO_SNAPSHOTS = (ASIDE, DRAFT)

@@ -8,7 +8,8 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
-from .repository import GitError, git, is_cache, names
+from .git import GitError, git, names
+from .repository import is_cache
 
 MANIFEST = "files"
 """Beside the worktree: what was copied. Written last, so that a snapshot without it is not whole."""

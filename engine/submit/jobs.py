@@ -11,9 +11,9 @@ from importlib.resources import files
 
 from ..adapters.slurm.script import array_name, array_script, asks, job_name
 from ..adapters.slurm.states import FAILED
-from ..attempt.orders import Made
-from ..core.spec import TaskSpec, is_glob, matching
-from ..ports import JobOrder
+from ..core.selector import is_glob
+from ..core.spec import TaskSpec, matching
+from ..ports import JobOrder, StartOrder
 
 LOCK = ".lock"
 """The file beside submit.sh that is held by who submits, or writes jobs anew."""
@@ -26,9 +26,13 @@ class Piece:
     """A task as a job, or as an element of an array."""
 
     spec: TaskSpec
-    made: Made
+    order: StartOrder
+    stem: str
+    """What its files beside the logs begin with."""
     script: str
     """The text."""
+    record: bytes
+    """Its attempt-N.json until it runs."""
     files: str
     """What its script and its record are called in the folder of submit.sh, without .sh and .json."""
     waits: Waits
@@ -36,13 +40,13 @@ class Piece:
     @property
     def job(self) -> JobOrder:
         """Raises ValueError where it was not made for a cluster."""
-        if self.made.order.job is None:
+        if self.order.job is None:
             raise ValueError(f"{self.spec.name}: an order without a job")
-        return self.made.order.job
+        return self.order.job
 
     @property
     def token(self) -> str:
-        return self.made.order.token
+        return self.order.token
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ def _at_once(group: Sequence[Piece], pieces: Sequence[Piece]) -> int | None:
 
 
 def _array(group: Sequence[Piece], batch: str, folder: str, at_once: int | None) -> Unit:
-    orders = [piece.made.order for piece in group]
+    orders = [piece.order for piece in group]
     name = array_name(orders, batch)
     return Unit(name, f"{folder}/{name}.sh", group, batch, array_script(orders, batch, at_once=at_once), at_once)
 
@@ -122,9 +126,8 @@ def submit_script(deck: str, control: str, units: Sequence[Unit], in_flight: Map
 
 
 def _task(piece: Piece) -> str:
-    order, stem = piece.made.order, piece.made.paths.stem
-    err = () if order.stderr == order.stdout else ("err",)
-    return _words("  task", piece.spec.name, piece.token, piece.files, stem, *err)
+    err = () if piece.order.stderr == piece.order.stdout else ("err",)
+    return _words("  task", piece.spec.name, piece.token, piece.files, piece.stem, *err)
 
 
 def _words(verb: str, *words: str) -> str:

@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..adapters import host
-from ..attempt.box import Box
-from ..attempt.orders import Made, Orders
-from ..attempt.outputs import is_done
+from ..attempts.environment import Box
+from ..attempts.outputs import is_done
+from ..attempts.start_plan import Planner, StartPlan
 from ..core.effects import Launch
 from ..core.spec import TaskSpec
 from ..decks.cluster import passed_over_nodelists
 from ..decks.offline import OfflineDeck
 from ..decks.other_decks import OtherDecks
+from ..ports import StartOrder
 from ..snapshot.fit import check_snapshot
 from ..taskfile.fit import check_environment, refuse_later
 from ..taskfile.problems import check_together
@@ -26,7 +27,7 @@ class Target:
         self.file, self.deck, self.logs, self.journal = found.file, found.deck, found.logs, found.journal
         self.environment = found.environment
         self._damage = found.damage
-        self._orders = Orders(found.deck, found.logs, _box(found.environment))
+        self._planner = Planner(found.deck, found.logs, _box(found.environment))
 
     @property
     def selected(self) -> list[TaskSpec]:
@@ -54,10 +55,11 @@ class Target:
         """The number that its next attempt would have."""
         return max(self.deck.by_name[task].attempts, self.logs.highest(task)) + 1
 
-    def made(self, task: str, attempt: int, token: str) -> Made:
-        """What an attempt of it is made of, as an engine would make it. Raises OSError."""
-        launch = Launch(task, attempt, token, gpus=(), rung=0, may_resume=False)
-        return self._orders.make(self.deck.by_name[task], launch)
+    def planned(self, name: str, attempt: int, token: str) -> tuple[StartPlan, StartOrder]:
+        """An attempt of a task as an engine would start it. Raises OSError."""
+        task = self.deck.by_name[name]
+        plan = self._planner.plan(task, Launch(name, attempt, token, gpus=(), rung=0, may_resume=False))
+        return plan, self._planner.order(task, plan)
 
 
 def check_start(target: Target) -> None:

@@ -22,12 +22,13 @@ from ..adapters.slurm.parse import SQUEUE, QueuedJob, squeue_jobs
 from ..adapters.slurm.script import script
 from ..adapters.slurm.states import stand
 from ..atomic import write_atomic
-from ..core.spec import DeckSettings, TaskSpec, is_glob
+from ..attempts.outputs import outputs_exist
+from ..attempts.record import encode
+from ..core.selector import is_glob
+from ..core.spec import DeckSettings, TaskSpec
 from ..decks.cluster import all_submitted
 from ..errors import EngineUnavailableError, UsageError
 from ..logs.files import safe_name
-from ..logs.outputs import outputs_exist
-from ..logs.record import encode, header_record
 from ..text import names_text
 from .jobs import LOCK, Piece, Unit, Waits, missing, submit_script, units_of, waits_of
 from .target import Target
@@ -160,9 +161,10 @@ class _Writing:
 
     def _piece(self, spec: TaskSpec, waits: Waits) -> Piece:
         token = secrets.token_hex(12)
-        made = self._target.made(spec.name, self._target.next_attempt(spec.name), token)
+        plan, order = self._target.planned(spec.name, self._target.next_attempt(spec.name), token)
         files = f"{SCRIPTS}/{safe_name(spec.name).replace('/', '_')}-{token[:8]}"
-        return Piece(spec, made, script(made.order, self._control), files, waits)
+        record = encode(replace(plan, started_wall=time.time()).record(host.hostname()))
+        return Piece(spec, order, plan.paths.stem, script(order, self._control), record, files, waits)
 
     def _put(self, written: Written) -> None:
         """Raises OSError."""
@@ -173,8 +175,7 @@ class _Writing:
                 files[unit.script] = unit.text.encode("utf-8", "surrogateescape")
             for piece in unit.pieces:
                 files[f"{piece.files}.sh"] = piece.script.encode("utf-8", "surrogateescape")
-                header = replace(piece.made.header, started_wall=time.time())
-                files[f"{piece.files}.json"] = encode(header_record(header, host=host.hostname(), git=header.git))
+                files[f"{piece.files}.json"] = piece.record
         for name, content in files.items():  # scripts hold the environment, and keys may be in that
             write_atomic(os.path.join(self._folder, name), content, mode=0o600, durable=False)
         deck = self._target.file.settings.name

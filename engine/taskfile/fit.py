@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from ..core.gpu_names import gpus_by_type, means
-from ..core.spec import DeckFile, TaskSpec, is_glob
+from ..core.selector import is_glob
+from ..core.spec import DeckFile, TaskSpec
 from ..errors import TaskFileError
 from ..ports import GpuInfo, Inventory
 from .layers import Layers, RawEntry

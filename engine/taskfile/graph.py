@@ -10,7 +10,8 @@ from fnmatch import translate
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal, cast
 
-from ..core.spec import TaskSpec, is_glob
+from ..core.selector import is_glob
+from ..core.spec import TaskSpec
 from .keys import Context
 from .problems import BadValueError, did_you_mean
 from .values import shown

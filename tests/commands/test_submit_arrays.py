@@ -7,18 +7,15 @@ from pathlib import Path
 
 from gpudeck.engine.core.spec import DeckSettings, Policy, Resources, TaskSpec, Work
 from tests.fakes.job_rig import order_in
-from tests.inside.commands import AttemptHeader, AttemptPaths, Made, Piece, Unit, Waits, not_expressed, units_of
-
-PATHS = AttemptPaths("/l/a.log", "/l/a.err", "/l/a.json", "/l")
+from tests.inside.commands import Piece, Unit, Waits, not_expressed, units_of
 
 
 def piece(name: str, entry: str = "e", *, limit: int | None = None, waits: Waits | None = None, cpus: int = 1,
           array: bool = True) -> Piece:  # fmt: skip
     spec = TaskSpec(name, entry, 0, Work(("true",)), "f", resources=Resources(max_parallel=limit))
     order = order_in(Path("/work"), task=name, cpus=cpus, options={"array": array})
-    header = AttemptHeader.__new__(AttemptHeader)
-    made = Made(replace(order, token=f"token-{name}"), header, PATHS, (), (), 0.0, {}, resumed=False)
-    return Piece(spec, made, "", f"jobs/{name}", waits or Waits())
+    order = replace(order, token=f"token-{name}")
+    return Piece(spec, order, "/l/a", "", b"", f"jobs/{name}", waits or Waits())
 
 
 def made_of(*pieces: Piece) -> list[Unit]:

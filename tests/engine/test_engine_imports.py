@@ -109,7 +109,7 @@ matrix.i = [1, 2, 3]
 
 ENGINES = {
     "textual", "rich", "psutil", "pynvml", "watchfiles", "asyncio", "ssl", "subprocess", "tempfile", "logging",
-    "statistics", "gpudeck.engine.engine", "gpudeck.engine.attempt.orders", "gpudeck.engine.headless.output",
+    "statistics", "gpudeck.engine.engine", "gpudeck.engine.attempts.starter", "gpudeck.engine.headless.output",
     "gpudeck.engine.core.inputs", "gpudeck.engine.core.step", "gpudeck.engine.notify.sender", "gpudeck.engine.snapshot",
     "gpudeck.engine.protocol.messages", "gpudeck.engine.adapters.nvml.probe", "gpudeck.engine.adapters.journal.journal",
 }  # fmt: skip

@@ -162,17 +162,17 @@ async def test_the_loop_knows_that_it_is_ahead_of_a_full_disk(rig: LoopRig) -> N
 
 @looped(task("a"))
 async def test_a_record_is_kept_while_the_end_is_not_on_disk(rig: LoopRig) -> None:
-    rig.attempts.completing.behind = lambda: rig.loop.behind
+    rig.attempts.ends.behind = lambda: rig.loop.behind
     rig.begin()
     await rig.settle()
     rig.journal.fill()
     rig.launcher.end(rig.token("a"))
     await rig.settle()
     (end,) = [fact for fact in rig.published if isinstance(fact, AttemptEnded)]
-    rig.attempts.ended(end, rig.facts(AttemptStarting)[0])
-    rig.attempts.completing.written([rig.attempts.begun.paths("a", 1).json])
+    rig.attempts.ends.ended(end, rig.facts(AttemptStarting)[0])
+    rig.attempts.ends.written([rig.attempts.running.paths("a", 1).json])
     assert rig.launcher.forgotten == []
-    rig.attempts.completing.caught_up()
+    rig.attempts.ends.caught_up()
     assert rig.launcher.forgotten == [rig.token("a")]
 
 
@@ -183,9 +183,9 @@ async def test_a_record_is_kept_until_attempt_json_has_its_end(rig: LoopRig) -> 
     rig.launcher.end(rig.token("a"))
     await rig.settle()
     (end,) = [fact for fact in rig.published if isinstance(fact, AttemptEnded)]
-    rig.attempts.ended(end, rig.facts(AttemptStarting)[0])
+    rig.attempts.ends.ended(end, rig.facts(AttemptStarting)[0])
     assert rig.launcher.forgotten == []
-    rig.attempts.completing.written([rig.attempts.begun.paths("a", 1).json])
+    rig.attempts.ends.written([rig.attempts.running.paths("a", 1).json])
     assert rig.launcher.forgotten == [rig.token("a")]
 
 
@@ -239,7 +239,7 @@ async def test_a_file_in_the_place_of_the_log_folder_is_a_spawn_error_that_names
 
 @looped(task("a"))
 async def test_a_lock_that_was_lost_bars_every_start(rig: LoopRig) -> None:
-    rig.attempts.guard_starts(lambda: "the state folder was removed")
+    rig.attempts.starter.guard = lambda: "the state folder was removed"
     rig.begin()
     await rig.settle()
     await rig.later(100)
@@ -435,20 +435,12 @@ async def test_what_an_attempt_executes_is_forgotten_with_its_end(rig: LoopRig) 
     rig.begin()
     await rig.settle()
     token = rig.token("a")
-    assert rig.attempts.begun.command(token) == ("true", False)
+    assert rig.attempts.running.command(token) == ("true", False)
     rig.launcher.end(token)
     await rig.settle()
     (end,) = rig.facts(AttemptEnded)
-    rig.attempts.ended(end, rig.facts(AttemptStarting)[0])
-    assert rig.attempts.begun.command(token) == ("", False)
-
-
-@looped(task("a"))
-async def test_nothing_is_kept_of_a_start_that_a_full_disk_revoked(rig: LoopRig) -> None:
-    rig.journal.fill()
-    rig.begin()
-    await rig.settle()
-    assert not rig.attempts._starts._made  # no port tells this
+    rig.attempts.ends.ended(end, rig.facts(AttemptStarting)[0])
+    assert rig.attempts.running.command(token) == ("", False)
 
 
 @looped(task("a"))

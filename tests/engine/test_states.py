@@ -8,7 +8,9 @@ from gpudeck.engine.core.phases import ACTIVE as ACTIVE_PHASES
 from gpudeck.engine.core.phases import FINAL, NAMES
 from gpudeck.engine.protocol.rows import State
 from gpudeck.engine.protocol.states import ACTIVE, DONE, ENDED, FAILED, WAITING
-from tests.inside.engine import AT_REST
+
+AT_REST = ENDED | {"blocked", "unknown"}
+"""Nothing is under way, and nothing will be unless a user acts."""
 
 
 def test_every_state_is_under_way_or_waits_or_rests() -> None:

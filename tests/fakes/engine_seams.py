@@ -22,7 +22,7 @@ from typing import Any
 
 import gpudeck.engine.engine as engine_module
 from gpudeck.engine.adapters import host
-from gpudeck.engine.attempt.orders import Made, Orders
+from gpudeck.engine.attempts.start_plan import Planner, StartPlan
 from gpudeck.engine.core.deck import Task
 from gpudeck.engine.core.effects import Launch
 
@@ -43,16 +43,16 @@ def install(seams: Mapping[str, Any]) -> None:
 
 def hold_starts(folder: str) -> None:
     """A start whose fact is on disk gets no further while FOLDER/hold exists; FOLDER/held tells that one is there."""
-    make, hold, held = Orders.make, Path(folder, "hold"), Path(folder, "held")
+    plan, hold, held = Planner.plan, Path(folder, "hold"), Path(folder, "held")
     never = threading.Event()
 
-    def make_later(self: Orders, task: Task, effect: Launch) -> Made:
+    def plan_later(self: Planner, task: Task, launch: Launch) -> StartPlan:
         while task.name == "subject" and hold.exists():
             held.touch()
             never.wait(0.005)
-        return make(self, task, effect)
+        return plan(self, task, launch)
 
-    Orders.make = make_later
+    Planner.plan = plan_later
 
 
 def shift_wall_clock(file: str) -> None:

@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 
+from gpudeck.engine.attempts import following
+from gpudeck.engine.attempts.following import Following
+from gpudeck.engine.attempts.progress import Progress
+from gpudeck.engine.attempts.running import RunningAttempt
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.devices import Gpu
@@ -19,9 +23,6 @@ from gpudeck.engine.core.phases import Attempt, Running, Starting
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Extras, TaskSpec, Work
 from gpudeck.engine.logs import helper
 from gpudeck.engine.logs.files import LogFolder
-from gpudeck.engine.progress import following
-from gpudeck.engine.progress.following import Following, LastLook
-from gpudeck.engine.progress.reported import Seen
 from tests.fakes import forked
 from tests.rigs.entered import entered
 
@@ -71,7 +72,7 @@ class Rig:
         )
         found.phase = Running(attempt)
         self.deck.active[token] = found
-        self.logs.prepare(name, number, False)
+        self.logs.claim(name, number, self.logs.paths(name, number, False), again=False, make=False)
         self.following.wake()
         return token
 
@@ -80,15 +81,15 @@ class Rig:
         with open(self.logs.paths(name, number, False).out, "a") as file:
             file.writelines(f"{line}\n" for line in lines)
 
-    def end(self, token: str) -> list[Seen]:
+    def end(self, token: str) -> list[Progress]:
         """The attempt has ended. Returns where its last look will be told."""
         found = self.deck.active.pop(token)
         attempt = found.attempt()
         assert attempt is not None
         found.phase = Starting(attempt)
         paths = self.logs.paths(found.name, attempt.number, False)
-        told: list[Seen] = []
-        self.following.finish(LastLook(token, found, found.spec, paths, attempt.wall), told.append)
+        told: list[Progress] = []
+        self.following.finish(found, RunningAttempt(token, found.spec, paths, attempt.wall), told.append)
         return told
 
     @property

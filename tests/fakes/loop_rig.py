@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpudeck.engine.attempt.attempts import Attempts
-from gpudeck.engine.attempt.orders import Box
+from gpudeck.engine.attempts.attempts import Attempts
+from gpudeck.engine.attempts.start_plan import Box
+from gpudeck.engine.attempts.writer import AttemptJsonWriter
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.deck import Task
 from gpudeck.engine.core.devices import Gpu
@@ -17,7 +18,6 @@ from gpudeck.engine.core.events import Fact, RunStarted
 from gpudeck.engine.core.spec import DeckFile, DeckSettings, Policy, Resources, TaskSpec, Work
 from gpudeck.engine.core.step import Core
 from gpudeck.engine.logs.files import LogFolder
-from gpudeck.engine.logs.writer import AttemptJsonWriter
 from gpudeck.engine.loop import Loop
 from gpudeck.engine.ports import Instant
 from tests.fakes.journal import MemoryJournal
@@ -126,8 +126,6 @@ class LoopRig:
             publish=self.published.extend,
             alarm=self._make_alarm,
         )
-        self.loop.prepare = self.attempts.prepare
-        self.loop.drop = self.attempts.drop
         self.idle = 0
         """How often the loop has said that a turn is over."""
         self.loop.after_turn = self._count

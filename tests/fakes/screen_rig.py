@@ -16,8 +16,7 @@ from gpudeck.engine.command import Command
 from gpudeck.engine.protocol.wire import TaskRow
 from gpudeck.tui.app import GpudeckApp
 from gpudeck.tui.open_screen import app_on
-from gpudeck.tui.settings.config import Config
-from tests.fakes import forked
+from gpudeck.tui.settings import Config
 from tests.fakes.live_deck import DEADLINE_S, LiveDeck, live_deck
 
 SIZES = ((80, 24), (120, 40), (200, 60))
@@ -43,6 +42,8 @@ class ScreenRig:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def press(self, *keys: str) -> None:
+        """Once all that has come is drawn: nobody acts on what he does not see yet."""
+        await self.until(lambda: self.app._drawing is None, "it is drawn")
         await self.pilot.press(*keys)
 
     def row(self, name: str) -> TaskRow:
@@ -74,7 +75,6 @@ async def screen_on(
     deck: LiveDeck, *, size: tuple[int, int] = (120, 40), config: Config | None = None
 ) -> AsyncGenerator[ScreenRig]:
     """The screen over *deck*, whole."""
-    forked._server()  # the thread that would start it blocks all signals, and what it starts would, too
     place = Place.of(Command("deck", file=deck.path))
     app = app_on(place, config=config or Config())
     async with app.run_test(size=size, notifications=True) as pilot:

@@ -13,17 +13,19 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input
 
+from gpudeck.engine.errors import DeckError, EngineUnavailableError, UsageError
 from gpudeck.engine.protocol.wire import DeckHead, GpuRow, TaskRow
 from gpudeck.engine.serve.offline import READS
 from gpudeck.tui.app import GpudeckApp
+from gpudeck.tui.client import News
 from gpudeck.tui.deck_app import Clocks
-from gpudeck.tui.link.ask import Answer, Then
-from gpudeck.tui.model import Change, Link
+from gpudeck.tui.model import Link
 from gpudeck.tui.screens.dashboard import Dashboard
 from gpudeck.tui.screens.detail import DetailView
-from gpudeck.tui.settings.config import Config
+from gpudeck.tui.settings import Config
 from gpudeck.tui.widgets.gpu_panes import GpuPanes
 from gpudeck.tui.widgets.host_line import Disk, HostLine, HostReading
+from tests.fakes.change import Change
 from tests.fakes.snapshot_picture import cells, picture
 
 NOW_S = 1_800_000_000.0
@@ -50,58 +52,52 @@ _KEYS = {" ": "space", ":": "colon", "=": "equals_sign", "-": "minus", "/": "sla
 LIVE = Link("live", pid=4711, version="0.1.0", host="gpu7")
 
 
-class StillFeed:
-    """A feed that brings what it is given, and nothing by itself."""
+class KnowingClient:
+    """Brings what it is given, and answers at once. *answers*: by request, a result, what makes one of the request's
+    arguments, or an error."""
 
-    def __init__(self, change: Change) -> None:
-        self._change: Change | None = change
-        self._wake: Callable[[], None] = lambda: None
-
-    def wakes(self, wake: Callable[[], None]) -> None:
-        self._wake = wake
-        wake()
-
-    def take(self) -> Change | None:
-        change, self._change = self._change, None
-        return change
+    def __init__(self, answers: Mapping[str, Any]) -> None:
+        self._answers = answers
+        self._news: asyncio.Queue[News] = asyncio.Queue()
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        """What would change the deck."""
 
     def put(self, change: Change) -> None:
-        self._change = change
-        self._wake()
+        for each in change.messages:
+            self._news.put_nowait(each)
 
     @property
     def taken(self) -> bool:
-        return self._change is None
+        return self._news.empty()
 
-    def reconnect(self) -> None: ...
+    async def news(self) -> AsyncGenerator[News]:
+        while True:
+            yield await self._news.get()
 
-    def close(self) -> None: ...
-
-
-class KnowingAsker:
-    """Answers at once. *answers*: by request, a result, or what makes one of the request's arguments."""
-
-    def __init__(self, answers: Mapping[str, Any], deliver: Callable[[Callable[[], None]], None]) -> None:
-        self._answers, self._deliver = answers, deliver
-        self.asked: list[tuple[str, dict[str, Any]]] = []
-        """What would change the deck."""
-        self.silent: Callable[[str], None] = lambda _: None
-
-    def ask(self, op: str, then: Then, *, topic: str = "", **args: Any) -> None:  # noqa: ARG002 -- as an Asker
+    async def request(self, op: str, /, **args: Any) -> Any:
         if op not in READS:
             self.asked.append((op, args))
         found = self._answers.get(op)
-        answer = found if isinstance(found, Answer) else Answer(True, found(**args) if callable(found) else found)
-        self._deliver(lambda: then(answer))
+        if found is None and op in READS:
+            raise EngineUnavailableError("")
+        if isinstance(found, DeckError):
+            raise found
+        answer = found(**args) if callable(found) else found
+        if op == "show" and not answer:
+            raise UsageError(f"no task {args['tasks'][0]!r} in this deck")
+        return {} if answer is None else answer
 
-    def close(self) -> None: ...
+    def silence(self) -> str:
+        return ""
+
+    def reconnect(self) -> None: ...
 
 
 class SnapshotRig:
     """The app, what drives it, and its picture."""
 
-    def __init__(self, app: GpudeckApp, pilot: Pilot[Any], feed: StillFeed, asker: KnowingAsker) -> None:
-        self.app, self.pilot, self.feed, self.asker = app, pilot, feed, asker
+    def __init__(self, app: GpudeckApp, pilot: Pilot[Any], client: KnowingClient) -> None:
+        self.app, self.pilot, self.client = app, pilot, client
 
     async def until(self, holds: Callable[[], object], what: str) -> None:
         """Wait until something is so."""
@@ -131,10 +127,10 @@ class SnapshotRig:
 
     async def asks(self, *keys: str) -> list[tuple[str, dict[str, Any]]]:
         """Press keys; returns what that asks of the engine."""
-        before = len(self.asker.asked)
+        before = len(self.client.asked)
         await self.press(*keys)
         await self.pilot.pause()
-        return self.asker.asked[before:]
+        return self.client.asked[before:]
 
     async def until_on(self, kind: type[Screen[Any]]) -> None:
         """Wait until a screen of that kind lies on top."""
@@ -146,8 +142,8 @@ class SnapshotRig:
 
     async def brings(self, **changes: Any) -> None:
         """More from the engine, and wait until it is taken."""
-        self.feed.put(Change(**changes))
-        await self.until(lambda: self.feed.taken, "it has been taken")
+        self.client.put(Change(**changes))
+        await self.until(lambda: self.client.taken and self.app._drawing is None, "it has been drawn")
 
     def text(self) -> str:
         return "\n".join(strip.text for strip in cells(self.app))
@@ -193,22 +189,16 @@ async def snapshot_of(
     before: Callable[[GpuPanes], None] = lambda _: None,
 ) -> AsyncGenerator[SnapshotRig]:
     """The screen over what *change* tells. *before*: gives the GPUs their past."""
-    feed = StillFeed(Change(link=Link("connecting")))
+    client = KnowingClient(answers or {})
     clocks = Clocks(wall=lambda: NOW_S, steady=lambda: STEADY_S)
-    askers: list[KnowingAsker] = []
-
-    def asker(deliver: Callable[[Callable[[], None]], None]) -> KnowingAsker:
-        askers.append(KnowingAsker(answers or {}, deliver))
-        return askers[-1]
-
-    app = GpudeckApp(feed, asker, config or Config(), clocks)  # pyright: ignore[reportArgumentType]
+    app = GpudeckApp(client, config or Config(), clocks)
     app.animation_level = "none"
     async with app.run_test(size=size, notifications=True) as pilot:
-        rig = SnapshotRig(app, pilot, feed, askers[-1])
+        rig = SnapshotRig(app, pilot, client)
         await rig.until(lambda: isinstance(app.screen, Dashboard) and app.screen.query(GpuPanes), "the dashboard")
         before(app.screen.query_one(GpuPanes))
         app.screen.query_one(HostLine).show_reading(HOST)
-        feed.put(change)
+        client.put(change)
         await rig.until(lambda: app.deck.link == change.link, "the deck has come")
         await rig.settle()
         yield rig

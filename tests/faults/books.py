@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpudeck.engine.adapters.journal.db import look_at
+from gpudeck.engine.attempts.record import read_record
 from gpudeck.engine.core.events import AttemptEnded, AttemptStarting, Fact, StartRevoked
-from gpudeck.engine.logs.record import read_record
 from tests.e2e.decks import Deck, Event
 from tests.faults.ledger import Attempt, Ledger
 from tests.faults.lives import Lives

@@ -1,7 +1,6 @@
 """What the tests of tests/commands use of the inside of gpudeck: what moves there is changed here alone."""
 
 from gpudeck.engine.adapters.state.sockets import listen
-from gpudeck.engine.attempt.orders import Made
 from gpudeck.engine.client.files import FIT, file_in, home_of
 from gpudeck.engine.command import Command
 from gpudeck.engine.commands.explain import _instead, _state
@@ -11,7 +10,6 @@ from gpudeck.engine.decks.options import decode
 from gpudeck.engine.hints import Hints
 from gpudeck.engine.logs.files import AttemptPaths
 from gpudeck.engine.logs.log_file import BLOCK_BYTES, LogTail
-from gpudeck.engine.logs.record import AttemptHeader
 from gpudeck.engine.logs.signs import GPU_MEMORY_HINT
 from gpudeck.engine.runs.book import Book
 from gpudeck.engine.runs.engines import Engines

@@ -3,7 +3,6 @@
 from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 from gpudeck.engine.adapters.slurm.cluster import partitions_of
 from gpudeck.engine.adapters.slurm.states import FAILED
-from gpudeck.engine.attempt.programs import look_for_programs
 from gpudeck.engine.client.detach import Logout
 from gpudeck.engine.doctor import child
 from gpudeck.engine.doctor import gpus as gpu_checks
@@ -25,6 +24,7 @@ from gpudeck.engine.doctor.host import (
 )
 from gpudeck.engine.doctor.host import check_limits as host_checks_check_limits
 from gpudeck.engine.doctor.isolation import Place, check_isolation, look_from_each
+from gpudeck.engine.doctor.programs import look_for_programs
 from gpudeck.engine.doctor.python import Launched, Wanted, check_python, check_ranks, has_torch, launch, look_inside
 from gpudeck.engine.doctor.slurm import (
     NEEDED,

@@ -3,13 +3,6 @@
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.adapters.state.folder import load_environment, save_environment
 from gpudeck.engine.adapters.state.lock import DeckLock, held_by
-from gpudeck.engine.attempt.cluster import cards_of
-from gpudeck.engine.attempt.environment import attempt_environment, base_environment
-from gpudeck.engine.attempt.launching import launch_env, launched, ranks_of, threads_each
-from gpudeck.engine.attempt.node_usage import NodeUsage, rounds_in
-from gpudeck.engine.attempt.orders import Box, Orders
-from gpudeck.engine.attempt.unkilled import LATE_S, Unkilled
-from gpudeck.engine.attempt.usage import Usage
 from gpudeck.engine.client.detach import Logout, kills_processes, lingers, look_at_logout, start_detached
 from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
@@ -21,13 +14,7 @@ from gpudeck.engine.decks.opening import open_deck
 from gpudeck.engine.decks.options import as_before, changed, continued, decode, difference
 from gpudeck.engine.engine import Engine
 from gpudeck.engine.fit.search import Search, grid
-from gpudeck.engine.logs import helper
-from gpudeck.engine.logs.files import AttemptPaths, LogFolder, LogNames
-from gpudeck.engine.logs.follow import FILES, WATCH
-from gpudeck.engine.logs.record import last_scores
-from gpudeck.engine.progress import last_metrics
-from gpudeck.engine.progress.last_metrics import LastMetrics
-from gpudeck.engine.progress.reported import NOTHING, Reported
+from gpudeck.engine.logs.files import LogNames
 from gpudeck.engine.results.results import Result
 from gpudeck.engine.results.table import FORMATS, Cell, Column, Layout, Table, decimals_for, tabulate
 from gpudeck.engine.serve.details import rung_changes
@@ -40,4 +27,3 @@ from gpudeck.engine.taskfile.init import names_for, read_commands
 from gpudeck.engine.taskfile.load import load
 from gpudeck.engine.taskfile.options import RunOptions
 from gpudeck.engine.text import measured
-from gpudeck.tui.acting.actions import AT_REST

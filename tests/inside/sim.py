@@ -9,8 +9,8 @@ from gpudeck.engine.adapters.slurm import calls as _calls
 from gpudeck.engine.adapters.slurm import jobfiles, launcher, next_step, submission
 from gpudeck.engine.adapters.slurm.calls import Answer, Calls
 from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
-from gpudeck.engine.attempt import outcomes
-from gpudeck.engine.attempt.completing import Completing
+from gpudeck.engine.attempts import end
+from gpudeck.engine.attempts.end import Ends
 from gpudeck.engine.client.connection import Picture, folded
 from gpudeck.engine.core import apply as apply_module
 from gpudeck.engine.core import attempts as core_attempts

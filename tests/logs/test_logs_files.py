@@ -12,9 +12,16 @@ def logs(tmp_path):
     return LogFolder(str(tmp_path / "logs"))
 
 
+def claimed(logs, task, attempt, merge_stderr=False):
+    """Where an attempt's files are, in a folder that is there."""
+    paths = logs.paths(task, attempt, merge_stderr)
+    logs.claim(task, attempt, paths, again=True, make=False)
+    return paths
+
+
 def start(logs, task, attempt, gpus=(), merge_stderr=False):
     """What an attempt's start leaves: its folder, its logs, its links."""
-    paths = logs.prepare(task, attempt, merge_stderr)
+    paths = claimed(logs, task, attempt, merge_stderr)
     for path in {paths.out, paths.err}:
         with open(path, "a") as file:
             file.write(f"attempt {attempt}\n")
@@ -73,8 +80,8 @@ def test_numbers_go_on_after_the_journals_highest(logs):
 
 
 def test_numbers_go_on_after_files_that_the_journal_does_not_know(tmp_path, logs):
+    start(logs, "a", 1)
     for name in ("attempt-2.log", "attempt-11.rank3.log", "attempt-x.log", "latest.log", "notes.txt"):
-        start(logs, "a", 1)
         (tmp_path / "logs/a" / name).touch()
     again = LogFolder(str(tmp_path / "logs"))
     assert 1 + max(1, again.highest("a")) == 12
@@ -94,30 +101,30 @@ def test_prepared_attempts_count_as_used(logs):
 
 def test_a_folder_made_by_another_deck_meanwhile_is_noticed(tmp_path, logs):
     start(LogFolder(str(tmp_path / "logs")), "a", 5)
-    logs.prepare("a", 1, False)
+    claimed(logs, "a", 1)
     assert 1 + max(1, logs.highest("a")) == 6
 
 
 def test_a_folder_removed_meanwhile_is_made_again(tmp_path, logs):
     paths = start(logs, "a", 1)
     os.rename(paths.dir, tmp_path / "moved")
-    assert os.path.isdir(logs.prepare("a", 2, False).dir)
+    assert os.path.isdir(claimed(logs, "a", 2).dir)
 
 
 def test_paths_are_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert LogFolder("logs").prepare("a", 1, False).out == str(tmp_path / "logs/a/attempt-1.log")
+    assert claimed(LogFolder("logs"), "a", 1).out == str(tmp_path / "logs/a/attempt-1.log")
 
 
 def test_merged_streams_share_one_file(logs):
-    paths = logs.prepare("a", 1, True)
+    paths = claimed(logs, "a", 1, merge_stderr=True)
     assert paths.err == paths.out
 
 
 def test_an_unusable_log_folder_is_an_os_error(tmp_path):
     (tmp_path / "logs").write_text("a file")
     with pytest.raises(OSError, match="logs"):
-        LogFolder(str(tmp_path / "logs")).prepare("a", 1, False)
+        claimed(LogFolder(str(tmp_path / "logs")), "a", 1)
 
 
 def test_latest_points_to_the_newest_attempt(tmp_path, logs):

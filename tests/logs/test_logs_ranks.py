@@ -10,7 +10,7 @@ import pytest
 
 from gpudeck.engine.core.events import Outcome
 from gpudeck.engine.core.spec import TaskSpec, Work
-from tests.inside.logs import describe, digest, examine, hint_of
+from tests.inside.logs import AttemptPaths, RunningAttempt, describe, digest, examine, hint_of
 
 LAUNCHER = """\
 W1120 10:49:21.996000 10828 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 10833 closing
@@ -58,16 +58,8 @@ class Ranks:
 
     def outcome(self, *, oom_killed: bool = False) -> Outcome:
         task = TaskSpec("t", "t", 0, Work(("t",)), "f")
-        return examine(
-            task,
-            out_log=self.out,
-            err_log=self.err,
-            exit_code=1,
-            signal=None,
-            started_wall=0.0,
-            before={},
-            oom_killed=oom_killed,
-        )
+        paths = AttemptPaths(self.out, self.err, "", str(self.folder))
+        return examine(RunningAttempt("token", task, paths, 0.0), 1, None, before={}, oom_killed=oom_killed)
 
     @property
     def reason(self) -> str:

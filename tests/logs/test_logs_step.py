@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.spec import TaskSpec, Work
-from tests.inside.logs import describe, examine, split_step, step_cause
+from tests.inside.logs import AttemptPaths, RunningAttempt, describe, examine, split_step, step_cause
 
 EXITED = """\
 srun: error: node2: task 3: Exited with exit code 4
@@ -61,8 +61,8 @@ def ended(folder: Path, first: str, *others: str, code: int) -> str:
         (folder / f"attempt-1.rank{rank}.log").write_text("step 1\n")
         (folder / f"attempt-1.rank{rank}.err").write_text(text)
     spec = TaskSpec("t", "t", 0, Work(("t",)), "f")
-    found = examine(spec, out_log=out, err_log=err, exit_code=code, signal=None, started_wall=0.0, before={})
-    return describe(found)
+    attempt = RunningAttempt("token", spec, AttemptPaths(out, err, "", str(folder)), 0.0)
+    return describe(examine(attempt, code, None, before={}))
 
 
 def test_the_traceback_of_the_rank_that_failed_first_is_the_reason(tmp_path: Path) -> None:

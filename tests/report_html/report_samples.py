@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-from gpudeck.engine.logs.gpu_history import GpuHistory
+from gpudeck.engine.attempts.gpu_history import GpuHistory
 from gpudeck.engine.report_html.data import AttemptPart, FailurePart, MetricsPart, Report, RunPart, TaskPart
 from gpudeck.engine.results.table import Cell, Column, Table
 

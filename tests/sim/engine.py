@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from gpudeck.engine.attempt.attempts import Attempts
-from gpudeck.engine.attempt.box import Box
+from gpudeck.engine.attempts.attempts import Attempts
+from gpudeck.engine.attempts.environment import Box
 from gpudeck.engine.core.apply import replay
 from gpudeck.engine.core.build import build
 from gpudeck.engine.core.check import violations
@@ -223,11 +223,9 @@ class SimEngine:
             publish=self._publish,
             alarm=lambda _, ring: _Alarm(self.loop, ring),
         )
-        self._loop.prepare, self._loop.drop = self.attempts.prepare, self.attempts.drop
         self._loop.after_turn = self._after_turn
-        completing = self.attempts.completing
-        completing.behind = lambda: self._loop.behind
-        self._writer.on_ended = completing.written
+        self.attempts.ends.behind = lambda: self._loop.behind
+        self._writer.on_ended = self.attempts.ends.written
         self.journal.on_disk = lambda full, why: self.loop.call_soon(self._on_disk, full, why)
         self._ending = Ending(
             deck, self._how.mode, SimpleNamespace(now=box.instant), clients=lambda: self._serving.clients
@@ -309,7 +307,7 @@ class SimEngine:
         self._loop.post(item)
 
     def _arrived(self, item: Any) -> None:
-        self.attempts.outcomes.arrived(item)
+        self.attempts.ends.arrived(item)
 
     def _publish(self, facts: Sequence[Fact]) -> None:
         self.attempts.publish(facts)
@@ -323,7 +321,7 @@ class SimEngine:
         self._post(JournalState(not full, why))
         if not full:
             self._loop.behind = False
-            self.attempts.completing.caught_up()
+            self.attempts.ends.caught_up()
 
     def _after_turn(self) -> None:
         self._serving.turned()

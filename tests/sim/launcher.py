@@ -50,12 +50,6 @@ class SimLauncher:
 
     # -- what the engine asks
 
-    def prepare(self, order: StartOrder) -> None:
-        pass
-
-    def drop(self, token: str) -> None:
-        pass
-
     def start(self, order: StartOrder) -> tuple[int, int] | None:
         if why := self._refusals():
             raise SpawnRefusedError(why)

@@ -19,9 +19,9 @@ from gpudeck.engine.ports import Known
 from tests.inside.sim import (
     Choices,
     Client,
-    Completing,
     DeckView,
     Ending,
+    Ends,
     LiveFile,
     Loop,
     Pictures,
@@ -32,9 +32,9 @@ from tests.inside.sim import (
     apply_module,
     core_attempts,
     dispatch,
+    end,
     handover,
     loop,
-    outcomes,
     step,
 )
 from tests.sim.engine import SimEngine
@@ -141,10 +141,10 @@ def _no_holds(apply: Callable[..., None]) -> Callable[..., None]:
 
 
 def _forgets_at_once(written: object) -> Callable[..., None]:
-    def early(completing: Completing, paths: Sequence[str]) -> None:
+    def early(ends: Ends, paths: Sequence[str]) -> None:
         for path in paths:
-            if path in completing._unwritten:
-                completing._launcher.forget(completing._unwritten.pop(path))
+            if path in ends._unwritten:
+                ends._launcher.forget(ends._unwritten.pop(path))
 
     return early
 
@@ -245,8 +245,8 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
     ),
     "the first failure is final": _instead(core_attempts, "decide", _next_failed),
     "timeouts are not armed": _instead(core_attempts, "arm_timeout", lambda _: lambda *_, **__: None),
-    "every end is a success": _instead(outcomes, "examine", lambda _: lambda *_, **__: Outcome("ok", 0)),
-    "exit codes are one too high": _instead(outcomes, "examine", _one_too_high),
+    "every end is a success": _instead(end, "examine", lambda _: lambda *_, **__: Outcome("ok", 0)),
+    "exit codes are one too high": _instead(end, "examine", _one_too_high),
     "holds are forgotten by the next engine": _instead(apply_module, "apply", _no_holds),
     "lost GPUs are used": _instead(step, "observe", _reads(lost="")),
     "GPUs of other people are used": _instead(step, "observe", _reads(processes=(), used_mib=0)),
@@ -279,5 +279,5 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
     "a stop of the tasks ends nothing": _instead(Ending, "stop", _nothing),
     "drained GPUs are used": _instead(apply_module, "gpu_fact", _without_marks),
     "what runs is not waited for under its new name": _instead(dispatch, "doing", _nothing),
-    "a record goes before the end is on disk": _instead(Completing, "written", _forgets_at_once),
+    "a record goes before the end is on disk": _instead(Ends, "written", _forgets_at_once),
 }

@@ -50,7 +50,7 @@ def pictures(
 @pytest.fixture(autouse=True)
 def lasting_toasts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A box that is busy takes longer to look at one than it is shown."""
-    monkeypatch.setattr("gpudeck.tui.acting.toasts._SHOWN_S", 3600.0)
+    monkeypatch.setattr("gpudeck.tui.deck_app._SHOWN_S", 3600.0)
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpudeck.engine.protocol.pages import Graph, GraphBarrier, GraphBox, GraphEdge
-from gpudeck.tui.graph.layout import lay_out
-from gpudeck.tui.graph.lines import line_of
+from gpudeck.tui.screens.graph import lay_out, line_of
 
 
 def box(entry: str, number: int = 0, group: str = "", **counts: int) -> GraphBox:

@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 import gpudeck.tui
 from gpudeck.tui.messages import Acted, FilterTable, OpenLogs, OpenTask
-from gpudeck.tui.settings.themes import THEMES
+from gpudeck.tui.settings import THEMES
 
 NOW_S = 1_800_000_000.0
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from gpudeck.engine.client.place import Place
 from gpudeck.engine.command import Command
-from gpudeck.tui.link.read_only import ReadOnlyFeed
 from gpudeck.tui.open_screen import app_on
-from gpudeck.tui.settings.config import Config
+from gpudeck.tui.read_only import ReadOnlyClient
+from gpudeck.tui.settings import Config
 from tests.e2e.decks import GPUDECK
 from tests.fakes import forked
 from tests.fakes.live_deck import DEADLINE_S, LiveDeck
@@ -62,14 +62,13 @@ def kept(deck: LiveDeck) -> dict[str, dict[str, tuple[int, int, str]]]:
 @asynccontextmanager
 async def looking_at(deck: LiveDeck, *, size: tuple[int, int] = (120, 40)) -> AsyncGenerator[ScreenRig]:
     """The read-only screen over *deck*, whole."""
-    feed = ReadOnlyFeed(Place.of(Command("deck", file=deck.path)))
-    feed.start()
-    app = app_on(feed.place, feed, feed.door, config=Config())
+    place = Place.of(Command("deck", file=deck.path))
+    app = app_on(place, ReadOnlyClient(place), config=Config())
     async with app.run_test(size=size, notifications=True) as pilot:
         rig = ScreenRig(app, pilot, deck)
         deadline = time.monotonic() + DEADLINE_S
         while not app.deck.whole:
-            assert feed.refused is None, feed.refused
+            assert app.deck.link.kind != "failed", app.deck.link
             assert time.monotonic() < deadline, app.deck.link
             await pilot.pause(0.02)
         await pilot.pause()

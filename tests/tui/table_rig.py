@@ -14,11 +14,13 @@ from textual.pilot import Pilot
 import gpudeck.tui
 from gpudeck.engine.protocol.messages import Counts
 from gpudeck.engine.protocol.wire import DeckHead, GpuRow, State, TaskRow
-from gpudeck.tui.model import Change, DeckModel, Link
-from gpudeck.tui.settings.themes import THEMES
+from gpudeck.tui.messages import OpenTask
+from gpudeck.tui.model import DeckModel, Link
+from gpudeck.tui.settings import THEMES
 from gpudeck.tui.widgets.deck_header import DeckHeader
 from gpudeck.tui.widgets.filter_bar import FilterBar
 from gpudeck.tui.widgets.table.task_table import TaskTable
+from tests.fakes.change import Change, fold
 
 NOW_S = 1_800_000_000.0
 
@@ -36,9 +38,7 @@ def deck_of(rows: Iterable[TaskRow], *, head: DeckHead | None = None, gpus: tupl
     """A whole picture."""
     deck = DeckModel()
     by_index = {each.index: each for each in rows}
-    deck.fold(
-        Change(reset=True, total=len(by_index), whole=True, rows=by_index, head=head, gpus=gpus, link=Link("live"))
-    )
+    fold(deck, Change(reset=True, whole=True, rows=by_index, head=head, gpus=gpus, link=Link("live")))
     return deck
 
 
@@ -52,7 +52,7 @@ def head_of(**more: Any) -> DeckHead:
 
 def change(deck: DeckModel, index: int, **more: Any) -> frozenset[int]:
     """One row becomes another; returns what `show` is to be told."""
-    return deck.fold(Change(rows={index: msgspec.structs.replace(deck.rows[index], **more)})) or frozenset()
+    return fold(deck, Change(rows={index: msgspec.structs.replace(deck.rows[index], **more)})) or frozenset()
 
 
 class Clocks:
@@ -99,7 +99,7 @@ class TableApp(App[None]):
     def bar(self) -> FilterBar:
         return self.query_one(FilterBar)
 
-    def on_task_table_opened(self, message: TaskTable.Opened) -> None:
+    def on_open_task(self, message: OpenTask) -> None:
         self.opened.append(message.name)
 
     def on_filter_bar_typed(self, message: FilterBar.Typed) -> None:

@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from tests.inside.tui import Config, Thresholds, config
+import gpudeck.tui
+from tests.inside.tui import Config, Thresholds
 
-TUI = Path(config.__file__).parent.parent
+TUI = Path(gpudeck.tui.__file__).parent
 
 
 def attributes_read() -> Iterator[str]:
     for path in TUI.rglob("*.py"):
-        if path.name != "config.py":
+        if path.name != "settings.py":
             yield from (node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute))
 
 

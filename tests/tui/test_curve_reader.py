@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.inside.tui import ALIKE, Curve, CurveFeed, from_wire, proc, sampled
+from tests.inside.tui import ALIKE, Curve, from_wire, lines_from, proc, sampled
 from tests.inside.tui import curves_reader as reader
 
 _PATIENCE_S = 30.0
-
-
-class Listener:
-    """Takes curves on the thread that brings them."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[tuple[Curve, ...], bool]] = []
-        self.feed = CurveFeed(lambda call: call(), lambda curves, more: self.told.append((curves, more)))
-
-    @property
-    def curves(self) -> dict[str, Curve]:
-        return {curve.name: curve for curve in self.told[-1][0]} if self.told else {}
-
-    def until(self, holds: Callable[[], object]) -> None:
-        deadline = time.monotonic() + _PATIENCE_S
-        never = threading.Event()
-        while not holds():
-            assert time.monotonic() < deadline, self.told[-1:]
-            never.wait(0.02)
 
 
 def order(folder: Path, *, running: bool = False, metrics: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
@@ -100,19 +79,30 @@ def test_no_logs_are_no_curves(tmp_path: Path) -> None:
     assert read(tmp_path) == {}
 
 
-def test_a_process_tells_what_it_has_read_and_another_attempt_ends_it(tmp_path: Path) -> None:
+async def test_a_process_tells_what_it_has_read_until_nobody_listens(tmp_path: Path) -> None:
     (tmp_path / "attempt-1.log").write_text("loss=3\n")
     others = _readers()
-    listener = Listener()
-    listener.feed.show(order(tmp_path, running=True))
-    listener.until(lambda: "loss" in listener.curves)
+    heard = asyncio.Event()
+
+    async def hear() -> None:
+        async for line in lines_from("curve_reader", json.dumps(order(tmp_path, running=True))):
+            if "loss" in {curve.name for curve in from_wire(json.loads(line))}:
+                heard.set()
+
+    hearing = asyncio.create_task(hear())
+    await asyncio.wait_for(heard.wait(), _PATIENCE_S)
     before = _readers() - others
     assert before
-    (tmp_path / "attempt-2.log").write_text("loss=9\nloss=8\n")
-    listener.feed.show({**order(tmp_path), "out": str(tmp_path / "attempt-2.log")})
-    listener.until(lambda: not before & _readers())
-    listener.until(lambda: not listener.told[-1][1])
-    assert listener.curves["loss"].points == ((0, 9), (1, 8))
+    hearing.cancel()
+    async with asyncio.timeout(_PATIENCE_S):
+        while before & _readers():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_process_ends_with_the_attempt(tmp_path: Path) -> None:
+    (tmp_path / "attempt-1.log").write_text("loss=9\nloss=8\n")
+    told = [line async for line in lines_from("curve_reader", json.dumps(order(tmp_path)))]
+    assert from_wire(json.loads(told[-1]))[0].points == ((0, 9), (1, 8))
 
 
 def test_of_many_lines_that_differ_in_numbers_a_part_is_taken_and_rare_ones_stay() -> None:
@@ -131,6 +121,6 @@ def _readers() -> set[int]:
             status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if b"gpudeck.tui.curves.reader" in words and int(status[1]) == os.getpid() and status[0] != "Z":
+        if b"gpudeck.tui.curve_reader" in words and int(status[1]) == os.getpid() and status[0] != "Z":
             found.add(pid)
     return found

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
+from gpudeck.engine.protocol.verbs import ACTS
 from gpudeck.engine.protocol.wire import GpuRow, State, TaskRow
 from tests.inside.tui import Doing, Question, Refusal, Request, doing
 
@@ -51,7 +54,7 @@ def test_a_dialog_names_the_tasks_it_acts_on() -> None:
 def test_what_does_not_run_cannot_be_killed_and_that_is_said() -> None:
     what = doing.kill([row("a", "cached"), row("b", "failed")])
     assert isinstance(what, Refusal)
-    assert what.text == "nothing of this runs"
+    assert what.text == "a was done earlier (and 1 more like it): only what has not ended can be killed"
 
 
 def test_a_pause_is_asked_for_and_what_ends_it_is_not() -> None:
@@ -102,17 +105,27 @@ def test_what_a_hold_comes_to_is_said(rows: list[TaskRow], said: str) -> None:
     assert held.done == said
 
 
-@pytest.mark.parametrize("state", ["succeeded", "failed", "blocked"])
-def test_what_has_ended_is_neither_held_nor_moved_in_the_queue(state: State) -> None:
-    for what in (doing.hold([row("a", state)]), doing.priority([row("a", state)], 1)):
-        assert isinstance(what, Refusal)
-        assert "only what has not ended" in what.text
+@pytest.mark.parametrize("state", ["succeeded", "failed"])
+def test_what_has_ended_cannot_be_held(state: State) -> None:
+    what = doing.hold([row("a", state)])
+    assert isinstance(what, Refusal)
+    assert "only what has not ended can be held" in what.text
 
 
-def test_of_several_only_those_that_have_not_ended_are_held_and_moved() -> None:
-    rows = [row("a", "failed"), row("b", "queued", priority=2)]
-    assert request(doing.hold(rows)) == ("hold", {"tasks": ["b"]})
-    assert request(doing.priority(rows, 1)) == ("priority", {"tasks": ["b"], "value": 3})
+def test_of_several_only_those_that_have_not_ended_are_held() -> None:
+    assert request(doing.hold([row("a", "failed"), row("b", "queued")])) == ("hold", {"tasks": ["b"]})
+
+
+@pytest.mark.parametrize("verb", ["cancel", "kill", "hold", "release", "priority"])
+@pytest.mark.parametrize("held", [False, True], ids=["free", "held"])
+def test_a_key_means_the_tasks_that_the_command_means(verb: str, held: bool) -> None:
+    acts = {"cancel": doing.cancel, "kill": doing.kill, "hold": doing.hold, "release": doing.hold}
+    for state in get_args(State):
+        one = row("a", state, held=held)
+        if verb == ("hold" if held else "release"):
+            continue  # the same key, which does the other
+        what = doing.priority([one], 1) if verb == "priority" else acts[verb]([one])
+        assert isinstance(what, Refusal) == (not ACTS[verb].may(one)), state
 
 
 def test_the_key_that_opens_a_question_chooses_nothing_grave() -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.errors import EngineUnavailableError
-from tests.inside.tui import THEMES, Asker, Config, Connection, Feed, GpudeckApp, pages
+from tests.fakes.snapshot_rig import KnowingClient
+from tests.inside.tui import THEMES, Config, GpudeckApp, pages
 
 DEADLINE_S = 30.0
 LATE = (
@@ -27,22 +27,18 @@ LATE = (
 SCRIPT = """
 import json, os, sys
 from gpudeck.tui.shell.arguments import parse
-from gpudeck.tui.open_screen import app_on, feed_of
-from gpudeck.tui.settings.config import load
+from gpudeck.tui.open_screen import app_on
+from gpudeck.tui.settings import load
 from gpudeck.engine.client.place import Place
 place = Place.of(parse(["tasks.toml"]))
 assert place.attach() is None
-app_on(place, feed_of(place), config=load({"HOME": "/nowhere", "XDG_CONFIG_HOME": "/nowhere"}))
+app_on(place, config=load({"HOME": "/nowhere", "XDG_CONFIG_HOME": "/nowhere"}))
 print(json.dumps(sorted(sys.modules)))
 """
 
 
-def unreachable(*_: object) -> Connection:
-    raise EngineUnavailableError("there is none")
-
-
 def app_in(theme: str) -> GpudeckApp:
-    return GpudeckApp(Feed(unreachable), lambda deliver: Asker(unreachable, deliver), Config(theme=theme))
+    return GpudeckApp(KnowingClient({}), Config(theme=theme))
 
 
 @pytest.mark.parametrize("name", [*(theme.name for theme in THEMES), "nord"])

@@ -35,14 +35,9 @@ def test_panes_are_as_tall_as_there_is_room(
     assert (found.columns, found.pane_height) == (columns, pane_height)
 
 
-def test_folding_can_be_chosen() -> None:
-    assert lay_out(2, 200, 60, fold=True).pane_height == FOLDED
-    assert lay_out(16, 80, 10, fold=False).pane_height == SHORT
-
-
-@given(st.integers(0, 40), st.integers(0, 300), st.integers(0, 100), st.sampled_from([None, True, False]))
-def test_every_pane_is_found_where_it_is(count: int, width: int, height: int, fold: bool | None) -> None:
-    found = lay_out(count, width, height, fold=fold)
+@given(st.integers(0, 40), st.integers(0, 300), st.integers(0, 100))
+def test_every_pane_is_found_where_it_is(count: int, width: int, height: int) -> None:
+    found = lay_out(count, width, height)
 
     for place in range(count):
         x = place % found.columns * found.pane_width

@@ -17,7 +17,6 @@ from tests.inside.tui import (
     DiskWatch,
     HostLine,
     HostReading,
-    HostWatch,
     Thresholds,
     host,
     host_parts,
@@ -128,20 +127,15 @@ def test_a_disk_that_never_answers_is_told_of_and_holds_up_nothing(tmp_path: Pat
         gate.wait(DEADLINE_S)
         return Disk(1, 2)
 
-    readings: list[HostReading] = []
     now = [0.0]
-    watch = DiskWatch(str(tmp_path), 0.01, look=hang, now=lambda: now[0])
-    host = HostWatch(str(tmp_path), readings.append, 0.01, look=hang)
+    watch = DiskWatch(str(tmp_path), look=hang, now=lambda: now[0])
     try:
-        until(lambda: readings)
+        assert watch.seen() == Disk()
         now[0] = 100.0
-        assert watch.seen.problem == "does not answer"
-        gate.set()
-        until(lambda: watch.seen == Disk(1, 2))
+        assert watch.seen().problem == "does not answer"
     finally:
         gate.set()
-        watch.stop()
-        host.stop()
+    until(lambda: watch.seen() == Disk(1, 2))
 
 
 # -- on a screen ------------------------------------------------------------------------------------------------------

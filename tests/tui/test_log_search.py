@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -22,10 +22,11 @@ from tests.inside.tui import (
     LogFile,
     Matcher,
     Query,
-    Search,
     Told,
     log_finder,
     needles_in,
+    proc,
+    search,
     tells_an_error,
 )
 from tests.inside.tui import query_parse as parse
@@ -184,15 +185,13 @@ def test_the_number_of_a_hit_is_not_told_before_all_before_it_are_known() -> Non
 
 
 def searched(path: Path, query: Query, origin: int = 0) -> tuple[Hits, str]:
-    hits, ended = Hits(origin), threading.Event()
+    hits = Hits(origin)
 
-    def tell(told: Told) -> None:
-        hits.take(told)
-        if told.ended:
-            ended.set()
+    async def hear() -> None:
+        async for told in search(str(path), query, origin):
+            hits.take(told)
 
-    Search(str(path), query, origin, tell).start()
-    assert ended.wait(30)
+    asyncio.run(asyncio.wait_for(hear(), 30))
     return hits, hits.problem
 
 
@@ -207,18 +206,21 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert searched(tmp_path / "none", parse("x"))[1] == "it is not there"
 
 
-def test_a_cancelled_search_says_nothing_more(tmp_path: Path) -> None:
+async def test_a_search_that_is_given_up_leaves_no_process(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"a" * 60 + b"\n")
-    told: list[Told] = []
-    search = Search(str(path), parse("/(a+)+$/"), 0, told.append)
-    search.start()
-    search.cancel()
-    done = threading.Event()
-    other = Search(str(path), parse("a"), 0, lambda each: done.set() if each.ended else None)
-    other.start()
-    assert done.wait(30)
-    assert told == []
+    others = set(proc.children(os.getpid()))
+
+    async def hear() -> None:
+        async for _ in search(str(path), parse("/(a+)+$/"), 0):
+            pass
+
+    hearing = asyncio.create_task(hear())
+    while not (processes := set(proc.children(os.getpid())) - others):
+        await asyncio.sleep(0.01)
+    hearing.cancel()
+    while processes & set(proc.children(os.getpid())):
+        await asyncio.sleep(0.01)
 
 
 def test_an_expression_that_never_ends_is_given_up(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ async def test_what_a_key_cannot_do_is_said_and_not_asked_for() -> None:
         for name, key, said in (
             (RUNNING, "r", f"{RUNNING} is running"),
             (FAILED, "H", "only what has not ended can be held"),
-            (FAILED, "K", "nothing of this runs"),
+            (FAILED, "K", "only what has not ended can be killed"),
             (FAILED, "a", "the task file has not changed"),
             (FAILED, "ctrl+z", "there is no shell to go back to"),
             (FAILED, "ctrl+c", "q leaves, and stops nothing; c cancels a task"),

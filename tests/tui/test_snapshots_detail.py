@@ -84,7 +84,7 @@ async def test_what_the_engine_has_said_is_not_replaced_by_waiting_for_it() -> N
         rig.app.screen.post_message(OpenTask("train-both-0.625"))
         await rig.until(lambda: isinstance(rig.app.screen, Detail), "the page is open")
         view = rig.app.screen.query_one(DetailView)
-        await rig.until_said("is not in the deck any more")
+        await rig.until_said("no task 'train-both-0.625' in this deck")
 
         def asked_again() -> bool:
             shows.append("\n".join("".join(span.text for span in line) for line in view.lines))

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from gpudeck.engine.errors import EngineUnavailableError
 from tests.fakes.snapshot_deck import OOM, ROWS, ended, head
 from tests.fakes.snapshot_gpus import EIGHT, TROUBLED
 from tests.fakes.snapshot_rig import MIDDLE, SMALL, Size, SnapshotRig, at, shown, snapshot_of, whole
-from tests.inside.tui import Answer, Choice, Config
+from tests.inside.tui import Choice, Config
 
 MID_RUN = whole(ROWS, head(), EIGHT)
 PLAN = {
@@ -144,7 +145,7 @@ async def test_toasts(pictures: SnapshotAssertion, size: Size) -> None:
 async def test_toast_of_a_refusal(pictures: SnapshotAssertion, size: Size) -> None:
     why = "no engine answers: this deck runs on gpu7 (4 tasks, engine 8123): ssh -t gpu7 gpudeck [red]tasks.toml[/]"
 
-    async with snapshot_of(MID_RUN, size, answers={"retry": Answer(False, error=why)}) as rig:
+    async with snapshot_of(MID_RUN, size, answers={"retry": EngineUnavailableError(why)}) as rig:
         await rig.press(*["j"] * 4, "r")
         await rig.until_seen("no engine answers")
         assert await rig.still() == pictures

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from gpudeck.engine.protocol.wire import TaskRow
-from tests.inside.tui import Change, DeckModel, Order, TableState, arranged, natural
+from tests.fakes.change import Change, fold
+from tests.inside.tui import DeckModel, Order, TableState, arranged, natural
 from tests.inside.tui import filtering_parse as parse
-from tests.inside.tui import order as table_order
 from tests.tui.table_rig import change, deck_of, row, running
 
 STATES = ("waiting", "queued", "running", "backoff", "succeeded", "failed", "blocked")
@@ -65,11 +65,20 @@ class AnyChanges(RuleBasedStateMachine):
 
     @rule(many=st.dictionaries(st.integers(0, 15), rows, max_size=6))
     def change(self, many: dict[int, TaskRow]) -> None:
-        self._show(Change(rows={index: self._named(index, found) for index, found in many.items()}))
+        """Tasks keep their names, and new ones come at the end."""
+        known = self.deck.rows
+        rows = {
+            index: msgspec.structs.replace(found, index=index, name=known[index].name)
+            for index, found in many.items()
+            if index in known
+        }
+        if len(known) in many:
+            rows[len(known)] = self._named(len(known), many[len(known)])
+        self._show(Change(rows=rows))
 
     def _show(self, what: Change) -> None:
         before = self.state.name
-        changed = self.deck.fold(what)
+        changed = fold(self.deck, what)
         self.state.show(self.deck, changed)
         self._cursor_stays(before)
 
@@ -128,14 +137,6 @@ class AnyChanges(RuleBasedStateMachine):
 
 
 TestAnyChanges = AnyChanges.TestCase
-
-
-class TestAnyChangesInBulk(AnyChanges.TestCase):
-    """The same where so many rows change that all are sorted anew."""
-
-    @pytest.fixture(autouse=True)
-    def few_are_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(table_order, "_BULK", 1)
 
 
 def _sorted_names(many: list[TaskRow], column: str, *, descending: bool = False) -> list[str]:
@@ -210,37 +211,14 @@ def test_the_cursor_comes_back_to_its_task_after_a_filter_that_nothing_matched()
     assert state.name == "task-2"
 
 
-def test_the_cursor_waits_for_its_task_while_a_new_picture_comes() -> None:
+def test_the_cursor_stays_on_its_task_while_a_new_picture_comes() -> None:
     deck = deck_of([row(index) for index in range(4)])
     state = TableState()
     state.show(deck, None)
     state.move_to(3)
-    state.show(deck, deck.fold(Change(reset=True, total=4, whole=False, rows={0: row(0), 1: row(1)})))
-    assert state.row is None
-    state.show(deck, deck.fold(Change(whole=True, rows={2: row(2), 3: row(3)})))
+    state.show(deck, fold(deck, Change(reset=True, total=4, whole=False, rows={0: row(0), 1: row(1)})))
     assert state.name == "task-3"
-
-
-def test_the_end_is_that_of_the_whole_picture_also_while_it_comes() -> None:
-    deck = DeckModel()
-    state = TableState()
-    deck.fold(Change(reset=True, total=4, whole=False, rows={0: row(0), 1: row(1)}))
-    state.show(deck, None)
-    state.move_to_end()
-    state.show(deck, deck.fold(Change(rows={2: row(2)})))
-    assert state.name == "task-2"
-    state.show(deck, deck.fold(Change(whole=True, rows={3: row(3)})))
-    assert state.name == "task-3"
-    state.show(deck, deck.fold(Change(rows={4: row(4)})))
-    assert state.name == "task-3"  # it stays on its task from now on
-
-
-def test_whoever_leaves_the_end_while_the_picture_comes_stays_where_he_went() -> None:
-    deck = DeckModel()
-    state = TableState()
-    deck.fold(Change(reset=True, total=3, whole=False, rows={0: row(0), 1: row(1)}))
-    state.show(deck, None)
-    state.move_to_end()
-    state.move_to(1)
-    state.show(deck, deck.fold(Change(whole=True, rows={2: row(2)})))
-    assert state.name == "task-1"
+    state.show(
+        deck, fold(deck, Change(whole=True, rows={2: row(2), 3: row(3, name="other"), 4: row(4, name="task-3")}))
+    )
+    assert (state.name, state.cursor) == ("task-3", 4)

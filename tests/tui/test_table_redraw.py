@@ -10,7 +10,8 @@ import pytest
 from textual.pilot import Pilot
 
 from gpudeck.engine.protocol.wire import TaskRow
-from tests.inside.tui import Change, DeckModel
+from tests.fakes.change import Change, fold
+from tests.inside.tui import DeckModel
 from tests.tui.table_rig import TableApp, deck_of, row, running, table_app
 
 MOVES = ("down", "up", "top", "bottom", "page_down", "page_up")
@@ -33,7 +34,7 @@ async def _act(dice: random.Random, app: TableApp, pilot: Pilot[None], deck: Dec
     match dice.randrange(12):
         case 0 | 1 | 2:
             rows = {index: _another(dice, index) for index in dice.sample(range(len(deck.rows)), 3)}
-            table.show(deck, deck.fold(Change(rows=rows)))
+            table.show(deck, fold(deck, Change(rows=rows)))
         case 3 | 4:
             table.move(dice.choice(MOVES))
         case 5:
@@ -52,7 +53,7 @@ async def _act(dice: random.Random, app: TableApp, pilot: Pilot[None], deck: Dec
             await pilot.resize_terminal(dice.choice((60, 80, 130)), dice.choice((8, 24, 40)))
         case _:
             rows = {index: msgspec.structs.replace(each) for index, each in deck.rows.items()}
-            table.show(deck, deck.fold(Change(reset=True, whole=True, rows=rows)))
+            table.show(deck, fold(deck, Change(reset=True, whole=True, rows=rows)))
 
 
 def _on_screen(app: TableApp) -> list[str]:

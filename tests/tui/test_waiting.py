@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from collections.abc import Generator
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.screen_rig import OnDeck, ScreenRig, over
-from tests.inside.tui import Answer, Dashboard, KeyBar, LogScreen, LogView, OpenLogs, OpenTask, Unanswered, ask
+from tests.inside.tui import Dashboard, KeyBar, LogScreen, LogView, OpenLogs, OpenTask
 
 DECK = """
 [deck]
@@ -112,21 +111,3 @@ async def test_the_log_of_another_task_does_not_stay_under_the_name_of_the_one_u
             assert "this is one" not in rig.text()
         await rig.until_seen("this is two")
         assert WAITING not in rig.text()
-
-
-async def test_of_several_questions_only_the_newest_is_told_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ask, "SOON_S", 0.05)
-    said: list[str] = []
-
-    waiting_for = Unanswered(said.append)
-    waiting_for.told("copy", lambda _: None, topic="show")
-    newest = waiting_for.told("$PAGER", lambda _: None, topic="show")
-    other = waiting_for.told("hold", lambda _: None, silent=True)
-    while not said:
-        await asyncio.sleep(0)
-    newest(Answer(True))
-    other(Answer(True))
-    waiting = asyncio.get_running_loop().time() + 2 * ask.SOON_S
-    while asyncio.get_running_loop().time() < waiting:
-        await asyncio.sleep(ask.SOON_S / 10)
-    assert said == ["hold: the engine has not answered yet"]

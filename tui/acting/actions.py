@@ -8,16 +8,10 @@ from typing import Literal
 
 from textual.binding import Binding
 
-from ...engine.protocol.states import ACTIVE, ENDED, WAITING
-
 Where = Literal["deck", "tasks", "gpus", "log", "page", "detail", "timeline", "graph", "errors"]
 """deck: on every screen; tasks: with the table or a task before one; gpus: on a GPU; log: in a log; page: on any of the
 pages that follow, which cover the deck; detail: on the page about one task."""
 
-AT_REST = ENDED | {"blocked", "unknown"}
-"""Nothing is under way, and nothing will be unless a user acts."""
-RETRIED = frozenset({"failed", "cancelled", "unknown"})
-"""What `r` retries: never what succeeded."""
 CHANGES = frozenset({
     "stop", "pause", "apply", "undo", "retry", "retry_menu", "cancel", "kill", "hold", "raise_priority",
     "lower_priority", "drain", "take", "errors_retry",
@@ -36,8 +30,6 @@ class Action:
     tip: str
     """A sentence, for help, palette and tooltips."""
     where: Where = "tasks"
-    states: frozenset[str] = frozenset()
-    """Of tasks that it applies to; empty: any."""
     footer: int = 0
     """Place in the footer, 1 first; 0: only in the help."""
 
@@ -107,22 +99,15 @@ ACTIONS: tuple[Action, ...] = (
         footer=2,
     ),
     Action("log", ("l",), "log", "Its log; with marks several beside each other", footer=1),
-    Action(
-        "retry",
-        ("r",),
-        "retry",
-        "Run what failed, was cancelled or is unknown once more",
-        states=RETRIED,
-        footer=3,
-    ),
+    Action("retry", ("r",), "retry", "Run what failed, was cancelled or is unknown once more", footer=3),
     Action(
         "retry_menu",
         ("R",),
         "retry …",
         "Retry by choice: all failed, changed or stale, one kind of failure, elsewhere, with debug output",
     ),
-    Action("cancel", ("c",), "cancel", "Cancel; asks first if something runs", states=ACTIVE | WAITING, footer=4),
-    Action("kill", ("K",), "kill", "Kill at once, with everything it started; asks", states=ACTIVE),
+    Action("cancel", ("c",), "cancel", "Cancel; asks first if something runs", footer=4),
+    Action("kill", ("K",), "kill", "Kill at once, with everything it started; asks"),
     Action("hold", ("H",), "hold", "Hold or release: what runs goes on, no other attempt starts", footer=5),
     Action("raise_priority", ("plus", "equals_sign"), "sooner", "One more of priority"),
     Action("lower_priority", ("minus",), "later", "One less of priority"),
@@ -237,11 +222,6 @@ def on(*places: Where) -> list[Action]:
 def footer_of(actions: Iterable[Action]) -> list[Action]:
     """Those that a footer shows, in its order."""
     return sorted((action for action in actions if action.footer), key=lambda action: action.footer)
-
-
-def applies(action: Action, state: str) -> bool:
-    """Whether the action can do anything to a task in this state."""
-    return not action.states or state in action.states
 
 
 def bindings(*places: Where) -> list[Binding]:

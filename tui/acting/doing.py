@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...engine.protocol.states import ACTIVE, FAILED, WAITING
-from ...engine.protocol.verbs import debug_env
+from ...engine.protocol.states import ACTIVE, FAILED
+from ...engine.protocol.verbs import ACTS, debug_env
 from ...engine.protocol.wire import GpuRow, TaskRow
 from ...engine.protocol.words import stands
 from ..drawing.format import clean, cut
-from .actions import AT_REST, BY_ID, RETRIED
+from .actions import BY_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,9 @@ _NAME_CELLS = 24
 """A longer name is cut in an answer: it has one line in a terminal of 80 columns."""
 
 
-def many(names: Sequence[str], noun: str = "task") -> str:
+def many(names: Sequence[str]) -> str:
     """ "train-3", or "5 tasks"."""
-    return names[0] if len(names) == 1 else f"{len(names)} {noun}s"
+    return names[0] if len(names) == 1 else f"{len(names)} tasks"
 
 
 def listed(names: Sequence[str]) -> tuple[str, ...]:
@@ -93,9 +93,22 @@ def _again(names: Sequence[str]) -> str:
     return f"{many(names)} {'runs' if len(names) == 1 else 'run'} again"
 
 
+def _may(verb: str, rows: Sequence[TaskRow]) -> list[TaskRow]:
+    """Those that the verb does something to."""
+    return [row for row in rows if ACTS[verb].may(row)]
+
+
+def _refused(verb: str, rows: Sequence[TaskRow]) -> Refusal:
+    """It means none of them."""
+    if not rows:
+        return Refusal("no task here")
+    more = f" (and {len(rows) - 1} more like it)" if len(rows) > 1 else ""
+    return Refusal(f"{_stands(rows[0])}{more}: {ACTS[verb].refusal}")
+
+
 def retry(rows: Sequence[TaskRow]) -> Doing:
-    """What failed, was cancelled or is unknown, once more."""
-    names = _of(rows, RETRIED)
+    """What failed, was cancelled or is unknown, once more; never what succeeded."""
+    names = _of(rows, FAILED | {"cancelled"})
     if names:
         return _verb("retry", names, _again(names))
     if not rows:
@@ -109,15 +122,17 @@ def retry(rows: Sequence[TaskRow]) -> Doing:
 
 def cancel(rows: Sequence[TaskRow]) -> Doing:
     """Asks where something runs; what only waits is cancelled at once."""
-    running, waiting = _of(rows, ACTIVE), _of(rows, WAITING)
+    chosen = _may("cancel", rows)
+    running = _of(chosen, ACTIVE)
+    waiting = [row.name for row in chosen if row.name not in running]
     names = [*running, *waiting]
     if not names:
-        return Refusal(f"{_stands(rows[0])}: nothing to cancel" if len(rows) == 1 else "nothing to cancel")
+        return _refused("cancel", rows)
     if not running:
         return _verb("cancel", names, f"{many(names)} cancelled")
     title = f"Cancel {many(names)}?"
     told = listed(names) if len(names) > 1 else ()
-    lines = (*told, f"{len(running)} running, {len(waiting)} waiting") if len(names) > 1 else ()
+    lines = (*told, f"{len(running)} running, {len(waiting)} not") if len(names) > 1 else ()
 
     def then(answer: str) -> Request | None:
         match answer:
@@ -137,10 +152,13 @@ def cancel(rows: Sequence[TaskRow]) -> Doing:
 
 
 def kill(rows: Sequence[TaskRow]) -> Doing:
-    """Always asks."""
-    names = _of(rows, ACTIVE)
+    """Asks where something runs."""
+    chosen = _may("kill", rows)
+    names = _of(chosen, ACTIVE)
+    if not chosen:
+        return _refused("kill", rows)
     if not names:
-        return Refusal("nothing of this runs")
+        return cancel(chosen)
 
     def then(answer: str) -> Request | None:
         return _verb("kill", names, f"{many(names)}: killed") if answer == "kill" else None
@@ -152,14 +170,11 @@ def kill(rows: Sequence[TaskRow]) -> Doing:
 def hold(rows: Sequence[TaskRow]) -> Doing:
     """Releases if all that can be held are, holds otherwise. What has ended while it was held can be released alone.
     An attempt that runs is let alone: the next one is what does not start."""
-    there = [row for row in rows if row.held or row.state not in AT_REST]
-    if not there:
-        return _ended(rows, "held")
-    names = [row.name for row in there]
-    if all(row.held for row in there):
-        return _verb("release", names, f"{many(names)} released")
-    free = [row for row in there if not row.held]
-    return _verb("hold", [row.name for row in free], _held(free))
+    if free := _may("hold", rows):
+        return _verb("hold", [row.name for row in free], _held(free))
+    if held := [row.name for row in _may("release", rows)]:
+        return _verb("release", held, f"{many(held)} released")
+    return _refused("hold", rows)
 
 
 def _held(rows: Sequence[TaskRow]) -> str:
@@ -172,21 +187,12 @@ def _held(rows: Sequence[TaskRow]) -> str:
     return f"{many(names)} held: {runs}, no other attempt starts until {key} releases it"
 
 
-def _ended(rows: Sequence[TaskRow], what: str) -> Refusal:
-    """Only what has not ended can be done this to."""
-    if not rows:
-        return Refusal("no task here")
-    which = _stands(rows[0]) if len(rows) == 1 else f"all {len(rows)} tasks have ended"
-    return Refusal(f"{which}: only what has not ended can be {what}")
-
-
 def priority(rows: Sequence[TaskRow], step: int) -> Doing:
     """Of tasks with different priorities the first one's counts."""
-    there = [row for row in rows if row.state not in AT_REST]
-    if not there:
-        return _ended(rows, "moved in the queue")
-    value = there[0].priority + step
-    names = [row.name for row in there]
+    if not rows:
+        return Refusal("no task here")
+    value = rows[0].priority + step
+    names = [row.name for row in rows]
     return _verb("priority", names, f"{many(names)}: priority {value:+d}", value=value)
 
 
@@ -212,7 +218,7 @@ def retry_menu(rows: Sequence[TaskRow], chosen: Sequence[TaskRow], *, simulated:
     """*rows*: the whole deck. *chosen*: the marked ones, or the one under the cursor. *simulated*: its GPUs are."""
     failed = [row for row in rows if row.state in FAILED]
     changed, stale = [row.name for row in rows if row.changed], [row.name for row in rows if row.stale]
-    again = [row for row in chosen if row.state not in ACTIVE | WAITING]
+    again = _may("retry", chosen)
     groups: dict[str, tuple[str, list[str], dict[str, Any]]] = {}
     if failed:
         groups["all"] = (f"all failed: {len(failed)}", [row.name for row in failed], {})

@@ -1,15 +1,15 @@
-"""A search under way: its process, and a thread that hears it; the hits as they come in."""
+"""A search under way: what its process says, and the hits as they come in."""
 
 from __future__ import annotations
 
 import json
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import AsyncGenerator
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from ..line_process import LineProcess
+from ..background import lines_from
 from .finder import Direction
 from .query import Query
 
@@ -94,25 +94,20 @@ class Hits:
 Way = Literal["both", "after", "before"]
 
 
-class Search(LineProcess):
-    """*tell* is called on a thread of its own, last with `ended`; not after `cancel`."""
-
-    def __init__(self, path: str, query: Query, origin: int, tell: Callable[[Told], None], way: Way = "both") -> None:
-        """*origin*: where a line begins, bytes."""
-        order = {"path": path, "query": asdict(query), "origin": origin, "direction": way}
-        problem = ""
-
-        def hear(line: str) -> None:
-            nonlocal problem
+async def search(path: str, query: Query, origin: int, way: Way = "both") -> AsyncGenerator[Told, None]:
+    """What the search process says, last with `ended`. *origin*: where a line begins, bytes."""
+    order = json.dumps({"path": path, "query": asdict(query), "origin": origin, "direction": way})
+    problem = ""
+    try:
+        async for line in lines_from("logs.finder", order):
             told = _told(line)
             problem = told.problem or problem
-            tell(told)
-
-        def end(code: int | str) -> None:
-            slow = "it takes too long: another expression may help" if code else ""
-            tell(Told([], [], {}, problem=code if isinstance(code, str) else problem or slow, ended=True))
-
-        super().__init__("logs.finder", json.dumps(order), hear, end)
+            yield told
+    except ChildProcessError:
+        problem = problem or "it takes too long: another expression may help"
+    except OSError as error:
+        problem = error.strerror or str(error)
+    yield Told([], [], {}, problem=problem, ended=True)
 
 
 def _told(line: str) -> Told:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -12,6 +11,7 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.widget import Widget
 
+from ...engine.errors import DeckError
 from ...engine.protocol.states import ACTIVE
 from ...engine.protocol.wire import TaskRow
 from .. import pages
@@ -19,14 +19,13 @@ from ..acting import doing
 from ..acting.actions import BY_ID, CHANGES, Where, bindings, footer_of, on
 from ..acting.doing import Refusal
 from ..drawing.format import clean
-from ..gpus.layout import lay_out
-from ..link.ask import Answer
 from ..logs.source import LogSource, source_of
 from ..messages import OpenLogs, OpenTask
 from ..model import DeckModel
 from ..widgets.cluster_pane import ClusterPane, height_of
 from ..widgets.deck_header import DeckHeader
 from ..widgets.filter_bar import FilterBar
+from ..widgets.gpu_lines import lay_out
 from ..widgets.gpu_panes import GpuPanes
 from ..widgets.host_line import HostLine
 from ..widgets.key_bar import KeyBar
@@ -100,8 +99,6 @@ class CursorLog:
         self._pending = ""
         """Why that task is pending, as its title says."""
         self._settling: Timer | None = None
-        self._waiting: Timer | None = None
-        """For that log."""
 
     def moved(self) -> None:
         """The cursor is on another task, and may go on to the next."""
@@ -114,18 +111,30 @@ class CursorLog:
         row = self._screen.deck.row(self._cursor())
         wanted = (row.name, row.attempt) if row is not None else ("", 0)
         pending = row.pending if row is not None else ""
-        if wanted == self._of:
-            if pending != self._pending:
-                self._pending = pending
-                self._view.border_title = _title(row)
+        if (wanted, pending) == (self._of, self._pending):
             return
+        other = wanted != self._of
         self._of, self._pending = wanted, pending
         self._view.border_title = _title(row)
-        self._late(row if row is not None and row.attempt else None)
+        if other:
+            self._screen.run_worker(self._show(row), group="cursor", exclusive=True)
+
+    async def _show(self, row: TaskRow | None) -> None:
+        """Another task's log does not stay under the name of *row* while its own is waited for."""
         if row is None or not row.attempt:
             self._view.show(None)
+            return
+        late = self._screen.set_timer(PATIENCE_S, lambda: self._none(row, WORDS))
+        try:
+            (details,) = await self._screen.request("show", tasks=[row.name])
+        except DeckError as error:
+            self._none(row, str(error))
         else:
-            self._screen.gpudeck.ask("show", self._answered, topic="cursor", tasks=[row.name])
+            self._view.border_title = _title(self._screen.deck.row(row.name))
+            self._view.show(source_of(details, row.attempt))
+            self._shown()
+        finally:
+            late.stop()
 
     def source(self, name: str) -> LogSource | None:
         """Where the newest log of a task is, if it is the one that is shown."""
@@ -138,28 +147,9 @@ class CursorLog:
     def _view(self) -> LogView:
         return self._screen.query_one(LogView)
 
-    def _late(self, row: TaskRow | None) -> None:
-        """Another task's log does not stay under the name of *row* while its own is waited for. None: it has come."""
-        if self._waiting is not None:
-            self._waiting.stop()
-        self._waiting = None if row is None else self._screen.set_timer(PATIENCE_S, lambda: self._none(row, WORDS))
-
-    def _none(self, row: TaskRow | None, why: str) -> None:
+    def _none(self, row: TaskRow, why: str) -> None:
         self._view.show(None)
         self._view.border_title = Content.assemble(_title(row), f" · {clean(why)}" if why else "")
-
-    def _answered(self, answer: Answer) -> None:
-        row = self._screen.deck.row(self._of[0])
-        if not answer.ok or not answer.result:
-            self._late(None)
-            self._none(row, answer.error)
-            return
-        details: Mapping[str, Any] = answer.result[0]
-        if details["name"] == self._of[0]:
-            self._late(None)
-            self._view.border_title = _title(row)
-            self._view.show(source_of(details, self._of[1]))
-            self._shown()
 
 
 def _title(row: TaskRow | None) -> Content:
@@ -361,9 +351,6 @@ class Dashboard(DeckScreen):
     def do_details(self) -> None:
         if self._table.cursor_name:
             self.post_message(OpenTask(self._table.cursor_name))
-
-    def on_task_table_opened(self, message: TaskTable.Opened) -> None:
-        self.post_message(OpenTask(message.name))
 
     def do_log(self) -> None:
         if names := self.targets():

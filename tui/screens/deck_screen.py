@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from textual import work
 from textual.screen import Screen
 
 from ..acting.actions import CHANGES, Action, Where, bindings
 from ..deck_app import DeckApp
 from ..drawing.format import command_text
-from ..link.ask import Answer
 from ..logs.source import paged
 from ..model import DeckModel
 from ..terminal import pager_of, run_outside, with_content
@@ -52,13 +53,14 @@ class DeckScreen(Screen[None]):
         return self.is_active
 
     def take_in(self, deck: DeckModel, changed: frozenset[int] | None) -> None:
-        """Something has come from the engine. A screen that nobody sees looks at it when it is seen again."""
-        if self.is_current and self.is_mounted and not self._behind:
-            self.show_deck(deck, changed)
-        elif self.is_current and self.is_mounted:
+        """Something has come from the engine. A screen that nobody sees looks at it when it is seen again, but at other
+        rows at once: what lies under a dialog is drawn with it."""
+        if not (self.is_mounted and self.is_attached and (self.is_current or changed is None)):
+            self._behind = True
+        elif self._behind or changed is None:
             self._catch_up()
         else:
-            self._behind = True
+            self.show_deck(deck, changed)
 
     def on_screen_resume(self) -> None:
         self._catch_up()
@@ -77,6 +79,14 @@ class DeckScreen(Screen[None]):
 
     def show_deck(self, deck: DeckModel, changed: frozenset[int] | None) -> None:
         """Draw what differs. *changed*: rows by index; None: anything may have."""
+
+    async def request(self, op: str, **args: Any) -> Any:
+        """What the engine answers, where this screen is still there to take it. Raises DeckError."""
+        try:
+            return await self.gpudeck.request(op, **args)
+        finally:
+            if not self.is_attached:
+                raise asyncio.CancelledError
 
     def show_keys(self, actions: Iterable[Action]) -> None:
         """In the footer, of these actions those that are not refused here."""
@@ -104,25 +114,23 @@ class DeckScreen(Screen[None]):
     def do_copy_command(self) -> None:
         """Of each target, a line each."""
         if names := self.targets():
-            self.gpudeck.ask("show", self._copy_commands, waits="copy", tasks=list(names))
+            self._copy_commands(names)
 
-    def _copy_commands(self, answer: Answer) -> None:
-        if answer.ok:
-            commands = [command_text(task["command"]) for task in answer.result]
+    @work
+    async def _copy_commands(self, names: Sequence[str]) -> None:
+        if tasks := await self.gpudeck.answer("show", waits="copy", tasks=list(names)):
+            commands = [command_text(task["command"]) for task in tasks]
             self.gpudeck.copy("\n".join(commands), "command" if len(commands) == 1 else f"{len(commands)} commands")
-        else:
-            self.gpudeck.tell(answer.error, error=True)
 
     def do_pager(self) -> None:
         """The newest log of the first target; of one that failed what it wrote to stderr first."""
         if names := self.targets():
-            self.gpudeck.ask("show", self._open_pager, topic="pager", waits="$PAGER", tasks=[names[0]])
+            self._page_newest(names[0])
 
-    def _open_pager(self, answer: Answer) -> None:
-        if not answer.ok:
-            self.gpudeck.tell(answer.error, error=True)
-        elif answer.result:
-            self.page_log(answer.result[0])
+    @work(exclusive=True, group="pager")
+    async def _page_newest(self, name: str) -> None:
+        if tasks := await self.gpudeck.answer("show", waits="$PAGER", tasks=[name]):
+            self.page_log(tasks[0])
 
     def page_log(self, details: Mapping[str, Any], attempt: int = 0) -> None:
         """An attempt's log in $PAGER. *attempt* 0: the newest."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
+from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.geometry import Size
@@ -18,21 +18,20 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.timer import Timer
 
+from ...engine.errors import DeckError
 from ...engine.protocol.states import ACTIVE, WAITING
 from ...engine.protocol.wire import TaskRow
 from ..acting.actions import BY_ID, Action, Where, bindings, bindings_of, footer_of, on
 from ..drawing.format import width_of
 from ..drawing.paragraphs import Line, Link, Tone, paragraph
-from ..link.ask import Answer
 from ..messages import OpenLogs, OpenTask
 from ..model import DeckModel
-from ..task.gathering import Gathering
-from ..task.lines import lines_of
 from ..widgets.deck_header import DeckHeader
 from ..widgets.key_bar import KeyBar
 from ..widgets.line_view import LineView, selected_style
 from ..widgets.waiting import PATIENCE_S, WORDS
 from .deck_screen import DeckScreen
+from .detail_lines import Gathering, lines_of
 
 _PARTS = ("title", "plain", "strong", "muted", "running", "good", "bad", "warn", "link", "curve", "cursor")
 
@@ -209,7 +208,7 @@ class Detail(DeckScreen):
         self._due = True
         self._seen: object = None
         """What of the row the last answer was asked for."""
-        self._gathering = Gathering(self.gpudeck.deliver, self._draw)
+        self._gathering = Gathering(self, self._draw)
         self._patience: Timer | None = None
         """Until it is said that there is no answer."""
 
@@ -228,9 +227,6 @@ class Detail(DeckScreen):
         self.show_keys(_footer())
         self.set_interval(PERIOD_S, self._tick)
         self._wait()
-
-    def on_unmount(self) -> None:
-        self._gathering.close()
 
     def on_screen_suspend(self) -> None:
         self._gathering.rest()
@@ -266,16 +262,16 @@ class Detail(DeckScreen):
         now = time.monotonic()
         if self._due and now - self._asked_at >= PERIOD_S and self._row is not None and self.is_current:
             self._due, self._asked_at, self._seen = False, now, _asked_for(self._row)
-            self.gpudeck.ask("show", self._answered, topic="detail", tasks=[self.task_name])
+            self._look_up(self.task_name)
 
-    def _answered(self, answer: Answer) -> None:
-        if not self.is_mounted:
+    @work(exclusive=True, group="show")
+    async def _look_up(self, name: str) -> None:
+        try:
+            (details,) = await self.request("show", tasks=[name])
+        except DeckError as error:
+            self._fail(str(error))
             return
-        if not answer.ok or not answer.result:
-            self._fail(answer.error or f"{self.task_name} is not in the deck any more")
-            return
-        details: Mapping[str, Any] = answer.result[0]
-        if details["name"] == self.task_name:
+        if name == self.task_name:
             self._gathering.take(details)
             self._read()
             self._draw()
@@ -317,7 +313,7 @@ class Detail(DeckScreen):
         self._draw()
 
     def _draw(self) -> None:
-        if not self.is_mounted or self._row is None:
+        if not (self.is_mounted and self.is_attached) or self._row is None:
             return
         known = self._gathering.known(self._row, self._memory_mib())
         if known is not None:

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from rich.segment import Segment
 from rich.style import Style
@@ -19,13 +19,12 @@ from ...engine.logs.digest import digest
 from ...engine.protocol.pages import Failure, Failures
 from ...engine.protocol.words import nodes_text
 from ..acting.actions import bindings, bindings_of
+from ..background import BackgroundReader
 from ..drawing.format import clean, clock, count, cut, plural, ranges, width_of
 from ..drawing.paragraphs import folded
-from ..link.ask import Deliver
 from ..messages import Acted, FilterTable, OpenLogs, OpenTask
-from ..task.aside import Aside
 from ..widgets.line_view import LineView
-from .page import PageScreen, read
+from .page import PageScreen
 
 Tone = Literal["bad", "count", "plain", "muted", "hint"]
 Piece = tuple[str, Tone]
@@ -324,20 +323,6 @@ Logs = tuple[str, str]
 """stderr and stdout of an attempt."""
 
 
-class Digests:
-    """*told* is called through *deliver*, which brings a call onto the UI's thread, when one has been read."""
-
-    def __init__(self, deliver: Deliver, told: Callable[[], None]) -> None:
-        self._aside: Aside[Logs, tuple[str, ...]] = Aside(_read, deliver, told, kept=_KEPT)
-
-    def of(self, failure: Failure) -> tuple[str, ...] | None:
-        """The end of what it wrote; None: not read yet, it will be told."""
-        return self._aside.of((failure.err, failure.log)) if failure.log else ()
-
-    def close(self) -> None:
-        self._aside.close()
-
-
 def _read(logs: Logs) -> tuple[str, ...]:
     return digest(*logs, _LINES)
 
@@ -358,18 +343,18 @@ class ErrorsScreen(PageScreen[ErrorList]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._digests = Digests(self.gpudeck.deliver, self._read)
-        self._view = ErrorList(digest=self._digests.of, now=self.gpudeck.clocks.wall, id="errors")
+        self._digests: BackgroundReader[Logs, tuple[str, ...]] = BackgroundReader(self, _read, self._renew, kept=_KEPT)
+        self._view = ErrorList(digest=self._digest, now=self.gpudeck.clocks.wall, id="errors")
 
-    def on_unmount(self) -> None:
-        self._digests.close()
+    def _digest(self, failure: Failure) -> tuple[str, ...] | None:
+        """The end of what it wrote; None: not read yet."""
+        return self._digests.of((failure.err, failure.log)) if failure.log else ()
 
-    def _read(self) -> None:
-        if self.is_mounted:
-            self._view.renew()
+    def _renew(self) -> None:
+        self._view.renew()
 
-    def take(self, result: Any) -> None:
-        told = read(result, Failures)
+    async def load(self) -> None:
+        told = await self.told(Failures)
         self._view.show(groups_of(told.failures), told.total)
 
     # -- actions ------------------------------------------------------------------------------------------------------

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import psutil
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import ScrollableContainer, Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from ...engine.protocol.wire import GpuProcess, GpuRow
+from ..background import in_thread
 from ..drawing.format import clean, cut_middle, fit, width_of
-from ..gpus.lines import gib
+from ..widgets.gpu_lines import gib
 
 _HEADER = ("pid", "user", "task", "GiB", "command")
 _MOST = (10, 12, 28, 7)
@@ -43,16 +43,9 @@ def _command(pid: int) -> str:
 
 
 class GpuProcesses(ModalScreen[None]):
-    """What a GPU's row tells, and the commands, which a thread of its own looks up."""
+    """What a GPU's row tells, and the commands, which are looked up in a thread."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "close", "close", show=False)]
-
-    class Commands(Message):
-        """Comes from the thread."""
-
-        def __init__(self, commands: Mapping[int, str]) -> None:
-            super().__init__()
-            self.commands = commands
 
     def __init__(self, gpu: GpuRow, look_up: Callable[[Sequence[int]], dict[int, str]] = read_commands) -> None:
         super().__init__()
@@ -68,14 +61,13 @@ class GpuProcesses(ModalScreen[None]):
     def on_mount(self) -> None:
         pids = [process.pid for process in self._gpu.processes if process.pid]
         if pids:
-            threading.Thread(target=self._read, args=(pids,), name="gpudeck-commands", daemon=True).start()
+            self._read(pids)
 
-    def _read(self, pids: Sequence[int]) -> None:
-        self.post_message(self.Commands(self._look_up(pids)))
-
-    def on_gpu_processes_commands(self, message: Commands) -> None:
-        message.stop()
-        self.query_one("#gpu-processes-table", Static).update(Content(table(self._gpu.processes, message.commands)))
+    @work
+    async def _read(self, pids: Sequence[int]) -> None:
+        commands = await in_thread(lambda: self._look_up(pids))
+        if self.is_attached:
+            self.query_one("#gpu-processes-table", Static).update(Content(table(self._gpu.processes, commands)))
 
     def action_close(self) -> None:
         self.dismiss(None)

@@ -6,17 +6,18 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 
+from ...engine.errors import DeckError
 from ...engine.protocol.states import FAILED, shown_state
 from ...engine.protocol.wire import TaskRow
 from ..acting.actions import BY_ID, Where, bindings_of, footer_of, on
 from ..drawing.format import clean, plural
 from ..drawing.view import gpu_words, look, time_text
-from ..link.ask import Answer
 from ..logs.source import LogSource, source_of
 from ..messages import OpenTask
 from ..model import DeckModel
@@ -148,18 +149,19 @@ class LogScreen(DeckScreen):
         there = [name for name in self._names if self.deck.row(name) is not None]
         if self._due and there and now - self._asked_at >= PERIOD_S:
             self._due, self._asked_at = False, now
-            self.gpudeck.ask("show", self._answered, topic="logs", tasks=there)
+            self._look_up(there)
 
-    def _answered(self, answer: Answer) -> None:
-        if not self.is_mounted:
-            return
-        if not answer.ok:
+    @work(exclusive=True, group="show")
+    async def _look_up(self, names: Sequence[str]) -> None:
+        try:
+            told = await self.request("show", tasks=names)
+        except DeckError as error:
             if self.query_one(Waiting).display:
-                self.query_one(Waiting).end(answer.error)
+                self.query_one(Waiting).end(str(error))
             return
         self.query_one(Waiting).end()
         first = not self._details
-        self._details.update((details["name"], details) for details in answer.result)
+        self._details.update((details["name"], details) for details in told)
         self._show()
         if first:
             self._begin()

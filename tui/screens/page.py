@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
+from textual import work
 from textual.app import ComposeResult
 from textual.widget import Widget
 
+from ...engine.errors import DeckError
 from ..acting.actions import BY_ID, CHANGES, Where, bindings, footer_of, on
-from ..link.ask import Answer
 from ..model import DeckModel
 from ..widgets.deck_header import DeckHeader
 from ..widgets.key_bar import KeyBar
@@ -98,33 +99,43 @@ class PageScreen(DeckScreen, Generic[View]):
     def _look(self) -> None:
         if self._due and not self._asking and self.is_current:
             self._due, self._asking = False, True
-            self.begin()
+            self._ask()
 
-    def begin(self) -> None:
-        """Ask for what is shown."""
-        self.gpudeck.ask(self.OP, self._answered, topic=self.OP)
+    @work
+    async def _ask(self) -> None:
+        try:
+            await self.load()
+        except DeckError as error:
+            self._fail(str(error))
+        else:
+            self._show_told()
+        finally:
+            self._asking = False
 
-    def _answered(self, answer: Answer) -> None:
-        self._asking = False
-        if not self.is_mounted:
+    def _show_told(self) -> None:
+        if not self.is_attached:
             return
-        if answer.ok:
-            self._said, self._has_told = "", True
-            self.query_one(Waiting).end()
-            self.take(answer.result)
-            ahead, self._ahead = self._ahead, []
-            for action_id in ahead:
-                self._act(action_id)
-        elif answer.error != self._said:
-            self._said = answer.error
-            self.gpudeck.tell(answer.error, error=True)
-            self._ahead = []
-            if not self._has_told:
-                self.query_one(Waiting).end(answer.error)
+        self._said, self._has_told = "", True
+        self.query_one(Waiting).end()
+        ahead, self._ahead = self._ahead, []
+        for action_id in ahead:
+            self._act(action_id)
 
-    def take(self, result: Any) -> None:
-        """What the engine has told."""
+    def _fail(self, why: str) -> None:
+        if why == self._said:
+            return
+        self._said, self._ahead = why, []
+        self.gpudeck.tell(why, error=True)
+        if not self._has_told:
+            self.query_one(Waiting).end(why)
+
+    async def load(self) -> None:
+        """Ask for what is shown, and show it. Raises DeckError."""
         raise NotImplementedError
+
+    async def told(self, kind: type[_Told], **args: Any) -> _Told:
+        """The answer to `OP`, as what docs/dev/protocol.md calls it. Raises DeckError."""
+        return msgspec.convert(await self.request(self.OP, **args), kind)
 
     # -- actions ------------------------------------------------------------------------------------------------------
 
@@ -147,8 +158,3 @@ class PageScreen(DeckScreen, Generic[View]):
             self.ACTS[action_id](self._view)
         else:
             super().act(action_id)
-
-
-def read(result: Any, kind: type[_Told]) -> _Told:
-    """An answer as what docs/dev/protocol.md calls it."""
-    return msgspec.convert(result, kind)

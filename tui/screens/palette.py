@@ -11,7 +11,7 @@ from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 
 from ..acting.actions import BY_ID, Action, on
 from ..messages import OpenTask
-from ..settings.keys import RESERVED
+from ..settings import RESERVED
 from .deck_screen import DeckScreen
 
 _TASKS = 50

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rich.segment import Segment
-from textual import events, work
+from textual import events
 from textual.geometry import Size
 from textual.strip import Strip
 
 from ...engine.protocol.pages import AttemptRow, TimelinePage
 from ..acting.actions import bindings
+from ..background import in_thread
 from ..drawing.format import cut, fit, width_of
-from ..link.ask import Answer
 from ..messages import OpenTask
-from ..timeline.lanes import Lane, lanes_of
-from ..timeline.lines import Piece, pieces, told
-from ..timeline.window import Sight, Window, axis, scale_text
 from ..widgets.line_view import LineView
-from .page import PageScreen, read
+from .page import PageScreen
+from .timeline_lanes import Lane, Piece, Sight, Window, axis, lanes_of, pieces, scale_text, told
 
 _LABEL, _SHARE_CELLS = 8, 6
 """Cells left and right of a lane."""
@@ -227,12 +225,8 @@ class TimelineView(LineView, inherit_bindings=False):
         return cut(f" {told(attempt, self._now())}", self._area.width)
 
 
-_AT_ONCE = 2000
-"""Attempts up to which lanes are made at once; more are made aside."""
 _AGAIN_S = 2.0
 """Asked again from this long before the last answer on: ends are written a moment after they happen."""
-_SHARE = 0.05
-"""Of a core that making lanes may take of a large deck."""
 
 
 class TimelineScreen(PageScreen[TimelineView]):
@@ -257,9 +251,7 @@ class TimelineScreen(PageScreen[TimelineView]):
         super().__init__()
         self._attempts: dict[tuple[str, int], AttemptRow] = {}
         self._since = 0.0
-        self._told_at = 0.0
         self._view = TimelineView(now=self.gpudeck.clocks.wall, id="timeline")
-        self._not_before = 0.0
 
     def on_mount(self) -> None:
         self.set_interval(1.0, self._tick)
@@ -268,50 +260,15 @@ class TimelineScreen(PageScreen[TimelineView]):
         if self.is_current and self._view.moves:
             self._view.tick()
 
-    # -- asking -------------------------------------------------------------------------------------------------------
-
-    def begin(self) -> None:
-        if time.monotonic() < self._not_before:
-            self._asking, self._due = False, True
-        else:
-            self._ask(0)
-
-    def _ask(self, start: int) -> None:
-        self.gpudeck.ask("timeline", self._page, topic="timeline", since=self._since, start=start)
-
-    def _page(self, answer: Answer) -> None:
-        if not answer.ok or not self.is_mounted:
-            self._answered(answer)
-            return
-        page = read(answer.result, TimelinePage)
-        self._attempts.update(((row.task, row.attempt), row) for row in page.attempts)
-        self._told_at = self._told_at or page.now
-        if page.next is not None:
-            self._ask(page.next)
-            return
-        self._since, self._told_at = self._told_at - _AGAIN_S, 0.0
-        self._answered(answer)
-
-    def take(self, result: Any) -> None:  # noqa: ARG002 -- its pages have been taken one by one
+    async def load(self) -> None:
+        start, told_at = 0, None
+        while start is not None:
+            page = await self.told(TimelinePage, since=self._since, start=start)
+            self._attempts.update(((row.task, row.attempt), row) for row in page.attempts)
+            start, told_at = page.next, told_at or page.now
+        self._since = (told_at or 0.0) - _AGAIN_S
         attempts, gpus = list(self._attempts.values()), [gpu.index for gpu in self.deck.gpus]
-        if len(attempts) <= _AT_ONCE:
-            self._view.show(lanes_of(attempts, gpus))
-            return
-        self._asking = True
-        self._make_lanes(attempts, gpus)
-
-    @work(thread=True)
-    def _make_lanes(self, attempts: Sequence[AttemptRow], gpus: Sequence[int]) -> None:
-        begun = time.monotonic()
-        lanes = lanes_of(attempts, gpus)
-        took_s = time.monotonic() - begun
-        self.gpudeck.deliver(lambda: self._made(lanes, took_s))
-
-    def _made(self, lanes: list[Lane], took_s: float) -> None:
-        self._asking = False
-        self._not_before = time.monotonic() + took_s / _SHARE
-        if self.is_mounted:
-            self._view.show(lanes)
+        self._view.show(await in_thread(lambda: lanes_of(attempts, gpus)))
 
     # -- actions ------------------------------------------------------------------------------------------------------
 

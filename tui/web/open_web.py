@@ -26,8 +26,7 @@ def open_web(command: Command, arguments: Sequence[str]) -> int:
     if not command.flag("web"):
         raise UsageError("--port and --host go with --web")
     try:
-        from .guard import Guard
-        from .server import WebScreen
+        from .server import Guard, WebScreen
     except ImportError as error:
         raise UsageError(f"--web needs textual-serve ({error}): pip install 'gpudeck[web]'") from None
     read_only = command.flag("read_only")
@@ -59,7 +58,7 @@ def open_web(command: Command, arguments: Sequence[str]) -> int:
 def _reach(place: Place, command: Command) -> None:
     """Raises DeckError where a tab could show nothing."""
     if command.flag("read_only"):
-        from ..link.read_only import refuse_unreadable
+        from ..read_only import refuse_unreadable
 
         refuse_unreadable(place)
     else:

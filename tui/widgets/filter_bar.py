@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
 from ..drawing.format import clean
-from .line_input import LineInput
+from ..settings import RESERVED
+
+
+def _without_reserved() -> Iterator[Binding]:
+    for binding in Input.BINDINGS:
+        if isinstance(binding, Binding):
+            keys = [key for key in binding.key.split(",") if key not in RESERVED]
+            yield replace(binding, key=",".join(keys))
+
+
+class LineInput(Input, inherit_bindings=False):
+    BINDINGS: ClassVar[list[BindingType]] = [*_without_reserved()]
+
 
 HINT = "words  state:failed  tag:x  gpu:2  lr=0.1  -not"
 

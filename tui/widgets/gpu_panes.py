@@ -19,9 +19,8 @@ from textual.strip import Strip
 from ...engine.protocol.wire import GpuRow
 from ..acting.actions import BY_ID, bindings, bindings_of
 from ..drawing.spans import Span, cut
-from ..gpus.layout import FOLDED, Layout, Step, lay_out
-from ..gpus.lines import Drawn, GpuHistory, lines_of, no_gpus
-from ..settings.config import Thresholds
+from ..settings import Thresholds
+from .gpu_lines import FOLDED, Drawn, GpuHistory, Layout, Step, lay_out, lines_of, no_gpus
 
 _GUTTER = 2
 _STYLES = (
@@ -66,21 +65,10 @@ class GpuPanes(ScrollView, can_focus=True, inherit_bindings=False):
 
         gpu: GpuRow
 
-    @dataclass
-    class Moved(Message):
-        """The cursor is on another GPU."""
-
-        gpu: GpuRow
-
-    def __init__(
-        self, *, thresholds: Thresholds | None = None, fold: bool | None = None, id: str | None = None,  # noqa: A002
-        classes: str | None = None,
-    ) -> None:  # fmt: skip
-        """*fold*: True always a line a GPU, False never; None: as there is room."""
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, thresholds: Thresholds | None = None, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
         self.history = GpuHistory()
         self._drawn = Drawn(self.history, thresholds or Thresholds())
-        self._fold = fold
         self._gpus: tuple[GpuRow, ...] = ()
         self._cursor = ""
         self._nothing = ""
@@ -120,16 +108,6 @@ class GpuPanes(ScrollView, can_focus=True, inherit_bindings=False):
         if told != self._drawn.told:
             self._drawn = replace(self._drawn, told=told)
 
-    @property
-    def fold(self) -> bool | None:
-        return self._fold
-
-    @fold.setter
-    def fold(self, fold: bool | None) -> None:
-        self._fold = fold
-        self.refresh(layout=True)
-        self._arrange()
-
     # -- the cursor ----------------------------------------------------------------------------------------------------
 
     @property
@@ -139,13 +117,10 @@ class GpuPanes(ScrollView, can_focus=True, inherit_bindings=False):
 
     def select(self, uuid: str) -> None:
         """Put the cursor on a GPU; one that is not there is ignored."""
-        found = next((gpu for gpu in self._gpus if gpu.uuid == uuid), None)
-        if found is None or uuid == self._cursor:
-            return
-        self._cursor = uuid
-        self._redraw()
-        self._reveal()
-        self.post_message(self.Moved(found))
+        if uuid != self._cursor and any(gpu.uuid == uuid for gpu in self._gpus):
+            self._cursor = uuid
+            self._redraw()
+            self._reveal()
 
     def _step(self, step: Step) -> None:
         if not self._gpus:
@@ -181,17 +156,6 @@ class GpuPanes(ScrollView, can_focus=True, inherit_bindings=False):
 
     # -- drawing -------------------------------------------------------------------------------------------------------
 
-    def get_content_width(self, container: Size, viewport: Size) -> int:  # noqa: ARG002
-        return container.width
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002
-        """Where the style says "auto": as tall as the panes are that fit under its max-height."""
-        most = container.height
-        limit = self.styles.max_height
-        if limit is not None and limit.cells is not None:
-            most = min(most, limit.cells)
-        return max(1, min(most, lay_out(len(self._gpus), width, most, fold=self._fold).height))
-
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._palette.clear()
@@ -210,7 +174,7 @@ class GpuPanes(ScrollView, can_focus=True, inherit_bindings=False):
     def _arrange(self) -> None:
         """Panes have to find other places."""
         width, height = self.scrollable_content_region.size if self.is_attached else (0, 0)
-        self._shown = lay_out(len(self._gpus), width, height, fold=self._fold)
+        self._shown = lay_out(len(self._gpus), width, height)
         self.virtual_size = Size(width, max(1, self._shown.height))
         self._strips.clear()
         self.refresh()

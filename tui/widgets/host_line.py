@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from textual import work
 from textual.app import RenderResult
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 
 from ...engine.adapters import host
+from ..background import begun, in_thread
 from ..drawing.format import size
 from ..drawing.spans import Part, Span, pack
-from ..settings.config import Thresholds
+from ..settings import Thresholds
 
 PERIOD_S = 2.0
 _SOON_S = 0.2
@@ -66,76 +67,27 @@ def look_at_disk(path: str) -> Disk:
 
 
 class DiskWatch:
-    """Asks for the room on a disk in a thread of its own: on a dead file server the call may never return."""
+    """Asks for the room on a disk in the background: on a dead file server the call may never return."""
 
     def __init__(
-        self,
-        path: str,
-        period_s: float = PERIOD_S,
-        *,
-        look: Callable[[str], Disk] = look_at_disk,
-        now: Callable[[], float] = time.monotonic,
+        self, path: str, *, look: Callable[[str], Disk] = look_at_disk, now: Callable[[], float] = time.monotonic
     ) -> None:
         """*path*: a folder that may not exist yet; then its nearest parent counts."""
-        self._path = path
-        self._look = look
-        self._period_s = period_s
+        self._look = lambda: look(path)
         self._now = now
-        self._stop = threading.Event()
         self._seen = Disk()
-        self._seen_at = now()
-        threading.Thread(target=self._run, name="gpudeck-disk", daemon=True).start()
+        self._ask()
 
-    @property
+    def _ask(self) -> None:
+        self._answer, self._asked_at = begun(self._look), self._now()
+
     def seen(self) -> Disk:
-        """The last answer; with a problem where that is some time ago."""
-        silent = self._now() - self._seen_at > max(_SILENT_S, 3 * self._period_s)
+        """The last answer, and asks again; with a problem where one has been waited for for long."""
+        if self._answer.done():
+            self._seen = self._answer.result()
+            self._ask()
+        silent = self._now() - self._asked_at > _SILENT_S
         return replace(self._seen, problem="does not answer") if silent else self._seen
-
-    def stop(self) -> None:
-        """Returns at once."""
-        self._stop.set()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            seen = self._look(self._path)
-            self._seen, self._seen_at = seen, self._now()
-            self._stop.wait(self._period_s)
-
-
-class HostWatch:
-    """Reads every two seconds in a daemon thread and hands each reading that differs to *sink*, on that thread."""
-
-    def __init__(
-        self,
-        log_dir: str,
-        sink: Callable[[HostReading], object],
-        period_s: float = PERIOD_S,
-        *,
-        look: Callable[[str], Disk] = look_at_disk,
-    ) -> None:
-        self._disk = DiskWatch(os.path.abspath(log_dir), period_s, look=look)
-        self._sink = sink
-        self._period_s = period_s
-        self._stop = threading.Event()
-        threading.Thread(target=self._run, name="gpudeck-host", daemon=True).start()
-
-    def stop(self) -> None:
-        """Returns at once; the sink may still be called once."""
-        self._stop.set()
-        self._disk.stop()
-
-    def _run(self) -> None:
-        last: HostReading | None = None
-        wait_s = _SOON_S
-        while not self._stop.wait(wait_s):
-            reading = read_host(self._disk.seen)
-            if last is None:
-                reading = replace(reading, cpu_percent=None)  # it has nothing to compare with
-            if reading != last:
-                self._sink(reading)
-            wait_s = _SOON_S if last is None else self._period_s
-            last = reading
 
 
 def read_host(disk: Disk) -> HostReading:
@@ -171,17 +123,9 @@ class HostLine(Widget):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"host-line--plain", "host-line--dim", "host-line--warn"}
 
-    class Read(Message):
-        """Comes from the reading thread."""
-
-        def __init__(self, reading: HostReading) -> None:
-            super().__init__()
-            self.reading = reading
-
     def __init__(self, *, thresholds: Thresholds | None = None, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._thresholds = thresholds or Thresholds()
-        self._watch: HostWatch | None = None
         self._log_dir = ""
         self._reading = HostReading()
 
@@ -190,9 +134,8 @@ class HostLine(Widget):
         if log_dir == self._log_dir:
             return
         self._log_dir = log_dir
-        self._halt()
         if self.is_attached:
-            self._begin()
+            self._watch()
 
     def show_reading(self, reading: HostReading) -> None:
         if reading != self._reading:
@@ -201,22 +144,17 @@ class HostLine(Widget):
 
     def on_mount(self) -> None:
         if self._log_dir:
-            self._begin()
+            self._watch()
 
-    def on_unmount(self) -> None:
-        self._halt()
-
-    def on_host_line_read(self, message: Read) -> None:
-        message.stop()
-        self.show_reading(message.reading)
-
-    def _begin(self) -> None:
-        self._watch = HostWatch(self._log_dir, lambda reading: self.post_message(self.Read(reading)))
-
-    def _halt(self) -> None:
-        if self._watch is not None:
-            self._watch.stop()
-            self._watch = None
+    @work(exclusive=True)
+    async def _watch(self) -> None:
+        disk, waits_s = DiskWatch(os.path.abspath(self._log_dir)), iter((_SOON_S, _SOON_S))
+        first = True
+        while True:
+            await asyncio.sleep(next(waits_s, PERIOD_S))
+            reading = await in_thread(lambda: read_host(disk.seen()))
+            self.show_reading(replace(reading, cpu_percent=None) if first else reading)  # nothing to compare with
+            first = False
 
     def render(self) -> RenderResult:
         spans = pack(host_parts(self._reading, self._thresholds), self.size.width)

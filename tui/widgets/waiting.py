@@ -19,8 +19,8 @@ class Waiting(Static):
 
     DEFAULT_CSS = "Waiting { display: none; height: auto; padding: 0 1; color: $foreground-muted; }"
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id, markup=False)
+    def __init__(self) -> None:
+        super().__init__(markup=False)
         self._timer: Timer | None = None
 
     def begin(self) -> None:

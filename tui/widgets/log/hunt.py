@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
+from textual.worker import Worker
+
 from ...logs.query import Query
-from ...logs.search import Hits, Search, Told, Way
+from ...logs.search import Hits, Way, search
 from ...logs.viewport import Frame
-from .stream import LogStream
-from .words import search_words
+from .stream import LogStream, search_words
 
 if TYPE_CHECKING:
     from ...logs.query import Query
@@ -37,7 +37,7 @@ class LogHunt:
             self._base, self._pending = stream.frame.below, -1
         self._jumped_from: Frame | None = None
         """What is seen until the hit comes into sight."""
-        self._search: Search | None = None
+        self._search: Worker[None] | None = None
         self._searched_size = 0
         origin = 0 if query.kind == "errors" else stream.frame.top
         self.hits = Hits(origin)
@@ -80,7 +80,6 @@ class LogHunt:
         """Forget it."""
         if self._search is not None:
             self._search.cancel()
-            self._search = None
         self._stream.mark(needle="", hits=None)
 
     @property
@@ -103,24 +102,17 @@ class LogHunt:
         return f"{number or '?'}/{len(hits):,}{more}{going}"
 
     def _begin(self, origin: int, way: Way) -> None:
-        if self._search is not None:
-            self._search.cancel()
         self.hits.running = True
         self._searched_size = self._stream.frame.size
-        stream = self._stream
+        if self._search is not None:
+            self._search.cancel()
+        self._search = self._stream.run_worker(self._hear(origin, way))
 
-        def tell(told: Told) -> None:
-            with contextlib.suppress(RuntimeError):  # the app is gone
-                stream.post_message(LogStream.Heard(lambda: self._take(search, told)))
-
-        self._search = search = Search(stream.path, self.query, origin, tell, way)
-        search.start()
-
-    def _take(self, search: Search, told: Told) -> None:
-        if search is not self._search:
-            return
-        self.hits.take(told)
-        self._resolve()
+    async def _hear(self, origin: int, way: Way) -> None:
+        hits = self.hits
+        async for told in search(self._stream.path, self.query, origin, way):
+            hits.take(told)
+            self._resolve()
 
     def _resolve(self) -> None:
         """Do what was asked for if enough is known, else see to it that it will be."""

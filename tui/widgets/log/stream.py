@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.cells import cell_len
+from rich.color import Color
+from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.geometry import Region
 from textual.message import Message
@@ -15,14 +21,267 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
+from ....engine.logs.printable import printable
+from ....engine.text import size_text
+from ...drawing.format import cut_middle, width_of
+from ...logs.lines import Colour, Sgr
 from ...logs.reader import GROWTH_S, Move, Reader
-from ...logs.viewport import Frame
+from ...logs.source import LogSource
+from ...logs.viewport import Frame, Row
 from ..line_view import selected_style
-from .paint import Marks, Paint, Sight
-from .words import nothing_words
 
 if TYPE_CHECKING:
     from ...logs.search import Hits
+
+GAP = 2
+"""Cells between two parts of the status."""
+_LEAST_TITLE = 8
+_LEAST_NAME, _MOST_NAME = 4, 32
+"""Cells of what is searched for."""
+
+
+def divider_words(label: str, path: str, frame: Frame, width: int) -> str:
+    """The line above the second stream."""
+    size = size_text(frame.size) if frame.size else "not there" if frame.missing else "empty"
+    words = f"── {printable(label)}  {printable(path.rpartition('/')[2])}  {size} "
+    return words + "─" * max(0, width - len(words))
+
+
+def status_words(source: LogSource, label: str, frame: Frame, search: str, width: int) -> str:
+    """The line below all, in *width* cells: what matters least goes first, what a search has found last."""
+    search, label = printable(search), printable(label)
+    parts = {
+        "title": printable(source.title or source.task),
+        "attempt": f"attempt {source.attempt} of {source.attempts[-1]}" if len(source.attempts) > 1 else "",
+        "rank": f"rank {source.rank} of {source.ranks}" if source.ranks > 1 else "",
+        "label": label,
+        "size": size_text(frame.size),
+        "percent": f"{frame.percent}%",
+        "follow": "following" if frame.follow and source.running else "",
+        "wrap": "wrapped" if frame.wrap else "",
+        "gone": "gone" if frame.missing and frame.size else "",
+        "search": cut_middle(search, max(1, width - width_of(label) - GAP)),
+    }
+    for name in ("wrap", "size", "percent", "follow", "attempt"):
+        if width_of(_joined(parts.values())) <= width:
+            break
+        parts[name] = ""
+    over = width_of(_joined(parts.values())) - width
+    if over > 0:
+        room = width_of(parts["title"]) - over
+        parts["title"] = cut_middle(parts["title"], room) if room >= _LEAST_TITLE else ""
+    return _joined(parts.values())
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return (" " * GAP).join(part for part in parts if part)
+
+
+def search_words(name: str, here: str, others: Sequence[tuple[str, int, bool]], width: int) -> str:
+    """How a search stands: *here* in the stream that keys act on ("": nothing found), of the *others* the label, the
+    number of hits and whether it is still being searched. In *width* cells the name is cut, not what was found."""
+    found = _found(here, others)
+    return f"{cut_middle(name, min(_MOST_NAME, max(_LEAST_NAME, width - width_of(found) - 1)))} {found}"
+
+
+def _found(here: str, others: Sequence[tuple[str, int, bool]]) -> str:
+    elsewhere = ", ".join(f"{count:,} in {label}" for label, count, _ in others if count)
+    if here:
+        return here + (f", {elsewhere}" if elsewhere else "")
+    if elsewhere:
+        return f"not here, {elsewhere}"
+    return "…" if any(going for _, _, going in others) else "not found"
+
+
+def nothing_words(frame: Frame, *, running: bool, pending: bool = False) -> str:
+    """For a file without anything to show."""
+    if frame.problem:
+        return f"cannot be read: {printable(frame.problem)}"
+    if frame.missing and pending:
+        return "waits in the cluster's queue: nothing written yet"
+    if frame.missing:
+        return "nothing written yet" if running else "the file is not there (any more)"
+    return "empty so far" if running else "empty"
+
+
+Overlay = tuple[int, int, Style]
+"""Characters from and to, and what is put over their looks; later ones win."""
+
+
+@lru_cache(maxsize=1024)
+def style_of(sgr: Sgr) -> Style:
+    return Style(
+        color=_colour(sgr.fg), bgcolor=_colour(sgr.bg), bold=sgr.bold or None, dim=sgr.dim or None,
+        italic=sgr.italic or None, underline=sgr.underline or None, reverse=sgr.reverse or None,
+        strike=sgr.strike or None,
+    )  # fmt: skip
+
+
+def _colour(colour: Colour) -> Color | None:
+    if colour is None:
+        return None
+    return Color.from_ansi(colour) if isinstance(colour, int) else Color.from_rgb(*colour)
+
+
+def segments(row: Row, base: Style, overlays: Sequence[Overlay] = ()) -> list[Segment]:
+    """The row's text, each piece with its looks over *base*."""
+    text = row.text
+    looks = [*((start, end, style_of(sgr)) for start, end, sgr in row.spans), *overlays]
+    if not looks:
+        return [Segment(text, base)]
+    cuts = sorted({0, len(text), *(min(at, len(text)) for start, end, _ in looks for at in (start, end))})
+    found: list[Segment] = []
+    for start, end in pairwise(cuts):
+        style = base
+        for first, last, look in looks:
+            if first <= start and end <= last:
+                style += look
+        found.append(Segment(text[start:end], style))
+    return found
+
+
+def window(pieces: list[Segment], start: int, width: int, base: Style) -> list[Segment]:
+    """Cells *start* to *start* + *width* of a row, filled up with blanks."""
+    if not all(piece.text.isascii() for piece in pieces):
+        return list(Strip(pieces).crop_extend(start, start + width, base))
+    found: list[Segment] = []
+    rest = width
+    for text, style, _ in pieces:
+        kept = text[start : start + rest]
+        start = max(0, start - len(text))
+        if kept:
+            found.append(Segment(kept, style))
+            rest -= len(kept)
+    if rest:
+        found.append(Segment(" " * rest, base))
+    return found
+
+
+def placed(pieces: list[Segment], x: int, y: int) -> list[Segment]:
+    """With the place in the text that a selection by mouse needs: characters from *x* on, in line *y*."""
+    found: list[Segment] = []
+    for text, style, _ in pieces:
+        found.append(Segment(text, _at(style or Style.null(), x, y)))
+        x += len(text)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _at(style: Style, x: int, y: int) -> Style:
+    return style + Style.from_meta({"offset": (x, y)})
+
+
+def thumb(frame: Frame, height: int) -> tuple[int, int]:
+    """The part of the scroll bar that stands for what is seen, by bytes, because nobody has counted the lines; (0, 0)
+    where all is seen."""
+    if not frame.rows or (frame.at_start and frame.at_end):
+        return 0, 0
+    shown = max(1, round(height * (frame.below - frame.top) / max(1, frame.size)))
+    first = height - shown if frame.at_end else min(height - shown, int(height * frame.top / max(1, frame.size)))
+    return first, first + shown
+
+
+def occurrences(text: str, needle: str) -> list[tuple[int, int]]:
+    """Where *needle* stands in *text*, case of ASCII letters aside."""
+    if not needle:
+        return []
+    lower, wanted = _lower(text), _lower(needle)
+    found: list[tuple[int, int]] = []
+    at = lower.find(wanted)
+    while at >= 0 and len(found) < 200:
+        found.append((at, at + len(needle)))
+        at = lower.find(wanted, at + len(needle))
+    return found
+
+
+_ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+def _lower(text: str) -> str:
+    return text.translate(_ASCII_LOWER)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What of a search is to be seen."""
+
+    needle: str = ""
+    """Text that is marked wherever it stands."""
+    hits: Hits | None = None
+    current: int = -1
+    """The line that a search stands on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What is drawn at once."""
+
+    frame: Frame
+    marks: Marks
+    selected: Selection | None
+    sideways: int
+    """Cells that are scrolled away on the left."""
+    columns: int
+    """For text."""
+    height: int
+    bar: bool
+    nothing: str
+    """What stands there where there are no rows."""
+
+
+class Paint:
+    """Of one sight; styles are looked up once. *look*: the style of a part, *selection* that of selected text."""
+
+    def __init__(self, sight: Sight, base: Style, look: Callable[[str], Style], selection: Callable[[], Style]) -> None:
+        self._sight = sight
+        self._base = base
+        self._find = look
+        self._selection = selection
+        self._looks: dict[str, Style] = {}
+        self._thumb = thumb(sight.frame, sight.height)
+
+    def line(self, y: int) -> Strip:
+        sight, base = self._sight, self._base
+        rows, columns = sight.frame.rows, sight.columns
+        if y < len(rows):
+            pieces = segments(rows[y], base, self._overlays(rows[y], y))
+        elif y == 0:
+            pieces = [Segment(sight.nothing, base + self._look("note"))]
+        else:
+            pieces = []
+        drawn = placed(window(pieces, sight.sideways, columns, base), sight.sideways, y)
+        if sight.bar:
+            drawn.append(self._bar_at(y))
+        return Strip(drawn, columns + sight.bar)
+
+    def _overlays(self, row: Row, y: int) -> list[Overlay]:
+        marks, found = self._sight.marks, list[Overlay]()
+        end = len(row.text)
+        if row.note:
+            found.append((end - row.note, end, self._look("note")))
+        if row.line == marks.current:
+            found.append((0, end, self._look("current")))
+        elif marks.hits is not None and not marks.needle and row.line in marks.hits:
+            found.append((0, end, self._look("hit-line")))
+        if marks.needle:
+            found += [(first, last, self._look("hit")) for first, last in occurrences(row.text, marks.needle)]
+        if self._sight.selected is not None and (span := self._sight.selected.get_span(y)) is not None:
+            first, last = span
+            found.append((first, end if last == -1 else last, self._selection()))
+        return found
+
+    def _look(self, name: str) -> Style:
+        if name not in self._looks:
+            self._looks[name] = self._find(name)
+        return self._looks[name]
+
+    def _bar_at(self, y: int) -> Segment:
+        first, last = self._thumb
+        if not last:
+            return Segment(" ", self._base)
+        inside = first <= y < last
+        return Segment("┃" if inside else "│", self._base + self._look("thumb" if inside else "bar"))
+
 
 _WHEEL_ROWS = 3
 _SIDEWAYS_CELLS = 8
@@ -51,19 +310,12 @@ class LogStream(Widget, can_focus=True):
         def control(self) -> LogStream:
             return self.stream
 
-    class Heard(Message, bubble=False):
-        """A search process has said something; *take* is to be called with the screen's thread."""
-
-        def __init__(self, take: Callable[[], None]) -> None:
-            super().__init__()
-            self.take = take
-
     class _Delivered(Message, bubble=False):
         """A frame lies in the slot."""
 
-    def __init__(self, *, id: str | None = None, bar: bool = True, growth_s: float = GROWTH_S) -> None:  # noqa: A002
+    def __init__(self, *, bar: bool = True, growth_s: float = GROWTH_S) -> None:
         """*growth_s*: between two pictures of a log that grows."""
-        super().__init__(id=id)
+        super().__init__()
         self._growth_s = growth_s
         self.path = ""
         self.running = False
@@ -138,9 +390,6 @@ class LogStream(Widget, can_focus=True):
         if empty:
             with contextlib.suppress(RuntimeError):  # the app is gone
                 self.post_message(self._Delivered())
-
-    def on_log_stream_heard(self, message: Heard) -> None:
-        message.take()
 
     def on_log_stream__delivered(self) -> None:
         frame, self._slot = self._slot, None

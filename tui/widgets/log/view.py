@@ -20,9 +20,8 @@ from ...acting.actions import BY_ID, bindings
 from ...drawing.format import width_of
 from ...logs.reader import GROWTH_S, Move
 from ...logs.source import LogSource
-from ..line_input import LineInput
-from .stream import LogStream
-from .words import GAP, divider_words, status_words
+from ..filter_bar import LineInput
+from .stream import GAP, LogStream, divider_words, status_words
 
 if TYPE_CHECKING:
     from ...logs.query import Query

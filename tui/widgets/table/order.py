@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ....engine.protocol.states import ACTIVE, shown_state
@@ -23,8 +23,6 @@ Key = Any
 
 DESCENDING_FIRST = frozenset({"time", "progress", "priority", "attempt"})
 """Where the greatest is what one looks for."""
-_BULK = 200
-"""From so many rows on it is cheaper to sort all."""
 _DIGITS = re.compile(r"([0-9]+(?:\.[0-9]+)?)")
 
 
@@ -129,16 +127,11 @@ class Order:
 
     def _rebuild(self) -> None:
         self._pending.clear()
-        rows, uuids = self._rows, self._uuids
-        if self.filter.tests:
-            matches = self.filter.matches
-            found = [row for row in rows.values() if matches(row, uuids)]
-        else:
-            found = list(rows.values())
-        if self.column == "file":
-            self._keys = {row.index: row.index for row in found}
-        else:
-            self._keys = {row.index: sort_key(self.column, row) for row in found}
+        matches, uuids = self.filter.matches, self._uuids
+        self._keys = {row.index: sort_key(self.column, row) for row in self._rows.values() if matches(row, uuids)}
+        self._arrange()
+
+    def _arrange(self) -> None:
         self.shown = _sorted(self._keys, descending=self.descending)
 
     def update(self, changed: Collection[int]) -> bool:
@@ -147,16 +140,16 @@ class Order:
         went: list[int] = []
         for index in changed:
             row = self._rows.get(index)
-            fits = row is not None and self.filter.matches(row, self._uuids)
-            if row is not None and fits:
+            if row is not None and self.filter.matches(row, self._uuids):
                 self._judge(index, sort_key(self.column, row), came)
             elif index in self._keys:
                 went.append(index)
-        if len(came) + len(went) > _BULK:
-            self._replace(came, went)
-        else:
-            self._take_out(went)
-            self._put_in(came)
+        for index in went:
+            del self._keys[index]
+            self._pending.discard(index)
+        if came or went:
+            self._keys.update(came)
+            self._arrange()
         return bool(came or went)
 
     def _judge(self, index: int, key: Key, came: dict[int, Key]) -> None:
@@ -169,59 +162,20 @@ class Order:
 
     def resort(self) -> bool:
         """Bring pending rows to their places. Returns whether anything has moved."""
-        before = self.shown.copy()
-        moved = {index: sort_key(self.column, self._rows[index]) for index in self._pending}
+        before = self.shown
+        self._keys.update((index, sort_key(self.column, self._rows[index])) for index in self._pending)
         self._pending.clear()
-        if len(moved) > _BULK:
-            self._replace(moved, ())
-        else:
-            self._take_out(moved)
-            self._put_in(moved)
+        self._arrange()
         return self.shown != before
-
-    def _replace(self, came: Mapping[int, Key], went: Iterable[int]) -> None:
-        for index in went:
-            del self._keys[index]
-            self._pending.discard(index)
-        self._keys.update(came)
-        self.shown = _sorted(self._keys, descending=self.descending)
-
-    def _take_out(self, indexes: Iterable[int]) -> None:
-        for index in indexes:
-            del self.shown[self._search(index, self._keys[index])]
-            del self._keys[index]
-            self._pending.discard(index)
-
-    def _put_in(self, keys: Mapping[int, Key]) -> None:
-        for index, key in keys.items():
-            self.shown.insert(self._search(index, key), index)
-            self._keys[index] = key
 
     def place_of(self, index: int) -> int | None:
         """Where it stands; None: it is not shown."""
-        return self._search(index, self._keys[index]) if index in self._keys else None
+        return self.shown.index(index) if index in self._keys else None
 
     def place_for(self, row: TaskRow) -> int:
         """Where a row that is not shown would stand: the place of its neighbour after it."""
-        return self._search(row.index, sort_key(self.column, row))
-
-    def _search(self, index: int, key: Key) -> int:
-        low, high = 0, len(self.shown)
-        while low < high:
-            middle = (low + high) // 2
-            other = self.shown[middle]
-            if self._before(self._keys[other], other, key, index):
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    def _before(self, one: Key, one_index: int, other: Key, other_index: int) -> bool:
-        if one is None or other is None:
-            return one_index < other_index if one is other else other is None
-        if one == other:
-            return one_index < other_index
-        return bool(one > other) if self.descending else bool(one < other)
+        keys = {**self._keys, row.index: sort_key(self.column, row)}
+        return _sorted(keys, descending=self.descending).index(row.index)
 
 
 class TableState:
@@ -239,9 +193,7 @@ class TableState:
         self.place = 0
         """Where the cursor is, or was last."""
         self._wanted = ""
-        """Name of the task under the cursor, also while its row has not come."""
-        self._to_end = False
-        """The cursor goes on to the last task while rows are still coming."""
+        """Name of the task under the cursor, also while it is not shown."""
         self.home = ""
         """Name of the task that the cursor was on before a filter was typed: half of a filter does not move it away."""
 
@@ -292,22 +244,12 @@ class TableState:
     def move(self, way: str, page: int) -> None:
         """down, up, top, bottom, page_down, page_up. *page*: so many lines."""
         steps = {"down": 1, "up": -1, "page_down": page, "page_up": -page, "top": -self.place}
-        if way == "bottom":
-            self.move_to_end()
-        else:
-            self.move_to(self.place + steps[way])
+        self.move_to(self.place + steps[way] if way in steps else len(self.order.shown))
 
     def move_to(self, place: int) -> None:
         """The cursor to that line, or as near as there is one."""
-        self._to_end = False
         self.home = ""
         self._move_to(place)
-
-    def move_to_end(self) -> None:
-        """The cursor to the last line, also of rows that are still to come."""
-        self._to_end = not self.deck.whole
-        self.home = ""
-        self._move_to(len(self.order.shown))
 
     def toggle(self, names: Collection[str]) -> None:
         """Mark them; where all of them are marked take the marks away."""
@@ -324,15 +266,12 @@ class TableState:
         self._wanted = self.deck.rows[self.cursor].name
 
     def _follow(self) -> None:
-        if self._to_end:
-            self.move_to_end()
-            return
         index = self.deck.index_of.get(self._wanted)
         place = None if index is None else self.order.place_of(index)
         if place is not None:
             self._put(place)
-        elif not self.order.shown or (self._wanted and index is None and not self.deck.whole):
-            self.cursor = None  # its row may still come
+        elif not self.order.shown:
+            self.cursor = None
         else:
             row = None if index is None else self.deck.rows.get(index)
             self._move_to(self.place if row is None else self.order.place_for(row))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, overload
+from typing import ClassVar
 
 from textual import events
 from textual.binding import BindingType
@@ -16,8 +16,8 @@ from textual.strip import Strip
 
 from ....engine.errors import UsageError
 from ....engine.protocol.states import ACTIVE
-from ....engine.protocol.wire import TaskRow
 from ...drawing.filtering import EVERYTHING, parse
+from ...messages import OpenTask
 from ...model import DeckModel
 from ..columns import GUTTER, chosen, known
 from .order import DESCENDING_FIRST, TableState
@@ -27,25 +27,6 @@ HEADER = 1
 """Lines above the first task."""
 RESORT_S = 1.0
 """Between two resorts, and since the user last moved."""
-
-
-class Names(Sequence[str]):
-    """Good until the table changes."""
-
-    def __init__(self, indexes: Sequence[int], rows: Mapping[int, TaskRow]) -> None:
-        self._indexes, self._rows = indexes, rows
-
-    def __len__(self) -> int:
-        return len(self._indexes)
-
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[str]: ...
-    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
-        if isinstance(at, slice):
-            return [self._rows[index].name for index in self._indexes[at]]
-        return self._rows[self._indexes[at]].name
 
 
 JUMP_S = 1.0
@@ -70,21 +51,6 @@ class TaskTable(ScrollView, can_focus=True, inherit_bindings=False):
             return isinstance(message, TaskTable.CursorMoved)
 
     @dataclass
-    class Opened(Message):
-        """Enter, or a double click."""
-
-        name: str
-
-    @dataclass
-    class Marked(Message):
-        """So many tasks are marked."""
-
-        count: int
-
-        def can_replace(self, message: Message) -> bool:
-            return isinstance(message, TaskTable.Marked)
-
-    @dataclass
     class Filtered(Message):
         """Another filter holds; "": none."""
 
@@ -98,11 +64,10 @@ class TaskTable(ScrollView, can_focus=True, inherit_bindings=False):
         steady: Callable[[], float] = time.monotonic,
         tick_s: float = 1.0,
         id: str | None = None,  # noqa: A002
-        classes: str | None = None,
     ) -> None:
         """*columns*: ids of `columns.COLUMNS`; none: what suits the width. *now*: seconds since the epoch. *tick_s*:
         between two looks at what time alone changes."""
-        super().__init__(id=id, classes=classes)
+        super().__init__(id=id)
         self._chosen, self.unknown_columns = known(columns)
         self._state = TableState(self._chosen)
         self._now, self._steady, self._tick_s = now, steady, tick_s
@@ -125,10 +90,6 @@ class TaskTable(ScrollView, can_focus=True, inherit_bindings=False):
         return self._state.name
 
     @property
-    def row_under_cursor(self) -> TaskRow | None:
-        return self._state.row
-
-    @property
     def has_jumped(self) -> bool:
         """The cursor has just come to another task by itself: whoever presses a key now may mean the one before."""
         return self._steady() - self._jumped_at < JUMP_S
@@ -141,7 +102,8 @@ class TaskTable(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def shown(self) -> Sequence[str]:
         """Names in the order of the lines."""
-        return Names(self._state.order.shown, self._state.deck.rows)
+        rows = self._state.deck.rows
+        return [rows[index].name for index in self._state.order.shown]
 
     @property
     def filter_text(self) -> str:
@@ -269,7 +231,7 @@ class TaskTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_open(self) -> None:
         if self.cursor_name:
-            self.post_message(self.Opened(self.cursor_name))
+            self.post_message(OpenTask(self.cursor_name))
 
     def _tell(self) -> None:
         name, marks = self._told
@@ -278,7 +240,6 @@ class TaskTable(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.CursorMoved(self._told[0]))
         if marks != self._told[1]:
             self._redraw_header()
-            self.post_message(self.Marked(self._told[1]))
 
     # -- mouse --------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,119 @@
+"""attempt-N.json: read back, and what of it is made in the same way for every attempt."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, cast
+
+import msgspec
+
+from ..logs.metrics import from_text
+from ..text import wh_text
+from .outputs import OutputStamp
+
+_SHELLS = ("bash", "sh")
+
+
+def read_record(path: str) -> dict[str, Any]:
+    """What an attempt-N.json says; {} when it is missing or damaged."""
+    try:
+        with open(path, "rb") as file:
+            record: object = json.loads(file.read())
+    except (OSError, ValueError):
+        return {}
+    return cast("dict[str, Any]", record) if isinstance(record, dict) else {}
+
+
+def git_text(git: object) -> str:
+    """What a record has under `git`: "1a2b3c4d5e on main, with changes that are not committed"; "" where it does not
+    tell."""
+    if not isinstance(git, dict):
+        return ""
+    state = cast("Mapping[str, Any]", git)
+    commit = str(state.get("commit") or "")[:10] or "no commit yet"
+    branch = f" on {state['branch']}" if state.get("branch") else ""
+    return f"{commit}{branch}" + (", with changes that are not committed" if state.get("dirty") else "")
+
+
+def energy_text(end: Mapping[str, Any], *, simulated: bool = False) -> str:
+    """ "1.2 Wh, mean 310 W", of what a record has under `end`, with SIM of *simulated* GPUs; "" for nothing."""
+    energy_wh, power_w = end.get("energy_wh"), end.get("mean_power_w")
+    if energy_wh is None or power_w is None:
+        return ""
+    return f"{wh_text(energy_wh)}, mean {power_w:.0f} W" + ("  SIM" if simulated else "")
+
+
+def words_in(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """The program and its arguments, secrets masked; () where the record does not tell."""
+    words = record.get("command")
+    return tuple(map(str, cast("list[object]", words))) if isinstance(words, list) else ()
+
+
+def other_command(words: Sequence[str], command: str | Sequence[str]) -> str:
+    """*words* as people write them; "" where there are none or they are *command*."""
+    if not words or (not isinstance(command, str) and [*words] == [*command]):
+        return ""
+    text = words[2] if _runs_text(words) else shlex.join(words)
+    return text if text != command else ""
+
+
+def _runs_text(words: Sequence[str]) -> bool:
+    """It is a command that the file has as one text."""
+    return len(words) == 3 and words[1] == "-c" and os.path.basename(words[0]) in _SHELLS
+
+
+def is_simulated(record: Mapping[str, Any]) -> bool:
+    """Whether the attempt's GPUs were simulated ones."""
+    gpus = record.get("gpus")
+    found = cast("list[Mapping[str, Any]]", gpus) if isinstance(gpus, list) else []
+    return any(str(gpu.get("uuid", "")).startswith("SIM-") for gpu in found)
+
+
+def last_scores(path: str) -> tuple[dict[str, float], dict[str, float]]:
+    """What an attempt that is over reported last, and the best of it, as its attempt-N.json says; {} when it does
+    not."""
+    try:
+        end: Any = read_record(path).get("end")
+        metrics: Any = end.get("metrics", {}) if end else {}
+        told = msgspec.convert(metrics, dict[str, dict[str, float | str]])
+    except (AttributeError, msgspec.ValidationError):
+        return {}, {}
+    scores = {name: from_text(score) for name, score in told.items()}
+    last = {name: score["last"] for name, score in scores.items() if "last" in score}
+    return last, {name: score["best"] for name, score in scores.items() if "best" in score}
+
+
+def stamps_in(record: Mapping[str, Any], log: str) -> Mapping[str, OutputStamp]:
+    """`outputs_before` of a record read back. *log*: where its log lies now; outputs have moved along with it."""
+    try:
+        stamps = msgspec.convert(record.get("outputs_before", {}), dict[str, OutputStamp])
+    except msgspec.ValidationError:
+        return {}
+    before, now = _apart(str(record.get("log", log)), log)
+    return {now + path.removeprefix(before) if path.startswith(before) else path: stamps[path] for path in stamps}
+
+
+def _apart(one: str, other: str) -> tuple[str, str]:
+    """What two paths begin with before the part that they have in common at their ends."""
+    ends, others = one.split("/"), other.split("/")
+    while ends and others and ends[-1] == others[-1]:
+        ends.pop()
+        others.pop()
+    return "/".join([*ends, ""]), "/".join([*others, ""])
+
+
+def encode(record: Mapping[str, Any]) -> bytes:
+    """Indented, one newline at the end; names that are not UTF-8 stay readable as escapes."""
+    try:
+        return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(record), indent=2).encode() + b"\n"
+
+
+def iso(wall_s: float) -> str:
+    """Local time with its offset, to the millisecond."""
+    return datetime.fromtimestamp(wall_s).astimezone().isoformat(timespec="milliseconds")

@@ -1,1 +1,0 @@
-"""What the logs of running attempts tell: progress, metrics, watch rules."""

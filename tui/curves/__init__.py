@@ -1,1 +1,0 @@
-"""Metrics over time: read, reduced, drawn."""

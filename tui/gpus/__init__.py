@@ -1,1 +1,0 @@
-"""GPU panes as lines. Pure."""

@@ -1,1 +1,0 @@
-"""The graph of rounds and needs as lines. Pure."""

@@ -1,1 +1,0 @@
-"""Threads between the screen and an engine."""

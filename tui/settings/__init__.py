@@ -1,1 +1,0 @@
-"""The user's own settings: themes and keys."""

@@ -1,1 +1,0 @@
-"""One task: its attempts, what they left, its page as lines."""

@@ -1,1 +1,0 @@
-"""GPUs over time as lines. Pure."""
