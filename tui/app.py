@@ -204,7 +204,7 @@ class GpudeckApp(DeckApp):
 
     def do_edit(self) -> None:
         """What it changes in the file is told by the header, and applied by `a`."""
-        if self.deck.head is not None:
+        if self.deck.head is not None and not self.refuses():
             problem = run_outside(self, [*editor_of(os.environ), self.deck.head.file])
             if problem:
                 self.tell(problem, error=True)

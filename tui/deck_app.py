@@ -264,7 +264,7 @@ class DeckApp(App[str]):
 
     def do(self, what: Doing) -> None:
         """Ask the engine, after asking the user where that is needed."""
-        if self._refuses():
+        if self.refuses():
             return
         match what:
             case Refusal(text):
@@ -274,7 +274,7 @@ class DeckApp(App[str]):
             case Question():
                 self._question(what)
 
-    def _refuses(self) -> bool:
+    def refuses(self) -> bool:
         """Nothing is done from a screen that only looks; that is said."""
         read_only = self.deck.link.read_only
         if read_only:
@@ -326,7 +326,7 @@ class DeckApp(App[str]):
     # -- the task file ------------------------------------------------------------------------------------------------
 
     def _apply(self) -> None:
-        if self._refuses():
+        if self.refuses():
             return
         head = self.deck.head
         if head is not None and head.file_problem:
@@ -351,7 +351,7 @@ class DeckApp(App[str]):
     # -- taking back --------------------------------------------------------------------------------------------------
 
     def _take_back(self) -> None:
-        if self._refuses():
+        if self.refuses():
             return
         if self._undo:
             self._undo_act(self._undo.pop())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from signal import Signals
 from typing import Any, assert_never
 
@@ -14,6 +14,7 @@ from ..core.inputs import DoneChecked
 from ..core.phases import Closing
 from ..logs.files import LogFolder
 from ..ports import LOOK_AGAIN_S, LOOK_TIMEOUT_S, Aside, Launcher, OthersAt, Sink
+from ..text import names_text
 from .end import Ends
 from .environment import Box
 from .outputs import OutputsFound, find_outputs
@@ -194,19 +195,24 @@ class DoneCheck:
                 )
                 asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self.check, names)
                 return
+            doubts: dict[str, str] = {}
             for name, outputs in found.items():
                 task = self._deck.by_name.get(name)
                 if task is not None and task.spec.outputs == specs[name].outputs:  # not what a file of before asked for
                     doubt = outputs.doubt(self._deck, task) if outputs.exist else ""
-                    self._tell(name, doubt)
+                    doubts |= {name: doubt} if doubt else {}
                     self._post(DoneChecked(name, outputs.exist and not doubt, spoilt=bool(doubt)))
+
+            self._tell(doubts)
 
         self._aside.submit(look, done, timeout_s=LOOK_TIMEOUT_S)
 
-    def _tell(self, name: str, doubt: str) -> None:
-        if doubt and not self._told:
+    def _tell(self, doubts: Mapping[str, str]) -> None:
+        """Once, of the tasks that were looked at together."""
+        if doubts and not self._told:
             self._told = True
-            self._box.notice(f"outputs of {name} do not count as done: {doubt}")
+            names, why = names_text(list(doubts)), next(iter(doubts.values()))
+            self._box.notice(f"outputs of {names} do not count as done: {why}")
 
 
 def place_record(fact: AttemptSubmitted | AttemptRunning) -> dict[str, Any]:

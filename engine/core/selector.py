@@ -8,12 +8,9 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher, get_close_matches
 from fnmatch import translate
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, Protocol, cast
 
 from ..errors import UsageError
-
-if TYPE_CHECKING:
-    from .spec import TaskSpec
 
 STATES = (
     "waiting", "queued", "starting", "running", "stopping", "closing", "backoff", "succeeded", "failed", "cancelled",
@@ -221,13 +218,24 @@ def _equal_numbers(one: str, other: str) -> bool:
         return False
 
 
+class Named(Protocol):
+    """What has a name and what else a selector of a deck that has not run can mean."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def tags(self) -> Sequence[str]: ...
+    @property
+    def params(self) -> Mapping[str, str]: ...
+
+
 _LOOK_AT = 2000
 """Tasks at most: to compare with each costs some 20 µs."""
 _NEAR = 0.65
 """So alike are "bat" and "bad"; names of a sweep that differ in their number are, too, and all equally."""
 
 
-def meant(text: str, tasks: Iterable[TaskSpec]) -> str:
+def meant(text: str, tasks: Iterable[Named]) -> str:
     """ "train*" for "train", "rate=0.1" for "raet=0.1"; "" where nothing is near, or several are as near."""
     seen = list(islice(tasks, _LOOK_AT))
     kind, colon, word = text.partition(":")
@@ -249,7 +257,7 @@ def meant(text: str, tasks: Iterable[TaskSpec]) -> str:
     return near and f"{key}={near}"
 
 
-def nothing_matches(text: str, tasks: Iterable[TaskSpec]) -> str:
+def nothing_matches(text: str, tasks: Iterable[Named]) -> str:
     """What to say of a selector that means no task."""
     near = meant(text, tasks)
     hint = f"; did you mean {near}?" if near else ""

@@ -281,7 +281,8 @@ def _make_log_dir(path: str) -> None:
 
 
 def _on_cpu_warning(deck: Deck) -> str:
-    wanting = sum(task.selected and task.spec.resources.gpus != 0 for task in deck.tasks)
+    left = (task for task in deck.tasks if task.selected and not isinstance(task.phase, FINAL))
+    wanting = sum(task.spec.resources.gpus != 0 for task in left)
     if not deck.on_cpu or not wanting or deck.settings.gpus == "none":
         return ""
     return f"no NVIDIA GPU on this box: {wanting} GPU tasks run on the CPU, {deck.on_cpu_slots} at once"

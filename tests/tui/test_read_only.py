@@ -73,7 +73,7 @@ async def test_what_acts_is_refused_by_one_toast_asks_nothing_and_is_not_in_the_
         footer = rig.text().splitlines()[-1]
         assert "details" in footer
         assert not any(word in footer for word in ("retry", "cancel", "hold", "undo"))
-        for name, keys in ((FAILED, "rRaQ"), (RUNNING, "cKHPu"), (QUEUED, "c+")):
+        for name, keys in ((FAILED, "rRaQE"), (RUNNING, "cKHPu"), (QUEUED, "c+")):
             rig.app.screen.query_one(TaskTable).go_to(name)
             for key in keys:
                 rig.app.clear_notifications()
