@@ -21,6 +21,11 @@ def test_the_generated_parts_of_the_documentation_are_current():
     assert done.returncode == 0, f"run docs/generate.py: {done.stdout}{done.stderr}"
 
 
+def test_the_readme_has_the_test_command_that_ci_runs():
+    lines = re.findall(r"^ +(python3 -m venv .* -m pytest)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(lines) == 1
+
+
 def test_every_request_that_an_engine_answers_is_in_the_protocols_page():
     source = (ROOT / "engine" / "serve" / "requests.py").read_text()
     page = (ROOT / "docs" / "dev" / "protocol.md").read_text().partition("## Requests")[2].partition("## Messages")[0]
