@@ -60,7 +60,10 @@ def run_or_attach(command: Command) -> int:
     place = Place.of(command)
     place.refuse_missing(command.file)
     if not sys.stdout.isatty():
-        raise UsageError("there is no terminal here: `gpudeck --headless` runs the deck, a line per event")
+        raise UsageError(
+            "there is no terminal here: `gpudeck --headless` runs the deck, a line per event, `gpudeck start` in the "
+            "background"
+        )
     for name in ("json", "junit", "retry_cancelled"):
         if command.given.get(name):
             raise UsageError(f"--{name.replace('_', '-')} goes with --headless")

@@ -64,7 +64,7 @@ def _instead(row: TaskRow) -> str:
     """What a task does that does not wait."""
     if row.state in ACTIVE:
         place = f" as {place_text(row)}" if row.job else f" on GPU {gpu_text(row)}" if row.gpus else ""
-        return f"does not wait: attempt {row.attempt} is {row.state}{place} since {time_text(row)}"
+        return f"does not wait: attempt {row.attempt} is {row.state}{place} for {time_text(row)}"
     if row.state == "unknown":
         why = f" ({row.reason})" if row.reason else ""
         return (
