@@ -228,7 +228,7 @@ class GpudeckApp(DeckApp):
             return ""
         running = head.counts.running
         if head.ended and not running:
-            return f"all tasks have ended: engine {link.pid} ends by itself"
+            return f"the run has ended: engine {link.pid} ends by itself"
         what = f"{running} task" + ("" if running == 1 else "s") + " running" if running else "nothing running"
         return f"engine {link.pid} goes on, {what}: `gpudeck` comes back, `gpudeck stop` ends it"
 
