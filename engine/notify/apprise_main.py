@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any
 
-_MISSING = "apprise is not installed: pip install 'gpudeck[notify]'"
+_MISSING = "apprise is not installed: pip install apprise"
 _MAX_CHARS = 200
 
 

@@ -168,7 +168,7 @@ def _as_data(one: Happening, *, digest: bool) -> dict[str, Any]:
     }
 
 
-MISSING = "[notify] urls: apprise is not installed, nothing is sent to them: pip install 'gpudeck[notify]'"
+MISSING = "[notify] urls: apprise is not installed, nothing is sent to them: pip install apprise"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+]{0,30}):/{1,2}")
 
 

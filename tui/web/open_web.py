@@ -28,7 +28,7 @@ def open_web(command: Command, arguments: Sequence[str]) -> int:
     try:
         from .server import Guard, WebScreen
     except ImportError as error:
-        raise UsageError(f"--web needs textual-serve ({error}): pip install 'gpudeck[web]'") from None
+        raise UsageError(f"--web needs textual-serve ({error}): pip install textual-serve") from None
     read_only = command.flag("read_only")
     for name in ("headless", "plain", "json", "junit", "retry_cancelled"):
         if command.given.get(name):
