@@ -169,7 +169,8 @@ def _left_to_you(deck: Deck, planned: Sequence[Planned], settled: Mapping[str, b
     if not again:
         return []
     which = "it" if len(again) == 1 else "them"
-    more = "" if rerun else "; with rerun_stale = true in [deck] stale ones run again by themselves"
+    stale = any(not settled[name] for name in again)
+    more = "" if rerun or not stale else "; with rerun_stale = true in [deck] stale ones run again by themselves"
     return [
         f"this is `gpudeck --headless`; with a screen {names_text(again, 4)} would wait for you: "
         f"`gpudeck retry` runs {which} again{more}"

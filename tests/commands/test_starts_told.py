@@ -226,3 +226,11 @@ async def test_a_start_leaves_an_edited_result_as_it_is_that_the_last_run_left_o
     started = list(desk.started)
     await desk.command("start")
     assert (desk.started, (await desk.rows())["a"]["changed"]) == (started, True)
+
+
+@at_desk(A_AND_C, {"a": 1, "c": 0})
+async def test_a_plan_names_rerun_stale_only_where_something_would_become_stale(desk: Desk) -> None:
+    assert await desk.run() == 1
+    told = (await desk.command("plan")).out
+    assert "with a screen a would wait for you" in told
+    assert "rerun_stale" not in told
