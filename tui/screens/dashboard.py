@@ -44,6 +44,10 @@ _LOG = (4, 14)
 """Rows of the log, the fewest and the most while others could use them. One of them is the line above it."""
 
 
+_SORTS = {"eta": "time left", "file": "file order"}
+"""What the table is sorted by, where its column's id does not say it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Heights:
     wide: bool
@@ -310,7 +314,8 @@ class Dashboard(DeckScreen):
         self._table.go_to(name)
 
     def do_sort(self) -> None:
-        self.gpudeck.tell(f"sorted by {self._table.next_sort()}", kind="sorting")
+        by = self._table.next_sort()
+        self.gpudeck.tell(f"sorted by {_SORTS.get(by, by)}", kind="sorting")
 
     def do_reverse_sort(self) -> None:
         self._table.reverse()
