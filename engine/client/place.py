@@ -156,14 +156,14 @@ class Place:
             return ""
         for name in _TELLING:
             mine, theirs = self.environ.get(name, ""), kept.get(name, "")
-            if mine != theirs:
-                what = _path_difference(mine, theirs) if name == "PATH" else f"{name} {theirs or 'unset'}"
+            what = _path_difference(mine, theirs) if name == "PATH" else f"{name} {theirs or 'unset'}"
+            if mine != theirs and what:
                 return f"tasks get {what}, not what this shell has: see `gpudeck env --refresh`"
         return ""
 
 
 def _path_difference(mine: str, theirs: str) -> str:
-    """The first folder that only one of them has."""
+    """The first folder that only one of them has; "" for the same ones in another order."""
     here, there = mine.split(os.pathsep), theirs.split(os.pathsep)
     for folder in here:
         if folder not in there:
@@ -171,7 +171,7 @@ def _path_difference(mine: str, theirs: str) -> str:
     for folder in there:
         if folder not in here:
             return f"a PATH with {folder}"
-    return "a PATH in another order"
+    return ""
 
 
 def say(text: str) -> None:
