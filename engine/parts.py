@@ -30,8 +30,9 @@ from .decks.opening import OpenDeck
 from .decks.other_decks import OtherDecks
 from .logs.files import AttemptPaths
 from .notify.delivery import Surroundings
-from .notify.message import Origin, problems_of
+from .notify.message import Origin
 from .notify.notices import Notices
+from .notify.targets import problems_of
 from .ports import Launcher, Sink
 from .report.forecasts import Forecasts
 from .report.numbers import slot_count

@@ -7,13 +7,14 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from ..logs.metrics import from_text
 from ..text import wh_text
-from .outputs import OutputStamp
+
+if TYPE_CHECKING:  # who only reads a record needs no deck and no parser of metrics
+    from .outputs import OutputStamp
 
 _SHELLS = ("bash", "sh")
 
@@ -76,6 +77,8 @@ def is_simulated(record: Mapping[str, Any]) -> bool:
 def last_scores(path: str) -> tuple[dict[str, float], dict[str, float]]:
     """What an attempt that is over reported last, and the best of it, as its attempt-N.json says; {} when it does
     not."""
+    from ..logs.metrics import from_text
+
     try:
         end: Any = read_record(path).get("end")
         metrics: Any = end.get("metrics", {}) if end else {}
@@ -89,6 +92,8 @@ def last_scores(path: str) -> tuple[dict[str, float], dict[str, float]]:
 
 def stamps_in(record: Mapping[str, Any], log: str) -> Mapping[str, OutputStamp]:
     """`outputs_before` of a record read back. *log*: where its log lies now; outputs have moved along with it."""
+    from .outputs import OutputStamp
+
     try:
         stamps = msgspec.convert(record.get("outputs_before", {}), dict[str, OutputStamp])
     except msgspec.ValidationError:

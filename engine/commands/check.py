@@ -16,7 +16,7 @@ from ..core.spec import DeckFile, TaskSpec
 from ..decks.gpus import gpus_for
 from ..doctor.programs import look_for_programs
 from ..errors import EngineUnavailableError, TaskFileError
-from ..notify.message import problems_of
+from ..notify.targets import problems_of
 from ..taskfile.fit import check_environment, check_fit, refuse_later
 from ..taskfile.load import load, load_settings
 from ..taskfile.options import Box, RunOptions

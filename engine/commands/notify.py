@@ -11,7 +11,8 @@ from ..client.files import task_file
 from ..command import Command
 from ..errors import UsageError
 from ..notify.delivery import Surroundings, deliver
-from ..notify.message import Happening, Origin, fold, problems_of, resolve
+from ..notify.message import Happening, Origin, fold
+from ..notify.targets import problems_of, resolve
 from ..taskfile.load import load
 from ..taskfile.options import RunOptions
 

@@ -17,7 +17,8 @@ from typing import cast
 
 from ..core.spec import Command
 from ..text import printable, shorten
-from .message import Notice, Targets
+from .message import Notice
+from .targets import Targets
 
 HELPER = Path(__file__).with_name("apprise_main.py").read_text(encoding="utf-8")
 """As it was when this engine started: an upgrade below it does not change what is sent to it."""

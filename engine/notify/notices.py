@@ -17,8 +17,9 @@ from ..protocol.messages import Counts, Message, RunFinished, TaskEnded
 from ..report.numbers import counts_of
 from ..text import plural, short_time
 from .delivery import Surroundings
-from .message import Happening, Kind, Level, Origin, resolve
+from .message import Happening, Kind, Level, Origin
 from .sender import Mark, Sender, Settings
+from .targets import resolve
 
 _ROUNDS = ("round", "round ended")
 

@@ -14,7 +14,8 @@ from typing import Any, cast
 from ..atomic import write_private
 from ..core.spec import Notify
 from .delivery import Surroundings, deliver
-from .message import Happening, Notice, Origin, Targets, fold
+from .message import Happening, Notice, Origin, fold
+from .targets import Targets
 
 
 class Mark:

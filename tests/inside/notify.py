@@ -2,5 +2,6 @@
 
 from gpudeck.engine.notify import sender
 from gpudeck.engine.notify.delivery import Surroundings
-from gpudeck.engine.notify.message import MAX_LINES, Happening, Notice, Origin, Targets, fold, resolve
+from gpudeck.engine.notify.message import MAX_LINES, Happening, Notice, Origin, fold
 from gpudeck.engine.notify.sender import Mark, Sender, Settings
+from gpudeck.engine.notify.targets import Targets, resolve
