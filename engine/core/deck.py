@@ -341,6 +341,8 @@ class Deck:
     @property
     def is_part(self) -> bool:
         """Tasks of the file are left out of what runs."""
+        if self.counts.total() == len(self.tasks):  # a run begun by hand costs no look at all of them
+            return False
         return any(not task.selected and not task.gone for task in self.tasks)
 
     def gates_say(self, task: Task) -> GateState:

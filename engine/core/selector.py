@@ -170,8 +170,8 @@ def _alternatives(text: str) -> tuple[str, ...]:
 
 
 def _by_kind(word: str, kind: str, value: str) -> Term:
-    if kind not in _KINDS:
-        near = get_close_matches(kind, _KINDS, n=1)
+    if kind not in KINDS:
+        near = get_close_matches(kind, KINDS, n=1)
         hint = f"did you mean {near[0]}:{value}?" if near else f"there is no {kind}: ({_KNOWN} are known)"
         raise UsageError(f"{word}: {hint}")
     values = [part for part in value.split(",") if part]
@@ -186,7 +186,7 @@ def _by_kind(word: str, kind: str, value: str) -> Term:
     return Term(cast("Kind", kind), word, tuple(map(_glob, values)))
 
 
-_KINDS = ("state", "reason", "tag", "gpu", "entry", "group", "round", "node", "job")
+KINDS = ("state", "reason", "tag", "gpu", "entry", "group", "round", "node", "job")
 _KNOWN = "state:, reason:, tag:, gpu:, entry:, group:, round:, node: and job:"
 
 

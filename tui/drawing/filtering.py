@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ...engine.core.selector import Subject, Term, parse_term
+from ...engine.core.selector import KINDS, Subject, Term, is_glob, parse_term
 from ...engine.protocol.states import PENDING, is_pending
 from ...engine.protocol.wire import TaskRow
 
@@ -16,7 +16,6 @@ Uuids = Mapping[int, str]
 Test = Callable[[TaskRow, Uuids], bool]
 
 _WORD = re.compile(r'(-?)(?:"([^"]*)"?|(\S+))')
-_KINDS = ("state", "reason", "tag", "gpu", "entry", "group", "round", "node", "job")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +49,12 @@ def _test(match: re.Match[str]) -> tuple[Test, bool] | None:
     if word is None:
         test, is_name = _anywhere(phrase), False
     else:
-        test, is_name = _term(word), not minus and _is_glob(word)
+        test, is_name = _term(word), not minus and _names_by_glob(word)
     return (_negated(test) if minus else test), is_name
 
 
-def _is_glob(word: str) -> bool:
-    return any(char in word for char in "*?[") and ":" not in word and "=" not in word
+def _names_by_glob(word: str) -> bool:
+    return is_glob(word) and ":" not in word and "=" not in word
 
 
 def _negated(test: Test) -> Test:
@@ -65,9 +64,9 @@ def _negated(test: Test) -> Test:
 def _term(word: str) -> Test:
     kind, colon, _ = word.partition(":")
     key, equals, value = word.partition("=")
-    if (colon and kind in _KINDS) or (not colon and equals and value and re.fullmatch(r"[A-Za-z_]\w*", key)):
+    if (colon and kind in KINDS) or (not colon and equals and value and re.fullmatch(r"[A-Za-z_]\w*", key)):
         return _selected(parse_term(word))
-    if _is_glob(word):
+    if _names_by_glob(word):
         named = parse_term(word)
         return _any([lambda row, uuids: named.is_in(subject(row, uuids)), _anywhere(word)])
     return _anywhere(word)

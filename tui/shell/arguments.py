@@ -14,30 +14,24 @@ from .options import one_task, some_tasks
 from .verbs import DAILY, DECK, HABITS, VERBS, Verb
 
 _NEGATIVE = re.compile(r"-\d+")
-_LEFT_OUT = re.compile(r"-(?:(?:state|reason|tag|gpu|entry|group|round|node|job):|\w{2,}=).+")
-"""Of a selector: what it leaves out. No option of ours looks like it."""
+_LEFT_OUT = re.compile(r"-\w{2,}[:=].+")
+"""Of a selector: what it leaves out, "-state:failed", "-lr=0.1". No option of ours looks like it."""
 _NAME_LEFT_OUT = re.compile(r"-\d+|-[^-].+")
 """Where it is no option: a number, or a name or a glob that a selector leaves out."""
 _KEPT = "\0"
+"""Before such a word: argparse takes it for no option then. No word of a command line has it."""
 
 
 def parse(arguments: Sequence[str]) -> Command:
     """Turn words into a command. Wrong usage prints one line and exits with 2."""
     file, words = leading_file(list(arguments))
-    if words[:1] == ["help"] and words[1:] and words[1] not in VERBS:
-        _refuse_misspelt(words[1], parser_of(DECK))
-        parser_of(DECK).error(f"no command {words[1]!r}")
-    if words[:1] == ["help"] and {*words[1:]} <= VERBS.keys():
-        words = [*words[1:2], "--help"]
+    if words[:1] == ["help"]:
+        words = _help_for(words[1:2])
     if words and words[0] in HABITS and not os.path.exists(words[0]):
         parser_of(DECK).error(f"no command {words[0]!r}: {HABITS[words[0]]}")
     verb = VERBS[words.pop(0)] if words and words[0] in VERBS and words[0] != DECK else VERBS[DECK]
     parser = parser_of(verb.name)
-    if verb.words == "select":  # for argparse these are options
-        words = [_KEPT + word if _LEFT_OUT.fullmatch(word) else word for word in words]
-    found, rest = parser.parse_known_args(words)
-    if verb.words == "select":
-        found.words, rest = ([word.removeprefix(_KEPT) for word in each] for each in (found.words, rest))
+    found, rest = _selecting(parser, words) if verb.words == "select" else parser.parse_known_args(words)
     if verb.words in ("none", "select") and not file and not vars(found).get("file"):
         file = _taken_file(found.words if "words" in found else rest)
         if verb.words == "select" and file and not found.words and {some_tasks, one_task} & {*verb.adds}:
@@ -56,6 +50,22 @@ def parse(arguments: Sequence[str]) -> Command:
     if file:
         found.file = file
     return _command(verb, found, parser)
+
+
+def _help_for(command: Sequence[str]) -> list[str]:
+    """`gpudeck help` and `gpudeck help COMMAND` in other words."""
+    for word in command:
+        if word not in VERBS:
+            _refuse_misspelt(word, parser_of(DECK))
+            parser_of(DECK).error(f"no command {word!r}")
+    return [*command, "--help"]
+
+
+def _selecting(parser: argparse.ArgumentParser, words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """As `parse_known_args`, of words among which are selectors that leave out."""
+    found, rest = parser.parse_known_args([_KEPT + word if _LEFT_OUT.fullmatch(word) else word for word in words])
+    found.words = [word.removeprefix(_KEPT) for word in found.words]
+    return found, [word.removeprefix(_KEPT) for word in rest]
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
