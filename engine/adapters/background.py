@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -107,3 +108,19 @@ class Background:
             job.timer.cancel()
         self._hand_out()
         job.done(result)
+
+
+def within(limit_s: float, work: Callable[[], _T]) -> _T | None:
+    """What *work* returns, or raises, where somebody has to wait for it; None: it takes longer than *limit_s*, and its
+    thread is left behind. Raises RuntimeError where there is no thread to be had."""
+    answer: Future[_T] = Future()
+
+    def do() -> None:
+        try:
+            answer.set_result(work())
+        except Exception as error:  # The thread ends here; who waits for the answer raises it.
+            answer.set_exception(error)
+
+    threading.Thread(target=do, name="gpudeck-within", daemon=True).start()
+    wait((answer,), limit_s)
+    return answer.result() if answer.done() else None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping
+
+from .programs import run_program
 
 _PATIENCE_S = 120.0
 """A stop may take as long as the service is given for it: 90 s unless somebody said otherwise."""
@@ -34,19 +35,7 @@ class UserSystemd:
         return {name: value for name, _, value in pairs} if done else {}
 
     def _run(self, words: tuple[str, ...], timeout_s: float) -> tuple[bool, str]:
-        try:
-            done = subprocess.run(
-                ["systemctl", "--user", "--no-pager", "--no-ask-password", *words],
-                env=self._env,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=timeout_s,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return False, f"no answer within {timeout_s:.0f} s"
-        except OSError as error:
-            return False, f"systemctl: {error.strerror}"
-        text = done.stdout.decode(errors="replace").strip()
-        return done.returncode == 0, text if done.returncode == 0 else " ".join(text.split())
+        argv = ("systemctl", "--user", "--no-pager", "--no-ask-password", *words)
+        answer = run_program(argv, self._env, timeout_s=timeout_s)
+        text = answer.out + answer.err
+        return answer.ok, text.strip() if answer.ok else " ".join(text.split())

@@ -43,28 +43,20 @@ class Watcher:
         self._polled: set[Watch] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def watch(self, pid: int, start_ticks: int, ended: Callable[[], None]) -> Watch:
-        """Call *ended* when this very process has ended (a zombie has). Never calls it from within."""
+    def watch(self, pid: int, start_ticks: int, ended: Callable[[], None], *, child: bool = False) -> Watch:
+        """Call *ended* when this very process has ended (a zombie has). Never calls it from within.
+
+        *child*: it is one of ours that was not reaped, whose pid cannot mean anybody else.
+        """
         watch = Watch(self, pid, start_ticks, ended)
         self._watches.add(watch)
         watch.fd = _open(pid) if self._pidfd else -1
         if watch.fd < 0:
             self._poll(watch)
-        elif proc.is_live(pid, start_ticks):
+        elif child or proc.is_live(pid, start_ticks):
             self._loop.add_reader(watch.fd, watch.fire)
         else:
             self._loop.call_soon(self._fire_if_kept, watch)
-        return watch
-
-    def watch_child(self, pid: int, start_ticks: int, ended: Callable[[], None]) -> Watch:
-        """Like `watch` for a child that was not reaped, whose pid cannot mean anybody else."""
-        watch = Watch(self, pid, start_ticks, ended)
-        self._watches.add(watch)
-        watch.fd = _open(pid) if self._pidfd else -1
-        if watch.fd < 0:
-            self._poll(watch)
-        else:
-            self._loop.add_reader(watch.fd, watch.fire)
         return watch
 
     def release(self, watch: Watch) -> None:

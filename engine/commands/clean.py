@@ -477,9 +477,8 @@ def sweep(unneeded: Iterable[Unneeded], failed: Callable[[str], None]) -> tuple[
 
 def _is_over(entry: os.DirEntry[str]) -> bool:
     """A wrapper that was late for its start has come and gone, and the engine had the time to read its end."""
-    wrapper = record.read(entry.path).wrapper
     age_limit = entry.stat(follow_symlinks=False).st_mtime + OLD_RECORD_S
-    return age_limit < time.time() and (wrapper is None or wrapper.living() is None)
+    return age_limit < time.time() and record.read(entry.path).living() is None
 
 
 def _unneeded(path: str, what: str, entries: Iterable[os.DirEntry[str]]) -> Unneeded:

@@ -242,8 +242,8 @@ def refuse_strangers(attempts_dir: str, file: DeckFile, told: Recorded) -> None:
     start them a second time. Only their records tell. Raises UsageError that names each with its session leader."""
     lines: list[str] = []
     for token in sorted(set(os.listdir(attempts_dir)) - told.tokens):
-        wrapper = record.read(os.path.join(attempts_dir, token)).wrapper
-        if wrapper is not None and wrapper.living():
+        wrapper = record.read(os.path.join(attempts_dir, token))
+        if wrapper.living():
             lines.append(
                 f"{file.shown}: an attempt still runs (pid {wrapper.pid}) that the journal does not know: wait for its "
                 f"end, or end it: kill -- -{wrapper.pid}"

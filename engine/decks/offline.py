@@ -98,13 +98,13 @@ class OfflineDeck:
         if found.end or found.void:
             return "ended"
         attempt = self.deck.active[token].attempt() if token in self.deck.active else None
-        if found.wrapper is None or self.elsewhere or (attempt is not None and attempt.job):
+        if not found.pid or self.elsewhere or (attempt is not None and attempt.job):
             return "unknown"  # of a job on another node its cluster would have to be asked
         if self.restarted:
             return "gone"
         if attempt is not None and attempt.pid_ns not in (0, this_machine().pid_ns):
             return "unknown"
-        return "runs" if found.wrapper.living() is not None else "gone"
+        return "runs" if found.living() is not None else "gone"
 
     def end_of(self, token: str) -> str:
         """The exit code of an attempt whose record tells it, as written; "" where none does."""

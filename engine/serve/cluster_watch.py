@@ -8,7 +8,8 @@ import os
 import time
 from collections.abc import Callable, Mapping
 
-from ..adapters.slurm.calls import Calls, run_program
+from ..adapters.programs import run_program
+from ..adapters.slurm.calls import Calls
 from ..adapters.slurm.cluster import ClusterView, read_cluster
 
 PERIOD_S = 5.0

@@ -15,7 +15,8 @@ from typing import Literal
 
 from ... import __version__
 from ..adapters import host
-from ..adapters.slurm.calls import run_program, small_environment
+from ..adapters.programs import run_program
+from ..adapters.slurm.calls import small_environment
 from ..adapters.slurm.jobfiles import VOID, control_folder, path, read_ended, void
 from ..adapters.slurm.next_step import Limits
 from ..adapters.slurm.parse import SQUEUE, QueuedJob, squeue_jobs

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.adapters.nvml.calls import Nvml
-from gpudeck.engine.adapters.nvml.device import Device, Owners
+from gpudeck.engine.adapters.nvml.device import Device
 from gpudeck.engine.adapters.processes import proc
 from tests.fakes import forked
 from tests.fakes.local_rig import end_children
@@ -46,4 +46,4 @@ def clock() -> StillClock:
 @pytest.fixture
 def device(box: Box, clock: StillClock) -> Device:
     """The first card."""
-    return Device(box.uuid(0), Nvml(), Owners(), clock)
+    return Device(box.uuid(0), Nvml(), clock)

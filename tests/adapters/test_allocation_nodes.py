@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.inside.adapters import Allocation, Node, Share, nodes_of, shares, step
+from tests.inside.adapters import Allocation, Node, nodes_in, step
 
 ALIKE = """JobId=1 JobName=inner.sh
    JobState=RUNNING Reason=None Dependency=(null)
@@ -22,27 +22,24 @@ DIFFERENT = """JobId=77 JobName=x
 """
 
 
-def test_nodes_that_are_alike_stand_in_one_line() -> None:
-    assert shares(ALIKE) == [Share("node[1-2]", gpus=2, model="", cpus=4, memory_mib=0)]
-
-
 def test_nodes_that_differ_stand_in_a_line_each() -> None:
-    assert shares(DIFFERENT) == [
-        Share("big1", gpus=4, model="a100", cpus=16, memory_mib=64000),
-        Share("small[1-2]", gpus=0, model="", cpus=1, memory_mib=4000),
-        Share("mixed", gpus=3, model="", cpus=2, memory_mib=8000),
-    ]
+    assert nodes_in(DIFFERENT) == (
+        Node("big1", gpus=4, model="a100", cpus=16, memory_mib=64000),
+        Node("small1", gpus=0, model="", cpus=1, memory_mib=4000),
+        Node("small2", gpus=0, model="", cpus=1, memory_mib=4000),
+        Node("mixed", gpus=3, model="", cpus=2, memory_mib=8000),
+    )
 
 
 @pytest.mark.parametrize(
     "text", ["", "slurm_load_jobs error: Invalid job id specified", "JobId=1\n  NodeList=(null)\n"]
 )
 def test_of_a_job_without_nodes_nothing_is_told(text: str) -> None:
-    assert shares(text) == []
+    assert nodes_in(text) == ()
 
 
 def test_each_name_of_a_list_is_a_node_with_what_the_list_has() -> None:
-    found = nodes_of(shares(ALIKE), [["node1", "node2"]])
+    found = nodes_in(ALIKE)
     assert found == (Node("node1", gpus=2, cpus=4), Node("node2", gpus=2, cpus=4))
     assert Allocation("1", found).cpus == 8
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.fakes.claims_box import GPUS, Box, says
 from tests.fakes.local_rig import kill, lives
-from tests.inside.adapters import WRAPPER_FD, Held, LockFile, byte_of, inherited, is_locked, lock_folder, proc
+from tests.inside.adapters import WRAPPER_FD, LockFile, byte_of, inherited, is_locked, lock_folder, proc
 
 
 @pytest.fixture
@@ -265,19 +265,19 @@ def test_a_wrapper_that_ends_while_its_gpu_is_taken_over_hands_nothing_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = str(tmp_path / "locks")
-    before, after, other = (Held(LockFile(folder)) for _ in range(3))
+    before, after, other = (LockFile(folder) for _ in range(3))
     fd = before.take(["GPU-0"], [])
     assert fd is not None
     keeps = (os.POSIX_SPAWN_DUP2, fd, WRAPPER_FD)
     pid = os.posix_spawn("/bin/sleep", ["sleep", "300"], {}, file_actions=[keeps])
     wrapper = proc.stat(pid)
     assert wrapper is not None
-    before.lock.close()
+    before.close()
     os.close(fd)
     control = fcntl.fcntl
 
     def late(*args: Any) -> Any:
-        if args[0] == after.lock.fd and lives(pid):
+        if args[0] == after.fd and lives(pid):
             kill(pid)
             os.waitpid(pid, 0)
         return control(*args)
@@ -287,17 +287,17 @@ def test_a_wrapper_that_ends_while_its_gpu_is_taken_over_hands_nothing_over(
     assert not lives(pid)
     assert other.seize("GPU-0")
     for held in (after, other):
-        held.lock.close()
+        held.close()
 
 
 def test_what_a_process_has_open_as_that_number_is_no_claim_unless_it_is_the_file(tmp_path: Path) -> None:
-    ours, others = (Held(LockFile(str(tmp_path / name))) for name in ("ours", "others"))
+    ours, others = (LockFile(str(tmp_path / name)) for name in ("ours", "others"))
     others.seize("GPU-0")
     byte = byte_of("GPU-0")
-    assert inherited(os.getpid(), others.lock.fd, others.lock.identity, byte)
-    assert not inherited(os.getpid(), others.lock.fd, ours.lock.identity, byte)
+    assert inherited(os.getpid(), others.fd, others.file, byte)
+    assert not inherited(os.getpid(), others.fd, ours.file, byte)
     for held in (ours, others):
-        held.lock.close()
+        held.close()
 
 
 @pytest.mark.usefixtures("loose_umask")

@@ -35,18 +35,18 @@ class Deck:
     @property
     def held(self) -> set[str]:
         opened = self.claims._open  # pyright: ignore[reportPrivateUsage]
-        return set() if opened is None else opened.held.gpus
+        return set() if opened is None else opened.lock.gpus
 
     @property
     def gang(self) -> bool:
         opened = self.claims._open  # pyright: ignore[reportPrivateUsage]
-        return opened is not None and opened.held.gang
+        return opened is not None and opened.lock.gang
 
     def kill_engine(self) -> None:
         """Its descriptors are closed, it tidies nothing up."""
         opened = self.claims._open  # pyright: ignore[reportPrivateUsage]
         if opened is not None:
-            opened.held.lock.close()
+            opened.lock.close()
 
 
 class SharedBox(RuleBasedStateMachine):

@@ -17,7 +17,7 @@ from gpudeck.engine.core.inputs import GpuReading, Process
 from gpudeck.engine.ports import Known, StartOrder
 from tests.fakes.dead_engine import OLD, inits, left_by_a_killed_engine
 from tests.fakes.local_rig import Rig, kill, launched, lives, run, until
-from tests.inside.adapters import adopt, arguments_of, proc, record, wrapper_text
+from tests.inside.adapters import adopt, arguments_of, boottime_s, proc, record, wrapper_text
 
 TERM = signal.SIGTERM
 LONG_S = 1000.0
@@ -405,7 +405,7 @@ def test_where_pids_prove_nothing_its_token_does(tmp_path: Path) -> None:
 def test_a_process_that_has_the_pid_of_another_namespaces_wrapper_here_is_not_it(tmp_path: Path) -> None:
     async def body(rig: Rig) -> None:
         with subprocess.Popen(["sleep", "300"]) as stranger:
-            known = dead_wrapper(rig, start_line(stranger.pid, proc.boot_tick() + 1))
+            known = dead_wrapper(rig, start_line(stranger.pid, int(boottime_s() * proc.TICKS_PER_S) + 1))
             fates = rig.launcher.recover([known])
             stranger.kill()
         assert fates == {OLD: Unproven()}
@@ -465,8 +465,7 @@ async def test_the_same_process_can_take_over_from_itself(rig: Rig) -> None:
 
 def test_a_record_is_read_by_whole_lines() -> None:
     whole = (start_line(7, 8) + "end 137 12.50\n").encode()
-    wrapper = record.parse(whole).wrapper
-    assert wrapper == record.Wrapper(pid=7, uptime_s=0.08)
+    assert (record.parse(whole).pid, record.parse(whole).uptime_s) == (7, 0.08)
     assert (record.parse(whole).end, record.parse(whole).end_uptime_s) == ("137", 12.5)
     for cut in range(len(whole)):
         assert record.parse(whole[:cut]).end == ""

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gpudeck.engine.core.inputs import GpuReading
+from gpudeck.engine.core.inputs import GpuReading, Process
 from tests.fakes.nvml_double.box import Box
 from tests.fakes.still_clock import StillClock
-from tests.inside.adapters import Device, Nvml, Owners
+from tests.inside.adapters import Device, Nvml, owned
 
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, TIMEOUT = 3, 4, 9, 10
 FUNCTION_NOT_FOUND, GPU_IS_LOST, UNKNOWN = 13, 15, 999
@@ -168,7 +168,7 @@ def test_retries_of_a_lost_gpu_grow_apart_up_to_five_minutes(box: Box, device: D
 
 def test_a_driver_that_went_away_is_reached_again(box: Box, clock: StillClock) -> None:
     box.set(init=9)
-    device = Device("GPU-double-0", Nvml(), Owners(), clock)
+    device = Device("GPU-double-0", Nvml(), clock)
     assert device.read().lost == "Driver Not Loaded"
     box.set(init=None)
     clock.now_s += 5.0
@@ -293,7 +293,7 @@ def test_an_older_driver_is_asked_for_the_older_list(box: Box, device: Device) -
 
 def test_a_process_hidden_by_the_kernel_is_visible_without_a_name(tmp_path: Path) -> None:
     with unprivileged():
-        assert Owners(proc=str(tmp_path)).look(1) == ("", True)
+        assert owned(Process(1, None), str(tmp_path)) == Process(1, None, user="", visible=True)
 
 
 def test_an_owner_without_a_login_name_is_told_by_number(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_an_owner_without_a_login_name_is_told_by_number(tmp_path: Path) -> None
     os.chown(tmp_path / "77", _unused_uid(), -1) if os.geteuid() == 0 else None
     uid = os.stat(tmp_path / "77").st_uid
 
-    assert Owners(proc=str(tmp_path)).look(77) == (_name_or_number(uid), True)
+    assert owned(Process(77, None), str(tmp_path)) == Process(77, None, user=_name_or_number(uid), visible=True)
 
 
 def _unused_uid() -> int:

@@ -47,7 +47,7 @@ class Box:
         """kill -9: its descriptions are closed, it tidies nothing up."""
         opened = self.decks.pop(deck)._open  # pyright: ignore[reportPrivateUsage]
         assert opened is not None
-        os.close(opened.held.lock.fd)
+        os.close(opened.lock.fd)
 
     def refused(self, deck: str, *gpus: str) -> dict[str, str]:
         with pytest.raises(SpawnRefusedError) as caught:

@@ -6,17 +6,15 @@ from gpudeck.engine.adapters.allocation import relay
 from gpudeck.engine.adapters.allocation.nodes import (
     Allocation,
     Node,
-    Share,
     look_at_allocation,
-    nodes_of,
-    shares,
+    nodes_in,
     step,
     step_anywhere,
 )
 from gpudeck.engine.adapters.allocation.relay import AllocationProbe, across, node_of, relayed
 from gpudeck.engine.adapters.background import Background
 from gpudeck.engine.adapters.claims.claims import Claims
-from gpudeck.engine.adapters.claims.file import WRAPPER_FD, Held, LockFile, byte_of, inherited, is_locked, lock_folder
+from gpudeck.engine.adapters.claims.file import WRAPPER_FD, LockFile, byte_of, inherited, is_locked, lock_folder
 from gpudeck.engine.adapters.claims.names import Claim, Entry, claims_on, describe
 from gpudeck.engine.adapters.host import boottime_s
 from gpudeck.engine.adapters.inotify import Arrivals
@@ -24,7 +22,7 @@ from gpudeck.engine.adapters.journal.codec import FactCodec, Row, UnknownFactErr
 from gpudeck.engine.adapters.journal.db import SCHEMA, Schema, look_at, open_db
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.adapters.nvml.calls import Nvml
-from gpudeck.engine.adapters.nvml.device import Device, Owners, reasons_in_words
+from gpudeck.engine.adapters.nvml.device import Device, owned, reasons_in_words
 from gpudeck.engine.adapters.nvml.discover import has_nvidia_hardware
 from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 from gpudeck.engine.adapters.processes import adopt, launcher, proc, record, wrapper

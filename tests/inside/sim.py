@@ -5,9 +5,10 @@ from typing import Any
 
 from gpudeck.engine import loop
 from gpudeck.engine.adapters import host
+from gpudeck.engine.adapters.programs import Answer
 from gpudeck.engine.adapters.slurm import calls as _calls
 from gpudeck.engine.adapters.slurm import jobfiles, launcher, next_step, submission
-from gpudeck.engine.adapters.slurm.calls import Answer, Calls
+from gpudeck.engine.adapters.slurm.calls import Calls
 from gpudeck.engine.adapters.slurm.launcher import SlurmLauncher
 from gpudeck.engine.attempts import end
 from gpudeck.engine.attempts.end import Ends

@@ -5,14 +5,14 @@ Nodes=node[1-2] CPU_IDs=0-3 Mem=8000 GRES=gpu:a100:2(IDX:0-1)
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...core.gpu_names import gpus_by_type
 from ...errors import EngineUnavailableError
+from ..programs import NOT_BEGUN, run_program
+from ..slurm.parse import expand_nodes
 from ..slurm.states import stand
 
 _NODES = re.compile(r"^\s*Nodes=(\S+) CPU_IDs=(\S*) Mem=(\d+) GRES=(\S*)", re.MULTILINE)
@@ -24,26 +24,16 @@ _NO_GPUS = "--gres=none"
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What a job has on each node of a list."""
-
-    nodes: str
-    """As Slurm writes it: node[1-2]."""
-    gpus: int
-    model: str
-    """The type that the cluster calls them by; may be empty."""
-    cpus: int
-    memory_mib: int
-    """0: Slurm does not count memory."""
-
-
-@dataclass(frozen=True, slots=True)
 class Node:
+    """What a job has on it."""
+
     name: str
     gpus: int
     model: str = ""
+    """The type that the cluster calls them by; may be empty."""
     cpus: int = 1
     memory_mib: int = 0
+    """0: Slurm does not count memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +53,17 @@ class Allocation:
         return next((node for node in self.nodes if node.name == name), None)
 
 
-def shares(text: str) -> list[Share]:
+def nodes_in(text: str) -> tuple[Node, ...]:
     """What `scontrol show job -d` tells of the nodes; empty where the job is over or the text is another."""
     state = _STATE.search(text)
     if state is not None and stand(state[1]) == "over":
-        return []  # what it had is still listed
-    found: list[Share] = []
-    for nodes, cpus, memory, gres in _NODES.findall(text):
+        return ()  # what it had is still listed
+    found: list[Node] = []
+    for names, cpus, memory, gres in _NODES.findall(text):
         kinds = gpus_by_type(gres)
         model = next(iter(kinds)) if len(kinds) == 1 else ""
-        found.append(Share(nodes, kinds.total(), model, _count(cpus), int(memory)))
-    return found
+        found += [Node(name, kinds.total(), model, _count(cpus), int(memory)) for name in expand_nodes(names)]
+    return tuple(found)
 
 
 def step(node: Node, *, gpus: int, cpus: int | None, memory_mib: int | None) -> tuple[str, ...]:
@@ -114,15 +104,6 @@ def _count(ids: str) -> int:
     return max(1, total)
 
 
-def nodes_of(found: Sequence[Share], hosts: Sequence[Sequence[str]]) -> tuple[Node, ...]:
-    """*hosts*: the names that each share's list stands for."""
-    return tuple(
-        Node(name, share.gpus, share.model, share.cpus, share.memory_mib)
-        for share, names in zip(found, hosts, strict=True)
-        for name in names
-    )
-
-
 _LIMIT_S = 30.0
 _UNKNOWN = "Invalid job id"
 
@@ -134,11 +115,9 @@ def look_at_allocation(environ: Mapping[str, str]) -> Allocation | None:
     here = environ.get("SLURMD_NODENAME", "")
     if not job or (here and environ.get("SLURM_JOB_NUM_NODES", "1") == "1"):
         return None
-    found = shares(_scontrol(environ, "show", "job", "-d", job, missing=_over(job)))
-    if not found:
+    nodes = nodes_in(_shown(environ, job))
+    if not nodes:
         raise EngineUnavailableError(_over(job))
-    hosts = [_scontrol(environ, "show", "hostnames", share.nodes).split() for share in found]
-    nodes = nodes_of(found, hosts)
     return Allocation(job, nodes, here if any(node.name == here for node in nodes) else "")
 
 
@@ -146,24 +125,17 @@ def _over(job: str) -> str:
     return f"SLURM_JOB_ID is {job}, and that job is over: `unset SLURM_JOB_ID` where this is to run outside of jobs"
 
 
-def _scontrol(environ: Mapping[str, str], *words: str, missing: str = "") -> str:
-    """*missing*: what to say where Slurm does not know what is asked for."""
-    what = f"scontrol {' '.join(words)}"
-    try:
-        done = subprocess.run(
-            ["scontrol", *words], env=dict(environ), cwd=os.path.abspath(os.sep), stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=_LIMIT_S, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EngineUnavailableError(f"{what} does not answer, to tell which GPUs this job has: {error}") from error
-    if done.returncode:
-        why = _last_line([done.stderr, done.stdout])
-        if missing and _UNKNOWN in why:
-            raise EngineUnavailableError(missing)
-        raise EngineUnavailableError(f"{what} fails, and which GPUs this job has is not known: {why}")
-    return done.stdout
-
-
-def _last_line(texts: Sequence[str]) -> str:
-    lines = [line for text in texts for line in text.splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "no word why"
+def _shown(environ: Mapping[str, str], job: str) -> str:
+    call = ("scontrol", "show", "job", "-d", job)
+    answer = run_program(call, environ, timeout_s=_LIMIT_S)
+    if answer.ok:
+        return answer.out
+    if answer.code in (None, NOT_BEGUN):
+        raise EngineUnavailableError(
+            f"{' '.join(call)} does not answer, to tell which GPUs this job has: {answer.err.strip()}"
+        )
+    lines = [line.strip() for line in (answer.out + answer.err).splitlines() if line.strip()]
+    why = lines[-1] if lines else "no word why"
+    if _UNKNOWN in why:
+        raise EngineUnavailableError(_over(job))
+    raise EngineUnavailableError(f"{' '.join(call)} fails, and which GPUs this job has is not known: {why}")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ...ports import SpawnRefusedError
 from .. import host
 from . import file
-from .file import Held, LockFile, UnusableError, Wrapper, lock_folder
+from .file import LockFile, UnusableError, Wrapper, lock_folder
 from .names import GATHERING, Board, Entry, describe
 
 SIMULATED = "SIM-"
@@ -39,7 +39,7 @@ class _Claim:
 class _Open:
     """The file while it can be used."""
 
-    held: Held
+    lock: LockFile
     board: Board
 
 
@@ -89,7 +89,7 @@ class Claims:
                 self._claims[token] = claim
                 return None
             fd = self._take(opened, claim)
-            if opened.held.lock.sound():
+            if opened.lock.sound():
                 self._claims[token] = claim
                 self._tell_soon(opened)
                 return fd
@@ -149,7 +149,7 @@ class Claims:
         opened = self._ready() if wanted else None
         if opened is None:
             return {}
-        if not opened.held.lock.sound():
+        if not opened.lock.sound():
             self._reopen()
         self._take_missing()
         if self._untold:
@@ -177,7 +177,7 @@ class Claims:
             except UnusableError as error:
                 self._say(f"GPUs are not claimed for this deck alone, another one may use them too: {error}")
                 return None
-            self._open = _Open(Held(lock), Board(lock.folder, lock.folder_fd, self._key))
+            self._open = _Open(lock, Board(lock, self._key))
             self._take_missing()
         return self._open
 
@@ -191,7 +191,7 @@ class Claims:
         self._open = None
         self._told = set()
         opened.board.close()
-        opened.held.lock.close()
+        opened.lock.close()
 
     def _say(self, text: str) -> None:
         if not self._said:
@@ -201,11 +201,11 @@ class Claims:
     # -- locks --------------------------------------------------------------------------------------------------------
 
     def _take(self, opened: _Open, claim: _Claim) -> int:
-        ours = [uuid for uuid in claim.gpus if uuid in opened.held.gpus or self._lent(opened, uuid)]
+        ours = [uuid for uuid in claim.gpus if uuid in opened.lock.gpus or self._lent(opened, uuid)]
         try:
-            fd = opened.held.take(claim.gpus, ours)
+            fd = opened.lock.take(claim.gpus, ours)
         except OSError as error:
-            raise SpawnRefusedError(f"{opened.held.lock.path} cannot be opened: {error.strerror}") from error
+            raise SpawnRefusedError(f"{opened.lock.path} cannot be opened: {error.strerror}") from error
         if fd is None:
             others = self._others(claim.gpus) or dict.fromkeys(claim.gpus, "another deck had it a moment ago")
             why = "; ".join(sorted(set(others.values())))
@@ -217,7 +217,7 @@ class Claims:
         opened = self._open
         if opened is None:
             return
-        held = opened.held
+        held = opened.lock
         before = set(held.gpus)
         for claim in self._claims.values():
             for uuid in claim.gpus - held.gpus:
@@ -233,7 +233,7 @@ class Claims:
     def _drop_unwanted(self) -> None:
         if self._open is None:
             return
-        held = self._open.held
+        held = self._open.lock
         if not self._gathering.gpus:
             held.gather_no_more()
         wanted = set(self._gathering.gpus) if held.gang else set[str]()
@@ -247,9 +247,8 @@ class Claims:
         opened = self._open
         if opened is None:
             return {}
-        taken = opened.held.elsewhere(gpus)
-        entries = opened.board.others() if taken else []
-        by_gpu = {uuid: entry for entry in entries for uuid in entry.gpus}
+        taken = opened.lock.elsewhere(gpus)
+        by_gpu = opened.board.by_gpu() if taken else {}
         return {uuid: describe(by_gpu.get(uuid), uuid, self._host) for uuid in taken if not self._lent(opened, uuid)}
 
     def _lent(self, opened: _Open, uuid: str) -> bool:
@@ -260,7 +259,7 @@ class Claims:
 
     def _tell_soon(self, opened: _Open) -> None:
         """Which deck has a GPU is told at once, for which of its tasks within a second: a start has to be cheap."""
-        if opened.held.gpus <= self._told:
+        if opened.lock.gpus <= self._told:
             self._untold = True
         else:
             self._tell()
@@ -269,11 +268,11 @@ class Claims:
         opened = self._open
         if opened is None:
             return
-        self._told, self._untold = set(opened.held.gpus), False
+        self._told, self._untold = set(opened.lock.gpus), False
         self._user = self._user or host.login_of(os.geteuid(), "user {}")
-        gpus: dict[str, dict[str, str]] = {uuid: {} for uuid in opened.held.gpus}
+        gpus: dict[str, dict[str, str]] = {uuid: {} for uuid in opened.lock.gpus}
         for token, claim in ((GATHERING, self._gathering), *self._claims.items()):
-            for uuid in claim.gpus & opened.held.gpus:
+            for uuid in claim.gpus & opened.lock.gpus:
                 gpus[uuid][token] = claim.task
         opened.board.write(Entry(self._deck, self._user, self._host, os.getpid(), gpus))
 

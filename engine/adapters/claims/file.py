@@ -23,6 +23,12 @@ VARIABLE = "GPUDECK_LOCK_DIR"
 GANG_BYTE = 0
 """Whoever has it may keep idle GPUs while it gathers several."""
 
+WRAPPER_FD = 9
+"""The number that a wrapper has its description by."""
+
+Wrapper = tuple[int, int]
+"""Pid and start of a process."""
+
 _NAME = "gpus"
 _FLOCK = struct.Struct("hhqqi4x")
 _LOWEST_FD = 10
@@ -55,9 +61,13 @@ def byte_of(uuid: str) -> int:
 
 
 class LockFile:
-    """The open file. Raises UnusableError where it, or its folder, is not what it should be."""
+    """The open file, and what one engine has locked in it: the GPUs that are its deck's, and the right to keep idle
+    ones. Raises UnusableError where it, or its folder, is not what it should be."""
 
     def __init__(self, folder: str) -> None:
+        self.gpus: set[str] = set()
+        self.gang = False
+        """It has the gang byte, and may keep idle GPUs."""
         self.folder = folder
         self.path = os.path.join(folder, _NAME)
         if file_system(folder) in NETWORK_FILE_SYSTEMS:
@@ -74,28 +84,89 @@ class LockFile:
         except UnusableError:
             os.close(self.folder_fd)
             raise
-        self.identity = _identity(os.fstat(self.fd))
+        self.file = os.fstat(self.fd)
         try:
             _set(self.fd, GANG_BYTE, fcntl.F_UNLCK)
         except OSError as error:  # some kernels and file systems have no such locks
             self.close()
             raise UnusableError(_words(self.path, error)) from error
 
-    def again(self) -> int:
-        """Another open file description of the same file, for a wrapper. Raises OSError."""
-        fd = os.open(f"/proc/self/fd/{self.fd}", os.O_RDWR | os.O_CLOEXEC)
-        return fd if fd >= _LOWEST_FD else _high(fd)
-
     def sound(self) -> bool:
         """Whether the path still means this file; a cleaned one that others made anew is a second lock."""
         try:
-            return _identity(os.stat(self.path, follow_symlinks=False)) == self.identity
+            return os.path.samestat(os.lstat(self.path), self.file)
         except OSError:
             return False
 
     def close(self) -> None:
         os.close(self.fd)
         os.close(self.folder_fd)
+
+    def take(self, gpus: Collection[str], ours: Collection[str]) -> int | None:
+        """Lock all of these, or none, for a wrapper and for the engine.
+
+        *ours*: those that are this deck's anyway. Returns the wrapper's descriptor; None: another deck has one of them.
+        Raises OSError when there is no descriptor to be had.
+        """
+        fd = self.again()
+        wanted = sorted((byte_of(uuid), uuid in ours) for uuid in gpus)
+        if not all(lock(fd, byte, shared=shared) for byte, shared in wanted):
+            os.close(fd)
+            return None
+        for byte, _ in wanted:
+            lock(fd, byte, shared=True)
+            lock(self.fd, byte, shared=True)
+        self.gpus.update(gpus)
+        return fd
+
+    def seize(self, uuid: str) -> bool:
+        """Lock one for the engine alone."""
+        byte = byte_of(uuid)
+        if lock(self.fd, byte, shared=False) and lock(self.fd, byte, shared=True):
+            self.gpus.add(uuid)
+            return True
+        return False
+
+    def join(self, uuid: str, wrapper: Wrapper) -> bool:
+        """Lock one together with a process that an earlier engine of this deck gave it to, if that has it.
+
+        It must have it before and after we do: else another deck may have come in between.
+        """
+        if not self._has(wrapper, uuid):
+            return False
+        if lock(self.fd, byte_of(uuid), shared=True) and self._has(wrapper, uuid):
+            self.gpus.add(uuid)
+            return True
+        unlock(self.fd, byte_of(uuid))
+        return False
+
+    def may_gather(self) -> bool:
+        """Whether this engine is, or could now become, the one of the box that keeps idle GPUs."""
+        self.gang = self.gang or lock(self.fd, GANG_BYTE, shared=False)
+        return self.gang
+
+    def gather_no_more(self) -> None:
+        if self.gang:
+            unlock(self.fd, GANG_BYTE)
+            self.gang = False
+
+    def keep_only(self, gpus: set[str]) -> None:
+        for uuid in self.gpus - gpus:
+            unlock(self.fd, byte_of(uuid))
+        self.gpus &= gpus
+
+    def elsewhere(self, gpus: Collection[str]) -> list[str]:
+        """Those of *gpus* that somebody else has."""
+        return [uuid for uuid in gpus if uuid not in self.gpus and is_locked(self.fd, byte_of(uuid))]
+
+    def _has(self, wrapper: Wrapper, uuid: str) -> bool:
+        pid, start_ticks = wrapper
+        return inherited(pid, WRAPPER_FD, self.file, byte_of(uuid)) and proc.is_live(pid, start_ticks)
+
+    def again(self) -> int:
+        """Another open file description of the same file, for a wrapper. Raises OSError."""
+        fd = os.open(f"/proc/self/fd/{self.fd}", os.O_RDWR | os.O_CLOEXEC)
+        return fd if fd >= _LOWEST_FD else _high(fd)
 
 
 def lock(fd: int, byte: int, *, shared: bool) -> bool:
@@ -122,13 +193,13 @@ def is_locked(fd: int, byte: int) -> bool:
     return _FLOCK.unpack(answer)[0] != fcntl.F_UNLCK
 
 
-def inherited(pid: int, fd: int, identity: tuple[int, int], byte: int) -> bool:
-    """Whether descriptor *fd* of a process is the file of this identity, with a lock on *byte*."""
+def inherited(pid: int, fd: int, file: os.stat_result, byte: int) -> bool:
+    """Whether descriptor *fd* of a process is this *file*, with a lock on *byte*."""
     try:
-        if _identity(os.stat(f"/proc/{pid}/fd/{fd}")) != identity:
+        if not os.path.samestat(os.stat(f"/proc/{pid}/fd/{fd}"), file):
             return False
-        with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii", errors="replace") as file:
-            locks = [line.split() for line in file if line.startswith("lock:")]
+        with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii", errors="replace") as told:
+            locks = [line.split() for line in told if line.startswith("lock:")]
     except OSError:
         return False
     return any(words[2] == "OFDLCK" and words[-2:] == [str(byte)] * 2 for words in locks)
@@ -196,90 +267,5 @@ def _high(fd: int) -> int:
         os.close(fd)
 
 
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
-
-
 def _words(path: str, error: OSError) -> str:
     return f"{path}: {error.strerror}"
-
-
-# -- what one engine has locked: the GPUs that are its deck's, and the right to keep idle ones ------------------------
-
-
-WRAPPER_FD = 9
-"""The number that a wrapper has its description by."""
-
-Wrapper = tuple[int, int]
-"""Pid and start of a process."""
-
-
-class Held:
-    """The locks of an engine's own description of the file, and of those that it makes for wrappers."""
-
-    def __init__(self, lock: LockFile) -> None:
-        self.lock = lock
-        self.gpus: set[str] = set()
-        self.gang = False
-        """It has the gang byte, and may keep idle GPUs."""
-
-    def take(self, gpus: Collection[str], ours: Collection[str]) -> int | None:
-        """Lock all of these, or none, for a wrapper and for the engine.
-
-        *ours*: those that are this deck's anyway. Returns the wrapper's descriptor; None: another deck has one of them.
-        Raises OSError when there is no descriptor to be had.
-        """
-        fd = self.lock.again()
-        wanted = sorted((byte_of(uuid), uuid in ours) for uuid in gpus)
-        if not all(lock(fd, byte, shared=shared) for byte, shared in wanted):
-            os.close(fd)
-            return None
-        for byte, _ in wanted:
-            lock(fd, byte, shared=True)
-            lock(self.lock.fd, byte, shared=True)
-        self.gpus.update(gpus)
-        return fd
-
-    def seize(self, uuid: str) -> bool:
-        """Lock one for the engine alone."""
-        byte = byte_of(uuid)
-        if lock(self.lock.fd, byte, shared=False) and lock(self.lock.fd, byte, shared=True):
-            self.gpus.add(uuid)
-            return True
-        return False
-
-    def join(self, uuid: str, wrapper: Wrapper) -> bool:
-        """Lock one together with a process that an earlier engine of this deck gave it to, if that has it.
-
-        It must have it before and after we do: else another deck may have come in between.
-        """
-        if not self._has(wrapper, uuid):
-            return False
-        if lock(self.lock.fd, byte_of(uuid), shared=True) and self._has(wrapper, uuid):
-            self.gpus.add(uuid)
-            return True
-        unlock(self.lock.fd, byte_of(uuid))
-        return False
-
-    def may_gather(self) -> bool:
-        """Whether this engine is, or could now become, the one of the box that keeps idle GPUs."""
-        self.gang = self.gang or lock(self.lock.fd, GANG_BYTE, shared=False)
-        return self.gang
-
-    def gather_no_more(self) -> None:
-        if self.gang:
-            unlock(self.lock.fd, GANG_BYTE)
-            self.gang = False
-
-    def keep_only(self, gpus: set[str]) -> None:
-        for uuid in self.gpus - gpus:
-            unlock(self.lock.fd, byte_of(uuid))
-        self.gpus &= gpus
-
-    def elsewhere(self, gpus: Collection[str]) -> list[str]:
-        """Those of *gpus* that somebody else has."""
-        return [uuid for uuid in gpus if uuid not in self.gpus and is_locked(self.lock.fd, byte_of(uuid))]
-
-    def _has(self, wrapper: Wrapper, uuid: str) -> bool:
-        pid, start_ticks = wrapper
-        return inherited(pid, WRAPPER_FD, self.lock.identity, byte_of(uuid)) and proc.is_live(pid, start_ticks)

@@ -11,9 +11,10 @@ from hashlib import blake2b
 
 import msgspec
 
+from ...text import printable, shorten
 from .. import host
 from ..processes import proc
-from .file import LockFile, UnusableError, byte_of, is_locked, lock_folder
+from .file import LockFile, UnusableError, lock_folder
 
 GATHERING = ""
 """In the place of a token: the task that waits for several GPUs."""
@@ -38,10 +39,9 @@ class Entry:
 class Board:
     """This deck's file, and a look at those of others. Nothing here raises: names are a courtesy."""
 
-    def __init__(self, folder: str, folder_fd: int, key: str) -> None:
-        """*key* is the same for every engine of one deck of one user."""
-        self._folder = folder
-        self._folder_fd = folder_fd
+    def __init__(self, lock: LockFile, key: str) -> None:
+        """It lies beside *lock*. *key* is the same for every engine of one deck of one user."""
+        self._folder_fd = lock.folder_fd
         self._name = _PREFIX + blake2b(key.encode(errors="surrogateescape"), digest_size=8).hexdigest()
         self._fd = -1
         self._length = 0
@@ -59,11 +59,15 @@ class Board:
     def others(self) -> list[Entry]:
         """What all decks but this one tell, the newest last: an engine that was killed has left old news."""
         try:
-            names = [name for name in os.listdir(self._folder) if name.startswith(_PREFIX) and name != self._name]
+            names = [name for name in os.listdir(self._folder_fd) if name.startswith(_PREFIX) and name != self._name]
         except OSError:
             return []
         found = [read for name in names if (read := self._read(name)) is not None]
         return [entry for _, entry in sorted(found, key=lambda read: read[0])]
+
+    def by_gpu(self) -> dict[str, Entry]:
+        """The newest of `others` for each GPU."""
+        return {uuid: entry for entry in self.others() for uuid in entry.gpus}
 
     def remove(self) -> None:
         with contextlib.suppress(OSError):
@@ -125,8 +129,7 @@ def describe(entry: Entry | None, uuid: str, host: str) -> str:
 
 
 def _plain(text: str) -> str:
-    cleaned = "".join(character if character.isprintable() else "?" for character in text)
-    return cleaned if len(cleaned) <= _LONGEST else f"{cleaned[:_LONGEST]}…"
+    return shorten(printable(text), _LONGEST)
 
 
 def _runs(pid: int) -> bool:
@@ -165,9 +168,8 @@ def claims_on(gpus: Collection[str], environ: Mapping[str, str]) -> dict[str, Cl
     except UnusableError:
         return {}
     try:
-        taken = [uuid for uuid in gpus if is_locked(lock.fd, byte_of(uuid))]
-        board = Board(lock.folder, lock.folder_fd, "")
-        by_gpu = {uuid: entry for entry in (board.others() if taken else ()) for uuid in entry.gpus}
+        taken = lock.elsewhere(gpus)
+        by_gpu = Board(lock, "").by_gpu() if taken else {}
     finally:
         lock.close()
     return {uuid: _claim(by_gpu.get(uuid), uuid) for uuid in taken}

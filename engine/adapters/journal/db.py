@@ -17,6 +17,7 @@ from .... import __version__
 from ...atomic import sync_dir
 from ...core.events import Fact
 from ...errors import EngineUnavailableError
+from ...text import plural
 from ...tuning import without_collector
 from .codec import Encoded, FactCodec, UnknownFactError, place
 
@@ -64,14 +65,6 @@ class Schema:
 SCHEMA = Schema()
 
 
-@dataclass(slots=True)
-class _Contents:
-    """What a db holds: the sound facts from the beginning, and why there are no more."""
-
-    facts: list[Fact] = field(default_factory=list[Fact])
-    problem: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Opened:
     connection: sqlite3.Connection
@@ -87,11 +80,11 @@ def open_db(path: str, codec: FactCodec, schema: Schema) -> Opened:
     """
     try:
         _finish_replacement(path)
-        contents = _read(path, codec, schema, "mode=ro" if _has_wal(path) else _ALONE)
-        damage = _mend(path, contents, codec, schema) if contents.problem else ""
+        facts, problem = _read(path, codec, schema, "mode=ro" if _has_wal(path) else _ALONE)
+        damage = _mend(path, facts, problem, codec, schema) if problem else ""
         if not _size(path):
             _build(path, schema, [])
-        return Opened(_connect(path, schema), contents.facts, damage)
+        return Opened(_connect(path, schema), facts, damage)
     except UnknownFactError as error:
         raise EngineUnavailableError(f"{path}: {error}: open it with the gpudeck that wrote it") from error
     except (sqlite3.Error, OSError) as error:
@@ -109,12 +102,11 @@ def look_at(path: str) -> tuple[list[Fact], str]:
     try:
         for _ in range(_LOOKS - 1):
             with contextlib.suppress(sqlite3.Error, OSError):
-                contents = _look(path)
-                if not contents.problem:
-                    return contents.facts, ""
+                facts, problem = _look(path)
+                if not problem:
+                    return facts, ""
             time.sleep(_LOOK_AGAIN_S)  # an engine may have opened or closed it meanwhile
-        contents = _look(path)
-        return contents.facts, contents.problem
+        return _look(path)
     except UnknownFactError as error:
         raise EngineUnavailableError(f"{path}: {error}: look with the gpudeck that wrote it") from error
     except (sqlite3.Error, OSError) as error:
@@ -123,7 +115,7 @@ def look_at(path: str) -> tuple[list[Fact], str]:
 
 def read(path: str, codec: FactCodec) -> list[Fact]:
     """The facts that are committed, for the process that has the journal open."""
-    return _read(path, codec, SCHEMA, "mode=ro").facts
+    return _read(path, codec, SCHEMA, "mode=ro")[0]
 
 
 def insert(connection: sqlite3.Connection, encoded: Sequence[Encoded], last: int) -> None:
@@ -163,41 +155,38 @@ _ALONE = "mode=ro&immutable=1"
 """Without a -wal: SQLite would make one to read."""
 
 
-def _read(path: str, codec: FactCodec, schema: Schema, mode: str) -> _Contents:
-    """Everything in the db, verified. It stays as it is, as does its -wal: *mode* is a read-only one.
+def _read(path: str, codec: FactCodec, schema: Schema, mode: str) -> tuple[list[Fact], str]:
+    """The sound facts from the beginning, and why there are no more, "" where all is verified. The db stays as it is,
+    as does its -wal: *mode* is a read-only one.
 
     Raises UnknownFactError, EngineUnavailableError for a newer db, and sqlite3.Error for what is no damage (busy, no
     permission).
     """
-    contents = _Contents()
+    facts: list[Fact] = []
     if not _size(path):
         # SQLite would remove the -wal of an empty db.
-        contents.problem = "it is missing or empty, its -wal is not" if _size(path + "-wal") else ""
-        return contents
+        return facts, "it is missing or empty, its -wal is not" if _size(path + "-wal") else ""
     connection = _connection(path, mode)
     connection.text_factory = bytes
     try:
-        if connection.execute("PRAGMA application_id").fetchone() != (_APPLICATION_ID,):
-            contents.problem = "it is no journal of gpudeck"
-        elif (version := connection.execute("PRAGMA user_version").fetchone()[0]) > schema.version:
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        if connection.execute("PRAGMA application_id").fetchone() != (_APPLICATION_ID,) or version < 1:
+            return facts, "it is no journal of gpudeck"
+        if version > schema.version:
             raise EngineUnavailableError(
                 f"{path} was written by a newer gpudeck (format {version}, this one knows {schema.version}): "
                 "upgrade gpudeck; nothing was changed"
             )
-        elif version < 1:
-            contents.problem = "it is no journal of gpudeck"
-        else:
-            contents.problem = _decode_all(connection, codec, contents.facts) or _quick_check(connection)
+        return facts, _decode_all(connection, codec, facts) or _quick_check(connection)
     except UnicodeDecodeError as error:
         # A message of SQLite that quotes damaged text.
-        contents.problem = error.object.decode(errors="replace")
+        return facts, error.object.decode(errors="replace")
     except sqlite3.DatabaseError as error:
         if not _is_damage(error):
             raise
-        contents.problem = str(error)
+        return facts, str(error)
     finally:
         connection.close()
-    return contents
 
 
 def _decode_all(connection: sqlite3.Connection, codec: FactCodec, facts: list[Fact]) -> str:
@@ -215,7 +204,7 @@ def _quick_check(connection: sqlite3.Connection) -> str:
     return "" if told == b"ok" else told.decode(errors="replace")
 
 
-def _look(path: str) -> _Contents:
+def _look(path: str) -> tuple[list[Fact], str]:
     if not _has_wal(path):
         return _read(path, CODEC, SCHEMA, _ALONE)
     if os.path.exists(path + "-shm"):
@@ -331,15 +320,14 @@ def _private(path: str) -> str:
     return path
 
 
-def _mend(path: str, contents: _Contents, codec: FactCodec, schema: Schema) -> str:
+def _mend(path: str, facts: Sequence[Fact], problem: str, codec: FactCodec, schema: Schema) -> str:
     """Begin a new db with what is sound; the damaged files are kept aside. Returns the sentence for the user."""
-    _build(_new(path), schema, codec.encode(contents.facts))
+    _build(_new(path), schema, codec.encode(facts))
     folder = _set_aside(path)
     os.rename(_new(path), path)
     sync_dir(os.path.dirname(path))
-    count = len(contents.facts)
-    kept = f"kept the first {count} fact{'s' * (count != 1)}" if count else "nothing in it could be kept"
-    return f"{os.path.basename(path)} was damaged ({contents.problem}): {kept}; it is set aside in {folder}"
+    kept = f"kept the first {plural(len(facts), 'fact')}" if facts else "nothing in it could be kept"
+    return f"{os.path.basename(path)} was damaged ({problem}): {kept}; it is set aside in {folder}"
 
 
 def _finish_replacement(path: str) -> None:

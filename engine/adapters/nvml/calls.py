@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from ...core.readings import Process
+
 Handle = Any
 """NVML's opaque pointer. Never None: the library would crash."""
 
@@ -41,13 +43,6 @@ class Memory:
     used_mib: int | None
     nominal_mib: int | None
     """The card's size."""
-
-
-@dataclass(frozen=True, slots=True)
-class RawProcess:
-    pid: int
-    used_mib: int | None
-    graphics: bool
 
 
 class Nvml:
@@ -201,21 +196,22 @@ class Nvml:
     def fan_percent(self, handle: Handle) -> int:
         return self._call("nvmlDeviceGetFanSpeed", handle)
 
-    def compute_processes(self, handle: Handle) -> list[RawProcess]:
+    def compute_processes(self, handle: Handle) -> list[Process]:
         return self._processes("nvmlDeviceGetComputeRunningProcesses", handle)
 
-    def mps_processes(self, handle: Handle) -> list[RawProcess]:
+    def mps_processes(self, handle: Handle) -> list[Process]:
         return self._processes("nvmlDeviceGetMPSComputeRunningProcesses", handle)
 
-    def graphics_processes(self, handle: Handle) -> list[RawProcess]:
+    def graphics_processes(self, handle: Handle) -> list[Process]:
         return self._processes("nvmlDeviceGetGraphicsRunningProcesses", handle, graphics=True)
 
     # -- making calls ---------------------------------------------------------------------------------------------
 
-    def _processes(self, name: str, handle: Handle, *, graphics: bool = False) -> list[RawProcess]:
+    def _processes(self, name: str, handle: Handle, *, graphics: bool = False) -> list[Process]:
+        """Nobody is asked whose they are."""
         raw = self._retried(lambda: self._newest(name, handle))
         return [
-            RawProcess(entry.pid, None if entry.usedGpuMemory is None else entry.usedGpuMemory // _MIB, graphics)
+            Process(entry.pid, None if entry.usedGpuMemory is None else entry.usedGpuMemory // _MIB, graphics=graphics)
             for entry in raw
         ]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import TypeVar
 
 from ...core.readings import GpuReading, Process
 from ...ports import Telemetry
 from .. import host
 from ..processes import proc
-from .calls import Fields, Handle, Memory, Nvml, NvmlError, RawProcess
+from .calls import Fields, Handle, Memory, Nvml, NvmlError
 
 _FIRST_RETRY_S = 5.0
 _LAST_RETRY_S = 300.0
@@ -26,11 +27,11 @@ class Device:
     looked up again after 5 s, 10 s, … 5 min.
     """
 
-    def __init__(self, uuid: str, nvml: Nvml, owners: Owners, clock_s: Callable[[], float]) -> None:
+    def __init__(self, uuid: str, nvml: Nvml, clock_s: Callable[[], float], proc_root: str = "/proc") -> None:
         self._uuid = uuid
         self._nvml = nvml
-        self._owners = owners
         self._clock_s = clock_s
+        self._proc_root = proc_root
         self._handle: Handle = None
         self._lost = ""
         self._retry_at_s = 0.0
@@ -39,7 +40,7 @@ class Device:
         self._counter = Fields()
         """Of energy: nobody looks at it, so nobody is told where it is missing."""
         self._details = Details(nvml)
-        self._lists: dict[str, list[RawProcess]] = {}
+        self._lists: dict[str, list[Process]] = {}
 
     def read(self) -> GpuReading:
         """`at` is the time before the first call: everything in the reading is at least as new."""
@@ -103,7 +104,7 @@ class Device:
 
     def _processes(self) -> tuple[Process, ...]:
         """Each process once; one that computes and draws counts as computing."""
-        found: dict[int, RawProcess] = {}
+        found: dict[int, Process] = {}
         for name, call in (
             ("processes", self._nvml.compute_processes),
             ("mps", self._nvml.mps_processes),
@@ -111,19 +112,15 @@ class Device:
         ):
             for process in self._list(name, call):
                 found.setdefault(process.pid, process)
-        return tuple(self._owned(process) for process in found.values())
+        return tuple(owned(process, self._proc_root) for process in found.values())
 
-    def _list(self, name: str, call: Callable[[Handle], list[RawProcess]]) -> list[RawProcess]:
+    def _list(self, name: str, call: Callable[[Handle], list[Process]]) -> list[Process]:
         """The last list stands in for one that cannot be had this time: no list is not an empty GPU."""
         listed = self._field(name, call)
         if listed is None:
             return self._lists.get(name, [])
         self._lists[name] = listed
         return listed
-
-    def _owned(self, raw: RawProcess) -> Process:
-        user, visible = self._owners.look(raw.pid)
-        return Process(pid=raw.pid, used_mib=raw.used_mib, user=user, graphics=raw.graphics, visible=visible)
 
 
 # -- what only people look at -----------------------------------------------------------------------------------------
@@ -177,20 +174,15 @@ class Details:
         """About six calls, and ten once a minute. Raises NvmlError where the whole GPU is gone."""
         if self._slow_at is None or at - self._slow_at >= _SLOW_S:
             self._limits, self._slow_at = self._slow(handle), at
-        ask, nvml, limits = self._fields.ask, self._nvml, self._limits
+        ask, nvml = self._fields.ask, self._nvml
         bits = ask("throttle", nvml.throttle_bits, handle)
-        return Telemetry(
+        return replace(
+            self._limits,
             at=at,
             sm_clock_mhz=ask("sm_clock_mhz", nvml.sm_clock_mhz, handle),
             memory_clock_mhz=ask("memory_clock_mhz", nvml.memory_clock_mhz, handle),
             throttle=None if bits is None else reasons_in_words(bits),
             fan_percent=ask("fan_percent", nvml.fan_percent, handle),
-            slowdown_c=limits.slowdown_c,
-            power_limit_w=limits.power_limit_w,
-            sm_clock_max_mhz=limits.sm_clock_max_mhz,
-            memory_clock_max_mhz=limits.memory_clock_max_mhz,
-            pci_bus_id=limits.pci_bus_id,
-            health=limits.health,
         )
 
     def _slow(self, handle: Handle) -> Telemetry:
@@ -222,28 +214,17 @@ class Details:
 # -- whose a process is, by pid ---------------------------------------------------------------------------------------
 
 
-class Owners:
-    """Remembers the login names of user ids, which can be slow to ask for (LDAP)."""
+_login_of = cache(host.login_of)
+"""Can be slow to ask for (LDAP)."""
 
-    def __init__(self, proc: str = "/proc") -> None:
-        self._proc = proc
-        self._names: dict[int, str] = {}
 
-    def look(self, pid: int) -> tuple[str, bool]:
-        """(login name, visible): visible is False where no such process exists in our pid namespace.
-
-        A process that exists but is hidden from us (hidepid) is visible and has no name.
-        """
-        if pid <= 0:
-            return "", False
-        try:
-            uid = os.stat(f"{self._proc}/{pid}").st_uid
-        except OSError:
-            return "", proc.exists(pid)
-        return self._name(uid), True
-
-    def _name(self, uid: int) -> str:
-        name = self._names.get(uid)
-        if name is None:
-            name = self._names[uid] = host.login_of(uid)
-        return name
+def owned(process: Process, proc_root: str = "/proc") -> Process:
+    """The same with its user's login name, and whether it is visible: not where no such process exists in our pid
+    namespace. One that exists but is hidden from us (hidepid) is visible and has no name."""
+    if process.pid <= 0:
+        return replace(process, visible=False)
+    try:
+        uid = os.stat(f"{proc_root}/{process.pid}").st_uid
+    except OSError:
+        return replace(process, visible=proc.exists(process.pid))
+    return replace(process, user=_login_of(uid))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import TypeVar
 
@@ -19,15 +19,9 @@ _FARTHEST = 60
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    gpus: tuple[GpuInfo, ...]
-    problems: tuple[str, ...]
-    """One line for each GPU that could not be listed: "GPU 3: GPU is lost"."""
-
-
-def list_gpus(nvml: Nvml) -> Listing:
-    """All GPUs in NVML's order. One that fails does not hide the others. Raises NvmlError where none can be asked."""
+def list_gpus(nvml: Nvml) -> tuple[tuple[GpuInfo, ...], tuple[str, ...]]:
+    """All GPUs in NVML's order, and one line for each that could not be listed: "GPU 3: GPU is lost". Raises NvmlError
+    where none can be asked."""
     cards: list[tuple[GpuInfo, Handle]] = []
     instances: list[GpuInfo] = []
     problems: list[str] = []
@@ -43,7 +37,7 @@ def list_gpus(nvml: Nvml) -> Listing:
             problems.append(f"GPU {index}: {failure}")
     links = _links(nvml, {info.uuid: handle for info, handle in cards})
     gpus = [replace(info, links=links.get(info.uuid)) for info, _ in cards]
-    return Listing((*gpus, *instances), tuple(problems))
+    return (*gpus, *instances), tuple(problems)
 
 
 def _describe(nvml: Nvml, handle: Handle, index: int, *, mig: bool = False) -> GpuInfo:

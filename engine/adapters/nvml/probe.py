@@ -6,18 +6,17 @@ hangs costs readings, never the engine.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
 from ...core.readings import GpuReading
 from ...ports import Inventory, Telemetry
+from ..background import within
 from ..host import boottime_s
 from ..sampling import Sampling
 from .calls import Handle, Nvml, NvmlError
-from .device import Device, Owners
+from .device import Device
 from .discover import has_nvidia_hardware, list_gpus, or_none
 
 _WATCHED_S = 10.0
@@ -55,13 +54,9 @@ class NvmlProbe:
 
     def discover(self) -> Inventory:
         hardware = has_nvidia_hardware(self._sys_root, self._dev_root)
-        answer: Future[Inventory] = Future()
-        threading.Thread(target=self._ask, args=(hardware, answer), name="nvml-discover", daemon=True).start()
-        try:
-            return answer.result(self._discover_timeout_s)
-        except TimeoutError:
-            error = f"NVML gave no answer in {self._discover_timeout_s:g} s"
-            return Inventory(gpus=(), error=error, hardware=True)
+        found = within(self._discover_timeout_s, lambda: self._inventory(hardware))
+        error = f"NVML gave no answer in {self._discover_timeout_s:g} s"
+        return found or Inventory(gpus=(), error=error, hardware=True)
 
     def start(self, uuids: Sequence[str], sink: Sink, *, period_s: float) -> None:
         self.stop()
@@ -81,8 +76,8 @@ class NvmlProbe:
         return self._telemetry.get(uuid)
 
     def _reader(self, uuids: Sequence[str]) -> Callable[[], tuple[GpuReading, ...]]:
-        nvml, owners = Nvml(), Owners(self._proc)
-        devices = [Device(uuid, nvml, owners, self._clock_s) for uuid in uuids]
+        nvml = Nvml()
+        devices = [Device(uuid, nvml, self._clock_s, self._proc) for uuid in uuids]
         watched = dict(zip(uuids, devices, strict=True))
 
         def read() -> tuple[GpuReading, ...]:
@@ -93,34 +88,19 @@ class NvmlProbe:
 
         return read
 
-    def _ask(self, hardware: bool, answer: Future[Inventory]) -> None:
-        try:
-            answer.set_result(self._inventory(hardware))
-        except Exception as error:  # The thread ends here; who waits for the answer raises it.
-            answer.set_exception(error)
-
     def _inventory(self, hardware: bool) -> Inventory:
         """Without any device a missing driver is no error: such a box has no GPUs. One that answers wrongly tells of a
         device, even where the bus is not to be seen (WSL, containers)."""
         try:
             nvml = Nvml()
             nvml.connect()
-            listing = list_gpus(nvml)
-            driver = _driver(nvml)
+            gpus, self.problems = list_gpus(nvml)
         except NvmlError as failure:
             hardware = hardware or failure.kind != "absent"
             return Inventory(gpus=(), error=str(failure) if hardware else "", hardware=hardware)
-        self.problems = listing.problems
-        hardware = hardware or bool(listing.gpus or listing.problems)
-        error = "" if listing.gpus or not hardware else "; ".join(listing.problems) or "NVML lists no GPU"
-        return Inventory(gpus=listing.gpus, driver=driver, error=error, hardware=hardware)
-
-
-def _driver(nvml: Nvml) -> str:
-    try:
-        return nvml.driver()
-    except NvmlError:
-        return ""
+        hardware = hardware or bool(gpus or self.problems)
+        error = "" if gpus or not hardware else "; ".join(self.problems) or "NVML lists no GPU"
+        return Inventory(gpus=gpus, driver=or_none(Nvml.driver, nvml) or "", error=error, hardware=hardware)
 
 
 # -- what an examination asks of each card and sampling does not ------------------------------------------------------
@@ -142,21 +122,16 @@ class Card:
 
 def look_at_cards(*, timeout_s: float = 10.0) -> tuple[Card, ...]:
     """All cards that answer; () where the driver does not, or not in time."""
-    answer: Future[tuple[Card, ...]] = Future()
-    threading.Thread(target=_answer, args=(answer,), name="nvml-checkup", daemon=True).start()
     try:
-        return answer.result(timeout_s)
-    except (NvmlError, TimeoutError):
+        return within(timeout_s, _all_cards) or ()
+    except NvmlError:
         return ()
 
 
-def _answer(answer: Future[tuple[Card, ...]]) -> None:
-    try:
-        nvml = Nvml()
-        nvml.connect()
-        answer.set_result(tuple(card for index in range(nvml.count()) if (card := _card(nvml, index))))
-    except Exception as error:  # the thread ends here; who waits for the answer raises it
-        answer.set_exception(error)
+def _all_cards() -> tuple[Card, ...]:
+    nvml = Nvml()
+    nvml.connect()
+    return tuple(card for index in range(nvml.count()) if (card := _card(nvml, index)))
 
 
 def _card(nvml: Nvml, index: int) -> Card | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -18,12 +17,13 @@ from ...core.inputs import LeaderExited, Spawned, TreeGone
 from ...core.readings import GpuReading, Process
 from ...ports import Known, Sink
 from ..allocation.relay import node_of
+from ..background import within
 from ..claims.claims import SIMULATED
 from ..host import boottime_s
 from . import proc, record
 from .attempts import Attempts
-from .members import Attempt, Picture, Traces, picture
-from .record import Record, Wrapper
+from .members import Attempt, Picture, found_in, picture
+from .record import Record
 
 _PICTURE_TIMEOUT_S = 5.0
 _BIRTH_S = 1.0
@@ -49,9 +49,11 @@ class Recovery:
     same_namespace: bool
     own_orphans: bool
     """This process is a subreaper."""
-    on_gpus: OnGpus | None = None
+    look: Look | None = None
     """None: nobody asks the driver."""
     _picture: Picture | None = field(default=None, init=False)
+    _gpus_free_by_s: float | None = field(default=None, init=False)
+    """The attempts that are judged share the time that dead processes get to leave their GPUs."""
     _leaders: dict[int, str] = field(default_factory=dict[int, str], init=False)
     """Tokens of the attempts that are judged, by the pids of their wrappers."""
 
@@ -59,8 +61,7 @@ class Recovery:
         """Forget what was seen for an earlier call. *attempts* are about to be judged."""
         self._picture = None
         self._leaders = {known.pid: known.token for known in attempts if known.pid}
-        if self.on_gpus is not None:
-            self.on_gpus.begin()
+        self._gpus_free_by_s = None
 
     def recover(self, known: Known, path: str) -> Fate:
         """What `ports.Launcher.recover` returns for one attempt. What the sink gets comes in later turns."""
@@ -79,8 +80,8 @@ class Recovery:
     def _elsewhere(self, known: Known, path: str) -> Fate:
         """The last engine ran in another pid namespace. Absence proves nothing here; its token on its pid does."""
         written = record.read(path)
-        living = written.wrapper.living() if written.wrapper is not None and not written.end else None
-        if living is None:
+        living = written.living()
+        if written.end or living is None:
             return self._tell_end(known.token, written) or Unproven()
         if proc.token_in(proc.environ(living.pid) or b"") != known.token:
             return Unproven()
@@ -117,12 +118,12 @@ class Recovery:
             return self._dead(_attempt(known, path, known.pid, known.start_ticks), known)
         if claimed or written.never_ran:
             return self._never_ran(known.token)
-        if written.wrapper is None:
+        if not written.pid:
             return self._torn(known, path)
-        living = written.wrapper.living()
+        living = written.living()
         if living is not None and not written.end:
             return self._adopt(_attempt(known, path, living.pid, living.start_ticks), known)
-        attempt = _attempt(known, path, written.wrapper.pid, _earliest_start(known, written.wrapper))
+        attempt = _attempt(known, path, written.pid, _earliest_start(known, written))
         return self._adopt_dead(attempt, "ended") if written.end else self._dead(attempt, known)
 
     def _never_ran(self, token: str) -> Fate:
@@ -145,7 +146,7 @@ class Recovery:
         if seen is None:
             return Unproven()
         lives = known.pid and proc.is_live(known.pid, known.start_ticks)
-        if lives or known.token in seen.tokens.values() or record.read(path).wrapper:
+        if lives or known.token in seen.tokens.values() or record.read(path).pid:
             return None
         return self._never_ran(known.token)
 
@@ -178,7 +179,7 @@ class Recovery:
                 return self._adopt_dead(attempt, "ended")
             if seen is None:
                 return Unproven()
-            if any(process.live for process in Traces.of(attempt).found_in(seen).values()):
+            if any(process.live for process in found_in(seen, attempt).values()):
                 return self._adopt_dead(attempt, "adopted")
             self._picture = None
         if seen is not None and (why := self._on_its_gpus(attempt, known, seen)):
@@ -188,22 +189,28 @@ class Recovery:
         return "lost"
 
     def _on_its_gpus(self, attempt: Attempt, known: Known, seen: Picture) -> str:
+        """Why *attempt* may live although no process of it is found; "" when nothing on its GPUs says so.
+
+        A program can erase its environment, leave its session and lose its parents. Then only the driver knows of it.
+        It is asked once nothing else speaks against it that the attempt is gone.
+        """
         gpus = [uuid for uuid in known.claims if not uuid.startswith(SIMULATED)]
-        if self.on_gpus is None or not gpus:
+        if self.look is None or not gpus:
             return ""
         others = {pid for pid, token in self._leaders.items() if token != attempt.token}
-        return self.on_gpus.speaks_for(attempt, gpus, others, seen)
+        if self._gpus_free_by_s is None:
+            self._gpus_free_by_s = time.monotonic() + _DRAINING_S
+        while why := _speaks_for(attempt, self.look(gpus), len(gpus), others, seen):
+            if time.monotonic() > self._gpus_free_by_s:
+                return why
+            time.sleep(_AGAIN_S)
+        return ""
 
     def _look_at_all(self) -> Picture | None:
         """All processes and their tokens; None when one of them hangs. In a thread, since that may last for ever."""
         if self._picture is None:
-            thread = threading.Thread(target=self._take_picture, name="gpudeck-recover", daemon=True)
-            thread.start()
-            thread.join(_PICTURE_TIMEOUT_S)
+            self._picture = within(_PICTURE_TIMEOUT_S, lambda: picture(0))
         return self._picture
-
-    def _take_picture(self) -> None:
-        self._picture = picture(0)
 
     def _tell(self, *inputs: LeaderExited | TreeGone | Spawned) -> None:
         for item in inputs:
@@ -215,54 +222,31 @@ def _attempt(known: Known, path: str, pid: int, start_ticks: int) -> Attempt:
     return Attempt(known.token, path, pid, start_ticks, known.leftovers, child=False, own=False, relayed=relayed)
 
 
-def _earliest_start(known: Known, wrapper: Wrapper) -> int:
+def _earliest_start(known: Known, wrapper: Record) -> int:
     """Of the members of an attempt whose wrapper is gone: the journal knows when that started, or its record does."""
     return known.start_ticks if known.pid == wrapper.pid else proc.earliest_tick(wrapper.uptime_s)
 
 
-@dataclass(slots=True)
-class OnGpus:
-    """What sits on an attempt's GPUs and is explained by nothing: it may be left of an attempt that nobody finds.
+def _speaks_for(
+    attempt: Attempt, readings: Sequence[GpuReading], gpus: int, others: Collection[int], seen: Picture
+) -> str:
+    """Why *attempt* may live, as what sits on its *gpus* GPUs and is explained by nothing tells.
 
-    A program can erase its environment, leave its session and lose its parents. Then only the driver knows of it. It is
-    asked once nothing else speaks against it that attempts are gone.
+    *others*: session leaders of other attempts. *seen*: the processes of the box, a moment ago.
     """
-
-    look: Look
-    _deadline_s: float | None = None
-
-    def begin(self) -> None:
-        """Attempts are about to be judged: they share the time that dead processes get to leave their GPUs."""
-        self._deadline_s = None
-
-    def speaks_for(self, attempt: Attempt, gpus: Sequence[str], others: Collection[int], seen: Picture) -> str:
-        """Why *attempt* may live although no process of it is found; "" when nothing on its GPUs says so.
-
-        *others*: session leaders of other attempts. *seen*: the processes of the box, a moment ago.
-        """
-        if self._deadline_s is None:
-            self._deadline_s = time.monotonic() + _DRAINING_S
-        while why := self._judged(attempt, gpus, others, seen):
-            if time.monotonic() > self._deadline_s:
-                return why
-            time.sleep(_AGAIN_S)
-        return ""
-
-    def _judged(self, attempt: Attempt, gpus: Sequence[str], others: Collection[int], seen: Picture) -> str:
-        readings = self.look(gpus)
-        if len(readings) < len(gpus):
-            return "the driver does not tell what runs on its GPU"
-        for reading in readings:
-            if reading.lost:
-                return f"its GPU does not answer: {reading.lost}"
-            computing = [process for process in reading.processes if not process.graphics]
-            strange = [p.pid for p in computing if not _explained(p, attempt, others, seen)]
-            if strange:
-                pids = ", ".join(map(str, strange))
-                return f"pid {pids} on its GPU may belong to it: nothing else explains it"
-            if _unlisted_mib(reading) > _UNLISTED_MIB:
-                return f"{_unlisted_mib(reading) / 1024:.1f} GiB of its GPU are used by nothing that can be seen"
-        return ""
+    if len(readings) < gpus:
+        return "the driver does not tell what runs on its GPU"
+    for reading in readings:
+        if reading.lost:
+            return f"its GPU does not answer: {reading.lost}"
+        computing = [process for process in reading.processes if not process.graphics]
+        strange = [p.pid for p in computing if not _explained(p, attempt, others, seen)]
+        if strange:
+            pids = ", ".join(map(str, strange))
+            return f"pid {pids} on its GPU may belong to it: nothing else explains it"
+        if _unlisted_mib(reading) > _UNLISTED_MIB:
+            return f"{_unlisted_mib(reading) / 1024:.1f} GiB of its GPU are used by nothing that can be seen"
+    return ""
 
 
 def _unlisted_mib(reading: GpuReading) -> int:

@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from ...core.inputs import LeaderExited, TreeGone
+from ...core.spec import StopScope
 from ...ports import Sink
 from ..background import Background
 from ..host import boottime_s
 from ..watch import Watcher
 from . import proc, record, spawn_error
-from .members import Attempt, Members, Orphans, Picture, Traces, picture, reap, split, walk
+from .members import Attempt, Members, Orphans, Picture, found_in, picture, reap, search, split, walk
 from .proc import Features, Stat
 from .record import Record
+from .stop import Stopping
 from .wrapper import NO_FORK, UNABLE
 
 _FIRST_LOOK_S = 0.2
@@ -55,6 +57,7 @@ class Attempts:
         self._background = background
         self.children_files = features.children_files
         self._lag_s = proc.uptime_lag_s()
+        self._stops: dict[str, Stopping] = {}
         self._looks: dict[str, asyncio.TimerHandle] = {}
         self._pauses: dict[str, float] = {}
 
@@ -62,10 +65,7 @@ class Attempts:
         """Take in an attempt whose wrapper was just started or found alive."""
         self._add(attempt)
         ended = partial(self._wrapper_ended, attempt)
-        if attempt.child:
-            attempt.wrapper = self._watcher.watch_child(attempt.pid, attempt.start_ticks, ended)
-        else:
-            attempt.wrapper = self._watcher.watch(attempt.pid, attempt.start_ticks, ended)
+        attempt.wrapper = self._watcher.watch(*attempt.identity, ended, child=attempt.child)
 
     def follow_dead(self, attempt: Attempt) -> None:
         """Take in an attempt whose wrapper is gone, or as good as."""
@@ -76,20 +76,21 @@ class Attempts:
         """Note who the wrappers' children are. False: every running attempt's is known."""
         unknown = [a for a in self.by_token.values() if a.wrapper is not None and a.command is None]
         for attempt in unknown if self.children_files else ():
-            for pid in proc.children(attempt.pid):
-                child = proc.stat(pid)
-                if child is not None and child.ppid == attempt.pid:
-                    attempt.command = child.pid, child.start_ticks
-                    self.orphans.note([child], attempt.token)
+            for child in proc.child_processes(attempt.pid, children_files=True):
+                attempt.command = child.pid, child.start_ticks
+                self.orphans.note([child], attempt.token)
         return self.children_files and any(attempt.command is None for attempt in unknown)
 
-    def members(self, attempt: Attempt, then: Callable[[Members], None]) -> None:
-        """Call *then* with the live members: from within for our own attempts, later for adopted ones."""
-        if not attempt.own:
-            self.search(attempt, lambda found: then(split(found, attempt.pid)))
-            return
-        self.orphans.sweep()
-        then(self.descendants(attempt))
+    def stop(self, token: str, *, signal: int, scope: StopScope, grace_s: float) -> None:
+        """See `ports.Launcher`."""
+        attempt, stopping = self.by_token.get(token), self._stops.get(token)
+        if stopping is not None:
+            stopping.hasten(number=signal, grace_s=grace_s)
+        elif attempt is not None:
+            members, files = partial(self._for_stop, attempt), self.children_files
+            stopping = Stopping(self._loop, attempt, members, children_files=files, number=signal, scope=scope)
+            self._stops[token] = stopping
+            stopping.begin(grace_s)
 
     def descendants(self, attempt: Attempt) -> Members:
         """The live members as far as descent tells: all of an own attempt's, for adopted ones what scans saw before."""
@@ -107,7 +108,7 @@ class Attempts:
         if attempt.own:
             self._look_at_own(attempt)
         else:
-            self.search(attempt, lambda found: self._judge(attempt, split(found, attempt.pid)))
+            self._search(attempt, lambda found: self._judge(attempt, split(found, attempt.pid)))
 
     def look_for_strays(self) -> None:
         """Find members of adopted attempts that descent alone would lose, all attempts' at once."""
@@ -116,25 +117,39 @@ class Attempts:
             oldest_ticks = min(attempt.start_ticks for attempt in adopted)
             self._background.submit(partial(picture, oldest_ticks), self._note_strays)
 
-    def search(self, attempt: Attempt, then: Callable[[dict[int, Stat]], None]) -> None:
+    def _search(self, attempt: Attempt, then: Callable[[dict[int, Stat]], None]) -> None:
         """Find an adopted attempt's members among all processes, in the background; again after a hang."""
 
         def seen(found: dict[int, Stat] | None) -> None:
             if attempt.token not in self.by_token:
                 return
             if found is None:
-                self._loop.call_later(_AFTER_HANG_S, self.search, attempt, then)
+                self._loop.call_later(_AFTER_HANG_S, self._search, attempt, then)
                 return
             self._note(attempt, found)
             then(found)
 
-        self._background.submit(Traces.of(attempt).search, seen)
+        self._background.submit(partial(search, attempt), seen)
+
+    def _for_stop(self, attempt: Attempt, then: Callable[[dict[int, Stat]], None]) -> None:
+        """Call *then* with the live members that may be signalled: from within for our own attempts, later for adopted
+        ones."""
+
+        def told(members: Members) -> None:
+            then(members.signalled)
+            if not members.signalled:
+                self.look(attempt)
+
+        if not attempt.own:
+            self._search(attempt, lambda found: told(split(found, attempt.pid)))
+            return
+        self.orphans.sweep()
+        told(self.descendants(attempt))
 
     def close(self) -> None:
         """Follow nothing any more."""
-        for pending in (*self._looks.values(), *(attempt.stop for attempt in self.by_token.values())):
-            if pending is not None:
-                pending.cancel()
+        for pending in (*self._looks.values(), *self._stops.values()):
+            pending.cancel()
         self.orphans.close()
         self.by_token.clear()
 
@@ -154,12 +169,12 @@ class Attempts:
         written = record.read(attempt.record)
         if written.end:
             self._end_written(attempt, written)
-        elif exit_code is not None and (written.wrapper is None or exit_code >= 0):
-            self._end_unwritten(attempt, exit_code, began=written.wrapper is not None or 0 <= exit_code != UNABLE)
+        elif exit_code is not None and (not written.pid or exit_code >= 0):
+            self._end_unwritten(attempt, exit_code, began=written.pid > 0 or 0 <= exit_code != UNABLE)
         elif attempt.own:
             self._hand_over(attempt, exit_code)
         else:
-            self.search(attempt, partial(self._hand_over_adopted, attempt, exit_code))
+            self._search(attempt, partial(self._hand_over_adopted, attempt, exit_code))
 
     def _orphan_died(self, token: str, pid: int, start_ticks: int, exit_code: int | None) -> None:
         """An orphan of an attempt was reaped: perhaps its command, perhaps the last of its tree."""
@@ -177,9 +192,13 @@ class Attempts:
         """Trees that might have had another member can be judged now, and stopped to the last."""
         for attempt in list(self.by_token.values()):
             if attempt.own and attempt.leader_ended:
-                if attempt.stop is not None:
-                    attempt.stop.leader_ended()
+                self._tell_stop(attempt)
                 self.look(attempt)
+
+    def _tell_stop(self, attempt: Attempt) -> None:
+        """What its leader leaves may be signalled."""
+        if (stopping := self._stops.get(attempt.token)) is not None:
+            stopping.leader_ended()
 
     def _leader_ended(
         self, attempt: Attempt, code: int | None, *, at: float | None = None, signal: int | None = None, why: str = ""
@@ -190,15 +209,15 @@ class Attempts:
         attempt.leader_ended = True
         self._sink(LeaderExited(attempt.token, code, at or boottime_s(), signal, why))
         self.orphans.leader_ended(attempt)
-        if attempt.stop is not None:
-            attempt.stop.leader_ended()
+        self._tell_stop(attempt)
         self.look(attempt)
 
     def _end_written(self, attempt: Attempt, written: Record) -> None:
         at = min(max(written.end_uptime_s + self._lag_s, attempt.started_s), boottime_s())
-        if written.end == "spawn-log" and attempt.stop is None:
+        stopped = attempt.token in self._stops
+        if written.end == "spawn-log" and not stopped:
             self._explain_log(attempt, at)
-        elif written.end == "spawn-fork" and attempt.stop is None:
+        elif written.end == "spawn-fork" and not stopped:
             self._gone(attempt, never_ran=NO_FORK)
         elif written.end == "spawn-cwd":
             self._explain(attempt, UNABLE, at, partial(spawn_error.explain_cwd, attempt.cwd))
@@ -212,7 +231,7 @@ class Attempts:
 
     def _end_unwritten(self, attempt: Attempt, exit_code: int, *, began: bool) -> None:
         """Full disk: the wrapper's own exit code is the command's, if the command was ever run."""
-        if not began and attempt.stop is None:
+        if not began and attempt.token not in self._stops:
             self._gone(attempt, never_ran="its record cannot be written")
         elif exit_code < 0:
             self._leader_ended(attempt, 128 - exit_code, signal=-exit_code)
@@ -254,7 +273,7 @@ class Attempts:
             start_ticks, pid = living[0]
             attempt.command, attempt.guessed = (pid, start_ticks), wrapper_code
         if attempt.command is None:
-            self._command_died(attempt, wrapper_code if dead or attempt.stop is not None else None)
+            self._command_died(attempt, wrapper_code if dead or attempt.token in self._stops else None)
         elif attempt.command[::-1] not in living:
             self._command_died(attempt, dead.get(attempt.command))
 
@@ -273,7 +292,7 @@ class Attempts:
             start_ticks, pid = session[0]
             attempt.command = pid, start_ticks
         if attempt.command is None:
-            self._command_died(attempt, wrapper_code if attempt.stop is not None else None)
+            self._command_died(attempt, wrapper_code if attempt.token in self._stops else None)
         elif not proc.is_live(*attempt.command):
             self._leader_ended(attempt, None)
         else:
@@ -289,7 +308,7 @@ class Attempts:
             return
         self.orphans.release(token)
         self._pauses.pop(token, None)
-        for pending in (attempt.stop, self._looks.pop(token, None)):
+        for pending in (self._stops.pop(token, None), self._looks.pop(token, None)):
             if pending is not None:
                 pending.cancel()
         for watch in (attempt.wrapper, attempt.survivor):
@@ -321,7 +340,7 @@ class Attempts:
         if attempt.token not in self.by_token:
             return
         left = tuple(sorted(members.protected))
-        if attempt.leftovers == "leave" and attempt.stop is None:
+        if attempt.leftovers == "leave" and attempt.token not in self._stops:
             self._gone(attempt, left_behind=tuple(sorted((*members.signalled, *members.protected))))
         elif not members.signalled:
             self._gone(attempt, left_behind=left)
@@ -347,7 +366,7 @@ class Attempts:
     def _note_strays(self, seen: Picture | None) -> None:
         for attempt in self.by_token.values() if seen else ():
             if not attempt.own and seen:
-                self._note(attempt, Traces.of(attempt).found_in(seen))
+                self._note(attempt, found_in(seen, attempt))
 
     def _note(self, attempt: Attempt, found: dict[int, Stat]) -> None:
         self.orphans.note(found.values(), attempt.token)
@@ -383,40 +402,3 @@ class Everybody(Mapping[int, str]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-class AttemptTree:
-    """An attempt as the stop sequence sees it: `stop.Target`."""
-
-    def __init__(self, attempt: Attempt, attempts: Attempts) -> None:
-        self._attempt = attempt
-        self._attempts = attempts
-
-    @property
-    def group(self) -> int:
-        return self._attempt.pid
-
-    @property
-    def leader_alone(self) -> bool:
-        return self._attempt.relayed
-
-    def wrapper_lives(self) -> bool:
-        attempt = self._attempt
-        return attempt.wrapper is not None and proc.is_live(*attempt.identity)
-
-    def commands(self) -> dict[int, int]:
-        pid = self._attempt.pid
-        if self._attempts.children_files:
-            found = [process for child in proc.children(pid) if (process := proc.stat(child)) is not None]
-        else:
-            found = list(proc.everyone().values())
-        # Between its fork and its exec the command still has the wrapper's handlers, and loses what they catch.
-        return {p.pid: p.start_ticks for p in found if p.ppid == pid and p.executed}
-
-    def members(self, then: Callable[[dict[int, Stat]], None]) -> None:
-        def told(members: Members) -> None:
-            then(members.signalled)
-            if not members.signalled:
-                self._attempts.look(self._attempt)
-
-        self._attempts.members(self._attempt, told)

@@ -16,11 +16,10 @@ from ..claims.claims import Claims
 from ..host import boottime_s
 from ..watch import Watcher, send
 from . import proc, record
-from .adopt import Look, OnGpus, Recovery
-from .attempts import Attempts, AttemptTree, Everybody
+from .adopt import Look, Recovery
+from .attempts import Attempts, Everybody
 from .members import Attempt
 from .proc import Features
-from .stop import Stopping
 from .wrapper import Spawner
 
 _SWEEP_S = 10.0
@@ -70,7 +69,7 @@ class LocalLauncher:
             same_boot=same_boot,
             same_namespace=same_namespace,
             own_orphans=features.subreaper,
-            on_gpus=None if look is None else OnGpus(look),
+            look=look,
         )
         self._subreaper = features.subreaper
         self._spawner = Spawner()
@@ -110,15 +109,7 @@ class LocalLauncher:
 
     def stop(self, token: str, *, signal: int, scope: StopScope, grace_s: float) -> None:
         """See `ports.Launcher`."""
-        attempt = self._attempts.by_token.get(token)
-        if attempt is None:
-            return
-        if attempt.stop is not None:
-            attempt.stop.hasten(number=signal, grace_s=grace_s)
-            return
-        target = AttemptTree(attempt, self._attempts)
-        attempt.stop = Stopping(self._loop, target, number=signal, scope="leader" if attempt.relayed else scope)
-        attempt.stop.begin(grace_s)
+        self._attempts.stop(token, signal=signal, scope=scope, grace_s=grace_s)
 
     def warn(self, token: str, signal: int) -> int:
         """See `ports.Launcher`. For adopted attempts only what descends from the wrapper is found."""

@@ -12,7 +12,6 @@ from ..background import Background
 from ..watch import Watch, Watcher
 from . import proc
 from .proc import Stat
-from .stop import Stopping
 
 _DOUBT_S = 0.05
 _READS = 3
@@ -52,11 +51,11 @@ class Attempt:
     leader_ended: bool = False
     survivor: Watch | None = None
     """Adopted, leader ended: one of what still lives."""
-    stop: Stopping | None = None
     relayed: bool = False
     """It runs on another node: its leader hands signals on, and what else is here must not get them."""
     strays: dict[int, int] = field(default_factory=dict[int, int])
-    """Adopted: members seen by scans, pid and start, that descent alone would lose."""
+    """Adopted: members seen by scans, pid and start, that descent alone would lose. Replaced, never changed: helper
+    threads read it."""
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -118,48 +117,37 @@ def picture(oldest_ticks: int) -> Picture:
     return Picture(processes, tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class Traces:
-    """What the members of an adopted attempt are known by."""
+def search(attempt: Attempt) -> dict[int, Stat]:
+    """The members of an adopted attempt, and whatever descends from them. May hang: for helper threads.
 
-    token: str
-    pid: int
-    start_ticks: int
-    strays: dict[int, int]
+    That nobody is there is believed only the second time: while /proc is read, a process can fork and be gone, and its
+    child not be listed yet.
+    """
+    found = found_in(picture(attempt.start_ticks), attempt)
+    if not any(process.live for process in found.values()):
+        time.sleep(_DOUBT_S)
+        found = found_in(picture(attempt.start_ticks), attempt)
+    return found
 
-    @classmethod
-    def of(cls, attempt: Attempt) -> Traces:
-        return cls(attempt.token, attempt.pid, attempt.start_ticks, dict(attempt.strays))
 
-    def search(self) -> dict[int, Stat]:
-        """The members and whatever descends from them. May hang: for helper threads.
+def found_in(picture: Picture, attempt: Attempt) -> dict[int, Stat]:
+    """The members that a picture shows."""
+    roots = [process.pid for process in picture.processes.values() if _belongs(process, picture, attempt)]
+    found = proc.descend_in(picture.processes, roots)
+    found.pop(os.getpid(), None)
+    return found
 
-        That nobody is there is believed only the second time: while /proc is read, a process can fork and be gone, and
-        its child not be listed yet.
-        """
-        found = self.found_in(picture(self.start_ticks))
-        if not any(process.live for process in found.values()):
-            time.sleep(_DOUBT_S)
-            found = self.found_in(picture(self.start_ticks))
-        return found
 
-    def found_in(self, picture: Picture) -> dict[int, Stat]:
-        """Those that a picture shows."""
-        roots = [process.pid for process in picture.processes.values() if self._belongs(process, picture)]
-        found = proc.descend_in(picture.processes, roots)
-        found.pop(os.getpid(), None)
-        return found
-
-    def _belongs(self, process: Stat, picture: Picture) -> bool:
-        if picture.tokens.get(process.pid) == self.token:
-            return True
-        if self.strays.get(process.pid) == process.start_ticks:
-            return True
-        if self.pid not in (process.session, process.group) or process.start_ticks < self.start_ticks:
-            return False
-        # A session's number is not given away while it has members; a leader of another age means a later session.
-        leader = picture.processes.get(self.pid)
-        return leader is None or leader.start_ticks <= self.start_ticks + proc.doubt_ticks()
+def _belongs(process: Stat, picture: Picture, attempt: Attempt) -> bool:
+    if picture.tokens.get(process.pid) == attempt.token:
+        return True
+    if attempt.strays.get(process.pid) == process.start_ticks:
+        return True
+    if attempt.pid not in (process.session, process.group) or process.start_ticks < attempt.start_ticks:
+        return False
+    # A session's number is not given away while it has members; a leader of another age means a later session.
+    leader = picture.processes.get(attempt.pid)
+    return leader is None or leader.start_ticks <= attempt.start_ticks + proc.doubt_ticks()
 
 
 def token_of(pid: int) -> str:
@@ -301,7 +289,7 @@ class Orphans:
             return
         orphan = Orphan(process.pid, process.start_ticks, process.session, token or None)
         self._orphans[process.pid] = orphan
-        orphan.watch = self._watcher.watch_child(process.pid, process.start_ticks, lambda: self._ended(orphan))
+        orphan.watch = self._watcher.watch(process.pid, process.start_ticks, lambda: self._ended(orphan), child=True)
         if not token:
             pid = process.pid
             self._background.submit(lambda: token_of(pid), lambda found: self._told(orphan, found))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -95,11 +94,6 @@ def become_subreaper() -> bool:
 
     libc = ctypes.CDLL(None, use_errno=True)
     return libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
-
-
-def boot_tick() -> int:
-    """Now, as the kernel notes the start of a process."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) * TICKS_PER_S // 1_000_000_000
 
 
 def uptime_lag_s() -> float:
@@ -257,6 +251,12 @@ def descend_in(processes: Mapping[int, Stat], roots: Collection[int]) -> dict[in
             found[pid] = processes[pid]
             pids.extend(below.get(pid, ()))
     return found
+
+
+def child_processes(pid: int, *, children_files: bool) -> list[Stat]:
+    """The children of *pid*, as they are now."""
+    found = map(stat, children(pid)) if children_files else everyone().values()
+    return [process for process in found if process is not None and process.ppid == pid]
 
 
 def children(pid: int) -> list[int]:

@@ -20,28 +20,14 @@ _VOID = b"void\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Wrapper:
-    """Who the wrapper is: the one that held *pid* at *uptime_s*."""
-
-    pid: int
-    uptime_s: float
-
-    def living(self) -> proc.Stat | None:
-        """The wrapper's process as it is now, None when it is gone."""
-        now = proc.stat(self.pid)
-        # Whoever got the pid later started later.
-        return now if now is not None and now.live and now.start_ticks <= proc.latest_tick(self.uptime_s) else None
-
-
-@dataclass(frozen=True, slots=True)
 class Record:
     """What a record file tells."""
 
-    exists: bool = False
     void: bool = False
     """An engine took the place of the wrapper: it never ran and never will."""
-    wrapper: Wrapper | None = None
-    """None: its line is missing or torn, nothing ran."""
+    pid: int = 0
+    """The wrapper's, which held it at *uptime_s*; 0: its line is missing or torn, nothing ran."""
+    uptime_s: float = 0.0
     end: str = ""
     """The code as written, or "spawn-cwd", "spawn-log", "spawn-fork"; "" while it runs or when nobody wrote it."""
     end_uptime_s: float = 0.0
@@ -50,6 +36,12 @@ class Record:
     def never_ran(self) -> bool:
         """The box refused the command what it needs to begin."""
         return self.void or self.end in ("spawn-log", "spawn-fork")
+
+    def living(self) -> proc.Stat | None:
+        """The wrapper's process as it is now, None when it is gone or there was none."""
+        now = proc.stat(self.pid) if self.pid else None
+        # Whoever got the pid later started later.
+        return now if now is not None and now.live and now.start_ticks <= proc.latest_tick(self.uptime_s) else None
 
 
 def read(path: str) -> Record:
@@ -61,14 +53,12 @@ def read(path: str) -> Record:
 def parse(data: bytes) -> Record:
     """What the whole lines of a record tell."""
     if data == _VOID:
-        return Record(exists=True, void=True)
+        return Record(void=True)
     lines = data.split(b"\n")[:-1]
     # An end without a start: somebody removed the file under a running wrapper.
-    wrapper = _started(lines[0]) if lines else None
-    if len(lines) < 2:
-        return Record(exists=True, wrapper=wrapper)
-    end, uptime_s = _ended(lines[-1])
-    return Record(exists=True, wrapper=wrapper, end=end, end_uptime_s=uptime_s)
+    pid, uptime_s = _started(lines[0]) if lines else (0, 0.0)
+    end, end_uptime_s = _ended(lines[-1]) if len(lines) > 1 else ("", 0.0)
+    return Record(pid=pid, uptime_s=uptime_s, end=end, end_uptime_s=end_uptime_s)
 
 
 def claim(path: str) -> bool:
@@ -92,14 +82,14 @@ def drop(path: str) -> None:
         os.unlink(path)
 
 
-def _started(line: bytes) -> Wrapper | None:
+def _started(line: bytes) -> tuple[int, float]:
     words = line.split()
     if len(words) < 3 or words[0] != b"start":
-        return None
+        return 0, 0.0
     try:
-        return Wrapper(int(words[2]), float(words[1]))
+        return int(words[2]), float(words[1])
     except ValueError:
-        return None
+        return 0, 0.0
 
 
 def _ended(line: bytes) -> tuple[str, float]:

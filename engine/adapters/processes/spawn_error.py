@@ -6,6 +6,7 @@ import os
 import re
 
 from ...errors import may_pass
+from ...logs.log_file import read_tail
 
 _TAIL_BYTES = 4096
 _SHELL = re.compile(r"gpudeck: (?:line )?\d+: (?:exec: )?(?P<command>.*?)(?:: cannot execute)?: [^:]+")
@@ -61,12 +62,7 @@ def explain_log(stdout: str, stderr: str) -> tuple[str, bool]:
 
 
 def _last_line(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-            lines = file.read().rstrip(b"\n").splitlines()
-    except OSError:
-        return ""
+    lines = read_tail(path, _TAIL_BYTES).rstrip(b"\n").splitlines()
     words = [line.decode("utf-8", "replace") for line in lines[-2:]]
     if len(words) == 2 and words[1].startswith(_ENV_HINT):
         words.pop()  # GNU's advice after a name with a blank

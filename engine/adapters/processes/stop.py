@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
-from typing import Protocol
 
 from ...core.spec import StopScope
 from ..host import boottime_s
 from ..watch import send, send_group
 from . import proc
+from .members import Attempt
 from .proc import Stat
+
+Members = Callable[[Callable[[dict[int, Stat]], None]], None]
+"""Calls what it is given with all live members that may be signalled; from within, or later on the loop's thread."""
 
 _LOOK_FOR_COMMAND_S = 0.01
 _LONGEST_LOOK_S = 0.25
@@ -26,40 +29,26 @@ _TIME_TO_WRITE_S = 0.5
 _MOST_FREEZES = 100
 
 
-class Target(Protocol):
-    """What is to be stopped."""
-
-    @property
-    def group(self) -> int:
-        """The wrapper's pid, group and session."""
-        ...
-
-    @property
-    def leader_alone(self) -> bool:
-        """Whether nobody but the leader may be signalled before the end of the grace."""
-        ...
-
-    def wrapper_lives(self) -> bool:
-        """Whether the wrapper is there, so that its pid and group mean nobody else."""
-        ...
-
-    def commands(self) -> dict[int, int]:
-        """The wrapper's children once they run a program: the command, pid and start."""
-        ...
-
-    def members(self, then: Callable[[dict[int, Stat]], None]) -> None:
-        """Call *then* with all live members that may be signalled; from within, or later on the loop's thread."""
-        ...
-
-
 class Stopping:
     """One stop sequence; ends with `cancel`, when the tree is gone."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, target: Target, *, number: int, scope: StopScope) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        attempt: Attempt,
+        members: Members,
+        *,
+        children_files: bool,
+        number: int,
+        scope: StopScope,
+    ) -> None:
         self._loop = loop
-        self._target = target
+        self._attempt = attempt
+        self._group = attempt.pid
+        self._members = members
+        self._children_files = children_files
         self._number = number
-        self._scope: StopScope = scope
+        self._scope: StopScope = "leader" if attempt.relayed else scope
         self._reached: set[tuple[int, int]] = set()
         self._group_ticks = -1
         self._freezes = 0
@@ -78,7 +67,7 @@ class Stopping:
         if grace_s <= 0:
             self._kill()
             return
-        if not self._target.leader_alone:
+        if not self._attempt.relayed:
             self._timers.append(self._loop.call_later(grace_s / 2, self._rest))
         self._timers.append(self._loop.call_later(grace_s, self._kill))
         self._first()
@@ -112,34 +101,37 @@ class Stopping:
         """Signal the scope, but not before the command exists: the wrapper would swallow the signal."""
         if self._over or self.killing or self._group_ticks >= 0:
             return
-        if not self._target.wrapper_lives():
+        # While the wrapper is there its pid and group mean nobody else.
+        if self._attempt.wrapper is None or not proc.is_live(*self._attempt.identity):
             self._rest()
             return
-        commands = self._target.commands()
+        # Between its fork and its exec the command still has the wrapper's handlers, and loses what they catch.
+        children = proc.child_processes(self._group, children_files=self._children_files)
+        commands = [child for child in children if child.executed]
         if not commands:
             self._timers.append(self._loop.call_later(self._look_s, self._first))
             self._look_s = min(2 * self._look_s, _LONGEST_LOOK_S)
         elif self._scope == "leader":
-            for pid, start_ticks in commands.items():
-                self._signal(pid, start_ticks)
+            for command in commands:
+                self._signal(command.pid, command.start_ticks)
         else:
             self._group_ticks = int(boottime_s() * proc.TICKS_PER_S)
-            send_group(self._target.group, self._number)
-            send_group(self._target.group, signal.SIGCONT)
+            send_group(self._group, self._number)
+            send_group(self._group, signal.SIGCONT)
 
     def _rest(self) -> None:
         if not self._over:
-            self._target.members(self._signal_rest)
+            self._members(self._signal_rest)
 
     def _signal_rest(self, members: dict[int, Stat]) -> None:
         if self._over or self.killing:
             return
         for process in members.values():
-            if process.pid != self._target.group and not self._was_in_group(process):
+            if process.pid != self._group and not self._was_in_group(process):
                 self._signal(process.pid, process.start_ticks)
 
     def _was_in_group(self, process: Stat) -> bool:
-        return process.group == self._target.group and process.start_ticks <= self._group_ticks
+        return process.group == self._group and process.start_ticks <= self._group_ticks
 
     def _signal(self, pid: int, start_ticks: int) -> None:
         if (pid, start_ticks) in self._reached:
@@ -152,15 +144,15 @@ class Stopping:
         self.killing = True
         self._freezes = 0
         if not self._over:
-            self._target.members(self._kill_round)
+            self._members(self._kill_round)
 
     def _kill_round(self, members: dict[int, Stat]) -> None:
         if self._over:
             return
-        if set(members) == {self._target.group}:
-            self._end_wrapper(members[self._target.group])
+        if set(members) == {self._group}:
+            self._end_wrapper(members[self._group])
         elif self._freezes < _MOST_FREEZES and self._freeze(members):
-            self._target.members(self._kill_round)
+            self._members(self._kill_round)
             return
         else:
             self._kill_all(members)
@@ -178,9 +170,9 @@ class Stopping:
 
     def _kill_all(self, members: dict[int, Stat]) -> None:
         for process in members.values():
-            is_wrapper = process.pid == self._target.group
+            is_wrapper = process.pid == self._group
             send(process.pid, process.start_ticks, signal.SIGCONT if is_wrapper else signal.SIGKILL)
-        self._frozen = {identity for identity in self._frozen if identity[0] != self._target.group}
+        self._frozen = {identity for identity in self._frozen if identity[0] != self._group}
         self._alone_since_s = None
 
     def _end_wrapper(self, wrapper: Stat) -> None:

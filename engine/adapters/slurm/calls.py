@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from ..background import Background
+from ..programs import NOT_BEGUN, REAP_S, Answer, run_program
 from .parse import QueuedJob, squeue_jobs
 from .states import stand
 
@@ -21,83 +20,18 @@ ASKED = ("SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_RESERVATION
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "SLURM_CONF", "SLURM_CLUSTERS", "KRB5CCNAME", *ASKED)
 """What Slurm's programs may see of an environment: all else could change what they do, or what a job gets."""
 _AT_ONCE = 32
-_REAP_S = 2.0
-"""For a killed program's pipes to close."""
 _HUNG_S = 5.0
 """Beyond a call's own limit: then its thread hangs (a dead file server) and is left behind."""
 
 QUERY_S, SHOW_S = 60.0, 20.0
 """What squeue and sacct, and what scontrol for one job, may take."""
-NOT_BEGUN = 127
-"""The code of a program that could not be begun."""
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What came of a call."""
-
-    code: int | None
-    """None: killed since it took too long, or ended by a signal; what it did is not known. 127: it was not begun, for
-    there is no such program, or no process for it."""
-    out: str = ""
-    err: str = ""
-    took_s: float = 0.0
-
-    @property
-    def ok(self) -> bool:
-        return self.code == 0
 
 
 def small_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The little of *environ* that Slurm's programs are given."""
     return {name: environ[name] for name in _KEPT if name in environ}
-
-
-def run_program(
-    argv: Sequence[str], environ: Mapping[str, str], *, timeout_s: float, stdin: str = os.devnull
-) -> Answer:
-    """Run a program to its end, on the file *stdin*. Blocks; raises nothing. In a group of its own: Ctrl-C is not meant
-    for it."""
-    began_s = time.monotonic()
-    try:
-        source = open(stdin, "rb")  # noqa: SIM115  (the child's own, closed here below)
-    except OSError as error:
-        return Answer(NOT_BEGUN, "", f"{stdin}: {error.strerror or error}")
-    try:
-        child = subprocess.Popen(
-            argv,
-            env=environ,
-            stdin=source,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-            cwd="/",
-            process_group=0,
-        )
-    except OSError as error:
-        return Answer(NOT_BEGUN, "", f"{argv[0]}: {error.strerror or error}")
-    finally:
-        source.close()
-    code: int | None = None
-    try:
-        out, err = child.communicate(timeout=timeout_s)
-        code = child.returncode if child.returncode >= 0 else None
-    except subprocess.TimeoutExpired:
-        out, err = _killed(child)
-        err += f"no answer in {timeout_s:g} s"
-    return Answer(code, out, err, time.monotonic() - began_s)
-
-
-def _killed(child: subprocess.Popen[str]) -> tuple[str, str]:
-    with contextlib.suppress(OSError):
-        os.killpg(child.pid, 9)
-    try:
-        return child.communicate(timeout=_REAP_S)
-    except subprocess.TimeoutExpired:  # stuck in the kernel
-        return "", ""
 
 
 class Calls:
@@ -112,7 +46,7 @@ class Calls:
         self.work(
             lambda: run_program(argv, self.environ, timeout_s=timeout_s),
             lambda answer: done(answer or Answer(None, "", f"{argv[0]}: no answer", timeout_s)),
-            timeout_s=timeout_s + _REAP_S,
+            timeout_s=timeout_s + REAP_S,
         )
 
     def leave(self, argv: Sequence[str]) -> None:

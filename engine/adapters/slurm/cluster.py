@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...core.gpu_names import gpus_by_type
-from .calls import Answer, run_program, small_environment
+from ..programs import Answer, run_program
+from .calls import small_environment
 from .states import stand
 
 SINFO = ("sinfo", "-h", "-O", "Partition:|,Available:|,StateLong:|,Nodes:|,CPUsState:|,Gres:|,GresUsed:|")

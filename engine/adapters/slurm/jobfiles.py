@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from ...atomic import write_atomic
 from ...core.spec import StopScope
+from ...logs.log_file import read_tail
 from ...ports import Known, StartOrder
 from ..processes.spawn_error import explain_code, explain_setup
 from .parse import expand_nodes
@@ -292,21 +293,12 @@ _MEMORY = re.compile(
 
 def says_killed(*paths: str) -> bool:
     """See `Files`."""
-    return any(_KILLED.search(_tail(each)) for each in paths)
+    return any(_KILLED.search(read_tail(each, _TAIL_BYTES)) for each in paths)
 
 
 def says_memory(*paths: str) -> bool:
     """See `Files`."""
-    return any(_MEMORY.search(_tail(each)) for each in paths)
-
-
-def _tail(name: str) -> bytes:
-    try:
-        with open(name, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-            return file.read(_TAIL_BYTES)
-    except OSError:
-        return b""
+    return any(_MEMORY.search(read_tail(each, _TAIL_BYTES)) for each in paths)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,9 @@ from ...ports import Known, Sink, StartOrder
 from ..background import Background
 from ..host import boottime_s
 from ..inotify import Arrivals
+from ..programs import NOT_BEGUN, Answer
 from . import jobfiles
-from .calls import NOT_BEGUN, QUERY_S, SHOW_S, Answer, Calls, Queue, Shown, look_at_queue, show_jobs, why_silent
+from .calls import QUERY_S, SHOW_S, Calls, Queue, Shown, look_at_queue, show_jobs, why_silent
 from .job import Job, Stage, Stop, recovered
 from .jobfiles import UNABLE, VOID, Files, Left, Wanted
 from .next_step import Kill, Limits, Step, next_step

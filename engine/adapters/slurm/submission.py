@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from ...atomic import write_atomic
 from ...ports import StartOrder
-from .calls import NOT_BEGUN, run_program
+from ..programs import NOT_BEGUN, run_program
 from .job import Job
 from .jobfiles import map_text, write
 from .next_step import Limits

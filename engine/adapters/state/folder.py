@@ -6,20 +6,22 @@ import contextlib
 import errno
 import json
 import os
-import pwd
 import stat
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import cast
 
 from ...atomic import private, sync_dir, write_first, write_private
 from ...errors import DeckError, EngineUnavailableError, UsageError
+from .. import host
 from ..processes import record
 from .home import read_json
 from .lock import Machine, left_elsewhere, this_machine
 from .mounts import MOUNTS, NETWORK_FILE_SYSTEMS, file_system
 
 _LOG_DIRS = "log_dirs"
+_user = partial(host.login_of, nameless="user {}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,8 @@ class StateDir:
 
     def running(self) -> int:
         """How many attempts live on this box."""
-        wrappers = (record.read(os.path.join(self.attempts, name)).wrapper for name in os.listdir(self.attempts))
-        return sum(wrapper is not None and wrapper.living() is not None for wrapper in wrappers)
+        records = (record.read(os.path.join(self.attempts, name)) for name in os.listdir(self.attempts))
+        return sum(each.living() is not None for each in records)
 
     def left_elsewhere(self) -> str:
         """Where no engine runs the deck: what to say when its tasks were left on another machine; "" when not."""
@@ -255,13 +257,6 @@ def whose(path: str) -> str:
             return f"belongs to {_user(os.stat(path).st_uid)}"
         except OSError:
             path = os.path.dirname(path)
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
 
 
 # -- the file that tells, on a network file system, on which machine and disk the state lies --------------------------

@@ -15,6 +15,7 @@ import msgspec
 
 from ...errors import EngineUnavailableError
 from .. import host
+from ..processes import proc
 
 _TRY_EVERY_S = 0.05
 
@@ -108,7 +109,7 @@ class DeckLock:
         self.previous = previous
         """Who held it last, as far as its file tells."""
         self._fd = fd
-        self._identity = _identity(os.fstat(fd))
+        self._file = os.fstat(fd)
 
     @classmethod
     def acquire(
@@ -153,7 +154,7 @@ class DeckLock:
     def still_ours(self) -> bool:
         """False when the lock's path is gone or another file (`git clean -fdx`): a second engine may run."""
         try:
-            return _identity(os.stat(self.path, follow_symlinks=False)) == self._identity
+            return os.path.samestat(os.lstat(self.path), self._file)
         except OSError:
             return False
 
@@ -161,7 +162,7 @@ class DeckLock:
         """Where the folder of a lock that is not `still_ours` lies now; "" where it was removed."""
         try:
             found = os.readlink(f"/proc/self/fd/{self._fd}")
-            there = _identity(os.stat(found, follow_symlinks=False)) == self._identity
+            there = os.path.samestat(os.lstat(found), self._file)
         except OSError:
             return ""
         return os.path.dirname(found) if there else ""
@@ -179,7 +180,7 @@ def _lock(path: str, wait_s: float) -> int:
         fd = _open(path)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _identity(os.fstat(fd)) == _identity(os.stat(path, follow_symlinks=False)):
+            if os.path.samestat(os.fstat(fd), os.lstat(path)):
                 return fd
             held = False
         except FileNotFoundError:
@@ -210,13 +211,13 @@ def _held(path: str, holder: Holder | None) -> str:
     here = this_machine()
     if not (holder.machine.same_box(here) and holder.machine.pid_ns == here.pid_ns):
         return f"this deck is run by {who}: use it there, or end that engine first"
-    state = _process_state(holder.pid)
-    if not state:
+    process = proc.stat(holder.pid)
+    if process is None or not process.live:
         return (
             f"this deck was run by {who}, which is gone, but a process that it left holds the lock: "
             f"`fuser -v {shlex.quote(path)}` names it"
         )
-    if state in "tT":
+    if process.state in "tT":
         return f"this deck is run by {who}, which is frozen (state T): `kill -CONT {holder.pid}` lets it go on"
     return f"this deck is run by {who}: `gpudeck attach` follows it, `gpudeck stop` ends it"
 
@@ -236,27 +237,8 @@ def _since(wall: float) -> str:
     return time.strftime("%H:%M" if then[:3] == now[:3] else "%Y-%m-%d %H:%M", then)
 
 
-def _process_state(pid: int) -> str:
-    """The state letter of a process here; "" when it is gone or a zombie."""
-    stat = _line(f"/proc/{pid}/stat")
-    state = stat.rpartition(")")[2].split()[:1]
-    return state[0] if state and state[0] not in "ZX" else ""
-
-
 def _parse(content: bytes) -> Holder | None:
     try:
         return msgspec.convert(json.loads(content.partition(b"\n")[0]), Holder)
     except (ValueError, msgspec.ValidationError):
         return None
-
-
-def _identity(stat: os.stat_result) -> tuple[int, int]:
-    return stat.st_dev, stat.st_ino
-
-
-def _line(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.readline().strip()
-    except OSError:
-        return ""

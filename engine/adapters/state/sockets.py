@@ -13,7 +13,7 @@ import os
 import socket
 import stat
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ...errors import EngineUnavailableError
 
@@ -31,12 +31,12 @@ class Listener:
     address: str
     """Absolute path."""
     _folder: int
-    _identity: tuple[int, int] = field(default=(0, 0))
+    _file: os.stat_result
 
     def still_there(self) -> bool:
         """False when the socket's file is gone or another: nobody can connect any more."""
         try:
-            return _identity(os.stat(self.address, follow_symlinks=False)) == self._identity
+            return os.path.samestat(os.lstat(self.address), self._file)
         except OSError:
             return False
 
@@ -112,14 +112,14 @@ def _listen_in(place: str, name: str, owners: tuple[int, ...] | None) -> Listene
             os.chmod(name, 0o600, dir_fd=folder)
             bound.listen(_BACKLOG)
             bound.setblocking(False)
-            identity = _identity(os.stat(name, dir_fd=folder, follow_symlinks=False))
+            file = os.lstat(name, dir_fd=folder)
         except OSError:
             bound.close()
             raise
     except OSError:
         os.close(folder)
         raise
-    return Listener(bound, os.path.join(place, name), folder, identity)
+    return Listener(bound, os.path.join(place, name), folder, file)
 
 
 def _open_folder(path: str, owners: tuple[int, ...] | None) -> int:
@@ -130,7 +130,3 @@ def _open_folder(path: str, owners: tuple[int, ...] | None) -> int:
         os.close(fd)
         raise PermissionError(errno.EPERM, "this folder is not yours alone", path)
     return fd
-
-
-def _identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
