@@ -19,7 +19,7 @@ from ..adapters.programs import run_program
 from ..adapters.slurm.calls import small_environment
 from ..adapters.slurm.jobfiles import VOID, control_folder, path, read_ended, void
 from ..adapters.slurm.next_step import Limits
-from ..adapters.slurm.parse import SQUEUE, QueuedJob, squeue_jobs
+from ..adapters.slurm.parse import SQUEUE, SlurmJob, squeue_jobs
 from ..adapters.slurm.script import script
 from ..adapters.slurm.states import stand
 from ..atomic import write_atomic
@@ -248,7 +248,7 @@ class Standing:
             return file.read()
 
 
-def _name(job: QueuedJob) -> str:
+def _name(job: SlurmJob) -> str:
     """What TOKEN.sent calls it until sbatch has answered: "?NAME", of an array's element "?NAME_7"."""
     index = job.id.partition("_")[2]
     return f"?{job.name}_{index}" if index else f"?{job.name}"

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.job_rig import JOB, order_in
-from tests.inside.adapters import AccountedJob, Job, submission
+from tests.inside.adapters import Job, SlurmJob, submission
 
 TOKEN, OTHER = "a" * 24, "b" * 24
 BATCH, OTHERS = "c" * 24, "d" * 24
 
 
-def accounted(number: str, *, token: str = "", batch: str = "", name: str = "x") -> AccountedJob:
-    return AccountedJob(number, "FAILED", "node1", token, name, batch)
+def accounted(number: str, *, token: str = "", batch: str = "", name: str = "x") -> SlurmJob:
+    return SlurmJob(number, "FAILED", "node1", token, batch, name)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def accounted(number: str, *, token: str = "", batch: str = "", name: str = "x")
         (accounted("7", name="train"), False),
     ],
 )
-def test_a_line_of_the_accounting_is_of_the_attempt_that_it_names(row: AccountedJob, ours: bool) -> None:
+def test_a_line_of_the_accounting_is_of_the_attempt_that_it_names(row: SlurmJob, ours: bool) -> None:
     assert Job(TOKEN, id="7").is_in(row) == ours
 
 
@@ -43,7 +43,7 @@ def test_a_line_of_the_accounting_is_of_the_attempt_that_it_names(row: Accounted
         (accounted("7_3", name=f"a-{OTHERS[:8]}"), False),
     ],
 )
-def test_a_line_of_the_accounting_is_of_the_element_whose_array_it_names(row: AccountedJob, ours: bool) -> None:
+def test_a_line_of_the_accounting_is_of_the_element_whose_array_it_names(row: SlurmJob, ours: bool) -> None:
     assert Job(TOKEN, id="7_3", element=f"{BATCH}_3").is_in(row) == ours
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from gpudeck.engine.core.spec import StopScope
 from tests.inside.adapters import (
-    AccountedJob,
-    QueuedJob,
+    SlurmJob,
     cause_of,
     expand_nodes,
     in_words,
@@ -33,23 +32,23 @@ AT = time.mktime(time.strptime(STAMP, "%Y-%m-%dT%H:%M:%S"))
     [
         (
             f"8|CANCELLED|None|{STAMP}|node1|gpudeck {TOKEN}|cancel-02aad5f5",
-            QueuedJob("8", "CANCELLED", "", AT, "node1", TOKEN, "", "cancel-02aad5f5"),
+            SlurmJob("8", "CANCELLED", "node1", TOKEN, "", "cancel-02aad5f5", "", AT),
         ),
         (
             f"4_1|RUNNING|None|{STAMP}|node[1-2]|gpudeck-array {TOKEN}|arr0-02aad5f5",
-            QueuedJob("4_1", "RUNNING", "", AT, "node[1-2]", "", TOKEN, "arr0-02aad5f5"),
+            SlurmJob("4_1", "RUNNING", "node[1-2]", "", TOKEN, "arr0-02aad5f5", "", AT),
         ),
         (
             "9|PENDING|Resources|N/A||(null)|a|b",
-            QueuedJob("9", "PENDING", "Resources", None, "", "", "", "a|b"),
+            SlurmJob("9", "PENDING", "", "", "", "a|b", "Resources"),
         ),
         (
             "4_[0-5%2]|PENDING|JobArrayTaskLimit|N/A||(null)|x",
-            QueuedJob("4_[0-5%2]", "PENDING", "JobArrayTaskLimit", None, "", "", "", "x"),
+            SlurmJob("4_[0-5%2]", "PENDING", "", "", "", "x", "JobArrayTaskLimit"),
         ),
     ],
 )
-def test_a_line_of_squeue(line: str, job: QueuedJob) -> None:
+def test_a_line_of_squeue(line: str, job: SlurmJob) -> None:
     assert squeue_jobs(line) == [job]
 
 
@@ -62,23 +61,23 @@ def test_lines_that_are_none_of_squeue_are_passed_over() -> None:
     [
         (
             f"8|CANCELLED by 1000|node1|gpudeck {TOKEN}|cancel-02aad5f5",
-            AccountedJob("8", "CANCELLED by 1000", "node1", TOKEN, "cancel-02aad5f5"),
+            SlurmJob("8", "CANCELLED by 1000", "node1", TOKEN, "", "cancel-02aad5f5"),
         ),
         (
             "4_1|OUT_OF_MEMORY|node1||arr",
-            AccountedJob("4_1", "OUT_OF_MEMORY", "node1", "", "arr"),
+            SlurmJob("4_1", "OUT_OF_MEMORY", "node1", "", "", "arr"),
         ),
         (
             f"4_2|FAILED|node1|gpudeck-array {TOKEN}|arr",
-            AccountedJob("4_2", "FAILED", "node1", "", "arr", TOKEN),
+            SlurmJob("4_2", "FAILED", "node1", "", TOKEN, "arr"),
         ),
         (
             "9|PENDING|None assigned||x",
-            AccountedJob("9", "PENDING", "", "", "x"),
+            SlurmJob("9", "PENDING", "", "", "", "x"),
         ),
     ],
 )
-def test_a_line_of_sacct(line: str, job: AccountedJob) -> None:
+def test_a_line_of_sacct(line: str, job: SlurmJob) -> None:
     assert sacct_jobs(line) == [job]
 
 

@@ -36,8 +36,7 @@ from gpudeck.engine.adapters.slurm.job import Job, Seen, Stop, recovered
 from gpudeck.engine.adapters.slurm.jobfiles import Began, Ended, read_files, read_left, sweep
 from gpudeck.engine.adapters.slurm.next_step import Kill, Limits, next_step
 from gpudeck.engine.adapters.slurm.parse import (
-    AccountedJob,
-    QueuedJob,
+    SlurmJob,
     expand_nodes,
     refusal,
     sacct_jobs,

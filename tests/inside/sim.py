@@ -43,7 +43,7 @@ from gpudeck.engine.taskfile.source import digest_of
 
 
 def of_slurm(
-    *, run_program: object, calls: object, background: object, arrivals: object, threading: object, time: object
+    *, run_program: object, calls: object, background: object, arrivals: object, within: object, time: object
 ) -> Sequence[tuple[Any, str, object]]:
     """Where the launcher for clusters meets the world: module, name there, and what is to be there instead."""
     return (
@@ -52,7 +52,7 @@ def of_slurm(
         (launcher, "Calls", calls),
         (launcher, "Background", background),
         (launcher, "Arrivals", arrivals),
-        (launcher, "threading", threading),
+        (launcher, "within", within),
         (launcher, "time", time),
     )
 

@@ -46,6 +46,10 @@ class SharedFiles:
         finally:
             self.after()
 
+    def within(self, limit_s: float, work: Callable[[], Any]) -> Any:
+        """`adapters.background.within`."""
+        return self.do(work) if self.takes_s() < limit_s else None
+
     # -- nodes
 
     def lag(self) -> float:
@@ -144,17 +148,3 @@ class SimBackground:
             if self._jobs:
                 self._next()
             job[1](result)
-
-
-class WaitedThread:
-    """`threading.Thread` of an engine that begins or ends, and waits for the folder, if it answers."""
-
-    def __init__(self, files: SharedFiles, target: Callable[[], Any]) -> None:
-        self._files, self._work = files, target
-
-    def start(self) -> None:
-        if self._files.takes_s() < 2.0:
-            self._files.do(self._work)
-
-    def join(self, _: float) -> None:
-        pass

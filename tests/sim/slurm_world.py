@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ from tests.sim.box import Process
 from tests.sim.engine import SimEngine
 from tests.sim.plan import Plan
 from tests.sim.promises import Broken
-from tests.sim.shared_files import SharedFiles, SimArrivals, SimBackground, WaitedThread
+from tests.sim.shared_files import SimArrivals, SimBackground
 from tests.sim.slurm import ANSWERS, FAULTS, Clustered, ClusterPlan, SimCalls, SimSlurm
 from tests.sim.world import World
 
@@ -162,12 +162,8 @@ class SlurmWorld(World):
                 calls=calls,
                 background=partial(SimBackground, files),
                 arrivals=partial(SimArrivals, files),
-                threading=SimpleNamespace(Thread=partial(_thread, files)),
+                within=files.within,
                 time=SimpleNamespace(time=lambda: box.instant().wall_s),
             ):
                 stack.enter_context(mock.patch.object(module, name, new))
             yield
-
-
-def _thread(files: SharedFiles, target: Callable[[], Any], **_: Any) -> WaitedThread:
-    return WaitedThread(files, target)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.job_rig import TOKEN, order_in
-from tests.inside.slurm import Taken, submit
+from tests.inside.slurm import submit
 
 TOLD = f'{{"token": "{TOKEN}"}}\n'.encode()
 
@@ -31,5 +31,5 @@ def test_the_record_is_written_before_sbatch_unless_one_of_the_attempt_is_there(
     sbatch.write_text(f'#!/bin/sh\ncp "{record}" "{tmp_path}/seen"; echo 12\n')
     sbatch.chmod(0o700)
     answer = submit([order_in(tmp_path, record=TOLD)], "", str(tmp_path), {"PATH": f"{tmp_path}:/usr/bin:/bin"})
-    assert answer == Taken("12")
+    assert (answer.kind, answer.job_id) == ("taken", "12")
     assert ((tmp_path / "seen").read_bytes(), record.read_bytes()) == (after, after)

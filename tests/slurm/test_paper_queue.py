@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -306,54 +307,43 @@ async def test_a_job_that_is_over_but_goes_on_ends_once_it_says_so(rig: PaperRig
 
 
 @on_paper
-async def test_an_exit_code_that_comes_while_its_logs_are_read_is_its_end(rig: PaperRig):
+async def test_an_exit_code_that_comes_while_its_files_are_read_is_its_end(rig: PaperRig):
     token, number = await rig.running()
-    await _read_at_the_end(rig, token, number)
+    pipe = await _read_at_the_end(rig, token, number)
     rig.end_with(token, 3)
-    await _read(rig, token)
+    os.close(pipe)
     assert (await rig.end(token)).code == 3
 
 
 @on_paper
-async def test_a_job_that_runs_again_while_its_logs_are_read_goes_on(rig: PaperRig):
+async def test_a_job_that_runs_again_while_its_files_are_read_goes_on(rig: PaperRig):
     token, number = await rig.running()
-    await _read_at_the_end(rig, token, number)
+    pipe = await _read_at_the_end(rig, token, number)
     rig.slurm.row(number, "RUNNING", nodes="node1")
     await rig.looks()
-    await _read(rig, token)
+    os.close(pipe)
     await rig.looks()
     assert not rig.over(token)
 
 
-async def _read_at_the_end(rig: PaperRig, token: str, number: str) -> None:
-    """Let Slurm say that it failed, until its logs are being read: pipes, the second of which holds the reader up."""
-    err, log = (rig.folder / "logs" / token / f"attempt-1.{kind}" for kind in ("err", "log"))
-    os.mkfifo(err)
-    os.mkfifo(log)
+async def _read_at_the_end(rig: PaperRig, token: str, number: str) -> int:
+    """Let Slurm say that it failed, until its files are being read: its claim is a pipe, and the reader is held up
+    until what this returns, its other end, is closed."""
+    claim, held = rig.control / f"{token}.claim", list[int]()
+    claim.unlink()
+    os.mkfifo(claim)
     rig.slurm.row(number, "FAILED", nodes="node1")
 
     def reads() -> bool:
         rig.ahead_s += 1
-        return _open(err)
+        with contextlib.suppress(OSError):  # nobody has it open
+            held.append(os.open(claim, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(held)
 
     await until(reads)
-
-
-async def _read(rig: PaperRig, token: str) -> None:
-    """Let go on whoever reads them."""
-    await until(lambda: _open(rig.folder / "logs" / token / "attempt-1.log"))
-
-
-def _open(pipe: Path) -> bool:
-    """Whether somebody waits for its other end; who reads it after that finds a file."""
-    try:
-        end = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:
-        return False
-    pipe.unlink()
-    pipe.write_text("")
-    os.close(end)
-    return True
+    claim.unlink()
+    rig.claim(token, number)  # for whoever reads it after that
+    return held[0]
 
 
 @on_paper

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpudeck.engine.core.inputs import Pending, SpawnRefused, Submitted
-from tests.inside.slurm import Taken, submit
+from tests.inside.slurm import submit
 from tests.slurm.launcher_rig import until
 from tests.slurm.paper_rig import PaperRig, on_paper
 
@@ -30,7 +30,7 @@ async def test_a_call_that_is_held_up_submits_what_it_was_called_for_and_not_wha
     late = asyncio.get_running_loop().run_in_executor(None, submit, [order], "", str(rig.control), rig.environ)
     await until(lambda: rig.slurm.calls("sbatch"))
     again = replace(order, token="feed" * 6)
-    assert isinstance(submit([again], "", str(rig.control), rig.environ), Taken)
+    assert submit([again], "", str(rig.control), rig.environ).kind == "taken"
     (rig.slurm.folder / "go").touch()
     await late
     assert (rig.jobs_named(order.token), rig.jobs_named(again.token)) == (["PENDING"], ["PENDING"])

@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 
 from ..background import Background
 from ..programs import NOT_BEGUN, REAP_S, Answer, run_program
-from .parse import QueuedJob, squeue_jobs
+from .parse import SlurmJob, squeue_jobs
 from .states import stand
 
 ASKED = ("SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_QOS", "SBATCH_RESERVATION")
@@ -72,7 +72,7 @@ class Queue:
 
     answer: Answer = field(default_factory=lambda: Answer(None))
     lines: frozenset[str] = frozenset()
-    changed: tuple[QueuedJob, ...] = ()
+    changed: tuple[SlurmJob, ...] = ()
     """Those of which the lines are not as they were before."""
     ids: frozenset[str] = frozenset()
     """Of all jobs listed."""

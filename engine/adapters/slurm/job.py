@@ -12,7 +12,7 @@ from ...core.spec import StopScope
 from ...ports import Known, StartOrder
 from .calls import Queue, Shown
 from .jobfiles import VOID, Began, Ended, Files, Left
-from .parse import BATCH_MARK, MARK, AccountedJob, QueuedJob
+from .parse import BATCH_MARK, MARK, SlurmJob
 from .states import accounted, stand
 
 Stage = Literal["queued", "sending", "doubt", "waiting", "running", "gone", "void"]
@@ -168,7 +168,7 @@ class Job:
             return self.live
         return self.seen.over_since is None if self.id else now - self.since < _TURNS_UP_S
 
-    def see_row(self, row: QueuedJob, now: float) -> bool:
+    def see_row(self, row: SlurmJob, now: float) -> bool:
         """A line of the queue is about it. Whether its state is another than before."""
         seen = self.seen
         over = stand(row.state) == "over"
@@ -196,7 +196,7 @@ class Job:
             seen.absent = (seen.absent[0] if seen.absent else asked_at, asked_at)
             seen.array_stays = "_" in self.id and self.id.partition("_")[0] in queue.arrays
 
-    def see_accounts(self, rows: Iterable[AccountedJob], now: float, *, vanished_s: float) -> None:
+    def see_accounts(self, rows: Iterable[SlurmJob], now: float, *, vanished_s: float) -> None:
         """What sacct knows under its number, which others may have had. It may be some seconds late: so its silence
         counts where the queue has not shown the job for *vanished_s*."""
         seen = self.seen
@@ -239,7 +239,7 @@ class Job:
             seen.goes_on = seen.beat is not None and files.beat > 0 and seen.over_since is not None
             seen.beat, seen.beat_since = files.beat, now
 
-    def is_in(self, row: AccountedJob) -> bool:
+    def is_in(self, row: SlurmJob) -> bool:
         """Whether a line of the accounting, under its number, is about it. By its comment, or else, as most clusters
         keep none, by its name, which ends in the token's beginning, or that of the array's."""
         batch = self.element.partition("_")[0]

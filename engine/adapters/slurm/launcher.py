@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from ...core.events import Fate
 from ...core.inputs import LeaderExited, Pending, Spawned, SpawnRefused, Submitted, TreeGone
 from ...core.spec import StopScope
 from ...ports import Known, Sink, StartOrder
-from ..background import Background
+from ..background import Background, within
 from ..host import boottime_s
 from ..inotify import Arrivals
 from ..programs import NOT_BEGUN, Answer
@@ -26,9 +25,9 @@ from .calls import QUERY_S, SHOW_S, Calls, Queue, Shown, look_at_queue, show_job
 from .job import Job, Stage, Stop, recovered
 from .jobfiles import UNABLE, VOID, Files, Left, Wanted
 from .next_step import Kill, Limits, Step, next_step
-from .parse import SACCT, SQUEUE, AccountedJob, QueuedJob, Refusal, is_full, sacct_jobs
+from .parse import SACCT, SQUEUE, SlurmJob, Submission, is_full, sacct_jobs
 from .states import never_starts, stand
-from .submission import Outbox, Submission, Taken, Unbegun, Unwritten, anywhere, longest_s, submit, told_anywhere
+from .submission import Outbox, anywhere, longest_s, submit, told_anywhere
 
 SHORTEST_S, LONGEST_S = 2.0, 60.0
 """Between looks at the queue."""
@@ -82,9 +81,8 @@ class SlurmLauncher:
         self._on_network = on_network
         self._limits = limits or Limits()
         self._closed = False
-        self._due: dict[Callable[[], None], float] = {}
-        """What is to be done when, by the loop's time."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._due: dict[Callable[[], None], asyncio.TimerHandle] = {}
+        """What is to be done later."""
         self._calls = Calls(loop, environ)
         self._reading, self._writing = Background(loop), Background(loop)
         self._arrivals = Arrivals(loop, control, self._arrived)
@@ -137,7 +135,7 @@ class SlurmLauncher:
         """See `ports.Launcher`. What was adopted may turn out to have ended, or not to have run, once Slurm answers."""
         if not attempts:
             return {}
-        left = _within(_LEFT_S, partial(jobfiles.read_left, self._folder, attempts)) or Left()
+        left = _or_none(partial(within, _LEFT_S, partial(jobfiles.read_left, self._folder, attempts))) or Left()
         fates: dict[str, Fate] = {}
         for known in attempts:
             fates[known.token], job = recovered(known, left)
@@ -181,37 +179,26 @@ class SlurmLauncher:
         if self._closed:
             return
         self._closed = True
-        self._due.clear()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in self._due.values():
+            timer.cancel()
         for some in self._cancelling.rest():
             self._calls.leave(("scancel", *(job.id for job in some)))
         self._remove_forgotten()
         for part in (self._arrivals, self._calls, self._reading, self._writing):
             part.close()
 
-    # -- one timer
-
     def _later(self, do: Callable[[], None], after_s: float) -> None:
         """*do* it then, or when it was to be done anyway, if that is sooner."""
-        at = self._loop.time() + after_s
-        if not self._closed and at < self._due.get(do, float("inf")):
-            self._due[do] = at
-            self._set_timer()
+        timer, at = self._due.get(do), self._loop.time() + after_s
+        if self._closed or (timer is not None and timer.when() <= at):
+            return
+        if timer is not None:
+            timer.cancel()
+        self._due[do] = self._loop.call_at(at, self._do, do)
 
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_at(min(self._due.values()), self._ring) if self._due else None
-
-    def _ring(self) -> None:
-        self._timer = None
-        now = self._loop.time()
-        for do in [do for do, at in self._due.items() if at <= now]:
-            if self._due.pop(do, None) is not None:
-                do()
-        if not self._closed:
-            self._set_timer()
+    def _do(self, do: Callable[[], None]) -> None:
+        del self._due[do]
+        do()
 
     # -- steps
 
@@ -370,7 +357,7 @@ class SlurmLauncher:
         if not tokens:
             return
         if self._closed:
-            _within(_LAST_S, partial(_or_none, work))
+            _or_none(partial(within, _LAST_S, work))
         else:
             self._do_aside(work)
 
@@ -447,7 +434,7 @@ class SlurmLauncher:
         self._outbox.room(self._under_way())
         self._pump()
 
-    def _of(self, row: QueuedJob) -> Job | None:
+    def _of(self, row: SlurmJob) -> Job | None:
         """The one that a line of the queue is about. A number alone proves nothing, for a controller that lost its
         state gives them out again; but for an earlier engine's, of an array that nobody remembers."""
         if not row.batch:
@@ -455,7 +442,7 @@ class SlurmLauncher:
         element = self._elements.get(f"{row.batch}_{row.id.partition('_')[2]}")
         return element or next((job for job in self._jobs.values() if job.id == row.id and not job.element), None)
 
-    def _warn_of(self, job: Job, row: QueuedJob) -> None:
+    def _warn_of(self, job: Job, row: SlurmJob) -> None:
         never = never_starts(row.reason) if stand(row.state) == "pending" else ""
         if never and row.reason not in self._noted:
             self._noted.add(row.reason)
@@ -475,7 +462,7 @@ class SlurmLauncher:
         done()
         if _ACCOUNTS_OFF in answer.err or answer.code == NOT_BEGUN:
             self._accounts = False
-        found: dict[str, list[AccountedJob]] = {}
+        found: dict[str, list[SlurmJob]] = {}
         for row in sacct_jobs(answer.out) if answer.ok else ():
             found.setdefault(row.id, []).append(row)
         for job in jobs:
@@ -547,23 +534,24 @@ class SlurmLauncher:
     def _answered(self, batch: Sequence[Job], answer: Submission | None) -> None:
         self._sending -= 1
         sent = [job for job in batch if job.stage == "sending"]
-        match answer:
-            case Taken(job_id, not_avoided):
-                if not_avoided:
+        answer = answer or Submission("doubt")
+        match answer.kind:
+            case "taken":
+                if answer.anywhere:
                     self._anywhere(batch)
-                self._taken(batch, job_id)
-            case Unwritten(why):
+                self._taken(batch, answer.job_id)
+            case "unwritten":
                 for job in sent:
                     self._move(job, "gone")
-                    self._sink(SpawnRefused(job.token, why))
-            case Refusal("busy", why):
-                self._busy(sent, len(batch), why)
-            case Unbegun(why):
-                self._refused(sent, f"sbatch cannot be run ({why})")
-            case Refusal("no", why):
-                self._never(sent, len(batch), why)
-            case _:
-                self._unknown(batch, answer.why if answer is not None else "")
+                    self._sink(SpawnRefused(job.token, answer.why))
+            case "busy":
+                self._busy(sent, len(batch), answer.why)
+            case "unbegun":
+                self._refused(sent, f"sbatch cannot be run ({answer.why})")
+            case "no":
+                self._never(sent, len(batch), answer.why)
+            case "doubt":
+                self._unknown(batch, answer.why)
         for job in batch:
             self._step(job)
         self._ask_soon()
@@ -695,22 +683,10 @@ def _name(signal: int) -> str:
     return Signals(signal).name.removeprefix("SIG")
 
 
-def _within(limit_s: float, work: Callable[[], _T]) -> _T | None:
-    """What *work* returns; None: it takes longer."""
-    found: list[_T] = []
-    worker = threading.Thread(target=lambda: found.append(work()), name="gpudeck-slurm", daemon=True)
-    try:
-        worker.start()
-    except RuntimeError:  # as many threads as the user, or the cgroup, may have
-        return None
-    worker.join(limit_s)
-    return found[0] if found else None
-
-
 def _or_none(work: Callable[[], _T]) -> _T | None:
     try:
         return work()
-    except OSError:
+    except (OSError, RuntimeError):  # or there are as many threads as the user, or the cgroup, may have
         return None
 
 

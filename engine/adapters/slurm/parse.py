@@ -26,55 +26,55 @@ _SUBMITTED = re.compile(r"(\d+)(?:;\S*)?")
 
 
 @dataclass(frozen=True, slots=True)
-class QueuedJob:
-    """A line of squeue."""
+class SlurmJob:
+    """A line of squeue or sacct."""
 
     id: str
     """ "1234", "1234_7", or without -r "1234_[0-5%2]" for those of an array that wait."""
     state: str
-    reason: str
-    """Why it waits or ended, Slurm's word; "" for none."""
-    start: float | None
-    """When it began, or is expected to: seconds since the epoch."""
+    """As printed: of sacct "CANCELLED by 1000", too."""
     nodes: str
     token: str
-    """"" unless it is one of ours and not in an array."""
+    """"" unless it is one of ours and not in an array; and where the cluster's accounting keeps no comments."""
     batch: str
-    """Of the array of ours that it is in."""
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class AccountedJob:
-    """A line of sacct."""
-
-    id: str
-    state: str
-    """As printed: "CANCELLED by 1000"."""
-    nodes: str
-    token: str
-    """"" too where the cluster's accounting keeps no comments."""
-    name: str
-    batch: str = ""
     """Of the array of ours that it is in; likewise."""
+    name: str
+    reason: str = ""
+    """Why it waits or ended, squeue's word; "" for none."""
+    start: float | None = None
+    """When it began, or is expected to: seconds since the epoch; of squeue alone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why sbatch took no job."""
+class Submission:
+    """What came of an sbatch."""
 
-    kind: Literal["busy", "doubt", "no"]
-    """busy: not now, again later; doubt: it may have been taken; no: never, as it stands."""
-    why: str
+    kind: Literal["taken", "busy", "doubt", "no", "unwritten", "unbegun"]
+    """busy: not now, again later; doubt: it may have been taken; no: never, as it stands; unwritten: its script could
+    not be, and sbatch was not called; unbegun: there is no sbatch now, or no process for it: a file server that is
+    away, a new version being installed."""
+    why: str = ""
     """In sbatch's words, one line."""
+    job_id: str = ""
+    """As taken."""
+    anywhere: bool = False
+    """Taken also on nodes that failed under it: with them excluded it was refused."""
 
 
-def squeue_jobs(text: str) -> list[QueuedJob]:
-    return [job for line in text.splitlines() if (job := _queued(line)) is not None]
+def squeue_jobs(text: str) -> list[SlurmJob]:
+    found: list[SlurmJob] = []
+    for id_, state, reason, start, nodes, comment, *name in _lines_of(text, 7):
+        reason = "" if reason == "None" else reason
+        found.append(SlurmJob(id_, state, nodes, *_ours(comment), "|".join(name), reason, timestamp(start)))
+    return found
 
 
-def sacct_jobs(text: str) -> list[AccountedJob]:
-    return [job for line in text.splitlines() if (job := _accounted(line)) is not None]
+def sacct_jobs(text: str) -> list[SlurmJob]:
+    found: list[SlurmJob] = []
+    for id_, state, nodes, comment, *name in _lines_of(text, 5):
+        nodes = "" if nodes == "None assigned" else nodes
+        found.append(SlurmJob(id_, state, nodes, *_ours(comment), "|".join(name)))
+    return found
 
 
 def submitted_id(out: str) -> str | None:
@@ -101,16 +101,14 @@ _DOUBT = re.compile(
 _PREFIX = re.compile(r"^(?:sbatch|slurm_\w+|scancel|squeue|sacct|scontrol|sinfo): (?:error: |fatal: )?")
 
 
-def refusal(code: int | None, err: str) -> Refusal:
+def refusal(code: int | None, err: str) -> Submission:
     """What an sbatch that printed no job id means. *code* None: it was killed."""
     lines = [_PREFIX.sub("", line).strip() for line in err.splitlines()]
     lines = [line for line in lines if line]
     why = "; ".join(dict.fromkeys(lines[-2:]))
-    if code is None or code == 0 or not lines:
-        return Refusal("doubt", why)
-    if _DOUBT.search(err):
-        return Refusal("doubt", why)
-    return Refusal("busy" if _BUSY.search(err) else "no", why)
+    if code is None or code == 0 or not lines or _DOUBT.search(err):
+        return Submission("doubt", why)
+    return Submission("busy" if _BUSY.search(err) else "no", why)
 
 
 def is_full(why: str) -> bool:
@@ -126,40 +124,19 @@ def timestamp(text: str) -> float | None:
         return None
 
 
-def _queued(line: str) -> QueuedJob | None:
-    fields = line.split("|")
-    if len(fields) < 7 or not _JOB_ID.fullmatch(fields[0]):
-        return None
-    id_, state, reason, start, nodes, comment, *name = fields
-    return QueuedJob(
-        id=id_,
-        state=state,
-        reason="" if reason == "None" else reason,
-        start=timestamp(start),
-        nodes=nodes,
-        token=_marked(comment, MARK),
-        batch=_marked(comment, BATCH_MARK),
-        name="|".join(name),
-    )
+def _lines_of(text: str, fields: int) -> Iterator[list[str]]:
+    """Those that are of a job, with so many fields at least."""
+    for line in text.splitlines():
+        found = line.split("|")
+        if len(found) >= fields and _JOB_ID.fullmatch(found[0]):
+            yield found
 
 
-def _accounted(line: str) -> AccountedJob | None:
-    fields = line.split("|")
-    if len(fields) < 5 or not _JOB_ID.fullmatch(fields[0]):
-        return None
-    id_, state, nodes, comment, *name = fields
-    return AccountedJob(
-        id=id_,
-        state=state,
-        nodes="" if nodes == "None assigned" else nodes,
-        token=_marked(comment, MARK),
-        name="|".join(name),
-        batch=_marked(comment, BATCH_MARK),
-    )
-
-
-def _marked(comment: str, mark: str) -> str:
-    return comment.removeprefix(mark).strip() if comment.startswith(mark) else ""
+def _ours(comment: str) -> tuple[str, str]:
+    """Token and batch."""
+    if comment.startswith(MARK):
+        return comment.removeprefix(MARK).strip(), ""
+    return "", comment.removeprefix(BATCH_MARK).strip() if comment.startswith(BATCH_MARK) else ""
 
 
 _MOST_NODES = 100_000

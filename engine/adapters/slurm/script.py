@@ -38,7 +38,7 @@ def job_name(task: str, token: str) -> str:
 def script(order: StartOrder, control: str) -> str:
     """The whole text, for a file written with surrogateescape. *control*: the folder of the files by which it tells
     what it does. Raises ValueError where the order has no job."""
-    job = _job(order)
+    job = job_of(order)
     name = job_name(job.task, order.token)
     asked = ["--no-requeue", "--open-mode=append", *_logs(order), *_chdir(order), *resources(job)]
     header = [f"--job-name={name}", f"--comment={MARK}{order.token}", *asked]
@@ -112,9 +112,10 @@ def minutes(seconds: float) -> int:
     return max(1, math.ceil(seconds / 60))
 
 
-def _job(order: StartOrder) -> JobOrder:
-    if order.job is None:
-        raise ValueError(f"{order.token}: an order without a job")
+def job_of(order: StartOrder | None) -> JobOrder:
+    """What a cluster needs to know of an attempt that this engine started on it. Raises ValueError for others."""
+    if order is None or order.job is None:
+        raise ValueError("an attempt that is not for a cluster")
     return order.job
 
 
@@ -221,15 +222,14 @@ def asks(job: JobOrder) -> tuple[str, ...]:
 
 def array_name(orders: Sequence[StartOrder], batch: str) -> str:
     """A name that no other job has, after what its tasks are called alike: "train" of train-0.1, train-0.2."""
-    names = [order.job.task for order in orders if order.job is not None]
-    alike = os.path.commonprefix(names)  # noqa: RUF071  (of letters, as is meant)
+    alike = os.path.commonprefix([job_of(order).task for order in orders])  # noqa: RUF071  (of letters, as is meant)
     return job_name(re.sub(r"[^A-Za-z]+$", "", alike) or "tasks", batch)
 
 
 def array_script(orders: Sequence[StartOrder], batch: str, *, at_once: int | None = None) -> str:
     """The text for sbatch. *orders*: alike, their scripts written; element N of the array is the Nth. *at_once*: so
     many of them run together at most."""
-    jobs = [order.job for order in orders if order.job is not None]
+    jobs = [job_of(order) for order in orders]
     limit = f"%{at_once}" if at_once else ""
     header = [
         f"--job-name={array_name(orders, batch)}",

@@ -10,7 +10,7 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...atomic import write_atomic
 from ...ports import StartOrder
@@ -18,8 +18,8 @@ from ..programs import NOT_BEGUN, run_program
 from .job import Job
 from .jobfiles import map_text, write
 from .next_step import Limits
-from .parse import Refusal, refusal, submitted_id
-from .script import SBATCH, array_script, asks, script, unasked
+from .parse import Submission, refusal, submitted_id
+from .script import SBATCH, array_script, asks, job_of, script, unasked
 
 _GATHER_S = 0.2
 """How long attempts wait for others alike. Where nothing says that they are to share an array, the first does not."""
@@ -51,8 +51,8 @@ class Outbox:
     def add(self, job: Job, now: float) -> None:
         """Submit it as soon as may be; those of an array once others have had the time to join."""
         self.jobs[job] = None
-        order = job.order.job if job.order is not None else None
-        job.alike = () if order is None or order.options.get("array") is False else asks(order)
+        order = job_of(job.order)
+        job.alike = () if order.options.get("array") is False else asks(order)
         if not job.alike:
             return
         hurries = _fewest(job) == _MANY and now - self._joined.get(job.alike, -_GATHER_S) >= _GATHER_S
@@ -116,38 +116,11 @@ class Outbox:
 
 def _fewest(job: Job) -> int:
     """Fewer than so many share no array."""
-    order = job.order.job if job.order is not None else None
-    return _MANY if order is None or order.options.get("array") is None else 1
+    return _MANY if job_of(job.order).options.get("array") is None else 1
 
 
 TIMEOUT_S = 30.0
 """Of one sbatch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """Slurm has it."""
-
-    job_id: str
-    anywhere: bool = False
-    """Also on nodes that failed under it: with them excluded it was refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unwritten:
-    """A script could not be written: sbatch was not called."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unbegun:
-    """There is no sbatch now, or no process for it: a file server that is away, a new version being installed."""
-
-    why: str
-
-
-Submission = Taken | Refusal | Unwritten | Unbegun
 
 
 def longest_s(orders: Sequence[StartOrder]) -> float:
@@ -158,20 +131,20 @@ def longest_s(orders: Sequence[StartOrder]) -> float:
 def submit(orders: Sequence[StartOrder], batch: str, control: str, environ: Mapping[str, str]) -> Submission:
     """Hand it to Slurm. *batch*: token of the array that several orders become."""
     answer = _submit(orders, batch, control, environ)
-    if not _avoid(orders) or not isinstance(answer, Refusal) or answer.kind != "no":
+    if not _avoid(orders) or answer.kind != "no":
         return answer
     answer = _submit([anywhere(order) for order in orders], batch, control, environ)
-    return replace(answer, anywhere=True) if isinstance(answer, Taken) else answer
+    return replace(answer, anywhere=answer.kind == "taken")
 
 
 def anywhere(order: StartOrder) -> StartOrder:
     """The same, on any node that the task itself does not exclude."""
-    return order if order.job is None else replace(order, job=replace(order.job, exclude=()))
+    return replace(order, job=replace(job_of(order), exclude=()))
 
 
 def told_anywhere(jobs: Sequence[Job]) -> str:
     """For people: jobs that may go back to nodes that failed under them."""
-    orders = [job.order.job for job in jobs if job.order is not None and job.order.job is not None]
+    orders = [job_of(job.order) for job in jobs]
     nodes = ", ".join(sorted({node for order in orders for node in order.exclude}))
     more = f" and {len(orders) - 1} more" if len(orders) > 1 else ""
     return (
@@ -181,28 +154,29 @@ def told_anywhere(jobs: Sequence[Job]) -> str:
 
 def _avoid(orders: Sequence[StartOrder]) -> bool:
     """Whether nodes are excluded that failed under them."""
-    return any(order.job is not None and order.job.exclude for order in orders)
+    return any(job_of(order).exclude for order in orders)
 
 
 def _submit(orders: Sequence[StartOrder], batch: str, control: str, environ: Mapping[str, str]) -> Submission:
     try:
         path = _write(orders, batch, control)
     except OSError as error:
-        return Unwritten(f"its script cannot be written: {error.filename or control}: {error.strerror or error}")
-    job = orders[0].job
-    environ = environ if job is None else unasked(environ, job)
-    answer = run_program(SBATCH, environ, timeout_s=TIMEOUT_S, stdin=path)
+        why = f"its script cannot be written: {error.filename or control}: {error.strerror or error}"
+        return Submission("unwritten", why)
+    answer = run_program(SBATCH, unasked(environ, job_of(orders[0])), timeout_s=TIMEOUT_S, stdin=path)
     job_id = submitted_id(answer.out) if answer.ok else None
     if job_id:
-        return Taken(job_id)
+        return Submission("taken", job_id=job_id)
     refused = refusal(answer.code, answer.err)
-    return Unbegun(refused.why or f"exit code {NOT_BEGUN}") if answer.code == NOT_BEGUN else refused
+    if answer.code == NOT_BEGUN:
+        return Submission("unbegun", refused.why or f"exit code {NOT_BEGUN}")
+    return refused
 
 
 def _write(orders: Sequence[StartOrder], batch: str, control: str) -> str:
     path = ""
     for order in orders:
-        path = order.job.script if order.job is not None else ""
+        path = job_of(order).script
         _write_script(path, script(order, control))
         _write_record(order)
     if not batch:
@@ -221,10 +195,11 @@ def _write_script(path: str, text: str) -> None:
 def _write_record(order: StartOrder) -> None:
     """An engine that has lost the journal may then know of the job from its first moment. What is there of the same
     attempt says more, and stays."""
-    if order.job is None or not order.job.record:
+    job = job_of(order)
+    if not job.record:
         return
-    path = f"{order.job.script.removesuffix('.sh')}.json"
+    path = f"{job.script.removesuffix('.sh')}.json"
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
         if order.token.encode() in file.read():
             return
-    write_atomic(path, order.job.record, durable=False)
+    write_atomic(path, job.record, durable=False)
