@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .adapters import host
-from .adapters.allocation.relay import across
+from .adapters.allocation import across
 from .adapters.background import Background
 from .adapters.claims.claims import Claims
 from .adapters.nvml.probe import NvmlProbe

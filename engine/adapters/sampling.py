@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
+
+from ..core.readings import GpuReading
 
 MIN_GAP_S = 0.05
 """Between two reads however often it is poked: the driver's own counters change several times slower."""
@@ -55,3 +57,26 @@ class Sampling(Generic[T]):
         with self._delivery:
             if not self._stop.is_set():
                 self._sink(value)
+
+
+class SampledProbe:
+    """What probes of GPUs have in common: their sampling, as `ports.GpuProbe` has it."""
+
+    _sampling: Sampling[tuple[GpuReading, ...]] | None = None
+
+    def start(self, uuids: Sequence[str], sink: Callable[[tuple[GpuReading, ...]], None], *, period_s: float) -> None:
+        self.stop()
+        self._sampling = Sampling("gpu-sampler", lambda: self._reader(uuids), sink, period_s)
+
+    def poke(self) -> None:
+        if self._sampling is not None:
+            self._sampling.poke()
+
+    def stop(self) -> None:
+        if self._sampling is not None:
+            self._sampling.stop()
+            self._sampling = None
+
+    def _reader(self, uuids: Sequence[str]) -> Callable[[], tuple[GpuReading, ...]]:
+        """Makes the function that reads these GPUs. Called on the sampling's thread."""
+        raise NotImplementedError

@@ -3,57 +3,47 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..core.readings import GpuReading, Process
 from ..core.spec import TaskSpec
 from ..ports import Inventory, Telemetry
 from .host import boottime_s
-from .nvml.discover import has_nvidia_hardware
-from .sampling import Sampling
+from .nvml.probe import has_nvidia_hardware
+from .sampling import SampledProbe
 from .simulated_gpus import LIMIT_W, TOTAL_MIB, simulated_gpus
 
 if TYPE_CHECKING:
     from ..core.events import AttemptStarting, Fact
-import re
-from collections.abc import Mapping
 
 VARIABLE = "GPUDECK_SIM_MIB"
 
 _STEP = re.compile(r"\s*(\d{1,9})\s*(?:@\s*(\d{1,9}(?:\.\d+)?)\s*)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """Memory over time. Seconds of CLOCK_BOOTTIME."""
-
-    since: float
-    steps: tuple[tuple[float, int], ...]
-    """From so many seconds after that on so many MiB, in order."""
-
-    def mib(self, at: float) -> int:
-        return next((mib for after, mib in reversed(self.steps) if at >= self.since + after), 0)
+Use = Sequence[tuple[float, int]]
+"""Memory over time: from when on (CLOCK_BOOTTIME), how many MiB; in order."""
 
 
-def steady(mib: int) -> Use:
-    """The same all the time."""
-    return Use(0.0, ((0.0, mib),))
+def mib_at(use: Use, at: float) -> int:
+    return next((mib for since, mib in reversed(use) if at >= since), 0)
 
 
 def told_use(env: Mapping[str, str | None], since: float) -> Use | None:
     """None: it says nothing, or nothing that can be understood."""
     told = env.get(VARIABLE) or ""
-    steps: list[tuple[float, int]] = []
+    use: list[tuple[float, int]] = []
     for part in told.split(","):
         found = _STEP.fullmatch(part)
         if found is None:
             return None
-        steps.append((float(found[2] or 0.0), int(found[1])))
-    return Use(since, tuple(sorted(steps)))
+        use.append((since + float(found[2] or 0.0), int(found[1])))
+    return sorted(use)
 
 
 _IDLE_MIB = 4
@@ -61,31 +51,20 @@ _IDLE_W = 62.0
 _WARM_UP_S = 20.0
 """Time constant with which a busy chip heats up and an idle one cools down."""
 
-Sink = Callable[[tuple[GpuReading, ...]], None]
 SpecOf = Callable[["AttemptStarting"], "TaskSpec | None"]
 """What an attempt was started as."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Holder:
-    process: Process
-    use: Use
-
-    def now(self, at: float) -> Process:
-        return replace(self.process, used_mib=self.use.mib(at))
-
-
-class SimulatedProbe:
+class SimulatedProbe(SampledProbe):
     """ports.GpuProbe for *count* GPUs "SIM-0", "SIM-1", … of 80 GiB, pairs of them linked more closely."""
 
     def __init__(self, count: int, *, clock_s: Callable[[], float] = boottime_s) -> None:
         self._gpus = simulated_gpus(count)
         self._clock_s = clock_s
         self._lock = threading.Lock()
-        self._holders: dict[str, dict[str, _Holder]] = {gpu.uuid: {} for gpu in self._gpus}
+        self._holders: dict[str, dict[str, tuple[Process, Use]]] = {gpu.uuid: {} for gpu in self._gpus}
         self._heat: dict[str, tuple[float, float]] = {}
         self._tokens: dict[tuple[str, int], str] = {}
-        self._sampling: Sampling[tuple[GpuReading, ...]] | None = None
 
     def discover(self) -> Inventory:
         return Inventory(gpus=self._gpus, driver="simulated", hardware=has_nvidia_hardware())
@@ -102,7 +81,7 @@ class SimulatedProbe:
             else:
                 process = Process(pid=pid or _some_pid(token), used_mib=None, token=token, visible=pid != 0)
                 used = _some_mib(token) if use is None else use
-                holders[token] = _Holder(process, used if isinstance(used, Use) else steady(used))
+                holders[token] = process, [(0.0, used)] if isinstance(used, int) else used
 
     def release(self, token: str) -> None:
         """The attempt is gone from all GPUs. One that never was there is not an error."""
@@ -123,22 +102,12 @@ class SimulatedProbe:
             elif isinstance(fact, (AttemptEnded, StartRevoked)):
                 self.release(self._tokens.pop((fact.task, fact.attempt), ""))
 
-    def start(self, uuids: Sequence[str], sink: Sink, *, period_s: float) -> None:
-        self.stop()
-        self._sampling = Sampling("simulated-gpus", lambda: lambda: self.read(uuids), sink, period_s)
-
-    def poke(self) -> None:
-        if self._sampling is not None:
-            self._sampling.poke()
-
-    def stop(self) -> None:
-        if self._sampling is not None:
-            self._sampling.stop()
-            self._sampling = None
-
     def telemetry(self, uuid: str) -> Telemetry | None:  # noqa: ARG002
         """None: there is no chip that could have clocks."""
         return None
+
+    def _reader(self, uuids: Sequence[str]) -> Callable[[], tuple[GpuReading, ...]]:
+        return lambda: self.read(uuids)
 
     def read(self, uuids: Sequence[str]) -> tuple[GpuReading, ...]:
         """What these GPUs read now; unknown ones are left out."""
@@ -147,7 +116,7 @@ class SimulatedProbe:
             return tuple(self._read_one(uuid, at) for uuid in uuids if uuid in self._holders)
 
     def _read_one(self, uuid: str, at: float) -> GpuReading:
-        processes = tuple(holder.now(at) for holder in self._holders[uuid].values())
+        processes = tuple(replace(holder, used_mib=mib_at(use, at)) for holder, use in self._holders[uuid].values())
         util = _util_percent(uuid, len(processes), at)
         heat = self._warm(uuid, util / 100, at)
         return GpuReading(

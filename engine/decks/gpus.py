@@ -17,7 +17,7 @@ from ..taskfile.source import Source
 from .cuda_devices import choose
 
 if TYPE_CHECKING:
-    from ..adapters.allocation.nodes import Allocation
+    from ..adapters.allocation import Allocation
     from ..core.devices import Gpu
 
 
@@ -86,7 +86,7 @@ def unasked_gpus(settings: DeckSettings, _: RunOptions) -> BoxGpus:
 def probe_of(settings: DeckSettings, allocation: Allocation | None) -> GpuProbe:
     """What discovers and reads a deck's GPUs. Each brings much with it that decks on others have no use for."""
     if allocation is not None:
-        from ..adapters.allocation.relay import AllocationProbe
+        from ..adapters.allocation import AllocationProbe
 
         return AllocationProbe(allocation, _of_driver())
     if isinstance(settings.gpus, int) and settings.backend != "slurm":
@@ -105,7 +105,7 @@ def _of_driver() -> GpuProbe:
 def _allocation(settings: DeckSettings, environ: Mapping[str, str]) -> Allocation | None:
     if isinstance(settings.gpus, int) or settings.gpus == "none" or "SLURM_JOB_ID" not in environ:
         return None
-    from ..adapters.allocation.nodes import look_at_allocation
+    from ..adapters.allocation import look_at_allocation
 
     return look_at_allocation(environ)
 

@@ -14,8 +14,8 @@ from functools import cache, cached_property
 from math import inf
 
 from ..adapters.journal.db import look_at
-from ..adapters.state.folder import StateDir, read_pointer
-from ..adapters.state.home import relocation
+from ..adapters.state.folder import Pointer, StateDir
+from ..adapters.state.home import read_json, relocation
 from ..adapters.state.lock import held_by
 from ..attempts.record import read_record
 from ..core.events import AttemptStarting
@@ -81,7 +81,7 @@ class OtherDecks:
             return
         for entry in found:
             name, path = entry, os.path.join(self._settings.state_dir, entry)
-            if entry.endswith(".json") and (pointer := read_pointer(path)) is not None:
+            if entry.endswith(".json") and (pointer := read_json(path, Pointer)) is not None:
                 name, path = entry.removesuffix(".json"), pointer.path
             if name != self._stem and os.path.exists(os.path.join(path, "deck.db")):
                 yield name, path

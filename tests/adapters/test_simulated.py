@@ -9,7 +9,7 @@ import pytest
 from gpudeck.engine.core.events import AttemptStarting
 from gpudeck.engine.core.inputs import GpuReading
 from gpudeck.engine.core.spec import Resources, TaskSpec, Work
-from tests.inside.adapters import TOTAL_MIB, SimulatedProbe, told_use
+from tests.inside.adapters import TOTAL_MIB, SimulatedProbe, mib_at, told_use
 
 
 class Clock:
@@ -121,7 +121,7 @@ def test_the_same_task_at_the_same_time_reads_the_same(clock: Clock) -> None:
 def test_an_attempt_uses_as_much_memory_as_its_task_says(said: str, mib: tuple[int, ...]) -> None:
     use = told_use({"GPUDECK_SIM_MIB": said}, 100.0)
     assert use is not None
-    assert tuple(use.mib(100.0 + after) for after in (0, 3, 60)) == mib
+    assert tuple(mib_at(use, 100.0 + after) for after in (0, 3, 60)) == mib
 
 
 @pytest.mark.parametrize("said", [None, "", "much", "10,", "-5", "10@", "1@2@3"])

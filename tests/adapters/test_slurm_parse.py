@@ -155,28 +155,27 @@ def test_no_time_is_none(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "reason", "stands", "cause"),
+    ("state", "stands", "cause"),
     [
-        ("PENDING", "Priority", "pending", ""),
-        ("RUNNING", "", "running", ""),
-        ("SUSPENDED", "", "running", ""),
-        ("A_WORD_OF_TOMORROW", "", "running", ""),
-        ("COMPLETING", "", "running", ""),
-        ("COMPLETED", "", "over", ""),
-        ("FAILED", "NonZeroExitCode", "over", ""),
-        ("FAILED", "JobLaunchFailure", "over", "launch"),
-        ("TIMEOUT", "", "over", "timeout"),
-        ("DEADLINE", "", "over", "timeout"),
-        ("OUT_OF_MEMORY", "", "over", "oom"),
-        ("PREEMPTED", "", "over", "preempted"),
-        ("NODE_FAIL", "", "over", "node_fail"),
-        ("BOOT_FAIL", "", "over", "node_fail"),
-        ("CANCELLED by 1000", "", "over", "cancelled"),
-        ("CANCELLED+", "", "over", "cancelled"),
+        ("PENDING", "pending", ""),
+        ("RUNNING", "running", ""),
+        ("SUSPENDED", "running", ""),
+        ("A_WORD_OF_TOMORROW", "running", ""),
+        ("COMPLETING", "running", ""),
+        ("COMPLETED", "over", ""),
+        ("FAILED", "over", ""),
+        ("TIMEOUT", "over", "timeout"),
+        ("DEADLINE", "over", "timeout"),
+        ("OUT_OF_MEMORY", "over", "oom"),
+        ("PREEMPTED", "over", "preempted"),
+        ("NODE_FAIL", "over", "node_fail"),
+        ("BOOT_FAIL", "over", "node_fail"),
+        ("CANCELLED by 1000", "over", "cancelled"),
+        ("CANCELLED+", "over", "cancelled"),
     ],
 )
-def test_where_a_job_stands_and_why_it_ended(state: str, reason: str, stands: str, cause: str) -> None:
-    assert (stand(state), cause_of(state, reason)) == (stands, cause)
+def test_where_a_job_stands_and_why_it_ended(state: str, stands: str, cause: str) -> None:
+    assert (stand(state), cause_of(state)) == (stands, cause)
 
 
 def test_an_end_in_words_names_the_nodes() -> None:

@@ -1,17 +1,20 @@
 """What the tests of tests/adapters use of the inside of gpudeck: what moves there is changed here alone."""
 
+from gpudeck.engine.adapters import allocation as relay
 from gpudeck.engine.adapters import host, watch
 from gpudeck.engine.adapters.alarm import Alarm
-from gpudeck.engine.adapters.allocation import relay
-from gpudeck.engine.adapters.allocation.nodes import (
+from gpudeck.engine.adapters.allocation import (
     Allocation,
+    AllocationProbe,
     Node,
+    across,
     look_at_allocation,
+    node_of,
     nodes_in,
+    relayed,
     step,
     step_anywhere,
 )
-from gpudeck.engine.adapters.allocation.relay import AllocationProbe, across, node_of, relayed
 from gpudeck.engine.adapters.background import Background
 from gpudeck.engine.adapters.claims.claims import Claims
 from gpudeck.engine.adapters.claims.file import WRAPPER_FD, LockFile, byte_of, inherited, is_locked, lock_folder
@@ -23,13 +26,12 @@ from gpudeck.engine.adapters.journal.db import SCHEMA, Schema, look_at, open_db
 from gpudeck.engine.adapters.journal.journal import SqliteJournal
 from gpudeck.engine.adapters.nvml.calls import Nvml
 from gpudeck.engine.adapters.nvml.device import Device, owned, reasons_in_words
-from gpudeck.engine.adapters.nvml.discover import has_nvidia_hardware
-from gpudeck.engine.adapters.nvml.probe import NvmlProbe
+from gpudeck.engine.adapters.nvml.probe import NvmlProbe, has_nvidia_hardware
 from gpudeck.engine.adapters.processes import adopt, launcher, proc, record, wrapper
 from gpudeck.engine.adapters.processes.proc import Features
 from gpudeck.engine.adapters.processes.wrapper import RAISED_BY, ChildrenFirst, arguments_of, wrapper_text
 from gpudeck.engine.adapters.sampling import MIN_GAP_S, Sampling
-from gpudeck.engine.adapters.simulated import TOTAL_MIB, SimulatedProbe, told_use
+from gpudeck.engine.adapters.simulated import TOTAL_MIB, SimulatedProbe, mib_at, told_use
 from gpudeck.engine.adapters.slurm import jobfiles, submission
 from gpudeck.engine.adapters.slurm.calls import small_environment
 from gpudeck.engine.adapters.slurm.job import Job, Seen, Stop, recovered

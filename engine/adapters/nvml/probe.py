@@ -6,28 +6,27 @@ hangs costs readings, never the engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TypeVar
 
 from ...core.readings import GpuReading
-from ...ports import Inventory, Telemetry
+from ...ports import GpuInfo, Inventory, Telemetry
 from ..background import within
-from ..host import boottime_s
-from ..sampling import Sampling
+from ..host import boottime_s, names_in, read_text
+from ..sampling import SampledProbe
 from .calls import Handle, Nvml, NvmlError
 from .device import Device
-from .discover import has_nvidia_hardware, list_gpus, or_none
 
 _WATCHED_S = 10.0
 """Details are read for so long after somebody has asked for them."""
 
 T = TypeVar("T")
 
-Sink = Callable[[tuple[GpuReading, ...]], None]
 
-
-class NvmlProbe:
+class NvmlProbe(SampledProbe):
     """ports.GpuProbe. *sys_root*, *dev_root* and *proc* are where the kernel tells about devices and processes.
 
     `problems`: after `discover`, a line for each GPU that exists and could not be listed.
@@ -47,7 +46,6 @@ class NvmlProbe:
         self._proc = proc
         self._clock_s = clock_s
         self._discover_timeout_s = discover_timeout_s
-        self._sampling: Sampling[tuple[GpuReading, ...]] | None = None
         self._telemetry: dict[str, Telemetry] = {}
         self._watched_until = -1e9
         self.problems: tuple[str, ...] = ()
@@ -57,19 +55,6 @@ class NvmlProbe:
         found = within(self._discover_timeout_s, lambda: self._inventory(hardware))
         error = f"NVML gave no answer in {self._discover_timeout_s:g} s"
         return found or Inventory(gpus=(), error=error, hardware=True)
-
-    def start(self, uuids: Sequence[str], sink: Sink, *, period_s: float) -> None:
-        self.stop()
-        self._sampling = Sampling("nvml-sampler", lambda: self._reader(uuids), sink, period_s)
-
-    def poke(self) -> None:
-        if self._sampling is not None:
-            self._sampling.poke()
-
-    def stop(self) -> None:
-        if self._sampling is not None:
-            self._sampling.stop()
-            self._sampling = None
 
     def telemetry(self, uuid: str) -> Telemetry | None:
         self._watched_until = self._clock_s() + _WATCHED_S
@@ -101,6 +86,112 @@ class NvmlProbe:
         hardware = hardware or bool(gpus or self.problems)
         error = "" if gpus or not hardware else "; ".join(self.problems) or "NVML lists no GPU"
         return Inventory(gpus=gpus, driver=or_none(Nvml.driver, nvml) or "", error=error, hardware=hardware)
+
+
+# -- the GPUs of the box, as NVML lists them: cards, MIG instances, and which cards are near each other -------------
+
+
+_NVLINK = 100
+_FARTHEST = 60
+"""Above the largest of NVML's topology levels, so that every level gives a positive closeness."""
+
+
+def list_gpus(nvml: Nvml) -> tuple[tuple[GpuInfo, ...], tuple[str, ...]]:
+    """All GPUs in NVML's order, and one line for each that could not be listed: "GPU 3: GPU is lost". Raises NvmlError
+    where none can be asked."""
+    cards: list[tuple[GpuInfo, Handle]] = []
+    instances: list[GpuInfo] = []
+    problems: list[str] = []
+    count = nvml.count()
+    for index in range(count):
+        try:
+            handle = nvml.by_index(index)
+            if or_none(nvml.mig_on, handle):
+                instances += _instances(nvml, handle, count + len(instances))
+            else:
+                cards.append((_describe(nvml, handle, index), handle))
+        except NvmlError as failure:
+            problems.append(f"GPU {index}: {failure}")
+    links = _links(nvml, {info.uuid: handle for info, handle in cards})
+    gpus = [replace(info, links=links.get(info.uuid)) for info, _ in cards]
+    return (*gpus, *instances), tuple(problems)
+
+
+def _describe(nvml: Nvml, handle: Handle, index: int, *, mig: bool = False) -> GpuInfo:
+    memory = or_none(nvml.memory, handle)
+    return GpuInfo(
+        uuid=nvml.uuid(handle),
+        index=index,
+        name=or_none(nvml.name, handle) or "NVIDIA GPU",
+        total_mib=memory.nominal_mib if memory else None,
+        mig=mig,
+        slowdown_c=or_none(nvml.slowdown_c, handle),
+        power_limit_w=or_none(nvml.power_limit_w, handle),
+    )
+
+
+def _instances(nvml: Nvml, card: Handle, first_index: int) -> list[GpuInfo]:
+    """The instances of a card in MIG mode. They are numbered after all cards, so that a number means one of them."""
+    found: list[GpuInfo] = []
+    for place in range(or_none(nvml.mig_slots, card) or 0):
+        with suppress(NvmlError):
+            handle = nvml.mig_instance(card, place)
+            found.append(_describe(nvml, handle, first_index + len(found), mig=True))
+    return found
+
+
+def _links(nvml: Nvml, handles: Mapping[str, Handle]) -> dict[str, dict[str, int]]:
+    """Closeness by pair, both ways. Empty where the topology is not told."""
+    links: dict[str, dict[str, int]] = {}
+    for one, other in combinations(handles, 2):
+        closeness = _closeness(nvml, handles[one], handles[other])
+        if closeness is not None:
+            links.setdefault(one, {})[other] = closeness
+            links.setdefault(other, {})[one] = closeness
+    return links
+
+
+def _closeness(nvml: Nvml, one: Handle, other: Handle) -> int | None:
+    distance = or_none(lambda handle: nvml.distance(handle, other), one)
+    near = 0 if distance is None else _FARTHEST - distance
+    if or_none(lambda handle: nvml.nvlinked(handle, other), one):
+        return _NVLINK + near
+    return None if distance is None else near
+
+
+def or_none(call: Callable[[Handle], T], handle: Handle) -> T | None:
+    """A detail that the driver does not tell is not known."""
+    try:
+        return call(handle)
+    except NvmlError:
+        return None
+
+
+# -- without the driver -----------------------------------------------------------------------------------------------
+
+
+_NVIDIA = "0x10de"
+_DISPLAY_CLASS = "0x03"
+
+
+def has_nvidia_hardware(sys_root: str = "/sys", dev_root: str = "/dev") -> bool:
+    """True where the PCI bus has an NVIDIA display device or /dev has NVIDIA nodes.
+
+    Network cards of the same vendor are of another class. A device bound to another driver still counts.
+    """
+    return _has_device_nodes(dev_root) or _on_pci(f"{sys_root}/bus/pci/devices")
+
+
+def _has_device_nodes(dev_root: str) -> bool:
+    return any(name.startswith("nvidia") for name in names_in(dev_root))
+
+
+def _on_pci(folder: str) -> bool:
+    return any(
+        read_text(f"{folder}/{name}/vendor").strip() == _NVIDIA
+        and read_text(f"{folder}/{name}/class").startswith(_DISPLAY_CLASS)
+        for name in names_in(folder)
+    )
 
 
 # -- what an examination asks of each card and sampling does not ------------------------------------------------------

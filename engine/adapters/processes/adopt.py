@@ -16,7 +16,7 @@ from ...core.events import Fate, Unproven
 from ...core.inputs import LeaderExited, Spawned, TreeGone
 from ...core.readings import GpuReading, Process
 from ...ports import Known, Sink
-from ..allocation.relay import node_of
+from ..allocation import node_of
 from ..background import within
 from ..claims.claims import SIMULATED
 from ..host import boottime_s

@@ -10,7 +10,7 @@ from ...core.events import Fate
 from ...core.inputs import Input, TreeGone
 from ...core.spec import StopScope
 from ...ports import Known, Sink, SpawnRefusedError, StartOrder
-from ..allocation.relay import node_of
+from ..allocation import node_of
 from ..background import Background
 from ..claims.claims import Claims
 from ..host import boottime_s

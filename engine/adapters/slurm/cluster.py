@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -105,31 +104,18 @@ def cluster_of(sinfo: str, squeue: str, now: float) -> ClusterView:
 
 def partitions_of(sinfo: str) -> list[Partition]:
     """In Slurm's order. Pure; a line that is none is passed over."""
-    groups: dict[str, list[_Nodes]] = {}
+    found: dict[str, Partition] = {}
     for line in sinfo.splitlines():
         fields = [field.strip() for field in line.split("|")]
-        if len(fields) >= _FIELDS and (nodes := _nodes_of(fields)):
-            groups.setdefault(fields[0], []).append(nodes)
-    return [_partition(name, nodes) for name, nodes in groups.items()]
+        if len(fields) >= _FIELDS and (part := _part(fields)) is not None:
+            before = found.get(part.name)
+            found[part.name] = part if before is None else _joined(before, part)
+    return list(found.values())
 
 
-@dataclass(frozen=True, slots=True)
-class _Nodes:
-    """Alike nodes of one partition."""
-
-    available: str
-    count: int
-    up: bool
-    idle: bool
-    cpus_free: int
-    cpus_total: int
-    gpus: Counter[str]
-    """Of all of them, by type."""
-    gpus_used: Counter[str]
-
-
-def _nodes_of(fields: Sequence[str]) -> _Nodes | None:
-    _, available, state, nodes, cpus, gres, gres_used, *_ = fields
+def _part(fields: Sequence[str]) -> Partition | None:
+    """What a line tells: of alike nodes of a partition."""
+    name, available, state, nodes, cpus, gres, gres_used, *_ = fields
     base = state.rstrip("*~#!%$@^-+")
     up = base in _UP and not _AWAY & set(state)
     try:
@@ -137,32 +123,35 @@ def _nodes_of(fields: Sequence[str]) -> _Nodes | None:
         _, cpus_idle, _, cpus_total = map(int, cpus.split("/"))
     except ValueError:
         return None
-    idle_cpus = cpus_idle if up else 0
-    idle = up and base == "idle"
-    return _Nodes(available, count, up, idle, idle_cpus, cpus_total, _gpus(gres, count), _gpus(gres_used, count))
-
-
-def _partition(name: str, groups: Sequence[_Nodes]) -> Partition:
-    total, free = Counter[str](), Counter[str]()
-    for nodes in groups:
-        total += nodes.gpus
-        if nodes.up:
-            free += nodes.gpus - nodes.gpus_used
+    used = gpus_by_type(gres_used)
     return Partition(
         name=name.removesuffix("*"),
         default=name.endswith("*"),
-        state=groups[0].available,
-        nodes_up=sum(nodes.count for nodes in groups if nodes.up),
-        nodes_total=sum(nodes.count for nodes in groups),
-        nodes_idle=sum(nodes.count for nodes in groups if nodes.idle),
-        gpus=tuple([Gpus(kind, free[kind], total[kind]) for kind in sorted(total)]),
-        cpus_free=sum(nodes.cpus_free for nodes in groups),
-        cpus_total=sum(nodes.cpus_total for nodes in groups),
+        state=available,
+        nodes_up=count if up else 0,
+        nodes_total=count,
+        nodes_idle=count if up and base == "idle" else 0,
+        gpus=tuple(
+            Gpus(kind, count * max(0, number - used[kind]) if up else 0, count * number)
+            for kind, number in sorted(gpus_by_type(gres).items())
+        ),
+        cpus_free=cpus_idle if up else 0,
+        cpus_total=cpus_total,
     )
 
 
-def _gpus(gres: str, nodes: int) -> Counter[str]:
-    return Counter({kind: count * nodes for kind, count in gpus_by_type(gres).items()})
+def _joined(one: Partition, other: Partition) -> Partition:
+    gpus = (*one.gpus, *other.gpus)
+    kinds = {kind: [each for each in gpus if each.type == kind] for kind in sorted({each.type for each in gpus})}
+    return replace(
+        one,
+        nodes_up=one.nodes_up + other.nodes_up,
+        nodes_total=one.nodes_total + other.nodes_total,
+        nodes_idle=one.nodes_idle + other.nodes_idle,
+        gpus=tuple(Gpus(kind, sum(g.free for g in of), sum(g.total for g in of)) for kind, of in kinds.items()),
+        cpus_free=one.cpus_free + other.cpus_free,
+        cpus_total=one.cpus_total + other.cpus_total,
+    )
 
 
 def partition_names(environ: Mapping[str, str]) -> list[str]:

@@ -20,6 +20,7 @@ from ...atomic import write_atomic
 from ...core.spec import StopScope
 from ...logs.log_file import read_tail
 from ...ports import Known, StartOrder
+from ..host import read_text
 from ..processes.spawn_error import explain_code, explain_setup
 from .parse import expand_nodes
 
@@ -237,8 +238,8 @@ def _files_of(folder: str, wanted: Wanted) -> Files:
     memory, claim, beat = False, None, None
     if wanted.closely:
         memory, claim, beat = says_memory(*logs), _claim(folder, token), _modified(path(folder, token, "alive"))
-    began = read_began(_read(path(folder, token, "began")))
-    ended = read_ended(_read(path(folder, token, "ended")))
+    began = read_began(read_text(path(folder, token, "began")))
+    ended = read_ended(read_text(path(folder, token, "ended")))
     killed, why = False, ""
     if ended is not None and order is not None:
         killed = bool(ended.code) and ended.code not in NOT_EXECUTED and says_killed(*logs)
@@ -264,14 +265,6 @@ def _refresh(folder: str) -> None:
     name = f"{folder}/.look-{os.getpid()}"
     os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
     os.unlink(name)
-
-
-def _read(name: str) -> str:
-    try:
-        with open(name, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
 
 
 def _modified(name: str) -> float | None:
@@ -328,7 +321,7 @@ def read_left(folder: str, known: Sequence[Known]) -> Left:
 
 def _elements(folder: str, batches: Iterable[str]) -> Iterator[tuple[str, str]]:
     for batch in batches:
-        for index, token in read_map(_read(path(folder, batch, "map"))).items():
+        for index, token in read_map(read_text(path(folder, batch, "map"))).items():
             yield token, f"{batch}_{index}"
 
 

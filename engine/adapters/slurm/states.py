@@ -29,7 +29,6 @@ _CAUSES: dict[str, Cause] = {
 }
 FAILED = frozenset(("FAILED", *_CAUSES))
 """Of jobs that are over, and were no success."""
-_LAUNCH_REASONS = ("launchfail", "launch failed", "failed to launch", "prolog", "jobholdmaxrequeue")
 
 _NEVER = {
     "PartitionTimeLimit": "its time limit is longer than its partition's",
@@ -71,12 +70,9 @@ def stand(state: str) -> Stand:
     return "over" if state == "COMPLETED" or state in FAILED else "running"
 
 
-def cause_of(state: str, reason: str = "") -> Cause:
-    """Why a job ended; "" where its exit code tells. *reason*: Slurm's, next to the state."""
-    state = word(state)
-    if state == "FAILED" and any(each in reason.lower() for each in _LAUNCH_REASONS):
-        return "launch"
-    return _CAUSES.get(state, "")
+def cause_of(state: str) -> Cause:
+    """Why a job ended; "" where its exit code tells."""
+    return _CAUSES.get(word(state), "")
 
 
 def in_words(state: str, nodes: str = "") -> str:

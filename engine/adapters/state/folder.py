@@ -125,7 +125,7 @@ def find_state_dir(
     root = os.path.join(os.path.dirname(os.path.abspath(task_file)), os.path.expanduser(state_dir))
     path = os.path.join(root, stem)
     if file_system(root, mounts) in NETWORK_FILE_SYSTEMS:
-        pointer = read_pointer(os.path.join(root, f"{stem}.json"))
+        pointer = read_json(os.path.join(root, f"{stem}.json"), Pointer)
         if pointer is not None:
             if not is_here(pointer, machine or this_machine()):
                 host = pointer.machine.host
@@ -146,7 +146,7 @@ def _beside_network(
     root: str, stem: str, owners: tuple[int, ...], kind: str, machine: Machine, takeover: bool, mounts: str
 ) -> StateDir:
     pointer = os.path.join(root, f"{stem}.json")
-    known = read_pointer(pointer)
+    known = read_json(pointer, Pointer)
     if not takeover:
         refuse_elsewhere(known, machine)
     make_root(root, owners)
@@ -270,11 +270,6 @@ class Pointer:
     path: str
 
 
-def read_pointer(path: str) -> Pointer | None:
-    """None where there is none that can be read."""
-    return read_json(path, Pointer)
-
-
 def is_here(known: Pointer, machine: Machine) -> bool:
     """Whether the state lies on this box. Containers without a machine id may have their name in common with others on
     other hosts: of those the state itself has to be here."""
@@ -299,7 +294,7 @@ def point_at(path: str, pointer: Pointer, known: Pointer | None, *, takeover: bo
     content = json.dumps(asdict(pointer)).encode()
     if known or takeover or not write_first(path, content):
         if not takeover:
-            refuse_elsewhere(read_pointer(path), pointer.machine)
+            refuse_elsewhere(read_json(path, Pointer), pointer.machine)
         write_private(path, content)
 
 

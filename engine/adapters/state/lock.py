@@ -62,11 +62,7 @@ class Holder:
 
 def read_holder(state_dir: str) -> Holder | None:
     """Who holds the lock, or held it last; None: nobody yet, or the file cannot be read."""
-    try:
-        with open(os.path.join(state_dir, "lock"), "rb") as file:
-            return _parse(file.read())
-    except OSError:
-        return None
+    return _parse(proc.read(os.path.join(state_dir, "lock")) or b"")
 
 
 def left_elsewhere(state_dir: str, unfinished: int, machine: Machine | None = None) -> str:

@@ -1,1 +1,0 @@
-"""A Slurm job of several nodes that gpudeck itself was started in: its GPUs, and steps on them."""
