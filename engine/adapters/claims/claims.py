@@ -35,14 +35,6 @@ class _Claim:
     """The description of its wrapper, where more processes have that than end with the attempt."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Open:
-    """The file while it can be used."""
-
-    lock: LockFile
-    board: Board
-
-
 class Claims:
     """All claims of one engine. Opens the file when the first real GPU is asked for. All methods on one thread."""
 
@@ -57,7 +49,8 @@ class Claims:
         self._warn = warn
         self._host = host.hostname()
         self._user = ""
-        self._open: _Open | None = None
+        self._open: Board | None = None
+        """Our note and the lock file, while that can be used."""
         self._said = False
         self._claims: dict[str, _Claim] = {}
         self._gathering = _Claim(frozenset(), "")
@@ -165,19 +158,19 @@ class Claims:
                 claim.fd = None
         if self._open is not None:
             if not self._claims:
-                self._open.board.remove()
+                self._open.remove()
             self._shut(self._open)
 
     # -- the file -----------------------------------------------------------------------------------------------------
 
-    def _ready(self) -> _Open | None:
+    def _ready(self) -> Board | None:
         if self._open is None and not self._closed:
             try:
                 lock = LockFile(self._folder)
             except UnusableError as error:
                 self._say(f"GPUs are not claimed for this deck alone, another one may use them too: {error}")
                 return None
-            self._open = _Open(lock, Board(lock, self._key))
+            self._open = Board(lock, self._key)
             self._take_missing()
         return self._open
 
@@ -187,11 +180,10 @@ class Claims:
             self._shut(self._open)
         self._ready()
 
-    def _shut(self, opened: _Open) -> None:
+    def _shut(self, opened: Board) -> None:
         self._open = None
         self._told = set()
-        opened.board.close()
-        opened.lock.close()
+        opened.close()
 
     def _say(self, text: str) -> None:
         if not self._said:
@@ -200,7 +192,7 @@ class Claims:
 
     # -- locks --------------------------------------------------------------------------------------------------------
 
-    def _take(self, opened: _Open, claim: _Claim) -> int:
+    def _take(self, opened: Board, claim: _Claim) -> int:
         ours = [uuid for uuid in claim.gpus if uuid in opened.lock.gpus or self._lent(opened, uuid)]
         try:
             fd = opened.lock.take(claim.gpus, ours)
@@ -248,16 +240,16 @@ class Claims:
         if opened is None:
             return {}
         taken = opened.lock.elsewhere(gpus)
-        by_gpu = opened.board.by_gpu() if taken else {}
+        by_gpu = opened.by_gpu() if taken else {}
         return {uuid: describe(by_gpu.get(uuid), uuid, self._host) for uuid in taken if not self._lent(opened, uuid)}
 
-    def _lent(self, opened: _Open, uuid: str) -> bool:
+    def _lent(self, opened: Board, uuid: str) -> bool:
         """Whether a GPU belongs to the attempt of another deck that we run in."""
         if not self._inside:
             return False
-        return any(self._inside in entry.gpus.get(uuid, ()) for entry in opened.board.others())
+        return any(self._inside in entry.gpus.get(uuid, ()) for entry in opened.others())
 
-    def _tell_soon(self, opened: _Open) -> None:
+    def _tell_soon(self, opened: Board) -> None:
         """Which deck has a GPU is told at once, for which of its tasks within a second: a start has to be cheap."""
         if opened.lock.gpus <= self._told:
             self._untold = True
@@ -274,7 +266,7 @@ class Claims:
         for token, claim in ((GATHERING, self._gathering), *self._claims.items()):
             for uuid in claim.gpus & opened.lock.gpus:
                 gpus[uuid][token] = claim.task
-        opened.board.write(Entry(self._deck, self._user, self._host, os.getpid(), gpus))
+        opened.write(Entry(self._deck, self._user, self._host, os.getpid(), gpus))
 
 
 def _real(gpus: Collection[str]) -> frozenset[str]:

@@ -41,6 +41,7 @@ class Board:
 
     def __init__(self, lock: LockFile, key: str) -> None:
         """It lies beside *lock*. *key* is the same for every engine of one deck of one user."""
+        self.lock = lock
         self._folder_fd = lock.folder_fd
         self._name = _PREFIX + blake2b(key.encode(errors="surrogateescape"), digest_size=8).hexdigest()
         self._fd = -1
@@ -50,7 +51,7 @@ class Board:
         """Tell; in one write in place, never shorter than before, so that readers find one version or the other."""
         with contextlib.suppress(OSError):
             if self._fd < 0 or not os.fstat(self._fd).st_nlink:
-                self.close()
+                self._close_own()
                 self._fd = self._open()
             content = msgspec.json.encode(entry).ljust(self._length)
             os.pwrite(self._fd, content, 0)
@@ -74,6 +75,11 @@ class Board:
             os.unlink(self._name, dir_fd=self._folder_fd)
 
     def close(self) -> None:
+        """Of *lock*, too, everything is let go of."""
+        self._close_own()
+        self.lock.close()
+
+    def _close_own(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -164,14 +170,14 @@ def claims_on(gpus: Collection[str], environ: Mapping[str, str]) -> dict[str, Cl
     if not os.path.exists(os.path.join(folder, _LOCK_FILE)):
         return {}
     try:
-        lock = LockFile(folder)
+        board = Board(LockFile(folder), "")
     except UnusableError:
         return {}
     try:
-        taken = lock.elsewhere(gpus)
-        by_gpu = Board(lock, "").by_gpu() if taken else {}
+        taken = board.lock.elsewhere(gpus)
+        by_gpu = board.by_gpu() if taken else {}
     finally:
-        lock.close()
+        board.close()
     return {uuid: _claim(by_gpu.get(uuid), uuid) for uuid in taken}
 
 

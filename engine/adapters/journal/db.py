@@ -42,10 +42,6 @@ def _no_flag(connection: sqlite3.Connection) -> None:
     connection.execute("DROP TABLE opened")
 
 
-def _steps() -> Mapping[int, Step]:
-    return {1: _no_flag}
-
-
 @dataclass(frozen=True, slots=True)
 class Schema:
     """A version of the tables; *steps* leads from version k to k + 1.
@@ -59,7 +55,7 @@ class Schema:
         " body BLOB NOT NULL, crc INTEGER NOT NULL)",
         "CREATE TABLE versions (version INTEGER PRIMARY KEY, since_wall REAL NOT NULL, gpudeck TEXT NOT NULL)",
     )
-    steps: Mapping[int, Step] = field(default_factory=_steps)
+    steps: Mapping[int, Step] = field(default_factory=lambda: {1: _no_flag})
 
 
 SCHEMA = Schema()
