@@ -110,9 +110,9 @@ class Background:
         job.done(result)
 
 
-def within(limit_s: float, work: Callable[[], _T]) -> _T | None:
-    """What *work* returns, or raises, where somebody has to wait for it; None: it takes longer than *limit_s*, and its
-    thread is left behind. Raises RuntimeError where there is no thread to be had."""
+def within(limit_s: float, work: Callable[[], _T]) -> _T:
+    """What *work* returns or raises, where somebody has to wait for it; TimeoutError after *limit_s*. Its thread is
+    then left behind, and holds up no exit. Raises RuntimeError where there is no thread to be had."""
     answer: Future[_T] = Future()
 
     def do() -> None:
@@ -123,4 +123,6 @@ def within(limit_s: float, work: Callable[[], _T]) -> _T | None:
 
     threading.Thread(target=do, name="gpudeck-within", daemon=True).start()
     wait((answer,), limit_s)
-    return answer.result() if answer.done() else None
+    if not answer.done():
+        raise TimeoutError(f"no answer in {limit_s:g} s")
+    return answer.result()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..adapters.host import names_in, read_text
+from ..adapters.programs import NOT_BEGUN, run_program
 from ..errors import EngineUnavailableError
 
 _HELPER = """\
@@ -93,20 +94,11 @@ def _scope(env: Mapping[str, str]) -> tuple[str, ...]:
     """What goes before a command so that it runs in a scope of the user's service manager; () where that fails."""
     for properties in _SCOPE_PROPERTIES:
         prefix = (*_SCOPE, *properties, "--")
-        try:
-            probe = subprocess.run(
-                [*prefix, "true"],
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=_PATIENCE_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return ()
-        if probe.returncode == 0:
+        answer = run_program([*prefix, "true"], env, timeout_s=_PATIENCE_S)
+        if answer.ok:
             return prefix
+        if answer.code in (None, NOT_BEGUN):
+            break
     return ()
 
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import signal
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import IO, TypeVar
+from typing import IO
 
 from ..adapters.processes import proc
 
@@ -190,27 +188,3 @@ def _name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-T = TypeVar("T")
-
-
-def within(limit_s: float, call: Callable[[], T]) -> T:
-    """What *call* returns or raises; TimeoutError after *limit_s*. Its thread is then left behind, and holds up no
-    exit."""
-    answers: queue.SimpleQueue[tuple[T | None, Exception | None]] = queue.SimpleQueue()
-
-    def work() -> None:
-        try:
-            answers.put((call(), None))
-        except Exception as error:  # the thread ends here: who waits for the answer raises it
-            answers.put((None, error))
-
-    threading.Thread(target=work, name="doctor-patience", daemon=True).start()
-    try:
-        value, error = answers.get(timeout=limit_s)
-    except queue.Empty:
-        raise TimeoutError(f"no answer in {limit_s:g} s") from None
-    if error is not None:
-        raise error
-    return value  # pyright: ignore[reportReturnType]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ..adapters.background import within
 from ..attempts.environment import base_environment
 from ..core.spec import DeckFile, TaskSpec
 from ..decks.cuda_devices import cuda_visible_devices
@@ -18,7 +19,7 @@ from ..text import plural
 from . import gpus as cards
 from . import host, isolation, slurm
 from . import python as inside_python
-from .child import Ended, run, within
+from .child import Ended, run
 from .finding import Finding, fail, ok, warn
 from .slurm_trial import check_trial, try_job
 from .subject import Chosen, Interpreter, Subject, check_given, choose_gpus, given_gpus, task_name

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..adapters import host
+from ..adapters.background import within
 from ..adapters.processes import proc
 from ..adapters.state.mounts import NETWORK_FILE_SYSTEMS, file_system
 from ..client.detach import Logout, look_at_logout
 from ..core.spec import DeckSettings, TaskSpec
 from ..text import mib_text
-from .child import within
 from .finding import Finding, fail, ok, warn
 
 _FILES_S = 5.0

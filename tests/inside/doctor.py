@@ -1,5 +1,6 @@
 """What the tests of tests/doctor use of the inside of gpudeck: what moves there is changed here alone."""
 
+from gpudeck.engine.adapters.background import within
 from gpudeck.engine.adapters.nvml.probe import NvmlProbe
 from gpudeck.engine.adapters.slurm.cluster import partitions_of
 from gpudeck.engine.adapters.slurm.states import FAILED
@@ -7,7 +8,7 @@ from gpudeck.engine.client.detach import Logout
 from gpudeck.engine.doctor import child
 from gpudeck.engine.doctor import gpus as gpu_checks
 from gpudeck.engine.doctor import host as host_look
-from gpudeck.engine.doctor.child import Child, Ended, run, within
+from gpudeck.engine.doctor.child import Child, Ended, run
 from gpudeck.engine.doctor.finding import Finding
 from gpudeck.engine.doctor.gpus import Gpus, check_cards, is_idle, look_at, read_each
 from gpudeck.engine.doctor.host import (

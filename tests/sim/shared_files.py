@@ -48,7 +48,9 @@ class SharedFiles:
 
     def within(self, limit_s: float, work: Callable[[], Any]) -> Any:
         """`adapters.background.within`."""
-        return self.do(work) if self.takes_s() < limit_s else None
+        if self.takes_s() >= limit_s:
+            raise TimeoutError
+        return self.do(work)
 
     # -- nodes
 

@@ -52,9 +52,10 @@ class NvmlProbe(SampledProbe):
 
     def discover(self) -> Inventory:
         hardware = has_nvidia_hardware(self._sys_root, self._dev_root)
-        found = within(self._discover_timeout_s, lambda: self._inventory(hardware))
-        error = f"NVML gave no answer in {self._discover_timeout_s:g} s"
-        return found or Inventory(gpus=(), error=error, hardware=True)
+        try:
+            return within(self._discover_timeout_s, lambda: self._inventory(hardware))
+        except TimeoutError as error:
+            return Inventory(gpus=(), error=f"NVML gave {error}", hardware=True)
 
     def telemetry(self, uuid: str) -> Telemetry | None:
         self._watched_until = self._clock_s() + _WATCHED_S
@@ -214,8 +215,8 @@ class Card:
 def look_at_cards(*, timeout_s: float = 10.0) -> tuple[Card, ...]:
     """All cards that answer; () where the driver does not, or not in time."""
     try:
-        return within(timeout_s, _all_cards) or ()
-    except NvmlError:
+        return within(timeout_s, _all_cards)
+    except (NvmlError, TimeoutError):
         return ()
 
 

@@ -7,6 +7,7 @@ environments only help to find processes, since programs erase them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -209,7 +210,8 @@ class Recovery:
     def _look_at_all(self) -> Picture | None:
         """All processes and their tokens; None when one of them hangs. In a thread, since that may last for ever."""
         if self._picture is None:
-            self._picture = within(_PICTURE_TIMEOUT_S, lambda: picture(0))
+            with contextlib.suppress(TimeoutError):
+                self._picture = within(_PICTURE_TIMEOUT_S, lambda: picture(0))
         return self._picture
 
     def _tell(self, *inputs: LeaderExited | TreeGone | Spawned) -> None:
