@@ -16,6 +16,7 @@ from ...atomic import private, sync_dir, write_first, write_private
 from ...errors import DeckError, EngineUnavailableError, UsageError
 from .. import host
 from ..processes import record
+from .environments import read_environment, write_environment
 from .home import read_json
 from .lock import Machine, left_elsewhere, this_machine
 from .mounts import MOUNTS, NETWORK_FILE_SYSTEMS, file_system
@@ -306,16 +307,12 @@ _ENVIRONMENT = "environment"
 
 def save_environment(state_dir: str, mapping: Mapping[str, str]) -> None:
     """Keep *mapping* for whichever engine runs the deck, readable by its owner only. Raises OSError."""
-    pairs = (os.fsencode(f"{name}={value}") for name, value in mapping.items())
-    write_private(os.path.join(state_dir, _ENVIRONMENT), b"\0".join(pairs))
+    write_environment(os.path.join(state_dir, _ENVIRONMENT), mapping)
 
 
 def load_environment(state_dir: str) -> dict[str, str] | None:
     """What was kept; None when nothing was."""
     try:
-        with open(os.path.join(state_dir, _ENVIRONMENT), "rb") as file:
-            content = file.read()
+        return read_environment(os.path.join(state_dir, _ENVIRONMENT))
     except FileNotFoundError:
         return None
-    pairs = (os.fsdecode(pair).partition("=") for pair in content.split(b"\0") if pair)
-    return {name: value for name, _, value in pairs}
