@@ -46,7 +46,8 @@ class TakeUp:
         goes_on, asked_only = not run.ended, purpose in ASKED_ONLY
         self._loop.core.here = Here(host.boot_id(), host.hostname())
         if takes is None:
-            anew = not goes_on and not asked_only and has_new(self._deck)
+            only_goes_on = asked_only or (purpose == "resume" and run.number > 0)
+            anew = not goes_on and not only_goes_on and has_new(self._deck)
         else:
             anew = not goes_on or ("all" in takes and "all" not in run.takes)
         fates = self._recover()

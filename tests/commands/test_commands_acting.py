@@ -69,14 +69,6 @@ async def test_while_what_was_retried_runs_a_start_takes_up_what_is_new(desk: De
     await desk.until(lambda: {"data", "more"} <= set(desk.started))
 
 
-@pytest.mark.parametrize("verb", ["hold", "cancel"])
-@at_desk(MIXED + '[[task]]\nname = "more"\ncommand = "true"\n', ENDS)
-async def test_nothing_is_said_to_be_done_to_what_the_run_leaves_out(desk: Desk, verb: str) -> None:
-    assert await desk.run("--only", "bad") == 1
-    assert f"{verb}: more (stays waiting: the run leaves it out" in (await desk.command(verb, "more")).out
-    assert not (await desk.row("more"))["held"]
-
-
 # -- retry ------------------------------------------------------------------------------------------------------------
 
 
