@@ -20,6 +20,7 @@ from ..core.deck import Deck, Task
 from ..core.devices import mixed_in_words
 from ..core.events import Outcome
 from ..core.fit import memory_in_words
+from ..core.gone import doing
 from ..core.marks import is_of_other_work
 from ..core.phases import FINAL, Cached, Cancelled, Failed, Phase, Succeeded
 from ..core.simulate import Ahead, Planned, simulate
@@ -54,6 +55,7 @@ def run(command: Command) -> int:
         if isinstance(task.phase, FINAL)
     }
     memory = [memory_in_words(deck, task) for task in deck.tasks]
+    renamed = {task.name: other.name for task in deck.tasks if (other := doing(deck, task)) is not None}
     now = host.SystemClock().now()
     planned = simulate(
         deck,
@@ -69,7 +71,7 @@ def run(command: Command) -> int:
         goes_on=unfinished,
         restarted=found.restarted,
     )
-    rows = _rows(deck, planned, memory)
+    rows = _rows(deck, planned, memory, renamed)
     barred = _barred(deck) if unfinished else ""
     runs = sum(item.ahead for item in planned)
     planned = [item for item in planned if not item.ahead]
@@ -115,7 +117,8 @@ def _length_s(deck: Deck, task: Task) -> float | None:
     return task.entry.typical_s if known is None else known
 
 
-def _rows(deck: Deck, planned: Sequence[Planned], memory: Sequence[str]) -> list[Row]:
+def _rows(deck: Deck, planned: Sequence[Planned], memory: Sequence[str], renamed: Mapping[str, str]) -> list[Row]:
+    """*renamed*: by tasks that run under another name, that name."""
     index = {gpu.uuid: str(gpu.index) for gpu in deck.gpus.values()}
     rows: list[Row] = []
     for item in planned:
@@ -128,7 +131,8 @@ def _rows(deck: Deck, planned: Sequence[Planned], memory: Sequence[str]) -> list
     started = {item.task for item in planned}
     for task in deck.tasks:
         if task.name not in started and not task.gone:
-            rows.append((task.name, "", None, None, False, _state(task, task.phase), memory[task.index]))
+            state = f"runs already as {renamed[task.name]}" if task.name in renamed else _state(task, task.phase)
+            rows.append((task.name, "", None, None, False, state, memory[task.index]))
     return rows
 
 

@@ -202,7 +202,7 @@ class Reporter:
                 outcome=_OUTCOMES.get(fact.outcome.reason, "failed"),  # pyright: ignore[reportArgumentType]
                 reason=reason,
                 exit_code=fact.outcome.exit_code,
-                next=fact.next,
+                next=_next(task, fact),
                 retry_in_s=max(0.0, fact.until - self._clock.now().boot_s) if fact.next == "backoff" else 0.0,
                 duration_s=fact.duration_s,
                 peak_mib=end.used.peak_mib or fact.peak_mib or None,
@@ -324,6 +324,13 @@ class Reporter:
 
     def _indices(self, uuids: tuple[str, ...]) -> tuple[int, ...]:
         return tuple(self._index[uuid] for uuid in uuids if uuid in self._index)
+
+
+def _next(task: Task | None, fact: e.AttemptEnded) -> e.Next:
+    """Where the task goes: what has left the file is not begun again, though it stays queued for when it comes back."""
+    if task is None or not task.gone or fact.next != "queued":
+        return fact.next
+    return "cancelled" if fact.outcome.reason == "interrupted" else "failed"
 
 
 def _note_of(fact: e.Fact, index: dict[str, int]) -> str:

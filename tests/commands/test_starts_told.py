@@ -150,6 +150,30 @@ def test_a_plan_names_what_runs_on_and_has_left_the_file(deck: Commanded) -> Non
     gate.let()
 
 
+def test_a_plan_names_what_a_renamed_task_runs_as(deck: Commanded) -> None:
+    deck.write(PAIR)
+    gate = deck.gate()
+    assert deck.command("start").code == 0
+    deck.until_state("a", "running")
+    deck.write(PAIR.replace('name = "a"', 'name = "z"'))
+    assert deck.command("apply", "-y").code == 0
+    states = {row["task"]: row["state"] for row in json.loads(deck.command("plan", "--json").out)}
+    assert states["z"] == "runs already as a"
+    gate.let()
+
+
+@at_desk(PAIR)
+async def test_what_is_stopped_and_has_left_the_file_is_not_said_to_be_requeued(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("a", "running")
+    desk.write(PAIR.replace('name = "a"', 'name = "z"'))
+    assert (await desk.command("apply", "-y")).code == 0
+    assert (await desk.command("stop", "--tasks")).code == 0
+    told = [line for line in desk.text("logs/deck.log").splitlines() if " interrupted a " in line]
+    assert len(told) == 1
+    assert "requeued" not in told[0]
+
+
 def test_a_stop_counts_a_task_that_has_left_the_file(deck: Commanded) -> None:
     deck.write(PAIR)
     deck.gate()
