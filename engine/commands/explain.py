@@ -31,7 +31,7 @@ def run(command: Command) -> int:
             lines += [Line(f"  {field_text(text)}") for text in why]
         else:
             lines.append(Line(f"{field_text(row.name)} {field_text(_instead(row) + _mixed(found, row))}"))
-    out(place.hints).show(lines)
+    out(command, place.hints).show(lines)
     return 0
 
 

@@ -33,7 +33,7 @@ def run(command: Command) -> int:
     if command.flag("json"):
         print_json(details)
         return 0
-    out(place.hints).show(_lines(details))
+    out(command, place.hints).show(_lines(details))
     return 0
 
 
