@@ -9,7 +9,7 @@ from ..command import Command
 from ..headless.painted import Line
 from ..protocol.states import ACTIVE, DONE, is_pending
 from ..protocol.wire import TaskRow
-from ..text import field_text, hhmmss
+from ..text import duration, field_text
 from .look import Look, look, some_rows
 from .rows import gpu_text, is_text, place_text, time_text
 from .screen import out, print_json
@@ -48,7 +48,7 @@ def _state(row: TaskRow) -> str:
 
 
 def _ago(row: TaskRow) -> str:
-    return hhmmss(max(0.0, time.time() - row.started)) if row.started is not None else "a while"
+    return duration(max(0.0, time.time() - row.started)) if row.started is not None else "a while"
 
 
 def _mixed(found: Look, row: TaskRow) -> str:

@@ -34,7 +34,7 @@ from ..submit.jobs import NOTHING, Waits, waits_of
 from ..submit.target import Target
 from ..taskfile.fit import check_fit
 from ..taskfile.problems import did_you_mean
-from ..text import columns_of, hhmmss, names_text, plural
+from ..text import columns_of, duration, names_text, plural
 
 
 def run(command: Command) -> int:
@@ -148,8 +148,8 @@ def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus, runs:
     """*planned*: what would start. *runs*: how many run already."""
     cells = [("task", f"{'gpu':>7}", f"{'starts':>9}", f"{'ends':>9}", "state")]
     for name, where, starts, ends, guessed, state, asks in rows:
-        begin = "" if starts is None else f"+{hhmmss(starts)}"
-        end = "" if ends is None else f"{'~' if guessed else '+'}{hhmmss(ends)}"
+        begin = "" if starts is None else f"+{duration(starts)}"
+        end = "" if ends is None else f"{'~' if guessed else '+'}{duration(ends)}"
         cells.append((name, where, begin, end, f"{state}, {asks}" if asks and starts is not None else state))
     lines = columns_of(cells, right=(1, 2, 3))
     guesses = sum(item.guessed for item in planned)
@@ -160,7 +160,7 @@ def _table(rows: Sequence[Row], planned: Sequence[Planned], gpus: BoxGpus, runs:
     last = max(ends for _, _, _, ends, *_ in rows if ends is not None)
     lines.append("")
     starting, tasks = len({item.task for item in planned}), len({name for name, *_ in rows})
-    lines.append(f"{starting} of {tasks} tasks would run on {place}, over after {hhmmss(last)}{also}")
+    lines.append(f"{starting} of {tasks} tasks would run on {place}, over after {duration(last)}{also}")
     if guesses:
         lines.append(f"~ {guesses} of unknown length are taken as an hour each, or as long as their timeout lets them")
     return lines
