@@ -53,7 +53,9 @@ class TakeUp:
         fates = self._recover()
         self._fix_shards()
         self._redo(fates)
-        self._announce(run.number + anew, anew=anew, continued=goes_on and not anew)
+        self._reporter.begun = self._announce
+        if goes_on or anew:
+            self._announce(run.number + anew, anew=anew, continued=goes_on and not anew)
         if goes_on:
             by_hand = run.takes == frozenset(BY_HAND) and (asked_only or bool(run.halted_before))
             self._go_on(fates, changed=takes is not None, takes=takes or (() if by_hand else _SHOWN))
@@ -120,10 +122,10 @@ class TakeUp:
             part=self._deck.is_part,
         )
 
-    def _announce(self, number: int, *, anew: bool, continued: bool) -> None:
+    def _announce(self, number: int, *, anew: bool = False, continued: bool = False) -> None:
         opened = self._opened
         total = sum(self._deck.counts.values())
-        self._reporter.show(
+        self._reporter.opened(
             DeckOpened(
                 deck=self._deck.settings.name,
                 file=self._reporter.shorten(opened.file.path),

@@ -207,6 +207,8 @@ class _Wanted:
             chosen: str = self._choices.for_running(task.name)
         elif isinstance(task.phase, FINAL):
             chosen = self._choices.for_finished(task.name)
+            if chosen == "keep" and not task.result:  # cancelled before it ran: there is nothing to keep
+                return
         else:
             chosen = "rerun"  # it waits for a retry of the work of before
         lists = {"rerun": self.rerun, "restart": self.restart, "keep": self.keep}

@@ -519,6 +519,17 @@ async def test_apply_keep_keeps_the_results_of_finished_tasks_that_the_edit_chan
 
 
 @at_desk(MIXED, ENDS)
+async def test_apply_keep_counts_no_task_that_was_cancelled_before_it_ran(desk: Desk) -> None:
+    await desk.start()
+    await desk.until_state("good", "succeeded")
+    await desk.until_state("bad", "failed")
+    assert (await desk.command("cancel", "-y", "behind")).code == 0
+    desk.write(BETTER.replace('"true"', '"true; true"'))
+    done = await desk.command("apply", "--keep", "-y")
+    assert done.out.splitlines()[-1] == "apply: 1 result kept: good"
+
+
+@at_desk(MIXED, ENDS)
 async def test_apply_keep_keeps_the_results_of_tasks_that_an_earlier_edit_has_changed(desk: Desk) -> None:
     assert await desk.run() == 1
     desk.write(BETTER)
