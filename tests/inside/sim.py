@@ -16,13 +16,15 @@ from gpudeck.engine.core import apply as apply_module
 from gpudeck.engine.core import attempts as core_attempts
 from gpudeck.engine.core import dispatch, step
 from gpudeck.engine.core.turn import Turn
-from gpudeck.engine.decks import handover
-from gpudeck.engine.decks.gpus import core_gpus
-from gpudeck.engine.decks.handover import take_back
+from gpudeck.engine.decks import handover, loading
+from gpudeck.engine.decks.cuda_devices import choose
+from gpudeck.engine.decks.gpus import BoxGpus
 from gpudeck.engine.decks.journal_recovery import unsettled
-from gpudeck.engine.decks.options import ASKED_ONLY, Purpose
+from gpudeck.engine.decks.loading import Loaded, Past
+from gpudeck.engine.decks.options import ASKED_ONLY, Purpose, decode, encode
 from gpudeck.engine.ending import Ending, Mode
-from gpudeck.engine.live import looking, reading, worker
+from gpudeck.engine.live import change, looking, reading, worker
+from gpudeck.engine.live.change import under
 from gpudeck.engine.live.live_file import LiveFile, answer
 from gpudeck.engine.live.plan import Choices
 from gpudeck.engine.logs.files import LogFolder
@@ -38,6 +40,8 @@ from gpudeck.engine.serve.undoing import Undoing
 from gpudeck.engine.serve.view import DeckView
 from gpudeck.engine.takeup import TakeUp
 from gpudeck.engine.taskfile import load as taskfile_load
+from gpudeck.engine.taskfile.options import RunOptions
+from gpudeck.engine.taskfile.settings import on_gpus
 from gpudeck.engine.taskfile.source import digest_of
 
 

@@ -229,7 +229,8 @@ def _differ(seen: Seen, there: Seen) -> object:
 _VERBS = ("cancel", "kill", "retry", "hold", "release", "accept", "priority")
 _OPS = (
     *_VERBS, *_VERBS, "hold", "release", "pause", "unpause", "undo", "undo", "gpu", "apply", "apply", "start", "stop",
-    "status", "rows", "explain", "show", "select", "graph", "timeline", "errors", "options", "nonsense", "unknown",
+    "change", "status", "rows", "explain", "show", "select", "graph", "timeline", "errors", "options", "nonsense",
+    "unknown",
 )  # fmt: skip
 
 
@@ -255,6 +256,8 @@ def _wish(random: Random, names: Sequence[str], gpus: int) -> Wish:
             running, finished = random.choice(["end", "restart", "keep"]), random.choice(["rerun", "flag", "keep"])
             dry = {"dry_run": True} if random.random() < 0.3 else {}
             return Wish(op, {"running": running, "finished": finished, **dry})
+        case "change":
+            return Wish(op, _change(random, names, gpus))
         case "stop":
             return Wish(op, {"tasks": random.random() < 0.5, "now": random.random() < 0.3})
         case "select":
@@ -263,3 +266,15 @@ def _wish(random: Random, names: Sequence[str], gpus: int) -> Wish:
             return Wish(op, {"tasks": some})
         case _:
             return Wish(op)
+
+
+def _change(random: Random, names: Sequence[str], gpus: int) -> dict[str, Any]:
+    """Other run options; some of them mean nothing here."""
+    some = ",".join(str(index) for index in range(gpus) if random.random() < 0.7)
+    what = {
+        "gpus": random.choice(["all", "all", some or "none"]),
+        "slots_per_gpu": random.choice(["1", "2", "2", "0"]),
+        "only": (random.choice([*names, *names, "state:failed", "nobody"]), random.choice(names)),
+        "with_needs": True,
+    }
+    return {key: value for key, value in what.items() if random.random() < 0.4}

@@ -17,6 +17,7 @@ from gpudeck.engine.core.events import (
     GpuReleased,
     Halted,
     LeaderEnded,
+    OptionsChanged,
     RunStarted,
     StartRevoked,
     StopRequested,
@@ -25,6 +26,7 @@ from gpudeck.engine.core.events import (
     TaskAccepted,
     TaskCached,
 )
+from tests.inside.sim import decode
 from tests.sim.slurm_marks import ON_CLUSTER
 from tests.sim.world import World
 
@@ -80,6 +82,10 @@ def _is(name: str, value: object) -> Callable[[Fact], bool]:
     return lambda fact: getattr(fact, name, None) == value
 
 
+def _under(option: str) -> Callable[[World], bool]:
+    return _some(OptionsChanged, of=lambda fact: getattr(decode(getattr(fact, "options", "")), option))
+
+
 def _seen(what: str) -> Callable[[World], bool]:
     return lambda world: world.seen[what] > 0
 
@@ -120,6 +126,11 @@ MARKS: Mapping[str, Callable[[World], bool]] = {
         for disk in world.box.disks.values()
         for one, other in pairwise(fact for fact in disk.facts if isinstance(fact, (Halted, DeckPaused)))
     ),
+    "25: a run goes on with some of its tasks": _under("only"),
+    "25: a run goes on with other slots": _under("slots_per_gpu"),
+    "25: a run goes on with other GPUs": _under("gpus"),
+    "25: a need is left out": _said("change", "which is left out and not done"),
+    "25: what an ended run left out is taken in": _under("also"),
     "26: a file is edited while its deck runs": _said("has taken up its file"),
     "26: a file is half saved": _said("half saved"),
     "26: a broken file is mended while its deck runs": _said("cannot be used; the deck goes on as it was"),
@@ -156,7 +167,6 @@ UNREACHED: Mapping[int, str] = {
     14: "folders that are removed or shared: state watch, e2e",
     16: "patterns run in a helper process: logs",
     17: "no task of a plan says how much memory it wants: the core's machine",
-    25: "plans run all tasks: the core's machine, commands",
     32: "a disk here forgets, and does not lie: journal",
     37: "an engine's code is not replaced: server",
     38: "a budget: bench",

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from gpudeck.engine.core.deck import Deck
 from gpudeck.engine.core.events import Fact, Fate, GpuMarked, Outcome, TaskHeld
 from gpudeck.engine.core.inputs import TreeGone
 from gpudeck.engine.core.readings import GpuReading
@@ -34,10 +35,10 @@ from tests.inside.sim import (
     dispatch,
     end,
     handover,
+    loading,
     loop,
     step,
 )
-from tests.sim.engine import SimEngine
 from tests.sim.journal import SimJournal
 from tests.sim.launcher import SimLauncher
 
@@ -61,14 +62,9 @@ def _other(reading: GpuReading, other: Mapping[str, Any]) -> GpuReading:
 def _forgets(**keys: object) -> Callable[[Any], Any]:
     """A task file of which some keys are lost on the way."""
 
-    def made(fresh: Callable[[SimEngine], object]) -> Callable[[SimEngine], object]:
-        def without(engine: SimEngine) -> object:
-            whole: DeckFile = engine.file
-            engine.opened.file = replace(whole, tasks=tuple(_without(spec, keys) for spec in whole.tasks))
-            try:
-                return fresh(engine)
-            finally:
-                engine.opened.file = whole
+    def made(deck_of: Callable[[DeckFile, object], Deck]) -> Callable[[DeckFile, object], Deck]:
+        def without(file: DeckFile, gpus: object) -> Deck:
+            return deck_of(replace(file, tasks=tuple(_without(spec, keys) for spec in file.tasks)), gpus)
 
         return without
 
@@ -250,10 +246,10 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
     "holds are forgotten by the next engine": _instead(apply_module, "apply", _no_holds),
     "lost GPUs are used": _instead(step, "observe", _reads(lost="")),
     "GPUs of other people are used": _instead(step, "observe", _reads(processes=(), used_mib=0)),
-    "needs are not waited for": _instead(SimEngine, "fresh", _forgets(needs=())),
-    "rounds are not waited for": _instead(SimEngine, "fresh", _forgets(round=0)),
-    "max_parallel is not kept": _instead(SimEngine, "fresh", _forgets(max_parallel=None)),
-    "retries are forgotten": _instead(SimEngine, "fresh", _forgets(policy=Policy(retries=0))),
+    "needs are not waited for": _instead(loading, "deck_of", _forgets(needs=())),
+    "rounds are not waited for": _instead(loading, "deck_of", _forgets(round=0)),
+    "max_parallel is not kept": _instead(loading, "deck_of", _forgets(max_parallel=None)),
+    "retries are forgotten": _instead(loading, "deck_of", _forgets(policy=Policy(retries=0))),
     "clients are not told of what moves": _instead(
         DeckView, "changed", lambda _: lambda self: self._deck.moved.clear() or set()
     ),

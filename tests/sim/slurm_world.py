@@ -146,7 +146,7 @@ class SlurmWorld(World):
                 self._submitted.add(token)
             behaviour = self.plan.behaviour(deck, task, attempt)
             new = Process(token, deck, task, attempt, (), 0, self.box.boot, behaviour, self.box.now)
-            promises.at_spawn(self.box, self.engines[deck].files, self.box.disks[deck].facts, new)
+            promises.at_spawn(self.box, self.engines[deck].files, self.specs, self.box.disks[deck].facts, new)
 
     def _begun(self, new: Process) -> None:
         promises.at_begin(self.box, self.box.disks[new.deck].facts, new)

@@ -15,12 +15,12 @@ from gpudeck.engine.core.explain import explain
 from gpudeck.engine.core.phases import FINAL, NAMES, Backoff, Blocked, Queued, Waiting
 from gpudeck.engine.core.recorded import recorded
 from gpudeck.engine.core.spec import DeckFile
-from gpudeck.engine.errors import TaskFileError
-from tests.inside.sim import handover, host
+from gpudeck.engine.errors import DeckError, UsageError
+from tests.inside.sim import host
 from tests.sim import promises
 from tests.sim.box import Process, Simulated
 from tests.sim.client import SimClient, Wish, wishes
-from tests.sim.engine import How, SimEngine, cleared, state_folder
+from tests.sim.engine import HEADLESS, How, SimEngine, cleared, load
 from tests.sim.plan import Plan, edited, half_saved, with_another
 from tests.sim.promises import Broken
 from tests.sim.taskfiles import TaskFiles
@@ -192,24 +192,24 @@ class World:
         plan, runs = self.plan, deck in self.box.disks
         if runs and self._faults and self.random.random() < plan.edits:
             self._edit(deck)
+        headless = not runs or self.random.random() < 0.5
+        how = how or (HEADLESS if headless else How())
         try:
-            file = self.task_files.load(self.task_files.path(deck))
-        except TaskFileError as error:
+            loaded = load(self.box, deck, how, self.folder, self.task_files.path(deck))
+        except DeckError as error:
             self.box.say(f"no engine of {deck} starts: {error}")
             self.seen["refused file"] += 1
-            self.box.after(self.random.uniform(0, 50), lambda: self._start(deck))
+            if isinstance(error, UsageError):  # the run's selection means no task of the file any more
+                self._start(deck, HEADLESS)
+            else:
+                self.box.after(self.random.uniform(0, 50), lambda: self._start(deck))
             return
-        before = self.task_files.known(deck, handover.kept_file(state_folder(self.folder, deck)) or b"")
-        headless = not runs or self.random.random() < 0.5
-        how = how or (How("headless", ("failed", "changed", "stale"), "headless") if headless else How())
         self.box.say(f"an engine of {deck} starts, {how.mode} to {how.purpose}")
         engine = self.engine_kind(
             self.box,
             deck,
-            file,
-            before,
+            loaded,
             how,
-            self.folder,
             lambda task, attempt: plan.behaviour(deck, task, attempt),
             self._refusal,
             self._failed,
@@ -218,6 +218,7 @@ class World:
         self.engines[deck] = engine
         self.seen["unsettled"] += bool(engine.opened.unsettled)
         promises.of_wishes(deck, engine.deck, self.box.disks[deck].facts)
+        promises.of_options(deck, loaded, how.purpose)
 
     def _edit(self, deck: str) -> None:
         self._save(deck, edited(self.random, self.files[deck]))
@@ -279,7 +280,7 @@ class World:
         raise error
 
     def _begun(self, new: Process) -> None:
-        promises.at_spawn(self.box, self.engines[new.deck].files, self.box.disks[new.deck].facts, new)
+        promises.at_spawn(self.box, self.engines[new.deck].files, self.specs, self.box.disks[new.deck].facts, new)
 
     def _told(self, process: Process) -> None:
         if (engine := self.engines.get(process.deck)) is not None:
@@ -409,7 +410,7 @@ class World:
     def _check(self) -> None:
         """Of the world, whoever looks."""
         served = {deck: engine.since for deck, engine in self.engines.items()}
-        promises.of_a_moment(self.box, self.specs, served, self.plan.slots)
+        promises.of_a_moment(self.box, self.specs, served)
         for engine in self.engines.values():
             self.seen["blocked"] += engine.deck.counts[Blocked]
             if engine.stopped_at is not None and self.box.now - engine.stopped_at > _STOPS_S + self.box.late_s:
@@ -432,8 +433,7 @@ class World:
     def _check_replay(self, engine: SimEngine) -> None:
         """What the journal says is what the engine knows."""
         promises.of_wishes(engine.name, engine.deck, self.box.disks[engine.name].facts)
-        again, _ = engine.replayed()
-        for told in again.tasks:
+        for told in engine.replayed().tasks:
             if (live := engine.deck.by_name.get(told.name)) is None:
                 raise Broken(f"{told.name} of {engine.name} is in the journal alone")
             known, said = (NAMES[type(task.phase)] for task in (live, told))
