@@ -377,6 +377,8 @@ class SimEngine:
         self.acts += 1
         if not self.applying:
             self._unasked(before, now)
+        if now.selected is not None:  # what runs belongs to the run, whatever is selected
+            now = replace(now, selected=now.selected | {task.name for task in self.deck.active.values()})
         self.files.append((self.box.now, now))
         self._serving.renew()
         self.box.say(f"{self.name} has taken up its file")

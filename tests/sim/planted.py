@@ -10,7 +10,7 @@ from typing import Any
 from unittest import mock
 
 from gpudeck.engine.core.deck import Deck
-from gpudeck.engine.core.events import Fact, Fate, GpuMarked, Outcome, TaskHeld
+from gpudeck.engine.core.events import Fact, Fate, GpuMarked, OptionsChanged, Outcome, TaskHeld
 from gpudeck.engine.core.inputs import TreeGone
 from gpudeck.engine.core.readings import GpuReading
 from gpudeck.engine.core.retry import Decision
@@ -37,6 +37,7 @@ from tests.inside.sim import (
     handover,
     loading,
     loop,
+    reading,
     step,
 )
 from tests.sim.journal import SimJournal
@@ -179,6 +180,10 @@ def _without_marks(gpu_fact: Callable[..., None]) -> Callable[..., None]:
     return lambda deck, fact: None if isinstance(fact, GpuMarked) else gpu_fact(deck, fact)
 
 
+def _without_options(apply: Callable[..., None]) -> Callable[..., None]:
+    return lambda deck, fact: None if isinstance(fact, OptionsChanged) else apply(deck, fact)
+
+
 def _said_to_be_back(undo: Callable[..., Any]) -> Callable[..., Any]:
     async def said(self: Any, name: str, by: str) -> Any:
         done = await undo(self, name, by)
@@ -268,6 +273,11 @@ PLANTED: dict[str, Callable[[], _Patch]] = {
         Pictures, "flush", lambda flush: lambda self: self._loop.call_later(0.05, flush, self) and None
     ),
     "a socket that was removed stays so": _instead(Serving, "_look", lambda _: lambda self: self._look_later()),
+    "other options are forgotten": _instead(apply_module, "apply", _without_options),
+    "other options change nothing": _instead(reading, "under", lambda _: lambda file, _options, _look: file),
+    "what a run leaves out runs": _instead(
+        loading, "deck_of", lambda deck_of: lambda file, gpus: deck_of(replace(file, selected=None), gpus)
+    ),
     "the taken file is not kept": _instead(handover, "keep_file", _nothing),
     "what is gone from the file goes unasked": _instead(LiveFile, "_apply_what_may_be", _applies_removals),
     "an engine stays for ever": _instead(Ending, "consider", _always(False)),

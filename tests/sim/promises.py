@@ -232,7 +232,7 @@ def _code(
         raise Broken(f"{name} ended with {process.code}, told is {code}")
     if fact.outcome.ok and process.code not in good:
         raise Broken(f"{name} ended with {process.code} and is told as done")
-    if process.tree and process.token not in box.frozen:
+    if box.lives(process):
         raise Broken(f"{name} is told as ended and lives")
 
 

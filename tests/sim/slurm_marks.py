@@ -40,5 +40,9 @@ ON_CLUSTER: Mapping[str, Callable[[World], bool]] = {
     "Slurm: preempted": _ended(lambda fact: fact.outcome.reason == "preempted"),
     "Slurm: its own time limit": _ended(lambda fact: "Slurm's time limit" in fact.outcome.detail),
     "Slurm: cancelled from outside": _ended(lambda fact: fact.outcome.detail == "by scancel"),
+    "Slurm: a job can write no log": _said("can write no log"),
+    "Slurm: a job cannot write its end": _said("cannot write its end"),
+    "Slurm: a job has several nodes": _said(r"runs on node\d,"),
+    "Slurm: a job loses a node that is not its first": _said(r"job \S+: NODE_FAIL"),
     "Slurm: a node that failed is avoided": _ended(lambda fact: fact.outcome.reason == "node_fail" and fact.avoid),
 }

@@ -199,7 +199,9 @@ class World:
         except DeckError as error:
             self.box.say(f"no engine of {deck} starts: {error}")
             self.seen["refused file"] += 1
-            if isinstance(error, UsageError):  # the run's selection means no task of the file any more
+            if (
+                isinstance(error, UsageError) and how is not HEADLESS
+            ):  # the run's selection means no task of the file any more
                 self._start(deck, HEADLESS)
             else:
                 self.box.after(self.random.uniform(0, 50), lambda: self._start(deck))
