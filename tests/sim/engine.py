@@ -57,6 +57,7 @@ from tests.sim.launcher import SimLauncher
 from tests.sim.loop import SimLoop
 from tests.sim.promises import Broken
 from tests.sim.replies import changes
+from tests.sim.taskfiles import SimBackground
 from tests.sim.wire import SimConnection, SimLock
 
 CARD_MIB = 24_000
@@ -177,7 +178,7 @@ class SimEngine:
         box, deck = self.box, self.deck
         self.launcher = self._launcher()
         self._writer: Any = _Writer(self.loop)
-        aside = _AtOnce(self.loop)
+        aside = SimBackground(self.loop, box)
         self.attempts = Attempts(
             deck,
             self.launcher,
@@ -440,19 +441,6 @@ class _Alarm:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-
-
-class _AtOnce:
-    """`ports.Aside` whose work is done in another turn."""
-
-    def __init__(self, loop: SimLoop) -> None:
-        self._loop = loop
-
-    def submit(self, work: Callable[[], Any], done: Callable[[Any], None], **_: float) -> None:
-        self._loop.call_soon(lambda: done(work()))
-
-    def close(self) -> None:
-        pass
 
 
 class _Writer:

@@ -29,7 +29,7 @@ class SmallWorld(World):
         self._pieces = pieces
 
     def _begin(self) -> None:
-        self._start("a")
+        self.start("a")
         self._go()
         for event in self._events:
             self.box.say(event)
@@ -45,7 +45,7 @@ class SmallWorld(World):
     def _happens(self, event: str) -> None:
         match event.split():
             case ["start", deck]:
-                self._start(deck)
+                self.start(deck)
             case ["kill", deck] if deck in self.engines:
                 self.engines.pop(deck).kill()
             case ["fails"]:
